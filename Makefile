@@ -1,0 +1,58 @@
+# Two commands do all set-up on a fresh machine (Python 3.11 or newer and make are all that is needed):
+#
+#     make demo     creates .venv, installs, parses functions of Python's library and runs a Tree-LSTM over them in batches
+#     make test     the same set-up, then pytest            (make test TESTS=tests/test_nn.py, make test PYTEST="-k tree")
+#
+#     make lint     ruff and mypy          make format   writes the layout that ruff wants
+#     make clean    removes .venv and what builds leave behind
+
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+JOBS   ?= 2
+TESTS  ?= tests
+PYTEST ?=
+PYTHON ?= python3 python3.13 python3.12 python3.11 python3.14 python
+FITS   := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
+
+.PHONY: demo test lint format clean
+.DEFAULT_GOAL := demo
+
+demo: $(VENV)/installed
+	@$(BIN)/acronumba demo
+
+test: $(VENV)/installed-test
+	@$(BIN)/python -m pytest -n $(JOBS) $(TESTS) $(PYTEST)
+
+lint: $(VENV)/installed-lint
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+format: $(VENV)/installed-lint
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix-only .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+
+$(VENV)/created:
+	@for python in $(PYTHON); do \
+	    if "$$python" -c "$(FITS)" 2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	    echo "None of '$(PYTHON)' is Python 3.11 to 3.14 with the venv module. Install one, or name it: make PYTHON=/path/to/python3" >&2; \
+	    exit 1; \
+	fi; \
+	echo "Setting up $(VENV) with $$("$$found" --version) (once)"; \
+	"$$found" -m venv "$(VENV)" && touch $@
+
+$(VENV)/installed: $(VENV)/created setup.py pyproject.toml
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/installed-test: $(VENV)/installed
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
+	@touch $@
+
+$(VENV)/installed-lint: $(VENV)/installed-test
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "mypy>=1.15,<3" "ruff>=0.11,<1"
+	@touch $@

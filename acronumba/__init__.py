@@ -1,0 +1,59 @@
+"""Automatic batching of dynamic deep learning models, in Python.
+
+Write the computation of one instance in plain Python and NumPy, with recursion, loops and branches; `model` makes of
+it a model that also runs for many instances at once, batched by a compiler.
+
+>>> import numpy as np
+>>> from acronumba import model
+>>> @model
+... def score(x, *, w):
+...     return np.tanh(w @ x)
+>>> score(x, w=w)  # doctest: +SKIP
+>>> score.batch(xs, w=w)  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from acronumba.api import model, pack
+from acronumba.config import Options
+from acronumba.errors import AcronumbaError, DataError, InstanceErrors, ShapeMismatch, TypeMismatch, Unsupported
+from acronumba.results import Results, Trace
+
+if TYPE_CHECKING:
+    from acronumba import nn as nn
+    from acronumba.weights import load, save
+
+__version__ = "0.1.0"
+
+_LATER = {"nn": "acronumba.nn", "save": "acronumba.weights", "load": "acronumba.weights"}  # imported when first used
+
+__all__ = [
+    "AcronumbaError",
+    "DataError",
+    "InstanceErrors",
+    "Options",
+    "Results",
+    "ShapeMismatch",
+    "Trace",
+    "TypeMismatch",
+    "Unsupported",
+    "load",
+    "model",
+    "nn",
+    "pack",
+    "save",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        module = importlib.import_module(_LATER[name])
+        return module if module.__name__ == f"{__name__}.{name}" else getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,517 @@
+"""The front door: `model` makes a `Model` of a function, `Model.batch` runs it for many instances.
+
+In: the user's function and data. Out: `Results`, or the user's errors. A model is the function, a device and options;
+the specialisations it has compiled are shared with the models made from it by `on` and `with_options`. `pipeline`
+compiles, `runtime` runs, `check` and `explanation` tell what happened.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+import os
+import pickle
+import threading
+import time
+import types
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from acronumba import config
+from acronumba.codes import refuse
+from acronumba.config import Options
+from acronumba.errors import NOWHERE, InstanceErrors, Loc
+from acronumba.failures import plain_failure
+from acronumba.results import Results, Trace
+from acronumba.shared import field_names, is_object
+
+if TYPE_CHECKING:
+    from acronumba.check import Check
+    from acronumba.explanation import Explanation
+    from acronumba.pipeline import Compiled
+    from acronumba.stages import Stages
+
+FEW = 8  # specialisations kept per model and set of options
+
+
+def model(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a model of a function: decorate it with ``@model``, or ``@model(schedule="agenda")``.
+
+    Positional parameters vary by instance, keyword-only parameters are shared by all instances of a batch.
+
+    Parameters
+    ----------
+    fn : function
+        The computation of one instance, in plain Python and NumPy.
+    **options
+        Fields of `Options`.
+
+    Returns
+    -------
+    Model
+        Called like the function, and then the function itself; see `Model.batch`.
+    """
+    if fn is None:
+        made = Options().replace(**options)
+        return lambda function: Model(function, options=made)
+    return Model(fn, options=Options().replace(**options))
+
+
+class Model:
+    """A function for one instance, which can be run for many at once. Made by `model`."""
+
+    __acronumba_model__ = True  # how the front end knows a model inside a model
+    __wrapped__: Callable[..., Any]
+    __name__: str
+    __qualname__: str
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        *,
+        options: Options | None = None,
+        device: str | None = None,
+        _cache: _Cache | None = None,
+    ) -> None:
+        fn = fn.__wrapped__ if isinstance(fn, Model) else fn
+        if not callable(fn):
+            raise TypeError(f"@model expects a function, not {type(fn).__name__}")
+        update_wrapper(self, fn)
+        self._options = options or Options()
+        self._device = device
+        self._cache = _cache or _Cache()
+        self._signature: _Signature | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The plain call: the user's own function on one instance."""
+        if any(type(v) is Snapshot for v in kwargs.values()):
+            kwargs = {k: v.value if type(v) is Snapshot else v for k, v in kwargs.items()}
+        return self.__wrapped__(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<model {self.__wrapped__.__module__}.{self.__qualname__}>"
+
+    def __reduce__(self) -> Any:
+        module, name = self.__wrapped__.__module__, self.__qualname__
+        try:
+            found = _named(module, name)
+        except (ImportError, AttributeError):
+            found = None
+        if not isinstance(found, Model) or found.__wrapped__ is not self.__wrapped__:
+            raise pickle.PicklingError(f"{self!r} cannot be pickled: it is not importable as {module}.{name}")
+        return _restore, (module, name, self._device, self._options)
+
+    def __copy__(self) -> Model:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Model:
+        return self
+
+    @property
+    def options(self) -> Options:
+        """The options of this model."""
+        return self._options
+
+    @property
+    def device(self) -> str:
+        """The device that batches run on."""
+        return self._device or config.default_device()
+
+    def on(self, device: str) -> Model:
+        """Return a model that runs on another device ("cpu") and shares what this one has compiled."""
+        checked = config.check_device(device)
+        return Model(self.__wrapped__, options=self._options, device=checked, _cache=self._cache)
+
+    def with_options(self, **changes: Any) -> Model:
+        """Return a model with other options (see `Options`) that shares what this one has compiled."""
+        options = self._options.replace(**changes)
+        return Model(self.__wrapped__, options=options, device=self._device, _cache=self._cache)
+
+    def batch(self, *columns: Any, **shared: Any) -> Results:
+        """Return what the plain call gives for each instance.
+
+        Parameters
+        ----------
+        *columns : sequences
+            One per positional parameter, all of one length; a parameter with a default may be left out. An array is a
+            column of its rows, and what `pack` gives is a column too.
+        **shared
+            The keyword-only parameters, the same for all instances.
+
+        Returns
+        -------
+        Results
+            A sequence; everything is computed when it is returned.
+
+        Raises
+        ------
+        Unsupported, TypeMismatch, ShapeMismatch
+            If the function is not in the language: all refusals at once.
+        InstanceErrors
+            If instances failed; its `results` holds those of the others.
+        """
+        done = self._run(columns, shared)
+        if done.errors:
+            raise InstanceErrors(done.errors, done.results)
+        return done.results
+
+    def trace(self, *columns: Any, **shared: Any) -> Trace:
+        """Run and record: nodes, batches, times. Failures are in `Trace.errors`; nothing is raised for them."""
+        done = self._run(columns, shared, trace=True)
+        return Trace(model=self.__qualname__, results=done.results, data=done.trace, errors=done.errors)
+
+    def explain(self, *columns: Any, **shared: Any) -> Explanation:
+        """Return what the compiler decided, with the user's source lines. Prints itself."""
+        from acronumba.explanation import explain
+
+        return explain(self._compiled(columns, shared))
+
+    def stages(self, *columns: Any, **shared: Any) -> Stages:
+        """Return the text of every stage of the compiler, a mapping in order."""
+        from acronumba.stages import Stages
+
+        return Stages(self._compiled(columns, shared))
+
+    def check(self, *columns: Any, **shared: Any) -> Check:
+        """Compare the batched run with the plain call and a float64 run, instance by instance."""
+        from acronumba.check import check
+
+        call = self._bind(columns, shared)
+        done = self._execute(call) if call.count else _Done(Results.of([]), {})
+        return check(self.__wrapped__, call.columns, call.shared, done)
+
+    def _interpret(self, *columns: Any, planned: bool = True, **shared: Any) -> list[Any]:
+        """Run the reference interpreter in place of machine code; for tests."""
+        from acronumba.ir.interpret import InstanceFailure
+
+        call = self._bind(columns, shared)
+        if not call.count:
+            return []
+        compiled, leaves, _ = self._specialise(call, packed=False)
+        machine = compiled.interpreter(leaves, planned=planned)
+        out: list[Any] = []
+        errors: dict[int, Exception] = {}
+        for k in range(call.count):
+            instance = [column[k] for column in call.columns]
+            try:
+                out.append(machine.run(instance))
+            except InstanceFailure as failure:
+                out.append(None)
+                errors[k] = plain_failure(self.__wrapped__, instance, call.shared, compiled.site_error(failure))
+        if errors:
+            raise InstanceErrors(errors, out)
+        return out
+
+    def _run(self, columns: Sequence[Any], shared: Mapping[str, Any], trace: bool = False) -> _Done:
+        start = time.perf_counter()
+        call = self._bind(columns, shared)
+        if not call.count:
+            from acronumba.runtime.trace import empty_trace
+
+            return _Done(Results.of([]), {}, trace=empty_trace() if trace else None)
+        done = self._execute(call, trace, start)
+        if config.verify_level() > 1:
+            from acronumba.check import check
+
+            verdict = check(self.__wrapped__, call.columns, call.shared, done)
+            if not verdict.ok:
+                raise refuse("ACR799", message="a mini-batch differs from the plain call", seen=str(verdict))
+        return done
+
+    def _execute(self, call: _Call, trace: bool = False, start: float | None = None) -> _Done:
+        begin = time.perf_counter() if start is None else start
+        compiled, leaves, packed = self._specialise(call)
+        packing = time.perf_counter() - begin
+        run = compiled.run(packed, leaves, frozen=call.frozen, timed=trace)
+        errors: dict[int, Exception] = dict(packed.errors)
+        for k, record in run.errors.items():
+            if k not in errors:
+                instance = [column[k] for column in call.columns]
+                errors[k] = plain_failure(self.__wrapped__, instance, call.shared, compiled.site_error(record))
+        decode = compiled.decoder(run, packed)
+        results = Results(call.count, (lambda k: None if k in errors else decode(k)) if errors else decode)
+        data = compiled.trace(run, packing, time.perf_counter() - begin) if trace else None
+        return _Done(results, errors, compiled=compiled, leaves=leaves, trace=data)
+
+    def _compiled(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Compiled:
+        call = self._bind(columns, shared)
+        if not call.count:
+            raise refuse("ACR706", message="at least one instance is needed to know the types")
+        return self._specialise(call)[0]
+
+    def _bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> _Call:
+        if self._signature is None:
+            self._signature = _Signature(self.__wrapped__)
+        config.check_device(self.device)
+        return self._signature.bind(columns, shared)
+
+    def _specialise(self, call: _Call, packed: bool = True) -> tuple[Compiled, list[Any], Any]:
+        """Return a specialisation that fits the call, the values of its shared leaves, and the packed instances."""
+        entries = self._cache.entries.setdefault(self._options, [])
+        fallback = None
+        for compiled in tuple(entries):
+            leaves = compiled.leaves(call.shared)
+            if leaves is None or len(compiled.schema.params) != len(call.columns):
+                continue
+            if not packed:
+                if compiled.fits(call.columns):
+                    return compiled, leaves, None
+                continue
+            rows = compiled.pack(call.columns)
+            if not rows.errors:
+                return compiled, leaves, rows
+            if fallback is None and compiled.fits(call.columns):
+                fallback = compiled, leaves, rows  # the types are these: it is the data that is wrong
+        if fallback is not None:
+            return fallback
+        from acronumba.pipeline import compile_model
+
+        with self._cache.lock:
+            for compiled in tuple(entries):  # another thread may have been faster
+                leaves = compiled.leaves(call.shared)
+                if (
+                    leaves is not None
+                    and len(compiled.schema.params) == len(call.columns)
+                    and compiled.fits(call.columns)
+                ):
+                    break
+            else:
+                compiled = compile_model(self.__wrapped__, call.columns, call.shared, self._options)
+                leaves = compiled.leaves(call.shared)
+                assert leaves is not None, "a specialisation must fit the call that it was made for"
+                entries.insert(0, compiled)
+                del entries[FEW:]
+        return compiled, leaves, compiled.pack(call.columns) if packed else None
+
+
+@dataclass(slots=True)
+class _Done:
+    """A mini-batch that has run."""
+
+    results: Results
+    errors: dict[int, Exception]
+    compiled: Compiled | None = None
+    leaves: Sequence[Any] = ()
+    trace: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """The arguments of a batch, checked."""
+
+    columns: tuple[Any, ...]  # one sequence per positional parameter
+    shared: Mapping[str, Any]  # every keyword-only parameter
+    frozen: frozenset[str]  # names of the shared parameters that are snapshots, so that nobody changes them
+    count: int  # instances
+
+
+class _Signature:
+    """The parameters of a model."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.name = getattr(fn, "__qualname__", repr(fn))
+        loc = _def_loc(fn)
+        try:
+            parameters = inspect.signature(fn).parameters.values()
+        except (TypeError, ValueError):
+            raise refuse("ACR210", loc, seen=f"{self.name}, of class {type(fn).__name__}") from None
+        if not isinstance(fn, types.FunctionType):
+            raise refuse("ACR210", loc, seen=f"{self.name}, of class {type(fn).__name__}")
+        variadic = [p for p in parameters if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        if variadic:
+            raise refuse(
+                "ACR208", loc, seen=", ".join(map(str, variadic)), message="`*args` and `**kw` are not in the language"
+            )
+        self.positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        self.shared = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
+        if not self.positional:
+            raise refuse(
+                "ACR208",
+                loc,
+                seen="no positional parameter",
+                message="a model needs a parameter that varies by instance",
+            )
+
+    def bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> _Call:
+        """Return the arguments, completed by defaults, or raise what is wrong with them."""
+        names = [p.name for p in self.positional]
+        if not columns or len(columns) > len(names):
+            seen = f"{len(columns)} positional arguments"
+            raise self._wrong(f"takes a column for each of: {', '.join(names)}", seen)
+        for name in shared:
+            if name not in self.shared:
+                kind = "varies by instance: pass its column by position" if name in names else "is not a parameter"
+                raise self._wrong(f"`{name}` {kind}", f"{name}=...")
+        values: dict[str, Any] = {}
+        frozen = set()
+        for name, p in self.shared.items():
+            if name not in shared and p.default is p.empty:
+                raise self._wrong(
+                    f"the shared parameter `{name}` is missing", ", ".join(shared) or "no shared parameter"
+                )
+            value = shared.get(name, p.default)
+            if type(value) is Snapshot:
+                frozen.add(name)
+                value = value.value
+            values[name] = list(value) if _is_packed(value) else value
+        given = [_column(value, name) for value, name in zip(columns, names, strict=False)]
+        count = len(given[0])
+        for name, column in zip(names, given, strict=False):
+            if len(column) != count:
+                seen = f"{names[0]}: {count} instances, {name}: {len(column)}"
+                raise refuse("ACR707", message=f"{self.name}: the columns have different lengths", seen=seen)
+        for p in self.positional[len(given) :]:
+            if p.default is p.empty:
+                raise self._wrong(f"the column for `{p.name}` is missing", f"{len(given)} positional arguments")
+            given.append([p.default] * count)
+        return _Call(columns=tuple(given), shared=values, frozen=frozenset(frozen), count=count)
+
+    def _wrong(self, message: str, seen: str) -> Exception:
+        return refuse("ACR706", message=f"{self.name}: {message}", seen=seen)
+
+
+def _def_loc(fn: Any) -> Loc:
+    """Return where a function is defined."""
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        return NOWHERE
+    import linecache
+
+    line = code.co_firstlineno
+    for number in range(line, line + 20):  # past the decorators
+        text = linecache.getline(code.co_filename, number)
+        if text.lstrip().startswith(("def ", "async def ")):
+            column = len(text) - len(text.lstrip())
+            return Loc(code.co_filename, fn.__qualname__, number, column, number, len(text.rstrip().encode()))
+    return Loc(code.co_filename, fn.__qualname__, line, 0, line, 1)
+
+
+def _column(value: Any, name: str) -> Any:
+    """Return one positional argument of a batch as a sequence."""
+    if _is_packed(value) or type(value) is list:
+        return value
+    if isinstance(value, np.ndarray) and value.ndim:
+        return value
+    if isinstance(value, str | bytes | Mapping | np.ndarray) or is_object(value) or not isinstance(value, Iterable):
+        raise refuse(
+            "ACR706",
+            message=f"the column for `{name}` must be a sequence of instances",
+            seen=type(value).__name__,
+            rewrite=f"for one instance, call the model itself or pass [{name}]",
+        )
+    return list(value)
+
+
+def _is_packed(value: Any) -> bool:
+    return getattr(type(value), "__acronumba_packed__", False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """Shared values that nobody changes any more; what `pack` makes of them. Accepted wherever the values are."""
+
+    value: Any
+    fields: tuple[str, ...] = field(default=(), repr=False)
+
+
+def pack(values: Any) -> Any:
+    """Return a snapshot of instances, or of shared values.
+
+    Parameters
+    ----------
+    values : sequence of instances, or a dataclass, NamedTuple or dict of shared values
+        A sequence becomes one column; slicing it is free.
+
+    Returns
+    -------
+    object
+        Accepted by `Model.batch` (and all its relatives) in the place of `values`. Later changes of `values` are not
+        seen.
+    """
+    if type(values) is Snapshot or _is_packed(values):
+        return values
+    if is_object(values) or isinstance(values, dict):
+        return Snapshot(_frozen_copy(values))
+    if isinstance(values, np.ndarray) and not values.ndim:
+        raise refuse(
+            "ACR706", message="pack takes a sequence of instances, or shared values", seen="an array of rank 0"
+        )
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        seen = type(values).__name__
+        raise refuse("ACR706", message="pack takes a sequence of instances, or shared values", seen=seen)
+    from acronumba.runtime import pack as packing
+
+    return packing.pack(values if isinstance(values, np.ndarray) else list(values))
+
+
+def _frozen_copy(value: Any) -> Any:
+    """Return a copy in which no array can be changed; one object stays one object."""
+    memo: dict[int, Any] = {}
+
+    def visit(v: Any) -> Any:
+        if isinstance(v, np.ndarray) or (hasattr(v, "__array__") and not isinstance(v, np.generic)):
+            if id(v) not in memo:
+                memo[id(v)] = np.array(v, order="C")
+                memo[id(v)].flags.writeable = False
+            return memo[id(v)]
+        if isinstance(v, dict):
+            return {k: visit(inner) for k, inner in v.items()}
+        if isinstance(v, tuple):
+            items = [visit(inner) for inner in v]
+            return type(v)(*items) if hasattr(v, "_fields") else tuple(items)
+        if isinstance(v, list):
+            return [visit(inner) for inner in v]
+        if is_object(v):
+            if id(v) not in memo:
+                memo[id(v)] = out = copy.copy(v)
+                for name in field_names(type(v)):
+                    if hasattr(v, name):
+                        object.__setattr__(out, name, visit(getattr(v, name)))
+            return memo[id(v)]
+        return v
+
+    return visit(value)
+
+
+class _Cache:
+    """The specialisations of a model, by options; shared by the models that come from one another."""
+
+    def __init__(self) -> None:
+        self.entries: dict[Options, list[Compiled]] = {}
+        self.lock = threading.RLock()
+        _CACHES.add(self)
+
+
+_CACHES: weakref.WeakSet[_Cache] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for cache in _CACHES:  # a thread that held the lock does not exist in the child
+        cache.lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _named(module: str, name: str) -> Any:
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _restore(module: str, name: str, device: str | None, options: Options) -> Model:
+    found = _named(module, name)
+    if found._device == device and found._options == options:
+        return found  # type: ignore[no-any-return]
+    return Model(found.__wrapped__, options=options, device=device, _cache=found._cache)

@@ -1,0 +1,133 @@
+"""Options of models and the environment.
+
+`Options` says how a model is compiled and run; a model holds one, `Model.with_options` makes another. The environment
+is read when it is needed, never at import:
+
+    ACRONUMBA_DEBUG=0..6        what is logged to standard error: 1 compilations and their times, 2 the program,
+                                3 the plan, 4 the host program, 5 the kernels, 6 every mini-batch
+    ACRONUMBA_VERIFY=0..2       what is checked: 0 nothing, 1 (default) the program after each stage, 2 also every
+                                mini-batch against the plain call
+    ACRONUMBA_CACHE_DIR         where compiled code is kept
+    ACRONUMBA_DEVICE            device of models that name none: "cpu"
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from acronumba.codes import refuse
+
+SCHEDULES = ("depth", "agenda", "lookahead")
+PRECISIONS = ("float32", "tf32", "bf16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a model is compiled and run.
+
+    The first ten are the optimisations, each of which can be switched off alone. None of them changes a result's
+    bits, except `reuse` and `duplicate`, which may change the order of summation of a product.
+    """
+
+    reuse: bool = True  # taint analysis: operands that are the same for all instances are not gathered
+    duplicate: bool = True  # code duplication per calling context
+    hoist: bool = True  # operations that do not depend on recursion or loop are kernels of their own
+    phases: bool = True  # components of the kernel graph run one after the other
+    ghosts: bool = True  # arms of a branch are padded to one depth
+    blocks: bool = True  # static blocks: straight-line tensor code is one node
+    fuse: bool = True  # vertical fusion inside a block
+    horizontal: bool = True  # products with the same left operand become one
+    gather_fusion: bool = True  # kernels read scattered operands directly
+    forkjoin: bool = True  # independent calls of one instance are fibers
+    schedule: str | Callable[..., Any] = "depth"  # one of SCHEDULES, or a function from DFG columns to batch numbers
+    effort: int | None = None  # 0..3 of "lookahead"; None: by the cost of a batch
+    threads: int | None = None  # None: as many as the process may use
+    memory_limit: int | None = None  # bytes; None: half of what is free
+    max_steps: int = 10**8  # host steps of one instance, after which it fails
+    precision: str = "float32"  # of products on a GPU: one of PRECISIONS
+    simd: bool = True  # vector instructions; False: one lane, for debugging
+    persistent: bool = True  # GPU: one cooperative kernel per mini-batch
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            problem = _problem(field.name, getattr(self, field.name), field.default)
+            if problem:
+                raise refuse("ACR705", message=f"option {field.name}: {problem}", seen=repr(getattr(self, field.name)))
+
+    def replace(self, **changes: Any) -> Options:
+        """Return options that differ in the given ones."""
+        names = [field.name for field in dataclasses.fields(self)]
+        for name in changes:
+            if name not in names:
+                near = difflib.get_close_matches(name, names, 1)
+                rewrite = f"did you mean `{near[0]}`?" if near else f"one of: {', '.join(names)}"
+                raise refuse("ACR705", message=f"there is no option `{name}`", rewrite=rewrite)
+        return dataclasses.replace(self, **changes)
+
+
+def _problem(name: str, value: Any, default: Any) -> str:
+    """Return what is wrong with the value of an option, or nothing."""
+    if isinstance(default, bool):
+        return "" if isinstance(value, bool) else "must be True or False"
+    if name == "schedule":
+        known = callable(value) or value in SCHEDULES
+        return "" if known else f"must be one of {', '.join(SCHEDULES)}, or a function"
+    if name == "precision":
+        return "" if value in PRECISIONS else f"must be one of {', '.join(PRECISIONS)}"
+    if name == "effort":
+        return "" if value is None or (_is_int(value) and 0 <= value <= 3) else "must be 0, 1, 2, 3 or None"
+    optional = name in ("threads", "memory_limit")
+    if (optional and value is None) or (_is_int(value) and value >= 1):
+        return ""
+    return "must be a positive int" + " or None" * optional
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def debug_level() -> int:
+    """Return ACRONUMBA_DEBUG, 0 to 6 (default 0)."""
+    return _level("ACRONUMBA_DEBUG", 6, 0)
+
+
+def verify_level() -> int:
+    """Return ACRONUMBA_VERIFY, 0 to 2 (default 1)."""
+    return _level("ACRONUMBA_VERIFY", 2, 1)
+
+
+def cache_directory() -> Path | None:
+    """Return ACRONUMBA_CACHE_DIR, or None where the platform's own directory is meant."""
+    text = os.environ.get("ACRONUMBA_CACHE_DIR", "")
+    return Path(text).expanduser() if text else None
+
+
+def default_device() -> str:
+    """Return ACRONUMBA_DEVICE (default "cpu")."""
+    return check_device(os.environ.get("ACRONUMBA_DEVICE", "") or "cpu")
+
+
+def check_device(device: str) -> str:
+    """Return the device, or raise where there is none of that name."""
+    if device == "cpu":
+        return device
+    if device == "cuda" or str(device).startswith("cuda:"):
+        raise refuse(
+            "ACR705", message="this version runs on the CPU only", seen=f"device {device!r}", rewrite='.on("cpu")'
+        )
+    raise refuse("ACR705", message="there is no such device", seen=repr(device), rewrite='.on("cpu")')
+
+
+def _level(variable: str, highest: int, default: int) -> int:
+    text = os.environ.get(variable, "")
+    if not text:
+        return default
+    if text.isdecimal() and int(text) <= highest:
+        return int(text)
+    raise refuse("ACR705", message=f"{variable} must be a number from 0 to {highest}", seen=repr(text))

@@ -1,0 +1,268 @@
+"""The directory of compiled code: one folder per module, named by its key, complete or absent.
+
+Comes in: a key, and the files that a build leaves in a folder. Goes out: that folder again in a later process, if
+every file in it is what the build wrote. A file of machine code is as good as the program itself, and Numba
+unpickles it; so
+
+- the directory is private: owned by this user, closed to all others (mode 0700), or it is not used;
+- every folder has a manifest with the SHA-256 of each file, compared before anything of it is read by Python or Numba;
+- a folder appears by one rename when it is complete, and is never written again: of many processes that build at once one wins;
+- what does not match (empty, truncated, foreign, of another version) is deleted unread and built again.
+
+Where the directory cannot be used, a temporary one of this process takes its place, with one warning.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+ENVIRONMENT = "ACRONUMBA_CACHE_DIR"
+MANIFEST = "manifest.json"
+_BUILD, _TRASH = ".build-", ".trash-"
+_STALE_SECONDS = 24 * 3600.0  # a build folder this old was left by a process that died
+
+
+class CacheWarning(UserWarning):
+    """Compiled code cannot be kept for the next process."""
+
+
+_lock = threading.RLock()
+_opened: dict[str, Path] = {}  # directory asked for -> directory in use
+_temporary: list[tuple[int, Path]] = []  # (process, directory): removed when that process ends
+
+
+def wanted() -> Path:
+    """Return the directory asked for: `ACRONUMBA_CACHE_DIR`, else the user's cache directory."""
+    given = os.environ.get(ENVIRONMENT)
+    if given:
+        return Path(given).expanduser().absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("acronumba", appauthor=False))
+
+
+def _refusal(path: Path) -> str | None:
+    """Make the directory if need be; return why it cannot be used, or None."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        status = os.lstat(path)
+    except OSError as error:
+        return str(error)
+    if not stat.S_ISDIR(status.st_mode):
+        return f"{path} is not a directory"
+    if os.name == "posix":
+        if status.st_uid != os.geteuid():
+            return f"{path} belongs to another user"
+        if status.st_mode & 0o077:
+            return f"{path} is open to other users (mode {stat.S_IMODE(status.st_mode):04o}; it must be 0700)"
+    try:
+        Path(tempfile.mkdtemp(prefix=_BUILD, dir=path)).rmdir()
+    except OSError as error:
+        return str(error)
+    return None
+
+
+def directory() -> Path:
+    """Return the directory in use, checked once per process; a temporary one if the one asked for is refused.
+
+    Warns
+    -----
+    CacheWarning
+        Once, if code can only be kept for this process.
+    """
+    asked = wanted()
+    with _lock:
+        known = _opened.get(str(asked))
+        if known is not None and known.is_dir():
+            return known
+        reason = _refusal(asked)
+        if reason is None:
+            used = asked
+            _sweep(used)
+        else:
+            give_up(reason)
+            return _opened[str(asked)]
+        _opened[str(asked)] = used
+        return used
+
+
+@atexit.register
+def _remove_temporary() -> None:
+    for process, path in _temporary:
+        if process == os.getpid():
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def give_up(reason: str) -> None:
+    """Keep code in a temporary directory from now on, as this one fails (a full disk)."""
+    with _lock:
+        used = Path(tempfile.mkdtemp(prefix="acronumba-"))
+        _temporary.append((os.getpid(), used))
+        _opened[str(wanted())] = used
+    warnings.warn(f"compiled code is kept for this process only: {reason}", CacheWarning, stacklevel=2)
+
+
+def _sweep(path: Path) -> None:
+    """Remove what dead processes left behind."""
+    limit = time.time() - _STALE_SECONDS
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(path):
+            if entry.name.startswith((_BUILD, _TRASH)) and entry.stat(follow_symlinks=False).st_mtime < limit:
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _read(path: Path) -> bytes | None:
+    """Return the content of a regular file of ours, None for anything else (a link, a folder, a file of others)."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        fd = os.open(path, flags)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or (os.name == "posix" and status.st_uid != os.geteuid()):
+            return None
+        with open(fd, "rb", closefd=False) as file:
+            return file.read()
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def _digest(path: Path) -> str | None:
+    data = _read(path)
+    return None if data is None else hashlib.sha256(data).hexdigest()
+
+
+def _intact(folder: Path, key: str) -> bool:
+    """Return whether the folder holds exactly what the build of this key wrote."""
+    try:
+        status = os.lstat(folder)
+    except OSError:
+        return False
+    if not stat.S_ISDIR(status.st_mode):
+        return False
+    if os.name == "posix" and (status.st_uid != os.geteuid() or status.st_mode & 0o022):
+        return False
+    try:
+        manifest = json.loads(_read(folder / MANIFEST) or b"")
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(manifest, dict) or manifest.get("key") != key:
+        return False
+    files = manifest.get("files")
+    if not isinstance(files, dict) or not files:
+        return False
+    return all(
+        isinstance(digest, str) and _inside(folder, name) and _digest(folder / name) == digest
+        for name, digest in files.items()
+    )
+
+
+def _inside(folder: Path, name: str) -> bool:
+    parts = Path(name).parts
+    return bool(parts) and not Path(name).is_absolute() and ".." not in parts
+
+
+def find(key: str) -> Path | None:
+    """Return the folder of a key if it is there and every file in it is as it was built; what is damaged is removed.
+
+    Parameters
+    ----------
+    key : str
+        Letters and digits; everything that the content depends on must have gone into it.
+    """
+    folder = directory() / key
+    if not os.path.lexists(folder):
+        return None
+    if _intact(folder, key):
+        return folder
+    discard(key)
+    return None
+
+
+def build(key: str, make: Callable[[Path], None]) -> None:
+    """Build the folder of a key: `make` writes files into an empty private folder, which then appears as a whole.
+
+    If another process was faster, its folder stays and this one is dropped.
+    """
+    root = directory()
+    folder = Path(tempfile.mkdtemp(prefix=_BUILD, dir=root))
+    try:
+        make(folder)
+        files = {str(p.relative_to(folder).as_posix()): _digest(p) for p in sorted(folder.rglob("*")) if p.is_file()}
+        text = json.dumps({"key": key, "files": files}, indent=1)
+        write(folder / MANIFEST, text.encode())
+        final = root / key
+        for _ in range(3):
+            try:
+                os.rename(folder, final)
+                return
+            except OSError:
+                if _intact(final, key) or not os.path.lexists(final):
+                    return
+                discard(key)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file that only this user may read, as a whole or not at all."""
+    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+    try:
+        with open(fd, "wb") as file:
+            file.write(data)
+        os.replace(part, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise
+
+
+def discard(key: str) -> None:
+    """Remove the folder of a key, whatever it is."""
+    root = directory()
+    away = root / f"{_TRASH}{secrets.token_hex(8)}"
+    try:
+        os.rename(root / key, away)
+    except OSError:
+        return
+    if away.is_dir() and not away.is_symlink():
+        shutil.rmtree(away, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            away.unlink()
+
+
+def entries() -> dict[str, int]:
+    """Return the bytes held by each key."""
+    out: dict[str, int] = {}
+    for folder in sorted(directory().iterdir()):
+        if folder.is_dir() and not folder.name.startswith("."):
+            out[folder.name] = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
+    return out
+
+
+def clear() -> int:
+    """Remove all compiled code of this user; return how many modules there were. Loaded code goes on working."""
+    keys = [key for key in entries() if (directory() / key / MANIFEST).exists()]
+    for key in keys:
+        discard(key)
+    return len(keys)

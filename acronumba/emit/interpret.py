@@ -1,0 +1,781 @@
+"""Trees run in plain Python, over checked memory.
+
+Comes in: a `tree.Module`, the name of one of its functions, and a `Memory` that knows the NumPy arrays its
+addresses may reach. Goes out: the function's result; arrays change as compiled code would change them. This is the
+definition of the language and the test double of `llvm`: types are exact (integers wrap, float32 rounds after every
+operation, `fma` rounds once), and what compiled code may do anything on is an error here: an access outside the
+arrays or misaligned (IndexError), a division by zero (ZeroDivisionError), a shift by more than the width
+(ValueError), a local read before it is assigned (UnboundLocalError).
+
+A float outside the integers' range converts to the smallest integer, as processors do; code must not depend on it.
+
+Each function becomes Python source of its own, which runs some ten times as fast as walking the tree.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import functools
+import math
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from acronumba.emit import tree
+from acronumba.emit.tree import I64, VOID, Ty
+
+_FORMATS = {"i1": "B", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "f32": "f", "f64": "d"}
+_DTYPES: dict[str, Any] = {
+    "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "f32": np.float32, "f64": np.float64,
+}  # fmt: skip
+
+
+def dtype(type: Ty) -> np.dtype[Any]:
+    """Return NumPy's type of one element."""
+    out: np.dtype[Any] = np.dtype(_DTYPES[str(type.scalar)])
+    return out
+
+
+class Memory:
+    """The arrays that interpreted code may reach, by address, and the functions it may call by address.
+
+    >>> memory = Memory()
+    >>> a = np.arange(4)
+    >>> memory.load(memory.add(a) + 8, I64)
+    1
+    >>> memory.load(a.ctypes.data + 32, I64)
+    Traceback (most recent call last):
+        ...
+    IndexError: load of i64 outside every array: ...
+    """
+
+    def __init__(self, *arrays: np.ndarray[Any, Any]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._views: list[memoryview] = []
+        self._arrays: list[np.ndarray[Any, Any]] = []
+        self._functions: dict[int, Callable[..., Any]] = {}
+        self._spaces: dict[int, dict[str, Any]] = {}  # the functions of a module, bound to this memory
+        self._keep: list[object] = []
+        for array in arrays:
+            self.add(array)
+
+    def add(self, array: np.ndarray[Any, Any]) -> int:
+        """Let code reach a C-contiguous array; return its address. Parts of a known array need not be added."""
+        if not array.flags.c_contiguous:
+            raise ValueError("only a C-contiguous array has one range of addresses")
+        start = array.ctypes.data
+        end = start + array.nbytes
+        if start == end:
+            return start
+        k = bisect.bisect_right(self._starts, start) - 1
+        if k >= 0 and end <= self._ends[k] and (not array.flags.writeable or not self._views[k].readonly):
+            return start
+        first = k if k >= 0 and self._ends[k] > start else k + 1
+        last = bisect.bisect_left(self._starts, end)
+        if any(self._starts[j] < start or self._ends[j] > end for j in range(first, last)):
+            raise ValueError("the array overlaps one that is known")
+        view = memoryview(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+        self._starts[first:last], self._ends[first:last] = [start], [end]
+        self._views[first:last], self._arrays[first:last] = [view], [array]
+        return start
+
+    def remove(self, array: np.ndarray[Any, Any]) -> None:
+        """Make an array that was added unreachable."""
+        k = bisect.bisect_left(self._starts, array.ctypes.data)
+        if k == len(self._starts) or self._starts[k] != array.ctypes.data:
+            raise KeyError("no such array")
+        for column in (self._starts, self._ends, self._views, self._arrays):
+            del column[k]
+
+    def add_function(self, function: Callable[..., Any]) -> int:
+        """Give a Python function of integers an address for `call_address`."""
+        address = 16 + 16 * len(self._functions)
+        self._functions[address] = function
+        return address
+
+    def add_module(self, module: tree.Module) -> dict[str, int]:
+        """Give every entry point of a module an address for `call_address`."""
+
+        def entry(name: str) -> Callable[..., Any]:
+            return lambda *args: run(module, name, args, self)
+
+        return {name: self.add_function(entry(name)) for name in module.exports}
+
+    def call(self, address: int, *args: int) -> Any:
+        if address not in self._functions:
+            raise IndexError(f"call of {address:#x}, which is no function")
+        return self._functions[address](*args)
+
+    def place(self, address: int, size: int, align: int, what: str, write: bool) -> tuple[memoryview, int]:
+        """Return the view and the offset in it of a range of addresses, checked."""
+        k = bisect.bisect_right(self._starts, address) - 1
+        if k < 0 or address + size > self._ends[k]:
+            near = f"{address - self._ends[k]} bytes after the end of one" if k >= 0 else "before all of them"
+            raise IndexError(f"{what} outside every array: {address:#x}, {size} bytes, {near}")
+        if address % align:
+            raise IndexError(f"{what} misaligned: {address:#x}")
+        if write and self._views[k].readonly:
+            raise IndexError(f"{what} to a read-only array: {address:#x}")
+        return self._views[k], address - self._starts[k]
+
+    def load(self, address: int, type: Ty) -> Any:
+        """Return the value of the type at an address."""
+        return _loader(self, type)(address)
+
+    def store(self, address: int, value: Any, type: Ty) -> None:
+        """Store a value of the type at an address."""
+        _storer(self, type)(address, value)
+
+
+def _loader(memory: Memory, type: Ty) -> Callable[[int], Any]:
+    what, place = f"load of {type}", memory.place
+    size = max(type.bits, 8) // 8
+    if type.lanes > 1:
+        whole, form = size * type.lanes, np.dtype(np.uint8) if type.bits == 1 else dtype(type)
+
+        def vector(address: int) -> Any:
+            view, at = place(address, whole, size, what, False)
+            got = np.frombuffer(view, form, type.lanes, at)
+            return got != 0 if type.bits == 1 else got.copy()
+
+        return vector
+    read = struct.Struct("=" + _FORMATS[str(type)]).unpack_from
+    if type.bits == 1:
+        return lambda address: read(*place(address, 1, 1, what, False))[0] != 0
+    if str(type) == "f32":
+        return lambda address: np.float32(read(*place(address, 4, 4, what, False))[0])
+    return lambda address: read(*place(address, size, size, what, False))[0]
+
+
+def _storer(memory: Memory, type: Ty) -> Callable[[int, Any], None]:
+    what, place = f"store of {type}", memory.place
+    size = max(type.bits, 8) // 8
+    if type.lanes > 1:
+        whole, form = size * type.lanes, dtype(type)
+
+        def vector(address: int, value: Any) -> None:
+            view, at = place(address, whole, size, what, True)
+            np.frombuffer(view, form, type.lanes, at)[:] = value
+
+        return vector
+    write = struct.Struct("=" + _FORMATS[str(type)]).pack_into
+    return lambda address, value: write(*place(address, size, size, what, True), value)
+
+
+def _masked_loader(memory: Memory, type: Ty) -> Callable[[int, int, Any], Any]:
+    size, form = max(type.bits, 8) // 8, dtype(type)
+
+    def load(address: int, left: int, fill: Any) -> Any:
+        out = np.full(type.lanes, fill, form)
+        n = min(max(left, 0), type.lanes)
+        if n:
+            view, at = memory.place(address, n * size, size, f"masked load of {type}", False)
+            got = np.frombuffer(view, np.uint8 if type.bits == 1 else form, n, at)
+            out[:n] = got != 0 if type.bits == 1 else got
+        return out
+
+    return load
+
+
+def _masked_storer(memory: Memory, type: Ty) -> Callable[[int, Any, int], None]:
+    size, form = max(type.bits, 8) // 8, dtype(type)
+
+    def store(address: int, value: Any, left: int) -> None:
+        n = min(max(left, 0), type.lanes)
+        if n:
+            view, at = memory.place(address, n * size, size, f"masked store of {type}", True)
+            np.frombuffer(view, form, n, at)[:] = value[:n]
+
+    return store
+
+
+# ---- arithmetic that Python or NumPy spells differently
+
+
+def _float_div(a: float, b: float) -> float:
+    return float(np.float64(a) / np.float64(b))
+
+
+def _int_div(a: int, b: int, bits: int, rest: bool) -> int:
+    if b == 0:
+        raise ZeroDivisionError("integer division by zero")
+    q = abs(a) // abs(b)
+    q = -q if (a < 0) != (b < 0) else q
+    if q == 1 << (bits - 1):
+        raise OverflowError("integer quotient out of range")
+    return a - q * b if rest else q
+
+
+def _wrap(value: int, bits: int) -> int:
+    half = 1 << (bits - 1)
+    return (value + half & 2 * half - 1) - half
+
+
+def _shift(op: str, a: Any, b: Any, type: Ty) -> Any:
+    if np.any((np.asarray(b) < 0) | (np.asarray(b) >= type.bits)):
+        raise ValueError(f"shift of {type} by {b}")
+    if op == "lshr":
+        return (
+            _wrap((a & (1 << type.bits) - 1) >> b, type.bits)
+            if type.lanes == 1
+            else _signed(_unsigned(a) >> _unsigned(b))
+        )
+    if type.lanes > 1:
+        return a << b if op == "<<" else a >> b
+    return _wrap(a << b, type.bits) if op == "<<" else a >> b
+
+
+def _unsigned(a: Any) -> Any:
+    return a.view(a.dtype.str.replace("i", "u"))
+
+
+def _signed(a: Any) -> Any:
+    return a.view(a.dtype.str.replace("u", "i"))
+
+
+def _by_unsigned(f: Callable[[Any, Any], Any], type: Ty) -> Callable[[Any, Any], Any]:
+    if type.lanes > 1:
+        return lambda a, b: _signed(f(_unsigned(a), _unsigned(b)))
+    mask = (1 << type.bits) - 1
+    return lambda a, b: _wrap(f(a & mask, b & mask), type.bits)
+
+
+def _compare_unsigned(f: Callable[[Any, Any], Any], type: Ty) -> Callable[[Any, Any], Any]:
+    if type.lanes > 1:
+        return lambda a, b: f(_unsigned(a), _unsigned(b))
+    mask = (1 << type.bits) - 1
+    return lambda a, b: f(a & mask, b & mask)
+
+
+def _checked(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def divide(a: Any, b: Any) -> Any:
+        if not np.all(b):
+            raise ZeroDivisionError("integer division by zero")
+        return f(a, b)
+
+    return divide
+
+
+def _converter(old: Ty, new: Ty, how: str) -> Callable[[Any], Any]:
+    """Return the function of one conversion."""
+    if how == "spread":
+        return lambda x: np.full(new.lanes, x, dtype(new))
+    if how == "bits":
+        if 1 in (old.bits, new.bits):
+            return lambda x: _bits_of_flags(x, old, new)
+        if new.lanes == 1:
+            return lambda x: _scalar(np.asarray(x, dtype(old)).reshape(-1).view(dtype(new))[0], new)
+        return lambda x: np.asarray(x, dtype(old)).reshape(-1).view(dtype(new)).copy()
+    if new.lanes > 1:
+        return lambda x: _convert_vector(x, old, new, how == "unsigned")
+    return lambda x: _scalar(_convert_vector(np.asarray([x], dtype(old)), old, new, how == "unsigned")[0], new)
+
+
+def _bits_of_flags(x: Any, old: Ty, new: Ty) -> Any:
+    """The bits of a vector of i1 as an integer (lane 0 is the lowest bit), and back."""
+    if new.bits == 1:
+        return np.array([bool(int(x) >> k & 1) for k in range(new.lanes)])
+    return _wrap(sum(1 << k for k in range(old.lanes) if x[k]), new.bits)
+
+
+def _scalar(x: Any, type: Ty) -> Any:
+    if type.kind == "f":
+        return np.float32(x) if type.bits == 32 else float(x)
+    return bool(x) if type.bits == 1 else int(x)
+
+
+def _convert_vector(x: Any, old: Ty, new: Ty, unsigned: bool) -> Any:
+    if new.bits == 1:
+        return x != 0
+    if old.kind == "i":
+        return (_unsigned(x) if unsigned and old.bits > 1 else x).astype(dtype(new))
+    if new.kind == "f":
+        return x.astype(dtype(new))
+    whole = np.trunc(x.astype(np.float64))
+    low, high = (0.0, 2.0**new.bits) if unsigned else (-(2.0 ** (new.bits - 1)), 2.0 ** (new.bits - 1))
+    fits = (whole >= low) & (whole < high)
+    number = np.where(fits, whole, 0)
+    if unsigned:
+        out = _signed(number.astype(dtype(new).str.replace("i", "u")))
+    else:
+        out = number.astype(dtype(new))
+    out[~fits] = -(1 << (new.bits - 1))
+    return out
+
+
+@functools.cache
+def _libm(name: str, count: int, bits: int) -> Callable[..., Any]:
+    kind = ctypes.c_float if bits == 32 else ctypes.c_double
+    for library in (None, "libm.so.6", "ucrtbase"):
+        try:
+            f = getattr(ctypes.CDLL(library), name + ("f" if bits == 32 else ""))
+        except (OSError, AttributeError, TypeError):
+            continue
+        f.restype, f.argtypes = kind, [kind] * count
+        return f  # type: ignore[no-any-return]
+    raise OSError(f"C's library has no {name}")
+
+
+def _lanewise(name: str, type: Ty) -> Callable[..., Any]:
+    if type.lanes == 1:
+        return lambda *args: _scalar(_libm(name, len(args), type.bits)(*map(float, args)), type)
+
+    def vector(*args: Any) -> Any:
+        f = _libm(name, len(args), type.bits)
+        return np.array([f(*map(float, lane)) for lane in zip(*args, strict=True)], dtype(type))
+
+    return vector
+
+
+def _fma_f32(a: Any, b: Any, c: Any) -> Any:
+    """Return a * b + c with one rounding: the sum in double is rounded to odd, so that rounding to float32 is right."""
+    product = np.float64(a) * np.float64(b)  # exact: 24 + 24 bits
+    wide = np.float64(c)
+    total = np.asarray(product + wide)
+    back = total - product
+    error = np.asarray((product - (total - back)) + (wide - back))
+    bits = total.view(np.int64)
+    inexact = np.isfinite(total) & np.isfinite(error) & (error != 0) & (bits & 1 == 0)
+    odd = bits + np.where((error > 0) == (total > 0), 1, -1)
+    return np.where(inexact, odd, bits).view(np.float64).astype(np.float32)
+
+
+def _fma(type: Ty) -> Callable[[Any, Any, Any], Any]:
+    if type.bits == 64:
+        return _lanewise("fma", type)
+    return _fma_f32 if type.lanes > 1 else lambda a, b, c: np.float32(_fma_f32(a, b, c))
+
+
+def _halving(step: Callable[[Any, Any], Any], type: Ty) -> Callable[[Any], Any]:
+    def reduce(v: Any) -> Any:
+        while len(v) > 1:
+            half = len(v) // 2
+            v = step(v[:half], v[half:])
+        return _scalar(v[0], type)
+
+    return reduce
+
+
+def _insert(v: Any, k: int, x: Any) -> Any:
+    if not 0 <= k < len(v):
+        raise IndexError(f"lane {k} of {len(v)}")
+    out = v.copy()
+    out[k] = x
+    return out
+
+
+def _extract(type: Ty) -> Callable[[Any, int], Any]:
+    def extract(v: Any, k: int) -> Any:
+        if not 0 <= k < len(v):
+            raise IndexError(f"lane {k} of {len(v)}")
+        return _scalar(v[k], type)
+
+    return extract
+
+
+def _overflows(f: Callable[[int, int], int]) -> Callable[[int, int], bool]:
+    return lambda a, b: not -(1 << 63) <= f(a, b) < 1 << 63
+
+
+def _shuffle(low: bool, type: Ty) -> Callable[[Any, Any, int], Any]:
+    n = type.lanes
+
+    def shuffle(a: Any, b: Any, d: int) -> Any:
+        if low:
+            lanes = [i if not i & d else n + i - d for i in range(n)]
+        else:
+            lanes = [i + d if not i & d else n + i for i in range(n)]
+        return np.concatenate((a, b))[lanes]
+
+    return shuffle
+
+
+def _mover(memory: Memory) -> Callable[[int, int, int], None]:
+    def move(to: int, source: int, count: int) -> None:
+        if count < 0:
+            raise IndexError(f"copy of {count} bytes")
+        if count:
+            view, at = memory.place(source, count, 1, "copy", False)
+            data = bytes(view[at : at + count])
+            view, at = memory.place(to, count, 1, "copy", True)
+            view[at : at + count] = data
+
+    return move
+
+
+def _copier(memory: Memory) -> Callable[[int, int, int], None]:
+    move = _mover(memory)
+
+    def copy(to: int, source: int, count: int) -> None:
+        if to < source + count and source < to + count and to != source:
+            raise IndexError(f"copy_bytes of overlapping areas: {to:#x}, {source:#x}, {count} bytes")
+        move(to, source, count)
+
+    return copy
+
+
+def _filler(memory: Memory) -> Callable[[int, int, int], None]:
+    def fill(to: int, value: int, count: int) -> None:
+        if count < 0:
+            raise IndexError(f"fill of {count} bytes")
+        if count:
+            view, at = memory.place(to, count, 1, "fill", True)
+            view[at : at + count] = bytes([value & 255]) * count
+
+    return fill
+
+
+def _adder(memory: Memory) -> Callable[[int, int], int]:
+    def add(address: int, value: int) -> int:
+        old = int(memory.load(address, I64))
+        memory.store(address, _wrap(old + value, 64), I64)
+        return old
+
+    return add
+
+
+def _swapper(memory: Memory) -> Callable[[int, int, int], bool]:
+    def swap(address: int, expected: int, new: int) -> bool:
+        if memory.load(address, I64) != expected:
+            return False
+        memory.store(address, new, I64)
+        return True
+
+    return swap
+
+
+def _scalar_by(f: Callable[..., Any], type: Ty) -> Callable[..., Any]:
+    return f if type.lanes > 1 else lambda *args: _scalar(f(*args), type)
+
+
+def _abs(type: Ty) -> Callable[[Any], Any]:
+    if type.lanes > 1 or type.kind == "f":
+        return _scalar_by(np.abs, type)
+    return lambda a: _wrap(abs(a), type.bits)
+
+
+def _intrinsic(name: str, e: tree.Call, memory: Memory) -> Any:
+    """Return the function of an intrinsic at the types of one call."""
+    type = e.type
+    if name.startswith("libm_"):
+        return _lanewise(name.removeprefix("libm_"), type)
+    match name:
+        case "fma":
+            return _fma(type)
+        case "sqrt":
+            return _scalar_by(np.sqrt, type)
+        case "floor":
+            return _scalar_by(np.floor, type)
+        case "abs":
+            return _abs(type)
+        case "copysign":
+            return _scalar_by(np.copysign, type)
+        case "umin":
+            return _by_unsigned(np.minimum if type.lanes > 1 else min, type)
+        case "umax":
+            return _by_unsigned(np.maximum if type.lanes > 1 else max, type)
+        case "udiv":
+            return _checked(_by_unsigned(lambda a, b: a // b, type))
+        case "urem":
+            return _checked(_by_unsigned(lambda a, b: a % b, type))
+        case "lshr":
+            return lambda a, b: _shift("lshr", a, b, type)
+        case "lanes":
+            return lambda x=0: np.arange(type.lanes).astype(dtype(type))
+        case "hsum":
+            return _halving(lambda a, b: a + b, type)
+        case "hmax":
+            return _halving(lambda a, b: np.where((a > b) | (a != a), a, b), type)
+        case "hmin":
+            return _halving(lambda a, b: np.where((a < b) | (a != a), a, b), type)
+        case "extract":
+            return _extract(type)
+        case "insert":
+            return _insert
+        case "add_overflows":
+            return _overflows(lambda a, b: a + b)
+        case "sub_overflows":
+            return _overflows(lambda a, b: a - b)
+        case "mul_overflows":
+            return _overflows(lambda a, b: a * b)
+        case "prefetch":
+            return lambda address: None
+        case "copy_bytes":
+            return _copier(memory)
+        case "move_bytes":
+            return _mover(memory)
+        case "fill_bytes":
+            return _filler(memory)
+        case "atomic_load":
+            return _loader(memory, I64)
+        case "atomic_store":
+            return _storer(memory, I64)
+        case "atomic_add":
+            return _adder(memory)
+        case "atomic_cas":
+            return _swapper(memory)
+        case "pause":
+            return lambda: None
+        case "shuffle_low" | "shuffle_high":
+            return _shuffle(name == "shuffle_low", type)
+    raise KeyError(f"no function and no intrinsic {name!r}")
+
+
+class _Writer:
+    """Writes one function as Python; what it calls is named in `space` by kind and types."""
+
+    def __init__(self, module: tree.Module, functions: Mapping[str, tree.Function]) -> None:
+        self.module, self.functions = module, functions
+        self.makers: dict[str, Callable[[Memory], Any]] = {}  # name in the source -> what makes its value for a memory
+        self.lines: list[str] = []
+        self.locals: dict[str, str] = {}
+
+    def maker(self, name: str, make: Callable[[Memory], Any]) -> str:
+        self.makers.setdefault(name, make)
+        return name
+
+    def local(self, name: str) -> str:
+        if name not in self.locals:
+            self.locals[name] = f"v{len(self.locals)}_" + "".join(c if c.isalnum() else "_" for c in name)
+        return self.locals[name]
+
+    def function(self, f: tree.Function) -> None:
+        self.locals = {}
+        self.lines.append(f"def f_{f.name}({', '.join(self.local(p.name) for p in f.params)}):")
+        self.body(f.body, 1)
+
+    def body(self, body: tree.Body, depth: int) -> None:
+        pad, start = "    " * depth, len(self.lines)
+        for s in body:
+            self.stmt(s, pad, depth)
+        if len(self.lines) == start:
+            self.lines.append(pad + "pass")
+
+    def stmt(self, s: tree.Stmt, pad: str, depth: int) -> None:
+        out = self.lines.append
+        match s:
+            case tree.Assign(target, value):
+                out(f"{pad}{self.local(target.name)} = {self.expr(value)}")
+            case tree.Store(address, value, None):
+                type = value.type
+                f = self.maker(f"st_{type}", lambda m: _storer(m, type))
+                out(f"{pad}{f}({self.expr(address)}, {self.expr(value)})")
+            case tree.Store(address, value, tree.Expr() as left):
+                type = value.type
+                f = self.maker(f"stm_{type}", lambda m: _masked_storer(m, type))
+                out(f"{pad}{f}({self.expr(address)}, {self.expr(value)}, {self.expr(left)})")
+            case tree.If(cond, yes, no):
+                out(f"{pad}if {self.expr(cond)}:")
+                self.body(yes, depth + 1)
+                if no:
+                    out(f"{pad}else:")
+                    self.body(no, depth + 1)
+            case tree.While(cond, body):
+                out(f"{pad}while {self.expr(cond)}:")
+                self.body(body, depth + 1)
+            case tree.For(var, start, stop, step, body):
+                bounds = f"{self.expr(start)}, {self.expr(stop)}, {step}"
+                out(f"{pad}for {self.local(var.name)} in range({bounds}):")
+                self.body(body, depth + 1)
+            case tree.Break():
+                out(pad + "break")
+            case tree.Continue():
+                out(pad + "continue")
+            case tree.Again():
+                if self.entries:
+                    out(f"{pad}{self.entries}({self.goto_local})")
+                out(pad + "continue")
+            case tree.Return(value):
+                out(pad + "return" + (f" {self.expr(value)}" if value is not None else ""))
+            case tree.Do(expr):
+                out(pad + self.expr(expr))
+            case tree.Comment():
+                pass
+            case tree.Dispatch(var, blocks, entries):
+                outer, self.entries = self.entries, ""
+                if entries is not None:
+                    name = f"entry_{len(self.makers)}"
+                    self.entries = self.maker(name, lambda m: _entry_check(entries))
+                    out(f"{pad}{self.entries}({self.local(var.name)})")
+                out(pad + "while True:")
+                self.arms(var, sorted(blocks, key=lambda b: b[0]), depth + 1)
+                self.entries = outer
+            case tree.Goto(block):
+                out(f"{pad}{self.goto_local} = {block}")
+                out(pad + "continue")
+
+    goto_local = ""  # the variable of the dispatch around, and the name of the check of its entries
+    entries = ""
+
+    def arms(self, var: tree.Local, blocks: Sequence[tuple[int, str, tree.Body]], depth: int) -> None:
+        """A tree of tests, so that a thousand blocks are ten levels."""
+        pad, pc = "    " * depth, self.local(var.name)
+        if len(blocks) == 1:
+            number, _, body = blocks[0]
+            outer, self.goto_local = self.goto_local, pc
+            self.lines.append(f"{pad}if {pc} == {number}:")
+            self.body(body, depth + 1)
+            self.lines.append(f"{pad}else:")
+            self.lines.append(f"{pad}    raise ValueError(f'no block {{{pc}}}')")
+            self.goto_local = outer
+            return
+        half = len(blocks) // 2
+        self.lines.append(f"{pad}if {pc} < {blocks[half][0]}:")
+        self.arms(var, blocks[:half], depth + 1)
+        self.lines.append(f"{pad}else:")
+        self.arms(var, blocks[half:], depth + 1)
+
+    def constant(self, value: int | float, type: Ty) -> str:
+        if type.kind == "i":
+            value = bool(int(value) & 1) if type.bits == 1 else _wrap(int(value), type.bits)
+            if type.lanes == 1:
+                return repr(value)
+        if type.lanes == 1 and type.bits == 64 and math.isfinite(value):
+            return repr(float(value))
+        key = f"k_{type}_" + (struct.pack("<d", value).hex() if type.kind == "f" else str(value).replace("-", "m"))
+        with np.errstate(all="ignore"):
+            made: Any = np.full(type.lanes, value, dtype(type))
+            made = made if type.lanes > 1 else _scalar(made[0], type)
+        return self.maker(key, lambda m: made)
+
+    def expr(self, e: tree.Expr) -> str:
+        match e:
+            case tree.Const(value, type):
+                return self.constant(value, type)
+            case tree.Local(name):
+                return self.local(name)
+            case tree.Binary(op, left, right, type):
+                return self.binary(op, left, right, type)
+            case tree.Unary(op, arg, type):
+                x = self.expr(arg)
+                if type.bits == 1:
+                    return f"(not {x})" if type.lanes == 1 else f"(~{x})"
+                return f"(~{x})" if op == "~" else self.wrapped(f"-{x}", type)
+            case tree.Compare(op, left, right, _):
+                a, b = self.expr(left), self.expr(right)
+                if op.startswith("u"):
+                    import operator
+
+                    of = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
+                          "!=": operator.ne}[op[1:]]  # fmt: skip
+                    name = f"{of.__name__}_u_{left.type}"
+                    return f"{self.maker(name, lambda m: _compare_unsigned(of, left.type))}({a}, {b})"
+                return f"({a} {op} {b})"
+            case tree.Select(cond, yes, no, type):
+                c, a, b = self.expr(cond), self.expr(yes), self.expr(no)
+                if type.lanes > 1:
+                    return f"{self.maker('where', lambda m: np.where)}({c}, {a}, {b})"
+                return f"{self.maker('select', lambda m: lambda c, a, b: a if c else b)}({c}, {a}, {b})"
+            case tree.Convert(arg, how, type):
+                old = arg.type
+                f = self.maker(f"{how}_{old}_{type}", lambda m: _converter(old, type, how))
+                return f"{f}({self.expr(arg)})"
+            case tree.Load(address, type, None):
+                return f"{self.maker(f'ld_{type}', lambda m: _loader(m, type))}({self.expr(address)})"
+            case tree.Load(address, type, tree.Expr() as left, fill):
+                f = self.maker(f"ldm_{type}", lambda m: _masked_loader(m, type))
+                return f"{f}({self.expr(address)}, {self.expr(left)}, {self.constant(fill, type.scalar)})"
+            case tree.Call():
+                return self.call(e)
+        raise TypeError(f"no expression: {e!r}")
+
+    def call(self, e: tree.Call) -> str:
+        args = ", ".join(self.expr(a) for a in e.args)
+        if e.name in self.functions:
+            return f"f_{e.name}({args})"
+        if e.name == "call_address":
+            return f"{self.maker('call_address', lambda m: m.call)}({args})"
+        kind = e.args[0].type if e.args else VOID
+        return f"{self.maker(f'{e.name}_{kind}_{e.type}', lambda m: _intrinsic(e.name, e, m))}({args})"
+
+    def wrapped(self, text: str, type: Ty) -> str:
+        if type.kind == "f" or type.lanes > 1:
+            return f"({text})"
+        half = 1 << (type.bits - 1)
+        return f"(({text} + {half} & {2 * half - 1}) - {half})"
+
+    def binary(self, op: str, left: tree.Expr, right: tree.Expr, type: Ty) -> str:
+        a, b = self.expr(left), self.expr(right)
+        if type.bits == 1:
+            return f"({a} {'^' if op in '+-^' else '&' if op in '*&' else '|'} {b})"
+        if type.kind == "f":
+            if op == "/" and type.lanes == 1 and type.bits == 64:
+                return f"{self.maker('float_div', lambda m: _float_div)}({a}, {b})"
+            return f"({a} {op} {b})"
+        if op in ("<<", ">>"):
+            name = f"{'shl' if op == '<<' else 'shr'}_{type}"
+            return f"{self.maker(name, lambda m: lambda x, y: _shift(op, x, y, type))}({a}, {b})"
+        if op in ("//", "%"):
+            name = f"{'div' if op == '//' else 'rem'}_{type}"
+            return f"{self.maker(name, lambda m: _divider(type, op == '%'))}({a}, {b})"
+        if op in ("&", "|", "^"):
+            return f"({a} {op} {b})"
+        return self.wrapped(f"{a} {op} {b}", type)
+
+
+def _entry_check(entries: frozenset[int]) -> Callable[[int], None]:
+    def check(number: int) -> None:
+        if number not in entries:
+            raise ValueError(f"dispatch on {number}, which is no entry")
+
+    return check
+
+
+def _divider(type: Ty, rest: bool) -> Callable[[Any, Any], Any]:
+    if type.lanes == 1:
+        return lambda a, b: _int_div(a, b, type.bits, rest)
+
+    def divide(a: Any, b: Any) -> Any:
+        lanes = zip(a.tolist(), b.tolist(), strict=True)
+        return np.array([_int_div(x, y, type.bits, rest) for x, y in lanes], dtype(type))
+
+    return divide
+
+
+_MODULES: dict[int, tuple[tree.Module, Any, dict[str, Callable[[Memory], Any]]]] = {}
+
+
+def _translated(module: tree.Module) -> tuple[Any, dict[str, Callable[[Memory], Any]]]:
+    known = _MODULES.get(id(module))
+    if known is None or known[0] is not module:
+        writer = _Writer(module, {f.name: f for f in module.functions})
+        for f in module.functions:
+            writer.function(f)
+        code = compile("\n".join(writer.lines) + "\n", f"<interpreted {module.name}>", "exec")
+        if len(_MODULES) >= 256:
+            _MODULES.clear()
+        known = _MODULES[id(module)] = (module, code, writer.makers)
+    return known[1], known[2]
+
+
+def run(module: tree.Module, name: str, args: Sequence[Any], memory: Memory) -> Any:
+    """Run a function of a module in plain Python.
+
+    Parameters
+    ----------
+    module : tree.Module
+    name : str
+        Any function of it, exported or not.
+    args : sequence of int, float or numpy.ndarray
+        Values of the parameters: Python integers and floats, arrays for vectors.
+    memory : Memory
+        The arrays that loads and stores may reach.
+
+    Returns
+    -------
+    int, float, numpy.float32, bool, numpy.ndarray or None
+        The function's result.
+    """
+    space = memory._spaces.get(id(module))
+    if space is None:
+        code, makers = _translated(module)
+        space = {name: make(memory) for name, make in makers.items()}
+        exec(code, space)
+        memory._spaces[id(module)] = space
+        memory._keep.append(module)
+    with np.errstate(all="ignore"):
+        return space[f"f_{name}"](*args)

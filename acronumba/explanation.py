@@ -1,0 +1,126 @@
+"""`Model.explain`: what the compiler decided, with the user's source lines.
+
+In: a specialisation. Out: an `Explanation`: for each kernel the lines it comes from, what it reads from each node
+and what all nodes share; which shared values the program uses; where float32 becomes float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from acronumba.ir.nodes import Op, Program, Var
+from acronumba.ir.types import TensorT, type_text
+from acronumba.kernels.spec import Dim, KernelSpec, Operand
+from acronumba.source_lines import line_text
+
+if TYPE_CHECKING:
+    from acronumba.pipeline import Compiled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelNote:
+    """One kernel."""
+
+    name: str
+    lines: tuple[tuple[int, str], ...]  # line numbers and texts of the user's source that it computes
+    operations: tuple[str, ...]
+    shared: tuple[str, ...]  # operands that are the same for all nodes
+    varying: tuple[str, ...]  # operands of each node
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What the compiler decided. `str` and rich print it."""
+
+    model: str
+    parameters: tuple[str, ...]  # types of the positional parameters
+    shared: tuple[str, ...]  # shared values that are used: path and type
+    constants: tuple[str, ...]  # shared ints that became constants of the program
+    recursive: tuple[str, ...]  # functions that are called; all others are inlined
+    kernels: tuple[KernelNote, ...]
+    warnings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.model}"]
+        lines += ["", "varying by instance:", *(f"  {p}" for p in self.parameters)]
+        lines += ["", "shared by all instances:", *(f"  {s}" for s in self.shared or ("nothing",))]
+        if self.constants:
+            lines += ["", "constants (another value compiles anew):", *(f"  {c}" for c in self.constants)]
+        if self.recursive:
+            lines += ["", f"called, not inlined: {', '.join(self.recursive)}"]
+        count = sum(len(k.operations) for k in self.kernels)
+        lines += ["", f"kernels: {len(self.kernels)}, of {count} operations"]
+        for kernel in self.kernels:
+            lines += ["", f"  {kernel.name}: {', '.join(kernel.operations)}"]
+            lines += [f"    {number:>5} | {text}" for number, text in kernel.lines]
+            lines += [f"    shared:  {', '.join(kernel.shared)}"] * bool(kernel.shared)
+            lines += [f"    varying: {', '.join(kernel.varying)}"] * bool(kernel.varying)
+            lines += [f"    gives:   {', '.join(kernel.results)}"]
+        if self.warnings:
+            lines += ["", "warnings:", *(f"  {w}" for w in self.warnings)]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def explain(compiled: Compiled) -> Explanation:
+    """Return what was decided for a specialisation."""
+    program = compiled.program
+    names = compiled.fn.__code__.co_varnames[: compiled.fn.__code__.co_argcount]
+    return Explanation(
+        model=compiled.fn.__qualname__,
+        parameters=tuple(f"{n}: {type_text(t)}" for n, t in zip(names, program.params, strict=False)),
+        shared=tuple(f"{s.path}: {type_text(s.type)}" for s in program.shared),
+        constants=tuple(compiled.constants),
+        recursive=tuple(f.name for f in program.functions[1:]),
+        kernels=tuple(_note(k, compiled.fn.__code__.co_filename) for k in compiled.plan.kernels),
+        warnings=(*program.warnings, *widenings(program)),
+    )
+
+
+def _note(spec: KernelSpec, file: str) -> KernelNote:
+    lines: dict[tuple[str, int], str] = {}
+    for op in spec.body:
+        if op.loc.line:
+            lines.setdefault((op.loc.file, op.loc.line), line_text(op.loc))
+    ours = {f for f, _ in lines} & {file} or {f for f, _ in lines}
+    return KernelNote(
+        name=spec.name,
+        lines=tuple((n, text) for (f, n), text in sorted(lines.items()) if f in ours),
+        operations=tuple(op.op for op in spec.body),
+        shared=tuple(_operand(o) for o in spec.operands if o.kind == "shared"),
+        varying=tuple(_operand(o) for o in spec.operands if o.kind != "shared"),
+        results=tuple(_value(spec, k) for k in spec.results),
+    )
+
+
+def _operand(o: Operand) -> str:
+    return f"{o.name}: {_tensor(o.dtype, o.shape)}" if o.kind in ("tensor", "shared") else f"{o.name}: {o.kind}"
+
+
+def _value(spec: KernelSpec, k: int) -> str:
+    op = spec.body[k - len(spec.operands)]
+    return f"{op.name or op.op}: {_tensor(op.dtype, op.shape)}"
+
+
+def _tensor(dtype: str, shape: tuple[int | Dim, ...]) -> str:
+    return f"{dtype}[{', '.join('?' if isinstance(n, Dim) else str(n) for n in shape)}]"
+
+
+def widenings(program: Program) -> list[str]:
+    """Return a warning for each line where an operation makes float64 of float32."""
+    found: dict[tuple[str, int], str] = {}
+    for function in program.functions:
+        for block in function.blocks:
+            for instr in block.instrs:
+                if isinstance(instr, Op) and _widens(instr):
+                    found.setdefault((instr.loc.file, instr.loc.line), line_text(instr.loc))
+    return [f"line {line}: float32 becomes float64: {text}" for (_, line), text in sorted(found.items())]
+
+
+def _widens(op: Op) -> bool:
+    if not isinstance(op.out.type, TensorT) or op.out.type.dtype != "float64" or op.op != "cast":
+        return False
+    return any(isinstance(a, Var) and isinstance(a.type, TensorT) and a.type.dtype == "float32" for a in op.args)

@@ -1,0 +1,120 @@
+"""Failures of instances: from the machine's record to the user's own exception.
+
+In: what the machine knows (name of the exception, message, place) and the instance. The instance is run again by the
+plain call, which is the definition: its exception is the answer, with the traceback that the user knows. Where the
+plain call does not raise (an overflow of 64 bits, too many steps) or cannot get that far (a recursion too deep for
+Python), the machine's own is the answer.
+"""
+
+from __future__ import annotations
+
+import builtins
+import linecache
+import sysconfig
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from acronumba import errors
+from acronumba.codes import refuse
+from acronumba.errors import AcronumbaError, DataError, Loc, ShapeMismatch
+
+ENDLESS = "ACR702"  # the plain call would not come back either
+_HERE = Path(__file__).parent
+_LIBRARIES = tuple(
+    str(p)
+    for p in (
+        Path(np.__file__).parent,
+        sysconfig.get_path("stdlib"),
+        _HERE / "nn.py",
+        _HERE / "random.py",
+        _HERE / "api.py",
+    )
+)
+
+
+def machine_failure(error: str, text: str, loc: Loc, *, endless: bool = False) -> Exception:
+    """Return the exception of a machine's record: a class by name, a message, a place."""
+    made: Exception
+    if endless:
+        made = refuse(ENDLESS, loc, seen=text)
+    elif error == "ShapeMismatch":
+        made = ShapeMismatch("ACR401", text, loc)
+    elif error == "DataError":
+        made = DataError(text, loc=loc)
+    else:
+        cls = getattr(errors, error, None) or getattr(builtins, error, None)
+        if isinstance(cls, type) and issubclass(cls, Exception) and not issubclass(cls, AcronumbaError):
+            made = cls(text)
+        else:
+            made = RuntimeError(f"{error}: {text}" if text else error)
+    return with_line(made, loc.line, loc.file)
+
+
+def with_line(error: Exception, line: int | None, file: str | None) -> Exception:
+    """Give an exception the attributes `line` and `file` (acronumba's own have them)."""
+    if not isinstance(error, AcronumbaError) and line:
+        error.line = line  # type: ignore[attr-defined]
+        error.file = file  # type: ignore[attr-defined]
+    return error
+
+
+def plain_failure(
+    fn: Callable[..., Any], instance: Sequence[Any], shared: Mapping[str, Any], machine: Exception
+) -> Exception:
+    """Return the exception of an instance that the machine found to fail.
+
+    Parameters
+    ----------
+    fn : function
+        The user's.
+    instance, shared
+        Its arguments.
+    machine : Exception
+        The machine's own account (see `machine_failure`).
+    """
+    if isinstance(machine, DataError) or (isinstance(machine, AcronumbaError) and machine.code == ENDLESS):
+        return machine
+    try:
+        with np.errstate(all="ignore"):
+            fn(*instance, **shared)
+    except RecursionError as error:
+        return error if isinstance(machine, RecursionError) else machine
+    except Exception as error:
+        line, file = user_line(error)
+        error = with_line(error, line or getattr(machine, "line", None), file or getattr(machine, "file", None))
+        if isinstance(machine, ShapeMismatch) and not isinstance(error, ShapeMismatch):
+            return _shape(machine, error, line, file)
+        error.__traceback__ = None  # its frames would keep all data alive
+        return error
+    return machine
+
+
+def _shape(machine: ShapeMismatch, plain: Exception, line: int | None, file: str | None) -> Exception:
+    """Return the clash of shapes with the words of NumPy, if it is the one that the plain call met first."""
+    if not isinstance(plain, ValueError) or (line and machine.line and (line, file) != (machine.line, machine.file)):
+        plain.__traceback__ = None
+        return plain
+    if not machine.seen:
+        machine.seen = " ".join(str(plain).split())
+    return machine
+
+
+def user_line(error: BaseException) -> tuple[int | None, str | None]:
+    """Return line and file of the innermost frame of an exception that is the user's code."""
+    found: tuple[int | None, str | None] = (None, None)
+    trace = error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not _is_library(file):
+            found = trace.tb_lineno, file
+        trace = trace.tb_next
+    return found
+
+
+def _is_library(file: str) -> bool:
+    if "site-packages" not in file and file.startswith(_LIBRARIES[1]):
+        return True
+    return file == __file__ or file.startswith((_LIBRARIES[0], *_LIBRARIES[2:])) or not linecache.getline(file, 1)

@@ -1,0 +1,1243 @@
+"""Writing IR while the user's code is walked: blocks, scalars, conversions, merges.
+
+The `Emitter` holds the point of emission (`block`, None where the code cannot be reached) and the state of all names in scope
+(`state`). It turns abstract values into words and back, and merges states where control flow joins. The walker in `lower` is
+built on it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias
+
+from acronumba.codes import refuse
+from acronumba.errors import NOWHERE, AcronumbaError, Loc
+from acronumba.frontend.source import Source
+from acronumba.frontend.values import (
+    NOT_CONST, Bound, Cell, DictVal, EnumVal, Func, ListVal, Maybe, NoneVal, Num, Poison, Record, Ref, SharedVal, Static,
+    StaticList, StrVal, Tensor, TupleVal, UnionVal, Val, case_slices, number, type_of,
+)  # fmt: skip
+from acronumba.ir import nodes as ir
+from acronumba.ir.nodes import Extent, SharedArg, Var
+from acronumba.ir.ops import SCALARS
+from acronumba.ir.types import (
+    BOOL, FLOAT, INT, NONE, BoolT, DictT, EnumT, FloatT, IntT, ListT, NoneT, OpaqueT, RefT, StrT, StructT, TensorT, TupleT,
+    Type, UnionT, Word, members, type_text, union, union_word, words,
+)  # fmt: skip
+from acronumba.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
+
+Key = tuple[Any, str]  # (scope, name); also facts: (scope, name, part, ...)
+State = dict[Any, Val]
+Point = tuple[int, State]  # a place from which control flow goes on
+
+
+class Refused(Exception):
+    """An expression is refused; caught at the statement, which is then skipped."""
+
+    def __init__(self, error: AcronumbaError | None):
+        super().__init__(error)
+        self.error = error
+
+
+class Resweep(Exception):
+    """What was assumed about the program proved too narrow: walk everything again."""
+
+
+@dataclass
+class FunctionCode:
+    """The IR of one function while it is written."""
+
+    name: str
+    loc: Loc
+    params: tuple[Var, ...] = ()
+    results: tuple[Word, ...] = ()
+    blocks: list[list[ir.Instr]] = field(default_factory=list)
+    ends: list[ir.End | None] = field(default_factory=list)
+    names: dict[str, int] = field(default_factory=dict)
+
+
+class Knowledge:
+    """What outlives a sweep: it only grows, until a sweep changes nothing."""
+
+    def __init__(self) -> None:
+        self.cells: dict[Any, Cell] = {}
+        self.fields: dict[type, dict[str, Type]] = {}  # of every class that has rows
+        self.built: set[type] = set()  # classes that the program makes rows of
+        self.recursive: set[Any] = set()  # code of functions that are called, not inlined
+        self.results: dict[Any, Type | None] = {}  # of called functions, by key; None: not known to return yet
+        self.plain: dict[Any, set[int]] = {}  # parameters of called functions whose constants are dropped
+        self.loose: set[Any] = set()  # called functions whose tensor extents are dropped
+        self.unrolled: set[Any] = set()  # loops to unroll
+        self.changed = False
+
+
+class Emitter:
+    """Emission of typed IR; see the module's text."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self.know = knowledge
+        self.code = FunctionCode("", NOWHERE)
+        self.block: int | None = None
+        self.state: State = {}
+        self.loc: Loc = NOWHERE
+        self.source: Source | None = None
+        self.sites: dict[ir.Site, int] = {}
+        self.shared_index: dict[str, int] = {}
+        self.shared_params: list[ir.SharedParam] = []
+        self.reads: dict[type, set[str]] = {}
+        self.demanded: set[str] = set()
+        self.constants: dict[str, Any] = {}
+        self.errors: list[AcronumbaError] = []
+        self.data_lists: set[ListT] = set()  # types of lists that instances or shared parameters hold
+
+    # ---- refusing
+
+    def at(self, node: ast.AST | Loc | None) -> Loc:
+        """Return the position of a node of the function being walked."""
+        if isinstance(node, Loc):
+            return node
+        if node is None or self.source is None or not hasattr(node, "lineno"):
+            return self.loc
+        return self.source.loc(node)
+
+    def refuse(self, code: str, node: ast.AST | Loc | None = None, seen: str = "", rewrite: str = "", message: str = "") -> Refused:
+        """Return the exception to raise for something that is not in the language."""
+        return Refused(refuse(code, self.at(node), seen, rewrite, message))
+
+    def check_poison(self, *vals: Val) -> None:
+        for v in vals:
+            if isinstance(v, Poison):
+                raise self.refuse("ACR206", seen=v.why) if v.why else Refused(None)
+
+    # ---- blocks
+
+    def new_block(self) -> int:
+        self.code.blocks.append([])
+        self.code.ends.append(None)
+        return len(self.code.blocks) - 1
+
+    def emit(self, instr: ir.Instr) -> None:
+        assert self.block is not None
+        self.code.blocks[self.block].append(instr)
+
+    def end(self, end: ir.End) -> None:
+        """End the current block; what follows cannot be reached until a block is entered."""
+        assert self.block is not None and self.code.ends[self.block] is None
+        self.code.ends[self.block] = end
+        self.block = None
+
+    def var(self, name: str, type: Word) -> Var:
+        base = name or "v"
+        count = self.code.names.get(base, -1) + 1
+        self.code.names[base] = count
+        return Var(base if count == 0 and name else f"{base}_{count}", type)
+
+    def point(self) -> Point:
+        assert self.block is not None
+        return self.block, self.state
+
+    def enter(self, point: Point) -> None:
+        """Go on from a point, with a state of its own."""
+        self.block, self.state = point[0], dict(point[1])
+
+    def fork(self, cond: Num) -> tuple[Point | None, Point | None]:
+        """Branch on a bool: return the points where it is true and false (None: cannot be)."""
+        if self.block is None:
+            return None, None
+        if cond.const is not NOT_CONST:
+            here = self.point()
+            self.block = None
+            return (here, None) if cond.const else (None, here)
+        yes, no = self.new_block(), self.new_block()
+        state = self.state
+        self.end(ir.Branch(cond=self.word(cond), yes=yes, no=no, loc=self.loc))
+        return (yes, dict(state)), (no, dict(state))
+
+    def site(self, error: str, text: str, node: ast.AST | Loc | None = None) -> int:
+        return self.sites.setdefault(ir.Site(error, text, self.at(node)), len(self.sites))
+
+    def check(self, cond: Num, error: str, text: str, args: Sequence[Num] = (), node: ast.AST | Loc | None = None) -> None:
+        """Let the instance fail unless a bool holds."""
+        if self.block is None or (cond.const is not NOT_CONST and cond.const):
+            return
+        site = self.site(error, text, node)
+        values = tuple(self.word(a) for a in args)
+        if cond.const is not NOT_CONST:
+            self.end(ir.Fail(site=site, args=values, loc=self.at(node)))
+            return
+        self.emit(ir.Check(cond=self.word(cond), site=site, args=values, loc=self.at(node)))
+
+    def fail(self, error: str, text: str, node: ast.AST | Loc | None = None) -> None:
+        if self.block is not None:
+            self.end(ir.Fail(site=self.site(error, text, node), args=(), loc=self.at(node)))
+
+    # ---- scalars
+
+    def const(self, value: Any) -> Num:
+        return number(value)
+
+    def word(self, num: Num | EnumVal) -> Var:
+        """Return the variable of a number, emitting a constant or the read of a shared number if need be."""
+        if num.var is None:
+            if isinstance(num, EnumVal):
+                value: Any = list(num.cls).index(num.const)
+                num = Num(INT, const=value)
+            if num.const is NOT_CONST:
+                assert num.shared is not None
+                out = self.var(_last_name(num.shared.path), num.type)
+                self.emit(ir.Shared(out=out, index=self.shared(num.shared), loc=self.loc))
+                return out
+            out = self.var("", num.type)
+            value = num.const
+            if num.type == INT and not -(2**63) <= value < 2**63:
+                self.fail("OverflowError", "int too large for 64 bits")
+                raise Refused(None)
+            self.emit(ir.Const(out=out, value=value, loc=self.loc))
+            return out
+        return num.var
+
+    def shared(self, leaf: SharedLeaf) -> int:
+        if leaf.path not in self.shared_index:
+            self.shared_index[leaf.path] = len(self.shared_params)
+            self.shared_params.append(ir.SharedParam(path=leaf.path, type=leaf.type))
+        return self.shared_index[leaf.path]
+
+    def known(self, num: Num) -> Any:
+        """Return the constant value of a number, or NOT_CONST; a shared int becomes a constant by this."""
+        if num.const is NOT_CONST and num.shared is not None and num.shared.path in self.constants:
+            self.demanded.add(num.shared.path)
+            return self.constants[num.shared.path]
+        return num.const
+
+    def scalar(self, op: str, *args: Num, node: ast.AST | Loc | None = None) -> Num:
+        """Apply an operation of `SCALARS`, folding constants."""
+        row = SCALARS[op]
+        result = {"i": INT, "f": FLOAT, "b": BOOL}.get(row.result) or args[-1].type
+        if all(a.const is not NOT_CONST for a in args):
+            try:
+                value = row.reference(*(a.const for a in args))
+            except (ArithmeticError, ValueError) as error:
+                self.fail(type(error).__name__, str(error), node)
+                return Num(result, var=self.var("", result))
+            if not isinstance(value, complex) and not (isinstance(value, int) and not -(2**63) <= value < 2**63):
+                return Num(result, const=value)
+        if self.block is None:
+            return Num(result, var=self.var("", result))
+        vars = tuple(self.word(a) for a in args)
+        site = -1
+        if row.fails:
+            kinds = {"div": "ZeroDivisionError", "floordiv": "ZeroDivisionError", "mod": "ZeroDivisionError"}
+            default = "ValueError" if row.result in "f" and op not in ("add", "sub", "mul") else "OverflowError"
+            site = self.site(kinds.get(op, default), _scalar_text(op), node)
+        out = self.var("", result)
+        self.emit(ir.Scalar(out=out, op=op, args=vars, site=site, loc=self.at(node)))
+        return Num(result, var=out)
+
+    def as_int(self, num: Num) -> Num:
+        if num.type != BOOL:
+            return num
+        num = self.read(num)
+        return number(int(num.const)) if num.const is not NOT_CONST else self.scalar("int", num)
+
+    def as_float(self, num: Num) -> Num:
+        num = self.read(num)
+        if num.type == FLOAT:
+            return num
+        if num.const is not NOT_CONST:
+            return number(float(num.const))
+        return self.scalar("float", self.as_int(num))
+
+    def read(self, num: Num) -> Num:
+        """Return the number with a variable if it is shared (constants stay)."""
+        if num.var is None and num.const is NOT_CONST and self.block is not None:
+            return Num(num.type, var=self.word(num))
+        return num
+
+    def select(self, cond: Num, a: Num, b: Num) -> Num:
+        if cond.const is not NOT_CONST:
+            return a if cond.const else b
+        return self.scalar("select", cond, a, b)
+
+    def both(self, a: Num, b: Num) -> Num:
+        if a.const is not NOT_CONST:
+            return b if a.const else a
+        if b.const is not NOT_CONST:
+            return a if b.const else b
+        return self.scalar("both", a, b)
+
+    def either(self, a: Num, b: Num) -> Num:
+        if a.const is not NOT_CONST:
+            return a if a.const else b
+        if b.const is not NOT_CONST:
+            return b if b.const else a
+        return self.scalar("either", a, b)
+
+    def negate(self, a: Num) -> Num:
+        return number(not a.const) if a.const is not NOT_CONST else self.scalar("not", a)
+
+    # ---- extents
+
+    def extent(self, e: Extent) -> Num:
+        return number(e) if isinstance(e, int) else Num(INT, var=e)
+
+    def as_extent(self, num: Num) -> Extent:
+        value = self.known(num)
+        return value if value is not NOT_CONST else self.word(num)
+
+    # ---- values and words
+
+    def tensor(self, ref: Var, fresh: bool = False) -> Tensor:
+        """Return the abstract value of a tensor variable, reading the extents that are run-time."""
+        assert isinstance(ref.type, TensorT)
+        dims: list[Extent] = []
+        for axis, n in enumerate(ref.type.shape):
+            if n is None:
+                out = self.var(f"n{axis}", INT)
+                self.emit(ir.ExtentOf(out=out, tensor=ref, axis=axis, loc=self.loc))
+                dims.append(out)
+            else:
+                dims.append(n)
+        return Tensor(ref.type, ref, tuple(dims), fresh=fresh)
+
+    def shared_value(self, node: SharedLeaf | SharedConst | SharedNode | SharedOpaque) -> Val:
+        """Return the abstract value of a part of the shared parameters."""
+        match node:
+            case SharedLeaf(type=TensorT() as t):
+                dims = tuple(n for n in t.shape if n is not None)
+                return Tensor(t, SharedArg(self.shared(node)), dims, aliased=True)
+            case SharedLeaf(type=IntT() | FloatT() as t):
+                return Num(t, shared=node)
+            case SharedLeaf(type=t):
+                return self.from_words(t, tuple(self._shared_word(node, w) for w in words(t)))
+            case SharedConst(value=value):
+                return self.constant(value)
+            case SharedNode():
+                return SharedVal(node)
+            case SharedOpaque(path=path, what=what):
+                raise self.refuse("ACR501", seen=f"{path}: {what}")
+
+    def _shared_word(self, leaf: SharedLeaf, word: Word) -> Var:
+        out = self.var(_last_name(leaf.path), word)
+        self.emit(ir.Shared(out=out, index=self.shared(leaf), loc=self.loc))
+        return out
+
+    def constant(self, value: Any) -> Val:
+        """Return the abstract value of a compile-time constant."""
+        import enum
+
+        if value is None:
+            return NoneVal()
+        if isinstance(value, enum.Enum):
+            return EnumVal(type(value), const=value)
+        if isinstance(value, bool | int | float) and type(value) in (bool, int, float):
+            return number(value)
+        if isinstance(value, str):
+            return StrVal(value)
+        return Static(value)
+
+    def shared_items(self, val: SharedVal) -> tuple[Val, ...]:
+        return tuple(self.shared_value(item) for item in val.node.items)
+
+    def materialise(self, val: SharedVal) -> Val:
+        """Return a shared structure as an ordinary value made of its leaves."""
+        items = self.shared_items(val)
+        match val.node.kind:
+            case "object":
+                return Record(val.node.cls, val.node.names, items)
+            case "tuple":
+                return TupleVal(items)
+            case "dict":
+                return DictVal(val.node.names, items)
+            case _:
+                cell = self.cell(("shared", val.node.path))
+                return StaticList(items, cell)
+
+    def cell(self, key: Any) -> Cell:
+        return self.know.cells.setdefault(key, Cell()).find()
+
+    def widen_cell(self, cell: Cell, item: Type) -> None:
+        cell = cell.find()
+        wider = item if cell.item is None else union(cell.item, item)
+        if wider != cell.item:
+            if cell.fixed:
+                raise self.refuse("ACR303", seen=f"list[{type_text(cell.item or NONE)}] and an element {type_text(item)}")
+            if _depth(wider) > 12:
+                raise self.refuse("ACR303", seen=type_text(wider)[:200])
+            cell.item = wider
+            self.know.changed = True
+
+    def make_real(self, cell: Cell) -> None:
+        cell = cell.find()
+        if not cell.real:
+            cell.real = True
+            self.know.changed = True
+
+    def unify_cells(self, a: Cell, b: Cell) -> Cell:
+        a, b = a.find(), b.find()
+        if a is b:
+            return a
+        if a.fixed and b.fixed:
+            if a.item != b.item:
+                raise self.refuse("ACR303", seen=f"list[{type_text(a.item or NONE)}] and list[{type_text(b.item or NONE)}]")
+            return a
+        if b.fixed:
+            a, b = b, a
+        self.know.changed = True
+        if b.item is not None:
+            self.widen_cell(a, b.item)
+        a.real = a.real or b.real
+        if not a.fixed:
+            b.link = a
+        elif a.item is not None and b.item != a.item:
+            self.widen_cell(b, a.item)
+        else:
+            self.know.changed = b.item != a.item
+        return a
+
+    def list_of(self, t: ListT, var: Var) -> ListVal:
+        """Return a list of unknown origin: it must not be changed unless its place is known."""
+        return ListVal(self.cells_by_type(t), var)
+
+    def cells_by_type(self, t: ListT) -> Cell:
+        key = ("type", t)
+        cell = self.know.cells.get(key)
+        if cell is None:
+            cell = self.know.cells[key] = Cell(item=t.item, real=True, fixed=True, data=t in self.data_lists)
+        return cell
+
+    def realise(self, val: StaticList) -> ListVal:
+        """Make the run-time list of a static one."""
+        cell = val.cell.find()
+        for v in val.items:
+            t = self.type_of(v)
+            self.widen_cell(cell, t)
+        item = cell.item or NONE
+        flat = tuple(w for v in val.items for w in self.to_words(v, item))
+        out = self.var("list", ListT(item))
+        self.emit(ir.ListNew(out=out, width=len(words(item)), args=flat, count=len(val.items), loc=self.loc))
+        return ListVal(cell, out)
+
+    def type_of(self, val: Val) -> Type:
+        """Return the run-time type of a value, or refuse what exists only at compile time."""
+        self.check_poison(val)
+        if isinstance(val, Maybe):
+            return self.type_of(val.value)
+        if isinstance(val, SharedVal):
+            return self.type_of(self.materialise(val))
+        if isinstance(val, StaticList):
+            cell = val.cell.find()
+            for v in val.items:
+                self.widen_cell(cell, self.type_of(v))
+        if isinstance(val, TupleVal | DictVal | Record):
+            for v in val.items:
+                self.type_of(v)
+        t = type_of(val) if not isinstance(val, TupleVal | DictVal) else None
+        if isinstance(val, TupleVal):
+            t = TupleT(tuple(self.type_of(v) for v in val.items))
+        elif isinstance(val, DictVal):
+            t = DictT(val.keys, tuple(self.type_of(v) for v in val.items))
+        if t is None:
+            code = "ACR206" if isinstance(val, Func | Bound) else "ACR308"
+            raise self.refuse(code, seen=self.describe(val))
+        return t
+
+    def to_words(self, val: Val, t: Type) -> tuple[Var, ...]:
+        """Emit what is needed to hold the value as the words of a type that includes its own."""
+        self.check_poison(val)
+        if isinstance(val, SharedVal):
+            val = self.materialise(val)
+        if isinstance(val, Maybe):
+            val = val.value
+        if isinstance(t, UnionT) and not (isinstance(val, UnionVal) and val.type == t):
+            return self._to_union(val, t)
+        match t, val:
+            case (IntT() | FloatT() | BoolT(), Num()) if val.type == t:
+                return (self.word(val),)
+            case (EnumT(), EnumVal()) if val.cls is t.cls:
+                return (self.word(val),)
+            case (NoneT(), NoneVal()) | (StrT(), StrVal()):
+                return ()
+            case (TensorT(), Tensor()) if (val.type.dtype, val.type.rank) == (t.dtype, t.rank):
+                return (self.tensor_var(val),)
+            case (StructT(), Ref()):
+                return (val.var,)
+            case (StructT(), Record()) if val.cls is t.cls:
+                return (self.store_record(val),)
+            case (TupleT(), TupleVal()) if len(t.items) == len(val.items):
+                return tuple(w for v, u in zip(val.items, t.items, strict=True) for w in self.to_words(v, u))
+            case (DictT(), DictVal()) if t.keys == val.keys:
+                return tuple(w for v, u in zip(val.items, t.items, strict=True) for w in self.to_words(v, u))
+            case (ListT(), ListVal()) if val.item == t.item:
+                return (val.var,)
+            case (ListT(), ListVal()):
+                self.unify_cells(val.cell, self.cells_by_type(t))
+                return (val.var,)
+            case (ListT(), StaticList()):
+                self.make_real(val.cell)
+                self.widen_cell(val.cell, t.item)
+                return (self.realise(val).var,)
+            case (_, UnionVal()) if val.type == t:
+                return val.vars
+            case (_, UnionVal()):
+                return self._cases_to_words(val, t)
+        raise self.refuse("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+
+    def _to_union(self, val: Val, t: UnionT) -> tuple[Var, ...]:
+        single = union_word(t)
+        if isinstance(val, UnionVal):
+            if single is not None and union_word(val.type) is not None:
+                return val.vars
+            return self._cases_to_words(val, t)
+        if single is not None:
+            if isinstance(val, NoneVal):
+                return (self.null(single),)
+            if isinstance(single, RefT):
+                if isinstance(val, Ref):
+                    return (val.var,)
+                if isinstance(val, Record):
+                    return (self.store_record(val),)
+            else:
+                return self.to_words(val, single)
+        mine = self.type_of(val)
+        out: list[Var] = []
+        tag = -1
+        for k, (case, _) in enumerate(case_slices(t)):
+            fits = tag < 0 and union(case, mine) == case
+            if fits:
+                tag = k
+                out += self.to_words(val, case)
+            else:
+                out += [self.zero(w) for w in words(case)]
+        if tag < 0:
+            raise self.refuse("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+        return (self.word(number(tag)), *out)
+
+    def _cases_to_words(self, val: UnionVal, t: Type) -> tuple[Var, ...]:
+        """Convert a union to another layout: case by case, merged into fresh variables."""
+        outs = tuple(self.var("", w) for w in words(t))
+
+        def one(case: Val) -> None:
+            for out, src in zip(outs, self.to_words(case, t), strict=True):
+                self.emit(ir.Copy(out=out, src=src, loc=self.loc))
+
+        points: list[Point] = []
+        for case in self.split(val):
+            one(case)
+            if self.block is not None:
+                points.append(self.point())
+                self.block = None
+        self.join(points)
+        return outs
+
+    def null(self, word: Word) -> Var:
+        out = self.var("none", word)
+        self.emit(ir.Const(out=out, value=None, loc=self.loc))
+        return out
+
+    def zero(self, word: Word) -> Var:
+        if isinstance(word, IntT | FloatT | BoolT):
+            return self.word(number({INT: 0, FLOAT: 0.0, BOOL: False}[word]))
+        return self.null(word)
+
+    def tensor_var(self, val: Tensor) -> Var:
+        """Return the tensor as a variable; a shared one becomes an ordinary value."""
+        val.aliased = True
+        if isinstance(val.ref, Var):
+            return val.ref
+        param = self.shared_params[val.ref.index]
+        out = self.var(_last_name(param.path), param.type)  # type: ignore[arg-type]
+        self.emit(ir.Shared(out=out, index=val.ref.index, loc=self.loc))
+        return out
+
+    def store_record(self, val: Record) -> Var:
+        """Make the row of an object."""
+        table = self.know.fields.setdefault(val.cls, {})
+        self.know.built.add(val.cls)
+        flat: list[Var] = []
+        self.reads.setdefault(val.cls, set()).update(val.names)
+        for name, v in zip(val.names, val.items, strict=True):
+            t = self.type_of(v)
+            old = table.get(name)
+            wider = t if old is None or isinstance(old, OpaqueT) else union(old, t)
+            if wider != old:
+                if _depth(wider) > 12:
+                    raise self.refuse("ACR303", seen=type_text(wider)[:200])
+                table[name] = wider
+                self.know.changed = True
+            flat += self.to_words(v, wider)
+        out = self.var(val.cls.__name__.lower(), RefT((val.cls,)))
+        self.emit(ir.New(out=out, cls=val.cls, args=tuple(flat), loc=self.loc))
+        return out
+
+    def from_words(self, t: Type, vars: tuple[Var, ...]) -> Val:
+        """Return the abstract value that lies in the words of a type."""
+        match t:
+            case IntT() | FloatT() | BoolT():
+                return Num(t, var=vars[0])
+            case EnumT():
+                return EnumVal(t.cls, var=vars[0])
+            case NoneT():
+                return NoneVal()
+            case StrT():
+                return StrVal(t.value)
+            case TensorT():
+                var = vars[0]
+                return self.tensor(var)
+            case StructT():
+                return Ref((t.cls,), vars[0])
+            case TupleT() | DictT():
+                items, at = [], 0
+                for u in t.items:
+                    width = len(words(u))
+                    items.append(self.from_words(u, vars[at : at + width]))
+                    at += width
+                return TupleVal(tuple(items)) if isinstance(t, TupleT) else DictVal(t.keys, tuple(items))
+            case ListT():
+                return self.list_of(t, vars[0])
+            case UnionT():
+                return self.narrowed(UnionVal(t, vars, t.members))
+            case OpaqueT():
+                raise self.refuse("ACR304", seen=t.what)
+
+    # ---- unions
+
+    def narrowed(self, val: UnionVal) -> Val:
+        """Return a union as an ordinary value where only one kind is left."""
+        rest = val.possible
+        single = union_word(val.type)
+        if all(isinstance(m, StructT) for m in rest):
+            classes = tuple(m.cls for m in rest if isinstance(m, StructT))
+            return Ref(classes, val.vars[0] if single is not None else self._struct_word(val))
+        if len(rest) > 1:
+            return val
+        only = rest[0]
+        if single is not None:
+            return NoneVal() if isinstance(only, NoneT) else self.from_words(only, val.vars)
+        for case, where in case_slices(val.type):
+            if case == only:
+                return self.from_words(case, val.vars[where])
+        raise AssertionError(only)
+
+    def _struct_word(self, val: UnionVal) -> Var:
+        case, where = case_slices(val.type)[0]
+        assert all(isinstance(m, StructT) for m in members(case))
+        return val.vars[where][0]
+
+    def keep(self, val: UnionVal, wanted: Callable[[Type], bool]) -> UnionVal:
+        return UnionVal(val.type, val.vars, tuple(m for m in val.possible if wanted(m)))
+
+    def is_case(self, val: UnionVal, wanted: Callable[[Type], bool]) -> Num:
+        """Return the bool whether the value is one of the wanted members."""
+        yes = [m for m in val.possible if wanted(m)]
+        if not yes or len(yes) == len(val.possible):
+            return number(bool(yes))
+        if union_word(val.type) is not None:
+            null = self.var("", BOOL)
+            self.emit(ir.IsNull(out=null, ref=val.vars[0], loc=self.loc))
+            is_null = Num(BOOL, var=null)
+            if any(isinstance(m, NoneT) for m in val.possible):
+                if all(isinstance(m, NoneT) for m in yes):
+                    return is_null
+                structs = [m for m in val.possible if not isinstance(m, NoneT)]
+                if len(yes) == len(structs) and not any(isinstance(m, NoneT) for m in yes):
+                    return self.negate(is_null)
+                # some classes only: the tag may be read only where the reference is not None
+                return self._guarded_class_test(val.vars[0], is_null, yes)
+            return self.class_test(val.vars[0], tuple(m.cls for m in yes if isinstance(m, StructT)))
+        tag = Num(INT, var=val.vars[0])
+        out: Num = number(False)
+        for k, (case, where) in enumerate(case_slices(val.type)):
+            kinds = [m for m in members(case) if m in val.possible]
+            chosen = [m for m in kinds if m in yes]
+            if not chosen:
+                continue
+            here = self.scalar("eq", tag, number(k))
+            if len(chosen) < len(kinds):  # one case holds several classes
+                ref = val.vars[where][0]
+                here = self._guarded_class_test(ref, self.negate(here), chosen)
+            out = self.either(out, here)
+        return out
+
+    def _guarded_class_test(self, ref: Var, absent: Num, yes: Sequence[Type]) -> Num:
+        out = self.var("", BOOL)
+        no, here = self.fork(absent)
+        points = []
+        for point, test in ((no, False), (here, True)):
+            if point is None:
+                continue
+            self.enter(point)
+            found = self.class_test(ref, tuple(m.cls for m in yes if isinstance(m, StructT))) if test else number(False)
+            if not test and any(isinstance(m, NoneT) for m in yes):
+                found = number(True)
+            self.emit(ir.Copy(out=out, src=self.word(found), loc=self.loc))
+            points.append(self.point())
+            self.block = None
+        self.join(points)
+        return Num(BOOL, var=out)
+
+    def class_test(self, ref: Var, classes: tuple[type, ...]) -> Num:
+        tag = self.var("", INT)
+        self.emit(ir.ClassTag(out=tag, ref=ref, loc=self.loc))
+        out: Num = number(False)
+        for cls in classes:
+            out = self.either(out, self.scalar("eq", Num(INT, var=tag), Num(INT, var=self.class_number(cls))))
+        return out
+
+    def class_number(self, cls: type) -> Var:
+        """Return the tag of a class as a constant; it is put in when the layouts are known."""
+        out = self.var(cls.__name__, INT)
+        self.emit(ir.Const(out=out, value=_ClassNumber(cls), loc=self.loc))  # type: ignore[arg-type]
+        return out
+
+    def split(self, val: Val) -> Iterable[Val]:
+        """Yield the alternatives of a value in turn, each with the point of emission where it holds.
+
+        The caller leaves each alternative by `end` or by keeping `point()`.
+        """
+        rest: Point | None = None
+        match val:
+            case UnionVal():
+                groups = list(val.possible)
+                for k, member in enumerate(groups):
+                    if rest is not None:
+                        self.enter(rest)
+                    if k == len(groups) - 1:
+                        yield self.narrowed(self.keep(val, lambda m: m == member))
+                        return
+                    left = UnionVal(val.type, val.vars, tuple(groups[k:]))
+                    yes, rest = self.fork(self.is_case(left, lambda m: m == member))
+                    if yes is None:
+                        continue
+                    self.enter(yes)
+                    yield self.narrowed(self.keep(val, lambda m: m == member))
+                    self.block = None
+                    if rest is None:
+                        return
+            case Ref() if len(val.classes) > 1:
+                for k, cls in enumerate(val.classes):
+                    if rest is not None:
+                        self.enter(rest)
+                    if k == len(val.classes) - 1:
+                        yield Ref((cls,), val.var)
+                        return
+                    yes, rest = self.fork(self.class_test(val.var, (cls,)))
+                    assert yes is not None and rest is not None
+                    self.enter(yes)
+                    yield Ref((cls,), val.var)
+                    self.block = None
+            case _:
+                yield val
+
+    def each(self, val: Val, f: Callable[[Val], Val], node: ast.AST | Loc | None = None) -> Val:
+        """Apply `f` to each alternative of a value and merge the results.
+
+        An alternative that is refused fails at run time, as the plain call would; if all are, the first refusal stands.
+        """
+        if not isinstance(val, UnionVal) and not (isinstance(val, Ref) and len(val.classes) > 1):
+            return f(val)
+        points: list[Point] = []
+        results: list[Val] = []
+        refused: list[Refused] = []
+        for case in self.split(val):
+            try:
+                result = f(case)
+            except Refused as error:
+                refused.append(error)
+                self._fail_as(error, case, node)
+                self.block = None
+                continue
+            if self.block is not None:
+                points.append(self.point())
+                results.append(result)
+                self.block = None
+        if not points:
+            if refused:
+                raise refused[0]
+            return Poison()
+        return self.join_values(points, results)
+
+    def _fail_as(self, error: Refused, case: Val, node: ast.AST | Loc | None) -> None:
+        what = self.describe(case)
+        name = "AttributeError" if error.error is not None and error.error.code == "ACR307" else "TypeError"
+        self.fail(name, f"this value is {what} here", node)
+
+    # ---- merging
+
+    def join(self, points: Sequence[Point]) -> None:
+        """Go on where control flow from several points meets."""
+        self.join_values(points, None)
+
+    def join_values(self, points: Sequence[Point], values: Sequence[Val] | None) -> Val:
+        """Merge the states of several points, and one value of each; the current block is where they meet."""
+        if not points:
+            self.block = None
+            return Poison()
+        if len(points) == 1:
+            self.block, self.state = points[0]
+            return values[0] if values is not None else NoneVal()
+        keys = dict.fromkeys(k for _, s in points for k in s)
+        ends = [p[0] for p in points]
+        states = [p[1] for p in points]
+        merged: State = {}
+        for key in keys:
+            if key == "refined":
+                continue
+            vals = [s.get(key) for s in states]
+            if all(v is vals[0] for v in vals):
+                merged[key] = vals[0]  # type: ignore[assignment]
+                continue
+            if len(key) > 2:  # a fact about a part of a name: kept only if it is the same everywhere
+                continue
+            merged[key] = self._merge(vals, ends, states, str(key[1]))
+        result: Val = NoneVal()
+        if values is not None:
+            result = self._merge(list(values), ends, states, "")
+        target = self.new_block()
+        for k in ends:
+            assert self.code.ends[k] is None
+            self.code.ends[k] = ir.Jump(block=target, loc=self.loc)
+        self.block, self.state = target, merged
+        self.settle_all()
+        return self.settle(result)
+
+    def settle_all(self) -> None:
+        """Read the extents that merges left open, now that the merged block is current."""
+        for key, val in list(self.state.items()):
+            self.state[key] = self.settle(val)
+
+    def settle(self, val: Val) -> Val:
+        if not _has_pending(val):
+            return val
+        match val:
+            case _Pending():
+                return self.from_words(val.type, val.vars)
+            case TupleVal():
+                return TupleVal(tuple(map(self.settle, val.items)))
+            case DictVal():
+                return DictVal(val.keys, tuple(map(self.settle, val.items)))
+            case Record():
+                return Record(val.cls, val.names, tuple(map(self.settle, val.items)))
+            case Maybe():
+                return Maybe(self.settle(val.value), val.bound)
+        raise AssertionError(val)
+
+    def _merge(self, vals: list[Val | None], ends: list[int], states: list[State], name: str) -> Val:
+        """Merge one name: find the least template of its values, and store each at the end of its point."""
+        shape: Template = TStatic(vals[0]) if vals[0] is not None else TAbsent()
+        for v in vals[1:]:
+            shape = self.join_templates(shape, TStatic(v) if v is not None else TAbsent())
+        out, vars = self.instantiate(shape, name)
+        for k, v in enumerate(vals):
+            if vars:
+                self._in(ends, states, k, partial(self.store, shape, vars, v))
+        return out
+
+    def _in(self, ends: list[int], states: list[State], k: int, f: Callable[[], None]) -> None:
+        """Emit at the end of the k-th point."""
+        saved = self.block, self.state
+        self.block, self.state = ends[k], states[k]
+        try:
+            f()
+            assert self.block is not None
+            ends[k] = self.block
+        finally:
+            self.block, self.state = saved
+
+    def template(self, val: Val) -> Template:
+        """Return what is kept of a value where others may take its place: its parts and types, not its constants."""
+        match val:
+            case TupleVal():
+                return TParts("tuple", len(val.items), tuple(map(self.template, val.items)))
+            case DictVal():
+                return TParts("dict", val.keys, tuple(map(self.template, val.items)))
+            case Record():
+                return TParts("record", (val.cls, val.names), tuple(map(self.template, val.items)))
+            case Tensor():
+                return TTensor(val.type, val.dims, val.fresh and not val.aliased)
+            case ListVal():
+                return TList(val.cell)
+            case StaticList():
+                self.make_real(val.cell)
+                self.type_of(val)
+                return TList(val.cell)
+            case Maybe():
+                return TMaybe(self.template(val.value))
+            case Poison():
+                return TPoison(val.why)
+            case SharedVal():
+                return self.template(self.materialise(val))
+        t = type_of(val)
+        return TStatic(val) if t is None else TType(t)
+
+    def loop_template(self, val: Val) -> Template:
+        """Return the first assumption about a name that a loop assigns."""
+        match val:
+            case Num() | EnumVal():
+                return self.template(val)
+            case TupleVal():
+                return TParts("tuple", len(val.items), tuple(map(self.loop_template, val.items)))
+            case Record():
+                return TParts("record", (val.cls, val.names), tuple(map(self.loop_template, val.items)))
+        return TStatic(val)
+
+    def join_templates(self, a: Template, b: Template) -> Template:
+        match a, b:
+            case (TPoison(), _):
+                return a
+            case (_, TPoison()):
+                return b
+            case (TAbsent(), TAbsent()):
+                return a
+            case (TAbsent(), TStatic()):
+                return TMaybe(self.template(b.val) if not isinstance(b.val, Maybe) else self.template(b.val.value))
+            case (TAbsent(), TMaybe()):
+                return b
+            case (TAbsent(), _):
+                return TMaybe(b)
+            case (_, TAbsent()):
+                return self.join_templates(b, a)
+            case (TStatic(), TStatic()):
+                if same(a.val, b.val):
+                    return TStatic(_loosest([a.val, b.val]))
+                x, y = self.template(a.val), self.template(b.val)
+                if isinstance(x, TStatic) or isinstance(y, TStatic):
+                    return TPoison(f"{self.describe(a.val)} in one branch, {self.describe(b.val)} in another")
+                return self.join_templates(x, y)
+            case (TStatic(), _):
+                x = self.template(a.val)
+                if isinstance(x, TStatic):
+                    return TPoison(f"{self.describe(a.val)} in one branch, something else in another")
+                return self.join_templates(x, b)
+            case (_, TStatic()):
+                return self.join_templates(b, a)
+            case (TMaybe(), TMaybe()):
+                return TMaybe(self.join_templates(a.inner, b.inner))
+            case (TMaybe(), _):
+                return TMaybe(self.join_templates(a.inner, b))
+            case (_, TMaybe()):
+                return TMaybe(self.join_templates(a, b.inner))
+            case (TParts(), TParts()) if (a.kind, a.meta) == (b.kind, b.meta):
+                return TParts(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)))
+            case (TTensor(), TTensor()) if (a.type.dtype, a.type.rank) == (b.type.dtype, b.type.rank):
+                dims = tuple(x if x is not None and x == y else None for x, y in zip(a.dims, b.dims, strict=True))
+                t = union(a.type, b.type)
+                assert isinstance(t, TensorT)
+                return TTensor(t, dims, a.fresh and b.fresh)
+            case (TList(), TList()):
+                self.make_real(a.cell)
+                self.make_real(b.cell)
+                return TList(self.unify_cells(a.cell, b.cell))
+        try:
+            t = union(self.template_type(a), self.template_type(b))
+        except Refused as error:
+            return TPoison(error.error.seen if error.error is not None else "")
+        if _depth(t) > 12:
+            return TPoison(f"it has types without end: {type_text(t)[:100]}")
+        return TType(t)
+
+    def template_type(self, a: Template) -> Type:
+        """Return the type of what a template holds."""
+        match a:
+            case TType():
+                return a.type
+            case TTensor():
+                return a.type
+            case TList():
+                return ListT(a.cell.find().item or NONE)
+            case TParts(kind="tuple"):
+                return TupleT(tuple(map(self.template_type, a.items)))
+            case TParts(kind="dict"):
+                return DictT(a.meta, tuple(map(self.template_type, a.items)))
+            case TParts():
+                return StructT(a.meta[0])
+            case TStatic():
+                return self.type_of(a.val)
+        raise self.refuse("ACR308", seen="a value that may be missing")
+
+    def instantiate(self, a: Template, name: str) -> tuple[Any, tuple[Var, ...]]:
+        """Return fresh variables for a template, and the value they hold (to be settled in the merged block)."""
+        match a:
+            case TStatic():
+                return a.val, ()
+            case TPoison():
+                return Poison(a.why), ()
+            case TAbsent():
+                return None, ()
+            case TMaybe():
+                bound = self.var(f"{name}_bound", BOOL)
+                inner, vars = self.instantiate(a.inner, name)
+                return Maybe(inner, Num(BOOL, var=bound)), (bound, *vars)
+            case TParts():
+                parts = [self.instantiate(item, name) for item in a.items]
+                items = tuple(p[0] for p in parts)
+                flat = tuple(v for p in parts for v in p[1])
+                if a.kind == "tuple":
+                    return TupleVal(items), flat
+                if a.kind == "dict":
+                    return DictVal(a.meta, items), flat
+                return Record(a.meta[0], a.meta[1], items), flat
+            case TTensor():
+                var = self.var(name, a.type)
+                if None not in a.dims:
+                    return Tensor(a.type, var, a.dims, fresh=a.fresh, aliased=not a.fresh), (var,)  # type: ignore[arg-type]
+                return _Pending(a.type, (var,)), (var,)
+            case TList():
+                var = self.var(name, ListT(a.cell.find().item or NONE))
+                return ListVal(a.cell.find(), var), (var,)
+            case TType():
+                vars = tuple(self.var(name, w) for w in words(a.type))
+                return _Pending(a.type, vars), vars
+
+    def template_width(self, a: Template) -> int:
+        match a:
+            case TMaybe():
+                return 1 + self.template_width(a.inner)
+            case TParts():
+                return sum(map(self.template_width, a.items))
+            case TStatic() | TPoison() | TAbsent():
+                return 0
+        return len(words(self.template_type(a)))
+
+    def store(self, a: Template, vars: tuple[Var, ...], val: Val | None) -> None:
+        """Assign a value to the variables of a template, at the point of emission."""
+        match a:
+            case TStatic() | TPoison() | TAbsent():
+                return
+            case TMaybe():
+                flag = val.bound if isinstance(val, Maybe) else number(val is not None)
+                self.emit(ir.Copy(out=vars[0], src=self.word(flag), loc=self.loc))
+                inner = val.value if isinstance(val, Maybe) else val
+                if inner is not None:
+                    self.store(a.inner, vars[1:], inner)
+                else:
+                    for out in vars[1:]:
+                        self.emit(ir.Copy(out=out, src=self.zero(out.type), loc=self.loc))
+            case TParts():
+                if isinstance(val, SharedVal):
+                    val = self.materialise(val)
+                assert isinstance(val, TupleVal | DictVal | Record)
+                at = 0
+                for item, v in zip(a.items, val.items, strict=True):
+                    width = self.template_width(item)
+                    self.store(item, vars[at : at + width], v)
+                    at += width
+            case _:
+                assert val is not None
+                srcs = self.to_words(val, self.template_type(a))
+                for out, src in zip(vars, srcs, strict=True):
+                    if out is not src:
+                        self.emit(ir.Copy(out=out, src=src, loc=self.loc))
+
+    # ---- words for people
+
+    def describe(self, val: Val) -> str:
+        """Return what a value is, in the user's terms."""
+        match val:
+            case Static(value=value):
+                return getattr(value, "__name__", None) or repr(value)[:60]
+            case Func():
+                return f"function {val.source.name}"
+            case Bound():
+                return f"method {val.func.source.name}"
+            case Poison():
+                return "something refused"
+            case SharedVal(node=node):
+                return f"{node.path}, a {node.cls.__name__}"
+            case StrVal(value=value):
+                return f"the string {value!r}"
+            case NoneVal():
+                return "None"
+            case TupleVal(items=items):
+                return f"tuple[{', '.join(self.describe(v) for v in items)}]"
+            case Maybe(value=value):
+                return self.describe(value)
+            case Num() if val.const is not NOT_CONST:
+                return f"{type_text(val.type)} {val.const}"
+            case Tensor():
+                dims = ", ".join(str(d) if isinstance(d, int) else "?" for d in val.dims)
+                return f"{val.type.dtype}[{dims}]"
+        t = type_of(val)
+        return type_text(t) if t is not None else type(val).__name__.lower()
+
+
+@dataclass(slots=True, eq=False)
+class _Pending:
+    """A merged value whose extents have not been read yet."""
+
+    type: Type
+    vars: tuple[Var, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TStatic:
+    """The very same value on every path."""
+
+    val: Val
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TParts:
+    """A tuple, dict or object in pieces."""
+
+    kind: str
+    meta: Any
+    items: tuple[Template, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TTensor:
+    type: TensorT
+    dims: tuple[Extent | None, ...]
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TList:
+    cell: Cell
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TType:
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TMaybe:
+    """Bound on some paths only."""
+
+    inner: Template
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TAbsent:
+    pass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TPoison:
+    why: str
+
+
+Template: TypeAlias = TStatic | TParts | TTensor | TList | TType | TMaybe | TAbsent | TPoison
+
+
+def equal_templates(a: Template, b: Template) -> bool:
+    """Whether two templates assume the same."""
+    match a, b:
+        case (TStatic(), TStatic()):
+            return same(a.val, b.val)
+        case (TParts(), TParts()):
+            return (a.kind, a.meta) == (b.kind, b.meta) and all(map(equal_templates, a.items, b.items))
+        case (TTensor(), TTensor()):
+            return (a.type, a.dims, a.fresh) == (b.type, b.dims, b.fresh)
+        case (TList(), TList()):
+            return a.cell.find() is b.cell.find()
+        case (TType(), TType()):
+            return a.type == b.type
+        case (TMaybe(), TMaybe()):
+            return equal_templates(a.inner, b.inner)
+        case (TPoison(), TPoison()) | (TAbsent(), TAbsent()):
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _ClassNumber:
+    """Placeholder of a class's tag."""
+
+    cls: type
+
+
+def _has_pending(val: Any) -> bool:
+    if isinstance(val, TupleVal | DictVal | Record):
+        return any(_has_pending(v) for v in val.items)
+    return isinstance(val, _Pending) or (isinstance(val, Maybe) and _has_pending(val.value))
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two abstract values are certainly the same value."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    match a:
+        case Num():
+            if a.const is not NOT_CONST or b.const is not NOT_CONST:
+                return type(a.const) is type(b.const) and (a.const == b.const) and repr(a.const) == repr(b.const)
+            return a.var is b.var and (a.var is not None or a.shared == b.shared)
+        case EnumVal():
+            return a.cls is b.cls and a.var is b.var and a.const is b.const
+        case NoneVal():
+            return True
+        case StrVal():
+            return bool(a.value == b.value)
+        case Tensor():
+            return a.ref == b.ref and a.type == b.type
+        case Ref():
+            return a.var is b.var and a.classes == b.classes
+        case TupleVal():
+            return len(a.items) == len(b.items) and all(map(same, a.items, b.items))
+        case DictVal():
+            return a.keys == b.keys and all(map(same, a.items, b.items))
+        case Record():
+            return a.cls is b.cls and all(map(same, a.items, b.items))
+        case ListVal():
+            return a.var is b.var
+        case UnionVal():
+            return a.vars == b.vars and a.possible == b.possible
+        case SharedVal():
+            return bool(a.node.path == b.node.path)
+        case Static():
+            return a.value is b.value or (type(a.value) is type(b.value) and isinstance(a.value, type) is False and _equal(a.value, b.value))
+        case Func():
+            return bool(a.key == b.key)
+        case Bound():
+            return same(a.func, b.func) and same(a.self, b.self)
+        case Maybe():
+            return same(a.value, b.value) and same(a.bound, b.bound)
+    return False
+
+
+def _equal(a: Any, b: Any) -> bool:
+    try:
+        return bool(a == b)
+    except Exception:  # objects of other people may raise anything when compared
+        return False
+
+
+def _loosest(vals: list[Val]) -> Val:
+    """Return one of several equal values, aliased if any is."""
+    for v in vals:
+        if isinstance(v, Tensor) and v.aliased:
+            return v
+    return vals[0]
+
+
+def _last_name(path: str) -> str:
+    out = "".join(c if c.isalnum() else "_" for c in path.rsplit(".", 1)[-1]).strip("_")
+    return out or "shared"
+
+
+def _depth(t: Type) -> int:
+    match t:
+        case TupleT() | DictT():
+            return 1 + max((_depth(u) for u in t.items), default=0)
+        case ListT():
+            return 1 + _depth(t.item)
+        case UnionT():
+            return max(_depth(u) for u in t.members)
+    return 0
+
+
+def _scalar_text(op: str) -> str:
+    return {
+        "div": "division by zero",
+        "floordiv": "integer division or modulo by zero",
+        "mod": "integer modulo by zero",
+        "trunc": "cannot convert float NaN or infinity to integer",
+    }.get(op, "the result does not fit" if op in ("add", "sub", "mul", "pow", "neg", "abs", "lshift") else "math domain error")
+
+

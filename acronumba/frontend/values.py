@@ -1,0 +1,284 @@
+"""Abstract values: what the front end knows of a Python value while it walks the user's code.
+
+Everything structural is resolved here, before the IR: tuples, dicts, records and short lists are their items, functions and
+classes are themselves, a shared parameter is its place in the shared structure. What is left to run time are IR variables.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from acronumba.frontend.source import Source
+from acronumba.ir.nodes import Extent, SharedArg, Var
+from acronumba.ir.types import (
+    BOOL, FLOAT, INT, NONE, BoolT, DictT, EnumT, FloatT, IntT, ListT, StrT, StructT, TensorT, TupleT, Type, UnionT,
+    union, union_cases, words,
+)  # fmt: skip
+from acronumba.shared import SharedLeaf, SharedNode
+
+NOT_CONST: Any = type("NotConst", (), {"__repr__": lambda self: "<run time>"})()
+
+
+@dataclass(slots=True, eq=False)
+class Num:
+    """A Python int, float or bool: a constant, a shared number, or a variable."""
+
+    type: IntT | FloatT | BoolT
+    var: Var | None = None
+    const: Any = NOT_CONST
+    shared: SharedLeaf | None = None  # a shared number, not yet read
+
+
+@dataclass(slots=True, eq=False)
+class EnumVal:
+    cls: type
+    var: Var | None = None
+    const: Any = NOT_CONST  # a member
+
+
+@dataclass(slots=True, eq=False)
+class NoneVal:
+    pass
+
+
+@dataclass(slots=True, eq=False)
+class StrVal:
+    value: str
+
+
+@dataclass(slots=True, eq=False)
+class Tensor:
+    """An array or NumPy scalar."""
+
+    type: TensorT
+    ref: Var | SharedArg
+    dims: tuple[Extent, ...]  # as many as type.shape; constants agree with it
+    fresh: bool = False  # made by an operation of this call, not a view
+    aliased: bool = False  # may have another name
+
+
+@dataclass(slots=True, eq=False)
+class Ref:
+    """An object of one of several classes, not None."""
+
+    classes: tuple[type, ...]
+    var: Var
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """An object made in the call, still in pieces (it becomes a row where it must be stored)."""
+
+    cls: type
+    names: tuple[str, ...]
+    items: tuple[Val, ...]
+
+
+@dataclass(slots=True, eq=False)
+class TupleVal:
+    items: tuple[Val, ...]
+
+
+@dataclass(slots=True, eq=False)
+class DictVal:
+    keys: tuple[str, ...]
+    items: tuple[Val, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Cell:
+    """What is known of the lists made at one place; grows from sweep to sweep."""
+
+    item: Type | None = None  # None: no element seen yet
+    real: bool = False  # must be a list at run time: it is changed, stored, or merged
+    fixed: bool = False  # the item type is given
+    data: bool = False  # may be instance data, which must not be changed
+    link: Cell | None = None  # unified with another
+
+    def find(self) -> Cell:
+        cell = self
+        while cell.link is not None:
+            cell = cell.link
+        return cell
+
+
+@dataclass(slots=True, eq=False)
+class ListVal:
+    """A list at run time."""
+
+    cell: Cell
+    var: Var
+
+    @property
+    def item(self) -> Type:
+        item = self.cell.find().item
+        return NONE if item is None else item
+
+
+@dataclass(slots=True, eq=False)
+class StaticList:
+    """A list made in the call whose elements are all known; becomes real if `cell.real` is set."""
+
+    items: tuple[Val, ...]
+    cell: Cell
+
+
+@dataclass(slots=True, eq=False)
+class UnionVal:
+    """One of several types: the words of `type`; only the alternatives in `possible` are left."""
+
+    type: UnionT
+    vars: tuple[Var, ...]
+    possible: tuple[Type, ...]  # among the members of the type
+
+
+@dataclass(slots=True, eq=False)
+class SharedVal:
+    """A dataclass, NamedTuple, list, tuple or dict of the shared parameters."""
+
+    node: SharedNode
+
+
+@dataclass(slots=True, eq=False)
+class Static:
+    """A module, class, builtin, dtype or other object that exists only at compile time."""
+
+    value: Any
+
+
+@dataclass(slots=True, eq=False)
+class Func:
+    """A function of the user: an object, or a nested definition with its scope."""
+
+    source: Source
+    globals: dict[str, Any]
+    closure: dict[str, Any]  # free variables of a function object: cells
+    scope: tuple[Any, ...] | None = None  # scope that a nested definition belongs to
+    fn: Any = None  # the function object
+    defaults: tuple[Val, ...] = ()  # of a nested definition, positional
+    kw_defaults: dict[str, Val] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (self.source.file, self.source.node.lineno, self.source.node.col_offset, self.scope, id(self.fn))
+
+
+@dataclass(slots=True, eq=False)
+class Bound:
+    """A method and its object."""
+
+    func: Func
+    self: Val
+
+
+@dataclass(slots=True, eq=False)
+class Method:
+    """A method of a built-in type: `x.sum`, `stack.append`."""
+
+    owner: Val
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Range:
+    start: Num
+    stop: Num
+    step: Num
+
+
+@dataclass(slots=True, eq=False)
+class Zip:
+    parts: tuple[Val, ...]
+    strict: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Enumerate:
+    inner: Val
+    start: Num
+
+
+@dataclass(slots=True, eq=False)
+class Reversed:
+    inner: Val
+
+
+@dataclass(slots=True, eq=False)
+class Generator:
+    """A generator expression, to be consumed at once."""
+
+    node: ast.GeneratorExp
+    scope: tuple[Any, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Maybe:
+    """A name that is bound only if `bound` is true."""
+
+    value: Val
+    bound: Num
+
+
+@dataclass(slots=True, eq=False)
+class Poison:
+    """The result of something refused, or of merging what cannot be merged (`why`)."""
+
+    why: str = ""
+
+
+Val: TypeAlias = (
+    Num | EnumVal | NoneVal | StrVal | Tensor | Ref | Record | TupleVal | DictVal | ListVal | StaticList | UnionVal
+    | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed | Generator | Maybe | Poison
+)  # fmt: skip
+
+
+def number(value: Any) -> Num:
+    """Return a constant."""
+    kind = BOOL if isinstance(value, bool) else INT if isinstance(value, int) else FLOAT
+    return Num(kind, const=value)
+
+
+def type_of(val: Val) -> Type | None:
+    """Return the run-time type of a value, or None if it exists only at compile time."""
+    match val:
+        case Num():
+            return val.type
+        case EnumVal():
+            return EnumT(val.cls)
+        case NoneVal():
+            return NONE
+        case StrVal():
+            return StrT(val.value)
+        case Tensor():
+            return val.type
+        case Ref():
+            return union(*(StructT(c) for c in val.classes))
+        case Record():
+            return StructT(val.cls)
+        case TupleVal():
+            items = [type_of(v) for v in val.items]
+            return None if None in items else TupleT(tuple(t for t in items if t is not None))
+        case DictVal():
+            items = [type_of(v) for v in val.items]
+            return None if None in items else DictT(val.keys, tuple(t for t in items if t is not None))
+        case ListVal():
+            return ListT(val.item)
+        case StaticList():
+            return ListT(val.cell.find().item or NONE)
+        case UnionVal():
+            return union(*val.possible)
+        case _:
+            return None
+
+
+def case_slices(t: UnionT) -> list[tuple[Type, slice]]:
+    """Return the cases of a tagged union with the places of their words behind the tag."""
+    out, at = [], 1
+    for case in union_cases(t):
+        width = len(words(case))
+        out.append((case, slice(at, at + width)))
+        at += width
+    return out
+

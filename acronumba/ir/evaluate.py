@@ -1,0 +1,79 @@
+"""One tensor operation on arrays, by its definition in `ir.ops`.
+
+In: the name of the operation, arguments as arrays, static arguments and the result's shape as integers. Out: an array
+whose shape and dtype are exactly what was announced, or `OperationFailed` where the operation fails for these values.
+Both readers of tensor code, `ir.interpret` and `kernels.reference`, come through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from acronumba.ir.ops import TENSORS, Array
+
+
+class OperationFailed(Exception):
+    """The values do not allow the operation: an index out of range, the maximum of nothing."""
+
+
+class WrongResult(AssertionError):
+    """The operation's definition gives another shape or dtype than the program announces: a mistake of the compiler."""
+
+
+def wide(dtype: str, float64: bool) -> str:
+    """Return the dtype as it is read: float32 is float64 in a float64 run."""
+    return "float64" if float64 and dtype == "float32" else dtype
+
+
+named: Callable[[str], np.dtype[Any]] = cache(np.dtype)
+
+
+def as_array(value: Array, dtype: str, float64: bool) -> Array:
+    """Return the tensor or number as an array of `dtype`; in a float64 run float32 is widened, nothing else is."""
+    dtype = wide(dtype, float64)
+    out = np.asarray(value, dtype) if isinstance(value, bool | int | float) else np.asarray(value)
+    if out.dtype == named(dtype):
+        return out
+    if float64 and (out.dtype.name, dtype) == ("float32", "float64"):
+        return out.astype(np.float64)
+    raise WrongResult(f"a value of dtype {out.dtype.name} where {dtype} is announced")
+
+
+def apply(op: str, args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+    """Return the result of one operation.
+
+    The caller silences NumPy's warnings (`np.errstate`): NaN and infinity are ordinary values.
+
+    Parameters
+    ----------
+    op
+        A row of `ir.ops.TENSORS`.
+    args
+        Arrays, rank 0 for host numbers.
+    attrs, shape, dtype
+        The operation's static arguments with integers for extents, and what its result must be.
+
+    Raises
+    ------
+    OperationFailed
+        For these values the operation has no result.
+    WrongResult
+        The result differs from `shape` or `dtype`.
+    """
+    try:
+        out = np.asarray(TENSORS[op].reference(args, attrs, shape, dtype))
+    except IndexError as e:
+        raise OperationFailed(str(e)) from e
+    except ValueError as e:
+        if op in ("pow", "max", "min", "argmax", "argmin"):
+            raise OperationFailed(str(e)) from e
+        raise WrongResult(f"{op}{tuple(np.shape(a) for a in args)} to {shape}: {e}") from e
+    if out.shape != shape:
+        raise WrongResult(f"{op} gives shape {out.shape}, the program announces {shape}")
+    if out.dtype != named(dtype):
+        raise WrongResult(f"{op} gives {out.dtype.name}, the program announces {dtype}")
+    return out

@@ -1,0 +1,431 @@
+"""The reference interpreter: what a program means, one instance at a time.
+
+In: a `Program`, the instance's arguments and the shared values. Out: the result as a Python object, or
+`InstanceFailure`. It works on real Python objects and NumPy arrays and takes every meaning from the tables of
+`ir.ops`; the batched engine must give the same answers. Its stack is a list, so that recursion may be as deep as
+memory allows. With `float64=True` it reads every float32 as float64: the yardstick for errors of rounding. A planned
+program (`Emit`) is run through `kernels.reference`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from acronumba.errors import NOWHERE, Loc
+from acronumba.ir.evaluate import OperationFailed, WrongResult, apply, wide
+from acronumba.ir.nodes import (
+    Block,
+    Branch,
+    Call,
+    Check,
+    ClassTag,
+    Const,
+    Copy,
+    Emit,
+    Extent,
+    ExtentOf,
+    Fail,
+    FieldLayout,
+    Function,
+    IsNull,
+    Jump,
+    ListNew,
+    ListOp,
+    Load,
+    New,
+    Op,
+    Program,
+    Return,
+    Scalar,
+    Shared,
+    SharedArg,
+    StructLayout,
+    Var,
+)
+from acronumba.ir.ops import SCALARS
+from acronumba.ir.types import BoolT, FloatT, IntT, ListT, TensorT
+from acronumba.ir.values import INT_MAX, INT_MIN, List, Memo, Misfit, Row, flatten, unflatten
+
+if TYPE_CHECKING:
+    from acronumba.kernels.spec import KernelSpec
+
+MAX_DEPTH = 1_500_000  # calls inside each other; about 1 GB
+
+
+class InstanceFailure(Exception):
+    """The instance fails.
+
+    Attributes
+    ----------
+    site
+        Number in `program.sites`; -1 if the failure has none (steps exceeded, data that does not conform).
+    values
+        What the message of the site is filled with.
+    chain
+        Where the calls are that led there, outermost first.
+    error, text, loc
+        Name of the exception, its message and its place.
+    """
+
+    def __init__(
+        self, site: int, values: tuple[Any, ...], chain: tuple[Loc, ...], error: str, text: str, loc: Loc
+    ) -> None:
+        super().__init__(f"{error}: {text} ({loc})" if loc != NOWHERE else f"{error}: {text}")
+        self.site = site
+        self.values = values
+        self.chain = chain
+        self.error = error
+        self.text = text
+        self.loc = loc
+
+
+def message(text: str, values: Sequence[Any]) -> str:
+    """Return the text of a site with {0}, {1}, ... replaced by the values."""
+    return re.sub(r"\{(\d+)\}", lambda m: str(values[int(m[1])]) if int(m[1]) < len(values) else m[0], text)
+
+
+class _Stop(Exception):
+    """A failure on its way to the loop, which knows the chain of calls."""
+
+    def __init__(self, site: int, values: tuple[Any, ...] = (), error: str = "", text: str = "") -> None:
+        super().__init__(text)
+        self.site = site
+        self.values = values
+        self.error = error
+        self.text = text
+
+
+class _Frame:
+    """A call in progress: its variables, and what it runs next."""
+
+    __slots__ = ("block", "call", "env", "function", "next")
+
+    def __init__(self, function: Function, env: dict[Var, Any], call: Call | None) -> None:
+        self.function = function
+        self.env = env
+        self.call = call  # the caller's instruction
+        self.block: Block = function.blocks[0]
+        self.next = 0  # index of the next instruction in `block`
+
+
+class Interpreter:
+    """A program with its shared values, ready to run instances.
+
+    Parameters
+    ----------
+    program
+        Before or after planning.
+    shared
+        A value per entry of `program.shared`, by index.
+    kernels
+        The plan's kernels, for a program with `Emit`.
+    float64
+        Read every float32 as float64.
+    max_steps
+        Blocks that an instance may run.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        shared: Sequence[object] | Mapping[int, object] = (),
+        *,
+        kernels: Sequence[KernelSpec] = (),
+        float64: bool = False,
+        max_steps: int = 10**8,
+    ) -> None:
+        self.program = program
+        self.kernels = tuple(kernels)
+        self.float64 = float64
+        self.max_steps = max_steps
+        self._memo = Memo(float64=float64)
+        self._shared: list[Any] = []
+        for k, param in enumerate(program.shared):
+            inner = flatten(shared[k], param.type, self._memo, param.path)
+            self._shared.append(inner[0] if inner else None)
+        self._layouts: dict[type, tuple[int, StructLayout]] = {s.cls: (k, s) for k, s in enumerate(program.layouts)}
+        self._fields: dict[tuple[type, str], FieldLayout] = {
+            (s.cls, f.name): f for s in program.layouts for f in s.fields
+        }
+        self._rules: dict[type, Callable[[Any, dict[Var, Any]], None]] = {
+            Const: self._const,
+            Copy: self._copy,
+            Scalar: self._scalar,
+            IsNull: self._is_null,
+            ClassTag: self._class_tag,
+            Check: self._check,
+            Load: self._load,
+            New: self._new,
+            ListNew: self._list_new,
+            ListOp: self._list_op,
+            ExtentOf: self._extent_of,
+            Shared: self._shared_value,
+            Op: self._op,
+            Emit: self._emit,
+        }
+
+    def run(self, args: Sequence[object]) -> Any:
+        """Return the result for one instance, or raise `InstanceFailure`."""
+        self._memo = Memo(float64=self.float64)
+        entry = self.program.functions[0]
+        inner: list[Any] = []
+        try:
+            for value, t in zip(args, self.program.params, strict=True):
+                inner += flatten(value, t, self._memo)
+        except Misfit as e:
+            raise InstanceFailure(-1, (), (), "DataError", str(e), NOWHERE) from e
+        with np.errstate(all="ignore"):
+            out = self._loop([_Frame(entry, dict(zip(entry.params, inner, strict=True)), None)])
+        return unflatten(out, self.program.result)
+
+    def _loop(self, stack: list[_Frame]) -> tuple[Any, ...]:
+        steps = 0
+        rules = self._rules
+        while True:
+            frame = stack[-1]
+            env = frame.env
+            instrs = frame.block.instrs
+            loc = frame.block.end.loc
+            callee: _Frame | None = None
+            try:
+                while frame.next < len(instrs):
+                    instr = instrs[frame.next]
+                    frame.next += 1
+                    loc = instr.loc
+                    if isinstance(instr, Call):
+                        function = self.program.functions[instr.function]
+                        inner = [env[a] for a in instr.args]
+                        callee = _Frame(function, dict(zip(function.params, inner, strict=True)), instr)
+                        if len(stack) >= MAX_DEPTH:
+                            raise _Stop(-1, (), "RecursionError", f"more than {MAX_DEPTH} calls deep")
+                        break
+                    rules[type(instr)](instr, env)
+                else:
+                    loc = frame.block.end.loc
+                    steps += 1
+                    if steps > self.max_steps:
+                        raise _Stop(-1, (), "RuntimeError", f"more than {self.max_steps} steps")
+                    match frame.block.end:
+                        case Jump() as end:
+                            frame.block, frame.next = frame.function.blocks[end.block], 0
+                        case Branch() as end:
+                            target = end.yes if env[end.cond] else end.no
+                            frame.block, frame.next = frame.function.blocks[target], 0
+                        case Fail() as end:
+                            raise _Stop(end.site, tuple(env[a] for a in end.args))
+                        case Return() as end:
+                            results = tuple(env[a] for a in end.args)
+                            stack.pop()
+                            if frame.call is None:
+                                return results
+                            stack[-1].env.update(zip(frame.call.outs, results, strict=True))
+                            continue
+            except _Stop as stop:
+                raise self._failure(stop, stack, loc) from stop.__cause__
+            except WrongResult as e:
+                e.add_note(f"in {frame.function.name}, {loc}")
+                raise
+            if callee is not None:
+                stack.append(callee)
+
+    def _failure(self, stop: _Stop, stack: list[_Frame], loc: Loc) -> InstanceFailure:
+        chain = tuple(f.call.loc for f in stack if f.call is not None)
+        if stop.site < 0:
+            if not stop.error:
+                raise AssertionError(f"an operation without a site fails: {stop.__cause__} ({loc})")
+            return InstanceFailure(-1, stop.values, chain, stop.error, stop.text, loc)
+        site = self.program.sites[stop.site]
+        return InstanceFailure(stop.site, stop.values, chain, site.error, message(site.text, stop.values), site.loc)
+
+    # One rule per instruction.
+
+    def _const(self, i: Const, env: dict[Var, Any]) -> None:
+        env[i.out] = float(i.value) if isinstance(i.out.type, FloatT) and i.value is not None else i.value
+
+    def _copy(self, i: Copy, env: dict[Var, Any]) -> None:
+        env[i.out] = env[i.src]
+
+    def _scalar(self, i: Scalar, env: dict[Var, Any]) -> None:
+        args = tuple(env[a] for a in i.args)
+        try:
+            if _explodes(i.op, args):
+                raise OverflowError("int too large")
+            value = SCALARS[i.op].reference(*args)
+        except (ArithmeticError, ValueError) as e:
+            raise _Stop(i.site, args) from e
+        if isinstance(i.out.type, IntT):
+            good = isinstance(value, int) and INT_MIN <= value <= INT_MAX
+        else:
+            good = not isinstance(value, complex)
+        if not good:
+            raise _Stop(i.site, args)
+        env[i.out] = value
+
+    def _is_null(self, i: IsNull, env: dict[Var, Any]) -> None:
+        env[i.out] = env[i.ref] is None
+
+    def _class_tag(self, i: ClassTag, env: dict[Var, Any]) -> None:
+        ref = env[i.ref]
+        if isinstance(ref, Row):
+            env[i.out] = self._layouts[ref.layout.cls][0]
+        else:
+            env[i.out] = next(self._layouts[c][0] for c in type(ref).__mro__ if c in self._layouts)
+
+    def _check(self, i: Check, env: dict[Var, Any]) -> None:
+        if not env[i.cond]:
+            raise _Stop(i.site, tuple(env[a] for a in i.args))
+
+    def _load(self, i: Load, env: dict[Var, Any]) -> None:
+        ref = env[i.ref]
+        f = self._fields[i.cls, i.field]
+        if isinstance(ref, Row):
+            inner = ref.words[f.offset - 1 : f.offset - 1 + f.width]
+        else:
+            try:
+                inner = flatten(getattr(ref, i.field), f.type, self._memo, f".{i.field}")
+            except (Misfit, AttributeError) as e:
+                raise _Stop(-1, (), "DataError", str(e)) from e
+        env.update(zip(i.outs, inner, strict=True))
+
+    def _new(self, i: New, env: dict[Var, Any]) -> None:
+        env[i.out] = Row(self._layouts[i.cls][1], tuple(env[a] for a in i.args))
+
+    def _list_new(self, i: ListNew, env: dict[Var, Any]) -> None:
+        assert isinstance(i.out.type, ListT)
+        env[i.out] = List(i.out.type.item, [env[a] for a in i.args], i.count)
+
+    def _list_op(self, i: ListOp, env: dict[Var, Any]) -> None:
+        args = [env[a] for a in i.args]
+        outs = _list_rule(i, args)
+        env.update(zip(i.outs, outs, strict=True))
+
+    def _extent_of(self, i: ExtentOf, env: dict[Var, Any]) -> None:
+        env[i.out] = int(np.shape(env[i.tensor])[i.axis])
+
+    def _shared_value(self, i: Shared, env: dict[Var, Any]) -> None:
+        env[i.out] = self._shared[i.index]
+
+    def _op(self, i: Op, env: dict[Var, Any]) -> None:
+        assert isinstance(i.out.type, TensorT)
+
+        def static(attr: object) -> Any:
+            if isinstance(attr, Var):
+                return env[attr]
+            return tuple(map(static, attr)) if isinstance(attr, tuple) else attr
+
+        args = [self._shared[a.index] if isinstance(a, SharedArg) else self._tensor(a, env[a]) for a in i.args]
+        shape = _extents(i.shape, env)
+        if min(shape, default=0) < 0:
+            raise WrongResult(f"{i.op}: a negative extent in {shape}")
+        try:
+            env[i.out] = apply(i.op, args, static(i.attrs), shape, wide(i.out.type.dtype, self.float64))
+        except OperationFailed as e:
+            raise _Stop(i.site) from e
+
+    def _tensor(self, var: Var, value: Any) -> Any:
+        """Return an argument as an array: host numbers are tensors of rank 0."""
+        match var.type:
+            case IntT():
+                return np.asarray(value, np.int64)
+            case FloatT():
+                return np.asarray(value, np.float64)
+            case BoolT():
+                return np.asarray(value, np.bool_)
+            case _:
+                return value
+
+    def _emit(self, i: Emit, env: dict[Var, Any]) -> None:
+        from acronumba.kernels.reference import KernelFailure, evaluate
+
+        spec = self.kernels[i.kernel]
+        operands = [self._shared[o.index] if o.kind == "shared" else env[i.args[o.index]] for o in spec.operands]
+        try:
+            outs = evaluate(spec, operands, [env[d] for d in i.dims], self.float64)
+        except KernelFailure as e:
+            raise _Stop(e.site) from e
+        for out, shape, value in zip(i.outs, i.shapes, outs, strict=True):
+            if value.shape != _extents(shape, env):
+                raise WrongResult(
+                    f"{spec.name} gives shape {value.shape}, the program announces {_extents(shape, env)}"
+                )
+            env[out] = value
+
+
+def _extents(shape: tuple[Extent, ...], env: dict[Var, Any]) -> tuple[int, ...]:
+    return tuple(env[n] if isinstance(n, Var) else n for n in shape)
+
+
+def _explodes(op: str, args: tuple[Any, ...]) -> bool:
+    """Whether an integer power or shift is certainly beyond 64 bits, so that Python need not build it."""
+    if op not in ("pow", "lshift") or isinstance(args[0], float):
+        return False
+    base, by = args
+    return bool(by > 63 and (base != 0 if op == "lshift" else abs(base) > 1))
+
+
+def _list_rule(i: ListOp, args: list[Any]) -> tuple[Any, ...]:
+    """Carry out an operation on lists and return what it assigns."""
+    if i.op == "fill":
+        assert isinstance(i.outs[0].type, ListT)
+        return (List(i.outs[0].type.item, args[1:] * max(args[0], 0), max(args[0], 0)),)
+    this, w = args[0], i.width
+    match i.op:
+        case "len":
+            return (this.count,)
+        case "get":
+            assert 0 <= args[1] < this.count, f"list index {args[1]} of {this.count}"
+            return tuple(this.words[args[1] * w : args[1] * w + w])
+        case "set":
+            assert 0 <= args[1] < this.count, f"list index {args[1]} of {this.count}"
+            this.words[args[1] * w : args[1] * w + w] = args[2:]
+        case "append":
+            this.words += args[1:]
+            this.count += 1
+        case "pop":
+            assert 0 <= args[1] < this.count, f"list index {args[1]} of {this.count}"
+            out = tuple(this.words[args[1] * w : args[1] * w + w])
+            del this.words[args[1] * w : args[1] * w + w]
+            this.count -= 1
+            return out
+        case "insert":
+            assert 0 <= args[1] <= this.count, f"list index {args[1]} of {this.count}"
+            this.words[args[1] * w : args[1] * w] = args[2:]
+            this.count += 1
+        case "extend":
+            this.words += list(args[1].words)
+            this.count += args[1].count
+        case "slice":
+            start, step, count = args[1:]
+            picked = [start + step * k for k in range(count)]
+            assert all(0 <= k < this.count for k in picked), f"list slice {picked} of {this.count}"
+            return (List(this.item, [x for k in picked for x in this.words[k * w : k * w + w]], len(picked)),)
+        case "sort":
+            keys = args[1].words
+            order = sorted(range(this.count), key=keys.__getitem__, reverse=bool(args[2]))
+            this.words[:] = [x for k in order for x in this.words[k * w : k * w + w]]
+        case _:
+            raise AssertionError(f"no list operation {i.op}")
+    return ()
+
+
+def interpret(
+    program: Program,
+    args: Sequence[object],
+    shared: Sequence[object] | Mapping[int, object] = (),
+    *,
+    kernels: Sequence[KernelSpec] = (),
+    float64: bool = False,
+    max_steps: int = 10**8,
+) -> Any:
+    """Return the result of the program for one instance; see `Interpreter`.
+
+    Raises
+    ------
+    InstanceFailure
+        The instance fails, as the plain call would.
+    """
+    return Interpreter(program, shared, kernels=kernels, float64=float64, max_steps=max_steps).run(args)

@@ -1,0 +1,337 @@
+"""The typed program: what the front end makes of the user's functions, and everything after it reads.
+
+Structure is already resolved: a variable holds one machine word (`Word`), a tuple is several variables, a union with a tag is
+its tag and its cases. Helpers without recursion are inlined; each remaining `Function` is one function of the user for one set of
+argument types. Functions are control-flow graphs; a variable is assigned once, except those that `Copy` joins at merges.
+
+    program     = function* site* layout* shared*         functions[0] is the entry
+    function    = name(var*) -> word*: block+             blocks[0] is the entry
+    block       = instr* end
+    instr       = var = const c                           Const      int, float, bool; None is the null reference
+                | var = copy var                          Copy       the only way to assign a variable twice
+                | var = scalar op var*                    Scalar     Python arithmetic on host numbers; may fail at `site`
+                | var = null var                          IsNull     reference is None
+                | var = tag var                           ClassTag   number of the row's class in `program.layouts`
+                | check var, site(var*)                   Check      the instance fails at `site` unless the bool is true
+                | var* = load var.field                   Load       every word of the field of a row that is not None
+                | var = new cls(var*)                     New        a row: the words of all fields in order
+                | var = list [var*] | len | get | set | append | pop | insert | extend | slice | reverse | sort
+                | var = extent tensor axis                Extent     a run-time extent
+                | var = shared k                          Shared     parameter number k of `program.shared`, as an ordinary value
+                | var = op(var | shared | const, ...)     Op         a tensor operation of `ir.ops`, with dims
+                | var* = emit kernel(var*)                Emit       what `plan` makes of a group of Ops: one DFG node
+                | var* = call function(var*)              Call
+    end         = jump block | branch var block block | return var* | fail site(var*)
+
+Example (the leaf of a Tree-LSTM):
+
+    def encode(t: Tree) -> float32[256], float32[256]:
+     0: left = load t.left
+        v1 = null left
+        branch v1 1 2
+     1: word = load t.word
+        v2 = take(p.embed, word)            float32[256]
+        ...
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from acronumba.errors import Loc
+from acronumba.ir.types import Type, Word
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Var:
+    """A variable of one function; identity is the object. Names are unique within the function."""
+
+    name: str
+    type: Word
+
+
+Extent: TypeAlias = "int | Var"  # an extent: a constant, or an int variable
+
+
+@dataclass(frozen=True, slots=True)
+class SharedArg:
+    """Operand: entry `index` of `Program.shared`, which must be a tensor, the same one for every instance."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place where an instance may fail. `Program.sites[k]` is site k."""
+
+    error: str  # name of the exception: "ZeroDivisionError", "IndexError", "ShapeMismatch", "AssertionError", ...
+    text: str  # the message, with {0} {1} for the values given
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Const:
+    out: Var
+    value: int | float | bool | None
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    out: Var
+    src: Var
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scalar:
+    """Arithmetic on host numbers; `op` is a row of `ir.ops.SCALARS`."""
+
+    out: Var
+    op: str
+    args: tuple[Var, ...]
+    site: int  # where it fails (overflow, division by zero, domain); -1 if it cannot
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsNull:
+    out: Var
+    ref: Var
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassTag:
+    out: Var
+    ref: Var  # not None
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    cond: Var
+    site: int
+    args: tuple[Var, ...]  # int or float values for the message
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    outs: tuple[Var, ...]  # one per word of the field
+    ref: Var  # not None, and a row of `cls`
+    cls: type
+    field: str
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class New:
+    out: Var
+    cls: type
+    args: tuple[Var, ...]  # the words of all fields, in the order of the layout
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListNew:
+    out: Var
+    width: int  # words per element
+    args: tuple[Var, ...]  # len(args) // width elements (width 0: see `count`)
+    count: int  # number of elements
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOp:
+    """An operation on a list with elements of `width` words. Indices are already checked and not negative.
+
+    op        outs            args
+    len       int             list
+    get       words           list, index
+    set       -               list, index, words
+    append    -               list, words
+    pop       words           list, index
+    insert    -               list, index, words              (0 <= index <= len)
+    extend    -               list, other                     (the same list is allowed)
+    slice     list            list, start, step, count        a new list; elements start + step * k, k < count
+    fill      list            count, words                    a new list of count equal elements
+    sort      -               list, keys, descending          stable, by a list of as many int, float or bool keys (width 1)
+    """
+
+    outs: tuple[Var, ...]
+    op: str
+    width: int
+    args: tuple[Var, ...]
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtentOf:
+    out: Var
+    tensor: Var
+    axis: int
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """A shared parameter as an ordinary value: a number, a tensor, or the row of a shared struct."""
+
+    out: Var
+    index: int
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Op:
+    """A tensor operation; `op` is a row of `ir.ops.TENSORS`."""
+
+    out: Var
+    op: str
+    args: tuple[Var | SharedArg, ...]  # tensors; int, float or bool variables where the operation takes host numbers
+    attrs: tuple[object, ...]  # static arguments; Extents may appear among them (see `ir.ops`)
+    shape: tuple[Extent, ...]  # of the result; constants agree with out.type
+    site: int  # where it fails at run time (an index out of range); -1 if it cannot
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emit:
+    """One DFG node: record a call of `Plan.kernels[kernel]`."""
+
+    outs: tuple[Var, ...]  # one per result of the kernel
+    kernel: int
+    args: tuple[Var, ...]  # one per per-node operand of the kernel, in order (shared operands are not among them)
+    dims: tuple[Var, ...]  # the kernel's run-time extents, int variables
+    shapes: tuple[tuple[Extent, ...], ...]  # of each result
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    outs: tuple[Var, ...]
+    function: int
+    args: tuple[Var, ...]
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jump:
+    block: int
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    cond: Var
+    yes: int
+    no: int
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Return:
+    args: tuple[Var, ...]
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fail:
+    site: int
+    args: tuple[Var, ...]
+    loc: Loc
+
+
+Instr: TypeAlias = (
+    Const | Copy | Scalar | IsNull | ClassTag | Check | Load | New | ListNew | ListOp | ExtentOf | Shared | Op | Emit | Call
+)
+End: TypeAlias = Jump | Branch | Return | Fail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    instrs: tuple[Instr, ...]
+    end: End
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    name: str  # unique in the program: the user's name, numbered if there are several
+    params: tuple[Var, ...]
+    results: tuple[Word, ...]
+    blocks: tuple[Block, ...]
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldLayout:
+    name: str
+    type: Type
+    offset: int  # of the first word in the row; word 0 of a row is the class tag
+    width: int  # words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StructLayout:
+    """How rows of a class lie in memory. `Program.layouts[k]` has tag k."""
+
+    cls: type
+    fields: tuple[FieldLayout, ...]  # in the order of the class; fields that the model never reads may be missing
+    size: int  # words, tag included
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedParam:
+    """A leaf of the shared parameters that the program uses."""
+
+    path: str  # "p.cells[0].w"
+    type: Type  # TensorT with constant extents, IntT, FloatT, BoolT or a StructT, ListT (its packed row)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    name: str
+    functions: tuple[Function, ...]
+    sites: tuple[Site, ...]
+    layouts: tuple[StructLayout, ...]
+    shared: tuple[SharedParam, ...]
+    params: tuple[Type, ...]  # of the positional parameters
+    result: Type  # of the entry
+    warnings: tuple[str, ...] = field(default=())
+
+
+def reads(instr: Instr | End) -> tuple[Var, ...]:
+    """Return the variables that an instruction or block end uses."""
+    match instr:
+        case Const() | Shared() | Jump():
+            return ()
+        case Copy():
+            return (instr.src,)
+        case Scalar() | ListOp() | ListNew() | New() | Call() | Return() | Fail():
+            return instr.args
+        case IsNull() | ClassTag() | Load():
+            return (instr.ref,)
+        case Check():
+            return (instr.cond, *instr.args)
+        case ExtentOf():
+            return (instr.tensor,)
+        case Branch():
+            return (instr.cond,)
+        case Op():
+            inner = (x for a in instr.attrs for x in (a if isinstance(a, tuple) else (a,)))
+            return tuple(x for x in (*instr.args, *inner, *instr.shape) if isinstance(x, Var))
+        case Emit():
+            return (*instr.args, *instr.dims, *(x for s in instr.shapes for x in s if isinstance(x, Var)))
+
+
+def writes(instr: Instr) -> tuple[Var, ...]:
+    """Return the variables that an instruction assigns."""
+    match instr:
+        case Load() | ListOp() | Emit() | Call():
+            return instr.outs
+        case Check():
+            return ()
+        case _:
+            return (instr.out,)

@@ -1,0 +1,186 @@
+"""A program as text: deterministic, in the grammar of `ir.nodes`.
+
+In: a `Program`, before or after planning. Out: text for people and for golden files. The user's source line stands as
+a comment wherever the line changes.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+from typing import assert_never
+
+from acronumba.errors import Loc
+from acronumba.ir.nodes import (
+    Branch,
+    Call,
+    Check,
+    ClassTag,
+    Const,
+    Copy,
+    Emit,
+    End,
+    Extent,
+    ExtentOf,
+    Fail,
+    Function,
+    Instr,
+    IsNull,
+    Jump,
+    ListNew,
+    ListOp,
+    Load,
+    New,
+    Op,
+    Program,
+    Return,
+    Scalar,
+    Shared,
+    SharedArg,
+    StructLayout,
+    Var,
+    writes,
+)
+from acronumba.ir.types import ListT, RefT, TensorT, type_text
+
+
+def program_text(program: Program) -> str:
+    """Return the whole program as text: shared values, layouts, sites, functions."""
+    params = ", ".join(map(type_text, program.params))
+    lines = [f"program {program.name}({params}) -> {type_text(program.result)}"]
+    lines += [f"warning {w}" for w in program.warnings]
+    lines += [f"shared {k} {p.path}: {type_text(p.type)}" for k, p in enumerate(program.shared)]
+    lines += [layout_text(k, s) for k, s in enumerate(program.layouts)]
+    lines += [f"site {k} {s.error} {s.text!r} {_place(s.loc)}".rstrip() for k, s in enumerate(program.sites)]
+    for function in program.functions:
+        lines += ["", function_text(function, program)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def layout_text(number: int, layout: StructLayout) -> str:
+    """Return "layout 0 Tree: 1 word: int, 2 left: Tree | None"; the number before a field is its first word."""
+    fields = ", ".join(f"{f.offset} {f.name}: {type_text(f.type)}" for f in layout.fields)
+    return f"layout {number} {layout.cls.__qualname__}: {fields}".rstrip(": ")
+
+
+def function_text(function: Function, program: Program | None = None) -> str:
+    """Return one function as text; with the program, calls and shared operands are printed by name."""
+    params = ", ".join(f"{p.name}: {type_text(p.type)}" for p in function.params)
+    results = ", ".join(map(type_text, function.results)) or "None"
+    lines = [f"def {function.name}({params}) -> {results}:"]
+    last: tuple[str, int] = ("", 0)
+    for number, block in enumerate(function.blocks):
+        label = f"{number:>2}: "
+        for instr in (*block.instrs, block.end):
+            if instr.loc.line and (instr.loc.file, instr.loc.line) != last:
+                last = (instr.loc.file, instr.loc.line)
+                lines.append(f"    # {_place(instr.loc)}  {_source(instr.loc)}".rstrip())
+            lines.append(label + _line(instr, program))
+            label = "    "
+    return "\n".join(lines)
+
+
+def instr_text(instr: Instr | End, program: Program | None = None) -> str:
+    """Return one instruction as text, without the types of what it assigns."""
+    match instr:
+        case Const():
+            right = repr(instr.value)
+        case Copy():
+            right = f"copy {instr.src.name}"
+        case Scalar():
+            right = " ".join([instr.op, ", ".join(a.name for a in instr.args)]) + _site(instr.site)
+        case IsNull():
+            right = f"null {instr.ref.name}"
+        case ClassTag():
+            right = f"tag {instr.ref.name}"
+        case Check():
+            return f"check {instr.cond.name}{_site(instr.site)}{_given(instr.args)}"
+        case Load():
+            right = f"load {instr.ref.name}.{instr.field}"
+        case New():
+            right = f"new {instr.cls.__name__}{_given(instr.args) or '()'}"
+        case ListNew():
+            right = f"list of {instr.count} [{', '.join(a.name for a in instr.args)}]"
+        case ListOp():
+            right = f"{instr.op}{_given(instr.args)}"
+        case ExtentOf():
+            right = f"extent {instr.tensor.name} {instr.axis}"
+        case Shared():
+            right = f"shared {_shared(instr.index, program)}"
+        case Op():
+            right = _op(instr, program)
+        case Emit():
+            dims = f" dims {', '.join(d.name for d in instr.dims)}" if instr.dims else ""
+            right = f"emit {instr.kernel}{_given(instr.args) or '()'}{dims}"
+        case Call():
+            name = program.functions[instr.function].name if program else str(instr.function)
+            right = f"call {name}{_given(instr.args) or '()'}"
+        case Jump():
+            return f"jump {instr.block}"
+        case Branch():
+            return f"branch {instr.cond.name} {instr.yes} {instr.no}"
+        case Return():
+            return " ".join(["return", ", ".join(a.name for a in instr.args)]).rstrip()
+        case Fail():
+            return f"fail{_site(instr.site)}{_given(instr.args)}"
+        case _:
+            assert_never(instr)
+    left = ", ".join(v.name for v in writes(instr))
+    return f"{left} = {right}" if left else right
+
+
+def _line(instr: Instr | End, program: Program | None) -> str:
+    """Return an instruction with the types that its text does not show, in a column of their own."""
+    text = instr_text(instr, program)
+    match instr:
+        case Op():
+            types = _tensor_text(instr.out, instr.shape)
+        case Emit():
+            types = ", ".join(_tensor_text(v, s) for v, s in zip(instr.outs, instr.shapes, strict=True))
+        case Load() | ListOp() | Call() | Shared() | ListNew() | Copy():
+            shown = (v for v in writes(instr) if isinstance(v.type, TensorT | ListT | RefT))
+            types = ", ".join(type_text(v.type) for v in shown)
+        case _:
+            types = ""
+    return f"{text:<48}  {types}".rstrip()
+
+
+def _op(op: Op, program: Program | None) -> str:
+    args = [_shared(a.index, program) if isinstance(a, SharedArg) else a.name for a in op.args]
+    inner = ", ".join([*args, *map(_static, op.attrs)])
+    return f"{op.op}({inner}){_site(op.site)}"
+
+
+def _static(attr: object) -> str:
+    match attr:
+        case Var():
+            return attr.name
+        case tuple():
+            return "(" + ", ".join(map(_static, attr)) + ("," if len(attr) == 1 else "") + ")"
+        case _:
+            return repr(attr)
+
+
+def _tensor_text(var: Var, shape: tuple[Extent, ...]) -> str:
+    dtype = var.type.dtype if isinstance(var.type, TensorT) else type_text(var.type)
+    return f"{dtype}[{', '.join(n.name if isinstance(n, Var) else str(n) for n in shape)}]"
+
+
+def _shared(index: int, program: Program | None) -> str:
+    return program.shared[index].path if program else f"shared[{index}]"
+
+
+def _site(site: int) -> str:
+    return f" site {site}" if site >= 0 else ""
+
+
+def _given(args: tuple[Var, ...]) -> str:
+    return f"({', '.join(a.name for a in args)})" if args else ""
+
+
+def _place(loc: Loc) -> str:
+    return f"{os.path.basename(loc.file)}:{loc.line}" if loc.line else ""
+
+
+def _source(loc: Loc) -> str:
+    return linecache.getline(loc.file, loc.line).strip()

@@ -1,0 +1,269 @@
+"""The types of a model's values.
+
+A `Type` says what one Python value of the user's program is: a number, a tensor, an object, a tuple. The front end infers
+them, `runtime.pack` derives them from instances, and both agree through `words`, which says how a value of the type lies in
+64-bit words. See `ir.nodes` for the program that is typed with them.
+
+    Type  = IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | StructT | TupleT | DictT | ListT | UnionT | OpaqueT
+    Word  = IntT | FloatT | BoolT | TensorT | RefT | ListT           (what one variable of the IR holds)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class IntT:
+    """A Python int of 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class FloatT:
+    """A Python float."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoolT:
+    """A Python bool."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoneT:
+    """None: no word at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class StrT:
+    """A string; only constants exist, so no word at all."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnumT:
+    """A member of an enumeration: the word is the member's index in `list(cls)`."""
+
+    cls: type
+
+
+@dataclass(frozen=True, slots=True)
+class TensorT:
+    """A NumPy array, or a NumPy scalar if `shape` is empty."""
+
+    dtype: str  # "bool", "int8" .. "uint64", "float32", "float64"
+    shape: tuple[int | None, ...]  # None: an extent known only at run time
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class StructT:
+    """A reference to an instance of a dataclass or NamedTuple (never None: that is a union)."""
+
+    cls: type
+
+
+@dataclass(frozen=True, slots=True)
+class TupleT:
+    items: tuple[Type, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DictT:
+    """A dict with fixed string keys, in insertion order."""
+
+    keys: tuple[str, ...]
+    items: tuple[Type, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListT:
+    """A reference to a list whose elements all have one type."""
+
+    item: Type
+
+
+@dataclass(frozen=True, slots=True)
+class UnionT:
+    """One of several types; build it with `union`, which flattens, orders and merges."""
+
+    members: tuple[Type, ...]  # two or more, in the order of `_order`
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueT:
+    """Something that cannot be stored. Reading it is refused."""
+
+    what: str  # for the message: "a str", "a cycle of tuples"
+
+
+@dataclass(frozen=True, slots=True)
+class RefT:
+    """What an IR variable holds for one or several structs: the address of a row, 0 for None."""
+
+    classes: tuple[type, ...]  # sorted by qualified name; the row's word 0 says which
+
+
+Type: TypeAlias = (
+    IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | StructT | TupleT | DictT | ListT | UnionT | OpaqueT
+)
+Word: TypeAlias = IntT | FloatT | BoolT | TensorT | RefT | ListT
+
+INT, FLOAT, BOOL, NONE = IntT(), FloatT(), BoolT(), NoneT()
+
+
+def class_key(cls: type) -> str:
+    """Return the name that classes are sorted by."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _order(t: Type) -> tuple[int, str]:
+    rank = [NoneT, StructT, ListT, TensorT, BoolT, IntT, FloatT, EnumT, StrT, TupleT, DictT, OpaqueT].index(type(t))
+    return rank, class_key(t.cls) if isinstance(t, StructT | EnumT) else type_text(t)
+
+
+def members(t: Type) -> tuple[Type, ...]:
+    """Return the alternatives of a type: its members if it is a union, else itself alone."""
+    return t.members if isinstance(t, UnionT) else (t,)
+
+
+def union(*types: Type) -> Type:
+    """Return the least type that holds every value of `types`.
+
+    Tensors of one dtype and rank merge (extents that differ become run-time), lists merge if their items do, tuples of one
+    length and dicts of the same keys merge item by item; everything else becomes a member of a `UnionT`.
+    """
+    out: list[Type] = []
+    for t in (m for u in types for m in members(u)):
+        for k, old in enumerate(out):
+            merged = _merge(old, t)
+            if merged is not None:
+                out[k] = merged
+                break
+        else:
+            out.append(t)
+    if len(out) == 1:
+        return out[0]
+    return UnionT(tuple(sorted(out, key=_order)))
+
+
+def _merge(a: Type, b: Type) -> Type | None:
+    """Return one type for both, or None if they must stay apart in a union."""
+    if a == b:
+        return a
+    match a, b:
+        case TensorT(), TensorT() if a.dtype == b.dtype and a.rank == b.rank:
+            return TensorT(a.dtype, tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True)))
+        case ListT(), ListT():
+            return ListT(union(a.item, b.item))
+        case TupleT(), TupleT() if len(a.items) == len(b.items):
+            return TupleT(tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)))
+        case DictT(), DictT() if a.keys == b.keys:
+            return DictT(a.keys, tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)))
+    return None
+
+
+def words(t: Type) -> tuple[Word, ...]:
+    """Return how a value of the type is laid out, one entry per 64-bit word.
+
+    `None` and string constants take no word. A union takes one word, with 0 for None, if its members besides None are all
+    structs, or are one single list or tensor; otherwise it takes a word that numbers its `union_cases`, followed by the words
+    of every case (those of the cases that do not apply are zero).
+    """
+    match t:
+        case IntT() | EnumT():
+            return (INT,)
+        case FloatT():
+            return (FLOAT,)
+        case BoolT():
+            return (BOOL,)
+        case NoneT() | StrT() | OpaqueT():
+            return ()
+        case TensorT() | ListT():
+            return (t,)
+        case StructT():
+            return (RefT((t.cls,)),)
+        case TupleT() | DictT():
+            return tuple(w for item in t.items for w in words(item))
+        case UnionT():
+            single = union_word(t)
+            if single is not None:
+                return (single,)
+            return (INT, *(w for case in union_cases(t) for w in words(case)))
+        case _:
+            assert_never(t)
+
+
+def union_word(t: UnionT) -> Word | None:
+    """Return the one word that holds the union (0 for None), or None if it needs a tag word."""
+    rest = [m for m in t.members if not isinstance(m, NoneT)]
+    if all(isinstance(m, StructT) for m in rest):
+        return RefT(tuple(m.cls for m in rest if isinstance(m, StructT)))
+    if len(rest) == 1 and isinstance(rest[0], ListT | TensorT):
+        return rest[0]
+    return None
+
+
+def union_cases(t: UnionT) -> tuple[Type, ...]:
+    """Return the cases of a union with a tag word, in tag order: all its structs are one case, each other member is one."""
+    structs = tuple(m for m in t.members if isinstance(m, StructT))
+    others = tuple(m for m in t.members if not isinstance(m, StructT))
+    return (*((union(*structs),) if structs else ()), *others)
+
+
+def is_nullable(t: Type) -> bool:
+    """Whether None is a value of the type."""
+    return any(isinstance(m, NoneT) for m in members(t))
+
+
+def dtype_type(dtype: np.dtype[np.generic] | str) -> str:
+    """Return the canonical name of a dtype that tensors may have, or raise `KeyError`."""
+    name = np.dtype(dtype).name
+    if name not in DTYPES:
+        raise KeyError(name)
+    return name
+
+
+DTYPES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
+)  # fmt: skip
+
+
+def type_text(t: Type | Word) -> str:
+    """Return the type as the user would write it."""
+    match t:
+        case IntT():
+            return "int"
+        case FloatT():
+            return "float"
+        case BoolT():
+            return "bool"
+        case NoneT():
+            return "None"
+        case StrT():
+            return f"Literal[{t.value!r}]"
+        case EnumT() | StructT():
+            return t.cls.__name__
+        case TensorT():
+            return f"{t.dtype}[{', '.join('?' if n is None else str(n) for n in t.shape)}]"
+        case TupleT():
+            return f"tuple[{', '.join(map(type_text, t.items)) or '()'}]"
+        case DictT():
+            return "{" + ", ".join(f"{k}: {type_text(v)}" for k, v in zip(t.keys, t.items, strict=True)) + "}"
+        case ListT():
+            return f"list[{type_text(t.item)}]"
+        case UnionT():
+            texts = [type_text(m) for m in t.members if not isinstance(m, NoneT)]
+            return " | ".join(texts + ["None"] * is_nullable(t))
+        case OpaqueT():
+            return t.what
+        case RefT():
+            return " | ".join(c.__name__ for c in t.classes)
+        case _:
+            assert_never(t)

@@ -1,0 +1,383 @@
+"""Python values as words and back, by their type.
+
+In: a value of the user (an object, an array, a number, nested in tuples, lists and dicts) and its `Type`. Out: one
+entry per word of `ir.types.words`, as objects instead of bits: int, float, bool, a NumPy array, and for references
+None, `Row`, `List` or the user's own object. `runtime.pack` does the same with 64-bit words; this form is the
+definition that it is compared with.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, assert_never
+
+import numpy as np
+
+from acronumba.ir.evaluate import named, wide
+from acronumba.ir.nodes import StructLayout
+from acronumba.ir.types import (
+    BoolT,
+    DictT,
+    EnumT,
+    FloatT,
+    IntT,
+    ListT,
+    NoneT,
+    OpaqueT,
+    StrT,
+    StructT,
+    TensorT,
+    TupleT,
+    Type,
+    UnionT,
+    Word,
+    type_text,
+    union_cases,
+    union_word,
+    words,
+)
+
+INT_MIN, INT_MAX = -(2**63), 2**63 - 1
+
+
+class Misfit(TypeError):
+    """A value does not conform to its type. `path` leads to it from the value that was given: ".left[3]"."""
+
+    def __init__(self, path: str, text: str) -> None:
+        super().__init__(f"{path}: {text}" if path else text)
+        self.path = path
+        self.text = text
+
+
+class Row:
+    """An object made by the model: the words of its fields."""
+
+    __slots__ = ("layout", "words")
+
+    def __init__(self, layout: StructLayout, words: tuple[Any, ...]) -> None:
+        self.layout = layout
+        self.words = words
+
+
+class List:
+    """A list of the model: the words of all elements one after the other."""
+
+    __slots__ = ("count", "item", "origin", "words")
+
+    def __init__(self, item: Type, words: list[Any], count: int, origin: Any = None) -> None:
+        self.item = item
+        self.words = words
+        self.count = count  # elements; their width may be 0
+        self.origin = origin  # the user's list that it is, None if the model made it
+
+
+class Memo:
+    """Which `List` or array stands for which object of the user, so that one object has one identity."""
+
+    __slots__ = ("_kept", "float64")
+
+    def __init__(self, *, float64: bool = False) -> None:
+        self.float64 = float64  # read float32 as float64
+        self._kept: dict[tuple[int, Type], tuple[Any, Any]] = {}
+
+    def get(self, value: object, t: Type) -> Any:
+        found = self._kept.get((id(value), t))
+        return found[1] if found is not None else None
+
+    def put(self, value: object, t: Type, word: Any) -> Any:
+        self._kept[id(value), t] = (value, word)  # keeps `value`, so that its id stays its own
+        return word
+
+
+def zero(word: Word) -> Any:
+    """Return what a word holds that does not apply (the cases of a union that the value is not)."""
+    match word:
+        case IntT():
+            return 0
+        case FloatT():
+            return 0.0
+        case BoolT():
+            return False
+        case _:
+            return None
+
+
+@cache
+def _members(cls: Any) -> dict[enum.Enum, int]:
+    """Return the number of each member of an enumeration."""
+    return {member: k for k, member in enumerate(cls)}
+
+
+@cache
+def _by_number(cls: type) -> tuple[enum.Enum, ...]:
+    return tuple(_members(cls))
+
+
+def closeness(value: object, t: Type) -> int:
+    """Say how well a value fits a type, without looking inside: 2 exactly, 1 by a conversion of the language, 0 not."""
+    kind = type(value)
+    match t:
+        case IntT():
+            if kind is int:
+                return 2
+            return int(isinstance(value, int | np.integer) and kind is not np.timedelta64)
+        case FloatT():
+            return 2 if kind is float else int(isinstance(value, float | int))
+        case BoolT():
+            return 2 * (kind is bool)
+        case NoneT():
+            return 2 * (value is None)
+        case StrT():
+            return 2 * (kind is str and value == t.value)
+        case EnumT() | StructT():
+            return 2 * (kind is t.cls)
+        case TensorT():
+            if not isinstance(value, np.ndarray | np.generic) or value.dtype != named(t.dtype):
+                return 0
+            return 2 * (value.shape == t.shape or _extents_fit(value.shape, t.shape))
+        case TupleT():
+            return 2 * (isinstance(value, tuple) and kind is tuple and len(value) == len(t.items))
+        case DictT():
+            return 2 * (isinstance(value, dict) and tuple(value) == t.keys)
+        case ListT():
+            return 2 if kind is list else int(kind is tuple)
+        case UnionT():
+            return max(closeness(value, m) for m in t.members)
+        case OpaqueT():
+            return 1
+        case _:
+            assert_never(t)
+
+
+def _extents_fit(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(wanted) and all(m is None or m == n for n, m in zip(shape, wanted, strict=True))
+
+
+def _seen(value: object) -> str:
+    if isinstance(value, np.ndarray | np.generic):
+        return f"{value.dtype.name}{list(value.shape)}"
+    return "None" if value is None else type(value).__qualname__
+
+
+def flatten(value: Any, t: Type, memo: Memo | None = None, path: str = "") -> tuple[Any, ...]:
+    """Return the words of a value.
+
+    Objects stay themselves: their fields are flattened when the model reads them. Lists become `List`, all the way
+    down.
+
+    Parameters
+    ----------
+    value, t
+        A value of the user and its type.
+    memo
+        What was flattened before: the same list or array gives the same word.
+    path
+        Where the value is, for the message.
+
+    Raises
+    ------
+    Misfit
+        The value does not conform to the type.
+    """
+    memo = Memo() if memo is None else memo
+    out: list[Any] = []
+    _flatten(value, t, memo, path, out)
+    return tuple(out)
+
+
+def _flatten(value: Any, t: Type, memo: Memo, path: str, out: list[Any]) -> None:
+    if not closeness(value, t):
+        raise Misfit(path, f"{_seen(value)} where {type_text(t)} is expected")
+    match t:
+        case IntT():
+            if not INT_MIN <= value <= INT_MAX:
+                raise Misfit(path, f"the int {value} does not fit 64 bits")
+            out.append(int(value))
+        case FloatT():
+            try:
+                out.append(float(value))
+            except OverflowError:
+                raise Misfit(path, "an int too large for a float") from None
+        case BoolT() | StructT():
+            out.append(value)
+        case NoneT() | StrT() | OpaqueT():
+            pass
+        case EnumT():
+            out.append(_members(t.cls)[value])
+        case TensorT():
+            out.append(_array(value, t, memo))
+        case TupleT():
+            for k, item in enumerate(t.items):
+                _flatten(value[k], item, memo, f"{path}[{k}]", out)
+        case DictT():
+            for key, item in zip(t.keys, t.items, strict=True):
+                _flatten(value[key], item, memo, f"{path}[{key!r}]", out)
+        case ListT():
+            out.append(_list(value, t, memo, path))
+        case UnionT():
+            _flatten_union(value, t, memo, path, out)
+        case _:
+            assert_never(t)
+
+
+def _array(value: Any, t: TensorT, memo: Memo) -> Any:
+    known = memo.get(value, t)
+    if known is not None:
+        return known
+    return memo.put(value, t, np.asarray(value).astype(wide(t.dtype, memo.float64), copy=False))
+
+
+def _list(value: Any, t: ListT, memo: Memo, path: str) -> List:
+    known = memo.get(value, t)
+    if known is not None:
+        return known  # type: ignore[no-any-return]
+    inner: list[Any] = []
+    for k, element in enumerate(value):
+        _flatten(element, t.item, memo, f"{path}[{k}]", inner)
+    return memo.put(value, t, List(t.item, inner, len(value), value))  # type: ignore[no-any-return]
+
+
+def _flatten_union(value: Any, t: UnionT, memo: Memo, path: str, out: list[Any]) -> None:
+    if union_word(t) is not None:
+        if value is None:
+            out.append(None)
+        else:
+            _flatten(value, max(t.members, key=lambda m: closeness(value, m)), memo, path, out)
+        return
+    cases = union_cases(t)
+    tag = max(range(len(cases)), key=lambda k: closeness(value, cases[k]))  # the first of equals
+    out.append(tag)
+    for k, case in enumerate(cases):
+        if k == tag:
+            _flatten(value, case, memo, path, out)
+        else:
+            out.extend(zero(w) for w in words(case))
+
+
+def unflatten(values: Sequence[Any], t: Type) -> Any:
+    """Return the Python value that the words stand for.
+
+    Objects and lists of the user come back as themselves; rows and lists that the model made become new objects and
+    lists, one for each, whatever leads to them. Depth does not matter.
+    """
+    return _Builder().value(values, t)
+
+
+class _Builder:
+    """Makes Python values of words. Lists and dataclasses are made empty first and filled in turn: no recursion."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Any] = {}  # of a Row or List, by its id
+        self._open: list[tuple[Row | List, Any]] = []  # made and still to be filled
+
+    def value(self, values: Sequence[Any], t: Type) -> Any:
+        out = self._of(iter(values), values, t)
+        while self._open:
+            source, made = self._open.pop()
+            if isinstance(source, List):
+                width = len(words(source.item))
+                chunks = [source.words[k * width : (k + 1) * width] for k in range(source.count)]
+                made.extend(self._of(iter(chunk), chunk, source.item) for chunk in chunks)
+            else:
+                for name, item in self._fields(source).items():
+                    object.__setattr__(made, name, item)
+        return out
+
+    def _fields(self, row: Row) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for f in row.layout.fields:
+            inner = row.words[f.offset - 1 : f.offset - 1 + f.width]
+            out[f.name] = self._of(iter(inner), inner, f.type)
+        if dataclasses.is_dataclass(row.layout.cls):
+            for field in dataclasses.fields(row.layout.cls):
+                if field.name in out:
+                    continue
+                if field.default is not dataclasses.MISSING:
+                    out[field.name] = field.default
+                elif field.default_factory is not dataclasses.MISSING:
+                    out[field.name] = field.default_factory()
+        return out
+
+    def _of(self, stream: Iterator[Any], values: Sequence[Any], t: Type) -> Any:
+        """Return the next value of the stream of words."""
+        self._close(values)
+        match t:
+            case IntT():
+                return int(next(stream))
+            case FloatT():
+                return float(next(stream))
+            case BoolT():
+                return bool(next(stream))
+            case NoneT():
+                return None
+            case StrT():
+                return t.value
+            case OpaqueT():
+                raise Misfit("", f"{t.what} cannot be a result")
+            case EnumT():
+                return _by_number(t.cls)[next(stream)]
+            case TensorT() | StructT() | ListT():
+                return self._word(next(stream))
+            case TupleT():
+                return tuple([self._of(stream, (), item) for item in t.items])
+            case DictT():
+                return {key: self._of(stream, (), item) for key, item in zip(t.keys, t.items, strict=True)}
+            case UnionT():
+                if union_word(t) is not None:
+                    return self._word(next(stream))
+                tag = next(stream)
+                found = None
+                for k, case in enumerate(union_cases(t)):
+                    inner = [next(stream) for _ in words(case)]
+                    if k == tag:
+                        found = self._of(iter(inner), (), case)
+                return found
+            case _:
+                assert_never(t)
+
+    def _word(self, word: Any) -> Any:
+        match word:
+            case None:
+                return None
+            case Row() | List():
+                return self._shell(word)
+            case np.ndarray() | np.generic():
+                return word if np.ndim(word) else np.asarray(word)[()]  # a NumPy scalar if the rank is 0
+            case _:
+                return word
+
+    def _shell(self, source: Row | List) -> Any:
+        """Return the object of a row or list, empty as yet if it is new."""
+        if id(source) in self._made:
+            return self._made[id(source)]
+        if isinstance(source, List):
+            made: Any = [] if source.origin is None else source.origin
+            if source.origin is None:
+                self._open.append((source, made))
+        else:
+            made = object.__new__(source.layout.cls)
+            self._open.append((source, made))
+        self._made[id(source)] = made
+        return made
+
+    def _close(self, values: Sequence[Any]) -> None:
+        """Make the named tuples that the words lead to, innermost first: they cannot be filled afterwards."""
+        stack = [v for v in values if isinstance(v, Row) and issubclass(v.layout.cls, tuple)]
+        while stack:
+            row = stack[-1]
+            if id(row) in self._made:
+                stack.pop()
+                continue
+            below = [
+                v
+                for v in row.words
+                if isinstance(v, Row) and issubclass(v.layout.cls, tuple) and id(v) not in self._made
+            ]
+            if below:
+                stack += below
+            else:
+                self._made[id(row)] = row.layout.cls(**self._fields(row))
+                stack.pop()

@@ -1,0 +1,289 @@
+"""Kernels for the processor: from a `KernelSpec` to functions of the small language.
+
+`kernels.stages` decides what is stored and in which order, `kernels.writer` writes element-wise loops and reductions; here are the
+matrix products, the functions `plan` and `run`, and the layout of scratch memory. `generate` does it all. The compiled form
+is described in `kernels.spec`; after the shared entries its table P holds the addresses of the tiles in the order of
+`KernelCode.tiles`.
+
+The order of summation of every product is fixed by the operation alone: k ascending with one fma per term, or, where both
+operands belong to the node and one is a vector whose products are sums along contiguous memory, lanes along k and a fixed
+tree. Results of a node therefore do not depend on the batch it is in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from acronumba.emit import tree
+from acronumba.emit.target import Target
+from acronumba.emit.tree import I64, Builder, Expr, const, intrinsic, select
+from acronumba.kernels import math
+from acronumba.kernels.element import DTYPES
+from acronumba.kernels.index import ONE, Poly, count, size_poly
+from acronumba.kernels.products import ProductWriter, Slots, lefts, tile_shape
+from acronumba.kernels.spec import KernelSpec
+from acronumba.kernels.stages import Nest, Product, ProductStage, RowStage, Single, plan_stages
+from acronumba.kernels.tiles import Packing, TileKey
+from acronumba.kernels.writer import LANE_BUFFER, ROWS, Home, Kernel, Scratch, Writer, identifier
+
+
+@dataclass(frozen=True, slots=True)
+class SharedUse:
+    """An entry of the table P: the address of a shared operand's array, or of a packed copy of it."""
+
+    operand: int  # number of the operand in the spec
+    packing: Packing | None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCode:
+    """A generated kernel."""
+
+    module: tree.Module  # exports "plan" and "run"
+    shared: tuple[SharedUse, ...]
+    tiles: tuple[TileKey, ...]  # their addresses follow the shared entries in P
+
+
+def generate(spec: KernelSpec, target: Target) -> KernelCode:
+    """Return the code of a kernel.
+
+    Parameters
+    ----------
+    spec : KernelSpec
+        What to compute for one node.
+    target : Target
+        The processor. The same spec and target give the same text.
+    """
+    return _Generator(spec, target).run()
+
+
+class _Generator:
+    def __init__(self, spec: KernelSpec, target: Target) -> None:
+        self.spec = spec
+        self.target = target
+        self.stages = plan_stages(spec, target)
+        self.graph = self.stages.graph
+        self.blocked = any(isinstance(s, ProductStage) for s in self.stages.stages)
+        self.scratch = Scratch()
+        self.slots: dict[int, Slots] = {}  # by number of the stage, or by value for products of one node
+        self.kernel = self._kernel()
+
+    def _names(self) -> list[str]:
+        out: list[str] = []
+        taken: set[str] = set()
+        for v in range(self.graph.count):
+            name = base = identifier(self.graph.source(v).name, f"v{v}")
+            k = 1
+            while name in taken:
+                k += 1
+                name = f"{base}_{k}"
+            taken.add(name)
+            out.append(name)
+        return out
+
+    def _kernel(self) -> Kernel:
+        names = self._names()
+        rules: list[Poly] = []
+        block = Poly.of(ROWS)
+        if self.blocked:
+            leads = [count(s.lead) for s in self.stages.stages if isinstance(s, ProductStage)]
+            if all(m.constant is not None for m in leads):
+                block = Poly.of(max(1, ROWS // max(1, *(m.constant or 0 for m in leads))))
+            else:
+                rules, block = leads, Poly.of("block")
+        kernel = Kernel(
+            name=self.spec.name, stages=self.stages, target=self.target, homes={}, scratch=self.scratch, block=block,
+            block_rule=rules, table={}, table_slot=-1, lane_slot=-1, names=names,
+        )  # fmt: skip
+        kernel.lane_slot = self.scratch.add("lane_buffer", Poly.of(LANE_BUFFER))
+        if self.blocked:
+            used = [v for v, o in enumerate(self.spec.operands) if o.kind != "shared" and self.graph.users[v]]
+            kernel.table = {v: k for k, v in enumerate(used)}
+            kernel.table_slot = self.scratch.add("words", block * 8 * max(1, len(used)))
+        self._homes(kernel, block)
+        for number, stage in enumerate(self.stages.stages):
+            if isinstance(stage, ProductStage):
+                self._stage_slots(number, stage, block)
+            else:
+                for item in stage.items:
+                    if isinstance(item, Single) and item.kind == "product":
+                        self._product_slots(self.stages.products[item.value])
+        return kernel
+
+    def _homes(self, kernel: Kernel, block: Poly) -> None:
+        made: dict[int, int] = {}
+        local: set[int] = set()
+        used: dict[int, set[int]] = {}
+        for number, stage in enumerate(self.stages.stages):
+            for v in _values(stage):
+                made[v] = number
+                for u in self.stages.reads[v]:
+                    used.setdefault(u, set()).add(number)
+            if isinstance(stage, RowStage):
+                for item in stage.items:
+                    if isinstance(item, Nest):
+                        local |= {v for v in item.values if count(self.graph.shape(v)) == ONE}
+                    elif item.kind == "check":
+                        op = self.graph.op(item.value)
+                        assert op is not None
+                        for a in op.args:
+                            for u in [a] if self.stages.leaf(a) else self.stages.reads[a]:
+                                used.setdefault(u, set()).add(number)
+        for v, number in made.items():
+            size = count(self.graph.shape(v)) * DTYPES[self.graph.dtype(v)].size
+            results = [k for k, r in enumerate(self.spec.results) if r == v]
+            name = kernel.names[v] + "_rows"
+            if results:
+                home = Home("result", results[0], size, tuple(results[1:]))
+            elif isinstance(self.stages.stages[number], RowStage) and used.get(v, set()) <= {number}:
+                home = Home("row", self.scratch.add(kernel.names[v] + "_at", size), size)
+            else:
+                # rows start at cache lines where their size is known
+                known = size.constant
+                row = Poly.of(-(-known // 64) * 64) if known is not None else size
+                home = Home("block", self.scratch.add(name, row * block), row)
+            home.local = v in local
+            kernel.homes[v] = home
+
+    def _stage_slots(self, number: int, stage: ProductStage, block: Poly) -> None:
+        pieces = sum(len(group[0].pieces) for group in lefts(stage).values())
+        dtype = self.graph.dtype(stage.parts[0].product.value)
+        q, rows = tile_shape([p.gates for p in stage.parts], stage.n, self.target, dtype)
+        width = self.target.lanes(DTYPES[dtype].ty) * DTYPES[dtype].size
+        vectors = sum(p.gates for p in stage.parts) * q
+        self.slots[number] = Slots(
+            self.scratch.add("rows", block * count(stage.lead) * (8 * pieces)),
+            self.scratch.add("lengths", Poly.of(8 * pieces)),
+            self.scratch.add("sums", Poly.of(rows * vectors * width)),
+        )
+
+    def _product_slots(self, product: Product) -> None:
+        if product.how != "panel":
+            return
+        dtype = DTYPES[self.graph.dtype(product.value)]
+        q, rows = tile_shape([1], product.columns, self.target, dtype.name)
+        shape = self.graph.shape(product.left)
+        width = q * self.target.lanes(dtype.ty) * dtype.size
+        self.slots[product.value] = Slots(
+            self.scratch.add("rows", size_poly(shape[-2]) * (8 * len(product.pieces))),
+            self.scratch.add("lengths", Poly.of(8 * len(product.pieces))),
+            self.scratch.add("sums", Poly.of(rows * width)),
+            self.scratch.add("panel", size_poly(self.graph.shape(product.right)[-2]) * width),
+        )
+
+    # ---- functions
+
+    def run(self) -> KernelCode:
+        functions = self._functions()
+        if self.kernel.tiles:  # now it is known how many entries P has before the tiles
+            functions = self._functions()
+        helpers = [_power(name) for name in self.kernel.helpers]
+        maths = math.closure(self.kernel.wanted)
+        module = tree.Module(self.spec.name, (*maths, *helpers, *functions), ("plan", "run"), header=self._header())
+        shared = tuple(SharedUse(v, p) for v, p in self.kernel.shared)  # type: ignore[arg-type]
+        tiles = [TileKey(r + 1, v, t) for (v, t), rows in self.kernel.tiles.items() for r in range(rows)]
+        return KernelCode(module, shared, tuple(tiles))
+
+    def _functions(self) -> list[tree.Function]:
+        functions: list[tree.Function] = []
+        if self.blocked:
+            for number, stage in enumerate(self.stages.stages):
+                functions.append(self._stage_function(number, stage))
+            functions.append(self._blocks())
+        else:
+            items = [item for s in self.stages.stages if isinstance(s, RowStage) for item in s.items]
+            w = ProductWriter(self.kernel, self.slots, "run", ("P", "lo", "hi", "S"), f"{self.spec.name}: nodes lo..hi.")
+            w.rows(items, w.f["lo"], w.f["hi"], None)
+            w.f.ret()
+            functions.append(w.f.function())
+        functions.append(self._plan())
+        return functions
+
+    def _header(self) -> str:
+        locs = [op.loc for op in self.spec.body if op.loc.line]
+        if not locs:
+            return f"Kernel {self.spec.name}."
+        lines = sorted({loc.line for loc in locs})
+        where = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]} to {lines[-1]}"
+        return f"Kernel {self.spec.name}: {where} of {locs[0].file}."
+
+    def _stage_function(self, number: int, stage: RowStage | ProductStage) -> tree.Function:
+        name = f"stage_{number}"
+        what = "products" if isinstance(stage, ProductStage) else "loops"
+        w = ProductWriter(self.kernel, self.slots, name, ("P", "i0", "i1", "S"), f"Nodes i0..i1, one block: {what}.")
+        if isinstance(stage, RowStage):
+            w.rows(stage.items, const(0, I64), w.f["i1"] - w.f["i0"], w.f["i0"])
+        else:
+            w.products(number, stage)
+        w.f.ret()
+        return w.f.function()
+
+    def _blocks(self) -> tree.Function:
+        w = Writer(self.kernel, "run", ("P", "lo", "hi", "S"), f"{self.spec.name}: nodes lo..hi, in blocks.")
+        f = w.f
+        block = w.bind("block", w.number(self.kernel.block))
+        i0 = w.variable("i0", f["lo"])
+        with f.while_(i0 < f["hi"]), w.scope():
+            i1 = f.let("i1", i0 + block)
+            w.depth[i1.name] = 1
+            f.set(i1, select(i1 < f["hi"], i1, f["hi"]))
+            self._fill_table(w, i0, i1)
+            for number in range(len(self.stages.stages)):
+                f.do(tree.Call(f"stage_{number}", (f["P"], i0, i1, f["S"]), tree.VOID))
+            f.set(i0, i1)
+        f.ret()
+        return f.function()
+
+    def _fill_table(self, w: Writer, i0: Expr, i1: Expr) -> None:
+        if not self.kernel.table:
+            return
+        f = w.f
+        nodes = w.bind("nodes", tree.load(f["P"], 0))
+        table = w.scratch(self.kernel.table_slot)
+        f.comment("where the operands of the block's nodes are")
+        with w.loop("r", 0, i1 - i0) as r:
+            words = w.bind("words_of", tree.load(nodes, i0 + r))
+            for v, column in self.kernel.table.items():
+                operand = self.spec.operands[v]
+                word = tree.load(words, operand.index)
+                if operand.kind == "tensor":
+                    word = tree.load(w.bind(f"{self.kernel.names[v]}_record", word))
+                f.store(w.plus(table, self.kernel.block * (8 * column)), r, w.bind(self.kernel.names[v], word))
+
+    def _plan(self) -> tree.Function:
+        w = Writer(self.kernel, "plan", ("D", "OUT"), doc="Bytes of scratch, and of one row of every result.")
+        order = self.scratch.dynamic()
+        total = w.end(order[-1]) if order else const(self.scratch.fixed()[1], I64)
+        w.f.store(w.f["OUT"], 0, total)
+        for k, v in enumerate(self.spec.results):
+            w.f.store(w.f["OUT"], 1 + k, w.number(count(self.graph.shape(v)) * DTYPES[self.graph.dtype(v)].size))
+        w.f.ret()
+        return w.f.function()
+
+
+def _values(stage: RowStage | ProductStage) -> list[int]:
+    if isinstance(stage, ProductStage):
+        return list(dict.fromkeys([*(p.product.value for p in stage.parts), *stage.tail]))
+    out: list[int] = []
+    for item in stage.items:
+        if isinstance(item, Nest):
+            out += item.values
+        elif item.kind != "check":
+            out.append(item.value)
+    return out
+
+
+def _power(name: str) -> tree.Function:
+    """Return the power of integers by repeated squaring; the exponent is not negative."""
+    ty = tree.Ty("i", int(name.rsplit("i", 1)[1]))
+    f = Builder(name, [("a", ty), ("b", ty)], result=ty, doc="a to the power b, wrapping.")
+    out = f.let("out", const(1, ty))
+    base = f.let("base", f["a"])
+    left = f.let("left", f["b"])
+    with f.while_(left.ne(const(0, ty))):
+        with f.when((left & 1).ne(const(0, ty))):
+            f.set(out, out * base)
+        f.set(base, base * base)
+        f.set(left, intrinsic("lshr", left, const(1, ty)))
+    f.ret(out)
+    return f.function()

@@ -1,0 +1,597 @@
+"""Writes stages: matrix products, and what is no element-wise loop (concatenations, argmax, checks that fail a node).
+
+In: a stage of `kernels.stages`. Out: statements of one function. Products with shared weights call register tiles
+(`kernels.tiles`) by address, panel by panel of the packed weight, and finish the panel while it is in the cache. Products of a
+node's own matrices pack columns of the right operand into scratch and call the same tiles; vectors take loops of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from acronumba.emit import tree
+from acronumba.emit.target import Target
+from acronumba.emit.tree import I1, I8, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
+from acronumba.kernels.element import DTYPES, cast, less
+from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, reindex, size_poly
+from acronumba.kernels.spec import Dim, Size
+from acronumba.kernels.stages import Nest, Product, ProductStage, Single, stretch, through
+from acronumba.kernels.tiles import Packing, panel_shape
+from acronumba.kernels.writer import Kernel, Writer, to_memory
+
+
+@dataclass(slots=True, eq=False)
+class Slots:
+    """Scratch slots of a product."""
+
+    rows: int  # int64: addresses of the left operand's rows, piece by piece
+    lengths: int  # int64: elements of the pieces of a row
+    sums: int  # what one call of a tile computes
+    panel: int = -1  # columns of the right operand, packed
+
+
+def tile_shape(gates: Sequence[int], n: Size, target: Target, dtype: str) -> tuple[int, int]:
+    """Return the vectors per gate and the rows of tiles for products side by side."""
+    shapes = [panel_shape(g, n if isinstance(n, int) else 1 << 20, target, dtype) for g in gates]
+    return min(s.q for s in shapes), min(s.rows for s in shapes)
+
+
+def lefts(stage: ProductStage) -> dict[tuple[int, ...], list[Product]]:
+    """Return the products of a stage by left operand."""
+    out: dict[tuple[int, ...], list[Product]] = {}
+    for part in stage.parts:
+        out.setdefault(part.product.pieces, []).append(part.product)
+    return out
+
+
+class ProductWriter(Writer):
+    """Writes one stage of a kernel as a function."""
+
+    def __init__(self, kernel: Kernel, slots: dict[int, Slots], name: str, params: Sequence[str], doc: str = "") -> None:
+        super().__init__(kernel, name, params, doc)
+        self.slots = slots
+
+    # ---- stages of rows
+
+    def rows(self, items: Sequence[Nest | Single], start: Expr, stop: Expr, first: Expr | None) -> None:
+        """Write a loop over nodes; `first` is the number of the block's first node, None if the loop counts in the batch."""
+        with self.loop("row" if first is None else "r", start, stop) as r:
+            self.at_node(r, first)
+            for item in items:
+                match item:
+                    case Nest():
+                        self.nest(item)
+                    case Single(kind="concat"):
+                        self.concat(item.value)
+                    case Single(kind="arg"):
+                        self.arg(item.value)
+                    case Single(kind="check"):
+                        self.check(item.value)
+                    case Single():
+                        self.one_product(self.stages.products[item.value])
+
+    def at_node(self, r: Local, first: Expr | None) -> None:
+        """From here on, in the current scope, values are those of one node."""
+        self.home_depth = len(self.scopes) - 1
+        if first is None:
+            self.node = r
+            self.row = None
+            words = tree.load(tree.load(self.f["P"], 0), r)
+            self.words = self.bind("words", words) if any(o.kind != "shared" for o in self.graph.spec.operands) else None
+        else:
+            self.row = r
+            self.node = self.bind("node", first + r)
+
+    def space(
+        self, axes: Sequence[int], shape: Sequence[Size], at: list[Poly], inner: Callable[[], None], vector: int | None = None,
+        lanes: int = 1,
+    ) -> None:  # fmt: skip
+        """Write loops over some axes of a shape, the axis `vector` by lanes; `at` is filled in for `inner`."""
+        axes = [k for k in axes if shape[k] != 1]
+        if not axes:
+            inner()
+            return
+        k = axes[0]
+        with self.axis(k, shape[k], k == vector, lanes) as var:
+            at[k] = Poly.of(var.name)
+            self.space(axes[1:], shape, at, inner, vector, lanes)
+        at[k] = ZERO
+
+    def concat(self, v: int) -> None:
+        op = self.graph.op(v)
+        assert op is not None
+        axis = op.attrs[0]
+        assert isinstance(axis, int)
+        self.note_names([v])
+        before = ZERO
+        for piece in op.args:
+            shape = self.graph.shape(piece)
+            at = [ZERO] * len(shape)
+            real = [k for k in range(len(shape)) if shape[k] != 1]
+
+            def inner(piece: int = piece, shape: tuple[Size, ...] = shape, at: list[Poly] = at, before: Poly = before) -> None:
+                here = Index(shape, tuple(at))
+                self.prepare(piece, here)
+                x = cast(self.value(piece, here), DTYPES[self.graph.dtype(piece)], DTYPES[op.dtype])
+                place = [a + before if k == axis else a for k, a in enumerate(at)]
+                self.put(v, Index(op.shape, tuple(place)), x)
+
+            self.space(range(len(shape)), shape, at, inner, real[-1] if real else None, self.lanes_for([v, piece]))
+            before = before + size_poly(shape[axis])
+
+    def arg(self, v: int) -> None:
+        """The first place of the largest or smallest element; NaN wins."""
+        op = self.graph.op(v)
+        assert op is not None
+        source = op.args[0]
+        shape = self.graph.shape(source)
+        axis = op.attrs[0]
+        assert isinstance(axis, int)
+        t = DTYPES[self.graph.dtype(source)]
+        at = [ZERO] * len(shape)
+        self.note_names([v])
+
+        def element(place: Index) -> Expr:
+            self.prepare(source, place)
+            return to_memory(self.value(source, place), t)
+
+        def inner() -> None:
+            name = self.kernel.names[v]
+            best = self.local(f"{name}_best", const(0, t.memory))
+            found = self.local(name, const(0, I64))
+            with self.loop("k", 0, self.number(size_poly(shape[axis])), extent=shape[axis]) as k:
+                at[axis] = Poly.of(k.name) if shape[axis] != 1 else ZERO
+                x = self.bind("x", element(Index(shape, tuple(at))), len(self.scopes) - 1)
+                better = less(best, x, t) if op.op == "argmax" else less(x, best, t)
+                if t.kind == "f":
+                    better = better | (x.ne(x) & best.eq(best))
+                if t.kind == "b":
+                    better = x > best if op.op == "argmax" else x < best
+                with self.when(better | k.eq(0)):
+                    self.f.set(best, x)
+                    self.f.set(found, k)
+            place = Index(op.shape, tuple(a for k, a in enumerate(at) if k != axis))
+            self.put(v, place, cast(found, DTYPES["int64"], DTYPES[op.dtype]))
+
+        self.space([k for k in range(len(shape)) if k != axis], shape, at, inner)
+
+    def local(self, name: str, value: Expr) -> Local:
+        """Assign to a new local in the current scope; it may change later."""
+        out = self.f.let(name, value)
+        self.depth[out.name] = len(self.scopes) - 1
+        return out
+
+    # ---- failures
+
+    def check(self, v: int) -> None:
+        """Fail the node where the operation has no result."""
+        op = self.graph.op(v)
+        assert op is not None
+        self.f.comment(f"{self.kernel.names[v]}: can it be computed?")
+        if op.op in ("take", "pow"):
+            b = op.args[1]
+            shape = self.graph.shape(b)
+            at = [ZERO] * len(shape)
+            t = DTYPES[self.graph.dtype(b)]
+            if op.op == "pow" and t.kind != "i":
+                return
+
+            def inner() -> None:
+                here = Index(shape, tuple(at))
+                self.prepare(b, here)
+                if op.op == "pow":
+                    x = self.value(b, here)
+                    self.fail_if(x < 0, v)
+                    return
+                x = self.position(b, here)
+                n = self.number(size_poly(self.graph.shape(op.args[0])[op.attrs[0]]))  # type: ignore[call-overload]
+                self.fail_if((x < const(0, I64) - n) | (x >= n), v)
+
+            self.space(range(len(shape)), shape, at, inner)
+            return
+        shape = self.graph.shape(op.args[0])
+        axes = op.attrs[0] if isinstance(op.attrs[0], tuple) else (op.attrs[0],)
+        among = count([shape[k] for k in axes])
+        out = count(op.shape) if op.op in ("max", "min") else ONE
+        if among.constant is None or out.constant is None:
+            self.fail_if(self.number(among).eq(0) & self.number(out).ne(0), v)
+        elif among.constant == 0 and out.constant != 0:
+            self.fail_if(const(True, I1), v)
+
+    def fail_if(self, bad: Expr, v: int) -> None:
+        op = self.graph.op(v)
+        assert op is not None and self.node is not None
+        with self.when(bad):
+            place = self.f.let("failed", tree.load(self.f["P"], 1) + self.node * 8)
+            seen = self.f.let("seen", tree.load(place))
+            for name in (place.name, seen.name):
+                self.depth[name] = len(self.scopes) - 1
+            free = seen.eq(0)
+            later = {o.site for k, o in enumerate(self.graph.spec.body) if o.site >= 0 and k + self.graph.first > v}
+            for site in sorted(later - {op.site}):  # an earlier operation of the program has failed after all
+                free = free | seen.eq(1 + site)
+            with self.when(free):
+                self.f.store(place, 0, 1 + op.site)
+
+    # ---- products with shared weights
+
+    def products(self, number: int, stage: ProductStage) -> None:
+        f = self.f
+        slots = self.slots[number]
+        dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
+        lanes = self.target.lanes(dtype.ty)
+        q, rows = tile_shape([p.gates for p in stage.parts], stage.n, self.target, dtype.name)
+        width = lanes * dtype.size
+        lead = count(stage.lead)
+        step = self.kernel.block * lead  # rows of a piece in the table of addresses
+        names = ", ".join(self.kernel.names[p.product.value] for p in stage.parts)
+        nodes = self.bind("nodes", f["i1"] - f["i0"])
+        table = self.scratch(slots.rows)
+        lengths = self.scratch(slots.lengths)
+        sums = self.scratch(slots.sums)
+        groups = lefts(stage)
+        offset: dict[tuple[int, ...], int] = {}
+        f.comment(f"{names}: the rows of the left operand")
+        with self.loop("r", 0, nodes) as r:
+            self.at_node(r, f["i0"])
+            pieces = 0
+            for key in groups:
+                offset[key] = pieces
+                for piece in key:
+                    self.row_addresses(piece, stage.lead, self.plus(table, step * (8 * pieces)), r)
+                    pieces += 1
+        self.home_depth = 0
+        for key, start in offset.items():
+            for k, piece in enumerate(key):
+                f.store(lengths, start + k, self.number(size_poly(self.graph.shape(piece)[-1])))
+        if stage.n == 0:
+            return
+        total = self.bind("total", nodes * self.number(lead)) if lead != ONE else nodes
+        tiles = self.bind("tiles", (total + (rows - 1)) // rows)
+        panels = -(-stage.n // (q * lanes))
+        vectors = sum(p.gates for p in stage.parts) * q
+        weights = {p.product.value: self.weight(p.product, p.gates, stage.n, q, lanes, dtype.name) for p in stage.parts}
+        with self.loop("panel", 0, panels) as panel, self.loop("t", 0, tiles) as t:
+            a = self.bind("a", total * t // tiles)
+            m = self.bind("m", total * (t + 1) // tiles - a)
+            start = 0
+            starts = []
+            for part in stage.parts:
+                product = part.product
+                address, packing = weights[product.value]
+                key = product.pieces
+                place = self.kernel.tile(part.gates * q, rows, dtype.name) - 1
+                f.do(call_address(
+                    tree.load(f["P"] + 8 * place, m), self.plus(table, step * (8 * offset[key])) + a * 8, self.number(step),
+                    const(len(key), I64), lengths + 8 * offset[key] if offset[key] else lengths,
+                    address + panel * packing.panel_bytes, const(packing.step, I64), sums + start if start else sums,
+                    const(vectors * width, I64), const(0, I64),
+                ))  # fmt: skip
+                starts.append(start)
+                start += part.gates * q * width
+            if stage.tail:
+                self.tail(stage, panel, a, m, sums, starts, q, lanes, vectors * width, lead)
+
+    @property
+    def target(self) -> Target:
+        return self.kernel.target
+
+    def weight(self, product: Product, gates: int, n: int, q: int, lanes: int, dtype: str) -> tuple[Local, Packing]:
+        shape = self.graph.shape(product.right)
+        k = shape[1] if product.flip else shape[0]
+        assert isinstance(k, int)
+        packing = Packing(gates=gates, n=n, k=k, q=q, lanes=lanes, dtype=dtype, transposed=product.flip)
+        entry = self.kernel.share(product.right, packing)
+        name = f"{self.kernel.names[product.right]}_packed"
+        return self.bind(name, tree.load(self.f["P"], 3 + self.kernel.results + entry)), packing
+
+    def row_addresses(self, v: int, lead: tuple[Size, ...], table: Expr, r: Expr) -> None:
+        """Store the addresses of the rows of `v` for the node at hand, `lead` rows per node."""
+        at = [ZERO] * len(lead)
+
+        def inner() -> None:
+            here = Index((*lead, self.graph.shape(v)[-1]), (*at, ZERO))
+            sub = Index(lead, tuple(at)).flat
+            base = table + (r * self.number(count(lead) * 8) if count(lead) != ONE else r * 8)
+            self.f.store(self.plus(base, sub * 8), 0, self.address(v, here))
+
+        self.space(range(len(lead)), lead, at, inner)
+
+    def address(self, v: int, index: Index) -> Expr:
+        """Return the address of an element of a view of something stored."""
+        while not self.stages.leaf(v):
+            v, index = through(self, self.graph, v, index)
+        flat = index.flat
+        base = self.base(v)
+        return self.plus(base, flat * DTYPES[self.graph.dtype(v)].size)
+
+    def tail(
+        self, stage: ProductStage, panel: Local, a: Expr, m: Expr, sums: Expr, starts: Sequence[int], q: int, lanes: int,
+        step: int, lead: Poly,
+    ) -> None:  # fmt: skip
+        """Finish the panel just computed, rows a..a+m of it."""
+        self.note_names(stage.tail)
+        size = DTYPES[self.graph.dtype(stage.parts[0].product.value)].size
+        single = Const(0, I64)
+        j = self.column(panel, single, q, lanes, stage.n) if q == 1 else None
+        # columns are padded to whole vectors: the last panels of several vectors may have none left
+        ragged = -(-stage.n // lanes) % q != 0
+        with self.loop("r", a, a + m) as r:
+            acc = self.bind("acc", sums + (r - a) * step)
+            node: Expr = r
+            at: list[Poly] = []
+            if lead != ONE:
+                each = self.number(lead)
+                node = self.bind("node_of", r // each)
+                rest = self.named("row_of", r - node * each)
+                whole = self.block_lead(stage.lead)
+                flat = Index((whole,), (rest,)) if len(stage.lead) == 1 else None
+                at = list(flat.at) if flat is not None else self.unflatten(rest, stage.lead)
+            self.row = self.bind("node_row", node)
+            self.home_depth = len(self.scopes) - 1
+            self.node = self.bind("node", self.f["i0"] + self.row)
+
+            def inner(number: Expr, j: Local) -> None:
+                self.panels = {
+                    part.product.value: (self.bind("sums_of", acc + start) if start else acc, q, number)
+                    for part, start in zip(stage.parts, starts, strict=True)
+                }
+                self.panel_n = stage.n
+                column = ZERO if stage.n == 1 else Poly.of(j.name)
+                self.panel_at = (*(ZERO if s == 1 else x for s, x in zip(stage.lead, at, strict=True)), column)
+                here = Index((*stage.lead, stage.n), self.panel_at)
+                own = {part.product.value: part for part in stage.parts}
+                self.inline = {v for v in stage.tail if v not in own}
+                with self.lanes_of(j, lanes, stage.n):
+                    for v in stage.tail:
+                        if v in own:
+                            for g in range(own[v].gates):
+                                column = self.panel_at[-1] + g * stage.n
+                                shape = self.graph.shape(v)
+                                place = Index(shape, (*self.panel_at[:-1], column)) if shape else Index((), ())
+                                self.put(v, place, self.from_panel(v, place, DTYPES[self.graph.dtype(v)]))
+                        else:
+                            self.prepare(v, here)
+                            self.put(v, here, self.value(v, here))
+                self.inline = set()
+                self.panels = {}
+
+            if not at:
+                at = [ZERO] * len(stage.lead)
+            if j is not None:
+                inner(single, j)
+            else:
+                with self.loop("q", 0, q) as number:
+                    column = self.column(panel, number, q, lanes, stage.n)
+                    if ragged:
+                        with self.when(column < stage.n):
+                            inner(number, column)
+                    else:
+                        inner(number, column)
+        self.home_depth = 0
+        assert size
+
+    def block_lead(self, lead: tuple[Size, ...]) -> Size:
+        return lead[0]
+
+    def unflatten(self, flat: Poly, shape: tuple[Size, ...]) -> list[Poly]:
+        """Return the place in `shape` of an element by its number."""
+        at = [ZERO] * len(shape)
+        for k in reversed(range(1, len(shape))):
+            if shape[k] != 1:
+                flat, at[k] = self.split(flat, size_poly(shape[k]))
+        at[0] = flat
+        return at
+
+    def column(self, panel: Local, number: Expr, q: int, lanes: int, n: int) -> Local:
+        """Return the first column of a vector of the panel."""
+        vector = panel * q + number if q > 1 else panel
+        j = self.local("j", vector * lanes)
+        self.symbols[j.name] = j
+        self.extents[j.name] = n
+        return j
+
+    # ---- products of one node's own operands
+
+    def one_product(self, product: Product) -> None:
+        self.note_names([product.value])
+        if product.how == "panel":
+            self.panel_product(product)
+        elif product.how == "lanes":
+            self.lanes_product(product)
+        else:
+            self.loops_product(product)
+
+    def operand_places(self, product: Product, at: Sequence[Poly], m: Poly, n: Poly, k: Poly) -> tuple[Index, Index]:
+        """Return the places in x and y for the batch axes `at`, row m, column n and inner index k."""
+        op = self.graph.op(product.value)
+        assert op is not None
+        x, y = op.args
+        sx, sy = self.graph.shape(x), self.graph.shape(y)
+        batch = op.shape[: len(at)]
+        here = Index(tuple(batch), tuple(at))
+
+        def place(shape: tuple[Size, ...], last: tuple[Poly, ...]) -> Index:
+            outer = stretch(self, here, shape[: len(shape) - len(last)])
+            ends = tuple(ZERO if s == 1 else p for s, p in zip(shape[len(shape) - len(last) :], last, strict=True))
+            return Index(shape, (*outer.at, *ends))
+
+        return place(sx, (k,) if len(sx) == 1 else (m, k)), place(sy, (k,) if len(sy) == 1 else (k, n))
+
+    def loops_product(self, product: Product) -> None:
+        """k ascending, one accumulator per element; vectors along the result's last axis."""
+        op = self.graph.op(product.value)
+        assert op is not None
+        v = product.value
+        x, y = op.args
+        sx, sy = self.graph.shape(x), self.graph.shape(y)
+        t = DTYPES[op.dtype]
+        inner_size = sx[-1]
+        batch = len(op.shape) - (len(sx) > 1) - (len(sy) > 1)
+        at = [ZERO] * len(op.shape)
+        real = [k for k in range(len(op.shape)) if op.shape[k] != 1]
+        vector = real[-1] if real else None
+        lanes = self.lanes_for([v])
+
+        def inner() -> None:
+            here = Index(op.shape, tuple(at))
+            m = at[batch] if len(sx) > 1 else ZERO
+            n = at[-1] if len(sy) > 1 else ZERO
+            ty = t.ty.vector(lanes if self.lane is not None else 1)
+            total = self.local(self.kernel.names[v], const(0, ty))
+            with self.loop("k", 0, self.number(size_poly(inner_size)), extent=inner_size) as k:
+                px, py = self.operand_places(product, at[:batch], m, n, Poly.of(k.name))
+                a = cast(self.value(x, px), DTYPES[self.graph.dtype(x)], t)
+                b = cast(self.value(y, py), DTYPES[self.graph.dtype(y)], t)
+                a, b = (const(e, ty) if e.type != ty else e for e in (a, b))
+                if t.kind == "f":
+                    self.f.set(total, intrinsic("fma", a, b, total))
+                elif t.kind == "b":
+                    self.f.set(total, total | (a & b))
+                else:
+                    self.f.set(total, total + a * b)
+            self.put(v, here, total)
+
+        self.space(range(len(op.shape)), op.shape, at, inner, vector, lanes)
+
+    def lanes_product(self, product: Product) -> None:
+        """Sums along contiguous memory: lanes along k, then the same fixed tree for every element."""
+        op = self.graph.op(product.value)
+        assert op is not None
+        v = product.value
+        matrix, vector = product.left, product.right
+        shape = self.graph.shape(matrix)
+        t = DTYPES[op.dtype]
+        lanes = self.target.lanes(t.ty)
+        size = self.graph.shape(vector)[0]
+        rank = len(op.shape)
+        at = [ZERO] * rank
+        ty = t.ty.vector(lanes)
+        f = self.f
+        x = self.bind("vector", self.address(vector, Index((size,), (ZERO,))), self.home_depth)
+
+        def row(last: Poly | None) -> Expr:
+            """The address of a row of the matrix."""
+            if last is None:
+                place = Index(shape, (ZERO,))
+            elif product.flip:
+                place = Index(shape, (ZERO, last))
+            else:
+                place = Index(shape, (*at[:-1], last, ZERO))
+            return self.address(matrix, place)
+
+        def along(rows: Sequence[Local], sums: Sequence[Local]) -> None:
+            with self.axis(9, size, True, lanes) as k:
+                xs = self.local("x", Load(x + k * t.size, ty, self.left))
+                for a, c in zip(rows, sums, strict=True):
+                    f.set(c, intrinsic("fma", Load(a + k * t.size, ty, self.left), xs, c))
+
+        if rank == 0:
+            a = self.bind("row", row(None), self.home_depth)
+            c = self.local(self.kernel.names[v], const(0.0, ty))
+            along([a], [c])
+            out = self.local(self.kernel.names[v], intrinsic("hsum", c, type=t.ty))
+            self.put(v, Index((), ()), out)
+            return
+
+        def inner() -> None:
+            n = op.shape[-1]
+            with self.loop("j", 0, self.number(size_poly(n)), lanes, extent=n) as j:
+                sums = []
+                last = self.bind("last_row", self.number(size_poly(n)) - 1)
+                for first in range(0, lanes, 8):
+                    several = range(first, min(first + 8, lanes))
+                    places = [self.named("i", select(j + t_ < last, j + t_, last)) for t_ in several]
+                    rows = [self.local("row", row(p if n != 1 else ZERO)) for p in places]
+                    here = [self.local("c", const(0.0, ty)) for _ in several]
+                    along(rows, here)
+                    sums += here
+                d = lanes // 2
+                while d:
+                    distance = const(d, I64)
+                    for i in range(d):
+                        one, other = sums[i], sums[i + d]
+                        f.set(one, intrinsic("shuffle_low", one, other, distance) + intrinsic("shuffle_high", one, other, distance))
+                    d //= 2
+                if n == 1:
+                    at[-1] = ZERO
+                    self.put(v, Index(op.shape, tuple(at)), intrinsic("extract", sums[0], const(0, I64), type=t.ty))
+                else:
+                    at[-1] = Poly.of(j.name)
+                    with self.lanes_of(j, lanes, n):
+                        self.put(v, Index(op.shape, tuple(at)), sums[0])
+
+        self.space(range(rank - 1), op.shape, at, inner)
+
+    def panel_product(self, product: Product) -> None:
+        """Tiles over rows of the left operand; columns of the right one are packed into scratch, panel by panel."""
+        op = self.graph.op(product.value)
+        assert op is not None
+        v, y = product.value, product.right
+        slots = self.slots[v]
+        t = DTYPES[op.dtype]
+        lanes = self.target.lanes(t.ty)
+        q, height = tile_shape([1], product.columns, self.target, t.name)
+        width = q * lanes * t.size
+        sx, sy = self.graph.shape(op.args[0]), self.graph.shape(op.args[1])
+        many, columns, inner_size = sx[-2], op.shape[-1], sy[-2]
+        batch = len(op.shape) - 2
+        at = [ZERO] * len(op.shape)
+        f = self.f
+        table, lengths = self.scratch(slots.rows), self.scratch(slots.lengths)
+        sums, panel = self.scratch(slots.sums), self.scratch(slots.panel)
+        for s, piece in enumerate(product.pieces):
+            f.store(lengths, s, self.number(size_poly(self.graph.shape(piece)[-1])))
+        total = self.number(size_poly(many))
+        tiles = self.bind("tiles", (total + (height - 1)) // height)
+
+        def one() -> None:
+            outer = Index(op.shape[:batch], tuple(at[:batch]))
+            with self.loop("i", 0, total, extent=many) as i:
+                for s, piece in enumerate(product.pieces):
+                    shape = self.graph.shape(piece)
+                    place = stretch(self, outer, shape[:-2])
+                    here = Index(shape, (*place.at, ZERO if many == 1 else Poly.of(i.name), ZERO))
+                    f.store(self.plus(table, size_poly(many) * (8 * s)), i, self.address(piece, here))
+            with self.loop("first", 0, self.number(size_poly(columns)), q * lanes) as first:
+                pack(outer, first)
+                with self.loop("t", 0, tiles) as tile:
+                    a = self.bind("a", total * tile // tiles)
+                    m = self.bind("m", total * (tile + 1) // tiles - a)
+                    place = self.kernel.tile(q, height, t.name) - 1
+                    f.do(call_address(
+                        tree.load(f["P"] + 8 * place, m), table + a * 8, total, const(len(product.pieces), I64), lengths,
+                        panel, const(width, I64), sums, const(width, I64), const(0, I64),
+                    ))  # fmt: skip
+                    with self.loop("r", a, a + m, extent=many) as r:
+                        at[batch] = ZERO if many == 1 else Poly.of(r.name)
+                        each_vector(first, lambda number, j: unload(r, a, number, j))
+
+        def each_vector(first: Local, inner: Callable[[Expr, Local], None]) -> None:
+            with self.loop("q", 0, q) as number:
+                j = self.local("j", first + number * lanes if q > 1 else first)
+                self.symbols[j.name] = j
+                self.extents[j.name] = columns
+                with self.when(j < self.number(size_poly(columns))), self.lanes_of(j, lanes, columns):
+                    inner(number, j)
+
+        def pack(outer: Index, first: Local) -> None:
+            with self.loop("k", 0, self.number(size_poly(inner_size)), extent=inner_size) as k:
+
+                def inner(number: Expr, j: Local) -> None:
+                    place = stretch(self, outer, sy[:-2])
+                    ends = (ZERO if inner_size == 1 else Poly.of(k.name), ZERO if columns == 1 else Poly.of(j.name))
+                    x = self.value(y, Index(sy, (*place.at, *ends)))
+                    x = const(x, t.ty.vector(lanes)) if x.type.lanes == 1 else x
+                    f.store_lanes(panel + k * width + number * (lanes * t.size), x)
+
+                each_vector(first, inner)
+
+        def unload(r: Expr, a: Expr, number: Expr, j: Local) -> None:
+            place = sums + (r - a) * width + number * (lanes * t.size)
+            at[-1] = ZERO if columns == 1 else Poly.of(j.name)
+            ty = t.ty if columns == 1 else t.ty.vector(lanes)
+            self.put(v, Index(op.shape, tuple(at)), self.local(self.kernel.names[v], Load(place, ty)))
+
+        self.space(range(batch), op.shape, at, one)

@@ -1,0 +1,241 @@
+"""Register tiles: the innermost loops of every matrix product, and the packing of shared weights they read.
+
+In: how many products lie side by side (`gates`), their columns, the element type and the machine. Out: the shape of
+the panel and of the tile (`panel_shape`), the packed copy of a weight (`Packing`), and the code of the tiles
+(`tile_module`), one module per panel width with a function for every number of rows. A tile computes
+
+    C[r][v] (+)= sum over k of  A[r][k] * W[k][v]        rows r < rows, vectors of columns v < vectors
+
+with all of C in registers, k ascending, one accumulator and one fma per element. The bits of a result depend on its row
+and its column alone: not on the tile's rows, not on the cut of k into pieces or calls, not on neighbours. Kernels call
+tiles by address (`kernels.cpu`), so a tile is compiled once per machine and used by every model.
+
+The right operand W is either a packed panel of a shared weight or any matrix whose columns are contiguous: `wstep` is
+the distance from k to k + 1. The left operand comes as rows of `segs` pieces, never concatenated:
+
+    T       int64[segs, tstep]  T[s, r]: address of piece s of row r
+    tstep   entries from one piece's addresses to the next one's
+    segs    number of pieces
+    K       int64[segs]         elements in each piece
+    W       address of the right operand, wstep bytes from k to k + 1
+    C       address of the result, cstep bytes from row to row
+    more    0: start from zero; 1: continue from what is in C
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.emit import tree
+
+if TYPE_CHECKING:
+    from acronumba.emit.target import Target
+
+ALIGNMENT = 64  # bytes; packed panels start on a cache line
+MOST_ROWS = 12  # rows of a tile; their addresses live in integer registers
+PARAMETERS = ("T", "tstep", "segs", "K", "W", "wstep", "C", "cstep", "more")
+TYPES = {"float32": tree.F32, "float64": tree.F64}
+
+
+@dataclass(frozen=True, slots=True)
+class PanelShape:
+    """How the columns of a product are cut.
+
+    A panel holds `q` vectors of columns of every gate, so `vectors` = gates * q; a tile works on up to `rows` rows.
+    """
+
+    q: int
+    rows: int
+    vectors: int
+
+
+@dataclass(frozen=True, slots=True)
+class TileKey:
+    """Names a tile: `rows` x `vectors` of the element type `dtype` ("float32" or "float64")."""
+
+    rows: int
+    vectors: int
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        return f"tile_{self.rows}x{self.vectors}_{self.dtype}"
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """The layout of a shared weight as the tiles read it: [panel][k][gate][q][lane], columns padded with zeros.
+
+    The weight is `gates` products side by side, each of `n` columns and extent `k`. It comes as an array of shape
+    (k, gates * n), the right operand of `x @ w`; or, `transposed`, of shape (gates * n, k), the left one of `w @ x`.
+    """
+
+    gates: int
+    n: int
+    k: int
+    q: int
+    lanes: int
+    dtype: str
+    transposed: bool
+
+    @property
+    def columns(self) -> int:
+        """Columns of one gate in one panel."""
+        return self.q * self.lanes
+
+    @property
+    def panels(self) -> int:
+        return -(-self.n // self.columns)
+
+    @property
+    def step(self) -> int:
+        """Bytes from k to k + 1 (`wstep`)."""
+        return self.gates * self.columns * np.dtype(self.dtype).itemsize
+
+    @property
+    def panel_bytes(self) -> int:
+        return self.k * self.step
+
+    @property
+    def bytes(self) -> int:
+        return self.panels * self.panel_bytes
+
+    def apply(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Return the packed copy of `array`, aligned to 64 bytes.
+
+        Raises
+        ------
+        ValueError
+            If the array's shape is not the one described above.
+        """
+        wide = self.gates * self.n
+        expected = (wide, self.k) if self.transposed else (self.k, wide)
+        if array.shape != expected:
+            raise ValueError(f"packing expects shape {expected}, got {array.shape}")
+        by_gate = (array.T if self.transposed else array).reshape(self.k, self.gates, self.n)
+        packed = aligned_zeros((self.panels, self.k, self.gates, self.columns), self.dtype)
+        full = self.n // self.columns
+        head = by_gate[:, :, : full * self.columns].reshape(self.k, self.gates, full, self.columns)
+        packed[:full] = head.transpose(2, 0, 1, 3)
+        if full < self.panels:
+            packed[full, :, :, : self.n - full * self.columns] = by_gate[:, :, full * self.columns :]
+        return packed
+
+
+def aligned_zeros(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    """Return an array of zeros whose first element lies on a multiple of 64 bytes."""
+    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    room = np.zeros(size + ALIGNMENT, np.uint8)
+    skip = -room.ctypes.data % ALIGNMENT
+    return room[skip : skip + size].view(dtype).reshape(shape)
+
+
+def widest(target: Target) -> int:
+    """Return how many vectors of columns one pass over k can hold; wider panels take several passes."""
+    return 6 if target.registers >= 32 else 5
+
+
+def _passes(vectors: int, target: Target) -> list[int]:
+    """Cut `vectors` into passes of nearly equal width."""
+    count = -(-vectors // widest(target))
+    return [vectors * (i + 1) // count - vectors * i // count for i in range(count)]
+
+
+def _rows(vectors: int, target: Target) -> int:
+    """Rows of the tallest tile whose accumulators, one row of W and one element of A fit the registers."""
+    wide = max(_passes(vectors, target))
+    return max(1, min(MOST_ROWS, (target.registers - wide - 1) // wide))
+
+
+def panel_shape(gates: int, n: int, target: Target, dtype: str) -> PanelShape:
+    """Choose the shape of panels and tiles for `gates` products of `n` columns each.
+
+    A tile of r x v accumulators does r * v multiplications for r + v loads, and needs about 20 accumulators (8 with 16
+    registers) to hide the latency of an fma; columns beyond `n` in the last panel are work for nothing.
+    """
+    lanes = target.lanes(TYPES[dtype])
+    needed = max(1, -(-n // lanes))  # vectors of columns per gate
+    enough = 20 if target.registers >= 32 else 8
+    most = max(1, widest(target) // gates)
+
+    def score(q: int) -> float:
+        wide = max(_passes(gates * q, target))
+        rows = _rows(gates * q, target)
+        busy = min(1.0, rows * wide / enough)
+        used = needed / (-(-needed // q) * q)
+        return rows * wide / (rows + wide) * busy * used
+
+    q = max(range(1, min(most, needed) + 1), key=score)
+    return PanelShape(q, _rows(gates * q, target), gates * q)
+
+
+def tile_keys(shape: PanelShape, dtype: str) -> tuple[TileKey, ...]:
+    """Return the tiles of a panel shape: every number of rows from 1 up."""
+    return tuple(TileKey(rows, shape.vectors, dtype) for rows in range(1, shape.rows + 1))
+
+
+def tile_function(key: TileKey, target: Target) -> tree.Function:
+    """Return the tile `key` as a function of the nine parameters described at the top of this module."""
+    element = TYPES[key.dtype]
+    vector = element.vector(target.lanes(element))
+    size = element.bits // 8
+    width = vector.lanes * size
+    f = tree.Builder(
+        key.name,
+        [(name, tree.I64) for name in PARAMETERS],
+        inline="never",
+        doc=f"C[r][v] (+)= sum of A[r][k] * W[k][v]: {key.rows} rows, {key.vectors} vectors of {vector.lanes} columns.",
+    )
+    first = 0
+    for wide in _passes(key.vectors, target):
+        _pass(f, key.rows, range(first, first + wide), vector, size, width)
+        first += wide
+    return f.function()
+
+
+def _after(address: tree.Expr, count: int) -> tree.Expr:
+    return address + count if count else address
+
+
+def _pass(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, size: int, width: int) -> None:
+    """One pass over k for the vectors `columns` of the panel."""
+
+    def place(r: int, v: int) -> tree.Expr:
+        row = f["C"] + f["cstep"] * r if r > 1 else f["C"] + f["cstep"] if r else f["C"]
+        return _after(row, v * width)
+
+    sums = {(r, v): f.let(f"c{r}_{v}", tree.const(0.0, vector)) for r in range(rows) for v in columns}
+    with f.when(f["more"] > 0):
+        for (r, v), c in sums.items():
+            f.set(c, tree.Load(place(r, v), vector))
+    w = f.let("w", _after(f["W"], columns.start * width))
+    with f.loop("s", 0, f["segs"]) as s:
+        piece = f.let("piece", f["T"] + s * f["tstep"] * 8)
+        a = [f.let(f"a{r}", tree.load(piece, r)) for r in range(rows)]
+        with f.loop("k", 0, tree.load(f["K"], s) * size, size) as k:
+            row = {v: f.let(f"w{v}", tree.Load(_after(w, (v - columns.start) * width), vector)) for v in columns}
+            for r in range(rows):
+                x = f.let(f"x{r}", tree.convert(tree.Load(a[r] + k, vector.scalar), vector, "spread"))
+                for v in columns:
+                    f.set(sums[r, v], tree.intrinsic("fma", x, row[v], sums[r, v]))
+            f.set(w, w + f["wstep"])
+    for (r, v), c in sums.items():
+        f.store_lanes(place(r, v), c)
+
+
+def tile_module(keys: Iterable[TileKey], target: Target) -> tree.Module:
+    """Return a module of tiles, all exported. Best take one module per panel shape, all of `tile_keys`."""
+    ordered = sorted(set(keys), key=lambda key: (key.dtype, key.vectors, key.rows))
+    widths = "_".join(dict.fromkeys(f"{key.dtype}_{key.vectors}" for key in ordered))
+    functions = tuple(tile_function(key, target) for key in ordered)
+    return tree.Module(
+        name=f"tiles_{widths}",
+        functions=functions,
+        exports=tuple(function.name for function in functions),
+        header="Register tiles of matrix products (acronumba.kernels.tiles)",
+    )

@@ -1,0 +1,394 @@
+"""What models need and NumPy lacks, as plain NumPy definitions.
+
+In: arrays. Out: arrays of the same dtype (float32 stays float32). Every function is ordinary Python that works on
+its own and is compiled together with the model that calls it; `sigmoid` and `erf` alone are operations of their own
+to the compiler, with these functions as their definition. Batches are not written here: a function sees the arrays
+of one instance.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = Any  # np.ndarray, or a NumPy scalar for rank 0
+
+__all__ = [
+    "attention",
+    "elu",
+    "embedding",
+    "erf",
+    "gelu",
+    "gelu_tanh",
+    "layer_norm",
+    "leaky_relu",
+    "linear",
+    "log_sigmoid",
+    "log_softmax",
+    "logsumexp",
+    "multi_head_attention",
+    "one_hot",
+    "relu",
+    "rms_norm",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softplus",
+]
+
+
+def sigmoid(x: Array) -> Array:
+    """Return ``1 / (1 + exp(-x))``, without overflow for any `x`.
+
+    Parameters
+    ----------
+    x : array [...]
+
+    Returns
+    -------
+    array [...]
+        Between 0 and 1, of the dtype of `x`.
+    """
+    e = np.exp(-np.abs(x))
+    return np.where(np.greater_equal(x, 0), 1 / (1 + e), e / (1 + e))[()]
+
+
+def erf(x: Array) -> Array:
+    """Return the error function of each element.
+
+    Parameters
+    ----------
+    x : array [...]
+
+    Returns
+    -------
+    array [...]
+        Between -1 and 1; computed in float64, rounded to the dtype of `x` (float64 for integers).
+    """
+    a = np.asarray(x)
+    flat = np.array([math.erf(v) for v in a.ravel().tolist()], np.float64)
+    return flat.reshape(a.shape).astype(a.dtype if a.dtype.kind == "f" else np.float64)[()]
+
+
+def relu(x: Array) -> Array:
+    """Return ``max(x, 0)``.
+
+    Parameters
+    ----------
+    x : array [...]
+
+    Returns
+    -------
+    array [...]
+    """
+    return np.maximum(x, 0)
+
+
+def leaky_relu(x: Array, slope: float = 0.01) -> Array:
+    """Return `x` where it is positive, else ``slope * x``.
+
+    Parameters
+    ----------
+    x : array [...]
+    slope : float
+
+    Returns
+    -------
+    array [...]
+    """
+    return np.maximum(x, 0) + slope * np.minimum(x, 0)
+
+
+def elu(x: Array, alpha: float = 1.0) -> Array:
+    """Return `x` where it is positive, else ``alpha * (exp(x) - 1)`` (Clevert et al. 2016).
+
+    Parameters
+    ----------
+    x : array [...]
+    alpha : float
+
+    Returns
+    -------
+    array [...]
+    """
+    return np.maximum(x, 0) + alpha * (np.exp(np.minimum(x, 0)) - 1)
+
+
+def softplus(x: Array) -> Array:
+    """Return ``log(1 + exp(x))``, without overflow, and exact to rounding for very negative `x`.
+
+    Parameters
+    ----------
+    x : array [...]
+
+    Returns
+    -------
+    array [...]
+    """
+    e = np.exp(-np.abs(x))
+    u = 1 + e
+    d = u - 1  # what of e survived in u: log(u) / d corrects for the rest (log1p after Kahan)
+    rest = np.where(d == 0, e, np.log(u) * e / np.where(d == 0, 1, d))
+    return np.maximum(x, 0) + rest
+
+
+def log_sigmoid(x: Array) -> Array:
+    """Return ``log(sigmoid(x))``, without overflow.
+
+    Parameters
+    ----------
+    x : array [...]
+
+    Returns
+    -------
+    array [...]
+    """
+    return -softplus(-x)
+
+
+def silu(x: Array) -> Array:
+    """Return ``x * sigmoid(x)``, also called swish (Elfwing et al. 2018).
+
+    Parameters
+    ----------
+    x : array [...]
+
+    Returns
+    -------
+    array [...]
+    """
+    return x * sigmoid(x)
+
+
+def gelu(x: Array) -> Array:
+    """Return ``x`` times the normal distribution function of ``x``, by `erf` (Hendrycks & Gimpel 2016).
+
+    Parameters
+    ----------
+    x : array [...]
+
+    Returns
+    -------
+    array [...]
+    """
+    return 0.5 * x * (1 + erf(x * 0.7071067811865476))
+
+
+def gelu_tanh(x: Array) -> Array:
+    """Return the approximation of `gelu` by tanh that GPT-2 uses.
+
+    Parameters
+    ----------
+    x : array [...]
+
+    Returns
+    -------
+    array [...]
+    """
+    return 0.5 * x * (1 + np.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
+
+
+def softmax(x: Array, axis: int = -1) -> Array:
+    """Return ``exp(x)`` scaled to sum to 1 along an axis.
+
+    Parameters
+    ----------
+    x : array [..., N, ...]
+        At least one element along the axis must be finite.
+    axis : int
+
+    Returns
+    -------
+    array [..., N, ...]
+    """
+    e = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    return e / np.sum(e, axis=axis, keepdims=True)
+
+
+def log_softmax(x: Array, axis: int = -1) -> Array:
+    """Return the logarithm of `softmax`, without taking the logarithm of a small number.
+
+    Parameters
+    ----------
+    x : array [..., N, ...]
+        At least one element along the axis must be finite.
+    axis : int
+
+    Returns
+    -------
+    array [..., N, ...]
+    """
+    d = x - np.max(x, axis=axis, keepdims=True)
+    return d - np.log(np.sum(np.exp(d), axis=axis, keepdims=True))
+
+
+def logsumexp(x: Array, axis: int = -1) -> Array:
+    """Return ``log(sum(exp(x)))`` along an axis, without overflow.
+
+    Parameters
+    ----------
+    x : array [..., N, ...]
+        At least one element along the axis must be finite.
+    axis : int
+
+    Returns
+    -------
+    array [..., ...]
+        Without the axis.
+    """
+    top = np.max(x, axis=axis, keepdims=True)
+    return np.max(x, axis=axis) + np.log(np.sum(np.exp(x - top), axis=axis))
+
+
+def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5) -> Array:
+    """Return `x` with mean 0 and variance 1 along its last axis, then scaled and shifted (Ba et al. 2016).
+
+    Parameters
+    ----------
+    x : array [..., N]
+    weight, bias : array [N], optional
+    eps : float
+        Added to the variance.
+
+    Returns
+    -------
+    array [..., N]
+    """
+    d = x - np.mean(x, axis=-1, keepdims=True)
+    y = d / np.sqrt(np.mean(d * d, axis=-1, keepdims=True) + eps)
+    if weight is not None:
+        y = y * weight
+    if bias is not None:
+        y = y + bias
+    return y
+
+
+def rms_norm(x: Array, weight: Array | None = None, eps: float = 1e-6) -> Array:
+    """Return `x` divided by the root of its mean square along the last axis, then scaled (Zhang & Sennrich 2019).
+
+    Parameters
+    ----------
+    x : array [..., N]
+    weight : array [N], optional
+    eps : float
+        Added to the mean square.
+
+    Returns
+    -------
+    array [..., N]
+    """
+    y = x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)
+    if weight is not None:
+        y = y * weight
+    return y
+
+
+def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
+    """Return ``x @ weight.T + bias``: each row of `weight` is one output.
+
+    Parameters
+    ----------
+    x : array [..., N]
+    weight : array [M, N]
+    bias : array [M], optional
+
+    Returns
+    -------
+    array [..., M]
+    """
+    y = x @ weight.T
+    if bias is not None:
+        y = y + bias
+    return y
+
+
+def embedding(table: Array, index: Array) -> Array:
+    """Return the rows of a table.
+
+    Parameters
+    ----------
+    table : array [V, ...]
+    index : int or integer array [...]
+
+    Returns
+    -------
+    array [..., ...]
+        The shape of `index`, then that of a row.
+    """
+    return table[index]
+
+
+def one_hot(index: Array, n: int) -> Array:
+    """Return float32 vectors that are 1 at `index` and 0 elsewhere (0 everywhere if it is out of range).
+
+    Parameters
+    ----------
+    index : int or integer array [...]
+    n : int
+
+    Returns
+    -------
+    float32 array [..., n]
+    """
+    if isinstance(index, int):
+        return (np.arange(n) == index).astype(np.float32)
+    return (np.arange(n) == np.expand_dims(index, -1)).astype(np.float32)
+
+
+def _transposed(x: Array) -> Array:
+    """Return the array with its last two axes exchanged; rank 2 or 3."""
+    if x.ndim == 2:
+        return x.T
+    return np.transpose(x, (0, 2, 1))
+
+
+def attention(q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:
+    """Return scaled dot-product attention, ``softmax(q @ k.T / sqrt(D)) @ v`` (Vaswani et al. 2017).
+
+    Parameters
+    ----------
+    q : array [Q, D] or [heads, Q, D]
+    k : array [K, D] or [heads, K, D]
+    v : array [K, E] or [heads, K, E]
+    mask : bool array [Q, K] or [heads, Q, K], optional
+        False where a query must not see a key. A query that sees none gets the mean of `v`.
+
+    Returns
+    -------
+    array [Q, E] or [heads, Q, E]
+    """
+    scores = q @ _transposed(k) * (1 / math.sqrt(q.shape[-1]))
+    if mask is not None:
+        scores = np.where(mask, scores, -1e30)
+    return softmax(scores) @ v
+
+
+def multi_head_attention(
+    x: Array, memory: Array, wq: Array, wk: Array, wv: Array, wo: Array, heads: int, mask: Array | None = None
+) -> Array:
+    """Return attention of the rows of `x` over those of `memory`, in `heads` subspaces at once (Vaswani et al. 2017).
+
+    Parameters
+    ----------
+    x : array [Q, N]
+    memory : array [K, M]
+        `x` itself for self-attention.
+    wq : array [heads * D, N]
+    wk : array [heads * D, M]
+    wv : array [heads * E, M]
+    wo : array [P, heads * E]
+    heads : int
+    mask : bool array [Q, K], optional
+        False where a query must not see a key.
+
+    Returns
+    -------
+    array [Q, P]
+    """
+    q = np.transpose(np.reshape(x @ wq.T, (x.shape[0], heads, wq.shape[0] // heads)), (1, 0, 2))
+    k = np.transpose(np.reshape(memory @ wk.T, (memory.shape[0], heads, wk.shape[0] // heads)), (1, 0, 2))
+    v = np.transpose(np.reshape(memory @ wv.T, (memory.shape[0], heads, wv.shape[0] // heads)), (1, 0, 2))
+    y = np.transpose(attention(q, k, v, mask), (1, 0, 2))
+    return np.reshape(y, (x.shape[0], wv.shape[0])) @ wo.T

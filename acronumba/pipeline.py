@@ -1,0 +1,367 @@
+"""The compiler from end to end: a function and a sample of its data become a `Compiled`.
+
+    infer      types of the instances (runtime.pack), structure of the shared values (shared)
+    lower      the user's functions -> Program (frontend), once more if fewer fields are read than were looked at
+    plan       Program -> Plan: kernels and host program
+    load       Plan -> Executable: machine code
+
+`Compiled` is one specialisation of a model; `Compiled.leaves` says whether it fits the shared values of a call, and
+its packer whether it fits the instances. Nothing is compiled to machine code before the first mini-batch runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import logging
+import operator
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from acronumba.codes import refuse
+from acronumba.config import Options, debug_level, verify_level
+from acronumba.errors import NOWHERE
+from acronumba.failures import machine_failure
+from acronumba.ir.types import INT, ListT, StructT, TensorT, Type
+from acronumba.shared import Match, SharedTree, describe, describe_value, matcher, shared_key
+
+if TYPE_CHECKING:
+    from acronumba.ir.interpret import Interpreter
+    from acronumba.ir.nodes import Program
+    from acronumba.runtime.trace import TraceData
+
+log = logging.getLogger("acronumba")
+log.addHandler(logging.NullHandler())
+
+
+class Compiled:
+    """One specialisation of a model: for one schema of the instances, one structure of shared values, one `Options`.
+
+    Parameters
+    ----------
+    fn : function
+        The user's.
+    columns : sequence of sequences
+        The instances, a column per positional parameter: their types are inferred.
+    shared : mapping
+        Values of the keyword-only parameters.
+    options : Options
+
+    Raises
+    ------
+    AcronumbaError
+        With all refusals.
+    """
+
+    def __init__(
+        self, fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], options: Options
+    ) -> None:
+        self.fn = fn
+        self.options = options
+        self.tree: SharedTree = describe(shared)
+        self.seconds: dict[str, float] = {}
+        self._lock = threading.RLock()
+        self.schema, self.lowered = self._lower(columns, shared)
+        self.program: Program = self.lowered.program
+        self.reads: Mapping[type, frozenset[str]] = self.lowered.reads
+        if verify_level():
+            self._verify(self.program)
+        _debug(2, "program", lambda: self.text("ir"))
+        self._match = [(name, matcher(root)) for name, root in self.tree.roots.items()]
+        self._outer = [_OuterMatch(g) for g in self.lowered.globals]
+        self._getters = [_getter(param.path) for param in self.program.shared]
+        self._demanded = [(_getter(path), _get(path, self._roots(shared))) for path in sorted(self.lowered.demanded)]
+
+    def _lower(self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Infer and lower until the types of what is read are those of the schema."""
+        from acronumba.frontend.lower import lower
+        from acronumba.runtime.pack import infer
+
+        constants = {leaf.path: _get(leaf.path, shared) for leaf in self.tree.leaves if leaf.type == INT}
+        # Shared objects of recursive classes are packed like instances, so their fields need types too.
+        packed = [[_get(leaf.path, shared)] for leaf in self.tree.leaves if isinstance(leaf.type, StructT)]
+        schema = infer([*columns, *packed], None)
+        while True:
+            with self._timed("lower"):
+                lowered = lower(self.fn, schema.params[: len(columns)], schema.fields, self.tree, constants)
+            with self._timed("infer"):
+                narrow = infer([*columns, *packed], lowered.reads)
+            if _same_types(schema, narrow, lowered.reads):
+                return replace(narrow, params=narrow.params[: len(columns)]), lowered
+            schema = narrow
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        spent = time.perf_counter() - start
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
+        _debug(1, stage, lambda: f"{self.fn.__qualname__}: {spent:.3f} s")
+
+    def _verify(self, program: Program, kernels: Sequence[Any] = ()) -> None:
+        from acronumba.ir.verify import verify
+
+        verify(program, kernels)
+
+    def _roots(self, shared: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**{o.path: o.read() for o in self._outer}, **shared}
+
+    def leaves(self, shared: Mapping[str, Any]) -> list[Any] | None:
+        """Return the values of `program.shared`, or None if the structure is not the one that was compiled."""
+        found: list[Any] = []
+        for name, match in self._match:
+            if not match(shared[name], found):
+                return None
+        roots = shared
+        if self._outer:
+            if not all(o.matches() for o in self._outer):
+                return None
+            roots = self._roots(shared)
+        if any(get(roots) != value for get, value in self._demanded):
+            return None
+        return [get(roots) for get in self._getters]
+
+    @cached_property
+    def packer(self) -> Any:
+        """Packs instances of this schema."""
+        from acronumba.runtime.pack import Packer
+
+        return Packer(self.schema, self.program.layouts)
+
+    @cached_property
+    def unpacker(self) -> Any:
+        """Builds results from words."""
+        from acronumba.runtime.pack import Unpacker
+
+        return Unpacker(self.program.result, self.program.layouts)
+
+    @cached_property
+    def plan(self) -> Any:
+        """Kernels and host program."""
+        from acronumba.plan import make_plan
+
+        with self._lock, self._timed("plan"):
+            plan = make_plan(self.program, self.options)
+        if verify_level():
+            self._verify(plan.program, plan.kernels)
+        _debug(3, "plan", lambda: self.text("plan"))
+        return plan
+
+    @cached_property
+    def executable(self) -> Any:
+        """Machine code."""
+        from acronumba.runtime.driver import Executable
+
+        with self._lock:
+            if "executable" not in self.__dict__:
+                plan = self.plan
+                with self._timed("compile"):
+                    self.__dict__["executable"] = Executable(plan, self.options, progress=self._progress)
+        return self.__dict__["executable"]
+
+    @property
+    def constants(self) -> list[str]:
+        """The shared ints that the program has as constants, with their values."""
+        paths = sorted(self.lowered.demanded)
+        return [f"{path} = {value}" for path, (_, value) in zip(paths, self._demanded, strict=True)]
+
+    def pack(self, columns: Sequence[Any]) -> Any:
+        """Return the instances as words, with a `DataError` for each that does not conform."""
+        return self.packer.pack(columns)
+
+    def run(self, packed: Any, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), timed: bool = False) -> Any:
+        """Run a packed mini-batch.
+
+        Parameters
+        ----------
+        packed, leaves
+            What `pack` and `leaves` returned.
+        frozen : frozenset of str
+            The shared parameters that nobody changes any more.
+        timed : bool
+            Measure the stages one by one.
+        """
+        words, keep = list(leaves), list(packed.keep)
+        for k, packer in self._shared_packers.items():
+            batch = packer.pack([[leaves[k]]])
+            for error in batch.errors.values():
+                raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}")
+            words[k] = int(batch.roots[0, 0])
+            keep += batch.keep
+        stable = all(_root(p.path) in frozen for p in self.program.shared if isinstance(p.type, TensorT))
+        skip = packed.errors
+        run = self.executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed)
+        _debug(6, "run", lambda: f"{self.fn.__qualname__}: {len(packed)} instances, {run.nodes} nodes, {run.batches} batches")
+        return run
+
+    @cached_property
+    def _shared_packers(self) -> dict[int, Any]:
+        """Packers of the shared values that are lists or objects, by their number."""
+        from acronumba.runtime.pack import Packer, Schema
+
+        found = {}
+        for k, param in enumerate(self.program.shared):
+            if isinstance(param.type, ListT | StructT):
+                schema = Schema(params=(param.type,), fields=self.schema.fields)
+                found[k] = Packer(schema, self.program.layouts)
+        return found
+
+    def decoder(self, run: Any, packed: Any) -> Callable[[int], Any]:
+        """Return the function from the number of an instance to its result."""
+        from acronumba.runtime.pack import Memory
+
+        decode: Callable[[int], Any] = self.unpacker.decoder(run.words, Memory(run.memory), lambda: packed.objects)
+
+        def result(k: int, _alive: Any = run) -> Any:  # the run owns what the words lead to
+            return decode(k)
+
+        return result
+
+    def site_error(self, record: Any) -> Exception:
+        """Return the machine's own exception for the record of a failure (of the driver, or of the interpreter)."""
+        from acronumba import state
+        from acronumba.ir.interpret import InstanceFailure, message
+
+        if isinstance(record, InstanceFailure):
+            if record.site >= 0 or record.error != "RuntimeError":
+                return machine_failure(record.error, record.text, record.loc)
+            return machine_failure(record.error, record.text, record.loc, endless=True)
+        if record.site == state.STEPS:
+            return machine_failure("RuntimeError", f"more than {self.options.max_steps} steps", NOWHERE, endless=True)
+        if record.site == state.MEMORY:
+            return refuse("ACR704", seen="lists and objects of this instance")
+        site = self.program.sites[record.site]
+        return machine_failure(site.error, message(site.text, record.values), site.loc)
+
+    def trace(self, run: Any, packing: float, total: float) -> TraceData:
+        """Return the record of a run that was timed."""
+        data: TraceData = run.trace()
+        seconds = {"pack": packing, "record": 0.0, "schedule": 0.0, "layout": 0.0, "execute": 0.0, **run.seconds}
+        return replace(data, seconds={**seconds, "total": total})
+
+    def _progress(self, name: str, number: int, count: int) -> None:
+        _debug(5, "module", lambda: f"{self.fn.__qualname__}: {name} ({number} of {count})")
+
+    def fits(self, columns: Sequence[Sequence[Any]]) -> bool:
+        """Whether the types of these instances are those that were compiled: what does not conform is bad data."""
+        from acronumba.runtime.pack import infer
+
+        return _same_types(self.schema, infer(columns, self.reads), self.reads)
+
+    def interpreter(self, leaves: Sequence[Any], *, planned: bool = True, float64: bool = False) -> Interpreter:
+        """Return the reference interpreter of the plan (or of the program before it)."""
+        from acronumba.ir.interpret import Interpreter
+
+        kernels = self.plan.kernels if planned else ()
+        program = self.plan.program if planned else self.program
+        return Interpreter(program, leaves, kernels=kernels, float64=float64, max_steps=self.options.max_steps)
+
+    def text(self, stage: str) -> str:
+        """Return the text of the stage ``ir`` or ``plan``."""
+        if stage == "ir":
+            from acronumba.ir.printer import program_text
+
+            return program_text(self.program)
+        from acronumba.plan import plan_text
+
+        return plan_text(self.plan)
+
+
+class _OuterMatch:
+    """Checks that a global or closure variable still has the structure that was compiled."""
+
+    def __init__(self, read: Any) -> None:
+        self.path: str = read.path
+        self._read = read
+        self._key = shared_key(read.shared)
+        self._match: Match = matcher(read.shared)
+
+    def read(self) -> Any:
+        return self._read.read()
+
+    def matches(self) -> bool:
+        try:
+            value = self.read()
+        except (KeyError, ValueError):
+            return False
+        return self._match(value, []) or shared_key(describe_value(self.path, value)) == self._key
+
+
+def _same_types(wide: Any, narrow: Any, reads: Mapping[type, frozenset[str]]) -> bool:
+    """Whether two schemas agree in the parameters and in every field that is read."""
+    if wide.params != narrow.params:
+        return False
+    for cls, names in reads.items():
+        a: Mapping[str, Type] = wide.fields.get(cls, {})
+        b: Mapping[str, Type] = narrow.fields.get(cls, {})
+        if any(a.get(name) != b.get(name) for name in names):
+            return False
+    return True
+
+
+Getter = Callable[[Mapping[str, Any]], Any]
+
+
+def _getter(path: str) -> Getter:
+    """Return a function from the roots by name to the value at a path such as ``p.cells[0].w`` or ``p['b']``."""
+    root = _root(path)
+    steps: list[Callable[[Any], Any]] = []
+    node = ast.parse("root" + path[len(root) :], mode="eval").body
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Attribute):
+            steps.append(operator.attrgetter(node.attr))
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            steps.append(operator.itemgetter(node.slice.value))
+        else:
+            raise ValueError(f"not a path: {path}")
+        node = node.value
+    steps.append(operator.itemgetter(root))
+    steps.reverse()
+
+    def get(roots: Mapping[str, Any]) -> Any:
+        value: Any = roots
+        for step in steps:
+            value = step(value)
+        return value
+
+    return get
+
+
+def _root(path: str) -> str:
+    """Return the parameter that a path begins with."""
+    return re.split(r"[.\[]", path, maxsplit=1)[0]
+
+
+def _get(path: str, roots: Mapping[str, Any]) -> Any:
+    return _getter(path)(roots)
+
+
+def _debug(level: int, what: str, text: Callable[[], str]) -> None:
+    """Log at a level of ACRONUMBA_DEBUG; the text is made only if it is wanted."""
+    if debug_level() >= level:
+        if not any(getattr(h, "acronumba", False) for h in log.handlers):
+            handler = logging.StreamHandler(sys.stderr)
+            handler.setFormatter(logging.Formatter("acronumba %(message)s"))
+            handler.acronumba = True  # type: ignore[attr-defined]
+            log.addHandler(handler)
+            log.setLevel(logging.DEBUG)
+        log.debug("%s: %s", what, text())
+
+
+def compile_model(
+    fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], options: Options
+) -> Compiled:
+    """Compile a function for the types of these instances and the structure of these shared values.
+
+    Raises
+    ------
+    AcronumbaError
+        With every refusal of the function, each with its place and a rewrite.
+    """
+    return Compiled(fn, columns, shared, options)

@@ -1,0 +1,251 @@
+"""Memory of one run: the state table, the heap, the columns of the dataflow graph.
+
+In: the sizes that a plan needs. Out: `Buffers`, which is filled by compiled code, grown when it asks, and used again by later runs; and
+arenas, the memory of results, which live as long as any array that was handed out. See `acronumba.state` for the words of the table.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.state import AT
+
+_CHUNK = 1 << 20  # bytes of the first chunk of a heap
+_NODES = 1 << 12  # capacity of the first columns
+_KEPT = 1 << 28  # a larger heap or arena is given back to the system when its run is over
+
+Words = NDArray[np.int64]
+
+
+def address(array: NDArray[Any]) -> int:
+    """Return the address of an array's first element."""
+    return int(array.__array_interface__["data"][0])
+
+
+def aligned(size: int) -> NDArray[np.uint8]:
+    """Return so many uninitialised bytes that begin at a multiple of 64."""
+    raw = np.empty(size + 64, np.uint8)
+    skip = -address(raw) % 64
+    return raw[skip : skip + size]
+
+
+def available() -> int:
+    """Return how many bytes of memory are free."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    try:
+        return int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return 1 << 33
+
+
+class Arena:
+    """Memory for the results of one run. Arrays made from it keep it alive; when the last one goes, the pool has it back."""
+
+    def __init__(self, block: NDArray[np.uint8], pool: ArenaPool) -> None:
+        self.block = block
+        self.pool = pool
+        self.address = address(block)
+        self.size = len(block)
+        self.__array_interface__ = {
+            "shape": (self.size,),
+            "typestr": "|u1",
+            "data": (self.address, True),
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        self.pool.give(self.block)
+
+
+class ArenaPool:
+    """Arenas that nobody uses. Safe from several threads."""
+
+    def __init__(self) -> None:
+        self._free: deque[NDArray[np.uint8]] = deque(maxlen=4)
+        self.wanted = 1 << 16  # bytes that the last run used
+
+    def take(self, size: int) -> Arena:
+        """Return an arena of at least `size` bytes."""
+        for _ in range(len(self._free)):
+            try:
+                block = self._free.popleft()
+            except IndexError:
+                break
+            if len(block) >= size:
+                return Arena(block, self)
+        return Arena(aligned(max(size + size // 4, 1 << 16)), self)
+
+    def give(self, block: NDArray[np.uint8]) -> None:
+        if len(block) <= _KEPT:
+            self._free.append(block)
+
+
+class Buffers:
+    """State table, heap and columns of one run at a time."""
+
+    def __init__(
+        self,
+        *,
+        functions: int,
+        kernels: int,
+        most: int,
+        keyed: bool,
+        agenda: bool,
+        reach: Callable[[NDArray[Any]], object],
+    ) -> None:
+        self.kernels, self.most, self.keyed, self.agenda, self.reach = kernels, most, keyed, agenda, reach
+        self.st: Words = np.zeros(AT["free"] + functions, np.int64)
+        reach(self.st)
+        self.address = address(self.st)
+        self.chunks: list[Words] = []
+        self.used = 0  # chunks of the heap that the run has entered
+        self.columns: dict[str, NDArray[Any]] = {}
+        self.edges: dict[str, NDArray[Any]] = {}
+        self.columns_of_kernels: list[Words] = []  # the parameter tables of the kernels
+        self.prepared: object = None  # the shared values that those hold
+        self.errors: Words = np.empty(0, np.int64)
+        self.results: Words = np.empty(0, np.int64)
+        self.scratch: NDArray[np.uint8] = aligned(1 << 12)
+        reach(self.scratch)
+        words = (kernels + 63) // 64
+        self.fixed: dict[str, NDArray[Any]] = {
+            "table": np.zeros(8 * max(kernels, 1), np.int64),
+            "adjacent": np.zeros(kernels * words + 1, np.int64),
+            "known": np.zeros(kernels * words + 1, np.int64),
+            "reach": np.zeros(kernels * words + 1, np.int64),
+            "component": np.zeros(kernels + 1, np.int32),
+            "deepest": np.zeros(kernels + 1, np.int32),
+            "sizes": np.zeros(most + 1, np.int64),
+        }
+        for name, array in self.fixed.items():
+            reach(array)
+            self[name] = address(array)
+        self["kernels"], self["words"], self["most"], self["keyed"] = kernels, words, most, int(keyed)
+        self["scratch"], self["ssize"] = address(self.scratch), len(self.scratch)
+        self.grow_nodes(_NODES, 0)
+        self.grow_edges(2 * _NODES if agenda else 0)
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self.st[AT[name]] = value
+
+    def __getitem__(self, name: str) -> int:
+        return int(self.st[AT[name]])
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the heap and the columns."""
+        return sum(c.nbytes for c in self.chunks) + sum(c.nbytes for c in self.columns.values())
+
+    # ---- heap
+
+    def begin(self) -> None:
+        """Start the heap anew."""
+        if self.used > 1:  # the last run needed several chunks: make them one
+            size = sum(c.nbytes for c in self.chunks[: self.used])
+            self.chunks = []
+            self.add_chunk(min(size, _KEPT))
+        elif not self.chunks:
+            self.add_chunk(_CHUNK)
+        self.used = 0
+        self.next_chunk(0)
+
+    def add_chunk(self, size: int) -> None:
+        chunk = np.empty((size + 7) // 8, np.int64)
+        self.reach(chunk)
+        self.chunks.append(chunk)
+
+    def next_chunk(self, need: int) -> None:
+        """Make the heap go on in a chunk with room for `need` bytes."""
+        if self.used == len(self.chunks) or self.chunks[self.used].nbytes < need:
+            del self.chunks[self.used :]
+            self.add_chunk(max(need, 2 * self.chunks[-1].nbytes if self.chunks else _CHUNK))
+        chunk = self.chunks[self.used]
+        self.used += 1
+        self["top"] = address(chunk)
+        self["end"] = address(chunk) + chunk.nbytes
+
+    def rewind(self, top: int) -> None:
+        """Forget what was allocated since the heap's top was at this address."""
+        while True:
+            start = address(self.chunks[self.used - 1])
+            if start <= top <= start + self.chunks[self.used - 1].nbytes or self.used == 1:
+                break
+            self.used -= 1
+        self["top"] = top
+        self["end"] = start + self.chunks[self.used - 1].nbytes
+
+    # ---- columns
+
+    def grow_nodes(self, capacity: int, n: int) -> None:
+        """Give the node columns room for `capacity` nodes, keeping those of the first n."""
+        int32, int64 = np.dtype(np.int32), np.dtype(np.int64)
+        kernels = self.kernels
+        lengths: dict[str, tuple[np.dtype[Any], int]] = {
+            "kind": (int32, capacity), "depth": (int32, capacity), "instance": (int32, capacity), "row": (int64, capacity),
+            "level": (int32, capacity), "order": (int32, capacity), "spare": (int32, capacity + kernels),
+            "counts": (int32, capacity + 2), "tally": (int32, capacity + kernels),
+            "bstart": (int32, capacity + 1), "bkey": (int32, capacity), "blevel": (int32, capacity),
+            "offset": (int64, 2 * capacity * self.most), "args": (int64, capacity), "fail": (int64, capacity),
+            "keytab": (int64, 2 * ((capacity if self.keyed else 0) + kernels)),
+        }  # fmt: skip
+        if self.keyed:
+            hashes = 1 << (2 * capacity - 1).bit_length()
+            lengths |= {"key": (int32, capacity), "hash": (int32, hashes)}
+            self["hashes"] = hashes
+        if self.agenda:
+            lengths |= {
+                "efirst": (int32, capacity + 1), "sfirst": (int32, capacity + 1), "degree": (int32, capacity),
+                "mean": (int64, capacity + kernels), "ready": (int32, 2 * (capacity + kernels)),
+            }  # fmt: skip
+        old = self.columns
+        self.columns = {}
+        for name, (dtype, length) in lengths.items():
+            column = np.zeros(length, dtype) if name == "tally" else np.empty(length, dtype)
+            if name in ("kind", "depth", "instance", "row") and n:
+                column[:n] = old[name][:n]
+            self.columns[name] = column
+            self.reach(column)
+            self[name] = address(column)
+        if not self.keyed:
+            self.columns["key"] = self.columns["kind"]
+            self["key"] = self["kind"]
+        self["ncap"] = capacity
+
+    def grow_edges(self, capacity: int) -> None:
+        """Give the edge columns room."""
+        for name in ("efrom", "snext") if self.agenda else ():
+            column = np.empty(capacity, np.int32)
+            self.edges[name] = column
+            self.reach(column)
+            self[name] = address(column)
+        self["ecap"] = capacity
+
+    def grow_scratch(self, size: int) -> None:
+        self.scratch = aligned(size)
+        self.reach(self.scratch)
+        self["scratch"], self["ssize"] = address(self.scratch), size
+
+    def column(self, name: str, n: int) -> NDArray[Any]:
+        """Return the first n entries of a column."""
+        return self.columns[name][:n]
+
+    def words(self, name: str, count: int) -> Words:
+        """Return `errors` or `results` with room for `count` words."""
+        array: Words = getattr(self, name)
+        if len(array) < count:
+            array = np.empty(max(count, 64), np.int64)
+            setattr(self, name, array)
+            self.reach(array)
+        return array

@@ -1,0 +1,668 @@
+"""Running mini-batches: a plan made executable.
+
+In: a `Plan`, its kernels, and per mini-batch the packed words of the instances and the shared values. Out: a `Run` with the words of
+the results, the failures by instance, and what was recorded and scheduled. One compiled call does everything (`drive`); it
+returns early only where memory must grow, and is called again. An `Executable` may be used by many threads at once: each run has
+buffers of its own from a pool.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba import state
+from acronumba.config import Options
+from acronumba.emit import tree
+from acronumba.errors import Loc
+from acronumba.hostgen import Host, make_host
+from acronumba.ir.types import BoolT, FloatT, TensorT, Word
+from acronumba.kernels.spec import KernelSpec
+from acronumba.plan import Plan
+from acronumba.runtime import layout, schedule
+from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, aligned, available
+from acronumba.runtime.trace import BatchRecord, TraceData
+from acronumba.state import AT, MEMORY, STEPS, TABLE
+
+_CHAIN = 64  # calls that a failure's chain holds at most
+
+
+class PackingLike(Protocol):
+    """How a kernel wants a shared array."""
+
+    def apply(self, array: NDArray[Any], /) -> NDArray[Any]: ...
+
+
+class SharedUseLike(Protocol):
+    """An entry of a kernel's table that holds a shared array, as it is or packed."""
+
+    @property
+    def operand(self) -> int: ...
+    @property
+    def packing(self) -> PackingLike | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelEntry:
+    """A kernel ready to be called."""
+
+    plan: int  # address of its function `plan`
+    run: int  # address of its function `run`
+    shared: tuple[SharedUseLike, ...] = ()
+    tiles: tuple[int, ...] = ()  # addresses
+    keep: object = None  # what owns the code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why an instance has no result."""
+
+    site: int  # number in `Program.sites`; `state.STEPS`, `state.MEMORY`
+    values: tuple[int | float | bool, ...] = ()  # for the message of the site
+    calls: tuple[Loc, ...] = ()  # where the function was called, and its caller, ...: the innermost first
+
+
+@functools.cache
+def runtime_module() -> tree.Module:
+    """Return the library code that every model runs: schedule, layout, execution."""
+    from acronumba.emit.parse import parse
+
+    functions = parse(state.constants() + schedule.SOURCE + layout.SOURCE)
+    exports = ("drive", "edges", "number_keys")
+    return tree.Module("runtime", functions, exports, "Schedule, layout and execution of mini-batches.")
+
+
+class _Compiled:
+    """Runs compiled code."""
+
+    def __init__(self, modules: Sequence[tree.Module], progress: Callable[[str, int, int], None] | None = None) -> None:
+        from acronumba.emit.compile import load
+
+        self.loaded = load(modules, progress)
+        self.address: dict[str, int] = {}
+        for compiled in self.loaded[:2]:
+            self.address |= compiled.address
+        self._drive = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self.address["drive"])
+
+    def reach(self, array: NDArray[Any]) -> None:
+        pass
+
+    def drive(self, st: int) -> int:
+        return self._drive(st)
+
+    def call(self, name: str, st: int) -> int | None:
+        result: int | None = self.loaded[0].call(name, st)
+        return result
+
+
+class Interpreted:
+    """Runs the same code in plain Python with checked memory: slow, for tests and for looking at."""
+
+    def __init__(self, modules: Sequence[tree.Module]) -> None:
+        from acronumba.emit import interpret
+
+        self.interpret = interpret
+        self.memory = interpret.Memory()
+        self.modules = modules
+        self.address: dict[str, int] = {}
+        for module in modules:
+            self.address |= self.memory.add_module(module)
+
+    def reach(self, array: NDArray[Any]) -> None:
+        if array.nbytes:
+            self.memory.add(array)
+
+    def drive(self, st: int) -> int:
+        return int(self.interpret.run(self.modules[0], "drive", [st], memory=self.memory))
+
+    def call(self, name: str, st: int) -> int | None:
+        result: int | None = self.interpret.run(self.modules[0], name, [st], memory=self.memory)
+        return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Prepared:
+    """Shared values in the form that compiled code reads."""
+
+    given: tuple[object, ...]  # the values, as they came
+    table: Words  # one word each
+    entries: tuple[tuple[int, ...], ...]  # per kernel: what its parameter table ends with
+    keep: tuple[NDArray[Any], ...]  # arrays and value records
+    packed: Mapping[tuple[int, object], tuple[NDArray[Any], NDArray[Any]]]  # (parameter, packing): copy of the array, packing
+
+
+class Executable:
+    """A plan that can be run.
+
+    Parameters
+    ----------
+    plan
+        What to run.
+    options
+        `schedule`, `phases`, `max_steps`, `memory_limit`.
+    kernels
+        Ready kernels in the order of the plan; None: those of `kernels.cpu`, compiled for this machine.
+    interpret
+        Run machine, schedule and layout in plain Python. `kernels` is called with the memory and must return the kernels.
+    progress
+        Called with (name of a module, its number, how many there are) while compiling.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        options: Options,
+        *,
+        kernels: Sequence[KernelEntry] | Callable[[Interpreted], Sequence[KernelEntry]] | None = None,
+        interpret: bool = False,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> None:
+        self.plan = plan
+        self.options = options
+        self.host: Host = make_host(plan, options)
+        self.modules: tuple[tree.Module, ...] = (runtime_module(), self.host.module)
+        if interpret:
+            self.engine: _Compiled | Interpreted = Interpreted(self.modules)
+            assert callable(kernels)
+            self.kernels = tuple(kernels(self.engine))
+        elif kernels is None:
+            self.engine, self.kernels = _with_kernels(self.modules, plan.kernels, progress)
+        else:
+            assert not callable(kernels)
+            self.engine = _Compiled(self.modules, progress)
+            self.kernels = tuple(kernels)
+        self.result_words = len(plan.program.functions[0].results)
+        self.root_words = len(plan.program.functions[0].params)
+        self.shapes: Words = np.array([*self.host.shapes, 0], np.int64)
+        self.engine.reach(self.shapes)
+        self.arenas = ArenaPool()
+        self._buffers: deque[Buffers] = deque(maxlen=8)
+        self._prepared: _Prepared | None = None
+        self._policy = {"agenda": state.AGENDA}.get(options.schedule if isinstance(options.schedule, str) else "", state.PHASES)
+
+    # ------------------------------------------------------------------------------------------------- shared values
+
+    def prepare(self, shared: Sequence[Any], stable: bool = False) -> _Prepared:
+        """Return the shared values in compiled form; what was made for the last call is used again where it still holds.
+
+        Parameters
+        ----------
+        shared
+            One value per entry of `Program.shared`: array, number, or the word of a packed row or list.
+        stable
+            The arrays do not change any more; otherwise those that kernels want packed are compared with what was packed.
+        """
+        last = self._prepared
+        given = tuple(shared)
+        same = last is not None and len(given) == len(last.given) and all(map(_same, given, last.given))
+        if same and last is not None and (stable or all(_equal(given[k], old) for (k, _), (old, _) in last.packed.items())):
+            return last
+        params = self.plan.program.shared
+        assert len(params) == len(given)
+        table = np.zeros(len(params) + 1, np.int64)
+        keep: list[NDArray[Any]] = [table]
+        arrays: list[NDArray[Any] | None] = []
+        for k, (param, value) in enumerate(zip(params, given, strict=True)):
+            array = None
+            match param.type:
+                case TensorT(dtype=dtype, shape=shape):
+                    array = np.ascontiguousarray(value, dtype)
+                    if array.shape != shape:
+                        raise ValueError(f"{param.path} has shape {array.shape}, not {shape}")
+                    extents = np.array([*shape, 0], np.int64)
+                    record = np.array([address(array), -1, address(extents)], np.int64)
+                    keep += [array, extents, record]
+                    table[k] = address(record)
+                case FloatT():
+                    table[k] = struct.unpack("q", struct.pack("d", value))[0]
+                case _:
+                    table[k] = int(value)
+            arrays.append(array)
+        packed: dict[tuple[int, object], tuple[NDArray[Any], NDArray[Any]]] = {}
+        entries = []
+        for spec, kernel in zip(self.plan.kernels, self.kernels, strict=True):
+            words = []
+            for use in kernel.shared:
+                k = spec.operands[use.operand].index
+                array = arrays[k]
+                assert array is not None
+                if use.packing is not None:
+                    if (k, use.packing) not in packed:
+                        old = last.packed.get((k, use.packing)) if last is not None else None
+                        if old is None or not _equal(array, old[0]):
+                            old = (array.copy(), use.packing.apply(array))
+                        packed[k, use.packing] = old
+                        keep.append(old[1])
+                    array = packed[k, use.packing][1]
+                words.append(address(array))
+            entries.append((*words, *kernel.tiles))
+        for array in keep:
+            self.engine.reach(array)
+        made = _Prepared(given=given, table=table, entries=tuple(entries), keep=tuple(keep), packed=packed)
+        self._prepared = made
+        return made
+
+    # ------------------------------------------------------------------------------------------------------ buffers
+
+    def _take(self) -> Buffers:
+        try:
+            return self._buffers.pop()
+        except IndexError:
+            pass
+        specs = self.plan.kernels
+        buffers = Buffers(
+            functions=self.host.functions,
+            kernels=len(specs),
+            most=max((len(s.results) for s in specs), default=0),
+            keyed=any(s.dims for s in specs),
+            agenda=True,
+            reach=self.engine.reach,
+        )
+        table = buffers.fixed["table"].reshape(-1, 8)
+        for k, (spec, kernel) in enumerate(zip(specs, self.kernels, strict=True)):
+            args = [o for o in spec.operands if o.kind != "shared"]
+            params = np.zeros(3 + len(spec.results) + len(kernel.shared) + len(kernel.tiles), np.int64)
+            self.engine.reach(params)
+            buffers.columns_of_kernels.append(params)
+            table[k, TABLE["plan"]], table[k, TABLE["run"]] = kernel.plan, kernel.run
+            table[k, TABLE["params"]] = address(params)
+            table[k, TABLE["tensors"]] = sum(o.kind == "tensor" for o in args)
+            table[k, TABLE["args"]] = len(args)
+            table[k, TABLE["dims"]], table[k, TABLE["results"]] = spec.dims, len(spec.results)
+        buffers["machine"] = self.engine.address["machine"]
+        buffers["policy"] = self._policy
+        buffers["phased"] = int(self.options.phases)
+        buffers["steps"] = self.options.max_steps
+        buffers["shapes"] = address(self.shapes)
+        buffers["fallible"] = int(any(op.site >= 0 for s in specs for op in s.body))
+        buffers["root_pc"] = state.SCHEDULER
+        return buffers
+
+    def _begin(self, buffers: Buffers, roots: Words, prepared: _Prepared, arena: Arena) -> None:
+        batch = len(roots)
+        if buffers.prepared is not prepared:
+            for spec, params, entries in zip(
+                self.plan.kernels, buffers.columns_of_kernels, prepared.entries, strict=True
+            ):
+                params[3 + len(spec.results) :] = entries
+            buffers.prepared = prepared
+        buffers.begin()
+        st = buffers.st
+        st[AT["free"] :] = 0
+        st[[AT[name] for name in ("stage", "pc", "n", "next", "batches", "used", "edges")]] = 0
+        buffers["stop"] = 4
+        buffers["batch"] = batch
+        buffers["roots"] = address(roots)
+        buffers["results"] = address(buffers.words("results", batch * self.result_words))
+        buffers["etop"] = address(buffers.words("errors", batch * (3 + self.host.values)))
+        buffers["shared"] = address(prepared.table)
+        buffers["arena"], buffers["asize"] = arena.address, arena.size
+
+    # ---------------------------------------------------------------------------------------------------------- run
+
+    def run(
+        self,
+        roots: Words,
+        shared: Sequence[Any] = (),
+        *,
+        skip: Collection[int] = (),
+        keep: Sequence[NDArray[Any]] = (),
+        stable: bool = False,
+        timed: bool = False,
+    ) -> Run:
+        """Run a mini-batch.
+
+        Parameters
+        ----------
+        roots
+            int64[batch, words]: the words of the positional parameters of each instance.
+        shared
+            One value per entry of `Program.shared`, see `prepare`.
+        skip
+            Instances that are not run (their words are never looked at).
+        keep
+            The arrays that `roots` point into.
+        stable
+            The shared arrays do not change any more.
+        timed
+            Measure the stages one by one.
+
+        Raises
+        ------
+        MemoryError
+            If the results need more memory than allowed. (An instance that needs too much while it runs fails alone.)
+        ValueError
+            If a user's schedule is none.
+        """
+        instances = None
+        roots = np.ascontiguousarray(roots, np.int64)
+        if len(skip):
+            instances = np.array([k for k in range(len(roots)) if k not in skip], np.int64)
+            roots = roots[instances]
+        start = time.perf_counter()
+        prepared = self.prepare(shared, stable)
+        for array in (roots, *keep):
+            self.engine.reach(array)
+        buffers = self._take()
+        arena = self.arenas.take(self.arenas.wanted)
+        self.engine.reach(arena.block)
+        self._begin(buffers, roots, prepared, arena)
+        memory_failures: dict[int, Failure] = {}
+        seconds: dict[str, float] = {}
+        caller = callable(self.options.schedule)
+        buffers["policy"] = self._policy
+        marks = [time.perf_counter()]
+        for stage, name in enumerate(("record", "schedule", "layout", "execute")):
+            if caller and stage == 1:
+                self._levels(buffers)
+                buffers["policy"] = state.CALLER
+            elif not (timed or (caller and stage == 0)):
+                stage = 3
+            buffers["stop"] = stage + 1
+            while (status := self.engine.drive(buffers.address)) != state.DONE:
+                arena = self._grow(buffers, arena, status, memory_failures)
+            marks.append(time.perf_counter())
+            seconds[name] = marks[-1] - marks[-2]
+            if stage == 3:
+                break
+        used = buffers["used"]
+        self.arenas.wanted = max(used, self.arenas.wanted - self.arenas.wanted // 8)
+        seconds["total"] = marks[-1] - start
+        run = Run(self, buffers, arena, prepared, roots, instances, tuple(keep), seconds if timed or caller else {"total": seconds["total"]})
+        run.errors = run._errors(memory_failures)
+        return run
+
+    def _levels(self, buffers: Buffers) -> None:
+        """Ask the user's schedule."""
+        self.engine.call("number_keys", buffers.address)
+        first, source = self._edges(buffers)
+        n = buffers["n"]
+        columns = {name: buffers.column(name, n).copy() for name in ("kind", "depth", "instance", "key")}
+        columns |= {"first": first, "operand": source}
+        for column in columns.values():
+            column.flags.writeable = False
+        assert callable(self.options.schedule)
+        given = np.asarray(self.options.schedule(columns))
+        if given.dtype.kind not in "iu":
+            raise ValueError(f"a schedule returns int32[nodes], not {given.dtype}")
+        levels = given.astype(np.int32)
+        schedule.check_levels(levels, columns["key"], first, source)
+        buffers.column("level", n)[:] = levels
+        buffers["levels"] = int(levels.max()) + 1 if n else 0
+
+    def _edges(self, buffers: Buffers) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return first[n + 1] and operand[m]: the operands of node v that are nodes are operand[first[v]:first[v + 1]]."""
+        while self.engine.call("edges", buffers.address) != state.DONE:
+            buffers.grow_edges(buffers["need"])
+        n = buffers["n"]
+        return buffers.columns["efirst"][: n + 1].copy(), buffers.edges["efrom"][: buffers["edges"]].copy()
+
+    def _limit(self) -> int:
+        return self.options.memory_limit or available() // 2
+
+    def _grow(self, buffers: Buffers, arena: Arena, status: int, failures: dict[int, Failure]) -> Arena:
+        """Make the room that compiled code asks for; return the arena to go on with."""
+        need = buffers["need"]
+        match status:
+            case state.GROW_HEAP:
+                size = max(need, 2 * buffers.chunks[-1].nbytes)
+                if buffers.bytes + size > self._limit():
+                    size = need
+                if need > (1 << 20) and buffers.bytes + size > self._limit():
+                    self._out_of_memory(buffers, failures)
+                elif buffers.bytes + size > self._limit():
+                    self._out_of_memory(buffers, failures)
+                else:
+                    buffers.next_chunk(need)
+            case state.GROW_NODES:
+                capacity = max(2 * buffers["ncap"], buffers["n"] + need)
+                if buffers.bytes * 2 > self._limit():
+                    self._out_of_memory(buffers, failures)
+                else:
+                    buffers.grow_nodes(capacity, buffers["n"])
+            case state.GROW_EDGES:
+                buffers.grow_edges(need)
+            case state.GROW_SCRATCH:
+                buffers.grow_scratch(need)
+            case state.GROW_ARENA:
+                if buffers.bytes + need > self._limit():
+                    raise MemoryError(f"the results of the mini-batch need {need:,} bytes, more than `memory_limit` allows")
+                arena = self.arenas.take(need)
+                self.engine.reach(arena.block)
+                buffers["arena"], buffers["asize"] = arena.address, arena.size
+            case _:
+                raise AssertionError(f"status {status}")
+        return arena
+
+    def _out_of_memory(self, buffers: Buffers, failures: dict[int, Failure]) -> None:
+        """Fail the instance that runs; what it has allocated is forgotten."""
+        if buffers["pc"] == state.SCHEDULER:
+            raise MemoryError("no memory is left for the next instance")
+        failures[buffers["inst"]] = Failure(site=MEMORY, calls=self._calls(buffers, buffers["fp"]))
+        buffers["n"] = buffers["first"]
+        buffers.rewind(buffers["base"])
+        buffers.st[AT["free"] :] = 0
+        buffers["pc"] = state.SCHEDULER
+
+    def _calls(self, buffers: Buffers, frame: int) -> tuple[Loc, ...]:
+        """Return the calls on the way to a frame, the innermost first."""
+        out: list[Loc] = []
+        root = buffers.address + 8 * AT["root"]
+        while len(out) < _CHAIN:
+            frame = ctypes.c_int64.from_address(frame).value
+            if frame == root:
+                break
+            out.append(self.host.calls[ctypes.c_int64.from_address(frame + 8).value])
+        return tuple(out)
+
+
+class Run:
+    """A mini-batch that was run. It owns its buffers until it is collected or closed; arrays made from its arena live on.
+
+    Attributes
+    ----------
+    words : int64[batch, words of the result]
+        Of instances without an error. Their references lead into `memory`.
+    errors : dict of int to Failure
+        By instance.
+    seconds : mapping of str to float
+        "total", and the stages where they were measured.
+    """
+
+    def __init__(
+        self,
+        executable: Executable,
+        buffers: Buffers,
+        arena: Arena,
+        prepared: _Prepared,
+        roots: Words,
+        instances: Words | None,
+        keep: tuple[NDArray[Any], ...],
+        seconds: Mapping[str, float],
+    ) -> None:
+        self.executable = executable
+        self.seconds = seconds
+        self.errors: dict[int, Failure] = {}
+        self._buffers: Buffers | None = buffers
+        self._prepared = prepared
+        self._roots = roots
+        self._keep = keep
+        self._instances = instances
+        self._arena: NDArray[np.uint8] = np.asarray(arena)
+        width = executable.result_words
+        words = buffers.results[: len(roots) * width].reshape(len(roots), width)
+        if instances is None:
+            self.words: Words = words
+        else:
+            self.words = np.zeros((int(instances[-1]) + 1 if len(instances) else 0, width), np.int64)
+            self.words[instances] = words
+
+    def close(self) -> None:
+        """Give the buffers back; `words` and what they lead to are invalid from now on, arrays of the arena are not."""
+        buffers, self._buffers = self._buffers, None
+        if buffers is not None:
+            self.words = self.words[:0]
+            self.executable._buffers.append(buffers)
+
+    def __del__(self) -> None:
+        if getattr(self, "_buffers", None) is not None:
+            self.close()
+
+    @property
+    def buffers(self) -> Buffers:
+        if self._buffers is None:
+            raise ValueError("the run is closed")
+        return self._buffers
+
+    @property
+    def memory(self) -> tuple[NDArray[Any], ...]:
+        """Every array that references in the results may lead into."""
+        heap = self.buffers.chunks[: self.buffers.used]
+        return (*heap, self._arena, self.executable.shapes, *self._prepared.keep, *self._keep)
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes of the dataflow graph."""
+        return self.buffers["n"]
+
+    @property
+    def batches(self) -> int:
+        """Number of batches."""
+        return self.buffers["batches"]
+
+    def _instance(self, k: int) -> int:
+        return k if self._instances is None else int(self._instances[k])
+
+    def _errors(self, memory: Mapping[int, Failure]) -> dict[int, Failure]:
+        e, buffers = self.executable, self.buffers
+        out = {self._instance(k): failure for k, failure in memory.items()}
+        stride = 3 + e.host.values
+        count = (buffers["etop"] - address(buffers.errors)) // (8 * stride)
+        for record in buffers.errors[: count * stride].reshape(count, stride):
+            instance, site, frame = (int(x) for x in record[:3])
+            types = e.host.types[site]
+            values = tuple(_value(record[3 + k], t) for k, t in enumerate(types))
+            out[self._instance(instance)] = Failure(site=site, values=values, calls=e._calls(buffers, frame))
+        if buffers["fallible"]:
+            n = buffers["n"]
+            fail = buffers.column("fail", n)
+            at = np.flatnonzero(fail)
+            nodes = buffers.column("order", n)[at]
+            for i in np.argsort(nodes, kind="stable"):
+                instance = self._instance(int(buffers.columns["instance"][nodes[i]]))
+                out.setdefault(instance, Failure(site=int(fail[at[i]]) - 1))
+        return dict(sorted(out.items()))
+
+    def trace(self) -> TraceData:
+        """Return what was recorded and scheduled."""
+        e, buffers = self.executable, self.buffers
+        n, batches = buffers["n"], buffers["batches"]
+        first, source = e._edges(buffers)
+        kinds = buffers.column("kind", n).copy()
+        keys = buffers.column("key", n).copy()
+        order = buffers.column("order", n).copy()
+        starts = buffers.columns["bstart"][: batches + 1].copy()
+        batch = np.empty(n, np.int32)
+        batch[order] = np.repeat(np.arange(batches, dtype=np.int32), np.diff(starts))
+        phase = np.zeros(n, np.int32)
+        depth = buffers.column("depth", n).copy()
+        if buffers["policy"] == state.PHASES and buffers["phased"]:
+            component, begin = buffers.fixed["component"], buffers.fixed["deepest"]
+            phase = component[kinds]
+            depth = buffers.column("level", n) - begin[phase]
+            # Phases are numbered over all kernels; count only those that occur.
+            phase = np.unique(phase, return_inverse=True)[1].astype(np.int32)
+        inst = buffers.column("instance", n).copy()
+        if self._instances is not None:
+            inst = self._instances[inst].astype(np.int32)
+        names = tuple(s.name for s in e.plan.kernels)
+        heads = order[starts[:-1]] if n else order[:0]
+        records = tuple(
+            BatchRecord(phase=int(phase[v]), depth=int(depth[v]), kernel=names[kinds[v]], size=int(size))
+            for v, size in zip(heads, np.diff(starts), strict=True)
+        )
+        to = np.repeat(np.arange(n, dtype=np.int32), np.diff(first))
+        bound = schedule.lower_bound(keys, first, source)
+        return TraceData(
+            nodes=n,
+            kinds=kinds,
+            depth=depth.astype(np.int32),
+            phase=phase,
+            inst=inst,
+            batch=batch,
+            order=order,
+            edges=np.stack([source, to], axis=1).astype(np.int32),
+            kernels=names,
+            specs=e.plan.kernels,
+            batches=records,
+            lower_bound=bound,
+            optimal=batches == bound,
+            rounds=1,
+            seconds=self.seconds,
+            peak_bytes=buffers["used"] + buffers.bytes,
+        )
+
+
+def _same(a: object, b: object) -> bool:
+    return a is b or (not isinstance(a, np.ndarray) and type(a) is type(b) and bool(a == b))
+
+
+def _equal(value: object, old: NDArray[Any]) -> bool:
+    """Whether the bits are equal."""
+    array = np.asarray(value)
+    if array.dtype != old.dtype or array.shape != old.shape:
+        return False
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    size = f"u{old.dtype.itemsize}"
+    return bool(np.array_equal(array.view(size), old.view(size)))
+
+
+def _value(word: np.int64, type: Word) -> int | float | bool:
+    if isinstance(type, FloatT):
+        return float(struct.unpack("d", struct.pack("q", int(word)))[0])
+    return bool(word) if isinstance(type, BoolT) else int(word)
+
+
+def _with_kernels(
+    modules: tuple[tree.Module, ...], specs: Sequence[KernelSpec], progress: Callable[[str, int, int], None] | None
+) -> tuple[_Compiled, tuple[KernelEntry, ...]]:
+    """Compile the modules, the kernels and the tiles they want."""
+    from acronumba.emit.target import host
+    from acronumba.kernels.cpu import generate
+    from acronumba.kernels.tiles import TileKey, tile_module
+
+    target = host()
+    codes = [generate(spec, target) for spec in specs]
+    wanted: dict[tuple[str, int], set[TileKey]] = {}
+    for code in codes:
+        for key in code.tiles:
+            wanted.setdefault((key.dtype, key.vectors), set()).add(key)
+    tiles = [tile_module(keys, target) for _, keys in sorted(wanted.items())]
+    engine = _Compiled((*modules, *(code.module for code in codes), *tiles), progress)
+    compiled = engine.loaded[len(modules) :]
+    tile: dict[str, int] = {}
+    for module in compiled[len(codes) :]:
+        tile |= module.address
+    return engine, tuple(
+        KernelEntry(
+            plan=c.address["plan"],
+            run=c.address["run"],
+            shared=code.shared,
+            tiles=tuple(tile[key.name] for key in code.tiles),
+            keep=c,
+        )
+        for code, c in zip(codes, compiled, strict=False)
+    )
+
+
+__all__ = ["STEPS", "MEMORY", "Executable", "Failure", "Interpreted", "KernelEntry", "Run", "aligned"]

@@ -1,0 +1,105 @@
+"""Layout and execution: where the results of each batch lie, and the calls of the kernels.
+
+In: the batches of `schedule`. Out: value records filled in, kernels run. The results of a batch are contiguous rows in its order, in
+one arena of bytes; each result of each batch begins at a multiple of 64 bytes. Compiled library code, like `schedule`. `drive` is the
+one function that is called per mini-batch: it runs all stages, and returns early only where the caller must make room.
+"""
+
+from __future__ import annotations
+
+SOURCE = '''
+def layout(ST: i64) -> i64:
+    """Place the results of all batches and write their addresses into the value records."""
+    most = ld(ST, MOST)
+    sizes = ld(ST, SIZES)
+    offset = ld(ST, OFFSET)
+    bstart = ld(ST, BSTART)
+    bkey = ld(ST, BKEY)
+    keytab = ld(ST, KEYTAB)
+    table = ld(ST, TABLE)
+    args = ld(ST, ARGS)
+    batches = ld(ST, BATCHES)
+    total = 0
+    scratch = 0
+    for b in range(batches):
+        key = ld32(bkey, b)
+        k = 8 * ld(keytab, 2 * key)
+        count = ld32(bstart, b + 1) - ld32(bstart, b)
+        call_address(ld(table, k + K_PLAN), ld(keytab, 2 * key + 1), sizes)
+        if ld(sizes) > scratch:
+            scratch = ld(sizes)
+        for j in range(ld(table, k + K_RESULTS)):
+            size = ld(sizes, 1 + j)
+            st(offset, 2 * (b * most + j), total)
+            st(offset, 2 * (b * most + j) + 1, size)
+            total = (total + count * size + 63) & -64
+    st(ST, USED, total)
+    if total > ld(ST, ASIZE):
+        st(ST, NEED, total)
+        return GROW_ARENA
+    if scratch > ld(ST, SSIZE):
+        st(ST, NEED, scratch)
+        return GROW_SCRATCH
+    arena = ld(ST, ARENA)
+    for b in range(batches):
+        k = 8 * ld(keytab, 2 * ld32(bkey, b))
+        record = 8 * (ld(table, k + K_ARGS) + ld(table, k + K_DIMS))
+        for j in range(ld(table, k + K_RESULTS)):
+            data = arena + ld(offset, 2 * (b * most + j))
+            size = ld(offset, 2 * (b * most + j) + 1)
+            for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
+                st(ld(args, i) + record + 24 * j, 0, data)
+                data = data + size
+    return DONE
+
+
+def execute(ST: i64):
+    """Run the kernels, batch by batch."""
+    most = ld(ST, MOST)
+    offset = ld(ST, OFFSET)
+    bstart = ld(ST, BSTART)
+    bkey = ld(ST, BKEY)
+    keytab = ld(ST, KEYTAB)
+    table = ld(ST, TABLE)
+    args = ld(ST, ARGS)
+    fail = ld(ST, FAIL)
+    arena = ld(ST, ARENA)
+    scratch = ld(ST, SCRATCH)
+    if ld(ST, FALLIBLE) != 0:
+        fill_bytes(fail, 0, 8 * ld(ST, N))
+    for b in range(ld(ST, BATCHES)):
+        key = ld32(bkey, b)
+        k = 8 * ld(keytab, 2 * key)
+        low = ld32(bstart, b)
+        params = ld(table, k + K_PARAMS)
+        st(params, 0, args + 8 * low)
+        st(params, 1, fail + 8 * low)
+        st(params, 2, ld(keytab, 2 * key + 1))
+        for j in range(ld(table, k + K_RESULTS)):
+            st(params, 3 + j, arena + ld(offset, 2 * (b * most + j)))
+        call_address(ld(table, k + K_RUN), params, 0, ld32(bstart, b + 1) - low, scratch)
+
+
+def drive(ST: i64) -> i64:
+    """Run the stages from `stage` to `stop`; go on where it returned before if called again."""
+    stop = ld(ST, STOP)
+    if ld(ST, STAGE) == 0 and stop > 0:
+        status = call_address_i64(ld(ST, MACHINE), ST)
+        if status != DONE:
+            return status
+        st(ST, STAGE, 1)
+    if ld(ST, STAGE) == 1 and stop > 1:
+        status = schedule(ST)
+        if status != DONE:
+            return status
+        st(ST, STAGE, 2)
+    if ld(ST, STAGE) == 2 and stop > 2:
+        status = layout(ST)
+        if status != DONE:
+            return status
+        st(ST, STAGE, 3)
+    if ld(ST, STAGE) == 3 and stop > 3:
+        execute(ST)
+        st(ST, STAGE, 4)
+    return DONE
+'''

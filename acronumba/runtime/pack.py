@@ -1,0 +1,371 @@
+"""Instances as flat words: `Packer` makes them, `Packed` is a snapshot that the user holds.
+
+In come the columns of a mini-batch and its `Schema`; out comes a `Batch`: one row of words per instance, whose references are
+absolute addresses into heaps (`runtime.heap`). Packing works on whole columns (`runtime.packer_text`); instances with a value that
+does not have its type are found by a second walk (`runtime.conform`), reported, and left out. `runtime.unpack` is the way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from acronumba.errors import DataError
+from acronumba.ir.nodes import StructLayout
+from acronumba.ir.types import ListT, NoneT, StructT, TensorT, Type, UnionT, members, words
+from acronumba.runtime import conform, heap as heaps
+from acronumba.runtime.heap import Heap, Mismatch, Move, Twice, Words, aligned, rebase, reference_columns, relayout
+from acronumba.runtime.packer_text import PackerText, packer_text
+from acronumba.runtime.schema import Reads, Schema, infer, make_layout, make_layouts, merge, restrict, schema_text
+from acronumba.runtime.unpack import Memory, Unpacker
+
+__all__ = [
+    "Batch", "Memory", "Packed", "Packer", "Reads", "Schema", "Unpacker", "infer", "make_layout", "make_layouts", "merge", "pack",
+    "restrict", "schema_text",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Batch:
+    """A packed mini-batch."""
+
+    roots: Words  # int64[n, words of all parameters]; zeros for instances with an error
+    errors: Mapping[int, DataError]  # by instance
+    heaps: tuple[Heap, ...]  # what the roots refer to
+    schema: Schema
+
+    def __len__(self) -> int:
+        return len(self.roots)
+
+    @property
+    def words(self) -> Words:
+        """The words of the first heap (the only one, unless snapshots are among the columns)."""
+        return self.heaps[0].words if self.heaps else np.zeros(0, np.int64)
+
+    @property
+    def keep(self) -> tuple[npt.NDArray[Any], ...]:
+        """Every array that addresses of the batch point into; they must live as long as the addresses are used."""
+        return tuple(buffer for heap in self.heaps for buffer in heap.buffers)
+
+    @property
+    def objects(self) -> Mapping[int, object]:
+        """The user's own objects by the address of their row, where they were packed from objects."""
+        found: dict[int, object] = {}
+        for heap in self.heaps:
+            for region in heap.regions:
+                if region.cls in heap.objects:
+                    start, step = heap.address(region), 8 * region.width
+                    found.update(zip(range(start, start + step * region.count, step), heap.objects[region.cls], strict=True))
+        return found
+
+
+_LIBRARY: dict[str, Any] = {
+    name: getattr(heaps, name)
+    for name in ("Room", "expect", "expect_constant", "Ints", "Floats", "Bools", "Enums", "transpose", "entries")
+} | {
+    "case_numbers": conform.case_numbers,
+    "zeros": np.zeros,
+    "int64": np.int64,
+    "fromiter": np.fromiter,
+    "flatnonzero": np.flatnonzero,
+    "NONES": frozenset((type(None),)),
+}
+
+
+class Packer:
+    """Packs instances of a schema.
+
+    Parameters
+    ----------
+    schema : Schema
+        Types of the parameters.
+    layouts : sequence of StructLayout
+        Of all classes. Only the fields in them are looked at, and their types are those of the layouts.
+    """
+
+    def __init__(self, schema: Schema, layouts: Sequence[StructLayout]) -> None:
+        self.schema = schema
+        self.layouts = tuple(layouts)
+        self._by_class = {layout.cls: layout for layout in layouts}
+        self._made: dict[tuple[int, ...], tuple[PackerText, Any]] = {}
+        self._careful = False
+        self._widths = [len(words(t)) for t in schema.params]
+
+    @property
+    def text(self) -> str:
+        """The generated packer of all parameters."""
+        return self._make(tuple(range(len(self.schema.params))))[0].text
+
+    def _make(self, params: tuple[int, ...]) -> tuple[PackerText, Any]:
+        """Return the packer of some of the parameters."""
+        if params not in self._made:
+            made = packer_text([self.schema.params[k] for k in params], self.layouts)
+            names = _LIBRARY | dict(made.names)
+            exec(compile(made.text, "<packer>", "exec"), names)  # made from types only
+            self._made[params] = made, names["pack"]
+        return self._made[params]
+
+    def pack(self, columns: Sequence[Any]) -> Batch:
+        """Pack a mini-batch.
+
+        Parameters
+        ----------
+        columns : sequence
+            One per positional parameter: a sequence of instances, an array [n, ...], or a `Packed`.
+
+        Returns
+        -------
+        Batch
+            With a `DataError` for every instance that has a value of another type than the schema says.
+
+        Raises
+        ------
+        ValueError
+            If the columns have different lengths.
+        """
+        if len(columns) != len(self.schema.params):
+            raise ValueError(f"{len(self.schema.params)} columns expected, {len(columns)} given")
+        plain: dict[int, Any] = {}
+        parts: list[tuple[int, Words, Heap]] = []
+        for k, column in enumerate(columns):
+            bound = column.bind(self.schema.params[k], self.layouts) if isinstance(column, Packed) else None
+            if bound is not None:
+                parts.append((k, *bound))
+            else:
+                plain[k] = self._column(column, self.schema.params[k])
+        count = check_lengths(columns)
+        if not parts:
+            return self._pack_plain(plain, count)
+        done = self._pack_plain(plain, count)
+        roots = np.zeros((count, sum(self._widths)), np.int64)
+        starts = np.cumsum([0, *self._widths])
+        at = 0
+        for k in plain:
+            roots[:, starts[k] : starts[k + 1]] = done.roots[:, at : at + self._widths[k]]
+            at += self._widths[k]
+        for k, words_of, _ in parts:
+            roots[:, starts[k] : starts[k + 1]] = words_of
+        if done.errors:
+            roots[list(done.errors)] = 0
+        found = {id(heap): heap for heap in (*done.heaps, *(heap for _, _, heap in parts))}
+        return Batch(roots=roots, errors=done.errors, heaps=tuple(found.values()), schema=self.schema)
+
+    @staticmethod
+    def _column(column: Any, t: Type) -> Any:
+        if isinstance(column, np.ndarray) and isinstance(t, TensorT):
+            return column
+        return column if type(column) is list else list(column)
+
+    def _pack_plain(self, columns: Mapping[int, Any], count: int) -> Batch:
+        if not columns:
+            return Batch(roots=np.zeros((count, 0), np.int64), errors={}, heaps=(), schema=self.schema)
+        try:
+            heap, roots = self._call(tuple(columns), list(columns.values()), count)
+            return Batch(roots=roots, errors={}, heaps=(heap,), schema=self.schema)
+        except (Mismatch, KeyError, OverflowError):
+            pass
+        except Exception:  # a property of the user's that fails; `Conformance` says where, or else it is raised again
+            if not self._errors(columns, count):
+                raise
+        errors = self._errors(columns, count)
+        if not errors:
+            raise RuntimeError("instances that conform to their types could not be packed; this is a mistake in acronumba")
+        good = [k for k in range(count) if k not in errors]
+        heap, some = self._call(tuple(columns), [[column[k] for k in good] for column in columns.values()], len(good))
+        roots = np.zeros((count, some.shape[1]), np.int64)
+        roots[good] = some
+        return Batch(roots=roots, errors=errors, heaps=(heap,), schema=self.schema)
+
+    def _call(self, params: tuple[int, ...], columns: list[Any], count: int) -> tuple[Heap, Words]:
+        """Run the generated packer, with care where objects are reached twice."""
+        _, function = self._make(params)
+        if not self._careful:
+            try:
+                return function(columns, count, False)  # type: ignore[no-any-return]
+            except Twice:
+                self._careful = True  # data like this will come again
+        return function(columns, count, True)  # type: ignore[no-any-return]
+
+    def _errors(self, columns: Mapping[int, Any], count: int) -> dict[int, DataError]:
+        check = conform.Conformance([self.schema.params[k] for k in columns], self._by_class)
+        found = {}
+        for k, values in zip(range(count), zip(*columns.values(), strict=True), strict=True):
+            error = check.check(k, values)
+            if error is not None:
+                found[k] = error
+        return found
+
+
+def check_lengths(columns: Sequence[Any]) -> int:
+    """Return the number of instances, or raise `ValueError` as ``zip(strict=True)`` does."""
+    count = len(columns[0])
+    for k, column in enumerate(columns[1:], 2):
+        if len(column) != count:
+            wrong = "shorter" if len(column) < count else "longer"
+            others = "argument 1" if k == 2 else f"arguments 1-{k - 1}"
+            raise ValueError(f"batch() argument {k} is {wrong} than {others}")
+    return count
+
+
+# --- Snapshots ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class _Store:
+    """What slices of one pack share."""
+
+    schema: Schema
+    layouts: tuple[StructLayout, ...]
+    heap: Heap
+    others: dict[tuple[StructLayout, ...], tuple[Heap, Move]] = field(default_factory=dict)  # the heap with other layouts
+
+    def with_layouts(self, layouts: tuple[StructLayout, ...]) -> tuple[Heap, Move | None]:
+        """Return the heap with rows as other layouts say, and how addresses change (None: not at all)."""
+        present = {region.cls for region in self.heap.regions if region.cls is not None}
+        new, old = ({c.cls: (k, c) for k, c in enumerate(ls) if c.cls in present} for ls in (layouts, self.layouts))
+        if new == old:
+            return self.heap, None
+        if layouts not in self.others:
+            self.others[layouts] = relayout(self.heap, {layout.cls: layout for layout in self.layouts}, layouts)
+        return self.others[layouts]
+
+
+class Packed(Sequence[Any]):
+    """A snapshot of instances: one column of a mini-batch, accepted wherever instances are.
+
+    Slicing is free. Elements are rebuilt when they are asked for. It can be pickled.
+    """
+
+    __acronumba_packed__ = True
+    __slots__ = ("_plain", "_roots", "_store", "schema")
+
+    def __init__(self, store: _Store, roots: Words, plain: list[Any] | None) -> None:
+        self.schema = store.schema
+        self._store = store
+        self._roots = roots  # int64[n, words]
+        self._plain = plain  # the instances, if some value is not what its annotation says: only the reader can tell if it matters
+
+    def __len__(self) -> int:
+        return len(self._roots)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Packed: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return Packed(self._store, self._roots[index], None if self._plain is None else self._plain[index])
+        if self._plain is not None:
+            return self._plain[index]
+        place = range(len(self))[index]
+        return self._unpack(self._roots[place : place + 1])(0)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._plain is not None:
+            return iter(self._plain)
+        decode = self._unpack(self._roots)
+        return map(decode, range(len(self)))
+
+    def _unpack(self, roots: Words) -> Any:
+        unpacker = Unpacker(self.schema.params[0], self._store.layouts)
+        return unpacker.decoder(roots, Memory(self._store.heap.buffers))
+
+    def __repr__(self) -> str:
+        return f"Packed({len(self)} instances)"
+
+    def bind(self, t: Type, layouts: Sequence[StructLayout]) -> tuple[Words, Heap] | None:
+        """Return the words of the instances for a program with these layouts, and the heap that they refer to.
+
+        None if the program's types differ so much that the instances must be packed anew.
+        """
+        if self._plain is not None or not self._agrees(t, layouts):
+            return None
+        heap, move = self._store.with_layouts(tuple(layouts))
+        if move is None:
+            return self._roots, heap
+        roots = self._roots.copy()
+        for column in reference_columns(words(self.schema.params[0])):
+            roots[:, column] = move(roots[:, column])
+        return roots, heap
+
+    def _agrees(self, t: Type, layouts: Sequence[StructLayout]) -> bool:
+        if not same_words(self.schema.params[0], t):
+            return False
+        mine = {layout.cls: {f.name: f.type for f in layout.fields} for layout in self._store.layouts}
+        for layout in layouts:
+            own = mine.get(layout.cls)
+            if own is not None and not all(f.name in own and same_words(own[f.name], f.type) for f in layout.fields):
+                return False
+        return True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        heap = self._store.heap
+        bases = {name: int(pool.ctypes.data) for name, pool in heap.pools.items()}
+        state = (heap.words, heap.base, heap.regions, dict(heap.pools), bases)
+        return _restore, (self.schema, self._store.layouts, state, self._roots, self._plain)
+
+
+def _restore(schema: Schema, layouts: tuple[StructLayout, ...], state: Any, roots: Words, plain: list[Any] | None) -> Packed:
+    old_words, base, regions, pools, bases = state
+    new_words = aligned(old_words.size, np.int64)
+    new_words[:] = old_words
+    heap = Heap(words=new_words, regions=regions, pools={name: _aligned_copy(pool) for name, pool in pools.items()})
+    move = rebase(heap, base, bases)
+    roots = roots.copy()
+    for column in reference_columns(words(schema.params[0])):
+        roots[:, column] = move(roots[:, column])
+    return Packed(_Store(schema, layouts, heap), roots, plain)
+
+
+def _aligned_copy(pool: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    out = aligned(pool.size, pool.dtype)
+    out[:] = pool
+    return out
+
+
+def same_words(narrow: Type, wide: Type) -> bool:
+    """Whether every value of one type lies in words just as it would as a value of another."""
+    if narrow == wide:
+        return True
+    if isinstance(narrow, ListT) and isinstance(wide, ListT):
+        return same_words(narrow.item, wide.item)
+    if isinstance(narrow, TensorT) and isinstance(wide, TensorT):
+        return narrow.dtype == wide.dtype and narrow.rank == wide.rank and all(
+            b is None or a == b for a, b in zip(narrow.shape, wide.shape, strict=True)
+        )
+    if isinstance(wide, UnionT) and len(words(wide)) == 1 and not isinstance(narrow, NoneT) and len(words(narrow)) == 1:
+        rest = [m for m in wide.members if not isinstance(m, NoneT)]
+        if all(isinstance(m, StructT | NoneT) for m in members(narrow)):
+            return all(m in wide.members for m in members(narrow))
+        return len(rest) == 1 and not isinstance(narrow, UnionT) and same_words(narrow, rest[0])
+    return False
+
+
+def pack(instances: Sequence[Any] | npt.NDArray[Any]) -> Packed:
+    """Return a snapshot of instances.
+
+    Parameters
+    ----------
+    instances : sequence, or array [n, ...]
+        One value per instance.
+
+    Returns
+    -------
+    Packed
+        One column of a mini-batch. Later changes of the instances are not seen.
+    """
+    if isinstance(instances, Packed):
+        return instances
+    column = instances if isinstance(instances, np.ndarray) and instances.dtype != object else list(instances)
+    schema = infer([column])
+    layouts = make_layouts(schema)
+    batch = Packer(schema, layouts).pack([column])
+    heap = batch.heaps[0]
+    store = _Store(schema, layouts, Heap(words=heap.words, regions=heap.regions, pools=heap.pools))
+    return Packed(store, batch.roots, list(column) if batch.errors else None)
+
+

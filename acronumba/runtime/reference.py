@@ -1,0 +1,119 @@
+"""Kernels evaluated with NumPy, behind the interface of compiled kernels.
+
+In: specifications. Out: `KernelEntry`s whose functions are Python. They stand in for compiled kernels wherever those are to be
+compared with something, or where the host program and the schedule are tested without them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.kernels.reference import KernelFailure, evaluate
+from acronumba.kernels.spec import Dim, KernelSpec, Operand, Size
+from acronumba.runtime.driver import Interpreted, KernelEntry
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """A shared array as it is."""
+
+    operand: int
+    packing: None = None
+
+
+def reference_kernels(specs: Sequence[KernelSpec]) -> tuple[KernelEntry, ...]:
+    """Return kernels that compiled code can call."""
+    plan_type = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
+    run_type = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
+
+    def entry(spec: KernelSpec) -> KernelEntry:
+        plan, run = _functions(spec)
+        a, b = plan_type(plan), run_type(run)
+        addresses = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (a, b)]
+        return KernelEntry(plan=addresses[0], run=addresses[1], shared=_shared(spec), keep=(a, b))
+
+    return tuple(map(entry, specs))
+
+
+def interpreted_kernels(specs: Sequence[KernelSpec]) -> Callable[[Interpreted], tuple[KernelEntry, ...]]:
+    """Return what makes kernels that interpreted code can call."""
+
+    def make(engine: Interpreted) -> tuple[KernelEntry, ...]:
+        out = []
+        for spec in specs:
+            plan, run = (engine.memory.add_function(f) for f in _functions(spec))
+            out.append(KernelEntry(plan=plan, run=run, shared=_shared(spec)))
+        return tuple(out)
+
+    return make
+
+
+def _shared(spec: KernelSpec) -> tuple[_Plain, ...]:
+    return tuple(_Plain(k) for k, o in enumerate(spec.operands) if o.kind == "shared")
+
+
+def _word(address: int) -> int:
+    return ctypes.c_int64.from_address(address).value
+
+
+def _array(address: int, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    if not size:
+        return np.zeros(shape, dtype)
+    return np.frombuffer((ctypes.c_char * size).from_address(address), dtype).reshape(shape)
+
+
+def _extents(shape: tuple[Size, ...], dims: Sequence[int]) -> tuple[int, ...]:
+    return tuple(dims[n.index] if isinstance(n, Dim) else n for n in shape)
+
+
+def _functions(spec: KernelSpec) -> tuple[Callable[[int, int], None], Callable[[int, int, int, int], None]]:
+    outs = [spec.body[k - len(spec.operands)] for k in spec.results]
+    uses = _shared(spec)
+
+    def plan(at: int, out: int) -> None:
+        dims = [_word(at + 8 * k) for k in range(spec.dims)]
+        ctypes.c_int64.from_address(out).value = 64
+        for k, op in enumerate(outs):
+            size = int(np.prod(_extents(op.shape, dims), dtype=np.int64)) * np.dtype(op.dtype).itemsize
+            ctypes.c_int64.from_address(out + 8 + 8 * k).value = size
+
+    def operand(k: int, o: Operand, table: int, row: int, dims: list[int]) -> Any:
+        if o.kind == "shared":
+            j = [use.operand for use in uses].index(k)
+            return _array(_word(table + 8 * (3 + len(outs) + j)), o.dtype, _extents(o.shape, dims))
+        word = _word(row + 8 * o.index)
+        match o.kind:
+            case "tensor":
+                return _array(_word(word), o.dtype, _extents(o.shape, dims))
+            case "float":
+                return struct.unpack("d", struct.pack("q", word))[0]
+            case "bool":
+                return bool(word)
+        return word
+
+    def run(table: int, low: int, high: int, scratch: int) -> None:
+        dims = [_word(_word(table + 16) + 8 * k) for k in range(spec.dims)]
+        for i in range(low, high):
+            row = _word(_word(table) + 8 * i)
+            given = [operand(k, o, table, row, dims) for k, o in enumerate(spec.operands)]
+            try:
+                results = evaluate(spec, given, dims)
+            except KernelFailure as e:
+                ctypes.c_int64.from_address(_word(table + 8) + 8 * i).value = 1 + e.site
+                continue
+            for k, (op, value) in enumerate(zip(outs, results, strict=True)):
+                size = value.nbytes
+                if size:
+                    to = _word(table + 8 * (3 + k)) + i * size
+                    data = np.ascontiguousarray(value, op.dtype)
+                    ctypes.memmove(to, data.ctypes.data, size)
+
+    return plan, run

@@ -1,0 +1,61 @@
+"""What one traced run looked like: the record that `driver` fills and `views` draw.
+
+In: columns of the recorded dataflow graph (one entry per node), the schedule (one record per batch), the time of each
+stage. Out: plain arrays and numbers, no behaviour. It exists so that views need neither the engine nor the engine any
+view. See `acronumba.views.report` for what is printed and `acronumba.views.graphs` for the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.kernels.spec import KernelSpec
+
+STAGES = ("pack", "record", "schedule", "layout", "execute")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRecord:
+    """One batch: nodes of one kernel that are computed together."""
+
+    phase: int  # component of the kernel graph, counted in order of execution
+    depth: int  # depth of its nodes inside the phase
+    kernel: str  # name of the kernel
+    size: int  # nodes
+    seconds: float | None = None  # time of its execution, where it was measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TraceData:
+    """The dataflow graph, its schedule, and what they cost. n nodes, m edges."""
+
+    nodes: int  # n
+    kinds: NDArray[np.int32]  # int32[n]: number of the node's kernel in `kernels`
+    depth: NDArray[np.int32]  # int32[n]: depth in its phase, from 0
+    phase: NDArray[np.int32]  # int32[n]: phase it is executed in
+    inst: NDArray[np.int32]  # int32[n]: instance that recorded it
+    batch: NDArray[np.int32]  # int32[n]: number of its batch in `batches`
+    order: NDArray[np.int32]  # int32[n]: nodes in order of execution
+    edges: NDArray[np.int32]  # int32[m, 2]: producer, consumer
+    kernels: tuple[str, ...]  # names of the kernels
+    specs: tuple[KernelSpec, ...]  # what the kernels compute, in the same order
+    batches: tuple[BatchRecord, ...]  # in order of execution
+    lower_bound: int  # no schedule has fewer batches
+    optimal: bool  # proved: len(batches) == lower_bound, or as a certificate says
+    rounds: int  # waits of all instances together; 1 if no value was read back
+    seconds: Mapping[str, float] = field(default_factory=dict)  # per name of `STAGES`, and "total"
+    peak_bytes: int = 0  # of memory for values
+
+
+def empty_trace() -> TraceData:
+    """Return the trace of a run without instances."""
+    none = np.zeros(0, np.int32)
+    return TraceData(
+        nodes=0, kinds=none, depth=none, phase=none, inst=none, batch=none, order=none,
+        edges=np.zeros((0, 2), np.int32),
+        kernels=(), specs=(), batches=(), lower_bound=0, optimal=True, rounds=0,
+    )  # fmt: skip

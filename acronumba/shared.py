@@ -1,0 +1,288 @@
+"""The shared values of a call: what they are (`SharedTree`), and their leaves.
+
+Keyword-only parameters, globals and closure variables are the same for every instance of a mini-batch. Their
+*structure* (classes, lengths, keys, bools, strings, dtypes and shapes of arrays) is known when a model is compiled;
+the *leaves* (arrays, ints, floats) are run-time values, addressed by a path such as ``p.cells[0].w``. The front end
+reads a `SharedTree`; at each call `matcher` checks that the values still have that structure and collects the leaves.
+
+    Shared = SharedLeaf                a run-time value: array, int, float, packed list or object
+           | SharedConst               known when compiled: bool, str, enum, None, function, class, module, dtype
+           | SharedNode                a dataclass, NamedTuple, tuple, list or dict of these
+           | SharedOpaque              cannot be used; reading it is refused
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from acronumba.ir.types import BOOL, FLOAT, INT, ListT, StructT, TensorT, Type, dtype_type
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLeaf:
+    """A value read anew at each call: entry `path` of the leaves."""
+
+    path: str  # "p.cells[0].w", "p['b']"
+    type: (
+        Type  # TensorT with constant extents, INT, FLOAT, ListT (of numbers; packed), StructT (recursive class; packed)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SharedConst:
+    """A value that is part of the compiled program: it changes, so does the program."""
+
+    value: Any  # bool, str, None, enum member, function, class, module, np.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class SharedNode:
+    """A structure whose parts are known one by one."""
+
+    path: str
+    kind: str  # "object" (dataclass, NamedTuple), "tuple", "list", "dict"
+    cls: type  # the class of the object; tuple, list, dict for the others
+    names: tuple[str, ...]  # fields or keys, in order; "0", "1", ... for tuples and lists
+    items: tuple[Shared, ...]  # one per name
+
+    def item(self, name: str) -> Shared | None:
+        """Return the part with this name, or None."""
+        return self.items[self.names.index(name)] if name in self.names else None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedOpaque:
+    """Something that cannot be a shared value. Reading it is refused."""
+
+    path: str
+    what: str  # for the message: "a float16 array: use float32"
+
+
+Shared: TypeAlias = SharedLeaf | SharedConst | SharedNode | SharedOpaque
+
+
+@dataclass(frozen=True)
+class SharedTree:
+    """The structure of all keyword-only parameters of a model."""
+
+    roots: Mapping[str, Shared]  # by parameter name, in the order of the signature
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """What two trees must have in common to run the same program; hashable."""
+        return tuple((name, shared_key(root)) for name, root in self.roots.items())
+
+    @cached_property
+    def leaves(self) -> tuple[SharedLeaf, ...]:
+        """All leaves, depth first: the order in which `matcher` collects their values."""
+        return tuple(leaf for root in self.roots.values() for leaf in leaves_of(root))
+
+
+def shared_key(shared: Shared) -> tuple[Any, ...]:
+    """Return a hashable description in which constants of different types differ (True is not 1)."""
+    match shared:
+        case SharedConst(value):
+            try:
+                hash(value)
+            except TypeError:
+                return "const", type(value), id(value)
+            return "const", type(value), value
+        case SharedNode(_, kind, cls, names, items):
+            return kind, cls, names, tuple(shared_key(item) for item in items)
+        case _:
+            return (shared,)
+
+
+def leaves_of(shared: Shared) -> Iterable[SharedLeaf]:
+    """Yield the leaves of a structure, depth first."""
+    if isinstance(shared, SharedLeaf):
+        yield shared
+    elif isinstance(shared, SharedNode):
+        for item in shared.items:
+            yield from leaves_of(item)
+
+
+def describe(values: Mapping[str, object]) -> SharedTree:
+    """Return the structure of the shared values of a call, by parameter name."""
+    return SharedTree({name: describe_value(name, value) for name, value in values.items()})
+
+
+DEPTH = 100  # structures nested deeper than this are not followed
+CONSTANTS = (bool, str, type(None), enum.Enum, type, np.dtype, types.ModuleType)
+_ARRAYS = (np.ndarray, np.generic)
+
+
+def describe_value(path: str, value: object, _classes: tuple[type, ...] = (), _depth: int = 0) -> Shared:
+    """Return the structure of one shared value. `path` is how the user would write it."""
+    if isinstance(value, CONSTANTS) or (callable(value) and not is_dataclass(value) and not isinstance(value, _ARRAYS)):
+        return SharedConst(value)
+    leaf = leaf_type(value)
+    if isinstance(leaf, str):
+        return SharedOpaque(path, leaf)
+    if leaf is not None:
+        return SharedLeaf(path, leaf)
+    if _depth > DEPTH:
+        return SharedOpaque(path, "a structure that contains itself, or is nested too deeply")
+    cls = type(value)
+    if is_object(value):
+        if cls in _classes:
+            return SharedLeaf(path, StructT(cls))
+        names = tuple(name for name in field_names(cls) if hasattr(value, name))
+        inner = (*_classes, cls)
+        items = tuple(describe_value(f"{path}.{n}", getattr(value, n), inner, _depth + 1) for n in names)
+        return SharedNode(path, "object", cls, names, items)
+    if isinstance(value, dict):
+        if not all(type(k) is str for k in value):
+            return SharedOpaque(path, "a dict whose keys are not all strings")
+        entries = tuple(describe_value(f"{path}[{k!r}]", v, _classes, _depth + 1) for k, v in value.items())
+        return SharedNode(path, "dict", dict, tuple(value), entries)
+    if isinstance(value, list | tuple):
+        number = list_of_numbers(value)
+        if number is not None:
+            return SharedLeaf(path, number)
+        kind = "list" if isinstance(value, list) else "tuple"
+        parts = tuple(describe_value(f"{path}[{k}]", v, _classes, _depth + 1) for k, v in enumerate(value))
+        return SharedNode(path, kind, list if kind == "list" else tuple, tuple(map(str, range(len(value)))), parts)
+    return SharedOpaque(path, f"an object of class {cls.__name__}, which is neither a dataclass nor an array")
+
+
+def leaf_type(value: object) -> Type | str | None:
+    """Return the type of a leaf, None if the value is no leaf, or a sentence why it cannot be one."""
+    if type(value) is int:
+        return INT if -(2**63) <= value < 2**63 else "an int of more than 64 bits"
+    if type(value) is float:
+        return FLOAT
+    if isinstance(value, _ARRAYS):
+        try:
+            return TensorT(dtype_type(value.dtype), value.shape)
+        except KeyError:
+            return f"an array of dtype {value.dtype}"
+    if hasattr(value, "__cuda_array_interface__"):
+        return "an array on a GPU: copy it to the CPU first"
+    if hasattr(value, "__array__"):
+        return leaf_type(np.asarray(value))
+    return None
+
+
+LONG = 16  # lists of numbers longer than this are data, not structure
+
+
+def list_of_numbers(value: list[Any] | tuple[Any, ...]) -> ListT | None:
+    """Return the type of a long list whose elements are all ints, floats or bools; None for other lists."""
+    if isinstance(value, list) and len(value) > LONG:
+        for cls, item in ((int, INT), (float, FLOAT), (bool, BOOL)):
+            if all(type(v) is cls for v in value):
+                return ListT(item)
+    return None
+
+
+def is_object(value: object) -> bool:
+    """Whether the value is an instance of a dataclass or NamedTuple."""
+    return (is_dataclass(value) and not isinstance(value, type)) or (
+        isinstance(value, tuple) and hasattr(value, "_fields")
+    )
+
+
+def field_names(cls: type) -> tuple[str, ...]:
+    """Return the fields of a dataclass or NamedTuple, in order."""
+    return tuple(f.name for f in fields(cls)) if is_dataclass(cls) else tuple(cls._fields)  # type: ignore[attr-defined]
+
+
+Match: TypeAlias = Callable[[Any, list[Any]], bool]
+
+
+def matcher(shared: Shared) -> Match:
+    """Return a function that checks a value against a structure and appends its leaves to a list.
+
+    It is called at each mini-batch, so the decisions are made here, once: what it returns compares classes, lengths,
+    dtypes and shapes and nothing else.
+    """
+    match shared:
+        case SharedConst(value):
+            return _match_const(value)
+        case SharedLeaf(_, TensorT(dtype, shape)):
+            return _match_tensor(np.dtype(dtype), shape)
+        case SharedLeaf(_, StructT(cls)):
+            return _match_type(cls)
+        case SharedLeaf(_, ListT() as listed):
+            return lambda v, out: type(v) is list and list_of_numbers(v) == listed and (out.append(v) or True)
+        case SharedLeaf(_, leaf):
+            number = int if leaf == INT else float
+            return _match_number(number)
+        case SharedNode():
+            return _match_node(shared)
+        case SharedOpaque(path):
+            # Never read by the program; only what could be read must stay unreadable.
+            return lambda v, out: isinstance(describe_value(path, v), SharedOpaque)
+
+
+def _match_const(value: Any) -> Match:
+    if isinstance(value, str):
+        return lambda v, out: type(v) is str and v == value
+    if isinstance(value, np.dtype):
+        return lambda v, out: isinstance(v, np.dtype) and v == value
+    return lambda v, out: v is value or (isinstance(value, types.MethodType) and v == value)
+
+
+def _match_tensor(dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> Match:
+    def run(v: Any, out: list[Any]) -> bool:
+        if not isinstance(v, _ARRAYS):
+            if not hasattr(v, "__array__") or hasattr(v, "__cuda_array_interface__"):
+                return False
+            v = np.asarray(v)
+        if v.dtype == dtype and v.shape == shape:
+            out.append(v)
+            return True
+        return False
+
+    return run
+
+
+def _match_type(cls: type) -> Match:
+    def run(v: Any, out: list[Any]) -> bool:
+        out.append(v)
+        return type(v) is cls
+
+    return run
+
+
+def _match_number(number: type) -> Match:
+    def run(v: Any, out: list[Any]) -> bool:
+        out.append(v)
+        return type(v) is number and (number is float or -(2**63) <= v < 2**63)
+
+    return run
+
+
+def _match_node(node: SharedNode) -> Match:
+    parts = tuple((name, matcher(item)) for name, item in zip(node.names, node.items, strict=True))
+    cls, names, count = node.cls, node.names, len(node.names)
+
+    def run_object(v: Any, out: list[Any]) -> bool:
+        if type(v) is not cls:
+            return False
+        for name, part in parts:
+            try:
+                inner = getattr(v, name)
+            except AttributeError:
+                return False
+            if not part(inner, out):
+                return False
+        return True
+
+    def run_dict(v: Any, out: list[Any]) -> bool:
+        return isinstance(v, dict) and tuple(v) == names and all(part(v[name], out) for name, part in parts)
+
+    def run_sequence(v: Any, out: list[Any]) -> bool:
+        if not isinstance(v, cls) or len(v) != count or list_of_numbers(v) is not None:
+            return False
+        return all(part(inner, out) for inner, (_, part) in zip(v, parts, strict=True))
+
+    return {"object": run_object, "dict": run_dict}.get(node.kind, run_sequence)

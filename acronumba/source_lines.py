@@ -1,0 +1,55 @@
+"""The user's source, found again from the places in a program."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator
+from functools import lru_cache
+
+from acronumba.errors import Loc
+from acronumba.ir.nodes import Program
+
+
+def locs_of(program: Program) -> Iterator[Loc]:
+    """Yield the place of every instruction of a program."""
+    for function in program.functions:
+        yield function.loc
+        for block in function.blocks:
+            for instr in block.instrs:
+                yield instr.loc
+            yield block.end.loc
+
+
+def line_text(loc: Loc) -> str:
+    """Return the line of the user's source at a place."""
+    return linecache.getline(loc.file, loc.line).strip() if loc.file else ""
+
+
+@lru_cache(maxsize=64)
+def _functions(file: str) -> tuple[tuple[int, int, int], ...]:
+    """Return (first line, decorators included; def line; last line) of every function of a file."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return ()
+    return tuple(
+        (min([n.lineno, *(d.lineno for d in n.decorator_list)]), n.lineno, n.end_lineno or n.lineno)
+        for n in ast.walk(tree)
+        if isinstance(n, ast.FunctionDef)
+    )
+
+
+def functions_of(program: Program) -> Iterator[tuple[str, int, str]]:
+    """Yield (file, line, text) of every outermost function of the user that has instructions in the program."""
+    wanted: dict[tuple[str, int], str] = {}
+    for loc in locs_of(program):
+        if not loc.file:
+            continue
+        around = [f for f in _functions(loc.file) if f[0] <= loc.line <= f[2]]
+        if around:
+            first, _, last = min(around)
+            if (loc.file, first) not in wanted:
+                wanted[loc.file, first] = "".join(linecache.getlines(loc.file)[first - 1 : last])
+    for (file, line), text in sorted(wanted.items()):
+        yield file, line, text

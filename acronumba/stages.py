@@ -1,0 +1,88 @@
+"""`Model.stages`: the text of every stage of the compiler, a mapping in order, made when it is read.
+
+source                  the user's functions
+schema                  types of the instances
+ir                      the typed program
+plan                    kernels and what is recorded
+host                    the host program
+kernels/NAME/cpu        the code of each kernel
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from acronumba.pipeline import Compiled
+
+
+class Stages(Mapping[str, str]):
+    """The texts of the stages of one specialisation, by name."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        self._compiled = compiled
+        self._texts: dict[str, str] = {}
+        self._makers: dict[str, Callable[[], str]] = {
+            "source": partial(_source, compiled),
+            "schema": partial(_schema, compiled),
+            "ir": partial(compiled.text, "ir"),
+            "plan": partial(compiled.text, "plan"),
+            "host": partial(_host, compiled),
+        }
+        for k, spec in enumerate(compiled.plan.kernels):
+            name = f"kernels/{spec.name}/cpu"
+            if name in self._makers:
+                name = f"kernels/{spec.name}.{k}/cpu"
+            self._makers[name] = partial(_kernel, compiled, k)
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._texts:
+            self._texts[name] = self._makers[name]()
+        return self._texts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __repr__(self) -> str:
+        return f"<stages of {self._compiled.fn.__qualname__}: {', '.join(self)}>"
+
+
+def _source(compiled: Compiled) -> str:
+    """Return the source of the model, then of every function of the user that has instructions in the program."""
+    texts = {compiled.fn.__code__.co_filename: {compiled.fn.__code__.co_firstlineno: inspect.getsource(compiled.fn)}}
+    from acronumba.source_lines import functions_of
+
+    for file, line, text in functions_of(compiled.program):
+        texts.setdefault(file, {}).setdefault(line, text)
+    parts = []
+    for file, found in texts.items():
+        for line, text in sorted(found.items()):
+            parts.append(f"# {file}:{line}\n{inspect.cleandoc(text) if text.startswith(' ') else text.rstrip()}")
+    return "\n\n\n".join(parts) + "\n"
+
+
+def _schema(compiled: Compiled) -> str:
+    from acronumba.runtime.schema import schema_text
+
+    return schema_text(compiled.schema)
+
+
+def _host(compiled: Compiled) -> str:
+    from acronumba.emit.text import module_text
+    from acronumba.hostgen import make_host
+
+    return module_text(make_host(compiled.plan, compiled.options).module)
+
+
+def _kernel(compiled: Compiled, k: int) -> str:
+    from acronumba.emit.target import host
+    from acronumba.emit.text import module_text
+    from acronumba.kernels.cpu import generate
+
+    return module_text(generate(compiled.plan.kernels[k], host()).module)

@@ -1,0 +1,189 @@
+"""A traced run for the terminal: summary, schedule, dataflow graph.
+
+In: a `TraceData`. Out: rich renderables that fit 80 columns, or plain text. Long lists are cut, and say by how much.
+Colours are for people at a terminal; `NO_COLOR` switches them off.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import numpy as np
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.measure import Measurement
+from rich.segment import Segment
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from acronumba.runtime.trace import STAGES, TraceData
+from acronumba.views.graphs import operands_of, result_shapes
+
+_STYLES = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "bright_yellow", "bright_green", "white")
+
+
+class Bar:
+    """A horizontal bar as wide as its column allows: `share` of it is filled, at least one cell if not 0."""
+
+    def __init__(self, share: float, style: str = "cyan", width: int | None = None) -> None:
+        self.share = min(max(share, 0.0), 1.0)
+        self.style = style
+        self.width = width
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        width = min(self.width or options.max_width, options.max_width)
+        cells = max(round(self.share * width), int(self.share > 0))
+        yield Segment(("#" if options.ascii_only else "█") * cells, Style.parse(self.style))
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(4, self.width or options.max_width)
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a time with three digits: "1.23 ms"."""
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if seconds * scale >= 1 or unit == "us":
+            value = seconds * scale
+            return f"{value:.{max(0, 2 - (value >= 10) - (value >= 100))}f} {unit}"
+    raise AssertionError
+
+
+def bytes_text(n: int) -> str:
+    """Return a size: "1.5 MiB"."""
+    value = float(n)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if value < 1024 or unit == "GiB":
+            return f"{n} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
+        value /= 1024
+    raise AssertionError
+
+
+def bound_text(trace: TraceData) -> str:
+    """Return "N batches, at least M": what was scheduled and what no schedule can beat."""
+    end = ", proved optimal" if trace.optimal else ""
+    return f"{len(trace.batches)} batches, at least {trace.lower_bound}{end}"
+
+
+def summary(trace: TraceData) -> Table:
+    """Return what the run came to, and the time of each stage."""
+    table = Table(title="Summary", show_header=False, box=None, title_justify="left", padding=(0, 1))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(justify="right", overflow="fold")
+    table.add_column(ratio=1)
+    table.expand = True
+    table.add_row("nodes", f"{trace.nodes:,}", "")
+    table.add_row("batches", f"{len(trace.batches):,}", "proved optimal" if trace.optimal else "")
+    table.add_row("at least", f"{trace.lower_bound:,}", "no schedule has fewer batches")
+    table.add_row("launches saved", f"{trace.nodes - len(trace.batches):,}", _saved(trace))
+    table.add_row("rounds", f"{trace.rounds:,}", "waits for values" if trace.rounds > 1 else "")
+    table.add_row("memory", bytes_text(trace.peak_bytes), "at its peak")
+    named = [s for s in STAGES if s in trace.seconds] + sorted(set(trace.seconds) - {*STAGES, "total"})
+    total = trace.seconds.get("total", sum(trace.seconds[s] for s in named))
+    for stage in named:
+        share = trace.seconds[stage] / total if total > 0 else 0.0
+        table.add_row(stage, seconds_text(trace.seconds[stage]), Bar(share, width=30))
+    if trace.seconds:
+        table.add_row("total", seconds_text(total), "")
+    return table
+
+
+def _saved(trace: TraceData) -> str:
+    return f"{trace.nodes / len(trace.batches):.1f} nodes per batch" if trace.batches else ""
+
+
+def schedule(trace: TraceData, limit: int = 40) -> Group:
+    """Return the schedule: a line and a bar per batch, in order of execution, of which at most `limit` are shown."""
+    table = Table(title="Schedule", box=None, title_justify="left", padding=(0, 1), expand=True)
+    for heading in ("batch", "phase", "depth"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("kernel", overflow="ellipsis", no_wrap=True, min_width=8)
+    table.add_column("nodes", justify="right", no_wrap=True)
+    table.add_column("", ratio=1, min_width=4)
+    largest = max((b.size for b in trace.batches), default=1)
+    numbers = {name: k for k, name in reversed(list(enumerate(trace.kernels)))}
+    last: tuple[int, int] | None = None
+    for k, b in enumerate(trace.batches[:limit]):
+        same = (b.phase, b.depth) == last
+        last = (b.phase, b.depth)
+        style = _STYLES[numbers.get(b.kernel, 0) % len(_STYLES)]
+        where = ("", "") if same else (str(b.phase), str(b.depth))
+        table.add_row(str(k), *where, Text(b.kernel, style), f"{b.size:,}", Bar(b.size / largest, style))
+    return Group(table, *_more(len(trace.batches) - limit, "batches"))
+
+
+def kernels(trace: TraceData, limit: int = 20) -> Group:
+    """Return the kernels with the nodes and batches of each."""
+    table = Table(title="Kernels", box=None, title_justify="left", padding=(0, 1), expand=True)
+    table.add_column("kernel", overflow="ellipsis", no_wrap=True)
+    table.add_column("nodes", justify="right", no_wrap=True)
+    table.add_column("batches", justify="right", no_wrap=True)
+    table.add_column("results", overflow="fold", ratio=1)
+    nodes = np.bincount(trace.kinds, minlength=len(trace.kernels))
+    counts: dict[str, int] = {}
+    for b in trace.batches:
+        counts[b.kernel] = counts.get(b.kernel, 0) + 1
+    for k, name in enumerate(trace.kernels[:limit]):
+        shapes = ", ".join(result_shapes(trace.specs[k])) if k < len(trace.specs) else ""
+        table.add_row(Text(name, _STYLES[k % len(_STYLES)]), f"{nodes[k]:,}", f"{counts.get(name, 0):,}", Text(shapes))
+    return Group(table, *_more(len(trace.kernels) - limit, "kernels"))
+
+
+def dataflow(trace: TraceData, limit: int = 30, deepest: int = 10) -> Group:
+    """Return the graph as a tree from its last values down to what they are made of, at most `limit` lines.
+
+    A node that was shown before is not opened again; below `deepest` levels, only "..." is shown.
+    """
+    start, producers = operands_of(trace)
+    used = np.zeros(trace.nodes, bool)
+    used[producers] = True
+    tree = Tree("Dataflow", guide_style="dim")
+    stack = [(int(node), tree, 0) for node in np.flatnonzero(~used)[::-1]]
+    seen: set[int] = set()
+    lines = 0
+    while stack and lines < limit:
+        node, parent, level = stack.pop()
+        lines += 1
+        kind = int(trace.kinds[node])
+        label = Text(no_wrap=True, overflow="ellipsis")
+        label.append(f"{node} ", "dim")
+        label.append(trace.kernels[kind], _STYLES[kind % len(_STYLES)])
+        label.append(f"  instance {trace.inst[node]}, depth {trace.depth[node]}, batch {trace.batch[node]}", "dim")
+        operands = producers[start[node] : start[node + 1]]
+        if node in seen and len(operands):
+            label.append("  (above)", "dim")
+            parent.add(label)
+            continue
+        seen.add(node)
+        branch = parent.add(label)
+        if level + 1 >= deepest and len(operands):
+            branch.add(Text("...", "dim"))
+            continue
+        stack += [(int(p), branch, level + 1) for p in operands[::-1]]
+    return Group(tree, *_more(trace.nodes - len(seen), "nodes"))
+
+
+def _more(count: int, what: str) -> list[Text]:
+    return [Text(f"  ... and {count:,} more {what}", "dim")] if count > 0 else []
+
+
+def trace_view(trace: TraceData, name: str = "", limit: int = 40) -> RenderableType:
+    """Return the whole report."""
+    head = Text(f"{name}: " if name else "", "bold").append(f"{trace.nodes:,} nodes in {bound_text(trace)}", "bold")
+    parts: list[RenderableType] = [head, "", summary(trace)]
+    if trace.nodes:
+        parts += ["", kernels(trace), "", schedule(trace, limit), "", dataflow(trace)]
+    return Group(*parts)
+
+
+def print_trace(trace: TraceData, name: str = "", console: Console | None = None) -> None:
+    """Print the report to the console, by default standard output."""
+    (console or Console()).print(trace_view(trace, name))
+
+
+def trace_text(trace: TraceData, name: str = "", width: int = 80) -> str:
+    """Return the report as plain text."""
+    out = io.StringIO()
+    Console(file=out, width=width, color_system=None, force_terminal=False).print(trace_view(trace, name))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

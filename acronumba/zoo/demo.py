@@ -1,0 +1,140 @@
+"""``acronumba demo``: one model, run plainly and batched, and what that is worth.
+
+In: functions of Python's own standard library, which become trees. Out: text. Nothing is trained and nothing is
+downloaded. The work is done in a child process, because NumPy reads once, when it is imported, how many threads it
+may use.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import Any
+
+TREES = 256
+SIZE = 256
+ROUNDS = 9  # of the fast competitors; the slow one takes part in the first three
+_CHILD = "ACRONUMBA_DEMO_CHILD"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the demo; return 0 if batched and plain results agree."""
+    from acronumba.bench.openblas import best_setting
+
+    environment = {**os.environ, **best_setting(threads=1), _CHILD: "1"}
+    sys.stdout.flush()
+    return subprocess.run([sys.executable, "-m", "acronumba.zoo.demo"], env=environment, check=False).returncode
+
+
+def run(trees: int = TREES, size: int = SIZE) -> int:
+    """Show the model, its data, that results agree, what was batched, and the times.
+
+    Parameters
+    ----------
+    trees : int
+        Number of instances.
+    size : int
+        Hidden size H of the model.
+
+    Returns
+    -------
+    int
+        0 if batched and plain results agree, else 1.
+    """
+    import numpy as np
+
+    from acronumba import pack
+    from acronumba.bench import yardsticks
+    from acronumba.views.progress import progress
+    from acronumba.views.report import print_trace
+    from acronumba.zoo import tree_lstm
+
+    _title("The model: a Tree-LSTM, written for one tree")
+    print(inspect.getsource(tree_lstm.encode))
+    print(inspect.getsource(inspect.unwrap(tree_lstm.sentiment)))
+
+    _title("The data: functions of Python's standard library as binary trees")
+    p = tree_lstm.params(size)
+    instances = tree_lstm.instances(trees)
+    flat = yardsticks.flatten(instances)
+    words = len(flat.leaves)
+    print(f"{trees} functions, {words} names and constants, trees up to {len(flat.levels)} levels high; H = {size}\n")
+
+    _title("The same answers")
+    one_thread = tree_lstm.sentiment.with_options(threads=1)
+    plain = np.stack(yardsticks.plain(tree_lstm.sentiment, instances, p))
+    start = time.perf_counter()
+    with progress("compiling the model"):
+        batched = one_thread.batch(instances, p=p).stack()
+    seconds = time.perf_counter() - start
+    difference = float(np.abs(batched - plain).max())
+    agree = difference <= 1e-5 * float(np.abs(plain).max())
+    print("plain     [sentiment(t, p=p) for t in trees]")
+    print(f"batched   sentiment.batch(trees, p=p)          first call {seconds:.1f} s, with compiling or loading")
+    print(f"largest difference {difference:.1e}: {'they agree' if agree else 'THEY DIFFER'}\n")
+
+    _title("What was batched")
+    sys.stdout.flush()
+    print_trace(one_thread.trace(instances, p=p).data, "sentiment")
+    print()
+
+    _title(f"Speed: milliseconds for {trees} trees, one thread each, median of {ROUNDS} interleaved rounds")
+    by_level = yardsticks.tree_lstm_by_level(p)
+    packed, shared = pack(instances), pack(p)
+    times = interleaved(
+        {
+            "plain Python and NumPy, one tree at a time": lambda: yardsticks.plain(tree_lstm.sentiment, instances, p),
+            "NumPy, batched by hand level by level": lambda: by_level(flat),
+            "acronumba, from Python objects": lambda: one_thread.batch(instances, p=p),
+            "acronumba, packed once": lambda: one_thread.batch(packed, p=shared),
+        },
+        ROUNDS,
+    )
+    slowest = max(times.values())
+    for name, value in times.items():
+        print(f"{name:44} {value * 1e3:9.1f} ms {slowest / value:8.1f} x")
+    core = os.environ.get("OPENBLAS_CORETYPE", "unset")
+    print(f"\nNumPy ran with OPENBLAS_NUM_THREADS=1 and OPENBLAS_CORETYPE {core}, the fastest here, on trees")
+    print("that were flattened beforehand.")
+    return 0 if agree else 1
+
+
+def interleaved(competitors: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Return the median seconds of each competitor; they take turns, so that a busy moment hits all.
+
+    Parameters
+    ----------
+    competitors : mapping from name to function
+        Who takes longer than a quarter of a second takes part in three rounds only.
+    rounds : int
+
+    Returns
+    -------
+    dict
+        Seconds by name, in the order given.
+    """
+    times: dict[str, list[float]] = {name: [] for name in competitors}
+    for f in competitors.values():
+        f()
+    for k in range(rounds):
+        for name, f in competitors.items():
+            if k >= 3 and median(times[name]) > 0.25:
+                continue
+            start = time.perf_counter()
+            f()
+            times[name].append(time.perf_counter() - start)
+    return {name: median(values) for name, values in times.items()}
+
+
+def _title(text: str) -> None:
+    print(text)
+    print("-" * len(text))
+
+
+if __name__ == "__main__":
+    sys.exit(run() if os.environ.get(_CHILD) else main())

@@ -1,0 +1,5 @@
+"""Installation; everything is said in pyproject.toml."""
+
+from setuptools import setup
+
+setup()

@@ -1,0 +1,170 @@
+"""Runs generated kernels on NumPy operands, compiled or interpreted: the test double of the executor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from acronumba.emit import compile as compiler
+from acronumba.emit import interpret, tree
+from acronumba.emit.target import Target, host
+from acronumba.errors import NOWHERE
+from acronumba.kernels import cpu
+from acronumba.kernels.spec import Dim, KernelOp, KernelSpec, Operand, Size
+from acronumba.kernels.tiles import aligned_zeros, tile_module
+
+Array = Any
+
+
+class SpecBuilder:
+    """Makes specs by hand: `b.op("add", x, y, shape=...)`."""
+
+    def __init__(self, name: str = "kernel", dims: int = 0) -> None:
+        self.name, self.dims = name, dims
+        self.operands: list[Operand] = []
+        self.body: list[tuple[Any, ...]] = []
+        self.values: list[tuple[str, tuple[Size, ...]]] = []
+        self.arguments = self.shareds = 0
+
+    def operand(self, kind: str, name: str, dtype: str = "", shape: tuple[Size, ...] = ()) -> int:
+        assert not self.body, "operands first"
+        dtype = dtype or {"int": "int64", "float": "float64", "bool": "bool"}[kind]
+        index = self.shareds if kind == "shared" else self.arguments
+        if kind == "shared":
+            self.shareds += 1
+        else:
+            self.arguments += 1
+        self.operands.append(Operand(kind, name, dtype, shape, index))
+        self.values.append((dtype, shape))
+        return len(self.values) - 1
+
+    def tensor(self, name: str, *shape: Size, dtype: str = "float32") -> int:
+        return self.operand("tensor", name, dtype, shape)
+
+    def shared(self, name: str, *shape: Size, dtype: str = "float32") -> int:
+        return self.operand("shared", name, dtype, shape)
+
+    def op(
+        self, op: str, *args: int, shape: tuple[Size, ...], dtype: str = "float32", attrs: tuple[Any, ...] = (), name: str = "",
+        site: int = -1,
+    ) -> int:  # fmt: skip
+        self.body.append(KernelOp(op, args, attrs, dtype, shape, name, site, NOWHERE))
+        self.values.append((dtype, shape))
+        return len(self.values) - 1
+
+    def spec(self, *results: int) -> KernelSpec:
+        return KernelSpec(self.name, tuple(self.operands), self.dims, tuple(self.body), results)
+
+
+@dataclass
+class Runner:
+    """A generated kernel, ready to run."""
+
+    spec: KernelSpec
+    code: cpu.KernelCode
+    compiled: Any  # None: interpreted
+    tiles: dict[Any, int]
+    keep: list[Any]
+
+    def call(self, memory: interpret.Memory | None, name: str, *args: int) -> None:
+        if self.compiled is None:
+            interpret.run(self.code.module, name, args, memory)
+        else:
+            self.compiled.call(name, *args)
+
+    def __call__(
+        self, nodes: Sequence[Sequence[Array]], shared: dict[int, Array] | None = None, dims: Sequence[int] = (),
+        parts: Sequence[tuple[int, int]] | None = None, poison: bool = True,
+    ) -> tuple[list[Array], Array]:  # fmt: skip
+        """Run a batch; `nodes[i]` are the operands of node i in the order of the spec without the shared ones.
+
+        Returns the results, one array with a leading axis for the batch each, and the failures.
+        """
+        spec, code = self.spec, self.code
+        memory = interpret.Memory() if self.compiled is None else None
+        keep: list[Any] = []
+
+        def place(array: Array) -> int:
+            keep.append(array)
+            if memory is not None:
+                memory.add(array)
+            return array.ctypes.data  # type: ignore[no-any-return]
+
+        extents = np.array([*dims, 0], np.int64)
+        plan = np.zeros(1 + len(spec.results), np.int64)
+        shared = shared or {}
+        given = [v for v, o in enumerate(spec.operands) if o.kind != "shared"]
+        count = max([o.index for o in spec.operands if o.kind != "shared"], default=0) + 1
+        words = np.zeros((max(len(nodes), 1), count), np.int64)
+        for i, operands in enumerate(nodes):
+            for v, x in zip(given, operands, strict=True):
+                o = spec.operands[v]
+                if o.kind == "tensor":
+                    data = np.array(x, o.dtype, order="C")
+                    assert data.shape == tuple(dims[n.index] if isinstance(n, Dim) else n for n in o.shape), o
+                    record = np.array([place(data), 0, 0], np.int64)
+                    words[i, o.index] = place(record)
+                elif o.kind == "float":
+                    words[i, o.index] = np.float64(x).view(np.int64)
+                else:
+                    words[i, o.index] = int(x)
+        base = place(words)
+        at = np.array([base + 8 * count * i for i in range(len(nodes))] + [0], np.int64)
+        failures = np.zeros(max(len(nodes), 1), np.int64)
+        place(extents), place(plan)
+        self.call(memory, "plan", extents.ctypes.data, plan.ctypes.data)
+        results = []
+        for k, v in enumerate(spec.results):
+            op = spec.body[v - len(spec.operands)]
+            shape = tuple(dims[n.index] if isinstance(n, Dim) else n for n in op.shape)
+            out = np.full((len(nodes), *shape), 7, op.dtype)
+            assert plan[1 + k] == out.itemsize * int(np.prod(shape)), "bytes of a row"
+            results.append(out)
+        scratch = aligned_zeros((int(plan[0]) + 64,), "uint8")
+        if poison:
+            scratch[:] = 255
+        scratch[int(plan[0]) :] = 0
+        table = [place(at), place(failures), extents.ctypes.data, *(place(r) for r in results)]
+        for use in code.shared:
+            o = spec.operands[use.operand]
+            array = np.array(shared[use.operand], o.dtype, order="C")
+            assert array.shape == o.shape
+            table.append(place(array if use.packing is None else use.packing.apply(array)))
+        if memory is not None and code.tiles:
+            addresses: dict[Any, int] = {}
+            functions = memory.add_module(tile_module(code.tiles, host()))
+            addresses = {key: functions[key.name] for key in code.tiles}
+        else:
+            addresses = self.tiles
+        table += [addresses[key] for key in code.tiles]
+        p = np.array(table, np.int64)
+        place(p), place(scratch)
+        for lo, hi in parts or [(0, len(nodes))]:
+            self.call(memory, "run", p.ctypes.data, lo, hi, scratch.ctypes.data)
+        assert not scratch[int(plan[0]) :].any(), "scratch overrun"
+        return results, failures[: len(nodes)]
+
+
+def compile_all(specs: Sequence[KernelSpec], target: Target | None = None) -> list[Runner]:
+    """Compile many kernels at once."""
+    target = target or host()
+    codes = [cpu.generate(spec, target) for spec in specs]
+    keys = sorted({key for code in codes for key in code.tiles}, key=lambda k: (k.dtype, k.vectors, k.rows))
+    modules: list[tree.Module] = [code.module for code in codes]
+    groups: dict[tuple[str, int], list[Any]] = {}
+    for key in keys:
+        groups.setdefault((key.dtype, key.vectors), []).append(key)
+    modules += [tile_module(group, target) for group in groups.values()]
+    loaded = compiler.load(modules)
+    tiles = {}
+    for group, compiled in zip(groups.values(), loaded[len(codes) :], strict=True):
+        for key in group:
+            tiles[key] = compiled.address[key.name]
+    return [Runner(s, c, m, tiles, [loaded]) for s, c, m in zip(specs, codes, loaded, strict=False)]
+
+
+def interpreted(spec: KernelSpec, target: Target | None = None) -> Runner:
+    return Runner(spec, cpu.generate(spec, target or host()), None, {}, [])

@@ -1,0 +1,289 @@
+"""Compiled code on disk: private, complete or absent, checked before use, rebuilt when damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from acronumba.emit import cache, compile, parse
+from acronumba.emit.tree import Module
+
+
+def module(factor: int = 3, name: str = "times") -> Module:
+    return Module(name, parse.parse(f"def times(x) -> i64:\n    return x * {factor}"), ("times",), "from a test")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An own cache directory; what was loaded before the test is forgotten, and what the test loads after it."""
+    path = tmp_path / "cache"
+    monkeypatch.setenv(cache.ENVIRONMENT, str(path))
+    compile.forget()
+    yield path
+    compile.forget()
+
+
+def use(m: Module | compile.Deferred | None = None) -> tuple[int, bool]:
+    """Load as a new process would, call, and return the result and whether the code came from disk."""
+    compile.forget()
+    (compiled,) = compile.load([m if m is not None else module()])
+    return compiled.call("times", 7), compiled.cached
+
+
+def files(place: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(place)): p.read_bytes() for p in place.rglob("*") if p.is_file()}
+
+
+def test_second_load_reads_the_disk_and_writes_nothing(place: Path) -> None:
+    assert use() == (21, False)
+    before = files(place)
+    assert use() == (21, True)
+    assert files(place) == before
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    (folder,) = place.iterdir()
+    kinds = sorted(p.suffix for p in folder.rglob("*") if p.is_file())
+    assert kinds == [".json", ".nbc", ".nbi", ".py"]
+    listed = json.loads((folder / cache.MANIFEST).read_text())["files"]
+    assert sorted(listed) == sorted(
+        str(p.relative_to(folder)) for p in folder.rglob("*") if p.suffix[:3] in (".py", ".nb")
+    )
+
+
+def test_loaded_code_is_found_in_memory(place: Path) -> None:
+    (first,) = compile.load([module()])
+    (second,) = compile.load([module()])
+    assert (first.cached, second.cached) == (False, True)
+    assert first.address == second.address
+
+
+def test_generated_file_is_readable(place: Path) -> None:
+    use()
+    (source,) = place.rglob("*.py")
+    text = source.read_text()
+    assert "# from a test\ndef times(x) -> i64:\n    return x * 3\n" in text
+    assert "@cfunc(types.void(types.int64), cache=True)" in text
+
+
+def test_other_content_is_another_key(place: Path) -> None:
+    assert use(module(3)) == (21, False)
+    assert use(module(5)) == (35, False)
+    assert use(module(3, "other")) == (21, False)
+    assert use(module(5)) == (35, True)
+    assert len(cache.entries()) == 3
+
+
+def test_deferred_module_is_made_only_when_needed(place: Path) -> None:
+    made: list[int] = []
+
+    def deferred(key: str, factor: int) -> compile.Deferred:
+        def make() -> Module:
+            made.append(factor)
+            return module(factor)
+
+        return compile.Deferred(name="times", key=key, make=make)
+
+    assert use(deferred("a", 3)) == (21, False)
+    assert use(deferred("a", 4)) == (21, True)  # the key stands for the content
+    assert use(deferred("b", 5)) == (35, False)
+    assert made == [3, 5]
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(os.urandom(200))
+
+
+def truncated(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+
+
+def one_byte(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def gone(path: Path) -> None:
+    path.unlink()
+
+
+def a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def a_link(path: Path) -> None:
+    twin = path.with_name("twin")
+    shutil.copy(path, twin)
+    path.unlink()
+    path.symlink_to(twin)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".nbc", ".nbi", ".py"])
+@pytest.mark.parametrize("damage", [empty, garbage, truncated, one_byte, gone, a_folder, a_link])
+def test_damage_is_built_again(place: Path, suffix: str, damage: Callable[[Path], None]) -> None:
+    use()
+    (victim,) = place.rglob(f"*{suffix}")
+    damage(victim)
+    assert use() == (21, False)
+    assert use() == (21, True)
+    assert len(list(place.iterdir())) == 1
+
+
+def test_nothing_of_a_damaged_folder_is_run(place: Path, tmp_path: Path) -> None:
+    use()
+    mark = tmp_path / "mark"
+    (source,) = place.rglob("*.py")
+    source.write_text(f"open({str(mark)!r}, 'w')\n" + source.read_text())
+    (index,) = place.rglob("*.nbi")
+    index.write_bytes(b"cos\nsystem\n(S'touch " + str(mark).encode() + b"'\ntR.")
+    assert use() == (21, False)
+    assert not mark.exists()
+
+
+def test_folder_of_another_key_is_not_taken(place: Path) -> None:
+    use(module(3))
+    (folder,) = place.iterdir()
+    use(module(5))
+    (other,) = set(place.iterdir()) - {folder}
+    shutil.rmtree(folder)
+    shutil.copytree(other, folder)
+    assert use(module(3)) == (21, False)
+
+
+def test_stray_file_in_the_place_of_a_folder(place: Path) -> None:
+    use()
+    (folder,) = place.iterdir()
+    shutil.rmtree(folder)
+    folder.write_text("in the way")
+    assert use() == (21, False)
+    assert use() == (21, True)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files")
+@pytest.mark.parametrize("mode", [0o777, 0o755, 0o770, 0o701])
+def test_directory_open_to_others_is_refused(place: Path, mode: int) -> None:
+    place.mkdir()
+    place.chmod(mode)
+    with pytest.warns(cache.CacheWarning, match="open to other users"):
+        assert use() == (21, False)
+    assert use() == (21, True)  # kept for this process, without a second warning
+    assert not list(place.iterdir())
+    assert stat.S_IMODE(cache.directory().stat().st_mode) == 0o700
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")
+def test_directory_of_another_user_is_refused(place: Path) -> None:
+    place.mkdir(mode=0o700)
+    os.chown(place, 12345, -1)
+    with pytest.warns(cache.CacheWarning, match="another user"):
+        assert use() == (21, False)
+    assert not list(place.iterdir())
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")
+def test_file_of_another_user_is_built_again(place: Path) -> None:
+    use()
+    (code,) = place.rglob("*.nbc")
+    os.chown(code, 12345, -1)
+    assert use() == (21, False)
+
+
+def test_directory_that_cannot_be_made(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write_text("a file")
+    with pytest.warns(cache.CacheWarning, match="not a directory"):
+        assert use() == (21, False)
+    monkeypatch.setenv(cache.ENVIRONMENT, str(place / "below"))
+    with pytest.warns(cache.CacheWarning, match="for this process only"):
+        assert use(module(5)) == (35, False)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a directory nobody can write to")
+def test_directory_that_cannot_be_written(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cache.ENVIRONMENT, "/proc/self/acronumba")
+    with pytest.warns(cache.CacheWarning, match="for this process only"):
+        assert use() == (21, False)
+    assert use() == (21, True)
+
+
+def test_clear_removes_what_is_ours_and_nothing_else(place: Path) -> None:
+    use(module(3))
+    use(module(5))
+    (place / "notes").mkdir()
+    (place / "notes" / "mine.txt").write_text("keep")
+    (compiled,) = compile.load([module(3)])
+    assert cache.clear() == 2
+    assert [p.name for p in place.iterdir()] == ["notes"]
+    assert compiled.call("times", 2) == 6
+    assert use(module(3)) == (21, False)
+
+
+def test_what_a_dead_process_left_is_swept(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.mkdir(mode=0o700)
+    old, new = place / ".build-old", place / ".build-new"
+    for p in (old, new):
+        p.mkdir()
+    os.utime(old, (1, 1))
+    cache.directory()
+    assert (old.exists(), new.exists()) == (False, True)
+
+
+def test_settings_of_numba_do_not_move_the_files(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from numba.core import config
+
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "elsewhere"))
+    assert use() == (21, False)
+    assert use() == (21, True)
+    assert not (tmp_path / "elsewhere").exists()
+    assert str(tmp_path / "elsewhere") == config.CACHE_DIR
+
+
+CHILD = """
+    import sys
+    from acronumba.emit import compile, parse
+    from acronumba.emit.tree import Module
+    modules = [
+        Module(f"m{k}", parse.parse(f"def f(x) -> i64:\\n    return x * {k}"), ("f",)) for k in range(3)
+    ]
+    sys.stdin.readline()
+    compiled = compile.load(modules)
+    print([c.call("f", 7) for c in compiled], all(c.cached for c in compiled))
+"""
+
+
+def start(place: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(CHILD)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, cache.ENVIRONMENT: str(place), "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+def test_processes_that_build_at_once_and_one_that_comes_later(place: Path) -> None:
+    together = [start(place) for _ in range(3)]
+    for p in together:
+        assert p.stdin is not None
+        p.stdin.write("\n")
+        p.stdin.flush()
+    for p in together:
+        out, _ = p.communicate(timeout=120)
+        assert p.returncode == 0
+        assert out.startswith("[0, 7, 14]")
+    assert sorted(len(list(f.rglob("*.nbc"))) for f in place.iterdir()) == [1, 1, 1]  # nothing else is left
+    out, _ = start(place).communicate("\n", timeout=120)
+    assert out == "[0, 7, 14] True\n"

@@ -1,0 +1,95 @@
+"""The codes of refusals: every page's wrong program is refused with its code, every right one works."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import sys
+
+import pytest
+
+from acronumba import AcronumbaError
+from acronumba.check import compare
+from acronumba.codes import CODES, page_text
+from acronumba.errors import DataError, ShapeMismatch, TypeMismatch, Unsupported
+from acronumba.pages import PAGES, PREAMBLE
+from acronumba.results import equal
+
+_NUMBERS = itertools.count()
+PROGRAMS = [code for code, page in PAGES.items() if page.wrong]
+
+
+@pytest.fixture
+def program(tmp_path):
+    """From the text of a program to its module, imported from a file."""
+    loaded = []
+
+    def load(text):
+        name = f"page_{next(_NUMBERS)}"
+        path = tmp_path / f"{name}.py"
+        path.write_text(PREAMBLE + text)
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        loaded.append(name)
+        spec.loader.exec_module(module)
+        return module
+
+    yield load
+    for name in loaded:
+        del sys.modules[name]
+
+
+def arguments(module):
+    return [module.xs, *getattr(module, "columns", [])], getattr(module, "shared", {})
+
+
+def test_every_code_has_a_page_and_every_page_a_code():
+    assert set(CODES) == set(PAGES)
+
+
+def test_groups_of_codes_have_their_exceptions():
+    for code in CODES.values():
+        if code.code[3] in "126":
+            assert code.error is Unsupported, code
+        if code.code[3] in "35":
+            assert code.error is TypeMismatch, code
+        if code.code[3] == "4":
+            assert code.error is ShapeMismatch, code
+    assert CODES["ACR701"].error is DataError
+
+
+def test_pages_for_what_is_refused_when_compiling_have_programs():
+    without = {code for code in PAGES if code < "ACR7" and not PAGES[code].wrong}
+    assert without == {"ACR108"}  # every statement that Python has is named by another code
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_pages_print(code):
+    text = page_text(code)
+    assert text.startswith(f"{code}: {CODES[code].title}\n") and PAGES[code].rewrite
+    assert all(len(line) <= 120 for line in text.splitlines())
+
+
+@pytest.mark.parametrize("code", PROGRAMS)
+def test_the_wrong_program_is_refused_with_its_code(code, program):
+    module = program(PAGES[code].wrong)
+    columns, shared = arguments(module)
+    with pytest.raises(AcronumbaError) as caught:
+        module.f.batch(*columns, **shared)
+    error = caught.value
+    assert error.code == code, error
+    assert isinstance(error, CODES[code].error)
+    if code < "ACR7" and code not in ("ACR204",):
+        assert error.file == module.__file__ and error.line and "^" in str(error), error
+
+
+@pytest.mark.parametrize("code", PROGRAMS)
+def test_the_right_program_gives_what_the_plain_call_gives(code, program):
+    module = program(PAGES[code].right)
+    columns, shared = arguments(module)
+    results = module.f.batch(*columns, **shared)
+    plain = [module.f(*instance, **shared) for instance in zip(*columns, strict=True)]
+    assert len(results) == len(plain)
+    for mine, theirs in zip(results, plain, strict=True):
+        assert equal(mine, theirs) or compare(mine, theirs, theirs)[0] == "close", (mine, theirs)
