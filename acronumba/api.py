@@ -248,6 +248,12 @@ class Model:
             raise refuse("ACR706", message="at least one instance is needed to know the types")
         return self._specialise(call)[0]
 
+    @property
+    def _function(self) -> types.FunctionType:
+        fn = self.__wrapped__
+        assert isinstance(fn, types.FunctionType), "others are refused by `_Signature`"
+        return fn
+
     def _bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> _Call:
         if self._signature is None:
             self._signature = _Signature(self.__wrapped__)
@@ -260,7 +266,7 @@ class Model:
         fallback = None
         for compiled in tuple(entries):
             leaves = compiled.leaves(call.shared)
-            if leaves is None or len(compiled.schema.params) != len(call.columns):
+            if leaves is None or len(compiled.schema.params) != len(call.columns) or not compiled.takes(call.columns):
                 continue
             if not packed:
                 if compiled.fits(call.columns):
@@ -285,7 +291,7 @@ class Model:
                 ):
                     break
             else:
-                compiled = compile_model(self.__wrapped__, call.columns, call.shared, self._options)
+                compiled = compile_model(self._function, call.columns, call.shared, self._options)
                 leaves = compiled.leaves(call.shared)
                 assert leaves is not None, "a specialisation must fit the call that it was made for"
                 entries.insert(0, compiled)

@@ -203,12 +203,10 @@ def _observe(module: Any, model: Any) -> tuple[tuple[Any, ...], dict[str, Any]] 
 
 
 def _bench(args: argparse.Namespace) -> int:
-    try:
-        from acronumba.bench import run
-    except ImportError:
+    if importlib.util.find_spec("acronumba.bench.run") is None:
         print("The benchmarks come in a later version.", file=sys.stderr)
         return 1
-    return int(run.main(args.arguments) or 0)
+    return int(importlib.import_module("acronumba.bench.run").main(args.arguments) or 0)
 
 
 def _doctor(args: argparse.Namespace) -> int:

@@ -69,7 +69,7 @@ def _table() -> dict[str, Code]:
             306: "the variable may have no value here",
             307: "there is no such attribute",
             308: "this object cannot be a value at run time",
-            309: "the index of a tuple or dict must be a constant",
+            309: "the key of a dict must be a constant",
             310: "this dtype is not supported",
             501: "this value cannot be a shared parameter",
             706: "the arguments of the call do not fit the model",

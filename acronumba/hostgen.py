@@ -99,6 +99,9 @@ class _Segment:
     after: int = -1  # number of the segment that follows, if not last
     resumes: Call | None = None  # the call after which it goes on
     live: list[Var] = field(default_factory=list)  # at its start
+    dynamic: bool = False  # it is one operation that tests for room itself
+    nodes: int = 0  # most nodes recorded until the next test, if it begins with one
+    room: int = 0  # most words allocated until then
     clean: frozenset[Var] | None = None  # variables whose slot holds their value, at its start; None: not known yet
 
 
@@ -115,10 +118,11 @@ class _Frame:
                     b.resumes = a.instrs[-1]
             assert segments[0].block is block
         self.heads = {s for k, block in enumerate(function.blocks) for s in successors(block.end) if s <= k}
+        self.by_number = {s.number: s for s in self.all}
+        self.tests = self._tests()
         self._liveness()
         self.slots: dict[Var, int] = {}
         self._slots()
-        self._cleanness()
 
     @property
     def all(self) -> list[_Segment]:
@@ -143,7 +147,10 @@ class _Frame:
             if dynamic or isinstance(instr, Call):
                 parts.append([])
         last = len(parts) - 1
-        return [_Segment(next(numbers), p, block, k == last, k == 0) for k, p in enumerate(parts)]
+        segments = [_Segment(next(numbers), p, block, k == last, k == 0) for k, p in enumerate(parts)]
+        for segment, part in zip(segments, parts, strict=True):
+            segment.dynamic = bool(part) and isinstance(part[0], ListOp) and part[0].op in DYNAMIC
+        return segments
 
     def _liveness(self) -> None:
         """Fill in `live`."""
@@ -178,6 +185,41 @@ class _Frame:
         for k in range(len(blocks)):
             scan(k, True)
 
+    def _tests(self) -> set[_Segment]:
+        """Return the segments that begin with a test for room: those that a call or a loop enters, and those after an operation
+        that takes room of its own. A test asks for the most that any path takes to the next one."""
+        out = {self.segments[0][0]} | {self.segments[k][0] for k in self.heads}
+        for segment in self.all:
+            if segment.resumes is not None:
+                out.add(segment)
+            if segment.dynamic:
+                out.update(self.after(segment))
+        return {s for s in out if not s.dynamic}
+
+    def reserve(self, words_: Callable[[Instr], int]) -> None:
+        """Fill in `nodes` and `room` of the segments that test."""
+        known: dict[_Segment, tuple[int, int]] = {}
+
+        def most(segment: _Segment) -> tuple[int, int]:
+            """Return what the segment and those after it take, up to the next test."""
+            if segment not in known:
+                rest = [most(s) for s in self.after(segment) if s not in self.tests and not s.dynamic]
+                nodes = sum(isinstance(i, Emit) for i in segment.instrs) + max((a for a, _ in rest), default=0)
+                room = sum(map(words_, segment.instrs)) + max((b for _, b in rest), default=0)
+                known[segment] = nodes, room
+            return known[segment]
+
+        for segment in reversed(self.all):  # the later ones first: no deep recursion
+            found = most(segment)
+            if segment in self.tests:
+                segment.nodes, segment.room = found
+
+    def after(self, segment: _Segment) -> list[_Segment]:
+        """Return the segments that may follow without a call."""
+        if not segment.last:
+            return [] if segment.instrs and isinstance(segment.instrs[-1], Call) else [self.by_number[segment.after]]
+        return [self.segments[k][0] for k in successors(segment.block.end)]
+
     def _slots(self) -> None:
         """Give a slot to all that lives across a call or may have to be saved; the results of a call lie side by side."""
         for segment in self.all:
@@ -186,13 +228,13 @@ class _Frame:
                     assert v not in self.slots
                     self.slots[v] = FRAME + len(self.slots)
         for segment in self.all:
-            if segment.resumes is not None or may_leave(segment):
+            if segment.resumes is not None or segment.dynamic or segment in self.tests:
                 for v in segment.live:
                     self.slots.setdefault(v, FRAME + len(self.slots))
 
-    def _cleanness(self) -> None:
+    def cleanness(self) -> None:
         """Fill in `clean`, a forward analysis: what need not be saved again."""
-        by = {s.number: s for s in self.all}
+        by = self.by_number
         start = self.segments[0][0]
         start.clean = frozenset()
         work = [start]
@@ -215,11 +257,6 @@ class _Frame:
                     work.append(s)
 
 
-def may_leave(segment: _Segment) -> bool:
-    """Whether the segment begins with a test for room."""
-    return any(isinstance(i, Emit | New | ListNew | Call) or isinstance(i, ListOp) and i.op in DYNAMIC for i in segment.instrs)
-
-
 class _Machine:
     """Writes the machine."""
 
@@ -229,6 +266,9 @@ class _Machine:
         self.layouts = {layout.cls: (k, layout) for k, layout in enumerate(self.program.layouts)}
         numbers = iter(range(state.LEAVE + 1, 1 << 60))
         self.frames = [_Frame(f, numbers) for f in self.program.functions]
+        for frame in self.frames:
+            frame.reserve(self._words)
+            frame.cleanness()
         self.numbers = numbers
         self.shapes: list[int] = []
         self.shape_at: dict[tuple[int, ...], int] = {}
@@ -335,7 +375,7 @@ class _Machine:
             b.set(top, top + 8 * frame.words)
         return child
 
-    def _leave(self, status: int, need: Expr | int, back: int) -> None:
+    def _leave(self, status: Expr | int, need: Expr | int, back: int) -> None:
         """Return to the caller, which is to come back to block `back`."""
         b = self.b
         b.set(self.status, status)
@@ -392,30 +432,40 @@ class _Machine:
             self.entries.add(number)
         return self.reloads[segment]
 
+    def _test(self, frame: _Frame, segment: _Segment) -> None:
+        """Leave unless there is room for all that is taken until the next test."""
+        b, reg = self.b, self.reg
+        full = reg["top"] + 8 * segment.room > reg["end"]
+        crowded = reg["n"] + segment.nodes > reg["ncap"]
+        if segment.nodes:
+            with b.when(full | crowded):
+                status = select(full, const(state.GROW_HEAP, I64), const(state.GROW_NODES, I64))
+                need = select(full, const(8 * segment.room, I64), const(segment.nodes, I64))
+                self._leave(status, need, self._spill(frame, segment))
+        elif segment.room:
+            with b.when(full):
+                self._leave(state.GROW_HEAP, 8 * segment.room, self._spill(frame, segment))
+
+    def _words(self, instr: Instr) -> int:
+        """Return the words that an instruction takes from the heap; 0 for operations that test for themselves."""
+        match instr:
+            case Emit():
+                return self._emit_words(instr)
+            case New():
+                return self.layouts[instr.cls][1].size
+            case ListNew():
+                return 3 + instr.count * instr.width
+            case Call():
+                return self.frames[instr.function].words
+        return 0
+
     def _segment(self, index: int, frame: _Frame, k: int, segment: _Segment) -> None:
         b, reg = self.b, self.reg
         if segment.resumes is not None:
             self.entries.add(segment.number)
             self.calls[segment.number] = segment.resumes.loc
             self._reload(frame, segment)
-        nodes, room = 0, 0
-        for instr in segment.instrs:
-            match instr:
-                case Emit():
-                    nodes += 1
-                    room += self._emit_words(instr)
-                case New():
-                    room += self.layouts[instr.cls][1].size
-                case ListNew():
-                    room += 3 + instr.count * instr.width
-                case Call():
-                    room += self.frames[instr.function].words
-        if room:
-            with b.when(reg["top"] + 8 * room > reg["end"]):
-                self._leave(state.GROW_HEAP, 8 * room, self._spill(frame, segment))
-        if nodes:
-            with b.when(reg["n"] + nodes > reg["ncap"]):
-                self._leave(state.GROW_NODES, nodes, self._spill(frame, segment))
+        self._test(frame, segment)
         if segment.first and (k == 0 or k in frame.heads):
             b.set(reg["fuel"], reg["fuel"] - 1)
             with b.when(reg["fuel"] < 0):

@@ -203,25 +203,24 @@ xs = [1.0, 4.0]
         rewrite="write it with the statements of the language",
     ),
     "ACR109": Page(
-        text="On the left of `=` there can be names, tuples of names, and elements of a list or fields of an object "
-        "made in this call. A starred name has no fixed length and is refused.",
+        text="On the left of `=` there can be names, tuples of names (one of them starred if the number of values "
+        "is known), and elements of a list made in this call.",
         rewrite="unpack into names, and slice for the rest",
         wrong="""
 @model
-def f(x):
-    first, *rest = (x, x + 1.0, x + 2.0)
-    return first, rest[1]
+def f(x: list[int]):
+    first, *rest = x
+    return first + len(rest)
 
-xs = [1.0, 4.0]
+xs = [[1, 2, 3], [4]]
 """,
         right="""
 @model
-def f(x):
-    values = (x, x + 1.0, x + 2.0)
-    first, rest = values[0], values[1:]
-    return first, rest[1]
+def f(x: list[int]):
+    first, rest = x[0], x[1:]
+    return first + len(rest)
 
-xs = [1.0, 4.0]
+xs = [[1, 2, 3], [4]]
 """,
     ),
     "ACR110": Page(
@@ -379,21 +378,24 @@ xs = [1, 5]
 """,
     ),
     "ACR117": Page(
-        text="This kind of expression is not in the language.",
+        text="This kind of expression is not in the language. Whether two arrays are one object (`is`), for "
+        "example, is a question about memory, which a batch lays out in its own way.",
         rewrite="write it with the expressions of the language",
         wrong="""
 @model
-def f(n):
-    return len({n, n + 1})
+def f(x):
+    y = x + 1.0
+    return 0 if x is y else 1
 
-xs = [1, 5]
+xs = [np.ones(2), np.zeros(2)]
 """,
         right="""
 @model
-def f(n):
-    return len([n, n + 1])
+def f(x):
+    y = x + 1.0
+    return np.all(x == y)
 
-xs = [1, 5]
+xs = [np.ones(2), np.zeros(2)]
 """,
     ),
     "ACR201": Page(
@@ -579,7 +581,7 @@ xs = [1.0, 2.0]
         wrong="""
 @model
 def f(x):
-    return x.tolist()
+    return x.byteswap()
 
 xs = [np.ones(3), np.zeros(3)]
 """,
@@ -592,28 +594,26 @@ xs = [np.ones(3), np.zeros(3)]
 """,
     ),
     "ACR210": Page(
-        text="The compiler follows your calls by reading the functions. What a decorator, a builtin or a C extension "
-        "does it cannot read.",
-        rewrite="call a plain function",
+        text="The compiler follows your calls by reading the functions. What a decorator, a builtin, a C "
+        "extension, `functools.partial` or an `__init__` of your own does it cannot read.",
+        rewrite="call a plain function; in place of `functools.partial` write a lambda",
         wrong="""
 from functools import lru_cache
 
-@lru_cache
-def double(x):
-    return x * 2.0
-
 @model
 def f(x):
+    @lru_cache
+    def double(y):
+        return y * 2.0
     return double(x)
 
 xs = [1.0, 2.0]
 """,
         right="""
-def double(x):
-    return x * 2.0
-
 @model
 def f(x):
+    def double(y):
+        return y * 2.0
     return double(x)
 
 xs = [1.0, 2.0]
@@ -658,22 +658,29 @@ xs = [1.0, 2.0]
 """,
     ),
     "ACR302": Page(
-        text="The value can only be None or of another class here, so that what is done with it can never work. Where "
-        "it *may* be None nothing is refused: the instance fails as the plain call would.",
+        text="The value is None, or of another class, on some path that leads here, and what is done with it can "
+        "be compiled for one class only. (A field or method of what *may* be None is not refused: the "
+        "instance fails as the plain call would.)",
         rewrite="test it first: `if x is not None`, `isinstance`, `match`",
         wrong="""
 @model
-def f(x):
-    y = None
-    return x + len(y)
+def f(n):
+    values = [1, 2] if n > 1 else (1.5, n)
+    total = 0.0
+    for v in values:
+        total = total + v
+    return total
 
 xs = [1, 2]
 """,
         right="""
 @model
-def f(x):
-    y = [x]
-    return x + len(y)
+def f(n):
+    values = [1.0, 2.0] if n > 1 else [1.5, float(n)]
+    total = 0.0
+    for v in values:
+        total = total + v
+    return total
 
 xs = [1, 2]
 """,
@@ -817,13 +824,12 @@ xs = [1.0, 2.0]
 """,
     ),
     "ACR309": Page(
-        text="The items of a tuple or dict may have different types, so that the index must be known when the model is "
-        "compiled.",
+        text="The items of a dict may have different types, so that the key must be known when the model is compiled.",
         rewrite="use a list where the index is computed",
         wrong="""
 @model
 def f(n):
-    pair = (1.0, True)
+    pair = {"even": 1.0, "odd": 2.0}
     return pair[n % 2]
 
 xs = [1, 2]
@@ -839,20 +845,20 @@ xs = [1, 2]
     ),
     "ACR310": Page(
         text="Tensors are float32, float64, integers or bool. float16, complex, strings and objects are not supported.",
-        rewrite="convert the data first: `x.astype(np.float32)`",
+        rewrite="use float32 or float64",
         wrong="""
 @model
 def f(x):
-    return x * 2
+    return x.astype(np.float16)
 
-xs = [np.ones(3, np.float16)]
+xs = [np.ones(3)]
 """,
         right="""
 @model
 def f(x):
-    return x * 2
+    return x.astype(np.float32)
 
-xs = [np.ones(3, np.float32)]
+xs = [np.ones(3)]
 """,
     ),
     "ACR401": Page(

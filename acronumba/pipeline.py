@@ -14,7 +14,6 @@ from __future__ import annotations
 import ast
 import logging
 import operator
-import re
 import sys
 import threading
 import time
@@ -22,14 +21,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from acronumba.codes import refuse
 from acronumba.config import Options, debug_level, verify_level
 from acronumba.errors import NOWHERE
 from acronumba.failures import machine_failure
-from acronumba.ir.types import INT, ListT, StructT, TensorT, Type
-from acronumba.shared import Match, SharedTree, describe, describe_value, matcher, shared_key
+from acronumba.ir.types import (
+    INT,
+    BoolT,
+    DictT,
+    FloatT,
+    IntT,
+    ListT,
+    NoneT,
+    OpaqueT,
+    StructT,
+    TensorT,
+    TupleT,
+    Type,
+    UnionT,
+)  # fmt: skip
+from acronumba.shared import Match, SharedLeaf, SharedTree, describe, describe_value, matcher, shared_key
 
 if TYPE_CHECKING:
     from acronumba.ir.interpret import Interpreter
@@ -60,7 +74,7 @@ class Compiled:
     """
 
     def __init__(
-        self, fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], options: Options
+        self, fn: FunctionType, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], options: Options
     ) -> None:
         self.fn = fn
         self.options = options
@@ -75,17 +89,22 @@ class Compiled:
         _debug(2, "program", lambda: self.text("ir"))
         self._match = [(name, matcher(root)) for name, root in self.tree.roots.items()]
         self._outer = [_OuterMatch(g) for g in self.lowered.globals]
-        self._getters = [_getter(param.path) for param in self.program.shared]
-        self._demanded = [(_getter(path), _get(path, self._roots(shared))) for path in sorted(self.lowered.demanded)]
+        self._names = names = [*self.tree.roots, *(o.path for o in self._outer)]
+        self._getters = [_getter(param.path, names) for param in self.program.shared]
+        roots, demanded = self._roots(shared), (_getter(path, names) for path in sorted(self.lowered.demanded))
+        self._demanded = [(get, get(roots)) for get in demanded]
 
     def _lower(self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any]) -> tuple[Any, Any]:
         """Infer and lower until the types of what is read are those of the schema."""
         from acronumba.frontend.lower import lower
         from acronumba.runtime.pack import infer
 
-        constants = {leaf.path: _get(leaf.path, shared) for leaf in self.tree.leaves if leaf.type == INT}
+        def get(leaf: SharedLeaf) -> Any:
+            return _getter(leaf.path, list(shared))(shared)
+
+        constants = {leaf.path: get(leaf) for leaf in self.tree.leaves if leaf.type == INT}
         # Shared objects of recursive classes are packed like instances, so their fields need types too.
-        packed = [[_get(leaf.path, shared)] for leaf in self.tree.leaves if isinstance(leaf.type, StructT)]
+        packed = [[get(leaf)] for leaf in self.tree.leaves if isinstance(leaf.type, StructT)]
         schema = infer([*columns, *packed], None)
         while True:
             with self._timed("lower"):
@@ -114,9 +133,8 @@ class Compiled:
 
     def leaves(self, shared: Mapping[str, Any]) -> list[Any] | None:
         """Return the values of `program.shared`, or None if the structure is not the one that was compiled."""
-        found: list[Any] = []
         for name, match in self._match:
-            if not match(shared[name], found):
+            if not match(shared[name]):
                 return None
         roots = shared
         if self._outer:
@@ -144,13 +162,13 @@ class Compiled:
     @cached_property
     def plan(self) -> Any:
         """Kernels and host program."""
-        from acronumba.plan import make_plan
+        from acronumba.plan import make_plan, plan_text
 
         with self._lock, self._timed("plan"):
             plan = make_plan(self.program, self.options)
         if verify_level():
             self._verify(plan.program, plan.kernels)
-        _debug(3, "plan", lambda: self.text("plan"))
+        _debug(3, "plan", lambda: plan_text(plan))
         return plan
 
     @cached_property
@@ -194,10 +212,10 @@ class Compiled:
                 raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}")
             words[k] = int(batch.roots[0, 0])
             keep += batch.keep
-        stable = all(_root(p.path) in frozen for p in self.program.shared if isinstance(p.type, TensorT))
+        stable = all(_root(p.path, self._names) in frozen for p in self.program.shared if isinstance(p.type, TensorT))
         skip = packed.errors
         run = self.executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed)
-        _debug(6, "run", lambda: f"{self.fn.__qualname__}: {len(packed)} instances, {run.nodes} nodes, {run.batches} batches")
+        _debug(6, "run", lambda: f"{len(packed)} instances, {run.nodes} nodes, {run.batches} batches")
         return run
 
     @cached_property
@@ -248,11 +266,42 @@ class Compiled:
     def _progress(self, name: str, number: int, count: int) -> None:
         _debug(5, "module", lambda: f"{self.fn.__qualname__}: {name} ({number} of {count})")
 
-    def fits(self, columns: Sequence[Sequence[Any]]) -> bool:
-        """Whether the types of these instances are those that were compiled: what does not conform is bad data."""
+    def takes(self, columns: Sequence[Sequence[Any]]) -> bool:
+        """Whether the values that no annotation describes have the types that were compiled.
+
+        The packer converts as annotations allow (a float field takes an int); what was inferred must be the same.
+        """
+        return self._observed is None or self._holds(columns, self._observed)
+
+    def _holds(self, columns: Sequence[Sequence[Any]], reads: Mapping[type, frozenset[str]]) -> bool:
         from acronumba.runtime.pack import infer
 
-        return _same_types(self.schema, infer(columns, self.reads), self.reads)
+        seen, mine = infer(columns, reads), self.schema.fields
+        if not all(holds(t, s) for t, s in zip(self.schema.params, seen.params, strict=True)):
+            return False
+        return all(
+            name in mine.get(cls, {}) and holds(mine[cls][name], fields[name])
+            for cls, fields in seen.fields.items()
+            for name in fields
+        )
+
+    @cached_property
+    def _observed(self) -> Mapping[type, frozenset[str]] | None:
+        """What `takes` must look at: None for nothing, else fields without annotation, and all that leads to them."""
+        from acronumba.runtime.schema import Observed, class_hints
+
+        open_fields = any(
+            isinstance(class_hints(cls).get(name), Observed) and has_numbers(self.schema.fields.get(cls, {}).get(name))
+            for cls, names in self.reads.items()
+            for name in names
+        )
+        if open_fields:
+            return self.reads
+        return {} if any(has_numbers(t) for t in self.schema.params) else None
+
+    def fits(self, columns: Sequence[Sequence[Any]]) -> bool:
+        """Whether the types of these instances are those that were compiled: what does not conform is bad data."""
+        return self._holds(columns, self.reads)
 
     def interpreter(self, leaves: Sequence[Any], *, planned: bool = True, float64: bool = False) -> Interpreter:
         """Return the reference interpreter of the plan (or of the program before it)."""
@@ -283,14 +332,49 @@ class _OuterMatch:
         self._match: Match = matcher(read.shared)
 
     def read(self) -> Any:
-        return self._read.read()
+        holder = self._read.holder
+        if isinstance(holder, CellType):
+            return holder.cell_contents
+        return holder[self._read.name.rpartition(".")[2]]
 
     def matches(self) -> bool:
         try:
             value = self.read()
         except (KeyError, ValueError):
             return False
-        return self._match(value, []) or shared_key(describe_value(self.path, value)) == self._key
+        return self._match(value) or shared_key(describe_value(self.path, value)) == self._key
+
+
+def has_numbers(t: Type | None) -> bool:
+    """Whether values of the type contain Python numbers that are not in objects."""
+    match t:
+        case IntT() | FloatT() | BoolT():
+            return True
+        case TupleT(items) | DictT(_, items) | UnionT(items):
+            return any(map(has_numbers, items))
+        case ListT(item):
+            return has_numbers(item)
+        case _:
+            return False
+
+
+def holds(wide: Type, narrow: Type) -> bool:
+    """Whether every value of the narrow type is, without a conversion, a value of the wide type."""
+    match wide, narrow:
+        case _, UnionT(inner):
+            return all(holds(wide, t) for t in inner)
+        case UnionT(inner), _:
+            return any(holds(t, narrow) for t in inner)
+        case TensorT(), TensorT():
+            return wide.dtype == narrow.dtype and wide.rank == narrow.rank
+        case TupleT(), TupleT():
+            return len(wide.items) == len(narrow.items) and all(map(holds, wide.items, narrow.items))
+        case DictT(), DictT():
+            return wide.keys == narrow.keys and all(map(holds, wide.items, narrow.items))
+        case ListT(item), ListT(other):
+            return isinstance(other, NoneT) or holds(item, other)
+        case _:
+            return wide == narrow or isinstance(wide, OpaqueT) or isinstance(narrow, OpaqueT)
 
 
 def _same_types(wide: Any, narrow: Any, reads: Mapping[type, frozenset[str]]) -> bool:
@@ -308,9 +392,17 @@ def _same_types(wide: Any, narrow: Any, reads: Mapping[type, frozenset[str]]) ->
 Getter = Callable[[Mapping[str, Any]], Any]
 
 
-def _getter(path: str) -> Getter:
-    """Return a function from the roots by name to the value at a path such as ``p.cells[0].w`` or ``p['b']``."""
-    root = _root(path)
+def _getter(path: str, names: Sequence[str]) -> Getter:
+    """Return a function from the roots by name to the value at a path such as ``p.cells[0].w`` or ``p['b']``.
+
+    Parameters
+    ----------
+    path : str
+        Begins with a name.
+    names : sequence of str
+        Of the roots; some contain dots, as ``config.weights``.
+    """
+    root = _root(path, names)
     steps: list[Callable[[Any], Any]] = []
     node = ast.parse("root" + path[len(root) :], mode="eval").body
     while not isinstance(node, ast.Name):
@@ -333,13 +425,9 @@ def _getter(path: str) -> Getter:
     return get
 
 
-def _root(path: str) -> str:
-    """Return the parameter that a path begins with."""
-    return re.split(r"[.\[]", path, maxsplit=1)[0]
-
-
-def _get(path: str, roots: Mapping[str, Any]) -> Any:
-    return _getter(path)(roots)
+def _root(path: str, names: Sequence[str]) -> str:
+    """Return the root that a path begins with."""
+    return max((n for n in names if path == n or path.startswith((f"{n}.", f"{n}["))), key=len)
 
 
 def _debug(level: int, what: str, text: Callable[[], str]) -> None:
@@ -355,7 +443,7 @@ def _debug(level: int, what: str, text: Callable[[], str]) -> None:
 
 
 def compile_model(
-    fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], options: Options
+    fn: FunctionType, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], options: Options
 ) -> Compiled:
     """Compile a function for the types of these instances and the structure of these shared values.
 

@@ -3,7 +3,7 @@
 Keyword-only parameters, globals and closure variables are the same for every instance of a mini-batch. Their
 *structure* (classes, lengths, keys, bools, strings, dtypes and shapes of arrays) is known when a model is compiled;
 the *leaves* (arrays, ints, floats) are run-time values, addressed by a path such as ``p.cells[0].w``. The front end
-reads a `SharedTree`; at each call `matcher` checks that the values still have that structure and collects the leaves.
+reads a `SharedTree`; at each call `matcher` checks that the values still have that structure.
 
     Shared = SharedLeaf                a run-time value: array, int, float, packed list or object
            | SharedConst               known when compiled: bool, str, enum, None, function, class, module, dtype
@@ -81,7 +81,7 @@ class SharedTree:
 
     @cached_property
     def leaves(self) -> tuple[SharedLeaf, ...]:
-        """All leaves, depth first: the order in which `matcher` collects their values."""
+        """All leaves, depth first."""
         return tuple(leaf for root in self.roots.values() for leaf in leaves_of(root))
 
 
@@ -195,11 +195,11 @@ def field_names(cls: type) -> tuple[str, ...]:
     return tuple(f.name for f in fields(cls)) if is_dataclass(cls) else tuple(cls._fields)  # type: ignore[attr-defined]
 
 
-Match: TypeAlias = Callable[[Any, list[Any]], bool]
+Match: TypeAlias = Callable[[Any], bool]
 
 
 def matcher(shared: Shared) -> Match:
-    """Return a function that checks a value against a structure and appends its leaves to a list.
+    """Return a function that says whether a value has a structure.
 
     It is called at each mini-batch, so the decisions are made here, once: what it returns compares classes, lengths,
     dtypes and shapes and nothing else.
@@ -210,53 +210,35 @@ def matcher(shared: Shared) -> Match:
         case SharedLeaf(_, TensorT(dtype, shape)):
             return _match_tensor(np.dtype(dtype), shape)
         case SharedLeaf(_, StructT(cls)):
-            return _match_type(cls)
+            return lambda v: type(v) is cls
         case SharedLeaf(_, ListT() as listed):
-            return lambda v, out: type(v) is list and list_of_numbers(v) == listed and (out.append(v) or True)
+            return lambda v: type(v) is list and list_of_numbers(v) == listed
         case SharedLeaf(_, leaf):
-            number = int if leaf == INT else float
-            return _match_number(number)
+            if leaf == INT:
+                return lambda v: type(v) is int and -(2**63) <= v < 2**63
+            return lambda v: type(v) is float
         case SharedNode():
             return _match_node(shared)
         case SharedOpaque(path):
             # Never read by the program; only what could be read must stay unreadable.
-            return lambda v, out: isinstance(describe_value(path, v), SharedOpaque)
+            return lambda v: isinstance(describe_value(path, v), SharedOpaque)
 
 
 def _match_const(value: Any) -> Match:
     if isinstance(value, str):
-        return lambda v, out: type(v) is str and v == value
-    if isinstance(value, np.dtype):
-        return lambda v, out: isinstance(v, np.dtype) and v == value
-    return lambda v, out: v is value or (isinstance(value, types.MethodType) and v == value)
+        return lambda v: type(v) is str and v == value
+    if isinstance(value, np.dtype | types.MethodType):
+        return lambda v: type(v) is type(value) and v == value
+    return lambda v: v is value
 
 
 def _match_tensor(dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> Match:
-    def run(v: Any, out: list[Any]) -> bool:
+    def run(v: Any) -> bool:
         if not isinstance(v, _ARRAYS):
             if not hasattr(v, "__array__") or hasattr(v, "__cuda_array_interface__"):
                 return False
             v = np.asarray(v)
-        if v.dtype == dtype and v.shape == shape:
-            out.append(v)
-            return True
-        return False
-
-    return run
-
-
-def _match_type(cls: type) -> Match:
-    def run(v: Any, out: list[Any]) -> bool:
-        out.append(v)
-        return type(v) is cls
-
-    return run
-
-
-def _match_number(number: type) -> Match:
-    def run(v: Any, out: list[Any]) -> bool:
-        out.append(v)
-        return type(v) is number and (number is float or -(2**63) <= v < 2**63)
+        return bool(v.dtype == dtype and v.shape == shape)
 
     return run
 
@@ -265,24 +247,20 @@ def _match_node(node: SharedNode) -> Match:
     parts = tuple((name, matcher(item)) for name, item in zip(node.names, node.items, strict=True))
     cls, names, count = node.cls, node.names, len(node.names)
 
-    def run_object(v: Any, out: list[Any]) -> bool:
+    def run_object(v: Any) -> bool:
         if type(v) is not cls:
             return False
-        for name, part in parts:
-            try:
-                inner = getattr(v, name)
-            except AttributeError:
-                return False
-            if not part(inner, out):
-                return False
-        return True
-
-    def run_dict(v: Any, out: list[Any]) -> bool:
-        return isinstance(v, dict) and tuple(v) == names and all(part(v[name], out) for name, part in parts)
-
-    def run_sequence(v: Any, out: list[Any]) -> bool:
-        if not isinstance(v, cls) or len(v) != count or list_of_numbers(v) is not None:
+        try:
+            return all(part(getattr(v, name)) for name, part in parts)
+        except AttributeError:
             return False
-        return all(part(inner, out) for inner, (_, part) in zip(v, parts, strict=True))
+
+    def run_dict(v: Any) -> bool:
+        return isinstance(v, dict) and tuple(v) == names and all(part(v[name]) for name, part in parts)
+
+    def run_sequence(v: Any) -> bool:
+        if not isinstance(v, cls) or is_object(v) or len(v) != count or list_of_numbers(v) is not None:  # type: ignore[arg-type]
+            return False
+        return all(part(inner) for inner, (_, part) in zip(v, parts, strict=True))  # type: ignore[call-overload]
 
     return {"object": run_object, "dict": run_dict}.get(node.kind, run_sequence)

@@ -18,20 +18,25 @@ EXTENTS = (0, 1, 1, 2, 3, 4, 5, 7, 16, 17, 33)
 class Fuzz:
     """Makes one random specification; `operands(n)` makes inputs for n nodes."""
 
-    def __init__(self, seed: int, length: int = 12, dtypes: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, seed: int, length: int = 12, dtypes: tuple[str, ...] = (), favour: tuple[str, ...] = (),
+        extents: tuple[int, ...] = EXTENTS,
+    ) -> None:  # fmt: skip
         self.r = r = np.random.default_rng(seed)
-        self.dims = [int(r.choice(EXTENTS)) for _ in range(int(r.integers(0, 4)))]
+        self.extents = extents
+        self.dims = [int(r.choice(extents)) for _ in range(int(r.integers(0, 4)))]
         self.dtypes = dtypes or ("float32", "float32", "float64", "bool", *r.choice(INTS, 3))
         self.operands_: list[Operand] = []
         self.body: list[KernelOp] = []
         self.site = 0
         arguments = shareds = 0
         for k in range(int(r.integers(2, 6))):
-            kind = str(r.choice(["tensor", "tensor", "tensor", "shared", "int", "float", "bool"]))
+            kinds = ["tensor", "tensor", "tensor", "shared", "int", "float", "bool"]
+            kind = str(r.choice(["tensor", "shared"] if "matmul" in favour and k < 4 else kinds))
             dtype = {"int": "int64", "float": "float64", "bool": "bool"}.get(kind) or str(r.choice(self.dtypes))
             shape: tuple[Size, ...] = ()
             if kind in ("tensor", "shared"):
-                rank = int(r.choice([0, 1, 1, 2, 2, 3]))
+                rank = int(r.choice([1, 2, 2, 2] if "matmul" in favour else [0, 1, 1, 2, 2, 3]))
                 shape = tuple(self.size(kind == "tensor") for _ in range(rank))
             index = shareds if kind == "shared" else arguments
             shareds, arguments = shareds + (kind == "shared"), arguments + (kind != "shared")
@@ -39,7 +44,7 @@ class Fuzz:
         tries = 0
         while len(self.body) < length and tries < length * 30:
             tries += 1
-            self.step(str(r.choice(list(TENSORS))))
+            self.step(str(r.choice(favour if favour and r.random() < 0.6 else list(TENSORS))))
         if not self.body:
             self.add("const", (), (1.5,), "float32", ())
         first = len(self.operands_)
@@ -50,7 +55,7 @@ class Fuzz:
     def size(self, dynamic: bool = True) -> Size:
         if self.dims and dynamic and self.r.random() < 0.5:
             return Dim(int(self.r.integers(len(self.dims))))
-        return int(self.r.choice(EXTENTS[1:]))
+        return int(self.r.choice([e for e in self.extents if e]))
 
     def of(self, size: Size) -> int:
         return self.dims[size.index] if isinstance(size, Dim) else size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import multiprocessing
+import os
 import pickle
 import subprocess
 import sys
@@ -741,7 +742,13 @@ def test_the_interpreter_gives_the_same():
 
 
 def test_save_and_load(tmp_path):
-    p = {"a": params(), "layers": [np.ones(2), (np.zeros((2, 3), np.float32),)], "n": 3, "name": "x", "s": np.float32(2)}
+    p = {
+        "a": params(),
+        "layers": [np.ones(2), (np.zeros((2, 3), np.float32),)],
+        "n": 3,
+        "name": "x",
+        "s": np.float32(2),
+    }
     save(tmp_path / "p.safetensors", p)
     back = load(tmp_path / "p.safetensors", like=p)
     assert isinstance(back["a"], Params) and np.array_equal(back["a"].w, p["a"].w)
@@ -765,3 +772,120 @@ def test_loading_is_strict(tmp_path, like, error, words):
     save(tmp_path / "p.safetensors", {"a": np.ones(2)})
     with pytest.raises(error, match=words):
         load(tmp_path / "p.safetensors", like=like)
+
+
+# ---- inference and conversion
+
+
+@model
+def double(x):
+    return x + x
+
+
+def test_what_is_inferred_is_never_converted():
+    fresh = double.with_options()
+    for xs in ([1.5], [2], [True], [np.float32(2)], [np.int32(3)], [2, 2.5], [3], [4.5, 1], [True, 1]):
+        results = fresh.batch(xs)
+        plain = [double(x) for x in xs]
+        assert results == plain and [type(r) for r in results] == [type(r) for r in plain], xs
+
+
+def test_annotated_fields_convert_as_they_say():
+    assert scaled_point.batch([Point(1, 2)]) == [3.0] and type(scaled_point.batch([Point(1, 2)])[0]) is float
+    with pytest.raises(InstanceErrors) as caught:
+        scaled_point.batch([Point(1.0, 2), Point("1", 2), Point(1.0, 2.5)])
+    assert [e.path for e in caught.value.errors.values()] == ["[1].x", "[2].n"]
+    assert caught.value.results[0] == 3.0
+
+
+@dataclass
+class Point:
+    x: float
+    n: int
+    free: object = None
+
+
+@model
+def scaled_point(p: Point):
+    return p.x + p.n
+
+
+@model
+def freely(p: Point):
+    return p.free + p.free
+
+
+def test_fields_without_a_type_are_inferred():
+    for values in ([1, 2], [1.5], [np.ones(2)], [1, 2]):
+        points = [Point(0.0, 0, v) for v in values]
+        results = freely.batch(points)
+        plain = [freely(p) for p in points]
+        assert results == plain and [type(r) for r in results] == [type(r) for r in plain]
+
+
+# ---- shared values that are data
+
+
+def test_a_long_shared_list_of_numbers():
+    @model
+    def f(i, *, table):
+        return table[i] * 2
+
+    table = list(range(100, 150))
+    assert f.batch([0, 49, -1], table=table) == [200, 298, 298]
+    table[0] = 7
+    assert f.batch([0], table=table) == [14]
+    assert f.batch([0], table=[*table, 3]) == [14]
+    with pytest.raises(InstanceErrors) as caught:
+        f.batch([0, 50], table=table)
+    assert type(caught.value.errors[1]) is IndexError
+
+
+def test_a_shared_object_of_a_recursive_class():
+    @model
+    def f(x, *, t: Tree):
+        total = x
+        while t.left is not None:
+            total = total + t.word
+            t = t.left
+        return total
+
+    chain = Tree(5, Tree(6, Tree(7)))
+    assert f.batch([0, 1], t=chain) == [11, 12]
+    chain.word = 10
+    assert f.batch([0, 1], t=chain) == [16, 17]
+
+
+# ---- the environment
+
+
+def test_verify_2_compares_every_batch_with_the_plain_call(monkeypatch):
+    monkeypatch.setenv("ACRONUMBA_VERIFY", "2")
+    p = params()
+    assert_close(classify.batch(trees(), p=p), [classify(t, p=p) for t in trees()])
+    monkeypatch.setattr("acronumba.check.FACTOR", -1.0)
+    monkeypatch.setattr("acronumba.check.BOUNDS", {"float32": -1.0, "float64": -1.0})
+    monkeypatch.setattr("acronumba.check.equal", lambda a, b: False)
+    with pytest.raises(AcronumbaError, match="ACR799"):
+        classify.batch(trees(), p=p)
+
+
+@pytest.mark.parametrize("value", ["7", "yes", "-1"])
+def test_wrong_levels_in_the_environment(monkeypatch, value):
+    monkeypatch.setenv("ACRONUMBA_DEBUG", value)
+    with pytest.raises(AcronumbaError, match="ACRONUMBA_DEBUG must be a number from 0 to 6"):
+        double.batch([1])
+
+
+def test_debug_levels_print_the_stages():
+    code = "from test_api import double; double.batch([1.0])"
+    paths = os.pathsep.join([os.path.dirname(__file__), os.path.dirname(os.path.dirname(acronumba.__file__))])
+    sizes = []
+    for level in ("0", "1", "3", "6"):
+        env = {**os.environ, "ACRONUMBA_DEBUG": level, "PYTHONPATH": paths}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+        assert done.stdout == ""
+        sizes.append(len(done.stderr))
+        if level == "3":
+            assert "acronumba program:" in done.stderr and "acronumba plan:" in done.stderr
+    assert sizes[0] == 0 and sizes == sorted(sizes) and len(set(sizes)) == 4

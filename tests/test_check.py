@@ -18,14 +18,14 @@ def verdict(batched, plain, wide):
 def test_float32_may_differ_by_1e_5_of_the_largest_magnitude(error, expected):
     wide = np.array([100.0, 1.0])
     plain = wide.astype(F)
-    batched = (wide + [0, 100 * error]).astype(F)
+    batched = (wide + np.array([0, 100 * error])).astype(F)
     assert verdict(batched, plain, wide) == expected
 
 
 @pytest.mark.parametrize(("error", "expected"), [(0.9e-12, "close"), (1.1e-12, "different")])
 def test_float64_may_differ_by_1e_12(error, expected):
     wide = np.array([100.0, 1.0])
-    assert verdict(wide + [0, 100 * error], wide.copy(), wide) == expected
+    assert verdict(wide + np.array([0, 100 * error]), wide.copy(), wide) == expected
 
 
 @pytest.mark.parametrize(("factor", "expected"), [(3.9, "close"), (4.2, "different")])

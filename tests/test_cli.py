@@ -11,7 +11,7 @@ import acronumba
 from acronumba.cli import find_example, main
 from acronumba.codes import CODES
 
-MODEL = '''
+MODEL = """
 import numpy as np
 from acronumba import model
 
@@ -22,9 +22,14 @@ def double(x, *, w):
 @model
 def other(x):
     return x
-'''
+"""
 EXAMPLE = "\ndef example():\n    return ([np.ones(3), np.zeros(3)],), {'w': np.ones((2, 3))}\n"
-MAIN = "\ndef main():\n    print('noise')\n    print(double.batch([np.ones(3)], w=np.ones((2, 3))).stack())\n    raise SystemExit(3)\n"
+MAIN = """
+def main():
+    print("noise")
+    print(double.batch([np.ones(3)], w=np.ones((2, 3))).stack())
+    raise SystemExit(3)
+"""
 ZOO = "\ndef instances(n, seed=0):\n    return [np.ones(3)] * n\n\ndef params(size=3):\n    return np.ones((2, size))\n"
 
 
@@ -131,5 +136,7 @@ def test_cache_clear(tmp_path, capsys, monkeypatch):
 
 
 def test_python_dash_m():
-    done = subprocess.run([sys.executable, "-m", "acronumba", "explain", "ACR601"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "acronumba", "explain", "ACR601"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0 and done.stdout.startswith("ACR601")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from acronumba.emit import compile, interpret, parse, target, text, tree
-from acronumba.emit.llvm import Malformed
+from acronumba.emit.llvm import Malformed, function_texts
 from acronumba.emit.tree import F32, F64, I1, I8, I16, I32, I64, VOID, Builder, Call, Const, Expr, Load, Module, Ty
 
 SCALARS = (I1, I8, I16, I32, I64, F32, F64)
@@ -751,3 +751,51 @@ def test_void_function_runs_to_its_end() -> None:
     both("f", a)
     both("f", a)
     assert a[0] == 3
+
+
+def test_load_from_many_threads_and_progress() -> None:
+    modules = [Module(f"thread{k}", parse.parse(f"def f(x) -> i64:\n    return x + {k}"), ("f",)) for k in range(4)]
+    seen: list[tuple[str, int, int]] = []
+    got: list[list[int]] = []
+
+    def work(first: int) -> None:
+        order = modules[first:] + modules[:first]
+        compiled = compile.load(order, progress=(lambda *step: seen.append(step)) if first == 0 else None)
+        got.append(sorted(c.call("f", 10) for c in compiled))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert got == [[10, 11, 12, 13]] * 4
+    assert seen == [(f"thread{k}", k, 4) for k in range(4)]
+
+
+def test_dispatch_on_entries() -> None:
+    f = Builder("f", [("n", I64)], I64)
+    pc = f.let("pc", f["n"])
+    blocks = []
+    for number, entry in ((0, True), (1, False), (2, True)):
+        with f.nested() as body:
+            if entry:
+                f.goto(1)
+            else:
+                f.ret(pc)
+        blocks.append((number, "", body))
+    f.body.append(tree.Dispatch(pc, blocks, frozenset({0, 2})))
+    both = Both([f.function()], ["f"])
+    assert [both("f", n) for n in (0, 2)] == [1, 1]
+    with pytest.raises(ValueError, match="no entry"):
+        interpret.run(both.module, "f", [1], interpret.Memory())
+    f.body[-1] = tree.Dispatch(pc, blocks, frozenset({5}))
+    with pytest.raises(Malformed, match="no such blocks"):
+        compile.load([Module("m", (f.function(),), ("f",))])
+
+
+def test_functions_that_no_entry_point_reaches_are_left_out() -> None:
+    functions = parse.parse(
+        "def f(x) -> i64:\n    return g(x)\ndef g(x) -> i64:\n    return x + 1\ndef h(x):\n    pass"
+    )
+    texts, _ = function_texts(Module("m", functions, ("f",)))
+    assert list(texts) == ["f", "g"]

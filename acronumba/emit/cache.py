@@ -6,7 +6,8 @@ unpickles it; so
 
 - the directory is private: owned by this user, closed to all others (mode 0700), or it is not used;
 - every folder has a manifest with the SHA-256 of each file, compared before anything of it is read by Python or Numba;
-- a folder appears by one rename when it is complete, and is never written again: of many processes that build at once one wins;
+- a folder appears by one rename when it is complete, and is never written again: of processes that build at once one
+  wins;
 - what does not match (empty, truncated, foreign, of another version) is deleted unread and built again.
 
 Where the directory cannot be used, a temporary one of this process takes its place, with one warning.

@@ -7,7 +7,8 @@ flag, no contraction, no reordering, loads and stores aligned to one element, ca
 may replace them by another implementation.
 
 A local is an `alloca` of the entry block (LLVM makes registers of them), a `Dispatch` is a `switch`, and `Goto` is
-a direct jump."""
+a direct jump.
+"""
 
 from __future__ import annotations
 
@@ -122,6 +123,7 @@ class _Lowering:
         self.open = True  # the current block has no terminator yet
         self.locals: dict[str, Ty] = {}
         self.loops: list[tuple[str, str]] = []  # (label of continue, label of break); a Dispatch puts (head, end)
+        self.callees: set[str] = set()  # functions of the module that this one calls
         self.dispatch: list[tuple[tree.Dispatch, dict[int, str], str, int]] = []
 
     # ---- the pieces of text
@@ -421,7 +423,7 @@ class _Lowering:
     # ---- memory
 
     def pointer(self, address: tree.Expr) -> str:
-        """Return an address as a pointer; `base + index` becomes an offset from the base, which LLVM folds into the access."""
+        """Return an address as a pointer; `base + index` becomes an offset, which LLVM folds into the access."""
         if address.type != I64:
             raise self.wrong(f"an address of type {address.type}")
         if isinstance(address, tree.Binary) and address.op == "+":
@@ -475,6 +477,7 @@ class _Lowering:
                 given = ", ".join(str(a.type) for a in e.args)
                 wanted = ", ".join(str(p.type) for p in callee.params)
                 raise self.wrong(f"call {e.name}({given}) -> {e.type} of {e.name}({wanted}) -> {callee.result}")
+            self.callees.add(e.name)
             return self.called(symbol(self.module, e.name), e)
         if e.name == "call_address":
             if any(a.type != I64 for a in e.args):
@@ -715,7 +718,7 @@ _INTRINSICS: dict[str, Callable[[_Lowering, tree.Call], str]] = {
 
 @functools.cache
 def _masked_has_align_argument() -> bool:
-    """Up to LLVM 21 masked loads and stores take the alignment as an argument, from 22 on as an attribute of the pointer."""
+    """Whether masked accesses take the alignment as an argument; from LLVM 22 on it is an attribute of the pointer."""
     from llvmlite import binding
 
     return bool(binding.llvm_version_info[0] < 22)
@@ -727,7 +730,7 @@ def symbol(module: tree.Module, name: str) -> str:
 
 
 def function_texts(module: tree.Module) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the LLVM text of every function by name, and that of the outside functions they use, by symbol."""
+    """Return the LLVM text of the functions that entry points reach, by name, and of outside ones, by symbol."""
     outside = Declarations()
     names = {f.name: f for f in module.functions}
     if len(names) != len(module.functions):
@@ -737,8 +740,15 @@ def function_texts(module: tree.Module) -> tuple[dict[str, str], dict[str, str]]
             raise Malformed(f"{module.name}: no function {name!r} to export")
         if any(p.type != I64 for p in names[name].params):
             raise Malformed(f"{module.name}.{name}: an entry point takes i64 only")
-    texts = {f.name: _Lowering(module, f, names, outside).run() for f in module.functions}
-    return texts, outside.lines
+    lowered: dict[str, str] = {}
+    waiting = list(module.exports)
+    while waiting:
+        name = waiting.pop()
+        if name not in lowered:
+            lowering = _Lowering(module, names[name], names, outside)
+            lowered[name] = lowering.run()
+            waiting += lowering.callees
+    return {name: lowered[name] for name in names if name in lowered}, dict(sorted(outside.lines.items()))
 
 
 def lower(llvm_ir_module: Any, module: tree.Module) -> dict[str, Any]:
@@ -754,7 +764,7 @@ def lower(llvm_ir_module: Any, module: tree.Module) -> dict[str, Any]:
     Returns
     -------
     dict
-        llvmlite.ir.Function by name, to be called or to take the address of.
+        llvmlite.ir.Function by name of every function that entry points reach.
 
     Raises
     ------
@@ -790,6 +800,8 @@ def insert(
             declared.text = text + "\n"
     out = {}
     for f in module.functions:
+        if f.name not in texts:
+            continue
         type = ir.FunctionType(llvmlite_type(f.result), [llvmlite_type(p.type) for p in f.params])
         written = Written(llvm_ir_module, type, f"acronumba.{module.name}.{f.name}")
         written.text = texts[f.name] + "\n"

@@ -12,14 +12,15 @@ conversions):
 
 `if`, `elif`, `else`, `while`, `for k in range(...)`, `break`, `continue`, `return`, `pass`; `and`, `or` and `not`
 on conditions: the right side is evaluated only if needed where it stands in an `if` or `while`, and must be free of
-loads and calls elsewhere. `a if c else b`, `min` and `max` evaluate both sides. `//` and `%` truncate toward zero."""
+loads and calls elsewhere. `a if c else b`, `min` and `max` evaluate both sides. `//` and `%` truncate toward zero.
+"""
 
 from __future__ import annotations
 
 import ast
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import NoReturn, TypeAlias
+from typing import TypeAlias
 
 from acronumba.emit import tree
 from acronumba.emit.tree import F32, F64, I1, I8, I16, I32, I64, VOID, Expr, Ty
@@ -64,9 +65,9 @@ class _Parser:
         self.dispatch: list[tuple[str, frozenset[int], int]] = []  # variable, numbers of its blocks, loops around it
         self.loops = 0
 
-    def wrong(self, node: ast.AST, message: str) -> NoReturn:
+    def wrong(self, node: ast.AST, message: str) -> SyntaxError:
         text = ast.unparse(node).split("\n")[0]
-        raise SyntaxError(f"line {getattr(node, 'lineno', '?')}: {message}: {text}")
+        return SyntaxError(f"line {getattr(node, 'lineno', '?')}: {message}: {text}")
 
     def type_of(self, node: ast.expr) -> Ty | None:
         return parse_type(node.id, self.types) if isinstance(node, ast.Name) else None
@@ -74,14 +75,17 @@ class _Parser:
     def annotation(self, node: ast.expr | None, default: Ty) -> Ty:
         if node is None or (isinstance(node, ast.Constant) and node.value is None):
             return default
-        return self.type_of(node) or self.wrong(node, "no type")
+        type = self.type_of(node)
+        if type is None:
+            raise self.wrong(node, "no type")
+        return type
 
     def function(self, node: ast.FunctionDef) -> tree.Function:
         modes = {"inline": "always", "noinline": "never"}
         inline = "auto"
         for d in node.decorator_list:
             if not isinstance(d, ast.Name) or d.id not in modes:
-                self.wrong(d, "only @inline and @noinline")
+                raise self.wrong(d, "only @inline and @noinline")
             inline = modes[d.id]
         params = tuple(tree.Local(a.arg, self.annotation(a.annotation, I64)) for a in node.args.args)
         self.locals = {p.name: p for p in params}
@@ -119,7 +123,7 @@ class _Parser:
     def assign(self, node: ast.stmt, name: str, value: Value, type: Ty | None) -> tree.Assign:
         known = self.locals.get(name)
         if known is not None and type is not None and known.type != type:
-            self.wrong(node, f"{name!r} is {known.type}")
+            raise self.wrong(node, f"{name!r} is {known.type}")
         wanted = known.type if known is not None else type
         typed = self.typed(node, value, wanted)
         target = known or tree.Local(name, typed.type)
@@ -134,7 +138,7 @@ class _Parser:
                 out.append(self.assign(node, name, self.expr(value), self.annotation(note, I64)))
             case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
                 if name not in self.locals:
-                    self.wrong(node, f"{name!r} is not assigned yet")
+                    raise self.wrong(node, f"{name!r} is not assigned yet")
                 new = self.binary(node, op, self.locals[name], self.expr(value))
                 out.append(self.assign(node, name, new, None))
             case ast.Expr(value=ast.Constant()) | ast.Pass():
@@ -160,7 +164,7 @@ class _Parser:
             case ast.Return(value=ast.expr() as value):
                 out.append(tree.Return(self.typed(node, self.expr(value), self.result)))
             case _:
-                self.wrong(node, "no such statement in this language")
+                raise self.wrong(node, "no such statement in this language")
 
     def parts(self, test: ast.expr) -> list[ast.expr]:
         """The conditions that must all hold, where the later ones may only be evaluated if the earlier hold."""
@@ -198,7 +202,7 @@ class _Parser:
         values = [self.expr(a) for a in args]
         step = values.pop() if len(values) == 3 else 1
         if not isinstance(step, int) or step <= 0:
-            self.wrong(node, "the step must be a positive number")
+            raise self.wrong(node, "the step must be a positive number")
         start, stop = values if len(values) == 2 else (0, values[0])
         var = self.locals.setdefault(name, tree.Local(name, I64))
         first, last = self.typed(node, start, I64), self.typed(node, stop, I64)
@@ -216,8 +220,15 @@ class _Parser:
         rest = node.body
         while rest:
             match rest:
-                case [ast.If(test=ast.Compare(left=ast.Name(id=name), ops=[ast.Eq()], comparators=[ast.Constant(value=int() as k)]),
-                             body=body, orelse=orelse)] if (var or name) == name and name.split("_")[0] == "pc":  # fmt: skip
+                case [
+                    ast.If(test=ast.Compare(left=ast.Name(id=name), ops=[ast.Eq()]) as test, body=body, orelse=orelse)
+                ]:
+                    (other,) = test.comparators
+                    if (var or name) != name or name.split("_")[0] != "pc":
+                        return None
+                    if not (isinstance(other, ast.Constant) and type(other.value) is int):
+                        return None
+                    k = other.value
                     var = name
                     arms.append((k, body))
                     rest = orelse
@@ -261,13 +272,13 @@ class _Parser:
         if not isinstance(value, Expr):
             default = I1 if isinstance(value, bool) else I64 if isinstance(value, int) else F64
             if type is not None and type.kind == "i" and isinstance(value, float):
-                self.wrong(node, f"{value!r} where {type} is expected")
+                raise self.wrong(node, f"{value!r} where {type} is expected")
             return tree.const(value, type or default)
         if type is None or value.type == type:
             return value
         if value.type == type.scalar:
             return tree.const(value, type)
-        self.wrong(node, f"{value.type} where {type} is expected")
+        raise self.wrong(node, f"{value.type} where {type} is expected")
 
     def condition(self, node: ast.expr) -> Expr:
         value = self.expr(node)
@@ -288,7 +299,7 @@ class _Parser:
 
     def binary(self, node: ast.AST, op: ast.operator, a: Value, b: Value) -> Value:
         if type(op) not in _BINARY:
-            self.wrong(node, "no such operator in this language")
+            raise self.wrong(node, "no such operator in this language")
         name = _BINARY[type(op)]
         if isinstance(a, bool) and isinstance(b, bool):
             a = tree.Const(a, I1)
@@ -298,7 +309,7 @@ class _Parser:
                 return number
         left, right = self.pair(node, a, b)
         if (name == "/") if left.type.kind == "i" else name in ("//", "%", "<<", ">>", "&", "|", "^"):
-            self.wrong(node, f"{name} on {left.type}")
+            raise self.wrong(node, f"{name} on {left.type}")
         return tree.Binary(name, left, right, left.type)
 
     def fold(self, op: str, a: float, b: float) -> int | float | None:
@@ -333,7 +344,7 @@ class _Parser:
                     return self.constants[name]
                 if name in _NUMBERS:
                     return _NUMBERS[name]
-                self.wrong(node, f"{name!r} is not assigned yet")
+                raise self.wrong(node, f"{name!r} is not assigned yet")
             case ast.UnaryOp(op=ast.Not(), operand=arg):
                 value = self.expr(arg)
                 if isinstance(value, Expr) and value.type.bits == 1:
@@ -358,7 +369,7 @@ class _Parser:
                 return self.select(node, self.condition(c), self.expr(a), self.expr(b))
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
                 return self.call(node, name, args)
-        self.wrong(node, "no such expression in this language")
+        raise self.wrong(node, "no such expression in this language")
 
     def logic(self, node: ast.expr, op: str, values: Sequence[ast.expr]) -> Expr:
         if any(not self.pure(v) for v in values[1:]):
@@ -366,7 +377,7 @@ class _Parser:
                 for c in ast.walk(n):
                     name = c.func.id if isinstance(c, ast.Call) and isinstance(c.func, ast.Name) else ""
                     if name in self.signatures or name.startswith(("ld", "load", "call_address")):
-                        self.wrong(node, "the right side would be evaluated in any case")
+                        raise self.wrong(node, "the right side would be evaluated in any case")
         whole: Expr | None = None
         for v in values:
             x = self.expr(v)
@@ -386,7 +397,7 @@ class _Parser:
         if name in self.signatures:
             params, result = self.signatures[name]
             if len(params) != len(nodes):
-                self.wrong(node, f"{name} takes {len(params)} arguments")
+                raise self.wrong(node, f"{name} takes {len(params)} arguments")
             given = tuple(self.typed(node, self.expr(a), p) for a, p in zip(nodes, params, strict=True))
             return tree.Call(name, given, result)
         type = parse_type(name, self.types)
@@ -403,9 +414,9 @@ class _Parser:
                 left = self.typed(node, values[1], I64) if len(values) > 1 else None
                 fill = values[2] if len(values) == 3 else 0
                 if isinstance(fill, Expr):
-                    self.wrong(node, "the filling must be a number")
+                    raise self.wrong(node, "the filling must be a number")
                 return tree.Load(self.typed(node, values[0], I64), first, left, fill)
-            self.wrong(node, f"no {name!r} takes a type so")
+            raise self.wrong(node, f"no {name!r} takes a type so")
         values = [self.expr(a) for a in nodes]
         if name in _UNSIGNED and len(values) == 2:
             return self.comparison(node, _UNSIGNED[name], *values)
@@ -426,7 +437,7 @@ class _Parser:
             return tree.call_address(address, *rest, result=result)
         if name in tree.INTRINSICS:
             return self.intrinsic(node, name, values)
-        self.wrong(node, f"unknown function {name!r}")
+        raise self.wrong(node, f"unknown function {name!r}")
 
     def conversion(self, node: ast.AST, value: Value, type: Ty) -> Expr:
         if not isinstance(value, Expr):
@@ -434,7 +445,7 @@ class _Parser:
         if value.type.lanes == 1 and type.lanes > 1:
             return tree.const(tree.convert(value, type.scalar), type)
         if value.type.lanes != type.lanes:
-            self.wrong(node, f"{value.type} to {type}")
+            raise self.wrong(node, f"{value.type} to {type}")
         return tree.convert(value, type)
 
     def intrinsic(self, node: ast.AST, name: str, values: list[Value]) -> Expr:
@@ -500,10 +511,10 @@ def parse(
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 number = parser.expr(value)
                 if isinstance(number, Expr):
-                    parser.wrong(node, "a constant of the file is a number")
+                    raise parser.wrong(node, "a constant of the file is a number")
                 constants[name] = number
             case ast.Expr(value=ast.Constant()):
                 pass
             case _:
-                parser.wrong(node, "only functions and constants")
+                raise parser.wrong(node, "only functions and constants")
     return tuple(_Parser(types, constants, signatures).function(node) for node in definitions)

@@ -2,7 +2,8 @@
 
 Comes in: nothing (Numba is asked about the processor) or an override. Goes out: a `Target` that kernels ask for
 lanes. Results depend on the vector features (reductions have one order per width), so the target is part of every
-cache key."""
+cache key.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ class Target:
 
 
 def of(name: str, features: str, machine: str) -> Target:
-    """Return the target of a processor by LLVM's name and features of it and the kind of machine (`platform.machine()`)."""
+    """Return the target of a processor from LLVM's name and features of it and `platform.machine()`."""
     on = {f[1:] for f in features.split(",") if f.startswith("+")}
     if machine.lower() in ("x86_64", "amd64"):
         if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= on:

@@ -3,11 +3,11 @@
 Comes in: a function or a module of `tree`. Goes out: its text, the stage that people read and that golden tests
 keep. The text is in the language of `parse`, which reads it back.
 
-    ld(a, i)  st(a, i, v)          int64 element i of the array at address a           (ldf, stf: float64; ldf32, stf32: float32)
-    ld32(a, i)  st32(a, i, v)      int32 element, widened to int64 and narrowed from it           (ld16, st16, ld8, st8 alike)
+    ld(a, i)  st(a, i, v)          int64 element i of the array at address a (ldf, stf: float64; ldf32, stf32: float32)
+    ld32(a, i)  st32(a, i, v)      int32 element, widened to int64 and narrowed from it   (ld16, st16, ld8, st8 alike)
     load(f32x16, a[, n[, fill]])   any type at address a; only its first n lanes
     store(a, v[, n])               any type; only its first n lanes
-    f32(x)  bits(i32, x)  unsigned(f64, x)      conversions of the value (a vector type spreads a scalar), of the bits, unsigned
+    f32(x)  bits(i32, x)  unsigned(f64, x)      conversions: the value (a vector type spreads), the bits, unsigned
     select(c, a, b)  ult(a, b) ...              both sides evaluated; unsigned comparisons
     call_address(f, a, b)                       a compiled function by address, call_address_i64 with a result
 """

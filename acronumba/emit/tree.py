@@ -1,8 +1,8 @@
 """The small typed language of generated code, as a tree.
 
-Host programs, kernels and the run-time library are built from these nodes. One tree has three readings: `text` prints it as
-Python that reads as if written by hand, `interpret` runs it in plain Python with checked memory (the definition, and the test
-double), `llvm` lowers it to LLVM inside a Numba intrinsic.
+Host programs, kernels and the run-time library are built from these nodes. One tree has three readings: `text` prints
+it as Python that reads as if written by hand, `interpret` runs it in plain Python with checked memory (the definition,
+and the test double), `llvm` lowers it to LLVM inside a Numba intrinsic.
 
     type   = i1 | i8 | i16 | i32 | i64 | f32 | f64 | vector of one of them         (addresses are i64, in bytes)
     expr   = const | local | expr op expr | -expr | not expr | select | convert | load | call
@@ -10,9 +10,9 @@ double), `llvm` lowers it to LLVM inside a Numba intrinsic.
            | dispatch local {label: stmt*} | goto label                              (numbered blocks of one function)
     module = function*
 
-Arithmetic is exact about its types: both sides must agree (a Python number takes the other side's type; a scalar beside a
-vector is spread over its lanes). Integers wrap; `//` and `%` on integers truncate toward zero as the machine does (the
-generators add Python's rounding and the checks); no operation on floats is ever reordered or contracted.
+Arithmetic is exact about its types: both sides must agree (a Python number takes the other side's type; a scalar beside
+a vector is spread over its lanes). Integers wrap; `//` and `%` on integers truncate toward zero as the machine does
+(the generators add Python's rounding and the checks); no operation on floats is ever reordered or contracted.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Unary(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compare(Expr):
-    """`op` is one of < <= > >= == !=, optionally prefixed by u for unsigned integers. NaN compares as in IEEE: only != holds."""
+    """`op` is one of < <= > >= == !=, prefixed by u for unsigned integers. NaN compares as in IEEE: only != holds."""
 
     op: str
     left: Expr
@@ -183,8 +183,9 @@ class Select(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Convert(Expr):
-    """Change of type. how: "value" (C's conversion: sign-extends, truncates, float <-> int), "unsigned" (the integer side is
-    unsigned), "bits" (same bits, same size), "spread" (scalar to all lanes)."""
+    """Change of type. how: "value" (C's conversion: sign-extends, truncates, float <-> int; i1 is 0 or 1), "unsigned"
+    (the integer side is unsigned), "bits" (same bits, same size), "spread" (scalar to all lanes).
+    """
 
     arg: Expr
     how: str
@@ -193,8 +194,9 @@ class Convert(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Load(Expr):
-    """The value at `address` (bytes), naturally aligned for one element. `lanes_left`: a masked load of a vector, lanes at and
-    beyond it read as `fill`."""
+    """The value at `address` (bytes), aligned to one element; an i1 takes a byte. `lanes_left`: a masked load
+    of a vector, lanes at and beyond it read as `fill`.
+    """
 
     address: Expr
     type: Ty
@@ -204,8 +206,9 @@ class Load(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call(Expr):
-    """A call: `name` is a function of the module, or an intrinsic of `INTRINSICS`, or "call_address" (args[0] is the address of
-    a compiled function of i64 parameters; `type` i64, or None for no result)."""
+    """A call: `name` is a function of the module, or an intrinsic of `INTRINSICS`, or "call_address" (args[0] is the
+    address of a compiled function of i64 parameters; `type` is its result's).
+    """
 
     name: str
     args: tuple[Expr, ...]
@@ -341,13 +344,15 @@ class Comment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dispatch:
-    """Run the block whose number `var` holds, over and over: a block ends by `Goto` (a direct jump), `Again` (dispatch on
-    `var` anew) or `Return`. Prints as `while True: if var == 0: ... elif ...`."""
+    """Run the block whose number `var` holds, over and over: a block ends by `Goto` (a direct jump), `Again` (dispatch
+    on `var` anew) or `Return`. Prints as `while True: if var == 0: ... elif ...`.
+    """
 
     var: Local
     blocks: Sequence[tuple[int, str, Body]]  # (number, comment, statements)
-    entries: frozenset[int] | None = None  # the only numbers `var` holds at the start and at `Again` (None: any); a switch on
-    # these alone keeps the locals of all other blocks out of the dispatch
+    # the only numbers `var` holds at the start and at `Again` (None: any); a switch on these alone keeps the locals of
+    # all other blocks out of the dispatch
+    entries: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -389,7 +394,7 @@ class Module:
 
 
 def const(value: Operand, type: Ty) -> Expr:
-    """Return a number as an expression of the type; expressions pass through, a scalar is spread over a vector's lanes."""
+    """Return a number as an expression of the type; expressions pass through, a scalar is spread over all lanes."""
     if isinstance(value, Expr):
         if value.type == type:
             return value

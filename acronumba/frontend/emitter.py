@@ -42,6 +42,10 @@ class Refused(Exception):
         self.error = error
 
 
+class Dead(Exception):
+    """The rest of an expression cannot be reached; caught where control flow goes on."""
+
+
 class Resweep(Exception):
     """What was assumed about the program proved too narrow: walk everything again."""
 
@@ -120,23 +124,32 @@ class Emitter:
         return len(self.code.blocks) - 1
 
     def emit(self, instr: ir.Instr) -> None:
-        assert self.block is not None
-        self.code.blocks[self.block].append(instr)
+        if self.block is not None:
+            self.code.blocks[self.block].append(instr)
 
     def end(self, end: ir.End) -> None:
         """End the current block; what follows cannot be reached until a block is entered."""
-        assert self.block is not None and self.code.ends[self.block] is None
-        self.code.ends[self.block] = end
-        self.block = None
+        if self.block is not None:
+            assert self.code.ends[self.block] is None
+            self.code.ends[self.block] = end
+            self.block = None
 
     def var(self, name: str, type: Word) -> Var:
+        """Return a new variable, named after the user's where there is a name."""
+        names = self.code.names
         base = name or "v"
-        count = self.code.names.get(base, -1) + 1
-        self.code.names[base] = count
-        return Var(base if count == 0 and name else f"{base}_{count}", type)
+        out = base
+        while out in names or not name:
+            names[base] = names.get(base, 0) + 1
+            out = f"{base}_{names[base]}"
+            if out not in names:
+                break
+        names.setdefault(out, 0)
+        return Var(out, type)
 
     def point(self) -> Point:
-        assert self.block is not None
+        if self.block is None:
+            raise Dead
         return self.block, self.state
 
     def enter(self, point: Point) -> None:
@@ -524,7 +537,7 @@ class Emitter:
                 self.emit(ir.Copy(out=out, src=src, loc=self.loc))
 
         points: list[Point] = []
-        for case in self.split(val):
+        for case in self.alternatives(val):
             one(case)
             if self.block is not None:
                 points.append(self.point())
@@ -692,7 +705,7 @@ class Emitter:
         self.emit(ir.Const(out=out, value=_ClassNumber(cls), loc=self.loc))  # type: ignore[arg-type]
         return out
 
-    def split(self, val: Val) -> Iterable[Val]:
+    def alternatives(self, val: Val) -> Iterable[Val]:
         """Yield the alternatives of a value in turn, each with the point of emission where it holds.
 
         The caller leaves each alternative by `end` or by keeping `point()`.
@@ -741,9 +754,12 @@ class Emitter:
         points: list[Point] = []
         results: list[Val] = []
         refused: list[Refused] = []
-        for case in self.split(val):
+        for case in self.alternatives(val):
             try:
                 result = f(case)
+            except Dead:
+                self.block = None
+                continue
             except Refused as error:
                 refused.append(error)
                 self._fail_as(error, case, node)
@@ -812,6 +828,8 @@ class Emitter:
         if not _has_pending(val):
             return val
         match val:
+            case _Pending(type=TensorT()):
+                return self.tensor(val.vars[0], val.fresh)
             case _Pending():
                 return self.from_words(val.type, val.vars)
             case TupleVal():
@@ -981,9 +999,9 @@ class Emitter:
                 return Record(a.meta[0], a.meta[1], items), flat
             case TTensor():
                 var = self.var(name, a.type)
-                if None not in a.dims:
+                if all(isinstance(d, int) for d in a.dims):
                     return Tensor(a.type, var, a.dims, fresh=a.fresh, aliased=not a.fresh), (var,)  # type: ignore[arg-type]
-                return _Pending(a.type, (var,)), (var,)
+                return _Pending(a.type, (var,), a.fresh), (var,)
             case TList():
                 var = self.var(name, ListT(a.cell.find().item or NONE))
                 return ListVal(a.cell.find(), var), (var,)
@@ -1069,6 +1087,7 @@ class _Pending:
 
     type: Type
     vars: tuple[Var, ...]
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,7 +26,7 @@ import numpy as np
 
 from acronumba.errors import NOWHERE, AcronumbaError, Loc, together
 from acronumba.frontend.emitter import (
-    FunctionCode, Knowledge, Point, Refused, Resweep, State, Template, TAbsent, TList, TParts, TStatic, TTensor, TType,
+    Dead, FunctionCode, Knowledge, Point, Refused, Resweep, State, Template, TAbsent, TList, TParts, TStatic, TTensor, TType,
     _ClassNumber, equal_templates,
 )  # fmt: skip
 from acronumba.frontend.source import NoSource, Source, assigned_names, read_source, scan
@@ -118,6 +118,7 @@ class Lowerer(TensorOps):
         self.scopes: dict[Any, tuple[frozenset[str], Func]] = {}
         self.counter = 0
         self.scanned: set[Any] = set()
+        self.taken: set[str] = set()  # names of functions
 
     @property
     def frame(self) -> Frame:
@@ -132,6 +133,8 @@ class Lowerer(TensorOps):
             self.loc = self.at(stmt)
             try:
                 self.statement(stmt)
+            except Dead:
+                self.block = None
             except Refused as error:
                 self.recover(error, stmt)
 
@@ -454,7 +457,12 @@ class Lowerer(TensorOps):
                     if self.block is None:
                         rest = []
                         break
-                    yes, no = self.branch(value)
+                    try:
+                        yes, no = self.branch(value)
+                    except Dead:
+                        self.block = None
+                        rest = []
+                        break
                     rest, leave = (yes, no) if isinstance(op, ast.And) else (no, yes)
                     done += leave
                 return (rest, done) if isinstance(op, ast.And) else (done, rest)
@@ -638,7 +646,10 @@ class Lowerer(TensorOps):
             yes, no = test()
             self.join(yes)
             if self.block is not None:
-                body()
+                try:
+                    body()
+                except Dead:
+                    self.block = None
             here = frame.loops.pop()
             points = [*here.continues, *([self.point()] if self.block is not None else [])]
             self.join(points)
@@ -725,7 +736,8 @@ class Lowerer(TensorOps):
             self.unrolled(items, target, body)
             return
         length, get = self.protocol(iterable, node)
-        index_key = (self.frame.scope, f"#{getattr(node, 'lineno', 0)}.{getattr(node, 'col_offset', 0)}")
+        self.counter += 1
+        index_key = (self.frame.scope, f"#{self.counter}")
         self.state[index_key] = number(0)
 
         def index() -> Num:
@@ -759,8 +771,11 @@ class Lowerer(TensorOps):
         for item in items:
             if self.block is None:
                 break
-            self.assign(target, item)
-            body()
+            try:
+                self.assign(target, item)
+                body()
+            except Dead:
+                self.block = None
             points = [*loop.continues, *([self.point()] if self.block is not None else [])]
             loop.continues = []
             self.join(points)
@@ -1026,6 +1041,8 @@ class Lowerer(TensorOps):
             val = self._expr(node)
         finally:
             self.loc = saved
+        if self.block is None:
+            raise Dead
         return val
 
     def _expr(self, node: ast.expr) -> Val:
@@ -1155,18 +1172,18 @@ class Lowerer(TensorOps):
             return Static(getattr(builtins, name))
         raise self.refuse("ACR306", node, seen=f"the name {name} does not exist")
 
-    def outside(self, value: Any, name: str, holder: Any, node: ast.AST) -> Val:
+    def outside(self, value: Any, name: str, holder: Any, node: ast.AST | None, label: str = "") -> Val:
         """Return the value of a global or closure variable: a shared value, read anew at each mini-batch."""
         key = (id(holder), name)
         known = self.globals.get(key)
         if known is None:
-            shared = describe_value(name, _plain(value))
+            shared = describe_value(label or name, value)
             taken = {g.path for g in self.globals.values()} | self.roots
-            path = name
+            path = label or name
             while path in taken:
                 path += "'"
-            if path != name:
-                shared = describe_value(path, _plain(value))
+            if path != (label or name):
+                shared = describe_value(path, value)
             known = self.globals[key] = GlobalRead(path=path, holder=holder, name=name, shared=shared)
             if isinstance(shared, SharedLeaf) and shared.type == INT:
                 self.constants[path] = value
@@ -1281,7 +1298,7 @@ class Lowerer(TensorOps):
             return Bound(self._method(function, node), owner)
         if name in ("_replace", "_asdict") and issubclass(cls, tuple):
             return Method(owner, name)
-        return self.outside(raw, f"{cls.__name__}.{name}", cls.__dict__, node)
+        return self.outside(raw, name, cls.__dict__, node, f"{cls.__name__}.{name}")
 
     def _method(self, fn: Any, node: ast.AST | None) -> Func:
         function = as_function(fn)
@@ -1300,7 +1317,7 @@ class Lowerer(TensorOps):
             inner = getattr(value, name)
             if value is np or value.__name__ == "math":
                 return self.constant(inner)
-            return self.outside(inner, f"{value.__name__.rsplit('.', 1)[-1]}.{name}", value.__dict__, node) \
+            return self.outside(inner, name, value.__dict__, node, f"{value.__name__.rsplit('.', 1)[-1]}.{name}") \
                 if name in value.__dict__ else self.constant(inner)  # fmt: skip
         if isinstance(value, type):
             if issubclass(value, enum.Enum) and name in value.__members__:
@@ -1355,11 +1372,14 @@ class Lowerer(TensorOps):
             self.join(starts)
             if self.block is None:
                 continue
-            val = f()
-            if self.block is not None:
-                points.append(self.point())
-                vals.append(val)
+            try:
+                val = f()
+            except Dead:
                 self.block = None
+                continue
+            points.append(self.point())
+            vals.append(val)
+            self.block = None
         return self.join_values(points, vals)
 
     def truth_value(self, node: ast.expr) -> Val:
@@ -1373,14 +1393,19 @@ class Lowerer(TensorOps):
         vals: list[Val] = []
         for k, value in enumerate(node.values):
             if k == len(node.values) - 1:
-                val = self.expr(value)
-                if self.block is not None:
-                    points.append(self.point())
-                    vals.append(val)
+                try:
+                    val = self.expr(value)
+                except Dead:
                     self.block = None
+                    break
+                points.append(self.point())
+                vals.append(val)
+                self.block = None
                 break
-            val = self.expr(value)
-            if self.block is None:
+            try:
+                val = self.expr(value)
+            except Dead:
+                self.block = None
                 break
             if isinstance(val, Tensor):
                 raise self.refuse("ACR601", value, seen=f"{self.describe(val)} in `and` or `or`",
@@ -1517,7 +1542,11 @@ class Lowerer(TensorOps):
         points: list[Point] = []
         vals: list[Val] = []
         for k, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
-            right_val = self.expr(comparator)
+            try:
+                right_val = self.expr(comparator)
+            except Dead:
+                self.block = None
+                break
             result = self.compare(op, left, right_val, node)
             if isinstance(result, Tensor):
                 raise self.refuse("ACR601", node, seen="a chained comparison of tensors", rewrite="(a < b) & (b < c)")
@@ -2242,20 +2271,27 @@ class Lowerer(TensorOps):
         return self.from_words(result, outs)
 
     def captured(self, func: Func) -> dict[Any, Val]:
-        """Return the variables of enclosing calls that a nested function uses."""
+        """Return the variables of enclosing calls that a nested function uses, and those that these use."""
         out: dict[Any, Val] = {}
-        if func.scope is None:
-            return out
-        used = {n.id for s in func.source.body for n in ast.walk(s) if isinstance(n, ast.Name)}
-        scope, outer = func.scope, func
-        while scope is not None:
-            names, outer = self.scopes[scope]
-            for name in sorted(used & names):
-                val = self.state.get((scope, name))
-                if val is not None and not isinstance(val, Poison):
-                    out[(scope, name)] = val
-            scope = outer.scope
-        return out
+        todo = [func]
+        seen = set()
+        while todo:
+            inner = todo.pop()
+            if inner.key in seen:
+                continue
+            seen.add(inner.key)
+            used = {n.id for s in inner.source.body for n in ast.walk(s) if isinstance(n, ast.Name)}
+            scope, outer = inner.scope, inner
+            while scope is not None:
+                names, outer = self.scopes[scope]
+                for name in sorted(used & names):
+                    val = self.state.get((scope, name))
+                    if val is not None and not isinstance(val, Poison):
+                        out[(scope, name)] = val
+                        if isinstance(val, Func):
+                            todo.append(val)
+                scope = outer.scope
+        return dict(sorted(out.items(), key=lambda kv: str(kv[0])))
 
     def parameter(self, val: Val, where: Any, plain: bool, loose: bool) -> Template:
         """Return what the callee may know of an argument."""
@@ -2376,11 +2412,11 @@ class Lowerer(TensorOps):
 
     def function_name(self, func: Func) -> str:
         base = func.source.name.rsplit(".", 1)[-1].strip("<>")
-        taken = {f.name for f in self.functions if f is not None} | {self.code.name}
         name, k = base, 1
-        while name in taken:
+        while name in self.taken:
             k += 1
             name = f"{base}_{k}"
+        self.taken.add(name)
         return name
 
     def finish(self, key: Any, frame: Frame) -> None:
@@ -2470,10 +2506,6 @@ def _deep(t: Type) -> bool:
     from acronumba.frontend.emitter import _depth
 
     return _depth(t) > 12
-
-
-def _plain(value: Any) -> Any:
-    return value
 
 
 def _python(value: Any) -> Any:
@@ -2600,7 +2632,7 @@ def _sweep(sweep: Lowerer, fn: types.FunctionType, params: Sequence[Type], share
     if a.vararg or a.kwarg or not (a.posonlyargs or a.args):
         raise sweep.refuse("ACR208", loc, seen=f"{func.source.name}({ast.unparse(a)})")
     sweep.functions.append(None)
-    code = sweep.code = FunctionCode(func.source.name.rsplit(".", 1)[-1], loc)
+    code = sweep.code = FunctionCode(sweep.function_name(func), loc)
     sweep.loc, sweep.source = loc, func.source
     frame = sweep.push(func, ())
     sweep.block = sweep.new_block()

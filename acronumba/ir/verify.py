@@ -140,6 +140,15 @@ def fits(source: Word, target: Word) -> bool:
             return source == target
 
 
+def _refined(source: Word, target: Word) -> Word:
+    """Return the type of a copied tensor where a check has proved run-time extents to be the target's constants."""
+    match source, target:
+        case TensorT(), TensorT() if source.dtype == target.dtype and source.rank == target.rank:
+            pairs = zip(source.shape, target.shape, strict=True)
+            return TensorT(source.dtype, tuple(n if m is None else m for m, n in pairs))
+    return source
+
+
 def same_layout(source: Type, target: Type) -> bool:
     """Whether words of a value of type `source` mean the same value when read as type `target`."""
     if source == target:
@@ -329,7 +338,7 @@ class _Rules:
             case Const():
                 self._const(instr)
             case Copy():
-                self._assign(instr.src.type, instr.out)
+                self._assign(_refined(instr.src.type, instr.out.type), instr.out)
             case Scalar():
                 self._scalar(instr)
             case IsNull():

@@ -129,7 +129,10 @@ class _Generator:
                         for a in op.args:
                             for u in [a] if self.stages.leaf(a) else self.stages.reads[a]:
                                 used.setdefault(u, set()).add(number)
+        in_tails = {v for s in self.stages.stages if isinstance(s, ProductStage) for v in s.tail}
         for v, number in made.items():
+            if isinstance(self.stages.stages[number], ProductStage) and v not in in_tails:
+                continue  # a product that lives in the panel at hand only
             size = count(self.graph.shape(v)) * DTYPES[self.graph.dtype(v)].size
             results = [k for k, r in enumerate(self.spec.results) if r == v]
             name = kernel.names[v] + "_rows"

@@ -61,6 +61,9 @@ DTYPES: Mapping[str, Dtype] = _dtypes()
 class Functions(Protocol):
     """What element-wise code asks of the kernel around it."""
 
+    def bind(self, name: str, expr: Expr) -> Expr:
+        """Give an expression that is used more than once a local."""
+
     def math(self, name: str, *args: Expr) -> Expr:
         """Call a function of `kernels.math` on floats."""
 
@@ -203,12 +206,12 @@ def _floordiv(w: Functions, args: list[Expr], t: Dtype) -> Expr:
         return w.math("floordiv", a, b)
     if t.kind == "b":
         return a & b
-    zero = b.eq(like(0, b))
+    zero = w.bind("zero", b.eq(like(0, b)))
     if t.kind == "u":
         return select(zero, like(0, a), intrinsic("udiv", a, select(zero, like(1, b), b)))
-    plain = zero | b.eq(like(-1, b))
-    safe = select(plain, like(1, b), b)
-    quotient = a // safe
+    plain = w.bind("plain", zero | b.eq(like(-1, b)))
+    safe = w.bind("safe", select(plain, like(1, b), b))
+    quotient = w.bind("quotient", a // safe)
     down = (a - quotient * safe).ne(like(0, a)) & ((a < 0) ^ (b < 0))
     quotient = select(down, quotient - 1, quotient)
     return select(zero, like(0, a), select(plain, -a, quotient))
@@ -220,12 +223,12 @@ def _mod(w: Functions, args: list[Expr], t: Dtype) -> Expr:
         return w.math("mod", a, b)
     if t.kind == "b":
         return const(False, a.type)
-    zero = b.eq(like(0, b))
+    zero = w.bind("zero", b.eq(like(0, b)))
     if t.kind == "u":
         return select(zero, like(0, a), intrinsic("urem", a, select(zero, like(1, b), b)))
-    plain = zero | b.eq(like(-1, b))
-    safe = select(plain, like(1, b), b)
-    rest = a - (a // safe) * safe
+    plain = w.bind("plain", zero | b.eq(like(-1, b)))
+    safe = w.bind("safe", select(plain, like(1, b), b))
+    rest = w.bind("rest", a - (a // safe) * safe)
     rest = select(rest.ne(like(0, a)) & ((a < 0) ^ (b < 0)), rest + safe, rest)
     return select(plain, like(0, a), rest)
 

@@ -147,6 +147,7 @@ class Writer:
         self.node: Local | None = None  # number in the batch
         self.row: Expr | None = None  # number in the block
         self.words: Local | None = None  # address of the node's argument words
+        self.barrier = 0  # innermost scope that is not always entered: loads do not leave it
         self.line = 0
 
     # ---- locals and scopes
@@ -215,8 +216,13 @@ class Writer:
 
     @contextmanager
     def when(self, cond: Expr) -> Iterator[None]:
+        """What is loaded inside stays inside."""
         with self.f.when(cond), self.scope():
-            yield
+            outer, self.barrier = self.barrier, len(self.scopes) - 1
+            try:
+                yield
+            finally:
+                self.barrier = outer
 
     def cached(self, key: object) -> Expr | None:
         for scope in reversed(self.scopes):
@@ -550,7 +556,7 @@ class Writer:
         if (known := self.cached(key)) is not None:
             return known
         flat = index.flat
-        floor = 0 if v < self.graph.first else self.home_depth
+        floor = max(self.barrier, 0 if v < self.graph.first else self.home_depth)
         if self.lane is None or self.lane not in flat.symbols:
             address = self.plus(self.base(v), flat * t.size)
             return self.fetch(name, address, t, floor)
@@ -579,7 +585,7 @@ class Writer:
                 address = self.base(v) + self.number(flat * t.size)
                 x: Expr = Load(address, t.memory.vector(self.lanes), left)
                 name = self.kernel.names[v]
-                raw = self.bind(name, x, 0 if v < self.graph.first else self.home_depth)
+                raw = self.bind(name, x, max(self.barrier, 0 if v < self.graph.first else self.home_depth))
                 one = const(intrinsic("extract", raw, const(0, I64), type=t.memory), raw.type)
                 x = select(every.ne(0), raw, one)
                 if t.kind == "b":

@@ -166,9 +166,13 @@ class Buffers:
         self.reach(chunk)
         self.chunks.append(chunk)
 
+    def another(self, need: int) -> bool:
+        """Whether a chunk of an earlier run, or of an instance that has failed, has room for `need` bytes."""
+        return self.used < len(self.chunks) and self.chunks[self.used].nbytes >= need
+
     def next_chunk(self, need: int) -> None:
         """Make the heap go on in a chunk with room for `need` bytes."""
-        if self.used == len(self.chunks) or self.chunks[self.used].nbytes < need:
+        if not self.another(need):
             del self.chunks[self.used :]
             self.add_chunk(max(need, 2 * self.chunks[-1].nbytes if self.chunks else _CHUNK))
         chunk = self.chunks[self.used]

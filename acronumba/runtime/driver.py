@@ -414,15 +414,10 @@ class Executable:
         need = buffers["need"]
         match status:
             case state.GROW_HEAP:
-                size = max(need, 2 * buffers.chunks[-1].nbytes)
-                if buffers.bytes + size > self._limit():
-                    size = need
-                if need > (1 << 20) and buffers.bytes + size > self._limit():
-                    self._out_of_memory(buffers, failures)
-                elif buffers.bytes + size > self._limit():
-                    self._out_of_memory(buffers, failures)
-                else:
+                if buffers.another(need) or buffers.bytes + need <= self._limit():
                     buffers.next_chunk(need)
+                else:
+                    self._out_of_memory(buffers, failures)
             case state.GROW_NODES:
                 capacity = max(2 * buffers["ncap"], buffers["n"] + need)
                 if buffers.bytes * 2 > self._limit():

@@ -244,9 +244,9 @@ class Room:
         """Return a column of references to objects or lists of these pools, or None."""
         return References(pools)
 
-    def arrays(self, dtype: str, rank: int) -> ArrayColumn:
-        """Return a column of arrays of a dtype and rank, or None."""
-        return ArrayColumn(self._arrays.setdefault(dtype, Arrays(dtype)), rank)
+    def arrays(self, dtype: str, rank: int, optional: bool) -> ArrayColumn:
+        """Return a column of arrays of a dtype and rank; of None too if `optional`."""
+        return ArrayColumn(self._arrays.setdefault(dtype, Arrays(dtype)), rank, optional)
 
     def more(self) -> bool:
         """Whether something was found that was not looked at yet."""
@@ -528,9 +528,10 @@ _BOOLS = frozenset((bool,))
 class ArrayColumn:
     """A column of arrays, or of NumPy scalars if the rank is 0."""
 
-    def __init__(self, arrays: Arrays, rank: int) -> None:
+    def __init__(self, arrays: Arrays, rank: int, optional: bool) -> None:
         self._arrays = arrays
         self._rank = rank
+        self._optional = optional
         self._values: list[Any] = []
         self._block: tuple[int, int] | None = None  # first record and number of a parameter given as one array
         self._first = 0
@@ -552,7 +553,7 @@ class ArrayColumn:
         """Hand over the arrays; no more are added."""
         if self._block is not None:
             return
-        some = [v for v in self._values if v is not None]
+        some = [v for v in self._values if v is not None] if self._optional else self._values
         check_arrays(some, self._arrays.dtype, self._rank)
         self._first = self._arrays.add(some)
 

@@ -198,7 +198,7 @@ class _Writer:
         if isinstance(t, UnionT) and union_word(t) is None:
             return "[]"
         if isinstance(rest[0], TensorT):
-            return f"room.arrays({rest[0].dtype!r}, {rest[0].rank})"
+            return f"room.arrays({rest[0].dtype!r}, {rest[0].rank}, {isinstance(t, UnionT)})"
         if isinstance(rest[0], StructT | ListT):
             return f"room.references({', '.join(self._pool(m).name for m in rest)})"
         if isinstance(t, EnumT):

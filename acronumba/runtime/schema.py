@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections.abc
 import dataclasses
 import enum
+import operator
 import sys
 import types
 import typing
@@ -269,7 +270,7 @@ _MISSING = OpaqueT("a missing attribute")
 def column_of(objects: Sequence[object], name: str) -> list[Any]:
     """Return one field of each object; those without the attribute give nothing."""
     try:
-        return [getattr(o, name) for o in objects]
+        return list(map(operator.attrgetter(name), objects))
     except Exception:  # a field never set, or a property of the user that fails: such objects are reported when packed
         return [v for o in objects if (v := _get(o, name)) is not _MISSING]
 
@@ -296,8 +297,10 @@ class _Walk:
 
     def __init__(self, reads: Reads | None) -> None:
         self.reads = reads
-        self.objects: dict[type, dict[int, object]] = {}  # by class and id, in the order found
-        self.boxes: dict[int, object] = {}  # lists, tuples and dicts by id
+        self.objects: dict[type, dict[int, Any]] = {}  # by class and id, in the order found
+        self._boxes: dict[int, Any] = {}  # lists, tuples and dicts by id
+        self._leaves: set[type] = set()  # classes that hold nothing
+        self._followed: dict[type, tuple[str, ...]] = {}  # fields of a class that may hold something
 
     def fields(self, cls: type) -> list[str]:
         names = field_names(cls)
@@ -307,35 +310,40 @@ class _Walk:
         return class_hints(cls, self.objects)
 
     def run(self, columns: Iterable[Sequence[object]]) -> None:
+        """Find everything that the values of some columns reach."""
         front: list[Sequence[object]] = list(columns)
         while front:
-            found: list[Sequence[object]] = []
             by_class: dict[type, list[object]] = {}
             for column in front:
-                for cls in set(map(type, column)):
-                    if not issubclass(cls, _LEAVES):
-                        by_class.setdefault(cls, []).extend(v for v in column if type(v) is cls)
+                kinds = set(map(type, column)) - self._leaves
+                for cls in kinds:
+                    by_class.setdefault(cls, []).extend([v for v in column if type(v) is cls])
+            front = []
             for cls, values in by_class.items():
-                found += self._open(cls, values)
-            front = found
+                front += self._open(cls, values)
 
-    def _open(self, cls: type, values: list[object]) -> Iterable[Sequence[object]]:
+    def _open(self, cls: type, values: list[Any]) -> Iterable[Sequence[object]]:
         """Return the columns inside those values of a class that are new."""
-        if is_struct(cls):
-            objects = _unseen(self.objects.setdefault(cls, {}), values)
-            hints = self.hints(cls)
-            return [column_of(objects, name) for name in self.fields(cls) if _may_hold(hints[name])]
         if cls in (list, tuple):
-            return [list(chain.from_iterable(_unseen(self.boxes, values)))]  # type: ignore[arg-type]
+            return [list(chain.from_iterable(_unseen(self._boxes, values)))]
         if cls is dict:
-            return [list(chain.from_iterable(d.values() for d in _unseen(self.boxes, values)))]  # type: ignore[attr-defined]
-        return []
+            return [list(chain.from_iterable(d.values() for d in _unseen(self._boxes, values)))]
+        if cls not in self._followed:
+            if issubclass(cls, _LEAVES) or not is_struct(cls):
+                self._leaves.add(cls)
+                return []
+            self.objects[cls] = {}
+            hints = self.hints(cls)
+            self._followed[cls] = tuple(name for name in self.fields(cls) if _may_hold(hints[name]))
+        objects = _unseen(self.objects[cls], values)
+        return [column_of(objects, name) for name in self._followed[cls]]
 
 
-def _unseen(seen: dict[int, object], values: Iterable[object]) -> list[object]:
+def _unseen(seen: dict[int, Any], values: list[Any]) -> list[Any]:
+    """Return the values that were not seen before, each once, and remember them."""
     new = {id(v): v for v in values}
-    for key in seen.keys() & new.keys() if seen else ():
-        del new[key]
+    if not seen.keys().isdisjoint(new):
+        new = {key: v for key, v in new.items() if key not in seen}
     seen.update(new)
     return list(new.values())
 

@@ -12,6 +12,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,7 +55,7 @@ class Memory:
         Contiguous arrays that do not overlap: chunks of the heap, arenas of results, packed instances, shared arrays.
     """
 
-    __slots__ = ("_arrays", "_bases", "_ends", "_views")
+    __slots__ = ("_arrays", "_bases", "_ends", "_last", "_tables", "_views")
 
     def __init__(self, arrays: Iterable[npt.NDArray[Any]]) -> None:
         by_base = {int(a.ctypes.data): a for a in arrays if a.nbytes}
@@ -62,6 +63,8 @@ class Memory:
         self._arrays = [by_base[base] for base in self._bases]
         self._ends = [base + a.nbytes for base, a in zip(self._bases, self._arrays, strict=True)]
         self._views: list[npt.NDArray[Any] | None] = [None] * len(self._bases)
+        self._tables: dict[int, memoryview] = {}  # buffers as int64
+        self._last: tuple[int, int, memoryview] = (0, 0, memoryview(b"").cast("q"))  # the buffer that words were read from last
 
     def _find(self, address: int, nbytes: int) -> int:
         k = bisect_right(self._bases, address) - 1
@@ -80,11 +83,17 @@ class Memory:
 
     def words(self, address: int, count: int) -> list[int]:
         """Return int64 words as Python ints."""
-        if not count:
-            return []
-        k = self._find(address, 8 * count)
-        start = address - self._bases[k]
-        return self._bytes(k)[start : start + 8 * count].view(np.int64).tolist()  # type: ignore[no-any-return]
+        base, end, table = self._last
+        if not base <= address <= end - 8 * count:
+            if not count:
+                return []
+            k = self._find(address, 8 * count)
+            if k not in self._tables:
+                data = self._bytes(k)
+                self._tables[k] = memoryview(data[: len(data) // 8 * 8]).cast("q")
+            base, end, table = self._last = self._bases[k], self._ends[k], self._tables[k]
+        start = (address - base) >> 3
+        return table[start : start + count].tolist()  # type: ignore[return-value]
 
     def gather(self, addresses: Words, count: int) -> Words:
         """Return `count` words from each address: int64[n, count]."""
@@ -145,9 +154,10 @@ class Unpacker:
         self.type = result
         self.layouts = tuple(layouts)
         self.width = len(words(result))
-        self._tensors: dict[TensorT, _Tensor] = {}
-        self._members: dict[type, tuple[Any, ...]] = {}
-        self._classes = [_Class.of(layout) for layout in self.layouts]
+        self._items: dict[Type, tuple[Read, Find]] = {}
+        self.read = _read(result, 0)
+        self.find = _find(result, 0)
+        self.classes = [_Class(layout) for layout in self.layouts]
 
     def decoder(
         self, rows: Words, memory: Memory, objects: Mapping[int, object] | Callable[[], Mapping[int, object]] | None = None
@@ -202,15 +212,11 @@ class Unpacker:
 
         return decode
 
-    def tensor(self, t: TensorT) -> _Tensor:
-        if t not in self._tensors:
-            self._tensors[t] = _tensor(t)
-        return self._tensors[t]
-
-    def member(self, cls: type, index: int) -> Any:
-        if cls not in self._members:
-            self._members[cls] = tuple(cls)  # type: ignore[arg-type]
-        return self._members[cls][index]
+    def item(self, t: Type) -> tuple[Read, Find]:
+        """Return the functions that read elements of lists, and find the references in them."""
+        if t not in self._items:
+            self._items[t] = _read(t, 0), _find(t, 0)
+        return self._items[t]
 
 
 class _Known:
@@ -227,24 +233,128 @@ class _Known:
         return self._objects.get(address)
 
 
-@dataclass(frozen=True, slots=True)
+Read: TypeAlias = "Callable[[_Reader, list[int]], Any]"  # a value from the words of a row, when what it refers to has been made
+Find: TypeAlias = "Callable[[list[int], list[tuple[Type, int]]], None]"  # adds the references in the words of a row to a list
+
+
 class _Class:
     """How objects of a class are made."""
 
-    cls: type
-    layout: StructLayout
-    immutable: bool  # a NamedTuple: made with all its fields at once
-    rest: tuple[tuple[str, Any, Any], ...]  # fields that are not stored, with default and default factory
+    def __init__(self, layout: StructLayout) -> None:
+        self.cls = layout.cls
+        self.size = layout.size
+        self.immutable = not is_dataclass(layout.cls)  # a NamedTuple: made with all its fields at once
+        self.reads = [(f.name, _read(f.type, f.offset)) for f in layout.fields]
+        self.finds = [_find(f.type, f.offset) for f in layout.fields if _holds_refs(f.type)]
+        self.rest = _defaults(layout)
 
-    @classmethod
-    def of(cls, layout: StructLayout) -> _Class:
-        stored = {f.name for f in layout.fields}
-        if is_dataclass(layout.cls):
-            rest = tuple((f.name, f.default, f.default_factory) for f in fields(layout.cls) if f.name not in stored)
-            return cls(layout.cls, layout, False, rest)
-        defaults = layout.cls._field_defaults  # type: ignore[attr-defined]
+    def fill(self, out: Any, reader: _Reader, data: list[int]) -> None:
+        """Give an object its fields."""
+        put = object.__setattr__  # as frozen dataclasses do
+        for name, read in self.reads:
+            put(out, name, read(reader, data))
+        for name, make in self.rest:
+            put(out, name, make())
+
+    def tuple(self, reader: _Reader, data: list[int]) -> Any:
+        """Return a NamedTuple."""
+        found = {name: read(reader, data) for name, read in self.reads}
+        return self.cls(**found, **{name: make() for name, make in self.rest})
+
+
+def _defaults(layout: StructLayout) -> list[tuple[str, Callable[[], Any]]]:
+    """Return what fields that are not stored get, where that is known."""
+    stored = {f.name for f in layout.fields}
+    if not is_dataclass(layout.cls):
         names = [n for n in layout.cls._fields if n not in stored]  # type: ignore[attr-defined]
-        return cls(layout.cls, layout, True, tuple((n, defaults.get(n), MISSING) for n in names))
+        found = layout.cls._field_defaults  # type: ignore[attr-defined]
+        return [(name, partial(found.get, name)) for name in names]
+    out: list[tuple[str, Callable[[], Any]]] = []
+    for f in fields(layout.cls):
+        if f.name in stored:
+            continue
+        if f.default_factory is not MISSING:
+            out.append((f.name, f.default_factory))
+        elif f.default is not MISSING:
+            out.append((f.name, partial(_same, f.default)))
+    return out
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _case_starts(t: UnionT, at: int) -> list[int]:
+    """Return where the words of each case of a union with a tag begin."""
+    starts = [at + 1]
+    for case in union_cases(t):
+        starts.append(starts[-1] + len(words(case)))
+    return starts
+
+
+def _read(t: Type, at: int) -> Read:
+    """Return the function that reads a value whose words begin at a place of a row."""
+    match t:
+        case IntT():
+            return lambda reader, row: row[at]
+        case FloatT():
+            return lambda reader, row: _DOUBLE.unpack(_BITS.pack(row[at]))[0]
+        case BoolT():
+            return lambda reader, row: bool(row[at])
+        case EnumT():
+            found = tuple(t.cls)  # type: ignore[var-annotated,arg-type]
+            return lambda reader, row: found[row[at]]
+        case NoneT() | OpaqueT():
+            return lambda reader, row: None
+        case StrT():
+            return lambda reader, row: t.value
+        case TensorT():
+            kind = _tensor(t)
+            return lambda reader, row: reader.array(kind, row[at])
+        case StructT() | ListT():
+            return lambda reader, row: reader.made[row[at]]
+        case TupleT() | DictT():
+            reads = []
+            for item in t.items:
+                reads.append(_read(item, at))
+                at += len(words(item))
+            if isinstance(t, TupleT):
+                return lambda reader, row: tuple([read(reader, row) for read in reads])
+            return lambda reader, row: {key: read(reader, row) for key, read in zip(t.keys, reads, strict=True)}
+        case UnionT() if union_word(t) is not None:
+            tensors = [_tensor(m) for m in members(t) if isinstance(m, TensorT)]
+            if tensors:
+                return lambda reader, row: reader.array(tensors[0], row[at]) if row[at] else None
+            return lambda reader, row: reader.made[row[at]] if row[at] else None
+        case UnionT():
+            starts = _case_starts(t, at)
+            cases = [_read(case, start) for case, start in zip(union_cases(t), starts, strict=False)]
+            return lambda reader, row: cases[row[at]](reader, row)
+
+
+def _find(t: Type, at: int) -> Find:
+    """Return the function that finds the references to objects and lists among the words of a value."""
+    match t:
+        case StructT() | ListT():
+            return lambda row, out: out.append((t, row[at]))
+        case TupleT() | DictT():
+            finds = []
+            for item in t.items:
+                if _holds_refs(item):
+                    finds.append(_find(item, at))
+                at += len(words(item))
+            return lambda row, out: [find(row, out) for find in finds] and None
+        case UnionT() if union_word(t) is not None:
+            rest = next(m for m in t.members if not isinstance(m, NoneT))
+            return lambda row, out: out.append((rest, row[at])) if row[at] else None
+        case UnionT():
+            cases = {
+                k: _find(case, start)
+                for k, (case, start) in enumerate(zip(union_cases(t), _case_starts(t, at), strict=False))
+                if _holds_refs(case)
+            }
+            return lambda row, out: cases[row[at]](row, out) if row[at] in cases else None
+    return lambda row, out: None
 
 
 class _Reader:
@@ -258,141 +368,86 @@ class _Reader:
         self._unpacker = unpacker
         self._memory = memory
         self._known = known
-        self._made: dict[int, Any] = {}  # objects, lists and arrays by address
+        self.made: dict[int, Any] = {}  # objects, lists and arrays by address
         self._rows: dict[int, tuple[_Class, list[int]]] = {}
         self._lists: dict[int, tuple[ListT, list[int]]] = {}
 
     def value(self, row: list[int]) -> Any:
         """Return the value with these words."""
-        t = self._unpacker.type
-        self._discover(self._refs(t, row, 0))
-        for address, (kind, data) in self._rows.items():
-            if not kind.immutable:
-                self._fill(self._made[address], kind, data)
-        for address, (listed, data) in self._lists.items():
-            out, width = self._made[address], len(words(listed.item))
-            count = len(data) // width if width else len(out)
-            out[:] = [self._read(listed.item, data, width * k) for k in range(count)]
-        return self._read(t, row, 0)
+        found: list[tuple[Type, int]] = []
+        self._unpacker.find(row, found)
+        if found:
+            self._discover(found)
+            for address, (kind, data) in self._rows.items():
+                if not kind.immutable:
+                    kind.fill(self.made[address], self, data)
+            for address, (listed, data) in self._lists.items():
+                self._fill_list(self.made[address], listed, data)
+        return self._unpacker.read(self, row)
 
-    def _refs(self, t: Type, row: list[int], at: int) -> list[tuple[Type, int]]:
-        """Return the references to objects and lists among the words of a value."""
-        match t:
-            case StructT() | ListT():
-                return [(t, row[at])]
-            case TupleT() | DictT():
-                out = []
-                for item in t.items:
-                    out += self._refs(item, row, at)
-                    at += len(words(item))
-                return out
-            case UnionT():
-                if union_word(t) is not None:
-                    rest = next(m for m in t.members if not isinstance(m, NoneT))
-                    return [(rest, row[at])] if row[at] and not isinstance(rest, TensorT) else []
-                case, start = self._case(t, row, at)
-                return self._refs(case, row, start)
-        return []
-
-    def _case(self, t: UnionT, row: list[int], at: int) -> tuple[Type, int]:
-        cases = union_cases(t)
-        start = at + 1
-        for k in range(row[at]):
-            start += len(words(cases[k]))
-        return cases[row[at]], start
+    def _fill_list(self, out: list[Any], t: ListT, data: list[int]) -> None:
+        width = len(words(t.item))
+        if isinstance(t.item, IntT):
+            out[:] = data
+        elif width:
+            read = self._unpacker.item(t.item)[0]
+            out[:] = [read(self, data[k : k + width]) for k in range(0, len(data), width)]
+        else:  # one constant, any number of times
+            read = self._unpacker.item(t.item)[0]
+            out[:] = [read(self, []) for _ in out]
 
     def _discover(self, found: list[tuple[Type, int]]) -> None:
         """Make every object and list that is reached; NamedTuples in post-order."""
-        todo: list[tuple[Type | None, int]] = list(reversed(found))  # None: everything inside this NamedTuple has been made
+        memory, made, rows, classes = self._memory, self.made, self._rows, self._unpacker.classes
+        todo: list[tuple[Type | None, int]] = [*found]  # None: everything inside this NamedTuple has been made
         while todo:
             t, address = todo.pop()
             if t is None:
-                kind, data = self._rows[address]
-                if address not in self._made:
-                    self._made[address] = self._tuple(kind, data)
+                kind, data = rows[address]
+                if address not in made:
+                    made[address] = kind.tuple(self, data)
                 continue
-            if address in self._made or address in self._rows:
+            if address in made or address in rows:
                 continue
             user = self._known.get(address)
             if user is not None:
-                self._made[address] = user
+                made[address] = user
                 continue
             if isinstance(t, ListT):
-                segment, length, _ = self._memory.words(address, 3)
-                width = len(words(t.item))
-                data = self._memory.words(segment, length * width)
-                self._made[address] = [None] * length
-                self._lists[address] = t, data
-                if width and _holds_refs(t.item):
-                    inner = [ref for k in range(length) for ref in self._refs(t.item, data, width * k)]
-                    todo += reversed(inner)
+                todo += self._make_list(t, address)
                 continue
-            kind = self._unpacker._classes[self._memory.words(address, 1)[0]]
-            data = self._memory.words(address, kind.layout.size)
-            self._rows[address] = kind, data
+            kind = classes[memory.words(address, 1)[0]]
+            data = memory.words(address, kind.size)
+            rows[address] = kind, data
             if kind.immutable:
                 todo.append((None, address))
             else:
-                self._made[address] = object.__new__(kind.cls)
-            inner = [ref for f in kind.layout.fields for ref in self._refs(f.type, data, f.offset)]
-            todo += reversed(inner)
+                made[address] = object.__new__(kind.cls)
+            for find in kind.finds:
+                find(data, todo)  # type: ignore[arg-type]
 
-    def _tuple(self, kind: _Class, data: list[int]) -> Any:
-        found = {f.name: self._read(f.type, data, f.offset) for f in kind.layout.fields}
-        found |= {name: default for name, default, _ in kind.rest}
-        return kind.cls(**found)
+    def _make_list(self, t: ListT, address: int) -> list[tuple[Type, int]]:
+        """Make a list of the right length, and return the references in it."""
+        segment, length, _ = self._memory.words(address, 3)
+        width = len(words(t.item))
+        data = self._memory.words(segment, length * width)
+        self.made[address] = [None] * length
+        self._lists[address] = t, data
+        out: list[tuple[Type, int]] = []
+        if _holds_refs(t.item):
+            find = self._unpacker.item(t.item)[1]
+            for k in range(0, len(data), width):
+                find(data[k : k + width], out)
+        return out
 
-    def _fill(self, out: Any, kind: _Class, data: list[int]) -> None:
-        for f in kind.layout.fields:
-            object.__setattr__(out, f.name, self._read(f.type, data, f.offset))
-        for name, default, factory in kind.rest:
-            if factory is not MISSING:
-                object.__setattr__(out, name, factory())
-            elif default is not MISSING:
-                object.__setattr__(out, name, default)
-
-    def _read(self, t: Type, row: list[int], at: int) -> Any:
-        """Return the value whose words begin at a place of a row; what it refers to has been made."""
-        match t:
-            case IntT():
-                return row[at]
-            case FloatT():
-                return _DOUBLE.unpack(_BITS.pack(row[at]))[0]
-            case BoolT():
-                return bool(row[at])
-            case EnumT():
-                return self._unpacker.member(t.cls, row[at])
-            case NoneT() | OpaqueT():
-                return None
-            case StrT():
-                return t.value
-            case TensorT():
-                return self._array(t, row[at])
-            case StructT() | ListT():
-                return self._made[row[at]]
-            case TupleT() | DictT():
-                out = []
-                for item in t.items:
-                    out.append(self._read(item, row, at))
-                    at += len(words(item))
-                return tuple(out) if isinstance(t, TupleT) else dict(zip(t.keys, out, strict=True))
-            case UnionT():
-                if union_word(t) is not None:
-                    if not row[at]:
-                        return None
-                    tensor = next((m for m in members(t) if isinstance(m, TensorT)), None)
-                    return self._made[row[at]] if tensor is None else self._array(tensor, row[at])
-                case, start = self._case(t, row, at)
-                return self._read(case, row, start)
-
-    def _array(self, t: TensorT, address: int) -> Any:
-        if address in self._made:
-            return self._made[address]
-        kind = self._unpacker.tensor(t)
+    def array(self, kind: _Tensor, address: int) -> Any:
+        """Return the array, or NumPy scalar, of a value record."""
+        if address in self.made:
+            return self.made[address]
         data, _, extents = self._memory.words(address, 3)
         shape = tuple(self._memory.words(extents, kind.rank)) if kind.shape is None else kind.shape
         array = self._memory.array(data, kind.dtype, shape)
-        self._made[address] = out = array if kind.rank else array[()]
+        self.made[address] = out = array if kind.rank else array[()]
         return out
 
 

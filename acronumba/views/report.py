@@ -168,18 +168,19 @@ def _more(count: int, what: str) -> list[Text]:
     return [Text(f"  ... and {count:,} more {what}", "dim")] if count > 0 else []
 
 
-def trace_view(trace: TraceData, name: str = "", limit: int = 40) -> RenderableType:
-    """Return the whole report."""
+def trace_view(trace: TraceData, name: str = "", limit: int = 40, graph: bool = True) -> RenderableType:
+    """Return the whole report, or all but the dataflow graph."""
     head = Text(f"{name}: " if name else "", "bold").append(f"{trace.nodes:,} nodes in {bound_text(trace)}", "bold")
     parts: list[RenderableType] = [head, "", summary(trace)]
     if trace.nodes:
-        parts += ["", kernels(trace), "", schedule(trace, limit), "", dataflow(trace)]
+        parts += ["", kernels(trace), "", schedule(trace, limit)]
+        parts += ["", dataflow(trace)] if graph else []
     return Group(*parts)
 
 
-def print_trace(trace: TraceData, name: str = "", console: Console | None = None) -> None:
+def print_trace(trace: TraceData, name: str = "", console: Console | None = None, graph: bool = True) -> None:
     """Print the report to the console, by default standard output."""
-    (console or Console()).print(trace_view(trace, name))
+    (console or Console()).print(trace_view(trace, name, graph=graph))
 
 
 def trace_text(trace: TraceData, name: str = "", width: int = 80) -> str:

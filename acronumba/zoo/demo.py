@@ -80,7 +80,7 @@ def run(trees: int = TREES, size: int = SIZE) -> int:
 
     _title("What was batched")
     sys.stdout.flush()
-    print_trace(one_thread.trace(instances, p=p).data, "sentiment")
+    print_trace(one_thread.trace(instances, p=p).data, "sentiment", graph=False)
     print()
 
     _title(f"Speed: milliseconds for {trees} trees, one thread each, median of {ROUNDS} interleaved rounds")

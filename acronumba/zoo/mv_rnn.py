@@ -37,7 +37,7 @@ def compose(t: Tree, p: Params) -> tuple[Array, Array]:
     if t.left is None:
         return p.vectors[t.word], p.matrices[t.word]
     vl, ml = compose(t.left, p)
-    vr, mr = compose(t.right, p)  # type: ignore[arg-type]  # inner nodes have two children
+    vr, mr = compose(t.right, p)
     v = np.tanh(p.w @ np.concatenate([mr @ vl, ml @ vr]) + p.b)
     return v, p.w_matrix @ np.concatenate([ml, mr])
 

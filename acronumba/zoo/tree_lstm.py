@@ -54,7 +54,7 @@ def encode(t: Tree, p: Params) -> tuple[Array, Array]:
         c = nn.sigmoid(i) * np.tanh(u)
         return nn.sigmoid(o) * np.tanh(c), c
     hl, cl = encode(t.left, p)
-    hr, cr = encode(t.right, p)  # type: ignore[arg-type]  # inner nodes have two children
+    hr, cr = encode(t.right, p)
     i, fl, fr, o, u = np.split(p.w @ np.concatenate([hl, hr]) + p.b, 5)
     c = nn.sigmoid(i) * np.tanh(u) + nn.sigmoid(fl) * cl + nn.sigmoid(fr) * cr
     return nn.sigmoid(o) * np.tanh(c), c

@@ -1,0 +1,211 @@
+"""Shared values on disk: `save` and `load`, as safetensors.
+
+Every array and number of a nesting of dataclasses, NamedTuples, dicts, tuples and lists becomes a tensor whose name is its path:
+``cells.0.w``. A file holds no structure and no code; `load` takes the structure from a value of the same shape and is strict about
+names, shapes and dtypes. Bools, ints and floats are stored as tensors of rank 0; strings, enums and None are constants of the
+structure and are not stored.
+"""
+
+from __future__ import annotations
+
+import copy
+import enum
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from acronumba.codes import refuse
+from acronumba.shared import field_names, is_object
+
+Params = TypeVar("Params")
+
+_NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float64"}
+_DTYPES = {
+    "BOOL": "bool", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "U8": "uint8", "U16": "uint16", "U32": "uint32",
+    "U64": "uint64", "F16": "float16", "F32": "float32", "F64": "float64", "C64": "complex64",
+}  # fmt: skip
+
+
+def save(path: str | os.PathLike[str], params: object) -> None:
+    """Write the arrays and numbers of shared values to a safetensors file.
+
+    The file is written beside its place and then moved there: a reader sees the old file or the new one.
+
+    Parameters
+    ----------
+    path : path
+        Of the file; replaced if it exists.
+    params : object
+        Any nesting of dataclasses, NamedTuples, dicts with string keys, tuples and lists of arrays and numbers.
+
+    Raises
+    ------
+    TypeMismatch
+        If a value cannot be stored, or two values would have one name.
+    """
+    from safetensors.numpy import save_file
+
+    tensors: dict[str, npt.NDArray[Any]] = {}
+    for name, value in _leaves(params):
+        if name in tensors:
+            raise refuse("ACR708", message=f"two values have the name `{name}`", rewrite="use keys without a dot")
+        tensors[name] = _tensor(name, value)
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    os.close(handle)
+    try:
+        save_file(tensors, temporary)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)  # as `open` would
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | os.PathLike[str], like: Params) -> Params:
+    """Read what `save` has written.
+
+    Parameters
+    ----------
+    path : path
+        Of the file.
+    like : object
+        A value with the structure, shapes and dtypes that are expected; its arrays may be empty memory (`np.empty`).
+
+    Returns
+    -------
+    object
+        As `like`, with new arrays and numbers.
+
+    Raises
+    ------
+    TypeMismatch, ShapeMismatch
+        If names (the former) or only shapes and dtypes differ; all differences are in the message.
+    FileNotFoundError
+        If there is no such file. A damaged one is a `TypeMismatch`.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    wanted: dict[str, Any] = {}
+    for name, value in _leaves(like):
+        if name in wanted:
+            raise refuse("ACR708", message=f"two values have the name `{name}`", rewrite="use keys without a dot")
+        wanted[name] = value
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"no such file: {os.fspath(path)!r}")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            wrong = _differences(file, wanted)
+            if wrong:
+                code = "ACR709" if set(file.keys()) == wanted.keys() else "ACR708"
+                raise refuse(code, message=f"{os.fspath(path)} does not hold these parameters", seen="; ".join(wrong))
+            found = {name: file.get_tensor(name) for name in wanted}
+    except SafetensorError as error:
+        message = f"{os.fspath(path)} is not a safetensors file, or is damaged"
+        raise refuse("ACR708", message=message, seen=str(error), rewrite="write it again with `save`") from error
+    return _rebuild(like, found, "")  # type: ignore[no-any-return]
+
+
+def _differences(file: Any, wanted: dict[str, Any]) -> list[str]:
+    names = set(file.keys())
+    wrong = [f"`{name}` is missing" for name in wanted if name not in names]
+    wrong += [f"`{name}` is not expected" for name in sorted(names - wanted.keys())]
+    for name, value in wanted.items():
+        if name not in names:
+            continue
+        entry = file.get_slice(name)
+        shape, dtype = tuple(entry.get_shape()), _DTYPES.get(entry.get_dtype(), entry.get_dtype())
+        array = _tensor(name, value)
+        if shape != array.shape or dtype != array.dtype.name:
+            wrong.append(f"`{name}` is {_text(dtype, shape)}, expected {_text(array.dtype.name, array.shape)}")
+    return wrong
+
+
+def _text(dtype: str, shape: tuple[int, ...]) -> str:
+    return f"{dtype}[{', '.join(map(str, shape))}]"
+
+
+def _tensor(name: str, value: Any) -> npt.NDArray[Any]:
+    """Return a leaf as a contiguous array in the byte order of the machine."""
+    if type(value) in _NUMBERS:
+        try:
+            return np.array(value, _NUMBERS[type(value)])
+        except OverflowError:
+            raise refuse("ACR708", message=f"`{name}` is an int of more than 64 bits") from None
+    array = np.asarray(value)
+    if array.dtype.name not in _DTYPES.values():
+        raise refuse("ACR708", message=f"`{name}` cannot be stored", seen=f"an array of dtype {array.dtype}")
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
+
+
+def _is_leaf(value: Any) -> bool:
+    return type(value) in _NUMBERS or isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array__")
+
+
+def _is_constant(value: Any) -> bool:
+    return value is None or isinstance(value, str | enum.Enum)
+
+
+def _parts(path: str, value: Any) -> list[tuple[str, Any]]:
+    """Return names and values of what a structure holds."""
+    if is_object(value):
+        return [(name, getattr(value, name)) for name in field_names(type(value))]
+    if isinstance(value, dict):
+        if not all(type(key) is str for key in value):
+            raise refuse("ACR708", message=f"the keys of `{path or 'params'}` must be strings")
+        return list(value.items())
+    if isinstance(value, list | tuple):
+        return [(str(k), inner) for k, inner in enumerate(value)]
+    seen = f"an object of class {type(value).__name__}"
+    rewrite = "use dataclasses, dicts, lists and tuples"
+    raise refuse("ACR708", message=f"`{path or 'params'}` cannot be stored", seen=seen, rewrite=rewrite)
+
+
+def _leaves(params: object) -> Iterator[tuple[str, Any]]:
+    """Yield every array and number with its name, in order."""
+    yield from _walk("", params, [])
+
+
+def _walk(path: str, value: Any, inside: list[int]) -> Iterator[tuple[str, Any]]:
+    if _is_constant(value):
+        return
+    if _is_leaf(value):
+        yield path, value
+        return
+    if id(value) in inside:
+        raise refuse("ACR708", message=f"`{path}` is inside itself")
+    for name, inner in _parts(path, value):
+        yield from _walk(f"{path}.{name}" if path else name, inner, [*inside, id(value)])
+
+
+def _rebuild(like: Any, found: dict[str, npt.NDArray[Any]], path: str) -> Any:
+    if _is_constant(like):
+        return like
+    if _is_leaf(like):
+        value = found[path]
+        if type(like) in _NUMBERS:
+            return value.item()
+        return value[()] if isinstance(like, np.generic) else value
+    parts = {n: _rebuild(v, found, f"{path}.{n}" if path else n) for n, v in _parts(path, like)}
+    if isinstance(like, dict):
+        return parts
+    if is_object(like):
+        return _object(like, parts)
+    return list(parts.values()) if isinstance(like, list) else tuple(parts.values())
+
+
+def _object(like: Any, parts: dict[str, Any]) -> Any:
+    """Return an object of the class of `like` with other fields, whatever its `__init__` does."""
+    if isinstance(like, tuple):
+        return type(like)(**parts)
+    out = copy.copy(like)
+    for name, value in parts.items():
+        object.__setattr__(out, name, value)
+    return out

@@ -1,0 +1,317 @@
+"""Schedules: valid, stable, with few batches; the policies against simple definitions."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hand import F32, Hand, pack_trees, program, random_tree, read_tensor, tree_lstm, tree_lstm_plain
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from acronumba import state
+from acronumba.config import Options
+from acronumba.emit import compile, interpret
+from acronumba.ir import nodes as n
+from acronumba.ir.types import INT, TensorT
+from acronumba.plan import make_plan
+from acronumba.runtime.dfg import Buffers, address
+from acronumba.runtime.driver import Executable, runtime_module
+from acronumba.runtime.reference import reference_kernels
+from acronumba.runtime.schedule import check_levels, lower_bound
+
+Graph = list[tuple[int, list[int]]]  # (kind, operands) of each node, in the order of recording
+
+
+class Bench:
+    """The schedule on graphs that no machine has recorded."""
+
+    def __init__(self, compiled: bool) -> None:
+        self.compiled = compiled
+        self.code = compile.load([runtime_module()])[0] if compiled else None
+
+    def run(self, graph: Graph, kinds: int, policy: int = state.PHASES, phased: bool = True, dims: Any = None) -> Any:
+        """Return the batches: lists of nodes."""
+        memory = interpret.Memory()
+        reach = (lambda a: None) if self.compiled else memory.add
+        buffers = Buffers(functions=0, kernels=kinds, most=1, keyed=dims is not None, agenda=True, reach=reach)
+        buffers.grow_nodes(max(len(graph), 1), 0)
+        degree = [max((len(ops) for kind, ops in graph if kind == k), default=0) for k in range(kinds)]
+        table = buffers.fixed["table"].reshape(-1, 8)
+        table[:, state.TABLE["tensors"]] = table[:, state.TABLE["args"]] = degree
+        table[:, state.TABLE["dims"]] = 0 if dims is None else 1
+        width = max(degree, default=0) + 1
+        rows = np.zeros((max(len(graph), 1), width + 3), np.int64)  # arguments, an extent, the value record
+        outside = np.array([0, -1, 0], np.int64)
+        for a in (rows, outside):
+            if not self.compiled:
+                memory.add(a)
+        depth: list[int] = []
+        record = [address(rows) + 8 * ((width + 3) * v + width) for v in range(len(graph))]
+        for v, (kind, ops) in enumerate(graph):
+            depth.append(1 + max((depth[u] for u in ops), default=-1))
+            padded = [record[u] for u in ops] + [address(outside)] * (degree[kind] - len(ops))
+            rows[v, : len(padded)] = padded
+            if dims is not None:
+                rows[v, degree[kind]] = dims[v]
+            rows[v, width + 1] = v << 32 | depth[v]
+            buffers.columns["kind"][v], buffers.columns["depth"][v] = kind, depth[v]
+            buffers.columns["row"][v] = address(rows) + 8 * (width + 3) * v
+        buffers["n"], buffers["policy"], buffers["phased"] = len(graph), policy, int(phased)
+        buffers["stage"], buffers["stop"] = 1, 2
+        while True:
+            if self.code is not None:
+                status = self.code.call("drive", buffers.address)
+            else:
+                status = interpret.run(runtime_module(), "drive", [buffers.address], memory)
+            if status == state.DONE:
+                break
+            assert status == state.GROW_EDGES
+            buffers.grow_edges(buffers["need"])
+        order = buffers.columns["order"][: len(graph)].tolist()
+        starts = buffers.columns["bstart"][: buffers["batches"] + 1].tolist()
+        assert buffers.columns["args"][: len(graph)].tolist() == [int(buffers.columns["row"][v]) for v in order]
+        return [order[a:b] for a, b in itertools.pairwise(starts)]
+
+
+@functools.cache
+def bench_of(compiled: bool) -> Bench:
+    return Bench(compiled)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return bench_of(True)
+
+
+def graphs(most: int = 40, kinds: int = 5) -> some.SearchStrategy[tuple[int, Graph]]:
+    @some.composite
+    def make(draw: Any) -> tuple[int, Graph]:
+        k = draw(some.integers(1, kinds))
+        out: Graph = []
+        for v in range(draw(some.integers(0, most))):
+            ops = draw(some.lists(some.integers(0, v - 1), max_size=3)) if v else []
+            out.append((draw(some.integers(0, k - 1)), ops))
+        return k, out
+
+    return make()
+
+
+def valid(graph: Graph, batches: list[list[int]], keys: Any = None) -> None:
+    place = {v: b for b, nodes in enumerate(batches) for v in nodes}
+    assert sorted(place) == list(range(len(graph)))
+    for v, (_, ops) in enumerate(graph):
+        assert all(place[u] < place[v] for u in ops)
+    for nodes in batches:
+        assert nodes == sorted(nodes)  # instances keep their order
+        assert len({graph[v][0] if keys is None else keys[v] for v in nodes}) == 1
+
+
+def csr(graph: Graph) -> tuple[Any, Any, Any]:
+    kinds = np.array([k for k, _ in graph], np.int32)
+    first = np.cumsum([0, *(len(ops) for _, ops in graph)]).astype(np.int32)
+    return kinds, first, np.array([u for _, ops in graph for u in ops], np.int32)
+
+
+def phases_by_definition(graph: Graph, kinds: int) -> list[set[int]]:
+    """Strongly connected components of the kernel graph, by reachability."""
+    reach = {(k, k) for k in range(kinds)} | {(graph[u][0], k) for k, ops in graph for u in ops}
+    for m, a, b in itertools.product(range(kinds), repeat=3):
+        if (a, m) in reach and (m, b) in reach:
+            reach.add((a, b))
+    return [{b for b in range(kinds) if (a, b) in reach and (b, a) in reach} for a in range(kinds)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(graphs())
+def test_depth_with_phases(case: tuple[int, Graph]) -> None:
+    kinds, graph = case
+    batches = bench_of(True).run(graph, kinds)
+    valid(graph, batches)
+    component = phases_by_definition(graph, kinds)
+    inside: list[int] = []
+    for kind, ops in graph:
+        inside.append(1 + max((inside[u] for u in ops if graph[u][0] in component[kind]), default=-1))
+    keys = [(min(component[k]), inside[v], k) for v, (k, _) in enumerate(graph)]
+    assert len(batches) == len(set(keys))
+    for nodes in batches:
+        assert len({keys[v] for v in nodes}) == 1
+    # Components are contiguous: each runs as a whole.
+    runs = [keys[nodes[0]][0] for nodes in batches]
+    assert len(list(itertools.groupby(runs))) == len(set(runs))
+    assert lower_bound(*csr(graph)) <= len(batches)
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs())
+def test_depth_without_phases(case: tuple[int, Graph]) -> None:
+    kinds, graph = case
+    batches = bench_of(True).run(graph, kinds, phased=False)
+    valid(graph, batches)
+    depth: list[int] = []
+    for _, ops in graph:
+        depth.append(1 + max((depth[u] for u in ops), default=-1))
+    assert [(depth[b[0]], graph[b[0]][0]) for b in batches] == sorted({(depth[v], k) for v, (k, _) in enumerate(graph)})
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs())
+def test_agenda(case: tuple[int, Graph]) -> None:
+    kinds, graph = case
+    batches = bench_of(True).run(graph, kinds, state.AGENDA)
+    valid(graph, batches)
+    depth: list[int] = []
+    for _, ops in graph:
+        depth.append(1 + max((depth[u] for u in ops), default=-1))
+    mean = {k: np.mean([d for d, (j, _) in zip(depth, graph, strict=True) if j == k]) for k, _ in graph}
+    done: set[int] = set()
+    for nodes in batches:
+        ready = [v for v, (_, ops) in enumerate(graph) if v not in done and all(u in done for u in ops)]
+        best = min((graph[v][0] for v in ready), key=lambda k: (mean[k], k))
+        assert nodes == [v for v in ready if graph[v][0] == best]
+        done |= set(nodes)
+
+
+@settings(max_examples=40, deadline=None)
+@given(graphs(), some.integers(1, 4), some.randoms())
+def test_extents_are_part_of_the_key(case: tuple[int, Graph], most: int, random: Any) -> None:
+    kinds, graph = case
+    dims = [random.randrange(most) for _ in graph]
+    batches = bench_of(True).run(graph, kinds, dims=dims)
+    valid(graph, batches, [(k, d) for (k, _), d in zip(graph, dims, strict=True)])
+
+
+@settings(max_examples=15, deadline=None)
+@given(graphs(12))
+def test_interpreted_and_compiled_agree(case: tuple[int, Graph]) -> None:
+    kinds, graph = case
+    for policy in (state.PHASES, state.AGENDA):
+        assert bench_of(True).run(graph, kinds, policy) == bench_of(False).run(graph, kinds, policy)
+
+
+def test_many_kernels(bench: Bench) -> None:
+    """More kernels than a word has bits, in a chain: each its own phase."""
+    graph: Graph = []
+    for _ in range(3):
+        for k in range(130):
+            graph.append((129 - k, [len(graph) - 1] if k else []))
+    batches = bench.run(graph, 130)
+    valid(graph, batches)
+    assert len(batches) == 130 == lower_bound(*csr(graph))
+
+
+def test_large_mixed_levels(bench: Bench) -> None:
+    """Levels with several kernels and many nodes are sorted by counting."""
+    rng = np.random.default_rng(0)
+    graph: Graph = [(int(k), []) for k in rng.integers(0, 4, 300)]
+    graph += [(int(k), [int(u)]) for k, u in zip(rng.integers(0, 4, 300), rng.integers(0, 300, 300), strict=True)]
+    batches = bench.run(graph, 4)
+    valid(graph, batches)
+    assert len(batches) == 8
+
+
+def test_lower_bound() -> None:
+    assert lower_bound(*csr([])) == 0
+    assert lower_bound(*csr([(0, []), (0, [0]), (1, [1]), (0, [2]), (1, [])])) == 4
+    assert lower_bound(*csr([(0, []), (0, []), (1, [0, 1])])) == 2
+
+
+def test_user_schedule() -> None:
+    rng = np.random.default_rng(0)
+    shared = [rng.standard_normal(s).astype(F32) for s in ((10, 4), (8, 8), (4, 3))]
+    trees = [random_tree(rng, k) for k in (2, 5, 7)]
+    rows, roots = pack_trees(trees)
+    seen: list[Any] = []
+
+    def one_by_one(columns: Any) -> Any:
+        seen.append(columns)
+        assert not columns["kind"].flags.writeable
+        return np.arange(len(columns["kind"]), dtype=np.int32)
+
+    o = Options(schedule=one_by_one)
+    plan = make_plan(tree_lstm(), o)
+    run = Executable(plan, o, kernels=reference_kernels(plan.kernels))
+    done = run.run(roots, shared, keep=[rows])
+    assert done.batches == done.nodes == len(seen[0]["kind"])
+    for k, t in enumerate(trees):
+        got = read_tensor(done.words[k, 0], F32, (3,))
+        np.testing.assert_allclose(got, tree_lstm_plain(t, *shared), rtol=1e-4, atol=1e-6)
+    trace = done.trace()
+    assert trace.batch.tolist() == list(range(done.nodes))
+    assert not trace.optimal
+
+
+def test_wrong_schedules_are_refused() -> None:
+    keys, first, source = csr([(0, []), (0, [0]), (1, [1])])
+    check_levels(np.array([0, 1, 2], np.int32), keys, first, source)
+    for levels, message in [
+        ([0, 0, 1], "reads node 0"),
+        ([0, 1, 1], "different kernels"),
+        ([0, 1], "batch number"),
+        ([0, 1, 7], "count from 0"),
+        ([-1, 1, 2], "count from 0"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            check_levels(np.array(levels, np.int32), keys, first, source)
+
+
+@pytest.mark.parametrize("schedule", ["depth", "agenda"])
+@pytest.mark.parametrize("phases", [True, False])
+def test_policies_give_equal_results(schedule: str, phases: bool) -> None:
+    rng = np.random.default_rng(0)
+    shared = [rng.standard_normal(s).astype(F32) for s in ((10, 4), (8, 8), (4, 3))]
+    trees = [random_tree(rng, k) for k in (2, 5, 7, 1, 12)]
+    rows, roots = pack_trees(trees)
+    o = Options(schedule=schedule, phases=phases)
+    plan = make_plan(tree_lstm(), o)
+    run = Executable(plan, o, kernels=reference_kernels(plan.kernels))
+    done = run.run(roots, shared, keep=[rows], timed=True)
+    assert set(done.seconds) == {"record", "schedule", "layout", "execute", "total"}
+    trace = done.trace()
+    place = trace.batch
+    assert (place[trace.edges[:, 0]] < place[trace.edges[:, 1]]).all()
+    assert len(trace.batches) >= trace.lower_bound
+    if phases and schedule == "depth":
+        assert trace.optimal
+        assert [b.kernel.split("_")[0] for b in trace.batches][-1] == "sentiment"
+    for k, t in enumerate(trees):
+        got = read_tensor(done.words[k, 0], F32, (3,))
+        np.testing.assert_allclose(got, tree_lstm_plain(t, *shared), rtol=1e-4, atol=1e-6)
+
+
+def test_phases_follow_the_graph_of_each_mini_batch() -> None:
+    """Two kernels that feed each other in one mini-batch and not in the next: components are those of the mini-batch."""
+    sites: list[n.Site] = []
+    vec = TensorT(F32, (2,))
+    h = Hand("f", [("mode", INT)], [vec], sites)
+    with h.block(0):
+        h.branch(h.scalar("eq", h.params[0], h.const(0)), 1, 2)
+    zero = None
+    for block, order in ((1, "ab"), (2, "ba")):
+        with h.block(block):
+            x = h.op("const", shape=(), attrs=(0.5,))
+            x = h.op("broadcast", x, shape=(2,))
+            zero = x
+            for name in order:
+                (x,) = (h.call(1 if name == "a" else 2, x, outs=[vec]),)
+            h.ret(x)
+    assert zero is not None
+    others = []
+    for name, op in (("a", "tanh"), ("b", "sin")):
+        g = Hand(name, [("x", vec)], [vec], sites)
+        with g.block(0):
+            g.ret(g.op(op, g.params[0], shape=(2,)))
+        others.append(g)
+    p = program([h, *others], sites, [INT], vec)
+    o = Options()
+    plan = make_plan(p, o)
+    run = Executable(plan, o, kernels=reference_kernels(plan.kernels))
+    counts = []
+    for modes in ([0, 0], [1, 1], [0, 1], [0, 0]):
+        done = run.run(np.array([[m] for m in modes], np.int64))
+        counts.append(max(done.trace().phase) + 1)
+        done.close()
+    assert counts == [3, 3, 2, 3]

@@ -1,0 +1,178 @@
+"""Saving and loading shared values."""
+
+from __future__ import annotations
+
+import enum
+import stat
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from acronumba.errors import AcronumbaError, ShapeMismatch, TypeMismatch
+from acronumba.results import equal
+from acronumba.storage import load, save
+
+
+class Act(enum.Enum):
+    TANH = 1
+
+
+class Cell(NamedTuple):
+    w: np.ndarray
+    b: np.ndarray
+
+
+@dataclass
+class Params:
+    embed: np.ndarray
+    cells: list[Cell]
+    out: dict[str, np.ndarray]
+    pair: tuple[int, float]
+    act: Act = Act.TANH
+    name: str = "model"
+    nothing: None = None
+    flag: bool = True
+    scale: Any = np.float32(0.5)
+    empty: np.ndarray = field(default_factory=lambda: np.zeros((0, 3), np.int8))
+
+
+def params(seed: int = 0) -> Params:
+    random = np.random.default_rng(seed)
+
+    def array(*shape: int) -> np.ndarray:
+        return random.standard_normal(shape).astype(np.float32)
+
+    return Params(
+        embed=array(5, 3),
+        cells=[Cell(array(2, 3), array(2)), Cell(array(2, 2), array(2).astype(np.float64))],
+        out={"w": array(4, 2), "ids": np.arange(3)},
+        pair=(7 + seed, 0.25),
+    )
+
+
+def test_what_is_saved_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "p.safetensors"
+    save(path, params(0))
+    got = load(path, like=params(1))
+    assert equal(got, params(0))
+    assert type(got.pair[0]) is int and type(got.scale) is np.float32 and type(got.cells[0]) is Cell
+    got.embed[:] = 0  # the arrays are new, and may be changed
+    assert not np.array_equal(load(path, like=params(1)).embed, got.embed)
+
+
+def test_names_are_paths(tmp_path: Path) -> None:
+    save(tmp_path / "p", params())
+    tensors = load_file(tmp_path / "p")
+    assert sorted(tensors) == [
+        "cells.0.b", "cells.0.w", "cells.1.b", "cells.1.w", "embed", "empty", "flag", "out.ids", "out.w", "pair.0", "pair.1", "scale",
+    ]  # fmt: skip
+    assert tensors["pair.0"].shape == () and tensors["pair.0"].dtype == np.int64
+
+
+def test_arrays_of_every_layout(tmp_path: Path) -> None:
+    base = np.arange(24.0).reshape(4, 6)
+    data = {"t": base.T, "s": base[::2, ::-1], "big": base.astype(">f4"), "zero": np.array(3.0), "b": base > 3}
+    save(tmp_path / "p", data)
+    got = load(tmp_path / "p", like=data)
+    for name, array in data.items():
+        assert np.array_equal(got[name], array) and got[name].shape == array.shape
+
+
+def test_every_difference_is_named(tmp_path: Path) -> None:
+    save(tmp_path / "p", {"a": np.zeros((2, 3)), "b": np.zeros(3, np.float32), "c": 1})
+    like = {"a": np.zeros((3, 2)), "b": np.zeros(3), "d": 1.0}
+    with pytest.raises(AcronumbaError) as caught:
+        load(tmp_path / "p", like=like)
+    text = str(caught.value)
+    assert "`a` is float64[2, 3], expected float64[3, 2]" in text
+    assert "`b` is float32[3], expected float64[3]" in text
+    assert "`d` is missing" in text and "`c` is not expected" in text
+    assert isinstance(caught.value, TypeMismatch)
+    with pytest.raises(ShapeMismatch):
+        load(tmp_path / "p", like={"a": np.zeros((3, 2)), "b": np.zeros(3), "c": 0})
+
+
+def test_numbers_are_strict(tmp_path: Path) -> None:
+    save(tmp_path / "p", {"n": 1})
+    assert load(tmp_path / "p", like={"n": 5}) == {"n": 1}
+    for other in (1.0, True, np.int64(1), np.zeros(())):
+        if isinstance(other, np.int64):
+            assert type(load(tmp_path / "p", like={"n": other})["n"]) is np.int64
+        else:
+            with pytest.raises(AcronumbaError, match="expected"):
+                load(tmp_path / "p", like={"n": other})
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"a.b": np.zeros(1), "a": {"b": np.zeros(1)}}, "two values have the name `a.b`"),
+        ({"a": object()}, "`a` cannot be stored"),
+        ({"a": np.array([None])}, "dtype object"),
+        ({"a": {1: np.zeros(1)}}, "must be strings"),
+        ({"a": 2**70}, "64 bits"),
+    ],
+)
+def test_what_cannot_be_saved(tmp_path: Path, value: Any, words: str) -> None:
+    with pytest.raises(AcronumbaError, match=words):
+        save(tmp_path / "p", value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_cycles_are_refused(tmp_path: Path) -> None:
+    loop: list[Any] = [np.zeros(1)]
+    loop.append(loop)
+    with pytest.raises(AcronumbaError, match="`1` is inside itself"):
+        save(tmp_path / "p", loop)
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
+    save(tmp_path / "p", {"a": np.ones(2)})
+    with pytest.raises(AcronumbaError):
+        save(tmp_path / "p", {"a": np.ones(2), "b": object()})
+    assert load(tmp_path / "p", like={"a": np.zeros(2)})["a"].tolist() == [1, 1]
+    assert [p.name for p in tmp_path.iterdir()] == ["p"]
+    (tmp_path / "q").touch()
+    assert stat.S_IMODE((tmp_path / "p").stat().st_mode) == stat.S_IMODE((tmp_path / "q").stat().st_mode)
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"\xff" * 100])
+def test_damaged_files(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "p").write_bytes(content)
+    with pytest.raises(AcronumbaError, match="damaged"):
+        load(tmp_path / "p", like={"a": np.zeros(1)})
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "q", like={"a": np.zeros(1)})
+
+
+def test_truncated_file(tmp_path: Path) -> None:
+    save(tmp_path / "p", params())
+    data = (tmp_path / "p").read_bytes()
+    (tmp_path / "p").write_bytes(data[:-5])
+    with pytest.raises(AcronumbaError, match="damaged"):
+        load(tmp_path / "p", like=params())
+
+
+def test_files_of_others_can_be_read(tmp_path: Path) -> None:
+    save_file({"w": np.arange(3, dtype=np.int16)}, tmp_path / "p")
+    got = load(tmp_path / "p", like={"w": np.zeros(3, np.int16), "name": "kept"})
+    assert got["w"].tolist() == [0, 1, 2] and got["name"] == "kept"
+
+
+def test_frozen_and_computed_fields(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Layer:
+        w: np.ndarray
+        size: int = field(init=False, default=0)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "size", len(self.w))
+
+    layer = Layer(np.ones(4))
+    save(tmp_path / "p", layer)
+    got = load(tmp_path / "p", like=replace(layer, w=np.zeros(4)))
+    assert got.size == 4 and got.w.tolist() == [1] * 4
