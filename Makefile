@@ -24,8 +24,7 @@ test: $(VENV)/installed-test
 	@$(BIN)/python -m pytest -n $(JOBS) $(TESTS) $(PYTEST)
 
 lint: $(VENV)/installed-lint
-	@$(BIN)/ruff check .
-	@$(BIN)/mypy
+	@status=0; $(BIN)/ruff check . || status=1; $(BIN)/mypy || status=1; exit $$status
 
 format: $(VENV)/installed-lint
 	@$(BIN)/ruff format .

@@ -173,7 +173,10 @@ class Model:
         """Return what the compiler decided, with the user's source lines. Prints itself."""
         from acronumba.explanation import explain
 
-        return explain(self._compiled(columns, shared))
+        done = self._run(columns, shared, trace=True)
+        if done.compiled is None:
+            raise refuse("ACR706", message="at least one instance is needed to know the types")
+        return explain(done.compiled, done.trace)
 
     def stages(self, *columns: Any, **shared: Any) -> Stages:
         """Return the text of every stage of the compiler, a mapping in order."""
@@ -248,11 +251,9 @@ class Model:
             raise refuse("ACR706", message="at least one instance is needed to know the types")
         return self._specialise(call)[0]
 
-    @property
-    def _function(self) -> types.FunctionType:
-        fn = self.__wrapped__
-        assert isinstance(fn, types.FunctionType), "others are refused by `_Signature`"
-        return fn
+    def _plain(self) -> types.FunctionType:
+        fn: Any = self.__wrapped__  # `_Signature` refuses others
+        return fn  # type: ignore[no-any-return]
 
     def _bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> _Call:
         if self._signature is None:
@@ -291,7 +292,7 @@ class Model:
                 ):
                     break
             else:
-                compiled = compile_model(self._function, call.columns, call.shared, self._options)
+                compiled = compile_model(self._plain(), call.columns, call.shared, self._options)
                 leaves = compiled.leaves(call.shared)
                 assert leaves is not None, "a specialisation must fit the call that it was made for"
                 entries.insert(0, compiled)

@@ -137,7 +137,7 @@ class DataError(AcronumbaError, ValueError):
         self.path = path
 
 
-class InstanceErrors(AcronumbaError, ExceptionGroup):  # type: ignore[type-arg]
+class InstanceErrors(AcronumbaError, ExceptionGroup):
     """Some instances of a mini-batch failed; the others did not.
 
     Parameters

@@ -16,6 +16,7 @@ from acronumba.source_lines import line_text
 
 if TYPE_CHECKING:
     from acronumba.pipeline import Compiled
+    from acronumba.runtime.trace import TraceData
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,9 @@ class KernelNote:
     shared: tuple[str, ...]  # operands that are the same for all nodes
     varying: tuple[str, ...]  # operands of each node
     results: tuple[str, ...]
+    phase: int  # component of the kernel graph that it is in; -1 if it was not recorded
+    nodes: int  # in the mini-batch that was explained
+    batches: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,9 @@ class Explanation:
     recursive: tuple[str, ...]  # functions that are called; all others are inlined
     kernels: tuple[KernelNote, ...]
     warnings: tuple[str, ...]
+    nodes: int  # of the mini-batch
+    batches: int
+    lower_bound: int
 
     def __str__(self) -> str:
         lines = [f"{self.model}"]
@@ -51,9 +58,20 @@ class Explanation:
         if self.recursive:
             lines += ["", f"called, not inlined: {', '.join(self.recursive)}"]
         count = sum(len(k.operations) for k in self.kernels)
-        lines += ["", f"kernels: {len(self.kernels)}, of {count} operations"]
-        for kernel in self.kernels:
-            lines += ["", f"  {kernel.name}: {', '.join(kernel.operations)}"]
+        single = sum(len(k.operations) * k.nodes for k in self.kernels)
+        bound = "proved optimal" if self.batches <= self.lower_bound else f"at least {self.lower_bound}"
+        lines += [
+            "",
+            f"this mini-batch: {self.nodes} nodes (of {single} operations) in {self.batches} batches ({bound})",
+        ]
+        lines += ["", f"blocks: {count} operations became {len(self.kernels)} kernels, in order of their phases"]
+        for kernel in sorted(self.kernels, key=lambda k: k.phase):
+            used = (
+                f"phase {kernel.phase}, {kernel.nodes} nodes in {kernel.batches} batches"
+                if kernel.nodes
+                else "not used"
+            )
+            lines += ["", f"  {kernel.name}: {used}", f"    computes {', '.join(kernel.operations)}"]
             lines += [f"    {number:>5} | {text}" for number, text in kernel.lines]
             lines += [f"    shared:  {', '.join(kernel.shared)}"] * bool(kernel.shared)
             lines += [f"    varying: {', '.join(kernel.varying)}"] * bool(kernel.varying)
@@ -65,9 +83,10 @@ class Explanation:
     __repr__ = __str__
 
 
-def explain(compiled: Compiled) -> Explanation:
-    """Return what was decided for a specialisation."""
+def explain(compiled: Compiled, trace: TraceData) -> Explanation:
+    """Return what was decided for a specialisation, and what came of it in a mini-batch."""
     program = compiled.program
+    paths = [s.path for s in program.shared]
     names = compiled.fn.__code__.co_varnames[: compiled.fn.__code__.co_argcount]
     return Explanation(
         model=compiled.fn.__qualname__,
@@ -75,24 +94,31 @@ def explain(compiled: Compiled) -> Explanation:
         shared=tuple(f"{s.path}: {type_text(s.type)}" for s in program.shared),
         constants=tuple(compiled.constants),
         recursive=tuple(f.name for f in program.functions[1:]),
-        kernels=tuple(_note(k, compiled.fn.__code__.co_filename) for k in compiled.plan.kernels),
+        kernels=tuple(_note(k, compiled.fn.__code__.co_filename, trace, paths) for k in compiled.plan.kernels),
         warnings=(*program.warnings, *widenings(program)),
+        nodes=trace.nodes,
+        batches=len(trace.batches),
+        lower_bound=trace.lower_bound,
     )
 
 
-def _note(spec: KernelSpec, file: str) -> KernelNote:
+def _note(spec: KernelSpec, file: str, trace: TraceData, paths: list[str]) -> KernelNote:
     lines: dict[tuple[str, int], str] = {}
     for op in spec.body:
         if op.loc.line:
             lines.setdefault((op.loc.file, op.loc.line), line_text(op.loc))
     ours = {f for f, _ in lines} & {file} or {f for f, _ in lines}
+    batches = [b for b in trace.batches if b.kernel == spec.name]
     return KernelNote(
         name=spec.name,
         lines=tuple((n, text) for (f, n), text in sorted(lines.items()) if f in ours),
         operations=tuple(op.op for op in spec.body),
-        shared=tuple(_operand(o) for o in spec.operands if o.kind == "shared"),
+        shared=tuple(f"{paths[o.index]}: {_tensor(o.dtype, o.shape)}" for o in spec.operands if o.kind == "shared"),
         varying=tuple(_operand(o) for o in spec.operands if o.kind != "shared"),
         results=tuple(_value(spec, k) for k in spec.results),
+        phase=min((b.phase for b in batches), default=-1),
+        nodes=sum(b.size for b in batches),
+        batches=len(batches),
     )
 
 

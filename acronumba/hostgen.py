@@ -1,23 +1,26 @@
 """The host program: the user's control flow as one resumable machine.
 
-In: a `Plan`. Out: a `tree.Module` with one function, `machine(ST)`; `ST` is the table of `state`. It runs one instance after the
-other and records the dataflow graph; it returns when all are done, or when something must grow, and goes on where it left.
+In: a `Plan`. Out: a `tree.Module` with one function, `machine(ST)`; `ST` is the table of `state`. It runs one
+instance after the other and records the dataflow graph; it returns when all are done, or when something must grow,
+and goes on where it left.
 
-The machine is one function with numbered blocks. Every variable of every user function is a local of it; jumps are direct. A call
-saves in its frame the variables that live on (frames are linked, from one free list per function, so that recursion is as deep
-as memory), gives the callee its arguments in locals, and jumps to it; the callee writes its results to the address in its frame and
-dispatches on its parent's resume block, which loads what lives on. That frame protocol is all that a resumable call needs: whoever
-has a frame can continue it.
+The machine is one function with numbered blocks. Every variable of every user function is a local of it; jumps are
+direct. A call saves in its frame the variables that live on (frames are linked, from one free list per function, so
+that recursion is as deep as memory), gives the callee its arguments in locals, and jumps to it; the callee writes its
+results to the address in its frame and dispatches on its parent's resume block, which loads what lives on. That frame
+protocol is all that a resumable call needs: whoever has a frame can continue it.
 
-A block that allocates first tests that there is room for the most it can use, before any effect. If not, a cold path saves the
-live variables in the frame and leaves; a reload block brings them back. What has no static bound (`append` on a full list) is a
-block of its own that tests for itself.
+A block that allocates first tests that there is room for the most it can use, before any effect. If not, a cold path
+saves the live variables in the frame and leaves; a reload block brings them back. What has no static bound (`append`
+on a full list) is a block of its own that tests for itself.
 
-Arithmetic is Python's: floor division, checks of overflow, division by zero and domain, each a failure of its instance at a site.
+Arithmetic is Python's: floor division, checks of overflow, division by zero and domain, each a failure of its
+instance at a site.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -112,7 +115,7 @@ class _Frame:
         self.function = function
         self.segments: list[list[_Segment]] = [self._cut(block, numbers) for block in function.blocks]
         for block, segments in zip(function.blocks, self.segments, strict=True):
-            for a, b in zip(segments, segments[1:], strict=False):
+            for a, b in itertools.pairwise(segments):
                 a.after = b.number
                 if a.instrs and isinstance(a.instrs[-1], Call):
                     b.resumes = a.instrs[-1]
@@ -299,9 +302,6 @@ class _Machine:
     def run(self) -> Host:
         b = self.b
         self.reg = {name: b.let(name, self.word(name)) for name in ("pc", *self.REGISTERS, *self.FIXED)}
-        self.status = b.let("status", 0)
-        self.back = b.let("back", 0)
-        self.need = b.let("need", 0)
         for frame in self.frames:
             for v in (*frame.function.params, *(v for x in frame.function.blocks for i in x.instrs for v in writes(i))):
                 if v not in self.locals:
@@ -319,11 +319,9 @@ class _Machine:
             b.goto(state.SCHEDULER)
         self.blocks.append((state.FAILED, "the instance has failed: its nodes are dropped", body))
         with b.nested() as body:
-            self.put("pc", self.back)
             for name in self.REGISTERS:
                 self.put(name, self.reg[name])
-            self.put("need", self.need)
-            b.ret(self.status)
+            b.ret(self.word("status"))
         self.blocks.append((state.LEAVE, "return to the caller", body))
         self.blocks.sort(key=lambda block: block[0])
         b.body.append(tree.Dispatch(self.reg["pc"], self.blocks, frozenset(self.entries)))
@@ -378,9 +376,9 @@ class _Machine:
     def _leave(self, status: Expr | int, need: Expr | int, back: int) -> None:
         """Return to the caller, which is to come back to block `back`."""
         b = self.b
-        b.set(self.status, status)
-        b.set(self.need, need)
-        b.set(self.back, back)
+        self.put("status", status)
+        self.put("need", need)
+        self.put("pc", back)
         b.goto(state.LEAVE)
 
     # -------------------------------------------------------------------------------------------------------- values

@@ -20,13 +20,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from acronumba.codes import refuse
 from acronumba.config import Options, debug_level, verify_level
-from acronumba.errors import NOWHERE
 from acronumba.failures import machine_failure
 from acronumba.ir.types import (
     INT,
@@ -89,8 +88,10 @@ class Compiled:
         _debug(2, "program", lambda: self.text("ir"))
         self._match = [(name, matcher(root)) for name, root in self.tree.roots.items()]
         self._outer = [_OuterMatch(g) for g in self.lowered.globals]
-        self._names = names = [*self.tree.roots, *(o.path for o in self._outer)]
+        names = [*self.tree.roots, *(o.path for o in self._outer)]
         self._getters = [_getter(param.path, names) for param in self.program.shared]
+        arrays = (p.path for p in self.program.shared if isinstance(p.type, TensorT))
+        self._array_roots = frozenset(_root(path, names) for path in arrays)
         roots, demanded = self._roots(shared), (_getter(path, names) for path in sorted(self.lowered.demanded))
         self._demanded = [(get, get(roots)) for get in demanded]
 
@@ -121,7 +122,7 @@ class Compiled:
         yield
         spent = time.perf_counter() - start
         self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
-        _debug(1, stage, lambda: f"{self.fn.__qualname__}: {spent:.3f} s")
+        _debug(1, f"time of {stage}", lambda: f"{self.fn.__qualname__}: {spent:.3f} s")
 
     def _verify(self, program: Program, kernels: Sequence[Any] = ()) -> None:
         from acronumba.ir.verify import verify
@@ -181,7 +182,25 @@ class Compiled:
                 plan = self.plan
                 with self._timed("compile"):
                     self.__dict__["executable"] = Executable(plan, self.options, progress=self._progress)
+                _debug(4, "host", self.host_text)
+                for k, spec in enumerate(plan.kernels):
+                    _debug(5, f"kernel {spec.name}", partial(self.kernel_text, k))
         return self.__dict__["executable"]
+
+    def host_text(self) -> str:
+        """Return the host program as text."""
+        from acronumba.emit.text import module_text
+        from acronumba.hostgen import make_host
+
+        return module_text(make_host(self.plan, self.options).module)
+
+    def kernel_text(self, k: int) -> str:
+        """Return the code of a kernel as text."""
+        from acronumba.emit.target import host
+        from acronumba.emit.text import module_text
+        from acronumba.kernels.cpu import generate
+
+        return module_text(generate(self.plan.kernels[k], host()).module)
 
     @property
     def constants(self) -> list[str]:
@@ -212,9 +231,12 @@ class Compiled:
                 raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}")
             words[k] = int(batch.roots[0, 0])
             keep += batch.keep
-        stable = all(_root(p.path, self._names) in frozen for p in self.program.shared if isinstance(p.type, TensorT))
+        stable = self._array_roots <= frozen
         skip = packed.errors
-        run = self.executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed)
+        try:
+            run = self.executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed)
+        except MemoryError as error:
+            raise refuse("ACR704", seen=str(error)) from None
         _debug(6, "run", lambda: f"{len(packed)} instances, {run.nodes} nodes, {run.batches} batches")
         return run
 
@@ -232,12 +254,14 @@ class Compiled:
 
     def decoder(self, run: Any, packed: Any) -> Callable[[int], Any]:
         """Return the function from the number of an instance to its result."""
-        from acronumba.runtime.pack import Memory
+        made: list[Callable[[int], Any]] = []
 
-        decode: Callable[[int], Any] = self.unpacker.decoder(run.words, Memory(run.memory), lambda: packed.objects)
+        def result(k: int) -> Any:  # holds the run, which owns what the words lead to
+            if not made:
+                from acronumba.runtime.pack import Memory
 
-        def result(k: int, _alive: Any = run) -> Any:  # the run owns what the words lead to
-            return decode(k)
+                made.append(self.unpacker.decoder(run.words, Memory(run.memory), lambda: packed.objects))
+            return made[0](k)
 
         return result
 
@@ -250,10 +274,11 @@ class Compiled:
             if record.site >= 0 or record.error != "RuntimeError":
                 return machine_failure(record.error, record.text, record.loc)
             return machine_failure(record.error, record.text, record.loc, endless=True)
+        where = record.calls[0] if record.calls else self.program.functions[0].loc
         if record.site == state.STEPS:
-            return machine_failure("RuntimeError", f"more than {self.options.max_steps} steps", NOWHERE, endless=True)
+            return machine_failure("RuntimeError", f"more than {self.options.max_steps:,} steps", where, endless=True)
         if record.site == state.MEMORY:
-            return refuse("ACR704", seen="lists and objects of this instance")
+            return refuse("ACR704", where, seen="lists and objects of this instance")
         site = self.program.sites[record.site]
         return machine_failure(site.error, message(site.text, record.values), site.loc)
 

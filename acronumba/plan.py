@@ -1,13 +1,15 @@
 """The plan: which tensor operations are computed together, as one kernel and one node of the dataflow graph.
 
-In: a typed `Program`. Out: a `Plan`: the same program with its `Op`s replaced by `Emit`s, and the kernels they record. Within a
-basic block all host instructions that can run do so, then all tensor operations that are ready become one kernel, and so on; so
-blocks are first made as large as possible (jumps are threaded, blocks merged) and dead code goes. Equal kernels, also of different
-functions, are one. `hostgen` makes code of the program, `kernels` of the specifications.
+In: a typed `Program`. Out: a `Plan`: the same program with its `Op`s replaced by `Emit`s, and the kernels they
+record. Within a basic block all host instructions that can run do so, then all tensor operations that are ready
+become one kernel, and so on; so blocks are first made as large as possible (jumps are threaded, blocks merged) and
+dead code goes. Equal kernels, also of different functions, are one. `hostgen` makes code of the program, `kernels` of
+the specifications.
 
-What a kernel reads: tensors and host numbers from outside of the group, one argument of each node (tensors first); shared tensors;
-run-time extents, one number per int variable. What it returns: the values that something outside of the group uses. Constants, and
-what is computed from shared tensors and constants alone, are computed anew in each kernel that wants them.
+What a kernel reads: tensors and host numbers from outside of the group, one argument of each node (tensors first);
+shared tensors; run-time extents, one number per int variable. What it returns: the values that something outside of
+the group uses. Constants, and what is computed from shared tensors and constants alone, are computed anew in each
+kernel that wants them.
 """
 
 from __future__ import annotations
@@ -78,9 +80,8 @@ def make_plan(program: Program, options: Options) -> Plan:
     table = _Kernels(program, options)
     functions = []
     for function in program.functions:
-        f = simplify(function)
-        f = _Extents(f).run()
-        f = remove_dead(f)
+        f = remove_dead(simplify(function))
+        f = _Extents(f).run()  # the extents it adds are read by the grouping alone: nothing may be removed in between
         f = _Grouping(f, table).run()
         functions.append(remove_dead(f))
     kernels, uses = table.finish()
@@ -124,23 +125,17 @@ def _retarget(end: End, to: Callable[[int], int]) -> End:
 def simplify(function: Function) -> Function:
     """Return the function with jumps threaded, blocks merged and unreachable ones gone, numbered in reverse postorder."""
     single = definitions(function)
-    blocks = {k: b for k, b in enumerate(function.blocks)}
+    blocks = dict(enumerate(function.blocks))
     changed = True
     while changed:
         changed = False
 
-        def final(k: int) -> int:
-            seen = {k}
-            while not blocks[k].instrs and isinstance(end := blocks[k].end, Jump) and end.block not in seen:
-                k = end.block
-                seen.add(k)
-            return k
-
+        final = _threads(blocks)
         for k, block in list(blocks.items()):
             end = block.end
             if isinstance(end, Branch) and isinstance(c := single.get(end.cond), Const):
                 end = Jump(block=end.yes if c.value else end.no, loc=end.loc)
-            end = _retarget(end, final)
+            end = _retarget(end, final.__getitem__)
             if end != block.end:
                 blocks[k] = replace(block, end=end)
                 changed = True
@@ -148,7 +143,9 @@ def simplify(function: Function) -> Function:
         blocks = {k: blocks[k] for k in reached}
         count = Counter(s for b in blocks.values() for s in successors(b.end))
         for k in reached:
-            while k in blocks and isinstance(end := blocks[k].end, Jump) and count[end.block] == 1 and end.block not in (0, k):
+            while k in blocks and isinstance(end := blocks[k].end, Jump) and end.block not in (0, k):
+                if count[end.block] != 1:
+                    break
                 after = blocks.pop(end.block)
                 blocks[k] = Block(instrs=blocks[k].instrs + after.instrs, end=after.end)
                 changed = True
@@ -156,6 +153,18 @@ def simplify(function: Function) -> Function:
     number = {k: n for n, k in enumerate(order)}
     out = tuple(replace(blocks[k], end=_retarget(blocks[k].end, number.__getitem__)) for k in order)
     return replace(function, blocks=out)
+
+
+def _threads(blocks: Mapping[int, Block]) -> dict[int, int]:
+    """Return for each block the one that a jump to it ends up in."""
+    out = {}
+    for k in blocks:
+        to, seen = k, {k}
+        while not blocks[to].instrs and isinstance(end := blocks[to].end, Jump) and end.block not in seen:
+            to = end.block
+            seen.add(to)
+        out[k] = to
+    return out
 
 
 def _order(blocks: Mapping[int, Block]) -> list[int]:
@@ -234,7 +243,8 @@ def rename(node: Instr | End, to: Mapping[Var, Var]) -> Instr | End:
         case Branch():
             return replace(node, cond=v(node.cond))
         case Op():
-            return replace(node, args=any_(node.args), attrs=any_(node.attrs), shape=any_(node.shape))  # type: ignore[arg-type]
+            args, attrs, shape = any_(node.args), any_(node.attrs), any_(node.shape)
+            return replace(node, args=args, attrs=attrs, shape=shape)  # type: ignore[arg-type]
         case Emit():
             return replace(
                 node, args=vs(node.args), dims=vs(node.dims), shapes=any_(node.shapes)  # type: ignore[arg-type]
@@ -285,9 +295,11 @@ def remove_dead(function: Function) -> Function:
 
 
 class _Extents:
-    """Resolves `ExtentOf`: to constants, to the variables in the shapes of operations, to the first equal `ExtentOf`; and copies
-    of variables that are assigned once to what they copy. Adds an `ExtentOf` wherever an operand of an operation has a run-time
-    extent that no variable holds, so that afterwards `_Grouping.extents` always finds one."""
+    """Resolves extents, and copies of variables that are assigned once.
+
+    An `ExtentOf` becomes a constant, the variable in the shape of an operation, or the first equal `ExtentOf`. One is added wherever
+    an operand of an operation has a run-time extent that no variable holds, so that `_Grouping._extents_at` always finds one.
+    """
 
     def __init__(self, function: Function) -> None:
         self.function = function

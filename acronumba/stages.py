@@ -30,13 +30,13 @@ class Stages(Mapping[str, str]):
             "schema": partial(_schema, compiled),
             "ir": partial(compiled.text, "ir"),
             "plan": partial(compiled.text, "plan"),
-            "host": partial(_host, compiled),
+            "host": compiled.host_text,
         }
         for k, spec in enumerate(compiled.plan.kernels):
             name = f"kernels/{spec.name}/cpu"
             if name in self._makers:
                 name = f"kernels/{spec.name}.{k}/cpu"
-            self._makers[name] = partial(_kernel, compiled, k)
+            self._makers[name] = partial(compiled.kernel_text, k)
 
     def __getitem__(self, name: str) -> str:
         if name not in self._texts:
@@ -71,18 +71,3 @@ def _schema(compiled: Compiled) -> str:
     from acronumba.runtime.schema import schema_text
 
     return schema_text(compiled.schema)
-
-
-def _host(compiled: Compiled) -> str:
-    from acronumba.emit.text import module_text
-    from acronumba.hostgen import make_host
-
-    return module_text(make_host(compiled.plan, compiled.options).module)
-
-
-def _kernel(compiled: Compiled, k: int) -> str:
-    from acronumba.emit.target import host
-    from acronumba.emit.text import module_text
-    from acronumba.kernels.cpu import generate
-
-    return module_text(generate(compiled.plan.kernels[k], host()).module)

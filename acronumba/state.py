@@ -1,8 +1,9 @@
 """The state table: the one argument of all compiled run-time code.
 
-Whatever the host machine, the schedule, the layout and the execution of a mini-batch share lies in one int64 array: addresses of
-columns, registers, limits, and where to go on after the caller has made room. There is no global state: two threads that run one
-model have two tables. `AT` gives the number of each word; the heads of the free lists of frames, one per function, follow them.
+Whatever the host machine, the schedule, the layout and the execution of a mini-batch share lies in one int64 array:
+addresses of columns, registers, limits, and where to go on after the caller has made room. There is no global state:
+two threads that run one model have two tables. `AT` gives the number of each word; the heads of the free lists of
+frames, one per function, follow them.
 
 What the addresses lead to, in words of 8 bytes:
 
@@ -28,6 +29,7 @@ top         first free byte of the heap's chunk
 end         limit of the chunk
 fuel        steps that the instance has left
 ncap        capacity of the node columns
+status      what the machine returns
 need        what a status asks for: bytes, nodes or edges
 batch       number of instances
 next        first instance that has not been started
@@ -89,8 +91,8 @@ used        bytes of it in use
 scratch     address, aligned to 64
 ssize       bytes of it
 args        int64[n]: row of each node, in order of execution
-fail        int64[n]: failure of each node, in order of execution: 0, or 1 + site
-fallible    whether any kernel can fail
+fail        int64[n]: failure of each node, in order of execution: 0, or 1 + site; only of kernels that can fail
+failures    not 0: some node has failed
 free        heads of the lists of free frames follow
 """
 
@@ -99,8 +101,8 @@ AT = {name: k for k, name in enumerate(NAMES)}
 DOC = {line.split()[0]: " ".join(line.split()[1:]) for line in _WORDS.strip().splitlines()}
 
 # Words of a row of `table`: addresses of the kernel's two functions and of its parameter table; numbers of tensors among its
-# arguments (they come first), of arguments, run-time extents and results.
-TABLE = {name: k for k, name in enumerate(("plan", "run", "params", "tensors", "args", "dims", "results", "unused"))}
+# arguments (they come first), of arguments, run-time extents and results; whether it can fail.
+TABLE = {name: k for k, name in enumerate(("plan", "run", "params", "tensors", "args", "dims", "results", "fallible"))}
 
 # What `drive` and the machine return. GROW_*: make room for `need` and call again.
 DONE, GROW_NODES, GROW_HEAP, GROW_ARENA, GROW_SCRATCH, GROW_EDGES = range(6)

@@ -1,9 +1,9 @@
 """Shared values on disk: `save` and `load`, as safetensors.
 
-Every array and number of a nesting of dataclasses, NamedTuples, dicts, tuples and lists becomes a tensor whose name is its path:
-``cells.0.w``. A file holds no structure and no code; `load` takes the structure from a value of the same shape and is strict about
-names, shapes and dtypes. Bools, ints and floats are stored as tensors of rank 0; strings, enums and None are constants of the
-structure and are not stored.
+Every array and number of a nesting of dataclasses, NamedTuples, dicts, tuples and lists becomes a tensor whose name
+is its path: ``cells.0.w``. A file holds no structure and no code; `load` takes the structure from a value of the
+same shape and is strict about names, shapes and dtypes. Bools, ints and floats are stored as tensors of rank 0;
+strings, enums and None are constants of the structure and are not stored.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Params = TypeVar("Params")
 
 _NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float64"}
 _DTYPES = {
-    "BOOL": "bool", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "U8": "uint8", "U16": "uint16", "U32": "uint32",
-    "U64": "uint64", "F16": "float16", "F32": "float32", "F64": "float64", "C64": "complex64",
+    "BOOL": "bool", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "U8": "uint8", "U16": "uint16",
+    "U32": "uint32", "U64": "uint64", "F16": "float16", "F32": "float32", "F64": "float64", "C64": "complex64",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Random kernel specifications over all operations, dtypes, ranks and mixes of run-time extents, with operands for them."""
+"""Random kernel specifications over all operations, dtypes, ranks and run-time extents, with operands for them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ EXTENTS = (0, 1, 1, 2, 3, 4, 5, 7, 16, 17, 33)
 
 class Fuzz:
     """Makes one random specification; `operands(n)` makes inputs for n nodes."""
+
+    most = 3000  # elements of a value
 
     def __init__(
         self, seed: int, length: int = 12, dtypes: tuple[str, ...] = (), favour: tuple[str, ...] = (),
@@ -66,8 +68,11 @@ class Fuzz:
     def values(self) -> list[tuple[str, tuple[Size, ...]]]:
         return [(v.dtype, v.shape) for v in (*self.operands_, *self.body)]
 
-    def add(self, op: str, args: tuple[int, ...], attrs: tuple[Any, ...], dtype: str, shape: tuple[Size, ...], site: bool = False) -> int:  # fmt: skip
-        if int(np.prod(self.real(shape))) > 3000:
+    def add(
+        self, op: str, args: tuple[int, ...], attrs: tuple[Any, ...], dtype: str, shape: tuple[Size, ...],
+        site: bool = False,
+    ) -> int:  # fmt: skip
+        if int(np.prod(self.real(shape))) > self.most:
             return -1
         self.site += site
         name = f"{op}_{len(self.body)}" if self.r.random() < 0.7 else ""
@@ -240,7 +245,9 @@ class Fuzz:
                     if same and r.random() < 0.4:
                         many = same[0]
                     as_value = [("value", k) for k, o in enumerate(self.operands_) if o.kind == "int"]
-                    starts.append(as_value[0] if as_value and start < 3 and left > 3 and step == 1 and many == 1 else start)
+                    starts.append(
+                        as_value[0] if as_value and start < 3 and left > 3 and step == 1 and many == 1 else start
+                    )
                     steps.append(step), out.append(many)
                 self.add(op, (v,), (tuple(starts), tuple(steps)), t, tuple(out))
             case "take":
@@ -254,7 +261,15 @@ class Fuzz:
                 args = [v]
                 for _ in range(int(r.integers(0, 3))):
                     w = self.pick(
-                        lambda u, s: u == t and len(s) == rank and all(self.of(a) == self.of(b) for k, (a, b) in enumerate(zip(s, shape, strict=True)) if k != axis)
+                        lambda u, s: (
+                            u == t
+                            and len(s) == rank
+                            and all(
+                                self.of(a) == self.of(b)
+                                for k, (a, b) in enumerate(zip(s, shape, strict=True))
+                                if k != axis
+                            )
+                        )
                     )
                     args += [w] if w is not None else []
                 sizes = [values[a][1][axis] for a in args]
@@ -300,7 +315,7 @@ class Fuzz:
         info = np.iinfo(dtype)
         x = np.asarray(r.integers(max(info.min, -6), 7, shape), dtype)
         if r.random() < 0.2 and x.size:
-            x.reshape(-1)[r.integers(x.size)] = r.choice([info.min, info.max])
+            x.reshape(-1)[r.integers(x.size)] = (info.min, info.max)[int(r.integers(2))]
         return x
 
     def operands(self, nodes: int) -> tuple[list[list[Any]], dict[int, Any]]:
@@ -320,3 +335,80 @@ class Fuzz:
                 else:
                     row.append(self.data(o.dtype, self.real(o.shape)))
         return out, shared
+
+
+class Cell(Fuzz):
+    """A random recurrent cell: products with shared weights, split, mixed and multiplied again."""
+
+    most = 1 << 20
+
+    def __init__(self, seed: int, length: int = 14) -> None:
+        self.r = r = np.random.default_rng(seed)
+        self.dims = [int(r.choice([1, 2, 5, 50]))]
+        self.site = 0
+        self.operands_ = []
+        self.body = []
+        t = str(r.choice(["float32", "float32", "float64"]))
+        lead: tuple[Size, ...] = [(), (), (3,), (Dim(0),), (2, Dim(0))][int(r.integers(5))]
+        n = int(r.choice([1, 3, 16, 17, 33, 40]))
+        widths = [n, n, int(r.choice([2, 5, 19]))]
+        plans: list[tuple[int, int, bool]] = []  # gates, pieces, transposed
+        for _ in range(int(r.integers(1, 5))):
+            plans.append(
+                (int(r.choice([1, 1, 2, 3, 5, 7])), int(r.choice([1, 1, 2, 3])), bool(r.integers(2)) and not lead)
+            )
+        for k in range(4):
+            w = widths[k] if k < 3 else n
+            self.operands_.append(Operand("tensor", f"x{k}", t, (*lead, w), k))
+        picks = []
+        for j, (gates, pieces, flip) in enumerate(plans):
+            sizes = [n if r.random() < 0.7 else widths[2] for _ in range(pieces)]
+            picks.append(sizes)
+            shape = (gates * n, sum(sizes)) if flip else (sum(sizes), gates * n)
+            self.operands_.append(Operand("shared", f"w{j}", t, shape, 2 * j))
+            self.operands_.append(Operand("shared", f"b{j}", t, (gates * n,), 2 * j + 1))
+        pool = [0, 1, 3]
+        for j, (gates, _, flip) in enumerate(plans):
+            if r.random() < 0.5:
+                self.mix(pool, t, (*lead, n))
+            pieces = [int(r.choice(pool[-4:])) if s == n else 2 for s in picks[j]]
+            last = len(lead)
+            x = pieces[0]
+            if len(pieces) > 1:
+                x = self.add("concat", tuple(pieces), (last,), t, (*lead, sum(picks[j])))
+            w, b = 4 + 2 * j, 5 + 2 * j
+            y = self.add("matmul", (w, x) if flip else (x, w), (), t, (*lead, gates * n))
+            if r.random() < 0.5:
+                y = self.add("add", (y, b), (), t, (*lead, gates * n))
+            if gates > 1:
+                for g in range(gates):
+                    starts = (*(0 for _ in lead), g * n)
+                    pool.append(self.add("slice", (y,), (starts, (1,) * (last + 1)), t, (*lead, n)))
+            else:
+                pool.append(y)
+            for _ in range(int(r.integers(0, 4))):
+                self.mix(pool, t, (*lead, n))
+        for _ in range(length // 4):
+            self.mix(pool, t, (*lead, n))
+        made = [v for v in pool if v >= len(self.operands_)]
+        late = made[-6:]
+        results = tuple(int(v) for v in dict.fromkeys([late[-1], *r.choice(late, int(r.integers(1, 3)))]))
+        self.spec = KernelSpec(f"cell{seed}", tuple(self.operands_), 1, tuple(self.body), results)
+
+    def mix(self, pool: list[int], t: str, shape: tuple[Size, ...]) -> None:
+        r = self.r
+        a, b = int(r.choice(pool[-6:])), int(r.choice(pool))
+        kind = r.random()
+        if kind < 0.35:
+            a = self.add(str(r.choice(["sigmoid", "tanh"])), (a,), (), t, shape)
+        if kind < 0.9:
+            pool.append(self.add(str(r.choice(["add", "mul", "sub"])), (a, b), (), t, shape))
+        else:  # a reduction over the row
+            s = self.add("max", (a,), ((len(shape) - 1,),), t, shape[:-1])
+            s = self.add("reshape", (s,), (), t, (*shape[:-1], 1))
+            pool.append(self.add("sub", (a, s), (), t, shape))
+        if self.r.random() < 0.1 and len(shape) == 1:
+            pool.append(self.add("slice", (pool[-1],), ((int(shape[0]) - 1,), (-1,)), t, shape))  # type: ignore[call-overload]
+
+    def data(self, dtype: str, shape: tuple[int, ...]) -> Any:
+        return np.asarray(self.r.standard_normal(shape) * 0.5, dtype)

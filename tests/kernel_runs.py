@@ -48,7 +48,8 @@ class SpecBuilder:
         return self.operand("shared", name, dtype, shape)
 
     def op(
-        self, op: str, *args: int, shape: tuple[Size, ...], dtype: str = "float32", attrs: tuple[Any, ...] = (), name: str = "",
+        self, op: str, *args: int, shape: tuple[Size, ...], dtype: str = "float32",
+        attrs: tuple[Any, ...] = (), name: str = "",
         site: int = -1,
     ) -> int:  # fmt: skip
         self.body.append(KernelOp(op, args, attrs, dtype, shape, name, site, NOWHERE))

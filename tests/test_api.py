@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
+import logging
 import multiprocessing
-import os
 import pickle
 import subprocess
 import sys
@@ -877,15 +877,79 @@ def test_wrong_levels_in_the_environment(monkeypatch, value):
         double.batch([1])
 
 
-def test_debug_levels_print_the_stages():
-    code = "from test_api import double; double.batch([1.0])"
-    paths = os.pathsep.join([os.path.dirname(__file__), os.path.dirname(os.path.dirname(acronumba.__file__))])
-    sizes = []
-    for level in ("0", "1", "3", "6"):
-        env = {**os.environ, "ACRONUMBA_DEBUG": level, "PYTHONPATH": paths}
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
-        assert done.stdout == ""
-        sizes.append(len(done.stderr))
-        if level == "3":
-            assert "acronumba program:" in done.stderr and "acronumba plan:" in done.stderr
-    assert sizes[0] == 0 and sizes == sorted(sizes) and len(set(sizes)) == 4
+@pytest.mark.parametrize(
+    ("level", "last"), [("1", "time of compile: "), ("3", "plan: "), ("5", "kernel "), ("6", "run: ")]
+)
+def test_debug_levels_log_the_stages(monkeypatch, capfd, level, last):
+    logger = logging.getLogger("acronumba")
+    before = list(logger.handlers), logger.level
+    monkeypatch.setenv("ACRONUMBA_DEBUG", level)
+    try:
+        double.with_options(max_steps=1000 + int(level)).batch([np.ones(3)])
+    finally:
+        logger.handlers[:], logger.level = before
+    err = capfd.readouterr().err
+    seen = [
+        what
+        for what in ("time of compile: ", "program: ", "plan: ", "host: ", "kernel ", "run: ")
+        if f"acronumba {what}" in err
+    ]
+    order = ["time of compile: ", "program: ", "plan: ", "host: ", "kernel ", "run: "]
+    assert seen == order[: order.index(last) + 1]
+
+
+def test_nothing_is_logged_by_default(capfd):
+    double.batch([1.0])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_memory_is_refused_before_it_is_allocated():
+    @model
+    def f(n):
+        return np.zeros(n) + 1.0
+
+    for options, size in (({"memory_limit": 10**6}, 10**7), ({}, 10**13)):
+        with pytest.raises(AcronumbaError, match="ACR704"):
+            f.with_options(**options).batch([10, size])
+    assert [r.shape for r in f.batch([3, 0])] == [(3,), (0,)]
+
+
+def test_a_chain_deeper_than_pythons_stack():
+    @model
+    def last(t: Tree):
+        if t.left is None:
+            return 6 // t.word
+        return last(t.left) + 1
+
+    chain, bad = Tree(2), Tree(0)
+    for _ in range(5000):
+        chain, bad = Tree(0, chain), Tree(0, bad)
+    assert last.batch([chain, Tree(3)]) == [5003, 2]
+    with pytest.raises(InstanceErrors) as caught:
+        last.batch([chain, bad])
+    assert type(caught.value.errors[1]) is ZeroDivisionError
+    assert caught.value.errors[1].line == last.__wrapped__.__code__.co_firstlineno + 3
+    assert caught.value.results[0] == 5003
+
+
+def test_a_cycle_fails_only_the_instance_that_follows_it():
+    cycle = Tree(1, None, Tree(1))
+    cycle.left = cycle
+
+    @model
+    def leftmost(t: Tree):
+        while t.left is not None:
+            t = t.left
+        return t.word
+
+    @model
+    def rightmost(t: Tree):
+        while t.right is not None:
+            t = t.right
+        return t.word
+
+    assert rightmost.batch([cycle, Tree(4)]) == [1, 4]
+    with pytest.raises(InstanceErrors) as caught:
+        leftmost.with_options(max_steps=10**5).batch([Tree(4), cycle])
+    assert list(caught.value.errors) == [1] and caught.value.errors[1].code == "ACR702"
+    assert caught.value.errors[1].line and caught.value.results[0] == 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import pickle
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Optional, TypedDict, Union
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -73,7 +73,7 @@ class Vec(Expr):
 
 class Cons(NamedTuple):
     head: int
-    tail: Optional["Cons"]
+    tail: Cons | None
 
 
 class Entry(TypedDict):
@@ -89,7 +89,7 @@ class Everything:
     colour: Colour
     level: Level | None
     maybe: int | None
-    number: Union[int, float]
+    number: int | float
     x: np.ndarray
     y: npt.NDArray[np.float32] | None
     names: list[int]
@@ -102,13 +102,13 @@ class Everything:
     expr: Num | Add
     anything: Any
     text: str = ""
-    children: list["Everything"] = field(default_factory=list)
+    children: list[Everything] = field(default_factory=list)
 
 
 @dataclass(eq=False)
 class Graph:
     label: int
-    next: list["Graph"] = field(default_factory=list)
+    next: list[Graph] = field(default_factory=list)
     other: Graph | None = None
 
 
@@ -141,13 +141,15 @@ def errors_of(columns: list[Any], samples: list[Any] | None = None) -> dict[int,
     return dict(Packer(schema, make_layouts(schema)).pack(columns).errors)
 
 
-# --- infer ----------------------------------------------------------------------------------------------------------------
+# --- infer ----------------------------------------------------------------------------------------------------------
 
 
 def test_annotations_decide() -> None:
     schema = infer([[Tree(1)]])
     assert schema.params == (StructT(Tree),)
-    assert schema.fields == {Tree: {"word": INT, "left": union(NONE, StructT(Tree)), "right": union(NONE, StructT(Tree))}}
+    assert schema.fields == {
+        Tree: {"word": INT, "left": union(NONE, StructT(Tree)), "right": union(NONE, StructT(Tree))}
+    }
 
 
 def everything(k: int = 0) -> Everything:
@@ -205,7 +207,21 @@ def test_everything_comes_back() -> None:
     data = [everything(k) for k in range(7)]
     data[3].children = [data[1], data[2], data[1]]
     for value, (got,) in zip(data, roundtrip([data]), strict=True):
-        for name in ("i", "f", "b", "colour", "level", "maybe", "number", "names", "pairs", "pair", "table", "kind", "expr"):
+        for name in (
+            "i",
+            "f",
+            "b",
+            "colour",
+            "level",
+            "maybe",
+            "number",
+            "names",
+            "pairs",
+            "pair",
+            "table",
+            "kind",
+            "expr",
+        ):
             assert equal(getattr(got, name), getattr(value, name)), name
         assert got.many == list(value.many)
         assert got.entry["size"] == value.entry["size"]
@@ -244,8 +260,8 @@ def test_local_classes_resolve() -> None:
 
     @dataclass
     class Node:
-        left: "Leaf | Node"
-        right: "Optional[Leaf | Node]"
+        left: Leaf | Node
+        right: Leaf | Node | None
 
     fields = infer([[Node(Leaf(1), None)]]).fields
     assert fields[Node]["left"] == union(StructT(Leaf), StructT(Node))
@@ -305,7 +321,7 @@ def test_merge_and_restrict() -> None:
     assert schema_text(both).startswith("parameter 0: Tree | int\n")
 
 
-# --- packing --------------------------------------------------------------------------------------------------------------
+# --- packing --------------------------------------------------------------------------------------------------------
 
 
 def test_words_of_a_tree() -> None:
@@ -443,6 +459,10 @@ def test_objects_are_found_by_address() -> None:
     batch = Packer(schema, layouts).pack([trees])
     decode = Unpacker(schema.params[0], layouts).decoder(batch.roots, Memory(batch.keep), lambda: batch.objects)
     assert [decode(k) is trees[k] for k in range(2)] == [True, True]
+    lists = [[1, 2], (3,)]
+    batch = Packer(infer([lists], annotations=[list[int]]), ()).pack([lists])
+    decode = Unpacker(batch.schema.params[0], ()).decoder(batch.roots, Memory(batch.keep), batch.objects)
+    assert [decode(k) is lists[k] for k in range(2)] == [True, True]
 
 
 def test_packer_text_has_no_data() -> None:
@@ -485,13 +505,14 @@ def test_literals_and_constants() -> None:
     assert error.path == "[0].kind"
 
 
-# --- what does not conform ------------------------------------------------------------------------------------------------
+# --- what does not conform ------------------------------------------------------------------------------------------
 
 
 def test_errors_belong_to_instances() -> None:
     good = tree_of(3)
     bad = Tree(-1, Tree(1), Tree(2, Tree("x")))  # type: ignore[arg-type]
-    data = [good, bad, Tree(2**63), Tree(3), "tree", None, Tree(1.0), Tree(True), Tree(np.int8(3))]  # type: ignore[arg-type]
+    more: list[Any] = [Tree(2**63), Tree(3), "tree", None, Tree(1.0), Tree(True), Tree(np.int8(3))]  # type: ignore[arg-type]
+    data = [good, bad, *more]
     schema = infer([data], annotations=[Tree])
     layouts = make_layouts(schema)
     batch = Packer(schema, layouts).pack([data])
@@ -517,7 +538,12 @@ def test_errors_belong_to_instances() -> None:
         (Vec(np.zeros(2)), Vec(np.array([None])), "[1].x", "object[1]"),
         (Vec(np.zeros(2)), Vec([0.0, 1.0]), "[1].x", "np.asarray"),
         (Vec(np.zeros(2)), Vec(1.0), "[1].x", "np.asarray"),
-        (everything(), (e := everything(3), setattr(e, "pairs", [(1, None), (2, 3)]))[0], "[1].pairs[1][1]", "Tree | None"),
+        (
+            everything(),
+            (e := everything(3), setattr(e, "pairs", [(1, None), (2, 3)]))[0],
+            "[1].pairs[1][1]",
+            "Tree | None",
+        ),
         (everything(), (e := everything(3), setattr(e, "pair", (1.0, 1)))[0], "[1].pair[1]", "must be a bool"),
         (everything(), (e := everything(3), setattr(e, "table", {"a": 1}))[0], "[1].table", "dict"),
         (everything(), (e := everything(3), setattr(e, "colour", "r"))[0], "[1].colour", "must be a Colour"),
@@ -546,7 +572,7 @@ def test_errors_in_shared_parts_belong_to_all_who_reach_them() -> None:
     assert {k: e.path for k, e in errors_of([data]).items()} == {0: "[0].left.word", 2: "[2].right.word"}
 
 
-# --- snapshots ------------------------------------------------------------------------------------------------------------
+# --- snapshots ------------------------------------------------------------------------------------------------------
 
 
 def test_packed_is_a_sequence() -> None:
@@ -630,7 +656,7 @@ def test_pickling_a_deep_chain() -> None:
     assert again[0].word == 19_999
 
 
-# --- unpacking ------------------------------------------------------------------------------------------------------------
+# --- unpacking ------------------------------------------------------------------------------------------------------
 
 
 def test_results_are_read_only_views() -> None:
@@ -660,9 +686,11 @@ def test_addresses_are_checked() -> None:
         memory.array(8, np.dtype(np.float32), (2,))
 
 
-# --- properties -----------------------------------------------------------------------------------------------------------
+# --- properties -----------------------------------------------------------------------------------------------------
 
-NUMBERS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.booleans(), st.floats(), st.none(), st.sampled_from(list(Colour)))
+NUMBERS = st.one_of(
+    st.integers(-(2**63), 2**63 - 1), st.booleans(), st.floats(), st.none(), st.sampled_from(list(Colour))
+)
 ARRAYS = st.builds(
     lambda shape, dtype: np.ones(shape, dtype),
     st.lists(st.integers(0, 3), max_size=3),

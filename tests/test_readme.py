@@ -1,15 +1,17 @@
 """The README is true: its programs run and print what it shows, its commands and links exist.
 
 The blocks after ``<!-- run -->`` are one program, in order; what it prints is compared with the blocks after
-``<!-- prints -->``. ``--update-golden`` writes what is printed into the README.
+``<!-- prints -->``. Likewise the tour shows the stages of the compiler. ``--update-golden`` writes both anew.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,72 @@ def test_programs_print_what_the_readme_shows(root: Path, tmp_path: Path, reques
     else:
         assert new == text, "run with --update-golden, and read the README"
     assert text.count("<!-- prints -->") == 3
+
+
+SHOW = re.compile(r"<!-- show: (.*?) -->\n```text\n(.*?)```\n", re.S)
+
+
+def stage_texts(root: Path) -> dict[str, str]:
+    """The stages of the model in examples/tree.py, on a processor with AVX-512, and a schedule."""
+    code = """
+import io, json
+import numpy as np
+import tree
+from rich.console import Console
+from acronumba.emit.target import Target, override
+from acronumba.views import report
+
+rng = np.random.default_rng(0)
+normal = lambda *shape: rng.standard_normal(shape).astype(np.float32)
+p = tree.Params(embed=normal(100, 64), w=normal(64, 128), b=normal(64), w_out=normal(3, 64))
+trees = [tree.random_tree(rng, int(rng.integers(1, 30))) for _ in range(50)]
+trace = tree.classify.trace(trees, p=p)
+with override(Target(name="", features="", vector_bits=512, registers=32)):
+    stages = dict(tree.classify.with_options(threads=1).stages(trees, p=p))
+
+out = io.StringIO()
+Console(file=out, width=80, color_system=None).print(report.schedule(trace.data))
+print(json.dumps(stages | {"trace": out.getvalue()}))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "examples")])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    texts: dict[str, str] = json.loads(done.stdout)
+    texts["trace"] = "\n".join(line.rstrip() for line in texts["trace"].splitlines())
+    return texts
+
+
+def excerpt(text: str, pattern: str, count: int | None = None) -> str:
+    """The first line with the pattern and what follows, up to an empty line or `count` lines, without the indent."""
+    lines = text.splitlines()
+    (start, *_) = [k for k, line in enumerate(lines) if pattern in line]
+    if count is None:
+        count = [*lines[start:], ""].index("")
+    return textwrap.dedent("\n".join(lines[start : start + count])).rstrip() + "\n"
+
+
+def test_the_tour_shows_what_the_compiler_prints(root: Path, request: pytest.FixtureRequest) -> None:
+    path = root / "docs" / "tour.md"
+    page = path.read_text(encoding="utf-8")
+    texts = stage_texts(root)
+
+    def filled(match: re.Match[str]) -> str:
+        name, *part = match[1].split(" | ")
+        text = excerpt(texts[name], part[0], *map(int, part[1:])) if part else texts[name].rstrip() + "\n"
+        return f"<!-- show: {match[1]} -->\n```text\n{text}```\n"
+
+    new = SHOW.sub(filled, page)
+    assert new.count("<!-- show:") == 9
+    if request.config.getoption("--update-golden"):
+        path.write_text(new, encoding="utf-8")
+    else:
+        assert new == page, "run with --update-golden, and read docs/tour.md"
 
 
 def test_commands_of_the_readme_exist(root: Path) -> None:

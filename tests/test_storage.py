@@ -36,7 +36,7 @@ class Params:
     name: str = "model"
     nothing: None = None
     flag: bool = True
-    scale: Any = np.float32(0.5)
+    scale: Any = field(default_factory=lambda: np.float32(0.5))
     empty: np.ndarray = field(default_factory=lambda: np.zeros((0, 3), np.int8))
 
 
@@ -68,7 +68,8 @@ def test_names_are_paths(tmp_path: Path) -> None:
     save(tmp_path / "p", params())
     tensors = load_file(tmp_path / "p")
     assert sorted(tensors) == [
-        "cells.0.b", "cells.0.w", "cells.1.b", "cells.1.w", "embed", "empty", "flag", "out.ids", "out.w", "pair.0", "pair.1", "scale",
+        "cells.0.b", "cells.0.w", "cells.1.b", "cells.1.w", "embed", "empty", "flag", "out.ids", "out.w", "pair.0",
+        "pair.1", "scale",
     ]  # fmt: skip
     assert tensors["pair.0"].shape == () and tensors["pair.0"].dtype == np.int64
 

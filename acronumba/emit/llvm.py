@@ -182,6 +182,8 @@ class _Lowering:
             self.line("ret void" if f.result == VOID else f"ret {llvm_type(f.result)} zeroinitializer")
         params = ", ".join(f'{llvm_type(p.type)} %"p.{p.name}"' for p in f.params)
         mode = {"always": " alwaysinline", "never": " noinline", "auto": ""}[f.inline]
+        if any(isinstance(x, tree.Dispatch) and x.entries is not None for x in f.body):
+            mode += " optsize minsize"  # a large machine: what LLVM would unroll and unswitch takes it quadratic time
         head = f"define internal {llvm_type(f.result)} {symbol(self.module, f.name)}({params}) nounwind{mode} {{"
         return "\n".join([head, "entry:", *self.entry, "  br label %start", "start:", *self.lines, "}"])
 
@@ -299,14 +301,18 @@ class _Lowering:
         if len(blocks) != len(s.blocks):
             raise self.wrong("two blocks of one number")
         type = llvm_type(s.var.type)
-        self.label(head)
-        pc = self.value(f"load {type}, ptr {self.slot(s.var)}")
         entries = blocks if s.entries is None else sorted(s.entries)
         if not blocks.keys() >= set(entries):
             raise self.wrong(f"a dispatch on {sorted(set(entries) - blocks.keys())}: there are no such blocks")
         cases = " ".join(f"{type} {number}, label %{blocks[number]}" for number in entries)
-        self.line(f"switch {type} {pc}, label %{bad} [ {cases} ]")
-        self.open = False
+        # Where the entries are given, the first dispatch is apart from the later ones: then no block dominates the others,
+        # and LLVM's passes for loops, which take time quadratic in the blocks, see no loop around all of them.
+        for label in (None, head) if s.entries is not None else (head,):
+            if label is not None:
+                self.label(label)
+            pc = self.value(f"load {type}, ptr {self.slot(s.var)}")
+            self.line(f"switch {type} {pc}, label %{bad} [ {cases} ]")
+            self.open = False
         self.loops.append((head, end))
         self.dispatch.append((s, blocks, head, len(self.loops)))
         for number, _, body in s.blocks:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acronumba.frontend.emitter import Refused, Resweep
+from acronumba.frontend.emitter import Dead, Refused, Resweep
 from acronumba.frontend.source import NoSource
 from acronumba.frontend.values import (
     NOT_CONST, Bound, DictVal, EnumVal, Enumerate, Func, Generator, ListVal, Method, NoneVal, Num, Range, Record, Ref, Reversed,
@@ -125,8 +125,7 @@ def call_static(w: Lowerer, value: Any, args: list[Val], kwargs: dict[str, Val],
     known = STATIC.get(_key(value))
     if known is not None:
         name, signature, handler = known
-        bound = Args(w, name, signature, args, kwargs, node)
-        return handler(w, bound, node)
+        return _distribute(w, args, kwargs, node, lambda a, k: handler(w, Args(w, name, signature, a, k, node), node), value)
     if isinstance(value, np.ufunc) or getattr(value, "__module__", "").split(".")[0] == "numpy":
         raise w.refuse("ACR202", node, seen=f"np.{getattr(value, '__name__', value)}")
     module = getattr(value, "__module__", None)
@@ -138,6 +137,21 @@ def call_static(w: Lowerer, value: Any, args: list[Val], kwargs: dict[str, Val],
         func = w.constant(value.func)
         raise w.refuse("ACR210", node, seen=f"functools.partial of {w.describe(func)}", rewrite="a lambda")
     raise w.refuse(code, node, seen=f"{module + '.' if module and module != 'builtins' else ''}{name}")
+
+
+_WHOLE = (bool, type, list, tuple, sorted, zip, enumerate, reversed, getattr)  # these look at their arguments themselves
+
+
+def _distribute(
+    w: Lowerer, args: list[Val], kwargs: dict[str, Val], node: Node, f: Callable[[list[Val], dict[str, Val]], Val], callee: Any
+) -> Val:
+    """Call a function for each alternative of those of its arguments that are one of several kinds."""
+    if callee not in _WHOLE:
+        for k, v in enumerate(args):
+            if isinstance(v, UnionVal):
+                rest = w.not_none(v, node)
+                return w.each(rest, lambda one, k=k: _distribute(w, [*args[:k], one, *args[k + 1 :]], kwargs, node, f, callee), node)
+    return f(args, kwargs)
 
 
 def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
@@ -1232,6 +1246,8 @@ def call_method(w: Lowerer, method: Method, args: list[Val], kwargs: dict[str, V
         return dict_method(w, owner, name, args, kwargs, node)
     if name in ("copy",) and isinstance(owner, StaticList):
         return w.new_list(owner.items, node or ast.Constant(0))
+    if isinstance(owner, StrVal):
+        return _string_method(w, owner, name, args, kwargs, node)
     if name == "_replace":
         return replace_fields(w, [owner], kwargs, node)
     if name == "index" or name == "count":
@@ -1243,6 +1259,21 @@ def call_method(w: Lowerer, method: Method, args: list[Val], kwargs: dict[str, V
                 out = w.scalar("add", out, w.as_int(equal))
             return out
     raise w.refuse("ACR209", node, seen=f"the method .{name} of {w.describe(owner)}")
+
+
+def _string_method(w: Lowerer, owner: StrVal, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+    """Call a method of a constant string, when the model is compiled."""
+    values = [w.static(v, node) for v in args]
+    if name.startswith("_") or not hasattr(str, name) or kwargs or NOT_CONST in values:
+        raise w.refuse("ACR209", node, seen=f"the method .{name} of {w.describe(owner)}")
+    try:
+        out = getattr(owner.value, name)(*values)
+    except (TypeError, ValueError, LookupError) as error:
+        w.fail(type(error).__name__, str(error), node)
+        raise Dead from None
+    if isinstance(out, list):
+        return w.new_list([w.constant(v) for v in out], node or ast.Constant(0))
+    return TupleVal(tuple(map(w.constant, out))) if isinstance(out, tuple) else w.constant(out)
 
 
 _LIST_CHANGES = ("append", "pop", "extend", "insert", "sort", "reverse", "clear", "remove")
@@ -1270,12 +1301,12 @@ def list_method(w: Lowerer, base: ListVal, name: str, args: list[Val], kwargs: d
             outs = tuple(w.var("item", t) for t in words(base.item))
             if w.block is not None:
                 w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(i)), loc=w.at(node)))
-            return w.from_words(base.item, outs)
+            return w.element_of(base, outs)
         case "insert", [index, val]:
             w.check_mutable(base, where)
-            n = w.list_lengths(base, node)
-            start, _, _ = w.slice_part(w.word(n), _number(w, index, node, "insert"), None, 1, node)
-            w.append(base, val, where, "insert", w.extent(start))
+            n, i = w.list_lengths(base, node), w.read(w.as_int(_number(w, index, node, "insert")))
+            i = w.select(w.scalar("lt", i, number(0)), w.scalar("max", number(0), w.scalar("add", i, n)), w.scalar("min", i, n))
+            w.append(base, val, where, "insert", i)
             return NoneVal()
         case "sort", []:
             w.check_mutable(base, where)

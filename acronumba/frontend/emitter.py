@@ -17,7 +17,7 @@ from acronumba.codes import refuse
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.frontend.source import Source
 from acronumba.frontend.values import (
-    NOT_CONST, Bound, Cell, DictVal, EnumVal, Func, ListVal, Maybe, NoneVal, Num, Poison, Record, Ref, SharedVal, Static,
+    NOT_CONST, Bound, Cell, Choice, DictVal, EnumVal, Func, ListVal, Maybe, NoneVal, Num, Poison, Record, Ref, SharedVal, Static,
     StaticList, StrVal, Tensor, TupleVal, UnionVal, Val, case_slices, number, type_of,
 )  # fmt: skip
 from acronumba.ir import nodes as ir
@@ -188,6 +188,12 @@ class Emitter:
             self.end(ir.Fail(site=self.site(error, text, node), args=(), loc=self.at(node)))
 
     # ---- scalars
+
+    def not_void(self, val: ListVal, node: ast.AST | Loc | None) -> None:
+        """Give up where an element is read of a list that nothing was ever put into (in this sweep)."""
+        if val.cell.find().item is None and self.block is not None:
+            self.fail("IndexError", "list index out of range", node)
+            raise Dead
 
     def const(self, value: Any) -> Num:
         return number(value)
@@ -392,6 +398,8 @@ class Emitter:
         a, b = a.find(), b.find()
         if a is b:
             return a
+        self.mix(a, not b.mixed)
+        self.mix(b, not a.mixed)
         if a.fixed and b.fixed:
             if a.item != b.item:
                 raise self.refuse("ACR303", seen=f"list[{type_text(a.item or NONE)}] and list[{type_text(b.item or NONE)}]")
@@ -410,15 +418,24 @@ class Emitter:
             self.know.changed = b.item != a.item
         return a
 
-    def list_of(self, t: ListT, var: Var) -> ListVal:
-        """Return a list of unknown origin: it must not be changed unless its place is known."""
-        return ListVal(self.cells_by_type(t), var)
+    def mix(self, cell: Cell, own: bool) -> None:
+        """Note that an element goes into the lists of a cell, which may be a list that was not made in the call."""
+        cell = cell.find()
+        if not own and not cell.mixed:
+            cell.mixed = True
+            self.know.changed = True
+
+    def list_of(self, t: ListT, var: Var, own: bool = False) -> ListVal:
+        """Return a list of unknown origin: it must not be changed if lists of its type may be instance data."""
+        cell = self.cells_by_type(t)
+        return ListVal(cell, var, own or not cell.data)
 
     def cells_by_type(self, t: ListT) -> Cell:
         key = ("type", t)
         cell = self.know.cells.get(key)
         if cell is None:
             cell = self.know.cells[key] = Cell(item=t.item, real=True, fixed=True, data=t in self.data_lists)
+            cell.unsure = t.item in self.data_lists
         return cell
 
     def realise(self, val: StaticList) -> ListVal:
@@ -427,6 +444,7 @@ class Emitter:
         for v in val.items:
             t = self.type_of(v)
             self.widen_cell(cell, t)
+            self.mix(cell, is_own(v))
         item = cell.item or NONE
         flat = tuple(w for v in val.items for w in self.to_words(v, item))
         out = self.var("list", ListT(item))
@@ -453,7 +471,7 @@ class Emitter:
         elif isinstance(val, DictVal):
             t = DictT(val.keys, tuple(self.type_of(v) for v in val.items))
         if t is None:
-            code = "ACR206" if isinstance(val, Func | Bound) else "ACR308"
+            code = "ACR206" if isinstance(val, Func | Bound | Choice) else "ACR308"
             raise self.refuse(code, seen=self.describe(val))
         return t
 
@@ -483,10 +501,11 @@ class Emitter:
                 return tuple(w for v, u in zip(val.items, t.items, strict=True) for w in self.to_words(v, u))
             case (DictT(), DictVal()) if t.keys == val.keys:
                 return tuple(w for v, u in zip(val.items, t.items, strict=True) for w in self.to_words(v, u))
-            case (ListT(), ListVal()) if val.item == t.item:
-                return (val.var,)
             case (ListT(), ListVal()):
-                self.unify_cells(val.cell, self.cells_by_type(t))
+                by_type = self.cells_by_type(t)
+                if val.item != t.item:
+                    self.unify_cells(val.cell, by_type)
+                self.mix(val.cell, not by_type.mixed)  # it may be changed through a name of this type
                 return (val.var,)
             case (ListT(), StaticList()):
                 self.make_real(val.cell)
@@ -741,6 +760,22 @@ class Emitter:
                     self.enter(yes)
                     yield Ref((cls,), val.var)
                     self.block = None
+            case Choice():
+                for k, option in enumerate(val.options):
+                    if rest is not None:
+                        self.enter(rest)
+                    if k == len(val.options) - 1:
+                        yield option
+                        return
+                    yes, rest = self.fork(self.scalar("eq", val.index, number(k)))
+                    if yes is None:
+                        assert rest is not None
+                        continue
+                    self.enter(yes)
+                    yield option
+                    self.block = None
+                    if rest is None:
+                        return
             case _:
                 yield val
 
@@ -749,7 +784,7 @@ class Emitter:
 
         An alternative that is refused fails at run time, as the plain call would; if all are, the first refusal stands.
         """
-        if not isinstance(val, UnionVal) and not (isinstance(val, Ref) and len(val.classes) > 1):
+        if not is_several(val):
             return f(val)
         points: list[Point] = []
         results: list[Val] = []
@@ -876,11 +911,11 @@ class Emitter:
             case Tensor():
                 return TTensor(val.type, val.dims, val.fresh and not val.aliased)
             case ListVal():
-                return TList(val.cell)
+                return TList(val.cell, val.own)
             case StaticList():
                 self.make_real(val.cell)
                 self.type_of(val)
-                return TList(val.cell)
+                return TList(val.cell, True)
             case Maybe():
                 return TMaybe(self.template(val.value))
             case Poison():
@@ -921,9 +956,16 @@ class Emitter:
                 if same(a.val, b.val):
                     return TStatic(_loosest([a.val, b.val]))
                 x, y = self.template(a.val), self.template(b.val)
+                if is_choosable(a.val) and is_choosable(b.val):
+                    x, y = TChoice(options_of(a.val)), TChoice(options_of(b.val))
                 if isinstance(x, TStatic) or isinstance(y, TStatic):
                     return TPoison(f"{self.describe(a.val)} in one branch, {self.describe(b.val)} in another")
                 return self.join_templates(x, y)
+            case (TChoice(), TChoice()):
+                new = tuple(v for v in b.options if not any(same(v, u) for u in a.options))
+                return TChoice(a.options + new) if new else a
+            case (TStatic(), TChoice()) if is_choosable(a.val):
+                return self.join_templates(b, TChoice(options_of(a.val)))
             case (TStatic(), _):
                 x = self.template(a.val)
                 if isinstance(x, TStatic):
@@ -947,7 +989,7 @@ class Emitter:
             case (TList(), TList()):
                 self.make_real(a.cell)
                 self.make_real(b.cell)
-                return TList(self.unify_cells(a.cell, b.cell))
+                return TList(self.unify_cells(a.cell, b.cell), a.own and b.own)
         try:
             t = union(self.template_type(a), self.template_type(b))
         except Refused as error:
@@ -973,6 +1015,8 @@ class Emitter:
                 return StructT(a.meta[0])
             case TStatic():
                 return self.type_of(a.val)
+            case TChoice():
+                raise self.refuse("ACR206", seen=" or ".join(map(self.describe, a.options)))
         raise self.refuse("ACR308", seen="a value that may be missing")
 
     def instantiate(self, a: Template, name: str) -> tuple[Any, tuple[Var, ...]]:
@@ -1004,7 +1048,10 @@ class Emitter:
                 return _Pending(a.type, (var,), a.fresh), (var,)
             case TList():
                 var = self.var(name, ListT(a.cell.find().item or NONE))
-                return ListVal(a.cell.find(), var), (var,)
+                return ListVal(a.cell.find(), var, a.own), (var,)
+            case TChoice():
+                var = self.var(name, INT)
+                return Choice(a.options, Num(INT, var=var)), (var,)
             case TType():
                 vars = tuple(self.var(name, w) for w in words(a.type))
                 return _Pending(a.type, vars), vars
@@ -1017,6 +1064,8 @@ class Emitter:
                 return sum(map(self.template_width, a.items))
             case TStatic() | TPoison() | TAbsent():
                 return 0
+            case TList() | TChoice():
+                return 1
         return len(words(self.template_type(a)))
 
     def store(self, a: Template, vars: tuple[Var, ...], val: Val | None) -> None:
@@ -1042,6 +1091,12 @@ class Emitter:
                     width = self.template_width(item)
                     self.store(item, vars[at : at + width], v)
                     at += width
+            case TList() if isinstance(val, ListVal):
+                if vars[0] is not val.var:
+                    self.emit(ir.Copy(out=vars[0], src=val.var, loc=self.loc))
+            case TChoice():
+                assert val is not None
+                self.emit(ir.Copy(out=vars[0], src=self.word(a.index_of(val, self)), loc=self.loc))
             case _:
                 assert val is not None
                 srcs = self.to_words(val, self.template_type(a))
@@ -1072,6 +1127,8 @@ class Emitter:
                 return f"tuple[{', '.join(self.describe(v) for v in items)}]"
             case Maybe(value=value):
                 return self.describe(value)
+            case Choice(options=options):
+                return " or ".join(map(self.describe, options))
             case Num() if val.const is not NOT_CONST:
                 return f"{type_text(val.type)} {val.const}"
             case Tensor():
@@ -1116,6 +1173,24 @@ class TTensor:
 @dataclass(frozen=True, slots=True, eq=False)
 class TList:
     cell: Cell
+    own: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TChoice:
+    """One of several functions or classes."""
+
+    options: tuple[Val, ...]
+
+    def index_of(self, val: Val, emitter: Emitter) -> Num:
+        """Return the number of a value among the options."""
+        if not isinstance(val, Choice):
+            return number(next(k for k, v in enumerate(self.options) if same(v, val)))
+        places = [self.index_of(v, emitter) for v in val.options]
+        out = places[-1]
+        for k in range(len(places) - 1):
+            out = emitter.select(emitter.scalar("eq", val.index, number(k)), places[k], out)
+        return out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -1140,7 +1215,7 @@ class TPoison:
     why: str
 
 
-Template: TypeAlias = TStatic | TParts | TTensor | TList | TType | TMaybe | TAbsent | TPoison
+Template: TypeAlias = TStatic | TParts | TTensor | TList | TType | TMaybe | TAbsent | TPoison | TChoice
 
 
 def equal_templates(a: Template, b: Template) -> bool:
@@ -1153,7 +1228,9 @@ def equal_templates(a: Template, b: Template) -> bool:
         case (TTensor(), TTensor()):
             return (a.type, a.dims, a.fresh) == (b.type, b.dims, b.fresh)
         case (TList(), TList()):
-            return a.cell.find() is b.cell.find()
+            return a.cell.find() is b.cell.find() and a.own == b.own
+        case (TChoice(), TChoice()):
+            return len(a.options) == len(b.options) and all(map(same, a.options, b.options))
         case (TType(), TType()):
             return a.type == b.type
         case (TMaybe(), TMaybe()):
@@ -1217,7 +1294,28 @@ def same(a: Any, b: Any) -> bool:
             return same(a.func, b.func) and same(a.self, b.self)
         case Maybe():
             return same(a.value, b.value) and same(a.bound, b.bound)
+        case Choice():
+            return len(a.options) == len(b.options) and all(map(same, a.options, b.options)) and same(a.index, b.index)
     return False
+
+
+def is_several(val: Val) -> bool:
+    """Whether a value has alternatives that must be told apart at run time."""
+    return isinstance(val, UnionVal | Choice) or (isinstance(val, Ref) and len(val.classes) > 1)
+
+
+def is_choosable(val: Val) -> bool:
+    """Whether a value is a function or class, of which a number can choose one at run time."""
+    return isinstance(val, Func | Choice) or (isinstance(val, Static) and callable(val.value))
+
+
+def options_of(val: Val) -> tuple[Val, ...]:
+    return val.options if isinstance(val, Choice) else (val,)
+
+
+def is_own(val: Val) -> bool:
+    """Whether a value, if it is a list, was certainly made in the call."""
+    return not isinstance(val, ListVal) or val.own
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -17,9 +17,11 @@ import builtins
 import dataclasses
 import enum
 import inspect
+import sysconfig
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,22 +29,23 @@ import numpy as np
 from acronumba.errors import NOWHERE, AcronumbaError, Loc, together
 from acronumba.frontend.emitter import (
     Dead, FunctionCode, Knowledge, Point, Refused, Resweep, State, Template, TAbsent, TList, TParts, TStatic, TTensor, TType,
-    _ClassNumber, equal_templates,
+    _ClassNumber, equal_templates, is_choosable, is_own, is_several,
 )  # fmt: skip
 from acronumba.frontend.source import NoSource, Source, assigned_names, read_source, scan
-from acronumba.frontend.tensors import TensorOps
+from acronumba.frontend.tensors import HOST, TensorOps
 from acronumba.frontend.values import (
-    NOT_CONST, Bound, Cell, DictVal, EnumVal, Enumerate, Func, Generator, ListVal, Maybe, Method, NoneVal, Num, Poison,
+    NOT_CONST, Bound, Cell, Choice, DictVal, EnumVal, Enumerate, Func, Generator, ListVal, Maybe, Method, NoneVal, Num, Poison,
     Range, Record, Ref, Reversed, SharedVal, Static, StaticList, StrVal, Tensor, TupleVal, UnionVal, Val, Zip, number,
 )  # fmt: skip
 from acronumba.ir import nodes as ir
-from acronumba.ir.nodes import SharedArg, Var
+from acronumba.ir.nodes import Extent, SharedArg, Var
 from acronumba.ir.types import (
     BOOL, FLOAT, INT, BoolT, EnumT, FloatT, IntT, ListT, NoneT, OpaqueT, RefT, StructT, TensorT, Type, UnionT, class_key,
     members, type_text, union, words,
 )  # fmt: skip
 from acronumba.shared import Shared, SharedConst, SharedLeaf, SharedTree, describe_value, field_names
 
+_FOREIGN = (sysconfig.get_path("stdlib"), str(Path(np.__file__).parent))
 UNROLL = 16  # loops over a constant range up to this long are unrolled where they index something known
 SWEEPS = 60
 
@@ -273,10 +276,21 @@ class Lowerer(TensorOps):
 
     def assign_starred(self, elts: Sequence[ast.expr], val: Val, node: ast.AST) -> None:
         items = self.items_of(val)
-        if items is None:
-            raise self.refuse("ACR109", node, seen="* with a value whose length is known only at run time")
         at = next(k for k, e in enumerate(elts) if isinstance(e, ast.Starred))
         after = len(elts) - at - 1
+        if items is None:
+            xs = self.to_list(self.not_none(val, node) if isinstance(val, UnionVal) else val, node)
+            n = self.list_lengths(xs, node)
+            text = f"not enough values to unpack (expected at least {at + after}, got {{0}})"
+            self.check(self.scalar("ge", n, number(at + after)), "ValueError", text, (n,), node)
+            for k, e in enumerate(elts):
+                if isinstance(e, ast.Starred):
+                    rest = self.scalar("sub", n, number(at + after))
+                    self.assign(e.value, self.list_slice(xs, number(at), 1, rest, node))
+                    continue
+                place = number(k) if k < at else self.scalar("sub", n, number(len(elts) - k))
+                self.assign(e, self.list_get(xs, place, node))
+            return
         if len(items) < at + after:
             raise self.refuse("ACR305", node, seen=f"{len(items)} values for at least {at + after} names")
         star = elts[at]
@@ -582,7 +596,7 @@ class Lowerer(TensorOps):
                 return number(bool(shared.items) or shared.kind == "object")
             case EnumVal():
                 return number(True)
-            case Static() | Func() | Bound():
+            case Static() | Func() | Bound() | Choice():
                 return number(True)
             case UnionVal():
                 out = self.each(val, lambda v: self.truth(v, node), node)
@@ -1058,7 +1072,7 @@ class Lowerer(TensorOps):
             case ast.Tuple(elts=elts):
                 return TupleVal(self.elements(elts))
             case ast.List(elts=elts):
-                return self.new_list(self.elements(elts), node)
+                return self.list_display(elts, node)
             case ast.Dict(keys=keys, values=values):
                 names = [self.expr(k) if k is not None else None for k in keys]
                 if not all(isinstance(n, StrVal) for n in names):
@@ -1119,6 +1133,27 @@ class Lowerer(TensorOps):
             else:
                 out.append(self.part(e))
         return tuple(out)
+
+    def list_display(self, elts: Sequence[ast.expr], node: ast.List) -> Val:
+        """`[a, *b, c]`: known items one by one, others appended at run time."""
+        parts = [self.items_or_list(e) if isinstance(e, ast.Starred) else (self.part(e),) for e in elts]
+        if not any(isinstance(p, ListVal) for p in parts):
+            return self.new_list([v for p in parts if not isinstance(p, ListVal) for v in p], node)
+        cell = self.cell(("display", self.frame.path, node.lineno, node.col_offset))
+        self.make_real(cell)
+        out = self.realise(StaticList((), cell))
+        for p in parts:
+            if isinstance(p, ListVal):
+                self.extend(out, p, node)
+                continue
+            for v in p:
+                self.append(out, v, node)
+        return out
+
+    def items_or_list(self, node: ast.Starred) -> tuple[Val, ...] | ListVal:
+        val = self.expr(node.value)
+        items = self.items_of(val)
+        return self.to_list(val, node) if items is None else items
 
     def new_list(self, items: Sequence[Val], node: ast.AST) -> Val:
         """Return the list of some items made at a place of the source."""
@@ -1197,7 +1232,7 @@ class Lowerer(TensorOps):
 
     def function(self, fn: types.FunctionType, node: ast.AST | None) -> Val:
         """Return a function object as a value; primitives of `acronumba.nn` stay themselves."""
-        if fn.__module__ == "acronumba.nn" and fn.__name__ in ("sigmoid", "erf"):
+        if (fn.__module__ == "acronumba.nn" and fn.__name__ in ("sigmoid", "erf")) or is_foreign(fn):
             return Static(fn)
         try:
             source = read_source(fn)
@@ -1214,12 +1249,20 @@ class Lowerer(TensorOps):
         path = self.path_of(node)
         if path is not None and path in self.state:
             return self.state[path]
+        return self.attribute_of(self.attribute_owner(node), node)
+
+    def attribute_owner(self, node: ast.Attribute) -> Val:
+        """Evaluate the object of an attribute, which is not None from then on."""
         owner = self.expr(node.value)
         if isinstance(owner, UnionVal):
             owner = self.not_none(owner, node)
             base = self.path_of(node.value)
             if base is not None and self.block is not None and (base in self.state or len(base) > 2):
                 self.state[base] = owner
+        return owner
+
+    def attribute_of(self, owner: Val, node: ast.Attribute) -> Val:
+        path = self.path_of(node)
         val = self.attribute(owner, node.attr, node)
         if path is not None and isinstance(owner, Ref) and not isinstance(val, Bound | Static | Func):
             self.state[path] = val
@@ -1267,6 +1310,8 @@ class Lowerer(TensorOps):
                 return self.tensor_attribute(owner, name, node)
             case Static(value=value):
                 return self.static_attribute(value, name, node)
+            case Func() if name in ("batch", "on", "trace", "with_options"):
+                raise self.refuse("ACR205", node, seen=f".{name}")
             case EnumVal():
                 return self.enum_attribute(owner, name, node)
             case ListVal() | StaticList() | DictVal() | SharedVal() | TupleVal():
@@ -1482,6 +1527,8 @@ class Lowerer(TensorOps):
                 return self.ufunc(name, (x, y), node)
         if isinstance(a, Num) and isinstance(b, Num):
             return self.arithmetic(name, a, b, node)
+        if isinstance(op, ast.BitOr) and all(isinstance(v, Static | NoneVal) for v in (a, b)):  # isinstance(x, A | B)
+            return TupleVal((a, b))
         if isinstance(op, ast.Add):
             x, y = self.items_of(a), self.items_of(b)
             if isinstance(a, TupleVal) and isinstance(b, TupleVal):
@@ -1757,9 +1804,16 @@ class Lowerer(TensorOps):
         outs = tuple(self.var("item", w) for w in words(base.item))
         if self.block is None:
             return Poison()
+        self.not_void(base, node)
         if outs:
             args = (base.var, self.word(self.read(index)))
             self.emit(ir.ListOp(outs=outs, op="get", width=len(outs), args=args, loc=self.at(node)))
+        return self.element_of(base, outs)
+
+    def element_of(self, base: ListVal, outs: tuple[Var, ...]) -> Val:
+        """Return the element of a list that lies in some words."""
+        if isinstance(base.item, ListT):
+            return self.list_of(base.item, outs[0], base.cell.pure)
         return self.from_words(base.item, outs)
 
     def list_slice(self, base: ListVal, start: Num, step: int, count: Num, node: ast.AST) -> ListVal:
@@ -1769,6 +1823,7 @@ class Lowerer(TensorOps):
         args = (base.var, self.word(start), self.word(number(step)), self.word(count))
         self.emit(ir.ListOp(outs=(out,), op="slice", width=self.width(base), args=args, loc=self.at(node)))
         cell = self.made_cell("slice", base.item, node)
+        self.mix(cell, base.cell.pure)
         return ListVal(cell, out)
 
     def made_cell(self, what: str, item: Type, node: ast.AST | None) -> Cell:
@@ -1794,13 +1849,14 @@ class Lowerer(TensorOps):
             raise self.refuse("ACR109", target, seen="an assignment to a slice of a list")
         i = self.checked_index(where, self.list_lengths(base, target), target, "list assignment index out of range")
         self.alias(val)
+        self.mix(base.cell, is_own(val))
         self.widen_cell(base.cell, self.type_of(val))
         args = (base.var, self.word(i), *self.to_words(val, base.item))
         if self.block is not None:
             self.emit(ir.ListOp(outs=(), op="set", width=self.width(base), args=args, loc=self.at(target)))
 
     def check_mutable(self, base: ListVal, node: ast.AST) -> None:
-        if base.cell.find().data:
+        if not base.own:
             raise self.refuse("ACR113", node, seen=f"a change of {self.describe(base)}", rewrite="make a copy first: list(xs)")
 
     def index_tensor(self, x: Tensor, where: Sequence[Any], node: ast.AST) -> Val:
@@ -1815,7 +1871,7 @@ class Lowerer(TensorOps):
             parts[ellipsis[0] : ellipsis[0] + 1] = full
         else:
             parts += full
-        arrays = [w for w in parts if isinstance(w, Tensor | StaticList | TupleVal | SharedVal) and not (isinstance(w, Tensor) and w.type.rank == 0)]
+        arrays = [w for w in parts if isinstance(w, Tensor | StaticList | TupleVal | SharedVal | ListVal) and not (isinstance(w, Tensor) and w.type.rank == 0)]
         if len(arrays) > 1 or (arrays and any(isinstance(w, Num | Tensor) and w is not arrays[0] for w in parts)):
             raise self.refuse("ACR202", node, seen="several indices that are arrays", rewrite="index one axis after the other")
         cuts: list[Any] = []
@@ -1857,7 +1913,7 @@ class Lowerer(TensorOps):
                 out = self.take(out, w, axis, node)
                 continue
             if not isinstance(w, Tensor):
-                if self.sequence(w) is None:
+                if self.sequence(w) is None and not isinstance(w, ListVal):
                     raise self.refuse("ACR301", node, seen=f"an index {self.describe(w)}")
                 w = self.as_tensor(w, node=node)
             if w.type.dtype == "bool":
@@ -1895,6 +1951,7 @@ class Lowerer(TensorOps):
     def append(self, base: ListVal, val: Val, node: ast.AST, op: str = "append", index: Num | None = None) -> None:
         self.check_mutable(base, node)
         self.alias(val)
+        self.mix(base.cell, is_own(val))
         self.widen_cell(base.cell, self.type_of(val))
         if self.block is None:
             return
@@ -1910,12 +1967,79 @@ class Lowerer(TensorOps):
                 self.append(base, v, node)
             return
         other = self.to_list(val, node)
+        self.mix(base.cell, other.cell.pure)
         self.widen_cell(base.cell, other.item)
         if other.item != base.item:
             self.unify_cells(base.cell, other.cell)
         if self.block is not None:
             args = (base.var, other.var)
             self.emit(ir.ListOp(outs=(), op="extend", width=self.width(base), args=args, loc=self.at(node)))
+
+    def uniform(self, val: ListVal, node: Any) -> ListVal:
+        """Return a list of arrays (and numbers, which become arrays) as one whose elements all have one type.
+
+        An element of another rank than the highest fails at run time, as NumPy does.
+        """
+        if not isinstance(val.item, UnionT):
+            return val
+        kinds: set[TensorT] = set()
+        for m in val.item.members:
+            if isinstance(m, TensorT):
+                kinds.add(TensorT(m.dtype, (None,) * m.rank))
+            elif isinstance(m, IntT | FloatT | BoolT):
+                kinds.add(TensorT(HOST[m], ()))
+        rank = max((t.rank for t in kinds), default=0)
+        kinds = {t for t in kinds if t.rank == rank}
+        if len(kinds) != 1:
+            raise self.refuse("ACR303", node, seen=self.describe(val))
+
+        def one(v: Val) -> Val:
+            x = self.as_tensor(v, node=node)
+            if x.type.rank != rank:
+                self.fail("ValueError", "all input arrays must have the same shape", node)
+            return x
+
+        item = ast.Name("#item", ast.Store())
+        return self.built(val, node, item, lambda: self.each(self.state[(self.frame.scope, "#item")], one, node), ())
+
+    def common_extents(self, val: ListVal, item: TensorT, node: Any) -> tuple[Extent, ...]:
+        """Return the extents that all arrays of a list have, checking those that are known only at run time."""
+        if None not in item.shape:
+            return super().common_extents(val, item, node)
+        first = self.list_get(val, number(0), node)
+        assert isinstance(first, Tensor)
+
+        def turn() -> None:
+            x = self.state[(self.frame.scope, "#item")]
+            assert isinstance(x, Tensor)
+            for a, b in zip(first.dims, x.dims, strict=True):
+                self.same_extent(a, b, "extents of stacked arrays", node)
+
+        self.iterate(val, node, ast.Name("#item", ast.Store()), turn, ())
+        return first.dims
+
+    def concat_list(self, val: ListVal, axis: int, node: Any = None) -> Tensor:
+        """Concatenate a list whose length is known only at run time."""
+        item = val.item
+        if not isinstance(item, TensorT) or not item.rank or item.shape[self.axes_of(axis, item.rank, node)[0]] is not None:
+            return super().concat_list(val, axis, node)
+        n = self.list_lengths(val, node)  # the extents along the axis may differ: one after the other
+        self.check(self.scalar("gt", n, number(0)), "ValueError", "need at least one array to concatenate", (), node)
+        key = (self.frame.scope, "#joined")
+        first = self.list_get(val, number(0), node)
+        assert isinstance(first, Tensor)
+        self.state[key] = first
+
+        def turn() -> None:
+            joined, x = self.state[key], self.state[(self.frame.scope, "#item")]
+            assert isinstance(joined, Tensor) and isinstance(x, Tensor)
+            self.state[key] = self.concat([joined, x], axis, node)
+
+        rest = self.list_slice(val, number(1), 1, self.scalar("sub", n, number(1)), node)
+        self.iterate(rest, node, ast.Name("#item", ast.Store()), turn, (), (key,))
+        out = self.state.pop(key)
+        assert isinstance(out, Tensor)
+        return out
 
     def to_list(self, val: Val, node: ast.AST) -> ListVal:
         """Return an iterable as a list at run time (the same one if it is a list)."""
@@ -1970,6 +2094,7 @@ class Lowerer(TensorOps):
                 self.widen_cell(part.cell, item)
         n = self.list_lengths(x, node)
         out = self.list_slice(x, number(0), 1, n, node)
+        self.mix(out.cell, y.cell.pure)
         if self.block is not None:
             self.emit(ir.ListOp(outs=(), op="extend", width=self.width(out), args=(out.var, y.var), loc=self.at(node)))
         return out
@@ -1983,6 +2108,7 @@ class Lowerer(TensorOps):
         cell = self.cell(("repeat", self.frame.path, getattr(node, "lineno", 0), getattr(node, "col_offset", 0)))
         cell.real = True
         self.widen_cell(cell, self.type_of(seq.items[0]))
+        self.mix(cell, is_own(seq.items[0]))
         out = ListVal(cell.find(), self.var("list", ListT(cell.find().item or NoneT())))
         args = (self.word(self.scalar("max", self.read(times), number(0))), *self.to_words(seq.items[0], out.item))
         self.emit(ir.ListOp(outs=(out.var,), op="fill", width=self.width(out), args=args, loc=self.at(node)))
@@ -2072,7 +2198,7 @@ class Lowerer(TensorOps):
     def call_expr(self, node: ast.Call) -> Val:
         if isinstance(node.func, ast.Name) and node.func.id == "isinstance" and len(node.args) == 2:
             return self.truth_value(node)
-        func = self.expr(node.func)
+        func = self.callee(node.func)
         args: list[Val] = []
         for a in node.args:
             if isinstance(a, ast.Starred):
@@ -2098,6 +2224,16 @@ class Lowerer(TensorOps):
             return Poison()
         return self.call(func, args, kwargs, node)
 
+    def callee(self, node: ast.expr) -> Val:
+        """Evaluate what is called; the method of one of several objects is looked up in each when it is called."""
+        if not isinstance(node, ast.Attribute) or self.path_of(node) in self.state:
+            return self.expr(node)
+        owner = self.attribute_owner(node)
+        val: Val = Method(owner, node.attr) if is_several(owner) else self.attribute_of(owner, node)
+        if self.block is None:
+            raise Dead
+        return val
+
     def call(self, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
         """Call anything."""
         from acronumba.frontend.calls import call_method, call_static
@@ -2107,6 +2243,8 @@ class Lowerer(TensorOps):
                 return self.call_function(func, args, kwargs, node)
             case Bound(func=inner, self=owner):
                 return self.call_function(inner, (owner, *args), kwargs, node)
+            case Method(owner=owner) if is_several(owner):
+                return self.each(owner, lambda o: self.call(self.attribute(o, func.name, node), args, kwargs, node), node)
             case Method():
                 return call_method(self, func, list(args), dict(kwargs), node)
             case Static(value=value):
@@ -2114,8 +2252,10 @@ class Lowerer(TensorOps):
                 if wrapped is not None and not isinstance(value, types.FunctionType):
                     return self.call(self.function(wrapped, node), args, kwargs, node)
                 return call_static(self, value, list(args), dict(kwargs), node)
-            case Ref() | Record() | SharedVal() | UnionVal():
-                return self.each(func, lambda f: self.call_object(f, args, kwargs, node), node)
+            case Ref() | UnionVal() | Choice() if is_several(func):
+                return self.each(func, lambda f: self.call(f, args, kwargs, node), node)
+            case Ref() | Record() | SharedVal():
+                return self.call_object(func, args, kwargs, node)
         raise self.refuse("ACR301", node, seen=f"{self.describe(func)} cannot be called")
 
     def call_object(self, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
@@ -2320,11 +2460,11 @@ class Lowerer(TensorOps):
                     self.make_real(val.cell)
                     self.type_of(val)
                 cell = val.cell.find()
-                if cell.data:
+                if not is_own(val):
                     return TType(ListT(cell.item or NoneT()))
                 mine = self.cell(("parameter", where))
                 mine.real = True
-                return TList(self.unify_cells(mine, cell))
+                return TList(self.unify_cells(mine, cell), True)
             case Maybe():
                 raise self.refuse("ACR306", None, seen="an argument that may have no value")
             case SharedVal():
@@ -2521,6 +2661,12 @@ def as_function(value: Any) -> types.FunctionType | None:
     if type(value).__name__ == "Model" and isinstance(wrapped, types.FunctionType):
         return wrapped
     return None
+
+
+def is_foreign(fn: types.FunctionType) -> bool:
+    """Whether a function belongs to Python or NumPy: it is never compiled with a model."""
+    file = fn.__code__.co_filename
+    return file.startswith(_FOREIGN) and (file.startswith(_FOREIGN[1]) or "site-packages" not in file)
 
 
 def runtime_class(t: Type) -> type:

@@ -76,6 +76,8 @@ class TensorOps(Emitter):
                 if not items:
                     return self.full((0,), number(0.0), "float64", node)
                 return self.stack([self.as_tensor(v, node=node) for v in items], 0, node)
+            case ListVal():
+                return self.stack_list(val, 0, node, empty=True)
         raise self.refuse("ACR301", node, seen=self.describe(val), rewrite="pass an array or a number")
 
     def sequence(self, val: Val) -> tuple[Val, ...] | None:
@@ -641,17 +643,26 @@ class TensorOps(Emitter):
             i = self.element("add", [i, self.from_number(number(k), "int64", node)], "int64", node)
         return self.cast(self.element("eq", [i, j], "bool", node), dtype, node)
 
-    def stack_list(self, val: ListVal, axis: int, node: Node = None, dtype: str | None = None) -> Tensor:
-        """Stack a list whose length is known only at run time."""
+    def stack_list(
+        self, val: ListVal, axis: int, node: Node = None, dtype: str | None = None, empty: bool = False
+    ) -> Tensor:
+        """Stack a list whose length is known only at run time; `empty`: of numbers it may be empty."""
+        val = self.uniform(val, node)
         item = val.item
         n = self.list_lengths(val, node)
-        self.check(self.scalar("gt", n, number(0)), "ValueError", "need at least one array to stack", (), node)
+        if not (empty and isinstance(item, IntT | FloatT | BoolT)):
+            self.check(self.scalar("gt", n, number(0)), "ValueError", "need at least one array to stack", (), node)
+            self.not_void(val, node)
         if isinstance(item, IntT | FloatT | BoolT):
             item = TensorT(HOST[item], ())
-        if not isinstance(item, TensorT) or None in item.shape:
-            raise self.refuse("ACR403", node, seen=f"a stack of {self.describe(val)}")
-        dims = (self.as_extent(n), *(d for d in item.shape if d is not None))
-        out = self.op("stack", (val.var,), item.dtype, dims, (), node)
+        if not isinstance(item, TensorT):
+            raise self.refuse("ACR301", node, seen=f"a stack of {self.describe(val)}")
+        dims = (self.as_extent(n), *self.common_extents(val, item, node))
+        # The operation runs later: it reads a copy, which nothing changes.
+        copy = self.var("rows", val.var.type)
+        args = (val.var, self.word(number(0)), self.word(number(1)), self.word(n))
+        self.emit(ir.ListOp(outs=(copy,), op="slice", width=self.width(val), args=args, loc=self.at(node)))
+        out = self.op("stack", (copy,), item.dtype, dims, (), node)
         if dtype is not None:
             out = self.cast(out, dtype, node)
         if axis != 0:
@@ -660,6 +671,16 @@ class TensorOps(Emitter):
             order.insert(axis, 0)
             out = self.transpose(out, order, node)
         return out
+
+    def uniform(self, val: ListVal, node: Node) -> ListVal:
+        """Return the list with elements of one type; the walker can convert them."""
+        return val
+
+    def common_extents(self, val: ListVal, item: TensorT, node: Node) -> tuple[Extent, ...]:
+        """Return the extents that all arrays of a list have; the walker can check those that are run-time."""
+        if None in item.shape:
+            raise self.refuse("ACR403", node, seen=f"a stack of {self.describe(val)}")
+        return tuple(d for d in item.shape if d is not None)
 
     def concat_list(self, val: ListVal, axis: int, node: Node = None) -> Tensor:
         """Concatenate a list whose length is known only at run time, of arrays of one shape."""

@@ -94,7 +94,9 @@ class Cell:
     item: Type | None = None  # None: no element seen yet
     real: bool = False  # must be a list at run time: it is changed, stored, or merged
     fixed: bool = False  # the item type is given
-    data: bool = False  # may be instance data, which must not be changed
+    data: bool = False  # lists of this type may be instance data
+    mixed: bool = False  # an element that is a list of the instance data was put in
+    unsure: bool = False  # ... or may have been, before anything was known of the list
     link: Cell | None = None  # unified with another
 
     def find(self) -> Cell:
@@ -103,6 +105,12 @@ class Cell:
             cell = cell.link
         return cell
 
+    @property
+    def pure(self) -> bool:
+        """Whether the lists among the elements were all made in the call."""
+        cell = self.find()
+        return not cell.mixed and not cell.unsure
+
 
 @dataclass(slots=True, eq=False)
 class ListVal:
@@ -110,6 +118,7 @@ class ListVal:
 
     cell: Cell
     var: Var
+    own: bool = True  # certainly made in the call: it may be changed
 
     @property
     def item(self) -> Type:
@@ -222,6 +231,14 @@ class Maybe:
 
 
 @dataclass(slots=True, eq=False)
+class Choice:
+    """One of several functions or classes, chosen at run time by a number."""
+
+    options: tuple[Val, ...]
+    index: Num
+
+
+@dataclass(slots=True, eq=False)
 class Poison:
     """The result of something refused, or of merging what cannot be merged (`why`)."""
 
@@ -230,7 +247,7 @@ class Poison:
 
 Val: TypeAlias = (
     Num | EnumVal | NoneVal | StrVal | Tensor | Ref | Record | TupleVal | DictVal | ListVal | StaticList | UnionVal
-    | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed | Generator | Maybe | Poison
+    | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed | Generator | Maybe | Choice | Poison
 )  # fmt: skip
 
 

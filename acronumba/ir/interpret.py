@@ -335,14 +335,27 @@ class Interpreter:
                 return np.asarray(value, np.float64)
             case BoolT():
                 return np.asarray(value, np.bool_)
+            case ListT():
+                return self._stacked(var.type, value)
             case _:
                 return value
+
+    def _stacked(self, t: ListT, value: List) -> Any:
+        """Return the elements of a list, arrays of one shape or numbers, as the rows of one array."""
+        if isinstance(t.item, TensorT):
+            dtype = wide(t.item.dtype, self.float64)
+            return np.asarray(value.words, dtype).reshape(value.count, *(n or 0 for n in t.item.shape))
+        dtype = {IntT: "int64", FloatT: "float64", BoolT: "bool"}[type(t.item)]
+        return np.asarray(value.words, dtype)
+
+    def _operand(self, var: Var, env: dict[Var, Any]) -> Any:
+        return self._stacked(var.type, env[var]) if isinstance(var.type, ListT) else env[var]
 
     def _emit(self, i: Emit, env: dict[Var, Any]) -> None:
         from acronumba.kernels.reference import KernelFailure, evaluate
 
         spec = self.kernels[i.kernel]
-        operands = [self._shared[o.index] if o.kind == "shared" else env[i.args[o.index]] for o in spec.operands]
+        operands = [self._shared[o.index] if o.kind == "shared" else self._operand(i.args[o.index], env) for o in spec.operands]
         try:
             outs = evaluate(spec, operands, [env[d] for d in i.dims], self.float64)
         except KernelFailure as e:

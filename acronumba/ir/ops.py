@@ -24,6 +24,8 @@ Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
                                                           counts from the end; shape x[:axis] + i.shape + x[axis+1:]; out of
                                                           range fails at the op's site (site -1: the index was checked before)
                    concat                          x...   attrs (axis,)
+                   stack                           list   the elements of a run-time list (arrays of one constant shape, or
+                                                          numbers) as the rows of one array; shape (length, *element)
     creation       const                           -      attrs (value,); rank 0
                    iota                            -      attrs (); rank 1: 0, 1, 2, ...
 """
@@ -45,7 +47,7 @@ class TensorOp:
     """A row of `TENSORS`."""
 
     name: str
-    kind: str  # "element" | "reduce" | "arg" | "product" | "address" | "create"
+    kind: str  # "element" | "reduce" | "arg" | "product" | "address" | "stack" | "create"
     arity: int  # -1: any number
     reference: Callable[..., Array]  # (arrays, attrs with ints for extents, shape, dtype) -> array
 
@@ -137,6 +139,7 @@ def _table() -> dict[str, TensorOp]:
         TensorOp(name="slice", kind="address", arity=1, reference=_slice),
         TensorOp(name="take", kind="address", arity=2, reference=lambda a, t, s, d: np.take(a[0], a[1], axis=t[0])),
         TensorOp(name="concat", kind="address", arity=-1, reference=lambda a, t, s, d: np.concatenate(a, axis=t[0])),
+        TensorOp(name="stack", kind="stack", arity=1, reference=lambda a, t, s, d: np.asarray(a[0]).reshape(s)),
         TensorOp(name="const", kind="create", arity=0, reference=lambda a, t, s, d: np.asarray(t[0], d)),
         TensorOp(name="iota", kind="create", arity=0, reference=lambda a, t, s, d: np.arange(s[0], dtype=d)),
     ]  # fmt: skip

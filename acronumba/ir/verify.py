@@ -180,11 +180,16 @@ def _dtype(word: Word) -> str:
             return "float64"
         case BoolT():
             return "bool"
+        case ListT(item=TensorT() | IntT() | FloatT() | BoolT() as item):
+            return _dtype(item)
         case _:
             raise _Wrong(f"{type_text(word)} is not a tensor or number")
 
 
 def _shape(word: Word) -> tuple[int | None, ...]:
+    """Return the extents of a word as an operand; a list counts as its elements stacked."""
+    if isinstance(word, ListT):
+        return (None, *(word.item.shape if isinstance(word.item, TensorT) else ()))
     return word.shape if isinstance(word, TensorT) else ()
 
 
@@ -515,7 +520,7 @@ class _Rules:
         _demand(sorted({o.index for o in per_node}) == list(range(len(i.args))), f"{spec.name} takes other arguments")
         for operand in per_node:
             arg = i.args[operand.index]
-            kinds: dict[str, type] = {"tensor": TensorT, "int": IntT, "float": FloatT, "bool": BoolT}
+            kinds: dict[str, type] = {"tensor": TensorT, "int": IntT, "float": FloatT, "bool": BoolT, "list": ListT, "numbers": ListT}
             _demand(isinstance(arg.type, kinds[operand.kind]), f"{arg.name} is not a {operand.kind}")
             _demand(_dtype(arg.type) == operand.dtype, f"{arg.name} has not dtype {operand.dtype}")
             _sizes(_shape(arg.type), operand.shape, arg.name)
@@ -744,6 +749,14 @@ def _concat(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _
     _agree(shape[axis : axis + 1], (total,))
 
 
+def _stack(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Shape) -> None:
+    _attrs(i, 0)
+    _same_dtype(dtypes, dtype)
+    _demand(isinstance(i.args[0], Var) and isinstance(i.args[0].type, ListT), "stack of something that is not a list")
+    _demand(None not in shapes[0][1:], "stack of arrays of run-time extents")
+    _agree(shape, shapes[0])
+
+
 def _const(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Shape) -> None:
     (value,) = _attrs(i, 1)
     _demand(isinstance(value, bool | int | float), f"the constant {value!r} is not a number")
@@ -767,6 +780,7 @@ _KINDS: dict[str, _Rule] = {
     "slice": _slice,
     "take": _take,
     "concat": _concat,
+    "stack": _stack,
     "const": _const,
     "iota": _iota,
 }

@@ -1,13 +1,13 @@
 """Kernels for the processor: from a `KernelSpec` to functions of the small language.
 
-`kernels.stages` decides what is stored and in which order, `kernels.writer` writes element-wise loops and reductions; here are the
-matrix products, the functions `plan` and `run`, and the layout of scratch memory. `generate` does it all. The compiled form
-is described in `kernels.spec`; after the shared entries its table P holds the addresses of the tiles in the order of
-`KernelCode.tiles`.
+`kernels.stages` decides what is stored and in which order, `kernels.writer` writes element-wise loops and reductions;
+here are the matrix products, the functions `plan` and `run`, and the layout of scratch memory. `generate` does it
+all. The compiled form is described in `kernels.spec`; after the shared entries its table P holds the addresses of the
+tiles in the order of `KernelCode.tiles`.
 
-The order of summation of every product is fixed by the operation alone: k ascending with one fma per term, or, where both
-operands belong to the node and one is a vector whose products are sums along contiguous memory, lanes along k and a fixed
-tree. Results of a node therefore do not depend on the batch it is in.
+The order of summation of every product is fixed by the operation alone: k ascending with one fma per term, or, where
+both operands belong to the node and one is a vector whose products are sums along contiguous memory, lanes along k
+and a fixed tree. Results of a node therefore do not depend on the batch it is in.
 """
 
 from __future__ import annotations
@@ -195,7 +195,9 @@ class _Generator:
             functions.append(self._blocks())
         else:
             items = [item for s in self.stages.stages if isinstance(s, RowStage) for item in s.items]
-            w = ProductWriter(self.kernel, self.slots, "run", ("P", "lo", "hi", "S"), f"{self.spec.name}: nodes lo..hi.")
+            w = ProductWriter(
+                self.kernel, self.slots, "run", ("P", "lo", "hi", "S"), f"{self.spec.name}: nodes lo..hi."
+            )
             w.rows(items, w.f["lo"], w.f["hi"], None)
             w.f.ret()
             functions.append(w.f.function())

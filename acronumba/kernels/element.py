@@ -1,7 +1,7 @@
-"""How the processor computes one element: a row per element-wise operation of `ir.ops`, NumPy's results for every dtype.
+"""How the processor computes one element: a row per element-wise operation, with NumPy's results for every dtype.
 
-In come the arguments as scalars or vectors of the tree language, out comes the result. bool is an i1 in registers and a byte
-in memory. Where NumPy leaves a result to the machine (casts out of range) it is x86's, on every machine.
+In come the arguments as scalars or vectors of the tree language, out comes the result. bool is an i1 in registers and
+a byte in memory. Where NumPy leaves a result to the machine (casts out of range) it is x86's, on every machine.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _compare(op: str) -> Rule:
 
 
 def less(a: Expr, b: Expr, t: Dtype) -> Expr:
-    """a < b; bools must be bytes already."""
+    """A < b; bools must be bytes already."""
     return _unsigned("<", a, b) if t.kind == "u" else a < b
 
 
@@ -270,7 +270,8 @@ ELEMENT: Mapping[str, Rule] = {
     "floor": _floor,
     "not": lambda w, args, t: ~args[0],
     "isnan": _isnan,
-    "add": _arithmetic("+", "|"), "sub": _arithmetic("-", "^"), "mul": _arithmetic("*", "&"), "div": _arithmetic("/", "/"),
+    "add": _arithmetic("+", "|"), "sub": _arithmetic("-", "^"), "mul": _arithmetic("*", "&"),
+    "div": _arithmetic("/", "/"),
     "floordiv": _floordiv, "mod": _mod, "pow": _pow,
     "maximum": lambda w, args, t: larger_of(*args, t), "minimum": lambda w, args, t: smaller_of(*args, t),
     "and": _arithmetic("&", "&"), "or": _arithmetic("|", "|"), "xor": _arithmetic("^", "^"),
@@ -283,10 +284,10 @@ ELEMENT: Mapping[str, Rule] = {
 FLOAT_ONLY = frozenset("exp log sqrt sin cos tanh sigmoid erf div".split())  # arguments take the result's dtype first
 
 COST: Mapping[str, int] = {
-    **{k: 1 for k in ELEMENT},
-    **{k: 20 for k in "exp log sin cos tanh sigmoid erf pow".split()},
-    **{k: 5 for k in "div sqrt".split()},
-    **{k: 8 for k in "floordiv mod".split()},
+    **dict.fromkeys(ELEMENT, 1),
+    **dict.fromkeys("exp log sin cos tanh sigmoid erf pow".split(), 20),
+    **dict.fromkeys("div sqrt".split(), 5),
+    **dict.fromkeys("floordiv mod".split(), 8),
 }
 
 

@@ -1,9 +1,10 @@
 """Index arithmetic of kernels: polynomials over loop variables and run-time extents.
 
-In come the shapes of a kernel's values; out come the places in memory they are read at. A `Poly` is a whole number known up to
-symbols (names of loop variables and extents), so that a generator can ask whether an access moves by one element along a loop.
-An `Index` is a place in a tensor: one `Poly` per axis, together with the shape it counts in, which may be any shape of the same
-number of elements as the tensor's own (row-major): reshapes then cost nothing where the tensor is contiguous.
+In come the shapes of a kernel's values; out come the places in memory they are read at. A `Poly` is a whole number
+known up to symbols (names of loop variables and extents), so that a generator can ask whether an access moves by one
+element along a loop. An `Index` is a place in a tensor: one `Poly` per axis, together with the shape it counts in,
+which may be any shape of the same number of elements as the tensor's own (row-major): reshapes then cost nothing
+where the tensor is contiguous.
 """
 
 from __future__ import annotations
@@ -44,9 +45,7 @@ class Poly:
         return self + Poly.of(other) * -1
 
     def __mul__(self, other: Poly | int) -> Poly:
-        return Poly._make(
-            (tuple(sorted(s + t)), c * d) for s, c in self.terms for t, d in Poly.of(other).terms
-        )
+        return Poly._make((tuple(sorted(s + t)), c * d) for s, c in self.terms for t, d in Poly.of(other).terms)
 
     @property
     def symbols(self) -> frozenset[str]:
@@ -177,8 +176,8 @@ def divide(flat: Poly, by: Poly, extents: Mapping[str, Size]) -> tuple[Poly, Pol
 def reindex(index: Index, shape: tuple[Size, ...], split: Divide) -> Index:
     """Return the same place counted in `shape`, which has as many elements.
 
-    Axes are matched in groups of equal products, so most places stay polynomials; `split(flat, by)` must return the quotient
-    and the remainder as polynomials for the others.
+    Axes are matched in groups of equal products, so most places stay polynomials; for the others `split(flat, by)` must
+    return the quotient and the remainder as polynomials.
     """
     if index.shape == shape:
         return index

@@ -1,8 +1,9 @@
 """Writes stages: matrix products, and what is no element-wise loop (concatenations, argmax, checks that fail a node).
 
 In: a stage of `kernels.stages`. Out: statements of one function. Products with shared weights call register tiles
-(`kernels.tiles`) by address, panel by panel of the packed weight, and finish the panel while it is in the cache. Products of a
-node's own matrices pack columns of the right operand into scratch and call the same tiles; vectors take loops of their own.
+(`kernels.tiles`) by address, panel by panel of the packed weight, and finish the panel while it is in the cache.
+Products of a node's own matrices pack columns of the right operand into scratch and call the same tiles; vectors take
+loops of their own.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from dataclasses import dataclass
 
 from acronumba.emit import tree
 from acronumba.emit.target import Target
-from acronumba.emit.tree import I1, I8, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
+from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, intrinsic, select
 from acronumba.kernels.element import DTYPES, cast, less
-from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, reindex, size_poly
-from acronumba.kernels.spec import Dim, Size
+from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, size_poly
+from acronumba.kernels.spec import Size
 from acronumba.kernels.stages import Nest, Product, ProductStage, Single, stretch, through
 from acronumba.kernels.tiles import Packing, panel_shape
 from acronumba.kernels.writer import Kernel, Writer, to_memory
@@ -48,14 +49,16 @@ def lefts(stage: ProductStage) -> dict[tuple[int, ...], list[Product]]:
 class ProductWriter(Writer):
     """Writes one stage of a kernel as a function."""
 
-    def __init__(self, kernel: Kernel, slots: dict[int, Slots], name: str, params: Sequence[str], doc: str = "") -> None:
+    def __init__(
+        self, kernel: Kernel, slots: dict[int, Slots], name: str, params: Sequence[str], doc: str = ""
+    ) -> None:
         super().__init__(kernel, name, params, doc)
         self.slots = slots
 
     # ---- stages of rows
 
     def rows(self, items: Sequence[Nest | Single], start: Expr, stop: Expr, first: Expr | None) -> None:
-        """Write a loop over nodes; `first` is the number of the block's first node, None if the loop counts in the batch."""
+        """Write a loop over nodes; `first` is the block's first node, None if the loop counts in the batch."""
         with self.loop("row" if first is None else "r", start, stop) as r:
             self.at_node(r, first)
             for item in items:
@@ -78,13 +81,16 @@ class ProductWriter(Writer):
             self.node = r
             self.row = None
             words = tree.load(tree.load(self.f["P"], 0), r)
-            self.words = self.bind("words", words) if any(o.kind != "shared" for o in self.graph.spec.operands) else None
+            self.words = (
+                self.bind("words", words) if any(o.kind != "shared" for o in self.graph.spec.operands) else None
+            )
         else:
             self.row = r
             self.node = self.bind("node", first + r)
 
     def space(
-        self, axes: Sequence[int], shape: Sequence[Size], at: list[Poly], inner: Callable[[], None], vector: int | None = None,
+        self, axes: Sequence[int], shape: Sequence[Size], at: list[Poly], inner: Callable[[], None],
+        vector: int | None = None,
         lanes: int = 1,
     ) -> None:  # fmt: skip
         """Write loops over some axes of a shape, the axis `vector` by lanes; `at` is filled in for `inner`."""
@@ -110,7 +116,9 @@ class ProductWriter(Writer):
             at = [ZERO] * len(shape)
             real = [k for k in range(len(shape)) if shape[k] != 1]
 
-            def inner(piece: int = piece, shape: tuple[Size, ...] = shape, at: list[Poly] = at, before: Poly = before) -> None:
+            def inner(
+                piece: int = piece, shape: tuple[Size, ...] = shape, at: list[Poly] = at, before: Poly = before
+            ) -> None:
                 here = Index(shape, tuple(at))
                 self.prepare(piece, here)
                 x = cast(self.value(piece, here), DTYPES[self.graph.dtype(piece)], DTYPES[op.dtype])
@@ -263,7 +271,8 @@ class ProductWriter(Writer):
                 key = product.pieces
                 place = self.kernel.tile(part.gates * q, rows, dtype.name) - 1
                 f.do(call_address(
-                    tree.load(f["P"] + 8 * place, m), self.plus(table, step * (8 * offset[key])) + a * 8, self.number(step),
+                    tree.load(f["P"] + 8 * place, m),
+                    self.plus(table, step * (8 * offset[key])) + a * 8, self.number(step),
                     const(len(key), I64), lengths + 8 * offset[key] if offset[key] else lengths,
                     address + panel * packing.panel_bytes, const(packing.step, I64), sums + start if start else sums,
                     const(vectors * width, I64), const(0, I64),
@@ -307,7 +316,8 @@ class ProductWriter(Writer):
         return self.plus(base, flat * DTYPES[self.graph.dtype(v)].size)
 
     def tail(
-        self, stage: ProductStage, panel: Local, a: Expr, m: Expr, sums: Expr, starts: Sequence[int], q: int, lanes: int,
+        self, stage: ProductStage, panel: Local, a: Expr, m: Expr, sums: Expr, starts: Sequence[int],
+        q: int, lanes: int,
         step: int, lead: Poly,
     ) -> None:  # fmt: skip
         """Finish the panel just computed, rows a..a+m of it."""
@@ -420,7 +430,7 @@ class ProductWriter(Writer):
         return place(sx, (k,) if len(sx) == 1 else (m, k)), place(sy, (k,) if len(sy) == 1 else (k, n))
 
     def loops_product(self, product: Product) -> None:
-        """k ascending, one accumulator per element; vectors along the result's last axis."""
+        """K ascending, one accumulator per element; vectors along the result's last axis."""
         op = self.graph.op(product.value)
         assert op is not None
         v = product.value
@@ -512,7 +522,11 @@ class ProductWriter(Writer):
                     distance = const(d, I64)
                     for i in range(d):
                         one, other = sums[i], sums[i + d]
-                        f.set(one, intrinsic("shuffle_low", one, other, distance) + intrinsic("shuffle_high", one, other, distance))
+                        f.set(
+                            one,
+                            intrinsic("shuffle_low", one, other, distance)
+                            + intrinsic("shuffle_high", one, other, distance),
+                        )
                     d //= 2
                 if n == 1:
                     at[-1] = ZERO
@@ -561,7 +575,8 @@ class ProductWriter(Writer):
                     m = self.bind("m", total * (tile + 1) // tiles - a)
                     place = self.kernel.tile(q, height, t.name) - 1
                     f.do(call_address(
-                        tree.load(f["P"] + 8 * place, m), table + a * 8, total, const(len(product.pieces), I64), lengths,
+                        tree.load(f["P"] + 8 * place, m), table + a * 8, total,
+                        const(len(product.pieces), I64), lengths,
                         panel, const(width, I64), sums, const(width, I64), const(0, I64),
                     ))  # fmt: skip
                     with self.loop("r", a, a + m, extent=many) as r:

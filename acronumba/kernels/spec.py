@@ -15,7 +15,8 @@ The compiled form (see `kernels.cpu`) is two functions of i64 parameters:
                              P[3 + results + j]  address of the j-th entry of `CompiledKernel.shared`: the array or its packing
 
 An argument word of a node is, by the operand's kind: "tensor": the address of a value record, whose word 0 is the address of
-the contiguous data; "int", "bool": the number; "float": the bits of a double.
+the contiguous data; "int", "bool": the number; "float": the bits of a double; "list" (of tensors) and
+"numbers": the address of the list's header, whose word 0 is the address of its elements: value records, or numbers, a word each.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ Size: TypeAlias = "int | Dim"  # extents are known when code is generated, or ru
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    kind: str  # "tensor" | "int" | "float" | "bool": an argument of each node; "shared": the same tensor for all nodes
+    kind: str  # "tensor" | "list" | "numbers" | "int" | "float" | "bool": an argument of each node; "shared": of all
     name: str  # the user's name, for the generated text
     dtype: str  # of tensors and shared; "int64", "float64", "bool" for the others
-    shape: tuple[Size, ...]  # () for numbers; shared tensors have constant extents
+    shape: tuple[Size, ...]  # () for numbers; shared tensors have constant extents; a list counts as its elements stacked
     index: int  # which argument of the node; which shared parameter of the program
 
 

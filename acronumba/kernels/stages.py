@@ -1,16 +1,18 @@
 """What a kernel computes when: which values are stored, and in which loops.
 
-In: a `KernelSpec`. Out: `Stages`, read by `kernels.cpu`. Values are lazy: views (reshape, transpose, slice, take, ...) are
-index arithmetic, element-wise operations are computed inside the loops of whoever reads them. Stored are results, reductions,
-products, concatenations, what a product needs in rows, and what is dear and would be computed twice. Everything stored is a
-task; tasks go into stages, in the order of their dependencies:
+In: a `KernelSpec`. Out: `Stages`, read by `kernels.cpu`. Values are lazy: views (reshape, transpose, slice, take,
+...) are index arithmetic, element-wise operations are computed inside the loops of whoever reads them. Stored are
+results, reductions, products, concatenations, what a product needs in rows, and what is dear and would be computed
+twice. Everything stored is a task; tasks go into stages, in the order of their dependencies:
 
-    RowStage      for every node: nests of loops, each over one iteration space, with all stores and reductions it can hold
-    ProductStage  for a block of nodes: products with shared weights in register tiles, and the element-wise tasks that need
-                  only the panel of columns just computed (the tail)
+    RowStage      for every node: nests of loops, each over one iteration space, with all stores and reductions that
+                  it can hold
+    ProductStage  for a block of nodes: products with shared weights in register tiles, and the element-wise tasks that
+                  need only the panel of columns just computed (the tail)
 
-Products with shared weights whose tails meet (`w @ x + u @ h`) or whose left operands are equal share a stage. A product whose
-columns are split in equal parts is computed as that many gates side by side, so that all parts meet in one panel.
+Products with shared weights whose tails meet (`w @ x + u @ h`) or whose left operands are equal share a stage. A
+product whose columns are split in equal parts is computed as that many gates side by side, so that all parts meet in
+one panel.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ class Places(Protocol):
         """Return quotient and remainder."""
 
     def taken(self, v: int, at: Index) -> Poly:
-        """Return the index that the `take` that is value `v` reads along its axis; `at` is a place in its index tensor."""
+        """Return the index that the `take` that is value `v` reads for the place `at` of its index tensor."""
 
 
 class Graph:
@@ -327,9 +329,7 @@ class Planner:
                 self.stored.add(v)
         while True:  # what is stored may make other things contiguous
             before = set(self.stored)
-            self.products = {
-                v: self.product(v) for v in range(graph.first, graph.count) if graph.kind(v) == "product"
-            }
+            self.products = {v: self.product(v) for v in range(graph.first, graph.count) if graph.kind(v) == "product"}
             for v in range(graph.first, graph.count):
                 if graph.kind(v) == "concat" and v not in self.stored:
                     as_pieces = {p.value for p in self.products.values() if p.left == v and p.pieces != (v,)}
@@ -348,7 +348,9 @@ class Planner:
         for v in range(graph.first, graph.count):
             op = graph.op(v)
             assert op is not None
-            level[v] = max((level[a] for a in op.args), default=0) + (graph.kind(v) in ("reduce", "arg", "product", "concat"))
+            level[v] = max((level[a] for a in op.args), default=0) + (
+                graph.kind(v) in ("reduce", "arg", "product", "concat")
+            )
             inner = sum(0 if self.leaf(a) else cost[a] for a in op.args)
             cost[v] = min(inner + COST.get(op.op, 3), 1 << 20)
         contexts: list[set[tuple[int, tuple[Size, ...], bool]]] = [set() for _ in range(graph.count)]
@@ -397,9 +399,7 @@ class Planner:
             if v in self.products and self.products[v].how == "shared":
                 args = (self.products[v].left,)
             for a in args:
-                same = (graph.kind(v) == "element" and graph.shape(a) == op.shape) or (
-                    graph.kind(v) == "reduce"
-                )
+                same = (graph.kind(v) == "element" and graph.shape(a) == op.shape) or (graph.kind(v) == "reduce")
                 found = {a: True} if a in self.stored else {} if a < graph.first else out[a]
                 for leaf, exact in found.items():
                     out[v][leaf] = out[v].get(leaf, True) and exact and same
@@ -428,7 +428,9 @@ class Planner:
         current: RowStage | None = None
         while pending or checks:
             ready = [
-                v for v in pending if reads[v].keys() <= done and not (v in self.products and self.products[v].how == "shared")
+                v
+                for v in pending
+                if reads[v].keys() <= done and not (v in self.products and self.products[v].how == "shared")
             ]
             ripe = [v for v in checks if self.check_reads(v, reads) <= done]
             if ready or ripe:
@@ -574,7 +576,13 @@ class Planner:
         return list(dict.fromkeys(out))
 
     def try_stage(
-        self, first: Product, n: int, ready: Sequence[int], pending: Sequence[int], reads: list[dict[int, bool]], done: set[int]
+        self,
+        first: Product,
+        n: int,
+        ready: Sequence[int],
+        pending: Sequence[int],
+        reads: list[dict[int, bool]],
+        done: set[int],
     ) -> ProductStage:
         group = [first.value]
         dtype = self.graph.dtype(first.value)
@@ -584,8 +592,11 @@ class Planner:
             if p is None or v not in ready or p.how != "shared" or p.lead != first.lead:
                 return False
             whole = p.columns
-            return isinstance(whole, int) and self.graph.dtype(v) == dtype and whole % max(n, 1) == 0 and (
-                whole == n or whole // max(n, 1) <= MOST_GATES
+            return (
+                isinstance(whole, int)
+                and self.graph.dtype(v) == dtype
+                and whole % max(n, 1) == 0
+                and (whole == n or whole // max(n, 1) <= MOST_GATES)
             )
 
         for v in ready:
@@ -616,9 +627,7 @@ class Planner:
         order = {v: k for k, v in enumerate(pending)}
         return ProductStage(first.lead, n, parts, sorted(tail, key=order.__getitem__))
 
-    def matches(
-        self, v: int, n: int, space: tuple[Size, ...], group: set[int], tail: set[int], done: set[int]
-    ) -> bool:
+    def matches(self, v: int, n: int, space: tuple[Size, ...], group: set[int], tail: set[int], done: set[int]) -> bool:
         """Whether the stored value `v` can be computed panel by panel: products are read at the panel's own columns."""
         names = [f"i{k}" for k in range(len(space))]
         at = tuple(ZERO if s == 1 else Poly.of(x) for s, x in zip(space, names, strict=True))
@@ -656,7 +665,9 @@ class Planner:
                         if self.graph.shape(a) == op.shape:
                             todo.append((a, index))
                         else:
-                            todo.append((a, stretch(places, reindex(index, op.shape, places.split), self.graph.shape(a))))
+                            todo.append(
+                                (a, stretch(places, reindex(index, op.shape, places.split), self.graph.shape(a)))
+                            )
                 elif self.graph.kind(u) == "view":
                     todo.append(through(places, self.graph, u, index))
                     if op.op == "take":

@@ -1,13 +1,13 @@
 """Writes the loops of a kernel: lazy values become expressions where they are needed.
 
-In: `Stages` and the places of stored values. Out: statements of the small language, collected in a `Builder`. `Writer.value`
-gives the expression of any value at any place: operands and stored values are loaded, views are index arithmetic, element-wise
-operations are computed from their arguments. Everything computed gets a local in the outermost loop that its indices allow, so
-common subexpressions are shared and invariant ones leave the loop.
+In: `Stages` and the places of stored values. Out: statements of the small language, collected in a `Builder`.
+`Writer.value` gives the expression of any value at any place: operands and stored values are loaded, views are index
+arithmetic, element-wise operations are computed from their arguments. Everything computed gets a local in the
+outermost loop that its indices allow, so common subexpressions are shared and invariant ones leave the loop.
 
-The innermost axis is computed in vectors: a value that depends on the lane variable is a vector of its `lanes` neighbours,
-everything else is a scalar, spread where both meet. What has no vector form (a gather, a strided access) is computed lane by
-lane through a small buffer.
+The innermost axis is computed in vectors: a value that depends on the lane variable is a vector of its `lanes`
+neighbours, everything else is a scalar, spread where both meet. What has no vector form (a gather, a strided access)
+is computed lane by lane through a small buffer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,22 @@ from dataclasses import dataclass, field
 
 from acronumba.emit import tree
 from acronumba.emit.target import Target
-from acronumba.emit.tree import I1, I8, I32, I64, Builder, Const, Expr, Load, Local, Ty, const, convert, intrinsic, select
+from acronumba.emit.tree import (
+    I1,
+    I8,
+    I32,
+    I64,
+    Builder,
+    Const,
+    Expr,
+    Load,
+    Local,
+    Ty,
+    const,
+    convert,
+    intrinsic,
+    select,
+)
 from acronumba.kernels.element import DTYPES, ELEMENT, FLOAT_ONLY, Dtype, NeedScalar, cast, combine, identity
 from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, divide, reindex, size_poly
 from acronumba.kernels.spec import Dim, Size
@@ -89,7 +104,7 @@ class Kernel:
         return len(self.stages.graph.spec.results)
 
     def tile(self, vectors: int, rows: int, dtype: str) -> int:
-        """Ask for tiles of 1 to `rows` rows; return the place of the one-row tile in P, as far as it is known by now."""
+        """Ask for tiles of 1 to `rows` rows; return the place in P of the one-row tile, as far as it is known."""
         key = (vectors, dtype)
         self.tiles[key] = max(rows, self.tiles.get(key, 0))
         before = list(self.tiles)[: list(self.tiles).index(key)]
@@ -131,7 +146,7 @@ class Writer:
         self.graph = kernel.stages.graph
         self.f = Builder(name, [(p, I64) for p in params], doc=doc)
         self.scopes = [Scope(self.f.body)]
-        self.depth: dict[str, int] = {p: 0 for p in params}
+        self.depth: dict[str, int] = dict.fromkeys(params, 0)
         self.symbols: dict[str, Local] = {}
         self.extents: dict[str, Size] = {}
         self.lane: str | None = None
@@ -140,7 +155,9 @@ class Writer:
         self.lane_size: Poly = ONE
         self.guard: Local | None = None
         self.inline: set[int] = set()  # stored values that are being computed here
-        self.panels: dict[int, tuple[Local, int, Expr]] = {}  # products of the panel at hand: (row of C, vectors per gate, q)
+        self.panels: dict[
+            int, tuple[Local, int, Expr]
+        ] = {}  # products of the panel at hand: (row of C, vectors per gate, q)
         self.panel_at: tuple[Poly, ...] = ()
         self.panel_n = 0
         self.home_depth = 0  # scope of the node
@@ -247,8 +264,11 @@ class Writer:
             local = self.bind(name, self.block_size())
         else:
             assert re.fullmatch(r"d\d+", name), name
-            table = self.bind("extents", self.f["D"] if "D" in self.f.locals else tree.load(self.f["P"], 2)) \
-                if "extents" not in self.symbols else self.symbols["extents"]
+            table = (
+                self.bind("extents", self.f["D"] if "D" in self.f.locals else tree.load(self.f["P"], 2))
+                if "extents" not in self.symbols
+                else self.symbols["extents"]
+            )
             self.symbols["extents"] = table
             local = self.bind(name, tree.load(table, int(name[1:])))
         self.symbols[name] = local
@@ -523,8 +543,11 @@ class Writer:
             args.append((x, have))
         common = t if op.op in FLOAT_ONLY or op.op == "cast" else args[-1][1]
         if op.op not in ("cast", "where"):
-            common = max((have for _, have in args), key=lambda h: ("buif".index(h.kind), h.size)) \
-                if op.op not in FLOAT_ONLY else t
+            common = (
+                max((have for _, have in args), key=lambda h: ("buif".index(h.kind), h.size))
+                if op.op not in FLOAT_ONLY
+                else t
+            )
             if op.op not in FLOAT_ONLY:
                 args = [(cast(x, have, common), common) for x, have in args]
         elif op.op == "where":

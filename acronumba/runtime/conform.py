@@ -1,7 +1,8 @@
 """Which values do not have their type, and where they are.
 
-Packing works on whole columns and only notices *that* something is wrong. This second walk, one instance after the other, says
-what and where: the path of the first such value in each instance, as a `DataError`. It accepts exactly what packing accepts.
+Packing works on whole columns and only notices *that* something is wrong. This second walk, one instance after the
+other, says what and where: the path of the first such value in each instance, as a `DataError`. It accepts exactly
+what packing accepts.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def accepts(t: Type, value: Any) -> bool:
     """Whether a value has a type, without looking inside objects, lists, tuples and dicts."""
     match t:
         case IntT():
-            return isinstance(value, int | np.integer) and type(value) is not np.timedelta64 and -(2**63) <= int(value) < 2**63
+            whole = isinstance(value, int | np.integer) and type(value).__name__ != "timedelta64"
+            return whole and -(2**63) <= int(value) < 2**63
         case FloatT():
             return isinstance(value, float) or (isinstance(value, int) and _fits_float(value))
         case BoolT():
@@ -53,7 +55,7 @@ def accepts(t: Type, value: Any) -> bool:
         case StrT():
             return type(value) is str and value == t.value
         case EnumT():
-            return type(value) is t.cls and any(value is m for m in t.cls)  # type: ignore[attr-defined]
+            return type(value) is t.cls and any(value is m for m in t.cls)
         case TensorT():
             array = type(value) in _ARRAYS or (not t.rank and isinstance(value, np.generic))
             return array and value.dtype == np.dtype(t.dtype) and value.ndim == t.rank
@@ -80,7 +82,7 @@ def _fits_float(value: int) -> bool:
 
 
 def case_of(cases: Sequence[Type], value: Any) -> int:
-    """Return which case of a union with a tag a value is: the one that needs no conversion, if there is one; -1 if none is."""
+    """Return which case of a union with a tag a value is, if possible one without a conversion; -1 if it is none."""
     fitting = [k for k, case in enumerate(cases) if accepts(case, value)]
     if len(fitting) < 2:
         return fitting[0] if fitting else -1
@@ -271,7 +273,9 @@ def _rewrite(t: Type, value: Any) -> str:
             return f"give it {tensor.rank} axes" if type(value) in (*_ARRAYS, np.generic) else "use a plain np.ndarray"
         if isinstance(value, int | float | list | tuple):
             return f"convert it with np.asarray(x, np.{tensor.dtype.replace('bool', 'bool_')})"
-    number = isinstance(value, int | float | np.number | np.bool_) or (isinstance(value, np.ndarray) and value.size == 1)
+    number = isinstance(value, int | float | np.number | np.bool_) or (
+        isinstance(value, np.ndarray) and value.size == 1
+    )
     for kind, name in ((IntT, "int"), (FloatT, "float"), (BoolT, "bool")):
         if isinstance(tensor, kind) and number:
             return f"convert it with {name}(x)"

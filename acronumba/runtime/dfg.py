@@ -1,7 +1,8 @@
 """Memory of one run: the state table, the heap, the columns of the dataflow graph.
 
-In: the sizes that a plan needs. Out: `Buffers`, which is filled by compiled code, grown when it asks, and used again by later runs; and
-arenas, the memory of results, which live as long as any array that was handed out. See `acronumba.state` for the words of the table.
+In: the sizes that a plan needs. Out: `Buffers`, which is filled by compiled code, grown when it asks, and used again
+by later runs; and arenas, the memory of results, which live as long as any array that was handed out. See
+`acronumba.state` for the words of the table.
 """
 
 from __future__ import annotations
@@ -110,6 +111,8 @@ class Buffers:
         reach(self.st)
         self.address = address(self.st)
         self.chunks: list[Words] = []
+        self.starts: list[int] = []  # their addresses
+        self.where: dict[str, int] = {}  # addresses of `errors` and `results`
         self.used = 0  # chunks of the heap that the run has entered
         self.columns: dict[str, NDArray[Any]] = {}
         self.edges: dict[str, NDArray[Any]] = {}
@@ -154,7 +157,7 @@ class Buffers:
         """Start the heap anew."""
         if self.used > 1:  # the last run needed several chunks: make them one
             size = sum(c.nbytes for c in self.chunks[: self.used])
-            self.chunks = []
+            self.chunks, self.starts = [], []
             self.add_chunk(min(size, _KEPT))
         elif not self.chunks:
             self.add_chunk(_CHUNK)
@@ -165,6 +168,7 @@ class Buffers:
         chunk = np.empty((size + 7) // 8, np.int64)
         self.reach(chunk)
         self.chunks.append(chunk)
+        self.starts.append(address(chunk))
 
     def another(self, need: int) -> bool:
         """Whether a chunk of an earlier run, or of an instance that has failed, has room for `need` bytes."""
@@ -173,17 +177,17 @@ class Buffers:
     def next_chunk(self, need: int) -> None:
         """Make the heap go on in a chunk with room for `need` bytes."""
         if not self.another(need):
-            del self.chunks[self.used :]
+            del self.chunks[self.used :], self.starts[self.used :]
             self.add_chunk(max(need, 2 * self.chunks[-1].nbytes if self.chunks else _CHUNK))
-        chunk = self.chunks[self.used]
+        start = self.starts[self.used]
+        self["top"] = start
+        self["end"] = start + self.chunks[self.used].nbytes
         self.used += 1
-        self["top"] = address(chunk)
-        self["end"] = address(chunk) + chunk.nbytes
 
     def rewind(self, top: int) -> None:
         """Forget what was allocated since the heap's top was at this address."""
         while True:
-            start = address(self.chunks[self.used - 1])
+            start = self.starts[self.used - 1]
             if start <= top <= start + self.chunks[self.used - 1].nbytes or self.used == 1:
                 break
             self.used -= 1
@@ -245,11 +249,11 @@ class Buffers:
         """Return the first n entries of a column."""
         return self.columns[name][:n]
 
-    def words(self, name: str, count: int) -> Words:
-        """Return `errors` or `results` with room for `count` words."""
-        array: Words = getattr(self, name)
-        if len(array) < count:
+    def words(self, name: str, count: int) -> int:
+        """Give `errors` or `results` room for `count` words; return the address."""
+        if name not in self.where or len(getattr(self, name)) < count:
             array = np.empty(max(count, 64), np.int64)
             setattr(self, name, array)
             self.reach(array)
-        return array
+            self.where[name] = address(array)
+        return self.where[name]

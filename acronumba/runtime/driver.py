@@ -1,9 +1,9 @@
 """Running mini-batches: a plan made executable.
 
-In: a `Plan`, its kernels, and per mini-batch the packed words of the instances and the shared values. Out: a `Run` with the words of
-the results, the failures by instance, and what was recorded and scheduled. One compiled call does everything (`drive`); it
-returns early only where memory must grow, and is called again. An `Executable` may be used by many threads at once: each run has
-buffers of its own from a pool.
+In: a `Plan`, its kernels, and per mini-batch the packed words of the instances and the shared values. Out: a `Run`
+with the words of the results, the failures by instance, and what was recorded and scheduled. One compiled call does
+everything (`drive`); it returns early only where memory must grow, and is called again. An `Executable` may be used
+by many threads at once: each run has buffers of its own from a pool.
 """
 
 from __future__ import annotations
@@ -135,9 +135,18 @@ class _Prepared:
 
     given: tuple[object, ...]  # the values, as they came
     table: Words  # one word each
+    address: int  # of `table`
+    copies: Mapping[int, NDArray[Any]]  # parameters whose array could not be used as it is
     entries: tuple[tuple[int, ...], ...]  # per kernel: what its parameter table ends with
     keep: tuple[NDArray[Any], ...]  # arrays and value records
-    packed: Mapping[tuple[int, object], tuple[NDArray[Any], NDArray[Any]]]  # (parameter, packing): copy of the array, packing
+    packed: Mapping[tuple[int, object], tuple[NDArray[Any], NDArray[Any]]]  # (parameter, packing): copy, packed form
+
+    def holds(self) -> bool:
+        """Whether the arrays still have the bits that were copied."""
+        return all(_equal(self.given[k], old) for (k, _), (old, _) in self.packed.items()) and all(
+            np.array_equal(np.asarray(self.given[k]), old, equal_nan=old.dtype.kind == "f")
+            for k, old in self.copies.items()
+        )
 
 
 class Executable:
@@ -204,13 +213,14 @@ class Executable:
         last = self._prepared
         given = tuple(shared)
         same = last is not None and len(given) == len(last.given) and all(map(_same, given, last.given))
-        if same and last is not None and (stable or all(_equal(given[k], old) for (k, _), (old, _) in last.packed.items())):
+        if same and last is not None and (stable or last.holds()):
             return last
         params = self.plan.program.shared
         assert len(params) == len(given)
         table = np.zeros(len(params) + 1, np.int64)
         keep: list[NDArray[Any]] = [table]
         arrays: list[NDArray[Any] | None] = []
+        copies: dict[int, NDArray[Any]] = {}
         for k, (param, value) in enumerate(zip(params, given, strict=True)):
             array = None
             match param.type:
@@ -220,6 +230,8 @@ class Executable:
                         raise ValueError(f"{param.path} has shape {array.shape}, not {shape}")
                     extents = np.array([*shape, 0], np.int64)
                     record = np.array([address(array), -1, address(extents)], np.int64)
+                    if array is not value:
+                        copies[k] = array
                     keep += [array, extents, record]
                     table[k] = address(record)
                 case FloatT():
@@ -247,7 +259,15 @@ class Executable:
             entries.append((*words, *kernel.tiles))
         for array in keep:
             self.engine.reach(array)
-        made = _Prepared(given=given, table=table, entries=tuple(entries), keep=tuple(keep), packed=packed)
+        made = _Prepared(
+            given=given,
+            table=table,
+            address=address(table),
+            copies=copies,
+            entries=tuple(entries),
+            keep=tuple(keep),
+            packed=packed,
+        )
         self._prepared = made
         return made
 
@@ -278,12 +298,12 @@ class Executable:
             table[k, TABLE["tensors"]] = sum(o.kind == "tensor" for o in args)
             table[k, TABLE["args"]] = len(args)
             table[k, TABLE["dims"]], table[k, TABLE["results"]] = spec.dims, len(spec.results)
+            table[k, TABLE["fallible"]] = int(any(op.site >= 0 for op in spec.body))
         buffers["machine"] = self.engine.address["machine"]
         buffers["policy"] = self._policy
         buffers["phased"] = int(self.options.phases)
         buffers["steps"] = self.options.max_steps
         buffers["shapes"] = address(self.shapes)
-        buffers["fallible"] = int(any(op.site >= 0 for s in specs for op in s.body))
         buffers["root_pc"] = state.SCHEDULER
         return buffers
 
@@ -298,13 +318,13 @@ class Executable:
         buffers.begin()
         st = buffers.st
         st[AT["free"] :] = 0
-        st[[AT[name] for name in ("stage", "pc", "n", "next", "batches", "used", "edges")]] = 0
+        st[_FRESH] = 0
         buffers["stop"] = 4
         buffers["batch"] = batch
         buffers["roots"] = address(roots)
-        buffers["results"] = address(buffers.words("results", batch * self.result_words))
-        buffers["etop"] = address(buffers.words("errors", batch * (3 + self.host.values)))
-        buffers["shared"] = address(prepared.table)
+        buffers["results"] = buffers.words("results", batch * self.result_words)
+        buffers["etop"] = buffers.words("errors", batch * (3 + self.host.values))
+        buffers["shared"] = prepared.address
         buffers["arena"], buffers["asize"] = arena.address, arena.size
 
     # ---------------------------------------------------------------------------------------------------------- run
@@ -379,6 +399,7 @@ class Executable:
         seconds["total"] = marks[-1] - start
         run = Run(self, buffers, arena, prepared, roots, instances, tuple(keep), seconds if timed or caller else {"total": seconds["total"]})
         run.errors = run._errors(memory_failures)
+        run.words[list(run.errors)] = 0  # what failed has no result: these words are of an earlier mini-batch
         return run
 
     def _levels(self, buffers: Buffers) -> None:
@@ -458,6 +479,9 @@ class Executable:
                 break
             out.append(self.host.calls[ctypes.c_int64.from_address(frame + 8).value])
         return tuple(out)
+
+
+_FRESH = np.array([AT[name] for name in ("stage", "pc", "n", "next", "batches", "used", "edges", "failures")])
 
 
 class Run:
@@ -540,21 +564,24 @@ class Run:
     def _errors(self, memory: Mapping[int, Failure]) -> dict[int, Failure]:
         e, buffers = self.executable, self.buffers
         out = {self._instance(k): failure for k, failure in memory.items()}
+        if not out and not buffers["failures"] and buffers["etop"] == buffers.where["errors"]:
+            return out
         stride = 3 + e.host.values
-        count = (buffers["etop"] - address(buffers.errors)) // (8 * stride)
+        count = (buffers["etop"] - buffers.where["errors"]) // (8 * stride)
         for record in buffers.errors[: count * stride].reshape(count, stride):
             instance, site, frame = (int(x) for x in record[:3])
             types = e.host.types[site]
             values = tuple(_value(record[3 + k], t) for k, t in enumerate(types))
             out[self._instance(instance)] = Failure(site=site, values=values, calls=e._calls(buffers, frame))
-        if buffers["fallible"]:
-            n = buffers["n"]
-            fail = buffers.column("fail", n)
-            at = np.flatnonzero(fail)
-            nodes = buffers.column("order", n)[at]
-            for i in np.argsort(nodes, kind="stable"):
-                instance = self._instance(int(buffers.columns["instance"][nodes[i]]))
-                out.setdefault(instance, Failure(site=int(fail[at[i]]) - 1))
+        if buffers["failures"]:
+            fallible = buffers.fixed["table"].reshape(-1, 8)[:, TABLE["fallible"]]
+            order = buffers.column("order", buffers["n"])
+            at = np.flatnonzero(fallible[buffers.columns["kind"][order]])
+            fail = buffers.columns["fail"]
+            at = at[fail[at] != 0]
+            for i in at[np.argsort(order[at], kind="stable")]:  # the first in program order is Python's
+                instance = self._instance(int(buffers.columns["instance"][order[i]]))
+                out.setdefault(instance, Failure(site=int(fail[i]) - 1))
         return dict(sorted(out.items()))
 
     def trace(self) -> TraceData:
@@ -608,7 +635,11 @@ class Run:
 
 
 def _same(a: object, b: object) -> bool:
-    return a is b or (not isinstance(a, np.ndarray) and type(a) is type(b) and bool(a == b))
+    if a is b:
+        return True
+    if isinstance(a, float) and isinstance(b, float):
+        return struct.pack("d", a) == struct.pack("d", b)
+    return isinstance(a, int) and type(a) is type(b) and a == b
 
 
 def _equal(value: object, old: NDArray[Any]) -> bool:

@@ -1,8 +1,9 @@
 """Packed words: rows, lists, value records and tensor data with absolute addresses.
 
-A `Heap` is what packing makes: one array of int64 words and one pool per dtype. Every reference is an absolute byte address, 0
-for None, so that a heap is used in place and slicing a pack is free. `regions` say which words are references; with them
-`move` copies a heap to another place or to other layouts (pickling, a model that numbers its classes differently).
+A `Heap` is what packing makes: one array of int64 words and one pool per dtype. Every reference is an absolute byte
+address, 0 for None, so that a heap is used in place and slicing a pack is free. `regions` say which words are
+references; with them `move` copies a heap to another place or to other layouts (pickling, a model that numbers its
+classes differently).
 
     rows        tag, fields                                         one region per class
     heads       address of the segment, length, capacity            one region per type of list
@@ -66,7 +67,7 @@ class Heap:
     words: Words  # every region, one after the other
     regions: tuple[Region, ...]
     pools: Mapping[str, Pool]  # data of all arrays of one dtype, one-dimensional
-    objects: Mapping[type, Sequence[object]] = field(default_factory=dict)  # the user's own, in the order of their rows
+    objects: Mapping[Region, Sequence[object]] = field(default_factory=dict)  # the user's own, where each row is one
 
     @property
     def base(self) -> int:
@@ -106,7 +107,7 @@ def row_references(layout: StructLayout) -> tuple[int, ...]:
     return tuple(c for f in layout.fields for c in reference_columns(words(f.type), f.offset))
 
 
-# --- Moving ---------------------------------------------------------------------------------------------------------------
+# --- Moving ---------------------------------------------------------------------------------------------------------
 
 Move: TypeAlias = Callable[[Words], Words]
 
@@ -148,13 +149,11 @@ def _all_references(region: Region) -> tuple[int, ...]:
     return (0, 2) if region.kind == "records" else region.refs
 
 
-def relayout(
-    heap: Heap, old: Mapping[type, StructLayout], new: Sequence[StructLayout]
-) -> tuple[Heap, Move]:
+def relayout(heap: Heap, old: Mapping[type, StructLayout], new: Sequence[StructLayout]) -> tuple[Heap, Move]:
     """Return a copy of a heap with rows as other layouts say, and the function from its addresses to those of the copy.
 
-    Every field of the new layouts must be in the old ones, with as many words; classes without a new layout keep the old
-    one (nothing that is read refers to them).
+    Every field of the new layouts must be in the old ones, with as many words; classes without a new layout keep the
+    old one (nothing that is read refers to them).
     """
     tags = {layout.cls: (k, layout) for k, layout in enumerate(new)}
     regions: list[Region] = []
@@ -169,7 +168,7 @@ def relayout(
         )
         regions.append(moved)
         at += moved.size
-    out = Heap(words=aligned(at, np.int64, zero=True), regions=tuple(regions), pools=heap.pools, objects=heap.objects)
+    out = Heap(words=aligned(at, np.int64, zero=True), regions=tuple(regions), pools=heap.pools)
     pieces = [
         (heap.address(a), 8 * a.width or 1, out.address(b), 8 * b.width)
         for a, b in zip(heap.regions, out.regions, strict=True)
@@ -193,7 +192,7 @@ def relayout(
     return out, move
 
 
-# --- What generated packers call ------------------------------------------------------------------------------------------
+# --- What generated packers call ------------------------------------------------------------------------------------
 
 STEP = 1024  # objects per round: few enough to stay in the cache while their fields are read
 FIRST_CHECK = 1 << 16  # objects after which is looked for the first time whether one was found twice
@@ -209,8 +208,9 @@ class Room:
     Parameters
     ----------
     careful : bool
-        Whether objects may be reached more than once. If not, the place of an object among those found is its row, so that no
-        reference is ever looked up; that all were different is checked from time to time and at the end (`Twice`).
+        Whether objects may be reached more than once. If not, the place of an object among those found is its row,
+        so that no reference is ever looked up; that all were different is checked from time to time and at the end
+        (`Twice`).
     """
 
     def __init__(self, careful: bool) -> None:
@@ -264,7 +264,7 @@ class Room:
             words=aligned(self._size, np.int64, zero=True),
             regions=tuple(self._regions),
             pools={arrays.dtype: arrays.pool for arrays in self._arrays.values()},
-            objects={pool.cls: pool.objects() for pool in self._pools if pool.cls is not None},
+            objects={pool.region: pool.objects() for pool in self._pools if pool.region.count},
         )
         address = heap.address(extents)
         for shape in self.shapes:
@@ -442,14 +442,14 @@ class References:
             out[valid] = np.fromiter(map(pool.at.__getitem__, map(id, some)), np.int64)
             return out
         lengths, places = np.array(self._lengths), np.array(self._places[k])
-        ranks = np.cumsum(valid)
-        begins = np.cumsum(lengths) - lengths
-        before = np.concatenate([[0], ranks])[begins]  # references in earlier pieces
-        out = ranks + np.repeat(places - before - 1, lengths)
-        out *= 8 * pool.region.width
-        out += pool.base
-        out *= valid
-        return out
+        ranks = valid.cumsum()
+        ends = lengths.cumsum()
+        before = np.concatenate(([0], ranks))[ends - lengths]  # references in earlier pieces
+        rows: Words = ranks + (places - before - 1).repeat(lengths)
+        rows *= 8 * pool.region.width
+        rows += pool.base
+        rows *= valid
+        return rows
 
 
 class Ints:
@@ -461,7 +461,7 @@ class Ints:
     def add(self, values: list[Any]) -> None:
         """Add ints, bools or NumPy integers."""
         if not _INTS.issuperset(map(type, values)):
-            if not all(isinstance(v, int | np.integer) and type(v) is not np.timedelta64 for v in values):
+            if not all(isinstance(v, int | np.integer) and type(v).__name__ != "timedelta64" for v in values):
                 raise Mismatch
             values = list(map(int, values))
         self._values.extend(values)

@@ -1,8 +1,9 @@
 """Layout and execution: where the results of each batch lie, and the calls of the kernels.
 
-In: the batches of `schedule`. Out: value records filled in, kernels run. The results of a batch are contiguous rows in its order, in
-one arena of bytes; each result of each batch begins at a multiple of 64 bytes. Compiled library code, like `schedule`. `drive` is the
-one function that is called per mini-batch: it runs all stages, and returns early only where the caller must make room.
+In: the batches of `schedule`. Out: value records filled in, kernels run. The results of a batch are contiguous rows
+in its order, in one arena of bytes; each result of each batch begins at a multiple of 64 bytes. Compiled library
+code, like `schedule`. `drive` is the one function that is called per mini-batch: it runs all stages, and returns
+early only where the caller must make room.
 """
 
 from __future__ import annotations
@@ -65,19 +66,26 @@ def execute(ST: i64):
     fail = ld(ST, FAIL)
     arena = ld(ST, ARENA)
     scratch = ld(ST, SCRATCH)
-    if ld(ST, FALLIBLE) != 0:
-        fill_bytes(fail, 0, 8 * ld(ST, N))
+    failures = 0
     for b in range(ld(ST, BATCHES)):
         key = ld32(bkey, b)
         k = 8 * ld(keytab, 2 * key)
         low = ld32(bstart, b)
+        count = ld32(bstart, b + 1) - low
         params = ld(table, k + K_PARAMS)
         st(params, 0, args + 8 * low)
         st(params, 1, fail + 8 * low)
         st(params, 2, ld(keytab, 2 * key + 1))
         for j in range(ld(table, k + K_RESULTS)):
             st(params, 3 + j, arena + ld(offset, 2 * (b * most + j)))
-        call_address(ld(table, k + K_RUN), params, 0, ld32(bstart, b + 1) - low, scratch)
+        if ld(table, k + K_FALLIBLE) == 0:
+            call_address(ld(table, k + K_RUN), params, 0, count, scratch)
+        else:
+            fill_bytes(fail + 8 * low, 0, 8 * count)
+            call_address(ld(table, k + K_RUN), params, 0, count, scratch)
+            for i in range(low, low + count):
+                failures = failures | ld(fail, i)
+    st(ST, FAILURES, failures)
 
 
 def drive(ST: i64) -> i64:

@@ -1,8 +1,9 @@
 """Instances as flat words: `Packer` makes them, `Packed` is a snapshot that the user holds.
 
-In come the columns of a mini-batch and its `Schema`; out comes a `Batch`: one row of words per instance, whose references are
-absolute addresses into heaps (`runtime.heap`). Packing works on whole columns (`runtime.packer_text`); instances with a value that
-does not have its type are found by a second walk (`runtime.conform`), reported, and left out. `runtime.unpack` is the way back.
+In come the columns of a mini-batch and its `Schema`; out comes a `Batch`: one row of words per instance, whose
+references are absolute addresses into heaps (`runtime.heap`). Packing works on whole columns
+(`runtime.packer_text`); instances with a value that does not have its type are found by a second walk
+(`runtime.conform`), reported, and left out. `runtime.unpack` is the way back.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ import numpy.typing as npt
 from acronumba.errors import DataError
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import ListT, NoneT, StructT, TensorT, Type, UnionT, members, words
-from acronumba.runtime import conform, heap as heaps
+from acronumba.runtime import conform
+from acronumba.runtime import heap as heaps
 from acronumba.runtime.heap import Heap, Mismatch, Move, Twice, Words, aligned, rebase, reference_columns, relayout
 from acronumba.runtime.packer_text import PackerText, packer_text
 from acronumba.runtime.schema import Reads, Schema, infer, make_layout, make_layouts, merge, restrict, schema_text
 from acronumba.runtime.unpack import Memory, Unpacker
 
 __all__ = [
-    "Batch", "Memory", "Packed", "Packer", "Reads", "Schema", "Unpacker", "infer", "make_layout", "make_layouts", "merge", "pack",
-    "restrict", "schema_text",
+    "Batch", "Memory", "Packed", "Packer", "Reads", "Schema", "Unpacker", "infer", "make_layout", "make_layouts",
+    "merge", "pack", "restrict", "schema_text",
 ]  # fmt: skip
 
 
@@ -53,13 +55,12 @@ class Batch:
 
     @property
     def objects(self) -> Mapping[int, object]:
-        """The user's own objects by the address of their row, where they were packed from objects."""
+        """The user's own objects and lists by their address, where they were packed from objects."""
         found: dict[int, object] = {}
         for heap in self.heaps:
-            for region in heap.regions:
-                if region.cls in heap.objects:
-                    start, step = heap.address(region), 8 * region.width
-                    found.update(zip(range(start, start + step * region.count, step), heap.objects[region.cls], strict=True))
+            for region, objects in heap.objects.items():
+                start, step = heap.address(region), 8 * region.width
+                found.update(zip(range(start, start + step * region.count, step), objects, strict=True))
         return found
 
 
@@ -173,7 +174,9 @@ class Packer:
                 raise
         errors = self._errors(columns, count)
         if not errors:
-            raise RuntimeError("instances that conform to their types could not be packed; this is a mistake in acronumba")
+            raise RuntimeError(
+                "instances that conform to their types could not be packed; this is a mistake in acronumba"
+            )
         good = [k for k in range(count) if k not in errors]
         heap, some = self._call(tuple(columns), [[column[k] for k in good] for column in columns.values()], len(good))
         roots = np.zeros((count, some.shape[1]), np.int64)
@@ -211,7 +214,7 @@ def check_lengths(columns: Sequence[Any]) -> int:
     return count
 
 
-# --- Snapshots ------------------------------------------------------------------------------------------------------------
+# --- Snapshots ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
@@ -221,7 +224,9 @@ class _Store:
     schema: Schema
     layouts: tuple[StructLayout, ...]
     heap: Heap
-    others: dict[tuple[StructLayout, ...], tuple[Heap, Move]] = field(default_factory=dict)  # the heap with other layouts
+    others: dict[tuple[StructLayout, ...], tuple[Heap, Move]] = field(
+        default_factory=dict
+    )  # the heap with other layouts
 
     def with_layouts(self, layouts: tuple[StructLayout, ...]) -> tuple[Heap, Move | None]:
         """Return the heap with rows as other layouts say, and how addresses change (None: not at all)."""
@@ -247,7 +252,8 @@ class Packed(Sequence[Any]):
         self.schema = store.schema
         self._store = store
         self._roots = roots  # int64[n, words]
-        self._plain = plain  # the instances, if some value is not what its annotation says: only the reader can tell if it matters
+        # The instances, if a value is not what its annotation says: only a model that reads it can tell if it matters.
+        self._plain = plain
 
     def __len__(self) -> int:
         return len(self._roots)
@@ -309,7 +315,9 @@ class Packed(Sequence[Any]):
         return _restore, (self.schema, self._store.layouts, state, self._roots, self._plain)
 
 
-def _restore(schema: Schema, layouts: tuple[StructLayout, ...], state: Any, roots: Words, plain: list[Any] | None) -> Packed:
+def _restore(
+    schema: Schema, layouts: tuple[StructLayout, ...], state: Any, roots: Words, plain: list[Any] | None
+) -> Packed:
     old_words, base, regions, pools, bases = state
     new_words = aligned(old_words.size, np.int64)
     new_words[:] = old_words
@@ -334,8 +342,10 @@ def same_words(narrow: Type, wide: Type) -> bool:
     if isinstance(narrow, ListT) and isinstance(wide, ListT):
         return same_words(narrow.item, wide.item)
     if isinstance(narrow, TensorT) and isinstance(wide, TensorT):
-        return narrow.dtype == wide.dtype and narrow.rank == wide.rank and all(
-            b is None or a == b for a, b in zip(narrow.shape, wide.shape, strict=True)
+        return (
+            narrow.dtype == wide.dtype
+            and narrow.rank == wide.rank
+            and all(b is None or a == b for a, b in zip(narrow.shape, wide.shape, strict=True))
         )
     if isinstance(wide, UnionT) and len(words(wide)) == 1 and not isinstance(narrow, NoneT) and len(words(narrow)) == 1:
         rest = [m for m in wide.members if not isinstance(m, NoneT)]
@@ -367,5 +377,3 @@ def pack(instances: Sequence[Any] | npt.NDArray[Any]) -> Packed:
     heap = batch.heaps[0]
     store = _Store(schema, layouts, Heap(words=heap.words, regions=heap.regions, pools=heap.pools))
     return Packed(store, batch.roots, list(column) if batch.errors else None)
-
-

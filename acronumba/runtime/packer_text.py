@@ -1,8 +1,9 @@
 """The text of a packer: readable Python, made from a schema's types and from nothing else.
 
-A generated packer does two things. It follows the instances by rounds: in each round every field of the objects that were new in
-the last one becomes part of a column, and what the columns refer to is new in the next. Then it gives every object its address
-and writes each column into the rows, at the speed of NumPy. The functions that it calls are in `runtime.heap`.
+A generated packer does two things. It follows the instances by rounds: in each round every field of the objects
+that were new in the last one becomes part of a column, and what the columns refer to is new in the next. Then it
+gives every object its address and writes each column into the rows, at the speed of NumPy. The functions that it
+calls are in `runtime.heap`.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class _Writer:
         self._lists: dict[ListT, _Pool] = {}
         self._lines: list[str] = []
 
-    # --- What there is -------------------------------------------------------------------------------------------------
+    # --- What there is ---
 
     def _name(self, text: str) -> str:
         name, k = text, 1
@@ -142,7 +143,7 @@ class _Writer:
             first += len(words(item))
         return slot
 
-    # --- The text ------------------------------------------------------------------------------------------------------
+    # --- The text ---
 
     def line(self, indent: int, text: str) -> None:
         self._lines.append("    " * indent + text if text else "")
@@ -185,7 +186,7 @@ class _Writer:
             self.line(1, f"{pool.name}: {_plain_text(listed)}, {len(words(listed.item))} words per element")
 
     def _declare(self, roots: list[_Slot]) -> None:
-        """Make the pools and the columns: a column holds one field of all objects, in the order in which these are found."""
+        """Make the pools and the columns: a column holds one field of all objects, in the order of their rows."""
         self.line(1, "room = Room(careful)")
         for pool in self._pools:
             self.line(1, f"{pool.name} = {pool.made}")
@@ -351,7 +352,9 @@ def _has_data(t: Type) -> bool:
 
 def _lower(name: str) -> str:
     """Return the name of a class as the name of a variable: ``tree_node`` for ``TreeNode``."""
-    parts = [f"_{c.lower()}" if c.isupper() and k and not name[k - 1].isupper() else c.lower() for k, c in enumerate(name)]
+    parts = [
+        f"_{c.lower()}" if c.isupper() and k and not name[k - 1].isupper() else c.lower() for k, c in enumerate(name)
+    ]
     out = "".join(parts)
     if not out.isidentifier():
         return "an_object"
@@ -359,6 +362,6 @@ def _lower(name: str) -> str:
 
 
 _TAKEN = frozenset(
-    "pack columns count careful new room heap rows roots o v k zeros int64 fromiter flatnonzero Room expect expect_constant "
-    "Ints Floats Bools Enums transpose entries case_numbers NONES".split()
+    "pack columns count careful new room heap rows roots o v k zeros int64 fromiter flatnonzero Room expect "
+    "expect_constant Ints Floats Bools Enums transpose entries case_numbers NONES".split()
 )

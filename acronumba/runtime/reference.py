@@ -1,7 +1,7 @@
 """Kernels evaluated with NumPy, behind the interface of compiled kernels.
 
-In: specifications. Out: `KernelEntry`s whose functions are Python. They stand in for compiled kernels wherever those are to be
-compared with something, or where the host program and the schedule are tested without them.
+In: specifications. Out: `KernelEntry`s whose functions are Python. They stand in for compiled kernels wherever those
+are to be compared with something, or where the host program and the schedule are tested without them.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 """Scheduling: which nodes of the recorded dataflow graph run together, and in which order.
 
-In: the node columns of the state table. Out: `order` (nodes in order of execution; the nodes of a batch in the order in which they
-were recorded, which keeps instances in order) and the batches: nodes of one key, that is kernel and run-time extents. It is compiled
-library code, the same for every model; `SOURCE` is its definition, in the language of `emit.parse`.
+In: the node columns of the state table. Out: `order` (nodes in order of execution; the nodes of a batch in the order
+in which they were recorded, which keeps instances in order) and the batches: nodes of one key, that is kernel and
+run-time extents. It is compiled library code, the same for every model; `SOURCE` is its definition, in the language
+of `emit.parse`.
 
-depth    A node's level is its depth: 1 + that of its deepest operand (ACRoBat, TensorFlow Fold). With phases, the strongly connected
-         components of the graph of kernels (an edge where a node of one feeds a node of the other) run one after the other in
-         topological order, and depth counts inside a component. Some optimal schedule runs component by component: a stable sort of
-         any schedule by component keeps all dependences and splits no batch. So nothing is lost, and leaf transforms, hoisted
-         products and classifiers become one batch each. Components found for one mini-batch are tried on the next: one pass then
-         both measures depths and proves that the graph of kernels is still the same.
+depth    A node's level is its depth: 1 + that of its deepest operand (ACRoBat, TensorFlow Fold). With phases, the
+         strongly connected components of the graph of kernels (an edge where a node of one feeds a node of the other)
+         run one after the other in topological order, and depth counts inside a component. Some optimal schedule runs
+         component by component: a stable sort of any schedule by component keeps all dependences and splits no batch.
+         So nothing is lost, and leaf transforms, hoisted products and classifiers become one batch each. Components
+         found for one mini-batch are tried on the next: one pass then both measures depths and proves that the graph
+         of kernels is still the same.
 agenda   DyNet (Neubig et al. 2017): run all ready nodes of the key whose nodes have the least mean depth, and again.
 caller   The levels are given: batch numbers from a user's function, checked by `check_levels`.
 
@@ -175,9 +177,13 @@ def by_phase(ST: i64):
         d = ld32(deepest, c)
         st32(deepest, c, total)
         total = total + d
-    for v in range(n):
-        st32(level, v, ld32(level, v) + ld32(deepest, ld32(component, ld32(kind, v))))
     st(ST, LEVELS, total)
+    counts = ld(ST, COUNTS)
+    fill_bytes(counts, 0, 4 * (total + 1))
+    for v in range(n):
+        l = ld32(level, v) + ld32(deepest, ld32(component, ld32(kind, v)))
+        st32(level, v, l)
+        st32(counts, l, ld32(counts, l) + 1)
 
 
 def by_depth(ST: i64):
@@ -312,6 +318,16 @@ def agenda(ST: i64) -> i64:
     return DONE
 
 
+def count_levels(ST: i64):
+    """Count the nodes of each level."""
+    level = ld(ST, LEVEL)
+    counts = ld(ST, COUNTS)
+    fill_bytes(counts, 0, 4 * (ld(ST, LEVELS) + 1))
+    for v in range(ld(ST, N)):
+        l = ld32(level, v)
+        st32(counts, l, ld32(counts, l) + 1)
+
+
 def sort_level(ST: i64, low: i64, high: i64):
     """Order positions low..high, all of one level, by key; nodes of one key keep their order."""
     order = ld(ST, ORDER)
@@ -354,7 +370,7 @@ def sort_level(ST: i64, low: i64, high: i64):
 
 
 def make_batches(ST: i64):
-    """Sort the nodes by (level, key), and cut where either changes."""
+    """Sort the nodes by (level, key), and cut where either changes; `counts` holds the nodes of each level."""
     n = ld(ST, N)
     key = ld(ST, KEY)
     level = ld(ST, LEVEL)
@@ -366,10 +382,6 @@ def make_batches(ST: i64):
     bstart = ld(ST, BSTART)
     bkey = ld(ST, BKEY)
     blevel = ld(ST, BLEVEL)
-    fill_bytes(counts, 0, 4 * (levels + 1))
-    for v in range(n):
-        l = ld32(level, v)
-        st32(counts, l, ld32(counts, l) + 1)
     total = 0
     for l in range(levels):
         c = ld32(counts, l)
@@ -417,15 +429,16 @@ def schedule(ST: i64) -> i64:
     """Make the batches of all recorded nodes."""
     number_keys(ST)
     policy = ld(ST, POLICY)
-    if policy == 0:
-        if ld(ST, PHASED) != 0:
-            by_phase(ST)
-        else:
+    if policy == 0 and ld(ST, PHASED) != 0:
+        by_phase(ST)
+    else:
+        if policy == 0:
             by_depth(ST)
-    if policy == 1:
-        status = agenda(ST)
-        if status != DONE:
-            return status
+        if policy == 1:
+            status = agenda(ST)
+            if status != DONE:
+                return status
+        count_levels(ST)
     make_batches(ST)
     return DONE
 '''

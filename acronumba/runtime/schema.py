@@ -1,10 +1,11 @@
 """The types of a mini-batch: what the instances are, found from annotations and from the data.
 
-In come the columns of a batch (one per positional parameter) and the fields that the model reads; out comes a `Schema`, the
-type of each parameter and of each field of each class that can be reached. Annotations of dataclass fields decide where they
-can (`int`, `Tree | None`, `list[Tree]`); what they leave open (`np.ndarray`, `Any`, nothing) is observed in the data. The
-walk is by rounds over whole columns, without recursion, and sees every object once, so that depth, sharing and cycles cost
-nothing. `make_layouts` says how rows of the classes lie in memory; `runtime.pack` fills them.
+In come the columns of a batch (one per positional parameter) and the fields that the model reads; out comes a
+`Schema`, the type of each parameter and of each field of each class that can be reached. Annotations of dataclass
+fields decide where they can (`int`, `Tree | None`, `list[Tree]`); what they leave open (`np.ndarray`, `Any`,
+nothing) is observed in the data. The walk is by rounds over whole columns, without recursion, and sees every object
+once, so that depth, sharing and cycles cost nothing. `make_layouts` says how rows of the classes lie in memory;
+`runtime.pack` fills them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import chain
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
@@ -85,7 +85,7 @@ def schema_text(schema: Schema) -> str:
     return "\n".join(lines) + "\n"
 
 
-# --- Hints: what an annotation says ---------------------------------------------------------------------------------------
+# --- Hints: what an annotation says ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +245,8 @@ def _local_names(cls: type, others: Iterable[type]) -> dict[str, Any]:
     scope, dot, _ = cls.__qualname__.rpartition(".")
     if not dot:
         return {}
-    near = {c.__name__: c for c in others if c.__module__ == cls.__module__ and c.__qualname__.rpartition(".")[0] == scope}
-    return near | {cls.__name__: cls}
+    near = [c for c in others if c.__module__ == cls.__module__ and c.__qualname__.rpartition(".")[0] == scope]
+    return {c.__name__: c for c in [*near, cls]}
 
 
 def _one_hint(cls: type, name: str, local: dict[str, Any]) -> Hint:
@@ -261,7 +261,7 @@ def _one_hint(cls: type, name: str, local: dict[str, Any]) -> Hint:
         return OBSERVED
 
 
-# --- The walk: every object that the instances reach, by class ------------------------------------------------------------
+# --- The walk: every object that the instances reach, by class ------------------------------------------------------
 
 _LEAVES = (int, float, complex, str, bytes, bool, type(None), np.ndarray, np.generic, enum.Enum)
 _MISSING = OpaqueT("a missing attribute")
@@ -348,23 +348,21 @@ def _unseen(seen: dict[int, Any], values: list[Any]) -> list[Any]:
     return list(new.values())
 
 
-# --- Types of columns -----------------------------------------------------------------------------------------------------
+# --- Types of columns -----------------------------------------------------------------------------------------------
 
 
-def infer(
-    columns: Sequence[Sequence[object]], reads: Reads | None = None, annotations: Sequence[object] | None = None
-) -> Schema:
+def infer(columns: Sequence[Any], reads: Reads | None = None, annotations: Sequence[object] | None = None) -> Schema:
     """Return the types of the positional parameters over a whole batch.
 
     Parameters
     ----------
     columns : sequence of sequences
-        One per positional parameter, each with one value per instance; an array [n, ...] has n rows, a `Packed` is taken
-        with the types it was packed with.
+        One per positional parameter, each with one value per instance; an array [n, ...] has n rows, a `Packed` is
+        taken with the types it was packed with.
     reads : mapping from class to field names, optional
         The fields that the model reads. Only these are followed. Without it, all are.
     annotations : sequence, optional
-        Annotations of the parameters, where they should decide. `inspect.Parameter.empty` leaves a parameter to the data.
+        Annotations of the parameters, where they should decide. `inspect.Parameter.empty` leaves one to the data.
 
     Returns
     -------
@@ -392,9 +390,9 @@ def infer(
     return restrict(schema, reads)
 
 
-def _column(column: Sequence[object]) -> Sequence[object]:
+def _column(column: Any) -> Any:
     if isinstance(column, np.ndarray) and column.dtype != object:
-        return column  # type: ignore[return-value]
+        return column
     return column if isinstance(column, list) else list(column)
 
 
@@ -402,7 +400,7 @@ def _param_hint(annotation: object) -> Hint:
     return OBSERVED if isinstance(annotation, type) and annotation.__name__ == "_empty" else read_hint(annotation)
 
 
-def _param(column: Sequence[object], hint: Hint) -> Type:
+def _param(column: Any, hint: Hint) -> Type:
     if not isinstance(column, np.ndarray):
         return _type(hint, column)
     if column.dtype.name not in DTYPES or not column.dtype.isnative:
@@ -432,7 +430,8 @@ def _type(hint: Hint, column: Sequence[Any], depth: int = 0) -> Type:
         case ArrayHint():
             return _arrays([v for v in column if isinstance(v, np.ndarray | np.generic)], hint.scalar)
         case ClassHint():
-            found = sorted({c for c in set(map(type, column)) if issubclass(c, hint.cls) and is_struct(c)}, key=class_key)
+            kinds = set(map(type, column))
+            found = sorted((c for c in kinds if issubclass(c, hint.cls) and is_struct(c)), key=class_key)
             if is_struct(hint.cls) and not found:
                 return StructT(hint.cls)
             if not is_struct(hint.cls) and not found:
@@ -530,7 +529,7 @@ def _dicts(values: list[dict[Any, Any]], hint: Hint, depth: int) -> Type:
     return DictT(names, tuple(_type(hint, [v[k] for v in values], depth + 1) for k in names))
 
 
-# --- From columns to a schema ---------------------------------------------------------------------------------------------
+# --- From columns to a schema ---------------------------------------------------------------------------------------
 
 
 def classes_of(t: Type) -> set[type]:
@@ -547,25 +546,27 @@ def classes_of(t: Type) -> set[type]:
     return set()
 
 
+def _classes(some: Iterable[Type]) -> set[type]:
+    return {c for t in some for c in classes_of(t)}
+
+
 def _settle(fields: dict[type, dict[str, Type]], params: Sequence[Type], walk: _Walk) -> dict[type, dict[str, Type]]:
     """Add the classes that annotations name but no object has, where annotations alone say what their fields are.
 
     Such classes keep the schema of a batch the same whether or not it holds an example of each; the others are dropped.
     """
-    front = set().union(*(classes_of(t) for row in fields.values() for t in row.values()), *map(classes_of, params))
+    front = _classes(params) | _classes(t for row in fields.values() for t in row.values())
     added: dict[type, dict[str, Type] | None] = {}
     while front := front - fields.keys() - added.keys():
         for cls in front:
             hints = class_hints(cls, [*fields, *front])
             names = walk.fields(cls)
             added[cls] = {n: _type(hints[n], []) for n in names} if all(_decided(hints[n]) for n in names) else None
-        front = set().union(*(classes_of(t) for row in added.values() if row for t in row.values()))
+        front = _classes(t for row in added.values() if row for t in row.values())
     dropped = {cls for cls, row in added.items() if row is None}
     while more := {c for c, row in added.items() if row is not None and c not in dropped and _needs(row, dropped)}:
         dropped |= more
-    for cls, row in added.items():
-        if cls not in dropped and row is not None:
-            fields[cls] = row
+    fields |= {cls: row for cls, row in added.items() if cls not in dropped and row is not None}
     return {cls: {n: _without(t, dropped) for n, t in row.items()} for cls, row in fields.items()}
 
 
@@ -621,12 +622,12 @@ def _merge_fields(
 def restrict(schema: Schema, reads: Reads | None) -> Schema:
     """Return the schema without the fields that are not read and the classes that are then out of reach."""
     fields: dict[type, dict[str, Type]] = {}
-    front = set().union(*map(classes_of, schema.params))
+    front = _classes(schema.params)
     while front:
         for cls in front:
             row = schema.fields.get(cls, {})
             fields[cls] = {n: t for n, t in row.items() if reads is None or n in reads.get(cls, ())}
-        front = set().union(*(classes_of(t) for c in front for t in fields[c].values())) - fields.keys()
+        front = _classes(t for c in front for t in fields[c].values()) - fields.keys()
     return Schema(params=schema.params, fields=fields)
 
 
@@ -642,8 +643,8 @@ def make_layouts(
     reads : mapping, optional
         Fields that the model reads; the others are left out.
     extra : mapping from class to field types, optional
-        Classes that the model itself constructs, with the types of what it stores. A field that is also in the data gets
-        the union of both types.
+        Classes that the model itself constructs, with the types of what it stores. A field that is also in the data
+        gets the union of both types.
     """
     rows = _merge_fields(restrict(schema, reads).fields, extra or {})
     return tuple(make_layout(cls, rows[cls]) for cls in sorted(rows, key=class_key))
@@ -666,5 +667,7 @@ def make_layout(cls: type, types_of: Mapping[str, Type]) -> StructLayout:
 def merge(*schemas: Schema) -> Schema:
     """Return the least schema for data of all the schemas, which have equally many parameters."""
     params = tuple(storable_union(*ts) for ts in zip(*(s.params for s in schemas), strict=True))
-    fields = reduce(_merge_fields, (s.fields for s in schemas), {})
+    fields: Mapping[type, Mapping[str, Type]] = {}
+    for schema in schemas:
+        fields = _merge_fields(fields, schema.fields)
     return Schema(params=params, fields=fields)

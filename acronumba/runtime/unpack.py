@@ -1,9 +1,9 @@
 """The way back: from words to Python values.
 
-In come the result words of a mini-batch (one row per instance) and the buffers that their addresses point into; out comes a function
-from the number of an instance to its result, which is decoded only when it is asked for. Arrays are read-only views of the
-buffers and keep them alive. Objects, lists and arrays that were one object are one again, within one instance. There is no
-recursion over data: a chain of a million objects is a long list here.
+In come the result words of a mini-batch (one row per instance) and the buffers that their addresses point into; out
+comes a function from the number of an instance to its result, which is decoded only when it is asked for. Arrays
+are read-only views of the buffers and keep them alive. Objects, lists and arrays that were one object are one
+again, within one instance. There is no recursion over data: a chain of a million objects is a long list here.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from acronumba.ir.types import (
 
 Words: TypeAlias = npt.NDArray[np.int64]
 Decoder: TypeAlias = Callable[[int], Any]
+Objects: TypeAlias = Mapping[int, object] | Callable[[], Mapping[int, object]]
 
 _BITS, _DOUBLE = struct.Struct("q"), struct.Struct("d")
 
@@ -63,8 +64,9 @@ class Memory:
         self._arrays = [by_base[base] for base in self._bases]
         self._ends = [base + a.nbytes for base, a in zip(self._bases, self._arrays, strict=True)]
         self._views: list[npt.NDArray[Any] | None] = [None] * len(self._bases)
-        self._tables: dict[int, memoryview] = {}  # buffers as int64
-        self._last: tuple[int, int, memoryview] = (0, 0, memoryview(b"").cast("q"))  # the buffer that words were read from last
+        self._tables: dict[int, memoryview[int]] = {}  # buffers as int64
+        # The buffer that words were read from last: its base, end and table.
+        self._last: tuple[int, int, memoryview[int]] = (0, 0, memoryview(b"").cast("q"))
 
     def _find(self, address: int, nbytes: int) -> int:
         k = bisect_right(self._bases, address) - 1
@@ -90,10 +92,10 @@ class Memory:
             k = self._find(address, 8 * count)
             if k not in self._tables:
                 data = self._bytes(k)
-                self._tables[k] = memoryview(data[: len(data) // 8 * 8]).cast("q")
+                self._tables[k] = memoryview(data[: len(data) // 8 * 8]).cast("q")  # type: ignore[arg-type]
             base, end, table = self._last = self._bases[k], self._ends[k], self._tables[k]
         start = (address - base) >> 3
-        return table[start : start + count].tolist()  # type: ignore[return-value]
+        return table[start : start + count].tolist()
 
     def gather(self, addresses: Words, count: int) -> Words:
         """Return `count` words from each address: int64[n, count]."""
@@ -159,9 +161,7 @@ class Unpacker:
         self.find = _find(result, 0)
         self.classes = [_Class(layout) for layout in self.layouts]
 
-    def decoder(
-        self, rows: Words, memory: Memory, objects: Mapping[int, object] | Callable[[], Mapping[int, object]] | None = None
-    ) -> Decoder:
+    def decoder(self, rows: Words, memory: Memory, objects: Objects | None = None) -> Decoder:
         """Return a function from the number of an instance to its value.
 
         Parameters
@@ -176,9 +176,8 @@ class Unpacker:
         if isinstance(self.type, TensorT):
             return self._tensor_column(self.type, rows[:, 0], memory)
         if isinstance(self.type, TupleT) and self.type.items and all(isinstance(t, TensorT) for t in self.type.items):
-            parts = [
-                self._tensor_column(t, rows[:, k], memory) for k, t in enumerate(self.type.items) if isinstance(t, TensorT)
-            ]
+            tensors = [t for t in self.type.items if isinstance(t, TensorT)]
+            parts = [self._tensor_column(t, rows[:, k], memory) for k, t in enumerate(tensors)]
             if len(parts) == 2:
                 a, b = parts
                 return lambda k: (a(k), b(k))
@@ -222,7 +221,7 @@ class Unpacker:
 class _Known:
     """The user's objects by address, made when they are first needed."""
 
-    def __init__(self, objects: Mapping[int, object] | Callable[[], Mapping[int, object]] | None) -> None:
+    def __init__(self, objects: Objects | None) -> None:
         self._objects = objects
 
     def get(self, address: int) -> object | None:
@@ -233,8 +232,10 @@ class _Known:
         return self._objects.get(address)
 
 
-Read: TypeAlias = "Callable[[_Reader, list[int]], Any]"  # a value from the words of a row, when what it refers to has been made
-Find: TypeAlias = "Callable[[list[int], list[tuple[Type, int]]], None]"  # adds the references in the words of a row to a list
+# A value from the words of a row, when what it refers to has been made.
+Read: TypeAlias = "Callable[[_Reader, list[int]], Any]"
+# Adds the references in the words of a row to a list.
+Find: TypeAlias = "Callable[[list[int], list[tuple[Type, int]]], None]"
 
 
 class _Class:
@@ -343,7 +344,12 @@ def _find(t: Type, at: int) -> Find:
                 if _holds_refs(item):
                     finds.append(_find(item, at))
                 at += len(words(item))
-            return lambda row, out: [find(row, out) for find in finds] and None
+
+            def find_all(row: list[int], out: list[tuple[Type, int]]) -> None:
+                for find in finds:
+                    find(row, out)
+
+            return find_all
         case UnionT() if union_word(t) is not None:
             rest = next(m for m in t.members if not isinstance(m, NoneT))
             return lambda row, out: out.append((rest, row[at])) if row[at] else None
@@ -360,8 +366,8 @@ def _find(t: Type, at: int) -> Find:
 class _Reader:
     """Decodes one instance.
 
-    First everything that can be reached is found: objects and lists are made empty. NamedTuples follow in an order in which what
-    they hold is there already, and then the others are filled.
+    First everything that can be reached is found: objects and lists are made empty. NamedTuples follow in an order in
+    which what they hold is there already, and then the others are filled.
     """
 
     def __init__(self, unpacker: Unpacker, memory: Memory, known: _Known) -> None:
