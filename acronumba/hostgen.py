@@ -189,8 +189,11 @@ class _Frame:
             scan(k, True)
 
     def _tests(self) -> set[_Segment]:
-        """Return the segments that begin with a test for room: those that a call or a loop enters, and those after an operation
-        that takes room of its own. A test asks for the most that any path takes to the next one."""
+        """Return the segments that begin with a test for room.
+
+        Those are the ones that a call or a loop enters, and those after an operation that takes room of its own. A test
+        asks for the most that any path takes to the next one.
+        """
         out = {self.segments[0][0]} | {self.segments[k][0] for k in self.heads}
         for segment in self.all:
             if segment.resumes is not None:
@@ -224,7 +227,7 @@ class _Frame:
         return [self.segments[k][0] for k in successors(segment.block.end)]
 
     def _slots(self) -> None:
-        """Give a slot to all that lives across a call or may have to be saved; the results of a call lie side by side."""
+        """Give a slot to what lives across a call or may have to be saved; the results of a call are neighbours."""
         for segment in self.all:
             if segment.resumes is not None:
                 for v in segment.resumes.outs:
@@ -584,7 +587,10 @@ class _Machine:
             case ListOp():
                 self._list(instr)
             case ExtentOf():
-                self._assign(instr.out, load(load(self[instr.tensor], 2), instr.axis))
+                # A variable that is bound later, or on another path only, may hold no tensor here: its extents are 0.
+                self._assign(instr.out, const(0, I64))
+                with b.when(self[instr.tensor].ne(0)):
+                    self._assign(instr.out, load(load(self[instr.tensor], 2), instr.axis))
             case Shared():
                 self._assign(instr.out, self._get(self.word("shared"), instr.index, instr.out.type))
             case Emit():
@@ -606,6 +612,16 @@ class _Machine:
             self.shapes += shape
         return self.shape_at[shape]
 
+    def _deepest(self, it: Expr) -> Local:
+        """Return the largest depth of the tensors of a list, -1 if there are none."""
+        b = self.b
+        deepest = b.let("d", -1)
+        items = b.let("items", load(it))
+        with b.loop("k", 0, load(it, 1)) as k:
+            d = b.let("d", convert(load(load(items, k), 2, I32), I64))
+            b.set(deepest, select(d > deepest, d, deepest))
+        return deepest
+
     def _emit(self, emit: Emit) -> None:
         b, reg = self.b, self.reg
         n, top = reg["n"], reg["top"]
@@ -618,6 +634,8 @@ class _Machine:
         for v in emit.args:
             if isinstance(v.type, TensorT):
                 depths.append(b.let("d", convert(load(self[v], 2, I32), I64)))
+            elif isinstance(v.type, ListT) and isinstance(v.type.item, TensorT):
+                depths.append(self._deepest(self[v]))
         for k, d in enumerate(depths):
             depth = d if k == 0 else b.let("d", select(d > depth, d, depth))
         if depths:
@@ -673,9 +691,10 @@ class _Machine:
             case "reverse":
                 at = b.let("at", load(it))
                 count = b.let("count", load(it, 1))
-                with b.loop("k", 0, count // 2) as k:
+                with b.loop("k", 0, count // 2) as i:
                     for j in range(w):
-                        low, high = b.let("low", at + (k * w + j) * 8), b.let("high", at + ((count - 1 - k) * w + j) * 8)
+                        low = b.let("low", at + (i * w + j) * 8)
+                        high = b.let("high", at + ((count - 1 - i) * w + j) * 8)
                         x = b.let("x", load(low))
                         b.store(low, 0, load(high))
                         b.store(high, 0, x)
@@ -751,15 +770,15 @@ class _Machine:
                 start, step, count = (self[v] for v in instr.args[1:])
                 at = fresh(count)
                 source = b.let("source", load(it) + bytes_(start))
-                with b.loop("k", 0, count) as k:
+                with b.loop("k", 0, count) as i:
                     for j in range(w):
-                        b.store(at, k * w + j, load(source, k * step * w + j))
+                        b.store(at, i * w + j, load(source, i * step * w + j))
             case "fill":
                 count = b.let("count", select(self[instr.args[0]] > 0, self[instr.args[0]], 0))
                 at = fresh(count)
-                with b.loop("k", 0, count) as k:
+                with b.loop("k", 0, count) as i:
                     for j, v in enumerate(instr.args[1:]):
-                        self._set(at, k * w + j, self[v])
+                        self._set(at, i * w + j, self[v])
             case "sort":
                 keys, descending = self[instr.args[1]], self[instr.args[2]]
                 item = instr.args[1].type
@@ -772,14 +791,14 @@ class _Machine:
                     (load(keys), count, top, const(int(floats), I64), convert(descending, I64, "unsigned")),
                     I64,
                 )
-                at = b.let("order", order)
+                order_at = b.let("order", order)
                 copy_at = b.let("copy", top + count * 16)
                 copy(copy_at, load(it), bytes_(count))
                 here = b.let("at", load(it))
-                with b.loop("k", 0, count) as k:
-                    source = b.let("source", copy_at + bytes_(load(at, k)))
+                with b.loop("k", 0, count) as i:
+                    source = b.let("source", copy_at + bytes_(load(order_at, i)))
                     for j in range(w):
-                        b.store(here, k * w + j, load(source, j))
+                        b.store(here, i * w + j, load(source, j))
 
     def _helper(self, name: str) -> None:
         if name not in self.helpers:
@@ -910,12 +929,11 @@ def _float_divmod(m: _Machine, i: Scalar, x: Expr, y: Expr) -> tuple[Expr, Expr]
     m._unless(y.eq(0.0), i)
     rest = b.let("rest", intrinsic("libm_fmod", x, y))
     quotient = b.let("quotient", (x - rest) / y)
-    with b.when(rest.ne(0.0)):
-        with b.when((y < 0.0).ne(rest < 0.0)):
-            b.set(rest, rest + y)
-            b.set(quotient, quotient - 1.0)
-    with b.otherwise():
+    with b.when(rest.eq(0.0)):
         b.set(rest, intrinsic("copysign", const(0.0, F64), y))
+    with b.otherwise(), b.when((y < 0.0).ne(rest < 0.0)):
+        b.set(rest, rest + y)
+        b.set(quotient, quotient - 1.0)
     down = b.let("down", intrinsic("copysign", const(0.0, F64), x / y))
     with b.when(quotient.ne(0.0)):
         b.set(down, intrinsic("floor", quotient))
@@ -1018,7 +1036,7 @@ _MATH = frozenset(
 _HELPERS = {
     "sort_order": '''
 def sort_order(keys: i64, n: i64, space: i64, floats: i64, descending: i64) -> i64:
-    """Return the address of the stable order of n keys, int64[n], in the 2 n words at `space`: merges of doubling length."""
+    """Return the address of the stable order of n keys, int64[n], in the 2 n words at `space`, by merging."""
     a = space
     b = space + n * 8
     for k in range(n):

@@ -203,24 +203,26 @@ xs = [1.0, 4.0]
         rewrite="write it with the statements of the language",
     ),
     "ACR109": Page(
-        text="On the left of `=` there can be names, tuples of names (one of them starred if the number of values "
-        "is known), and elements of a list made in this call.",
-        rewrite="unpack into names, and slice for the rest",
+        text="On the left of `=` there can be names, tuples of names (one of them starred), and elements of a list "
+        "made in this call. A slice of a list, or a field, cannot be assigned.",
+        rewrite="make a new list with slices and `+`",
         wrong="""
 @model
-def f(x: list[int]):
-    first, *rest = x
-    return first + len(rest)
+def f(n):
+    values = [n, n + 1, n + 2]
+    values[1:] = [0]
+    return len(values)
 
-xs = [[1, 2, 3], [4]]
+xs = [1, 2]
 """,
         right="""
 @model
-def f(x: list[int]):
-    first, rest = x[0], x[1:]
-    return first + len(rest)
+def f(n):
+    values = [n, n + 1, n + 2]
+    values = values[:1] + [0]
+    return len(values)
 
-xs = [[1, 2, 3], [4]]
+xs = [1, 2]
 """,
     ),
     "ACR110": Page(

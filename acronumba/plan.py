@@ -54,7 +54,7 @@ from acronumba.ir.nodes import (
     writes,
 )
 from acronumba.ir.ops import TENSORS
-from acronumba.ir.types import INT, BoolT, FloatT, IntT, TensorT
+from acronumba.ir.types import INT, BoolT, FloatT, IntT, ListT, TensorT
 from acronumba.kernels.spec import Dim, KernelOp, KernelSpec, Operand, Size
 
 
@@ -88,7 +88,7 @@ def make_plan(program: Program, options: Options) -> Plan:
     return Plan(program=replace(program, functions=tuple(functions)), kernels=kernels, uses=uses)
 
 
-# ---------------------------------------------------------------------------------------------------------------- blocks
+# -------------------------------------------------------------------------------------------------------- blocks
 
 
 def successors(end: End) -> tuple[int, ...]:
@@ -123,7 +123,7 @@ def _retarget(end: End, to: Callable[[int], int]) -> End:
 
 
 def simplify(function: Function) -> Function:
-    """Return the function with jumps threaded, blocks merged and unreachable ones gone, numbered in reverse postorder."""
+    """Return the function with jumps threaded, blocks merged and unreachable ones gone, in reverse postorder."""
     single = definitions(function)
     blocks = dict(enumerate(function.blocks))
     changed = True
@@ -297,8 +297,9 @@ def remove_dead(function: Function) -> Function:
 class _Extents:
     """Resolves extents, and copies of variables that are assigned once.
 
-    An `ExtentOf` becomes a constant, the variable in the shape of an operation, or the first equal `ExtentOf`. One is added wherever
-    an operand of an operation has a run-time extent that no variable holds, so that `_Grouping._extents_at` always finds one.
+    An `ExtentOf` becomes a constant, the variable in the shape of an operation, or the first equal `ExtentOf`. One is
+    added wherever an operand of an operation has a run-time extent that no variable holds, so that
+    `_Grouping._extents_at` always finds one.
     """
 
     def __init__(self, function: Function) -> None:
@@ -396,7 +397,7 @@ class _Extents:
                 self._note(k, instr, local)
 
 
-# ---------------------------------------------------------------------------------------------------------------- groups
+# -------------------------------------------------------------------------------------------------------- groups
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -622,7 +623,7 @@ class _Grouping:
         return _Group(body=tuple(body), own=tuple(own), extents=outside, outside=frozenset(outside))
 
 
-# --------------------------------------------------------------------------------------------------------------- kernels
+# ------------------------------------------------------------------------------------------------------- kernels
 
 
 class _Kernels:
@@ -696,6 +697,7 @@ class _Spec:
         self.group = group
         self.single = single
         self.dims: list[Var] = []
+        self.lengths: dict[Var, Extent] = {}  # of lists that are stacked
         inside = {op.out for op in group.body}
         for op in group.body:  # extents first: they decide which host numbers are extents
             for a in op.args:
@@ -705,6 +707,7 @@ class _Spec:
             for x in op.shape:
                 self._dim(x)
         tensors: list[Var] = []
+        lists: list[Var] = []
         numbers: list[Var] = []
         shared: list[int] = []
         for op in group.body:
@@ -713,14 +716,17 @@ class _Spec:
                     shared.append(a.index)
                 elif a not in inside and isinstance(a.type, TensorT):
                     tensors.append(a)
+                elif isinstance(a.type, ListT):
+                    self.lengths[a] = op.shape[0]
+                    (lists if isinstance(a.type.item, TensorT) else numbers).append(a)
                 elif a not in inside and self._literal(a) is None:
                     numbers.append(a)
             for x in self._attr_vars(op.attrs):
                 if x not in self.dims and self._literal(x) is None:
                     numbers.append(x)
-        tensors, numbers = list(dict.fromkeys(tensors)), list(dict.fromkeys(numbers))
+        tensors, lists, numbers = (list(dict.fromkeys(vs)) for vs in (tensors, lists, numbers))
         shared = list(dict.fromkeys(shared))
-        self.args = [*tensors, *numbers]
+        self.args = [*tensors, *lists, *numbers]
         self.operands: list[Operand] = []
         self.number: dict[Var, int] = {}
         for v in self.args:
@@ -775,6 +781,12 @@ class _Spec:
                 return Operand("float", v.name, "float64", (), index)
             case BoolT():
                 return Operand("bool", v.name, "bool", (), index)
+            case ListT(item=TensorT() as item):
+                shape = (self._size(self.lengths[v]), *(n for n in item.shape if n is not None))
+                return Operand("list", v.name, item.dtype, shape, index)
+            case ListT(item=IntT() | FloatT() | BoolT() as item):
+                dtype = {IntT: "int64", FloatT: "float64", BoolT: "bool"}[type(item)]
+                return Operand("numbers", v.name, dtype, (self._size(self.lengths[v]),), index)
         raise TypeError(f"{v.name}: {v.type} cannot be an argument of a kernel")
 
     def _attr(self, x: object) -> object:

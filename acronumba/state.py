@@ -100,9 +100,13 @@ NAMES = tuple(line.split()[0] for line in _WORDS.strip().splitlines())
 AT = {name: k for k, name in enumerate(NAMES)}
 DOC = {line.split()[0]: " ".join(line.split()[1:]) for line in _WORDS.strip().splitlines()}
 
-# Words of a row of `table`: addresses of the kernel's two functions and of its parameter table; numbers of tensors among its
-# arguments (they come first), of arguments, run-time extents and results; whether it can fail.
-TABLE = {name: k for k, name in enumerate(("plan", "run", "params", "tensors", "args", "dims", "results", "fallible"))}
+# Words of a row of `table`: addresses of the kernel's two functions and of its parameter table; numbers of tensors
+# among its arguments (they come first), of lists of tensors (they come next), of arguments, run-time extents and
+# results; whether it can fail.
+TABLE = {
+    name: k
+    for k, name in enumerate(("plan", "run", "params", "tensors", "lists", "args", "dims", "results", "fallible"))
+}
 
 # What `drive` and the machine return. GROW_*: make room for `need` and call again.
 DONE, GROW_NODES, GROW_HEAP, GROW_ARENA, GROW_SCRATCH, GROW_EDGES = range(6)
@@ -123,5 +127,6 @@ def constants() -> str:
     """Return the names of all words as constants for `emit.parse`, in capitals; those of `TABLE` begin with K_."""
     lines = [f"{name.upper()} = {k}" for name, k in AT.items()]
     lines += [f"K_{name.upper()} = {k}" for name, k in TABLE.items()]
+    lines.append(f"K_WIDTH = {len(TABLE)}")
     lines += [f"{name} = {globals()[name]}" for name in ("DONE", "GROW_ARENA", "GROW_SCRATCH", "GROW_EDGES")]
     return "\n".join(lines) + "\n"

@@ -27,8 +27,7 @@ def score(question: list[int], answers: list[list[int]], temperature: float = 1.
     if not answers:
         raise ValueError("no answers to choose from")
     q = read(question, p)
-    scores = np.stack([np.dot(q, read(answer, p)) for answer in answers])
-    return nn.softmax(scores / temperature)
+    return [nn.sigmoid(np.dot(q, read(answer, p)) / temperature) for answer in answers]
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Lists of different lengths: a GRU reads words until a full stop; attention goes over all its states."""
+"""Lists of different lengths: a GRU reads words until a full stop, and attention goes over all its states."""
 
 from dataclasses import dataclass
 
@@ -32,8 +32,11 @@ def summarise(words: list[int], *, embed: np.ndarray, cell: Gru, start: np.ndarr
             break
         h = step(embed[word], h, cell)
         states.append(h)
-    rows = np.stack(states)
-    return nn.softmax(rows @ query) @ rows
+    weights = [np.exp(np.tanh(np.dot(state, query))) for state in states]
+    total = np.zeros_like(start)
+    for weight, state in zip(weights, states, strict=True):
+        total = total + weight * state
+    return total / sum(weights)
 
 
 def main() -> None:

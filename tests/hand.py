@@ -45,7 +45,9 @@ LAYOUT = n.StructLayout(
 class Hand:
     """Builds one function, block by block."""
 
-    def __init__(self, name: str, params: Sequence[tuple[str, Word]], results: Sequence[Word], sites: list[n.Site]) -> None:
+    def __init__(
+        self, name: str, params: Sequence[tuple[str, Word]], results: Sequence[Word], sites: list[n.Site]
+    ) -> None:
         self.name, self.results, self.sites = name, tuple(results), sites
         self.names: set[str] = set()
         self.params = tuple(self.var(a, t) for a, t in params)
@@ -132,7 +134,13 @@ class Hand:
         return v
 
     def op(
-        self, op: str, *args: Any, shape: Sequence[Any] = (), dtype: str = F32, attrs: tuple[Any, ...] = (), site: int = -1
+        self,
+        op: str,
+        *args: Any,
+        shape: Sequence[Any] = (),
+        dtype: str = F32,
+        attrs: tuple[Any, ...] = (),
+        site: int = -1,
     ) -> n.Var:
         v = self.var(op, TensorT(dtype, tuple(x if isinstance(x, int) else None for x in shape)))
         given = tuple(n.SharedArg(a) if isinstance(a, int) else a for a in args)
@@ -192,7 +200,9 @@ def program(
     )
 
 
-def straight(make: Any, params: Sequence[tuple[str, Word]], results: Sequence[Word], result: Type, **more: Any) -> n.Program:
+def straight(
+    make: Any, params: Sequence[tuple[str, Word]], results: Sequence[Word], result: Type, **more: Any
+) -> n.Program:
     """A program of one block: make(hand, *params) returns the results."""
     sites: list[n.Site] = []
     f = Hand("f", params, results, sites)
@@ -202,7 +212,7 @@ def straight(make: Any, params: Sequence[tuple[str, Word]], results: Sequence[Wo
     return program([f], sites, [t for _, t in params], result, **more)  # type: ignore[misc]
 
 
-# ------------------------------------------------------------------------------------------------------------- Tree-LSTM
+# ----------------------------------------------------------------------------------------------------- Tree-LSTM
 
 
 def tree_lstm(hidden: int = 4, words_: int = 10, classes: int = 3) -> n.Program:

@@ -1,4 +1,4 @@
-"""Generated kernels against NumPy: every operation and dtype, run-time extents, bits that do not depend on the batch."""
+"""Generated kernels against NumPy: every operation and dtype, run-time extents, bits independent of the batch."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba import nn
+from acronumba import model, nn
 
 XS = np.concatenate([np.linspace(-30, 30, 241), [-1e4, -100.0, -1e-6, 0.0, 1e-6, 100.0, 1e4]])
 
@@ -155,6 +155,35 @@ def test_multi_head_attention_is_one_attention_per_head() -> None:
     ]
     assert got.dtype == np.float32 and got.shape == (3, 7)
     assert np.allclose(got, np.concatenate(parts, axis=1) @ wo.T, rtol=1e-4, atol=1e-5)
+
+
+@model
+def _everything(x: np.ndarray, label: int, *, square: np.ndarray, scale: np.ndarray) -> Any:
+    rows = nn.linear(x, square, scale)
+    y = rows[0]
+    return [
+        nn.sigmoid(y), nn.erf(y), nn.relu(y), nn.leaky_relu(y), nn.elu(y), nn.softplus(y), nn.log_sigmoid(y), nn.silu(y),
+        nn.gelu(y), nn.gelu_tanh(y), nn.softmax(rows), nn.softmax(rows, axis=0), nn.log_softmax(rows), nn.logsumexp(y),
+        nn.logsumexp(rows), nn.layer_norm(rows), nn.layer_norm(rows, scale, scale), nn.rms_norm(rows, scale),
+        nn.embedding(square, label), nn.one_hot(label, 5), nn.attention(x, rows, x),
+        nn.attention(x, x, rows, np.arange(x.shape[0]) <= label), nn.multi_head_attention(x, rows, *[square] * 4, heads=2),
+    ]  # fmt: skip
+
+
+def test_every_function_is_compiled_with_the_model() -> None:
+    rng = np.random.default_rng(6)
+    square, scale = rng.normal(size=(8, 8)).astype(np.float32), rng.normal(size=8).astype(np.float32)
+    xs = [rng.normal(size=(n, 8)).astype(np.float32) for n in (3, 1, 4, 3)]
+    labels = [2, 0, 1, 4]
+    batched = _everything.batch(xs, labels, square=square, scale=scale)
+    for x, label, got in zip(xs, labels, batched, strict=True):
+        plain = _everything(x, label, square=square, scale=scale)
+        exact = _everything(x.astype(float), label, square=square.astype(float), scale=scale.astype(float))
+        assert len(got) == len(plain) == 23
+        for a, b, c in zip(got, plain, exact, strict=True):
+            assert type(a) is type(b)
+            assert a.dtype == b.dtype
+            assert np.abs(a - c).max() <= max(1e-5 * np.abs(c).max(), 4 * np.abs(b - c).max())
 
 
 def test_public_names_are_documented_and_listed() -> None:

@@ -40,7 +40,7 @@ class Bench:
         buffers = Buffers(functions=0, kernels=kinds, most=1, keyed=dims is not None, agenda=True, reach=reach)
         buffers.grow_nodes(max(len(graph), 1), 0)
         degree = [max((len(ops) for kind, ops in graph if kind == k), default=0) for k in range(kinds)]
-        table = buffers.fixed["table"].reshape(-1, 8)
+        table = buffers.fixed["table"].reshape(-1, len(state.TABLE))
         table[:, state.TABLE["tensors"]] = table[:, state.TABLE["args"]] = degree
         table[:, state.TABLE["dims"]] = 0 if dims is None else 1
         width = max(degree, default=0) + 1
@@ -283,7 +283,7 @@ def test_policies_give_equal_results(schedule: str, phases: bool) -> None:
 
 
 def test_phases_follow_the_graph_of_each_mini_batch() -> None:
-    """Two kernels that feed each other in one mini-batch and not in the next: components are those of the mini-batch."""
+    """Two kernels that feed each other in one mini-batch and not in the next: two components there, one here."""
     sites: list[n.Site] = []
     vec = TensorT(F32, (2,))
     h = Hand("f", [("mode", INT)], [vec], sites)

@@ -87,6 +87,7 @@ class Emitter:
         self.block: int | None = None
         self.state: State = {}
         self.loc: Loc = NOWHERE
+        self.outer_loc: Loc | None = None  # where the user called the library function that is being walked
         self.source: Source | None = None
         self.sites: dict[ir.Site, int] = {}
         self.shared_index: dict[str, int] = {}
@@ -100,7 +101,9 @@ class Emitter:
     # ---- refusing
 
     def at(self, node: ast.AST | Loc | None) -> Loc:
-        """Return the position of a node of the function being walked."""
+        """Return the position of a node of the function being walked (in `acronumba.nn`: of the user's call)."""
+        if self.outer_loc is not None:
+            return self.outer_loc
         if isinstance(node, Loc):
             return node
         if node is None or self.source is None or not hasattr(node, "lineno"):
@@ -508,7 +511,8 @@ class Emitter:
                 self.mix(val.cell, not by_type.mixed)  # it may be changed through a name of this type
                 return (val.var,)
             case (ListT(), StaticList()):
-                self.make_real(val.cell)
+                if self.cells_by_type(t).touched:  # it may be changed through another name
+                    self.make_real(val.cell)
                 self.widen_cell(val.cell, t.item)
                 return (self.realise(val).var,)
             case (_, UnionVal()) if val.type == t:

@@ -1856,8 +1856,16 @@ class Lowerer(TensorOps):
             self.emit(ir.ListOp(outs=(), op="set", width=self.width(base), args=args, loc=self.at(target)))
 
     def check_mutable(self, base: ListVal, node: ast.AST) -> None:
+        self.touch(base)
         if not base.own:
             raise self.refuse("ACR113", node, seen=f"a change of {self.describe(base)}", rewrite="make a copy first: list(xs)")
+
+    def touch(self, base: ListVal) -> None:
+        """Note that lists of a type are changed."""
+        cell = self.cells_by_type(ListT(base.item))
+        if not cell.touched:
+            cell.touched = True
+            self.know.changed = True
 
     def index_tensor(self, x: Tensor, where: Sequence[Any], node: ast.AST) -> Val:
         """NumPy's basic indexing, and one integer array."""
@@ -2002,38 +2010,39 @@ class Lowerer(TensorOps):
         item = ast.Name("#item", ast.Store())
         return self.built(val, node, item, lambda: self.each(self.state[(self.frame.scope, "#item")], one, node), ())
 
-    def common_extents(self, val: ListVal, item: TensorT, node: Any) -> tuple[Extent, ...]:
-        """Return the extents that all arrays of a list have, checking those that are known only at run time."""
-        if None not in item.shape:
-            return super().common_extents(val, item, node)
-        first = self.list_get(val, number(0), node)
-        assert isinstance(first, Tensor)
-
-        def turn() -> None:
-            x = self.state[(self.frame.scope, "#item")]
-            assert isinstance(x, Tensor)
-            for a, b in zip(first.dims, x.dims, strict=True):
-                self.same_extent(a, b, "extents of stacked arrays", node)
-
-        self.iterate(val, node, ast.Name("#item", ast.Store()), turn, ())
-        return first.dims
+    def stack_list(
+        self, val: ListVal, axis: int, node: Any = None, dtype: str | None = None, empty: bool = False
+    ) -> Tensor:
+        """Stack a list whose length is known only at run time."""
+        val = self.uniform(val, node)
+        item = val.item
+        if not isinstance(item, TensorT) or None not in item.shape:
+            return super().stack_list(val, axis, node, dtype, empty)
+        axis = self.axes_of(axis, item.rank + 1, node)[0]
+        out = self.join_list(val, axis, node, lambda x: self.reshape(x, (*x.dims[:axis], 1, *x.dims[axis:]), node))
+        return out if dtype is None else self.cast(out, dtype, node)
 
     def concat_list(self, val: ListVal, axis: int, node: Any = None) -> Tensor:
         """Concatenate a list whose length is known only at run time."""
+        val = self.uniform(val, node)
         item = val.item
-        if not isinstance(item, TensorT) or not item.rank or item.shape[self.axes_of(axis, item.rank, node)[0]] is not None:
+        if not isinstance(item, TensorT) or None not in item.shape:
             return super().concat_list(val, axis, node)
-        n = self.list_lengths(val, node)  # the extents along the axis may differ: one after the other
+        return self.join_list(val, self.axes_of(axis, item.rank, node)[0], node, lambda x: x)
+
+    def join_list(self, val: ListVal, axis: int, node: Any, f: Callable[[Tensor], Tensor]) -> Tensor:
+        """Concatenate f(x) of all arrays of a list, one after the other: their extents are known only at run time."""
+        n = self.list_lengths(val, node)
         self.check(self.scalar("gt", n, number(0)), "ValueError", "need at least one array to concatenate", (), node)
         key = (self.frame.scope, "#joined")
         first = self.list_get(val, number(0), node)
         assert isinstance(first, Tensor)
-        self.state[key] = first
+        self.state[key] = f(first)
 
         def turn() -> None:
             joined, x = self.state[key], self.state[(self.frame.scope, "#item")]
             assert isinstance(joined, Tensor) and isinstance(x, Tensor)
-            self.state[key] = self.concat([joined, x], axis, node)
+            self.state[key] = self.concat([joined, f(x)], axis, node)
 
         rest = self.list_slice(val, number(1), 1, self.scalar("sub", n, number(1)), node)
         self.iterate(rest, node, ast.Name("#item", ast.Store()), turn, (), (key,))
@@ -2336,7 +2345,9 @@ class Lowerer(TensorOps):
     def inline(self, func: Func, params: Mapping[str, Val], node: ast.AST | None) -> Val:
         spot = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
         frame = self.push(func, (*self.frame.path, func.source.node.lineno, spot))
-        saved = self.source, self.loc
+        saved = self.source, self.loc, self.outer_loc
+        if func.globals.get("__name__") == "acronumba.nn" and node is not None:
+            self.outer_loc = self.at(node)
         self.source = func.source
         for name, val in params.items():
             self.state[(frame.scope, name)] = val
@@ -2344,7 +2355,7 @@ class Lowerer(TensorOps):
         if self.block is not None:
             frame.returns.append((self.point(), NoneVal()))
             self.block = None
-        self.source, self.loc = saved
+        self.source, self.loc, self.outer_loc = saved
         self.frames.pop()
         keep = any(isinstance(n, ast.FunctionDef | ast.Lambda) for s in func.source.body for n in ast.walk(s))
         points = []

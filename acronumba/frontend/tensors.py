@@ -657,7 +657,7 @@ class TensorOps(Emitter):
             item = TensorT(HOST[item], ())
         if not isinstance(item, TensorT):
             raise self.refuse("ACR301", node, seen=f"a stack of {self.describe(val)}")
-        dims = (self.as_extent(n), *self.common_extents(val, item, node))
+        dims = (self.as_extent(n), *(d for d in item.shape if d is not None))
         # The operation runs later: it reads a copy, which nothing changes.
         copy = self.var("rows", val.var.type)
         args = (val.var, self.word(number(0)), self.word(number(1)), self.word(n))
@@ -675,12 +675,6 @@ class TensorOps(Emitter):
     def uniform(self, val: ListVal, node: Node) -> ListVal:
         """Return the list with elements of one type; the walker can convert them."""
         return val
-
-    def common_extents(self, val: ListVal, item: TensorT, node: Node) -> tuple[Extent, ...]:
-        """Return the extents that all arrays of a list have; the walker can check those that are run-time."""
-        if None in item.shape:
-            raise self.refuse("ACR403", node, seen=f"a stack of {self.describe(val)}")
-        return tuple(d for d in item.shape if d is not None)
 
     def concat_list(self, val: ListVal, axis: int, node: Node = None) -> Tensor:
         """Concatenate a list whose length is known only at run time, of arrays of one shape."""

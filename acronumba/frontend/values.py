@@ -95,6 +95,7 @@ class Cell:
     real: bool = False  # must be a list at run time: it is changed, stored, or merged
     fixed: bool = False  # the item type is given
     data: bool = False  # lists of this type may be instance data
+    touched: bool = False  # a list of it is changed somewhere
     mixed: bool = False  # an element that is a list of the instance data was put in
     unsure: bool = False  # ... or may have been, before anything was known of the list
     link: Cell | None = None  # unified with another

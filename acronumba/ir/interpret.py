@@ -304,7 +304,8 @@ class Interpreter:
         env.update(zip(i.outs, outs, strict=True))
 
     def _extent_of(self, i: ExtentOf, env: dict[Var, Any]) -> None:
-        env[i.out] = int(np.shape(env[i.tensor])[i.axis])
+        value = env[i.tensor]
+        env[i.out] = 0 if value is None else int(np.shape(value)[i.axis])  # None: bound later, or not on this path
 
     def _shared_value(self, i: Shared, env: dict[Var, Any]) -> None:
         env[i.out] = self._shared[i.index]

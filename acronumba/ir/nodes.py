@@ -170,7 +170,7 @@ class ListOp:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtentOf:
     out: Var
-    tensor: Var
+    tensor: Var  # 0 where it holds none: it is bound later, or on another path
     axis: int
     loc: Loc
 

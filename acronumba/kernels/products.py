@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from acronumba.emit import tree
 from acronumba.emit.target import Target
-from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, intrinsic, select
+from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
 from acronumba.kernels.element import DTYPES, cast, less
 from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.spec import Size
-from acronumba.kernels.stages import Nest, Product, ProductStage, Single, stretch, through
+from acronumba.kernels.stages import Nest, Product, ProductStage, Single, axes_of, axis_of, stretch, through
 from acronumba.kernels.tiles import Packing, panel_shape
 from acronumba.kernels.writer import Kernel, Writer, to_memory
 
@@ -67,6 +67,8 @@ class ProductWriter(Writer):
                         self.nest(item)
                     case Single(kind="concat"):
                         self.concat(item.value)
+                    case Single(kind="stack"):
+                        self.stack(item.value)
                     case Single(kind="arg"):
                         self.arg(item.value)
                     case Single(kind="check"):
@@ -107,8 +109,7 @@ class ProductWriter(Writer):
     def concat(self, v: int) -> None:
         op = self.graph.op(v)
         assert op is not None
-        axis = op.attrs[0]
-        assert isinstance(axis, int)
+        axis = axis_of(op)
         self.note_names([v])
         before = ZERO
         for piece in op.args:
@@ -128,14 +129,34 @@ class ProductWriter(Writer):
             self.space(range(len(shape)), shape, at, inner, real[-1] if real else None, self.lanes_for([v, piece]))
             before = before + size_poly(shape[axis])
 
+    def stack(self, v: int) -> None:
+        """Copy the elements of a list into the rows of an array."""
+        op = self.graph.op(v)
+        assert op is not None
+        operand = self.graph.spec.operands[op.args[0]]
+        t = DTYPES[op.dtype]
+        f = self.f
+        self.note_names([v])
+        items = self.bind("items", tree.load(self.operand_word(op.args[0])))
+        out = self.base(v)
+        rows = self.number(size_poly(op.shape[0]))
+        if operand.kind == "list":
+            size = self.number(count(op.shape[1:]) * t.size)
+            with self.loop("k", 0, rows) as k:
+                f.do(intrinsic("copy_bytes", out + k * size, tree.load(tree.load(items, k)), size, type=tree.VOID))
+        elif t.size == 8:
+            f.do(intrinsic("copy_bytes", out, items, rows * 8, type=tree.VOID))
+        else:
+            with self.loop("k", 0, rows) as k:
+                f.store(out, k, convert(tree.load(items, k), tree.I8))
+
     def arg(self, v: int) -> None:
         """The first place of the largest or smallest element; NaN wins."""
         op = self.graph.op(v)
         assert op is not None
         source = op.args[0]
         shape = self.graph.shape(source)
-        axis = op.attrs[0]
-        assert isinstance(axis, int)
+        axis = axis_of(op)
         t = DTYPES[self.graph.dtype(source)]
         at = [ZERO] * len(shape)
         self.note_names([v])
@@ -143,6 +164,12 @@ class ProductWriter(Writer):
         def element(place: Index) -> Expr:
             self.prepare(source, place)
             return to_memory(self.value(source, place), t)
+
+        real = [k for k in range(len(shape)) if shape[k] != 1]
+        outer = [k for k in range(len(shape)) if k != axis]
+        if real and real[-1] == axis and t.kind != "b" and t.size >= 4:
+            self.space(outer, shape, at, lambda: self.arg_lanes(v, shape, axis, at))
+            return
 
         def inner() -> None:
             name = self.kernel.names[v]
@@ -162,7 +189,56 @@ class ProductWriter(Writer):
             place = Index(op.shape, tuple(a for k, a in enumerate(at) if k != axis))
             self.put(v, place, cast(found, DTYPES["int64"], DTYPES[op.dtype]))
 
-        self.space([k for k in range(len(shape)) if k != axis], shape, at, inner)
+        self.space(outer, shape, at, inner)
+
+    def arg_lanes(self, v: int, shape: tuple[Size, ...], axis: int, at: list[Poly]) -> None:
+        """The same along the innermost axis: every lane keeps its best, then the lanes are compared in order."""
+        op = self.graph.op(v)
+        assert op is not None
+        source = op.args[0]
+        t = DTYPES[self.graph.dtype(source)]
+        f, name, lanes = self.f, self.kernel.names[v], self.lanes_for([source])
+        wide = I64.vector(lanes)
+        nowhere = (1 << 63) - 1
+
+        def better(x: Expr, best: Expr) -> Expr:
+            out = less(best, x, t) if op.op == "argmax" else less(x, best, t)
+            return out | (x.ne(x) & best.eq(best)) if t.kind == "f" else out
+
+        best = self.local(f"{name}_best", const(0, t.ty.vector(lanes)))
+        found = self.local(f"{name}_at", const(nowhere, wide))
+        with self.axis(0, shape[axis], True, lanes) as j:
+            at[axis] = Poly.of(j.name)
+            here = Index(shape, tuple(at))
+            self.prepare(source, here)
+            x = self.value(source, here)
+            x = const(x, best.type) if x.type.lanes == 1 else x
+            take = better(x, best) | found.eq(const(nowhere, wide))
+            if self.left is not None:
+                take = take & self.inside()
+            take = self.local("better", take)
+            numbers = tree.Call("lanes", (const(0, wide),), wide)
+            f.set(best, select(take, x, best))
+            f.set(found, select(take, const(j, wide) + numbers, found))
+        values = self.scratch(self.kernel.lane_slot)
+        places = values + 512
+        f.store_lanes(values, best)
+        f.store_lanes(places, found)
+        top = self.local(name, tree.load(places))
+        most = self.local(f"{name}_best", Load(values, t.memory))
+        with self.loop("lane", 1, lanes) as k:
+            x = self.local("x", Load(values + k * t.size, t.memory))
+            place = self.local("place", tree.load(places, k))
+            tie = x.eq(most)
+            if t.kind == "f":
+                tie = tie | (x.ne(x) & most.ne(most))
+            first = top.eq(nowhere) | better(x, most) | (tie & (place < top))
+            with self.when(place.ne(nowhere) & first):
+                f.set(most, x)
+                f.set(top, place)
+        out = Index(op.shape, tuple(a for k, a in enumerate(at) if k != axis))
+        with self.when(top.ne(nowhere)):
+            self.put(v, out, cast(top, DTYPES["int64"], DTYPES[op.dtype]))
 
     def local(self, name: str, value: Expr) -> Local:
         """Assign to a new local in the current scope; it may change later."""
@@ -193,13 +269,13 @@ class ProductWriter(Writer):
                     self.fail_if(x < 0, v)
                     return
                 x = self.position(b, here)
-                n = self.number(size_poly(self.graph.shape(op.args[0])[op.attrs[0]]))  # type: ignore[call-overload]
+                n = self.number(size_poly(self.graph.shape(op.args[0])[axis_of(op)]))
                 self.fail_if((x < const(0, I64) - n) | (x >= n), v)
 
             self.space(range(len(shape)), shape, at, inner)
             return
         shape = self.graph.shape(op.args[0])
-        axes = op.attrs[0] if isinstance(op.attrs[0], tuple) else (op.attrs[0],)
+        axes = axes_of(op) if op.op in ("max", "min") else (axis_of(op),)
         among = count([shape[k] for k in axes])
         out = count(op.shape) if op.op in ("max", "min") else ONE
         if among.constant is None or out.constant is None:
@@ -573,9 +649,9 @@ class ProductWriter(Writer):
                 with self.loop("t", 0, tiles) as tile:
                     a = self.bind("a", total * tile // tiles)
                     m = self.bind("m", total * (tile + 1) // tiles - a)
-                    place = self.kernel.tile(q, height, t.name) - 1
+                    entry = self.kernel.tile(q, height, t.name) - 1
                     f.do(call_address(
-                        tree.load(f["P"] + 8 * place, m), table + a * 8, total,
+                        tree.load(f["P"] + 8 * entry, m), table + a * 8, total,
                         const(len(product.pieces), I64), lengths,
                         panel, const(width, I64), sums, const(width, I64), const(0, I64),
                     ))  # fmt: skip
@@ -591,7 +667,22 @@ class ProductWriter(Writer):
                 with self.when(j < self.number(size_poly(columns))), self.lanes_of(j, lanes, columns):
                     inner(number, j)
 
+        def pack_columns(outer: Index, first: Local) -> None:
+            """The right operand lies column by column: read along k, store apart."""
+            place = stretch(self, outer, sy[:-2])
+            end = self.bind("end", first + q * lanes)
+            last = self.number(size_poly(columns))
+            end = self.bind("end", select(end < last, end, last))
+            with self.loop("j", first, end, extent=columns) as j:
+                to = self.bind("column", panel + (j - first) * t.size)
+                with self.loop("k", 0, self.number(size_poly(inner_size)), extent=inner_size) as k:
+                    ends = (ZERO if inner_size == 1 else Poly.of(k.name), ZERO if columns == 1 else Poly.of(j.name))
+                    f.store_lanes(to + k * width, self.value(y, Index(sy, (*place.at, *ends))))
+
         def pack(outer: Index, first: Local) -> None:
+            if product.flip:
+                pack_columns(outer, first)
+                return
             with self.loop("k", 0, self.number(size_poly(inner_size)), extent=inner_size) as k:
 
                 def inner(number: Expr, j: Local) -> None:

@@ -110,7 +110,7 @@ def spec_text(spec: KernelSpec) -> str:
                 return repr(attr)
 
     def operand(o: Operand) -> str:
-        if o.kind in ("tensor", "shared"):
+        if o.kind in ("tensor", "shared", "list", "numbers"):
             return f"{o.kind} {tensor_text(o.dtype, o.shape)}"
         return o.kind
 

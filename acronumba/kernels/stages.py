@@ -86,6 +86,20 @@ class Graph:
         return "concat" if op.op == "concat" else TENSORS[op.op].kind
 
 
+def axis_of(op: KernelOp) -> int:
+    """Return the axis of a `take`, `concat`, `argmax` or `argmin`."""
+    (axis,) = op.attrs
+    assert isinstance(axis, int)
+    return axis
+
+
+def axes_of(op: KernelOp) -> tuple[int, ...]:
+    """Return the axes of a reduction, the order of a `transpose`."""
+    (axes,) = op.attrs
+    assert isinstance(axes, tuple)
+    return axes
+
+
 def stretch(places: Places, index: Index, shape: tuple[Size, ...]) -> Index:
     """Return the place in an argument of `shape` that is broadcast to the shape of `index`."""
     skip = len(index.shape) - len(shape)
@@ -112,7 +126,7 @@ def through(places: Places, graph: Graph, v: int, index: Index) -> tuple[int, In
     match op.op:
         case "transpose":
             at = [ZERO] * len(shape)
-            for k, axis in enumerate(op.attrs[0]):  # type: ignore[arg-type, var-annotated]
+            for k, axis in enumerate(axes_of(op)):
                 at[axis] = own.at[k]
         case "broadcast":
             return source, stretch(places, own, shape)
@@ -120,10 +134,10 @@ def through(places: Places, graph: Graph, v: int, index: Index) -> tuple[int, In
             starts, steps = op.attrs
             at = [places.start(s) + a * t for s, t, a in zip(starts, steps, own.at, strict=True)]  # type: ignore[call-overload]
         case _:
-            axis = op.attrs[0]
+            axis = axis_of(op)
             rank = len(graph.shape(op.args[1]))
-            inner = Index(graph.shape(op.args[1]), own.at[axis : axis + rank])  # type: ignore[operator, misc]
-            at = [*own.at[:axis], places.taken(v, inner), *own.at[axis + rank :]]  # type: ignore[operator, misc]
+            inner = Index(graph.shape(op.args[1]), own.at[axis : axis + rank])
+            at = [*own.at[:axis], places.taken(v, inner), *own.at[axis + rank :]]
     return source, Index(shape, tuple(at))
 
 
@@ -165,7 +179,7 @@ class Product:
     pieces: tuple[int, ...]  # of the left operand, along its last axis
     lead: tuple[Size, ...]  # shared: rows of one node
     columns: Size  # of the result
-    flip: bool = False  # shared: the weight has its columns first; lanes: the rows are the matrix's columns
+    flip: bool = False  # shared: the weight has its columns first; lanes, panel: the matrix lies the other way
 
 
 @dataclass(slots=True, eq=False)
@@ -184,7 +198,7 @@ class Nest:
 
 @dataclass(slots=True, eq=False)
 class Single:
-    """A task with loops of its own: "concat", "arg", "product" or "check" (whether the operation fails)."""
+    """A task with loops of its own: "concat", "stack", "arg", "product" or "check" (whether the operation fails)."""
 
     kind: str
     value: int
@@ -312,7 +326,8 @@ class Planner:
             pieces = self.in_rows(x)
             if not self.view(y):
                 self.stored.add(y)
-            return Product(v, "panel", x, y, pieces, (), sy[-1])
+            across = self.contiguous(y, len(sy) - 2) and not self.contiguous(y, len(sy) - 1)
+            return Product(v, "panel", x, y, pieces, (), sy[-1], flip=across)
         for a in (x, y):
             if not self.view(a):
                 self.stored.add(a)
@@ -325,7 +340,7 @@ class Planner:
     def choose(self) -> None:
         graph = self.graph
         for v in range(graph.first, graph.count):
-            if graph.kind(v) in ("reduce", "arg", "product"):
+            if graph.kind(v) in ("reduce", "arg", "product", "stack"):
                 self.stored.add(v)
         while True:  # what is stored may make other things contiguous
             before = set(self.stored)
@@ -349,7 +364,7 @@ class Planner:
             op = graph.op(v)
             assert op is not None
             level[v] = max((level[a] for a in op.args), default=0) + (
-                graph.kind(v) in ("reduce", "arg", "product", "concat")
+                graph.kind(v) in ("reduce", "arg", "product", "concat", "stack")
             )
             inner = sum(0 if self.leaf(a) else cost[a] for a in op.args)
             cost[v] = min(inner + COST.get(op.op, 3), 1 << 20)
@@ -363,16 +378,21 @@ class Planner:
                 again = (kind == "element" and self.repeats(graph.shape(v), op.shape)) or op.op in ("broadcast", "take")
                 if self.leaf(user):
                     space = op.shape if kind in ("element", "view") else graph.shape(v)
-                    at = level[user] - (kind in ("reduce", "arg", "product", "concat"))
+                    at = level[user] - (kind in ("reduce", "arg", "product", "concat", "stack"))
                     here.add((at, space, again))
                 else:
                     here.update((at, space, again or more) for at, space, more in contexts[user])
             if self.leaf(v) or graph.kind(v) not in ("element", "view") or cost[v] <= DEAR:
                 continue
+            op_name = graph.spec.body[v - graph.first].op
             single = count(graph.shape(v)) == ONE
             repeated = any(more for _, _, more in here) and not single
             if repeated or len({(at, space) for at, space, _ in here}) > 1:
                 self.stored.add(v)
+            elif here and COST.get(op_name, 0) >= DEAR - 1 and all(at > level[v] for at, _, _ in here):
+                # read in a later stage: keep it instead of the products below it
+                if any(u in self.products and self.products[u].how == "shared" for u in self.below(v)):
+                    self.stored.add(v)
 
     @staticmethod
     def repeats(shape: tuple[Size, ...], out: tuple[Size, ...]) -> bool:
@@ -485,7 +505,7 @@ class Planner:
             case "element" | "view" | "create":
                 return op.shape, ()
             case "reduce":
-                return graph.shape(op.args[0]), tuple(op.attrs[0])  # type: ignore[arg-type]
+                return graph.shape(op.args[0]), axes_of(op)
         return None
 
     def nest(
@@ -672,8 +692,8 @@ class Planner:
                     todo.append(through(places, self.graph, u, index))
                     if op.op == "take":
                         own = reindex(index, op.shape, places.split)
-                        axis, shape = op.attrs[0], self.graph.shape(op.args[1])
-                        todo.append((op.args[1], Index(shape, own.at[axis : axis + len(shape)])))  # type: ignore[operator, misc]
+                        axis, shape = axis_of(op), self.graph.shape(op.args[1])
+                        todo.append((op.args[1], Index(shape, own.at[axis : axis + len(shape)])))
                 else:
                     return False
             except Untraceable:

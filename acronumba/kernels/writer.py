@@ -39,9 +39,10 @@ from acronumba.emit.tree import (
 from acronumba.kernels.element import DTYPES, ELEMENT, FLOAT_ONLY, Dtype, NeedScalar, cast, combine, identity
 from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, divide, reindex, size_poly
 from acronumba.kernels.spec import Dim, Size
-from acronumba.kernels.stages import Nest, Stages, stretch, through
+from acronumba.kernels.stages import Nest, Stages, axis_of, stretch, through
 
 ROWS = 48  # nodes of a block
+FLAT = Dim(-1)  # stands for the number of elements of a tensor in a loop over them
 LANE_BUFFER = 1024  # bytes of scratch for values computed lane by lane
 
 
@@ -355,7 +356,7 @@ class Writer:
         local = self.cached(key)
         if local is None:
             source = self.graph.shape(op.args[0])
-            n = self.number(size_poly(source[op.attrs[0]]))  # type: ignore[call-overload]
+            n = self.number(size_poly(source[axis_of(op)]))
             x = self.position(op.args[1], at)
             x = self.bind("at", select(x < 0, x + n, x))
             x = self.bind("at", select(x < n, x, n - 1))
@@ -486,7 +487,7 @@ class Writer:
         op = self.graph.op(v)
         assert op is not None
         if op.op == "take":
-            size = self.graph.shape(op.args[0])[op.attrs[0]]  # type: ignore[call-overload]
+            size = self.graph.shape(op.args[0])[axis_of(op)]
             if isinstance(size, Dim) or size == 0:
                 return self.guarded(v, index, size)
         source, place = through(self, self.graph, v, index)
@@ -534,6 +535,8 @@ class Writer:
         for a in op.args:
             if self.graph.shape(a) == op.shape:
                 place = index
+            elif count(self.graph.shape(a)) == ONE:
+                place = Index(self.graph.shape(a), (ZERO,) * len(self.graph.shape(a)))
             else:
                 place = stretch(self, self.own(v, index), self.graph.shape(a))
             x = self.value(a, place)
@@ -623,7 +626,7 @@ class Writer:
         else:
             level = max(floor, self.deep(address), self.depth[self.guard.name])
             x = self.bind(name, const(0, t.memory), level)
-            self.scopes[level].body.append(tree.If(self.guard, [tree.Assign(x, Load(address, t.memory))], []))  # type: ignore[arg-type]
+            self.scopes[level].body.append(tree.If(self.guard, [tree.Assign(x, Load(address, t.memory))], []))
         return self.bind(name, x.ne(const(0, t.memory))) if t.kind == "b" else x
 
     def from_panel(self, v: int, index: Index, t: Dtype) -> Expr:
@@ -741,6 +744,9 @@ class Writer:
         at = [ZERO] * len(space)
         lanes = self.lanes_for(nest.values)
         self.note_names(nest.values)
+        if len(real) > 1 and not nest.reductions and all(self.flat(v) for v in nest.stores):
+            self.flat_nest(nest, lanes)
+            return
 
         def loops(axes: list[int], inner: object) -> None:
             if not axes:
@@ -772,6 +778,39 @@ class Writer:
                 self.finish(v, Index(space, tuple(at)), accumulators[v], nest.reduced, vector in nest.reduced)
 
         loops(outer, reductions if nest.reductions else innermost)
+        self.inline = set()
+
+    def flat(self, v: int) -> bool:
+        """Whether the elements of `v` can be computed in the order of memory, whatever its shape."""
+        todo, seen = [v], {v}
+        while todo:
+            u = todo.pop()
+            op = self.graph.op(u)
+            if op is None or (self.stages.leaf(u) and u not in self.inline) or count(op.shape) == ONE:
+                continue
+            if self.graph.kind(u) == "element":
+                if any(self.graph.shape(a) != op.shape and count(self.graph.shape(a)) != ONE for a in op.args):
+                    return False
+            elif op.op != "reshape":
+                return False
+            todo += [a for a in op.args if a not in seen]
+            seen.update(op.args)
+        return True
+
+    def flat_nest(self, nest: Nest, lanes: int) -> None:
+        """Write one loop for a nest of element-wise operations on tensors of one shape."""
+        many = count(nest.space)
+        size: Size = many.constant if many.constant is not None else FLAT
+        with self.loop("j", 0, self.number(many), lanes) as j:
+            before = self.lane, self.lanes, self.left, self.lane_size
+            self.lane, self.lanes, self.lane_size, self.left = j.name, lanes, many, None
+            if not isinstance(size, int) or size % lanes:
+                self.left = self.bind("left", self.number(many) - j)
+            index = Index((size,), (Poly.of(j.name),))
+            for v in nest.stores:
+                self.prepare(v, index)
+                self.put(v, index, self.value(v, index))
+            self.lane, self.lanes, self.left, self.lane_size = before
         self.inline = set()
 
     def register(self, v: int, x: Expr) -> None:
@@ -860,10 +899,9 @@ class Writer:
         """Combine the lanes of a vector, in an order that depends on their number only."""
         if t.kind in "fi" and op in ("sum", "max", "min"):
             return intrinsic({"sum": "hsum", "max": "hmax", "min": "hmin"}[op], x, type=t.ty)
-        out: Expr = intrinsic("extract", x, const(0, I64), type=t.ty)
-        out = self.variable("total", out)
+        out = self.variable("total", intrinsic("extract", x, const(0, I64), type=t.ty))
         for k in range(1, x.type.lanes):
-            self.f.set(out, combine(op, out, intrinsic("extract", x, const(k, I64), type=t.ty), t))  # type: ignore[arg-type]
+            self.f.set(out, combine(op, out, intrinsic("extract", x, const(k, I64), type=t.ty), t))
         return out
 
 
@@ -879,7 +917,7 @@ def to_memory(x: Expr, t: Dtype) -> Expr:
 
 def constant(value: object, t: Dtype) -> Expr:
     assert isinstance(value, bool | int | float) or hasattr(value, "item")
-    number = value if isinstance(value, bool | int | float) else value.item()  # type: ignore[attr-defined]
+    number = value if isinstance(value, bool | int | float) else value.item()
     if t.kind == "b":
         return Const(int(bool(number)), I1)
     if t.kind == "f":

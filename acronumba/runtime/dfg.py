@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.state import AT
+from acronumba.state import AT, TABLE
 
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
@@ -52,7 +52,7 @@ def available() -> int:
 
 
 class Arena:
-    """Memory for the results of one run. Arrays made from it keep it alive; when the last one goes, the pool has it back."""
+    """Memory for the results of one run. Arrays made from it keep it alive; with the last it goes back to the pool."""
 
     def __init__(self, block: NDArray[np.uint8], pool: ArenaPool) -> None:
         self.block = block
@@ -124,7 +124,7 @@ class Buffers:
         reach(self.scratch)
         words = (kernels + 63) // 64
         self.fixed: dict[str, NDArray[Any]] = {
-            "table": np.zeros(8 * max(kernels, 1), np.int64),
+            "table": np.zeros(len(TABLE) * max(kernels, 1), np.int64),
             "adjacent": np.zeros(kernels * words + 1, np.int64),
             "known": np.zeros(kernels * words + 1, np.int64),
             "reach": np.zeros(kernels * words + 1, np.int64),
@@ -201,8 +201,9 @@ class Buffers:
         int32, int64 = np.dtype(np.int32), np.dtype(np.int64)
         kernels = self.kernels
         lengths: dict[str, tuple[np.dtype[Any], int]] = {
-            "kind": (int32, capacity), "depth": (int32, capacity), "instance": (int32, capacity), "row": (int64, capacity),
-            "level": (int32, capacity), "order": (int32, capacity), "spare": (int32, capacity + kernels),
+            "kind": (int32, capacity), "depth": (int32, capacity), "instance": (int32, capacity),
+            "row": (int64, capacity), "level": (int32, capacity), "order": (int32, capacity),
+            "spare": (int32, capacity + kernels),
             "counts": (int32, capacity + 2), "tally": (int32, capacity + kernels),
             "bstart": (int32, capacity + 1), "bkey": (int32, capacity), "blevel": (int32, capacity),
             "offset": (int64, 2 * capacity * self.most), "args": (int64, capacity), "fail": (int64, capacity),

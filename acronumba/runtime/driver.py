@@ -29,9 +29,9 @@ from acronumba.ir.types import BoolT, FloatT, TensorT, Word
 from acronumba.kernels.spec import KernelSpec
 from acronumba.plan import Plan
 from acronumba.runtime import layout, schedule
-from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, aligned, available
+from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, available
 from acronumba.runtime.trace import BatchRecord, TraceData
-from acronumba.state import AT, MEMORY, STEPS, TABLE
+from acronumba.state import AT, MEMORY, TABLE
 
 _CHAIN = 64  # calls that a failure's chain holds at most
 
@@ -97,7 +97,8 @@ class _Compiled:
         pass
 
     def drive(self, st: int) -> int:
-        return self._drive(st)
+        status: int = self._drive(st)
+        return status
 
     def call(self, name: str, st: int) -> int | None:
         result: int | None = self.loaded[0].call(name, st)
@@ -161,7 +162,7 @@ class Executable:
     kernels
         Ready kernels in the order of the plan; None: those of `kernels.cpu`, compiled for this machine.
     interpret
-        Run machine, schedule and layout in plain Python. `kernels` is called with the memory and must return the kernels.
+        Run machine, schedule and layout in plain Python. `kernels` is called with the engine and returns the kernels.
     progress
         Called with (name of a module, its number, how many there are) while compiling.
     """
@@ -196,19 +197,19 @@ class Executable:
         self.arenas = ArenaPool()
         self._buffers: deque[Buffers] = deque(maxlen=8)
         self._prepared: _Prepared | None = None
-        self._policy = {"agenda": state.AGENDA}.get(options.schedule if isinstance(options.schedule, str) else "", state.PHASES)
+        self._policy = state.AGENDA if options.schedule == "agenda" else state.PHASES
 
     # ------------------------------------------------------------------------------------------------- shared values
 
     def prepare(self, shared: Sequence[Any], stable: bool = False) -> _Prepared:
-        """Return the shared values in compiled form; what was made for the last call is used again where it still holds.
+        """Return the shared values in compiled form; what was made for the last call is used where it still holds.
 
         Parameters
         ----------
         shared
             One value per entry of `Program.shared`: array, number, or the word of a packed row or list.
         stable
-            The arrays do not change any more; otherwise those that kernels want packed are compared with what was packed.
+            The arrays do not change any more; otherwise those that kernels want packed are compared with the packed.
         """
         last = self._prepared
         given = tuple(shared)
@@ -225,7 +226,7 @@ class Executable:
             array = None
             match param.type:
                 case TensorT(dtype=dtype, shape=shape):
-                    array = np.ascontiguousarray(value, dtype)
+                    array = np.asarray(value, dtype, order="C")
                     if array.shape != shape:
                         raise ValueError(f"{param.path} has shape {array.shape}, not {shape}")
                     extents = np.array([*shape, 0], np.int64)
@@ -287,7 +288,7 @@ class Executable:
             agenda=True,
             reach=self.engine.reach,
         )
-        table = buffers.fixed["table"].reshape(-1, 8)
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))
         for k, (spec, kernel) in enumerate(zip(specs, self.kernels, strict=True)):
             args = [o for o in spec.operands if o.kind != "shared"]
             params = np.zeros(3 + len(spec.results) + len(kernel.shared) + len(kernel.tiles), np.int64)
@@ -296,6 +297,7 @@ class Executable:
             table[k, TABLE["plan"]], table[k, TABLE["run"]] = kernel.plan, kernel.run
             table[k, TABLE["params"]] = address(params)
             table[k, TABLE["tensors"]] = sum(o.kind == "tensor" for o in args)
+            table[k, TABLE["lists"]] = sum(o.kind == "list" for o in args)
             table[k, TABLE["args"]] = len(args)
             table[k, TABLE["dims"]], table[k, TABLE["results"]] = spec.dims, len(spec.results)
             table[k, TABLE["fallible"]] = int(any(op.site >= 0 for op in spec.body))
@@ -397,7 +399,9 @@ class Executable:
         used = buffers["used"]
         self.arenas.wanted = max(used, self.arenas.wanted - self.arenas.wanted // 8)
         seconds["total"] = marks[-1] - start
-        run = Run(self, buffers, arena, prepared, roots, instances, tuple(keep), seconds if timed or caller else {"total": seconds["total"]})
+        if not timed:
+            seconds = {"total": seconds["total"]}
+        run = Run(self, buffers, arena, prepared, roots, instances, tuple(keep), seconds)
         run.errors = run._errors(memory_failures)
         run.words[list(run.errors)] = 0  # what failed has no result: these words are of an earlier mini-batch
         return run
@@ -421,7 +425,7 @@ class Executable:
         buffers["levels"] = int(levels.max()) + 1 if n else 0
 
     def _edges(self, buffers: Buffers) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return first[n + 1] and operand[m]: the operands of node v that are nodes are operand[first[v]:first[v + 1]]."""
+        """Return first[n + 1] and operand[m]: node v reads the nodes operand[first[v]:first[v + 1]]."""
         while self.engine.call("edges", buffers.address) != state.DONE:
             buffers.grow_edges(buffers["need"])
         n = buffers["n"]
@@ -451,7 +455,7 @@ class Executable:
                 buffers.grow_scratch(need)
             case state.GROW_ARENA:
                 if buffers.bytes + need > self._limit():
-                    raise MemoryError(f"the results of the mini-batch need {need:,} bytes, more than `memory_limit` allows")
+                    raise MemoryError(f"the mini-batch needs {need:,} bytes for results, more than `memory_limit`")
                 arena = self.arenas.take(need)
                 self.engine.reach(arena.block)
                 buffers["arena"], buffers["asize"] = arena.address, arena.size
@@ -485,7 +489,7 @@ _FRESH = np.array([AT[name] for name in ("stage", "pc", "n", "next", "batches", 
 
 
 class Run:
-    """A mini-batch that was run. It owns its buffers until it is collected or closed; arrays made from its arena live on.
+    """A mini-batch that was run. It owns its buffers until it is collected or closed; arrays of its arena live on.
 
     Attributes
     ----------
@@ -574,7 +578,7 @@ class Run:
             values = tuple(_value(record[3 + k], t) for k, t in enumerate(types))
             out[self._instance(instance)] = Failure(site=site, values=values, calls=e._calls(buffers, frame))
         if buffers["failures"]:
-            fallible = buffers.fixed["table"].reshape(-1, 8)[:, TABLE["fallible"]]
+            fallible = buffers.fixed["table"].reshape(-1, len(TABLE))[:, TABLE["fallible"]]
             order = buffers.column("order", buffers["n"])
             at = np.flatnonzero(fallible[buffers.columns["kind"][order]])
             fail = buffers.columns["fail"]
@@ -691,4 +695,3 @@ def _with_kernels(
     )
 
 
-__all__ = ["STEPS", "MEMORY", "Executable", "Failure", "Interpreted", "KernelEntry", "Run", "aligned"]

@@ -24,7 +24,7 @@ def layout(ST: i64) -> i64:
     scratch = 0
     for b in range(batches):
         key = ld32(bkey, b)
-        k = 8 * ld(keytab, 2 * key)
+        k = K_WIDTH * ld(keytab, 2 * key)
         count = ld32(bstart, b + 1) - ld32(bstart, b)
         call_address(ld(table, k + K_PLAN), ld(keytab, 2 * key + 1), sizes)
         if ld(sizes) > scratch:
@@ -43,7 +43,7 @@ def layout(ST: i64) -> i64:
         return GROW_SCRATCH
     arena = ld(ST, ARENA)
     for b in range(batches):
-        k = 8 * ld(keytab, 2 * ld32(bkey, b))
+        k = K_WIDTH * ld(keytab, 2 * ld32(bkey, b))
         record = 8 * (ld(table, k + K_ARGS) + ld(table, k + K_DIMS))
         for j in range(ld(table, k + K_RESULTS)):
             data = arena + ld(offset, 2 * (b * most + j))
@@ -69,7 +69,7 @@ def execute(ST: i64):
     failures = 0
     for b in range(ld(ST, BATCHES)):
         key = ld32(bkey, b)
-        k = 8 * ld(keytab, 2 * key)
+        k = K_WIDTH * ld(keytab, 2 * key)
         low = ld32(bstart, b)
         count = ld32(bstart, b + 1) - low
         params = ld(table, k + K_PARAMS)

@@ -67,7 +67,7 @@ def _array(address: int, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     if not size:
         return np.zeros(shape, dtype)
-    return np.frombuffer((ctypes.c_char * size).from_address(address), dtype).reshape(shape)
+    return np.ndarray(shape, dtype, memoryview((ctypes.c_char * size).from_address(address)))
 
 
 def _extents(shape: tuple[Size, ...], dims: Sequence[int]) -> tuple[int, ...]:
@@ -93,6 +93,12 @@ def _functions(spec: KernelSpec) -> tuple[Callable[[int, int], None], Callable[[
         match o.kind:
             case "tensor":
                 return _array(_word(word), o.dtype, _extents(o.shape, dims))
+            case "list" | "numbers":
+                items = [_word(_word(word) + 8 * i) for i in range(_word(word + 8))]
+                if o.kind == "numbers":
+                    return np.array(items, np.int64).view(np.float64 if o.dtype == "float64" else np.int64).astype(o.dtype)
+                parts = [_array(_word(item), o.dtype, _extents(o.shape[1:], dims)) for item in items]
+                return np.array(parts, o.dtype).reshape(_extents(o.shape, dims))
             case "float":
                 return struct.unpack("d", struct.pack("q", word))[0]
             case "bool":

@@ -43,11 +43,11 @@ def number_keys(ST: i64):
         fill_bytes(hash, 0, 4 * (mask + 1))
         for v in range(n):
             k = ld32(kind, v)
-            dims = ld(table, 8 * k + K_DIMS)
+            dims = ld(table, K_WIDTH * k + K_DIMS)
             if dims == 0:
                 st32(key, v, k)
             else:
-                at = ld(row, v) + 8 * ld(table, 8 * k + K_ARGS)
+                at = ld(row, v) + 8 * ld(table, K_WIDTH * k + K_ARGS)
                 h = k + 1
                 for j in range(dims):
                     h = (h ^ ld(at, j)) * 6364136223846793005
@@ -78,8 +78,8 @@ def number_keys(ST: i64):
 
 
 def components(ST: i64):
-    """Number the strongly connected components of the graph `known`, in topological order: by the number of kernels that lead
-    to it, then by its smallest kernel."""
+    """Number the strongly connected components of the graph `known`, in topological order: by the number of kernels
+    that lead to it, then by its smallest kernel."""
     kernels = ld(ST, KERNELS)
     words = ld(ST, WORDS)
     reach = ld(ST, REACH)
@@ -151,7 +151,8 @@ def by_phase(ST: i64):
             bit = 1 << (k & 63)
             word = adjacent + 8 * (k >> 6)
             depth = 0
-            for j in range(ld(table, 8 * k + K_TENSORS)):
+            tensors = ld(table, K_WIDTH * k + K_TENSORS)
+            for j in range(tensors):
                 u = ld(ld(at, j), 1) >> 32
                 if u >= 0:
                     s = ld32(kind, u)
@@ -162,6 +163,19 @@ def by_phase(ST: i64):
                         d = ld32(level, u) + 1
                         if d > depth:
                             depth = d
+            for j in range(ld(table, K_WIDTH * k + K_LISTS)):
+                items = ld(ld(at, tensors + j), 0)
+                for i in range(ld(ld(at, tensors + j), 1)):
+                    u = ld(ld(items, i), 1) >> 32
+                    if u >= 0:
+                        s = ld32(kind, u)
+                        bits = ld(word, s * words)
+                        if bits & bit == 0:
+                            st(word, s * words, bits | bit)
+                        if ld32(component, s) == phase:
+                            d = ld32(level, u) + 1
+                            if d > depth:
+                                depth = d
             st32(level, v, depth)
             if depth >= ld32(deepest, phase):
                 st32(deepest, phase, depth + 1)
@@ -213,12 +227,22 @@ def edges(ST: i64) -> i64:
     st32(first, 0, 0)
     for v in range(n):
         at = ld(row, v)
-        for j in range(ld(table, 8 * ld32(kind, v) + K_TENSORS)):
+        k = K_WIDTH * ld32(kind, v)
+        tensors = ld(table, k + K_TENSORS)
+        for j in range(tensors):
             u = ld(ld(at, j), 1) >> 32
             if u >= 0:
                 if m < room:
                     st32(source, m, u)
                 m = m + 1
+        for j in range(ld(table, k + K_LISTS)):
+            items = ld(ld(at, tensors + j), 0)
+            for i in range(ld(ld(at, tensors + j), 1)):
+                u = ld(ld(items, i), 1) >> 32
+                if u >= 0:
+                    if m < room:
+                        st32(source, m, u)
+                    m = m + 1
         st32(first, v + 1, m)
     st(ST, EDGES, m)
     st(ST, NEED, m)
