@@ -24,11 +24,11 @@ from acronumba.results import Results, Trace
 
 if TYPE_CHECKING:
     from acronumba import nn as nn
-    from acronumba.weights import load, save
+    from acronumba.storage import load, save
 
 __version__ = "0.1.0"
 
-_LATER = {"nn": "acronumba.nn", "save": "acronumba.weights", "load": "acronumba.weights"}  # imported when first used
+_LATER = {"nn": "acronumba.nn", "save": "acronumba.storage", "load": "acronumba.storage"}  # imported when first used
 
 __all__ = [
     "AcronumbaError",

@@ -41,7 +41,8 @@ def save(path: str | os.PathLike[str], params: object) -> None:
     path : path
         Of the file; replaced if it exists.
     params : object
-        Any nesting of dataclasses, NamedTuples, dicts with string keys, tuples and lists of arrays and numbers.
+        Any nesting of dataclasses, NamedTuples, dicts with string keys, tuples and lists of arrays and numbers, or what
+        `pack` gives for it.
 
     Raises
     ------
@@ -51,7 +52,7 @@ def save(path: str | os.PathLike[str], params: object) -> None:
     from safetensors.numpy import save_file
 
     tensors: dict[str, npt.NDArray[Any]] = {}
-    for name, value in _leaves(params):
+    for name, value in _leaves(_plain(params)):
         if name in tensors:
             raise refuse("ACR708", message=f"two values have the name `{name}`", rewrite="use keys without a dot")
         tensors[name] = _tensor(name, value)
@@ -94,6 +95,7 @@ def load(path: str | os.PathLike[str], like: Params) -> Params:
     from safetensors import SafetensorError, safe_open
 
     wanted: dict[str, Any] = {}
+    like = _plain(like)
     for name, value in _leaves(like):
         if name in wanted:
             raise refuse("ACR708", message=f"two values have the name `{name}`", rewrite="use keys without a dot")
@@ -111,6 +113,11 @@ def load(path: str | os.PathLike[str], like: Params) -> Params:
         message = f"{os.fspath(path)} is not a safetensors file, or is damaged"
         raise refuse("ACR708", message=message, seen=str(error), rewrite="write it again with `save`") from error
     return _rebuild(like, found, "")  # type: ignore[no-any-return]
+
+
+def _plain(params: Any) -> Any:
+    """Return what a snapshot of parameters was made of."""
+    return params.value if type(params).__name__ == "Snapshot" else params
 
 
 def _differences(file: Any, wanted: dict[str, Any]) -> list[str]:
@@ -177,7 +184,7 @@ def _walk(path: str, value: Any, inside: list[int]) -> Iterator[tuple[str, Any]]
     if _is_constant(value):
         return
     if _is_leaf(value):
-        yield path, value
+        yield path or "value", value
         return
     if id(value) in inside:
         raise refuse("ACR708", message=f"`{path}` is inside itself")
@@ -189,7 +196,7 @@ def _rebuild(like: Any, found: dict[str, npt.NDArray[Any]], path: str) -> Any:
     if _is_constant(like):
         return like
     if _is_leaf(like):
-        value = found[path]
+        value = found[path or "value"]
         if type(like) in _NUMBERS:
             return value.item()
         return value[()] if isinstance(like, np.generic) else value

@@ -1,0 +1,151 @@
+"""Threads that share the rows of large batches.
+
+In: the number of threads. Out: a `Pool` whose address compiled code is given. Its workers are Python daemon threads that sit in compiled
+code without the GIL; between mini-batches they sleep in Python. One job at a time: a kernel over the rows of a batch, cut into units;
+a unit is claimed by compare-and-swap on one word, epoch << 32 | next unit, so the caller waits only for units that were
+really claimed, and a late worker touches nothing. A caller that finds the pool busy runs its batch alone. No result depends on
+who computes which rows. A forked child makes a pool of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+from acronumba.runtime.dfg import address, aligned
+
+SOURCE = '''
+POOL_CLAIM = 0
+POOL_JOBS = 64
+POOL_FINISHED = 192
+POOL_LOCK = 256
+POOL_ACTIVE = 320
+
+
+def pool_work(pool: i64, slot: i64):
+    """Claim and run units of the current job until none is left."""
+    more = 1
+    while more != 0:
+        more = 0
+        claim = atomic_load(pool + POOL_CLAIM)
+        job = pool + POOL_JOBS + 64 * ((claim >> 32) & 1)
+        run = ld(job, 0)
+        params = ld(job, 1)
+        rows = ld(job, 2)
+        units = ld(job, 3)
+        scratch = ld(job, 4)
+        stride = ld(job, 5)
+        slots = ld(job, 6)
+        unit = claim & 4294967295
+        if unit < units:
+            if slot < slots:
+                more = 1
+                if atomic_cas(pool + POOL_CLAIM, claim, claim + 1):
+                    low = rows * unit // units
+                    high = rows * (unit + 1) // units
+                    call_address(run, params, low, high, scratch + slot * stride)
+                    old = atomic_add(pool + POOL_FINISHED, 1)
+
+
+def pool_worker(pool: i64, slot: i64, patience: i64):
+    """Work while any mini-batch runs; return after so many idle turns in which none does."""
+    idle = 0
+    while idle < patience:
+        claim = atomic_load(pool + POOL_CLAIM)
+        job = pool + POOL_JOBS + 64 * ((claim >> 32) & 1)
+        if (claim & 4294967295) < ld(job, 3):
+            pool_work(pool, slot)
+            idle = 0
+        if atomic_load(pool + POOL_ACTIVE) == 0:
+            idle = idle + 1
+        pause()
+
+
+def pool_run(pool: i64, run: i64, params: i64, rows: i64, units: i64, scratch: i64, stride: i64, slots: i64):
+    """Run a kernel over all rows of a batch, with whoever helps."""
+    if atomic_cas(pool + POOL_LOCK, 0, 1):
+        epoch = ((atomic_load(pool + POOL_CLAIM) >> 32) + 1) & 1073741823
+        job = pool + POOL_JOBS + 64 * (epoch & 1)
+        st(job, 0, run)
+        st(job, 1, params)
+        st(job, 2, rows)
+        st(job, 3, units)
+        st(job, 4, scratch)
+        st(job, 5, stride)
+        st(job, 6, slots)
+        atomic_store(pool + POOL_FINISHED, 0)
+        atomic_store(pool + POOL_CLAIM, epoch << 32)
+        pool_work(pool, 0)
+        while atomic_load(pool + POOL_FINISHED) < units:
+            pause()
+        atomic_store(pool + POOL_LOCK, 0)
+    else:
+        call_address(run, params, 0, rows, scratch)
+'''
+
+_WORDS = 48  # of the pool's memory; each part has a cache line of its own
+_ACTIVE = 40
+_PATIENCE = 20_000  # idle turns, about 0.2 to 1 ms, before a worker sleeps
+
+
+class Pool:
+    """Workers of this process.
+
+    Parameters
+    ----------
+    worker
+        Compiled `pool_worker`, called without the GIL.
+    """
+
+    def __init__(self, worker: Callable[[int, int, int], object]) -> None:
+        self._worker = worker
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._memory = aligned(8 * _WORDS).view(np.int64)
+        self._memory[:] = 0
+        self._users = 0
+        self._awake: list[threading.Event] = []
+        self.address = address(self._memory)
+
+    def enter(self, threads: int) -> int:
+        """Wake workers for a run that may use so many threads, the caller's included; return the pool's address."""
+        with self._lock:
+            self._users += 1
+            self._memory[_ACTIVE] = self._users
+            while len(self._awake) < threads - 1:
+                self._awake.append(threading.Event())
+                args = (self._awake[-1], len(self._awake), self.address)
+                threading.Thread(target=self._serve, args=args, daemon=True, name="acronumba worker").start()
+            for event in self._awake[: threads - 1]:
+                if not event.is_set():
+                    event.set()
+        return self.address
+
+    def leave(self) -> None:
+        """End what `enter` began."""
+        with self._lock:
+            self._users -= 1
+            self._memory[_ACTIVE] = self._users
+
+    def _serve(self, awake: threading.Event, slot: int, pool: int) -> None:
+        memory = self._memory  # keeps it alive
+        while True:
+            awake.wait()
+            self._worker(pool, slot, _PATIENCE)
+            with self._lock:
+                if not memory[_ACTIVE]:
+                    awake.clear()
+
+
+def available_threads() -> int:
+    """Return how many threads the process may run at once."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
