@@ -90,6 +90,9 @@ asize       bytes of it
 used        bytes of it in use
 scratch     address, aligned to 64
 ssize       bytes of it
+stride      bytes of it for one thread
+threads     threads that may work on a batch, the caller's included
+pool        address of the pool; 0: the caller works alone
 args        int64[n]: row of each node, in order of execution
 fail        int64[n]: failure of each node, in order of execution: 0, or 1 + site; only of kernels that can fail
 failures    not 0: some node has failed
@@ -102,10 +105,10 @@ DOC = {line.split()[0]: " ".join(line.split()[1:]) for line in _WORDS.strip().sp
 
 # Words of a row of `table`: addresses of the kernel's two functions and of its parameter table; numbers of tensors
 # among its arguments (they come first), of lists of tensors (they come next), of arguments, run-time extents and
-# results; whether it can fail.
+# results; whether it can fail; nanoseconds per node, roughly.
 TABLE = {
     name: k
-    for k, name in enumerate(("plan", "run", "params", "tensors", "lists", "args", "dims", "results", "fallible"))
+    for k, name in enumerate(("plan", "run", "params", "tensors", "lists", "args", "dims", "results", "fallible", "cost"))
 }
 
 # What `drive` and the machine return. GROW_*: make room for `need` and call again.

@@ -88,7 +88,7 @@ def load(path: str | os.PathLike[str], like: Params) -> Params:
     Raises
     ------
     TypeMismatch, ShapeMismatch
-        If names (the former) or only shapes and dtypes differ; all differences are in the message.
+        If names or dtypes differ (the former), or only shapes; all differences are in the message.
     FileNotFoundError
         If there is no such file. A damaged one is a `TypeMismatch`.
     """
@@ -104,9 +104,9 @@ def load(path: str | os.PathLike[str], like: Params) -> Params:
         raise FileNotFoundError(f"no such file: {os.fspath(path)!r}")
     try:
         with safe_open(path, framework="numpy") as file:
-            wrong = _differences(file, wanted)
+            wrong, shapes = _differences(file, wanted)
             if wrong:
-                code = "ACR709" if set(file.keys()) == wanted.keys() else "ACR708"
+                code = "ACR709" if shapes else "ACR708"
                 raise refuse(code, message=f"{os.fspath(path)} does not hold these parameters", seen="; ".join(wrong))
             found = {name: file.get_tensor(name) for name in wanted}
     except SafetensorError as error:
@@ -120,10 +120,12 @@ def _plain(params: Any) -> Any:
     return params.value if type(params).__name__ == "Snapshot" else params
 
 
-def _differences(file: Any, wanted: dict[str, Any]) -> list[str]:
+def _differences(file: Any, wanted: dict[str, Any]) -> tuple[list[str], bool]:
+    """Return what is wrong with a file, and whether it is only the shapes."""
     names = set(file.keys())
     wrong = [f"`{name}` is missing" for name in wanted if name not in names]
     wrong += [f"`{name}` is not expected" for name in sorted(names - wanted.keys())]
+    shapes = not wrong
     for name, value in wanted.items():
         if name not in names:
             continue
@@ -132,7 +134,8 @@ def _differences(file: Any, wanted: dict[str, Any]) -> list[str]:
         array = _tensor(name, value)
         if shape != array.shape or dtype != array.dtype.name:
             wrong.append(f"`{name}` is {_text(dtype, shape)}, expected {_text(array.dtype.name, array.shape)}")
-    return wrong
+            shapes = shapes and dtype == array.dtype.name
+    return wrong, shapes
 
 
 def _text(dtype: str, shape: tuple[int, ...]) -> str:

@@ -762,9 +762,9 @@ def test_save_and_load(tmp_path):
 @pytest.mark.parametrize(
     ("like", "error", "words"),
     [
-        ({"a": np.ones(2), "b": np.ones(1)}, TypeMismatch, "missing: b"),
-        ({}, TypeMismatch, "unexpected: a"),
-        ({"a": np.ones(2, np.float32)}, TypeMismatch, "float64, expected float32"),
+        ({"a": np.ones(2), "b": np.ones(1)}, TypeMismatch, "`b` is missing"),
+        ({}, TypeMismatch, "`a` is not expected"),
+        ({"a": np.ones(2, np.float32)}, TypeMismatch, "float64.*, expected float32"),
         ({"a": np.ones(3)}, ShapeMismatch, "expected"),
     ],
 )

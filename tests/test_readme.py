@@ -6,6 +6,7 @@ The blocks after ``<!-- run -->`` are one program, in order; what it prints is c
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -15,6 +16,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
+
+from acronumba.zoo import demo
 
 BLOCK = re.compile(r"<!-- (run|prints) -->\n```(?:python|text)\n(.*?)```\n", re.S)
 CUT = "-- cut --"
@@ -124,6 +127,19 @@ def test_the_tour_shows_what_the_compiler_prints(root: Path, request: pytest.Fix
         path.write_text(new, encoding="utf-8")
     else:
         assert new == page, "run with --update-golden, and read docs/tour.md"
+
+
+def test_the_table_of_times_is_that_of_the_demo(root: Path) -> None:
+    (table,) = re.findall(r"<!-- demo -->\n```text\n(.*?)```", (root / "README.md").read_text(encoding="utf-8"), re.S)
+    rows = [re.fullmatch(r"(.+?) +([\d.]+) ms +([\d.]+) x", line) for line in table.splitlines()]
+    names = [row[1] for row in rows if row]
+    times = [float(row[2]) for row in rows if row]
+    assert len(names) == len(rows) == 4
+    source = inspect.getsource(demo.run)
+    assert all(f'"{name}"' in source for name in names)
+    for row, time in zip(rows, times, strict=True):
+        assert row
+        assert abs(float(row[3]) - max(times) / time) < 0.1
 
 
 def test_commands_of_the_readme_exist(root: Path) -> None:

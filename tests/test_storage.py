@@ -93,8 +93,8 @@ def test_every_difference_is_named(tmp_path: Path) -> None:
     assert "`b` is float32[3], expected float64[3]" in text
     assert "`d` is missing" in text and "`c` is not expected" in text
     assert isinstance(caught.value, TypeMismatch)
-    with pytest.raises(ShapeMismatch):
-        load(tmp_path / "p", like={"a": np.zeros((3, 2)), "b": np.zeros(3), "c": 0})
+    with pytest.raises(ShapeMismatch):  # only the shapes differ
+        load(tmp_path / "p", like={"a": np.zeros((3, 2)), "b": np.zeros(3, np.float32), "c": 0})
 
 
 def test_numbers_are_strict(tmp_path: Path) -> None:

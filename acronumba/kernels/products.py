@@ -393,82 +393,72 @@ class ProductWriter(Writer):
 
     def tail(
         self, stage: ProductStage, panel: Local, a: Expr, m: Expr, sums: Expr, starts: Sequence[int],
-        q: int, lanes: int,
-        step: int, lead: Poly,
+        q: int, lanes: int, step: int, lead: Poly,
     ) -> None:  # fmt: skip
-        """Finish the panel just computed, rows a..a+m of it."""
+        """Finish the panel just computed, rows a..a+m of it; `starts` are the products' places in a row of `step` bytes."""
         self.note_names(stage.tail)
-        size = DTYPES[self.graph.dtype(stage.parts[0].product.value)].size
         single = Const(0, I64)
         j = self.column(panel, single, q, lanes, stage.n) if q == 1 else None
-        # columns are padded to whole vectors: the last panels of several vectors may have none left
+        # panels are whole: of the last one's vectors some may have no columns left
         ragged = -(-stage.n // lanes) % q != 0
         with self.loop("r", a, a + m) as r:
             acc = self.bind("acc", sums + (r - a) * step)
-            node: Expr = r
-            at: list[Poly] = []
-            if lead != ONE:
-                each = self.number(lead)
-                node = self.bind("node_of", r // each)
-                rest = self.named("row_of", r - node * each)
-                whole = self.block_lead(stage.lead)
-                flat = Index((whole,), (rest,)) if len(stage.lead) == 1 else None
-                at = list(flat.at) if flat is not None else self.unflatten(rest, stage.lead)
-            self.row = self.bind("node_row", node)
-            self.home_depth = len(self.scopes) - 1
-            self.node = self.bind("node", self.f["i0"] + self.row)
+            at = self.enter_row(r, stage.lead, lead)
 
-            def inner(number: Expr, j: Local) -> None:
+            def vector(number: Expr, j: Local) -> None:
                 self.panels = {
                     part.product.value: (self.bind("sums_of", acc + start) if start else acc, q, number)
                     for part, start in zip(stage.parts, starts, strict=True)
                 }
                 self.panel_n = stage.n
-                column = ZERO if stage.n == 1 else Poly.of(j.name)
-                self.panel_at = (*(ZERO if s == 1 else x for s, x in zip(stage.lead, at, strict=True)), column)
-                here = Index((*stage.lead, stage.n), self.panel_at)
-                own = {part.product.value: part for part in stage.parts}
-                self.inline = {v for v in stage.tail if v not in own}
+                self.panel_at = (*at, ZERO if stage.n == 1 else Poly.of(j.name))
                 with self.lanes_of(j, lanes, stage.n):
-                    for v in stage.tail:
-                        if v in own:
-                            for g in range(own[v].gates):
-                                column = self.panel_at[-1] + g * stage.n
-                                shape = self.graph.shape(v)
-                                place = Index(shape, (*self.panel_at[:-1], column)) if shape else Index((), ())
-                                self.put(v, place, self.from_panel(v, place, DTYPES[self.graph.dtype(v)]))
-                        else:
-                            self.prepare(v, here)
-                            self.put(v, here, self.value(v, here))
-                self.inline = set()
+                    self.finish_vector(stage)
                 self.panels = {}
 
-            if not at:
-                at = [ZERO] * len(stage.lead)
             if j is not None:
-                inner(single, j)
+                vector(single, j)
             else:
                 with self.loop("q", 0, q) as number:
                     column = self.column(panel, number, q, lanes, stage.n)
                     if ragged:
                         with self.when(column < stage.n):
-                            inner(number, column)
+                            vector(number, column)
                     else:
-                        inner(number, column)
+                        vector(number, column)
         self.home_depth = 0
-        assert size
 
-    def block_lead(self, lead: tuple[Size, ...]) -> Size:
-        return lead[0]
-
-    def unflatten(self, flat: Poly, shape: tuple[Size, ...]) -> list[Poly]:
-        """Return the place in `shape` of an element by its number."""
-        at = [ZERO] * len(shape)
-        for k in reversed(range(1, len(shape))):
-            if shape[k] != 1:
-                flat, at[k] = self.split(flat, size_poly(shape[k]))
-        at[0] = flat
+    def enter_row(self, r: Local, lead: tuple[Size, ...], count_: Poly) -> list[Poly]:
+        """Find the node that row `r` of the block belongs to; return the place of the row in the node."""
+        at = [ZERO] * len(lead)
+        node: Expr = r
+        if count_ != ONE:
+            many = self.number(count_)
+            node = self.bind("node_of", r // many)
+            rest = self.named("row_of", r - node * many)
+            real = [k for k in range(len(lead)) if lead[k] != 1]
+            for k in reversed(real[1:]):
+                rest, at[k] = self.split(rest, size_poly(lead[k]))
+            at[real[0]] = rest
+        self.row = node
+        self.home_depth = len(self.scopes) - 1
+        self.node = self.bind("node", self.f["i0"] + node)
         return at
+
+    def finish_vector(self, stage: ProductStage) -> None:
+        """Compute and store the values of the tail at one vector of columns."""
+        here = Index((*stage.lead, stage.n), self.panel_at)
+        gates = {part.product.value: part.gates for part in stage.parts}
+        self.inline = {v for v in stage.tail if v not in gates}
+        for v in stage.tail:
+            if v not in gates:
+                self.prepare(v, here)
+                self.put(v, here, self.value(v, here))
+                continue
+            for g in range(gates[v]):
+                place = Index(self.graph.shape(v), (*self.panel_at[:-1], self.panel_at[-1] + g * stage.n))
+                self.put(v, place, self.from_panel(v, place, DTYPES[self.graph.dtype(v)]))
+        self.inline = set()
 
     def column(self, panel: Local, number: Expr, q: int, lanes: int, n: int) -> Local:
         """Return the first column of a vector of the panel."""

@@ -28,7 +28,7 @@ from acronumba.hostgen import Host, make_host
 from acronumba.ir.types import BoolT, FloatT, TensorT, Word
 from acronumba.kernels.spec import KernelSpec
 from acronumba.plan import Plan
-from acronumba.runtime import layout, schedule
+from acronumba.runtime import layout, pool, schedule
 from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, available
 from acronumba.runtime.trace import BatchRecord, TraceData
 from acronumba.state import AT, MEMORY, TABLE
@@ -76,8 +76,8 @@ def runtime_module() -> tree.Module:
     """Return the library code that every model runs: schedule, layout, execution."""
     from acronumba.emit.parse import parse
 
-    functions = parse(state.constants() + schedule.SOURCE + layout.SOURCE)
-    exports = ("drive", "edges", "number_keys")
+    functions = parse(state.constants() + schedule.SOURCE + pool.SOURCE + layout.SOURCE)
+    exports = ("drive", "edges", "number_keys", "pool_worker")
     return tree.Module("runtime", functions, exports, "Schedule, layout and execution of mini-batches.")
 
 
@@ -195,6 +195,8 @@ class Executable:
         self.shapes: Words = np.array([*self.host.shapes, 0], np.int64)
         self.engine.reach(self.shapes)
         self.arenas = ArenaPool()
+        self.threads = 1 if interpret else self.options.threads or pool.available_threads()
+        self._recent = 1.0  # seconds of the last run; short ones do not wake other threads
         self._buffers: deque[Buffers] = deque(maxlen=8)
         self._prepared: _Prepared | None = None
         self._policy = state.AGENDA if options.schedule == "agenda" else state.PHASES
@@ -300,11 +302,13 @@ class Executable:
             table[k, TABLE["lists"]] = sum(o.kind == "list" for o in args)
             table[k, TABLE["args"]] = len(args)
             table[k, TABLE["dims"]], table[k, TABLE["results"]] = spec.dims, len(spec.results)
+            table[k, TABLE["cost"]] = _cost(spec)
             table[k, TABLE["fallible"]] = int(any(op.site >= 0 for op in spec.body))
         buffers["machine"] = self.engine.address["machine"]
         buffers["policy"] = self._policy
         buffers["phased"] = int(self.options.phases)
         buffers["steps"] = self.options.max_steps
+        buffers["threads"] = self.threads
         buffers["shapes"] = address(self.shapes)
         buffers["root_pc"] = state.SCHEDULER
         return buffers
@@ -382,6 +386,8 @@ class Executable:
         seconds: dict[str, float] = {}
         caller = callable(self.options.schedule)
         buffers["policy"] = self._policy
+        helped = self.threads > 1 and self._recent > _SHORT
+        buffers["pool"] = shared_pool().enter(self.threads) if helped else 0
         marks = [time.perf_counter()]
         for stage, name in enumerate(("record", "schedule", "layout", "execute")):
             if caller and stage == 1:

@@ -38,8 +38,10 @@ def layout(ST: i64) -> i64:
     if total > ld(ST, ASIZE):
         st(ST, NEED, total)
         return GROW_ARENA
-    if scratch > ld(ST, SSIZE):
-        st(ST, NEED, scratch)
+    stride = (scratch + 127) & -64
+    st(ST, STRIDE, stride)
+    if stride * ld(ST, THREADS) > ld(ST, SSIZE):
+        st(ST, NEED, stride * ld(ST, THREADS))
         return GROW_SCRATCH
     arena = ld(ST, ARENA)
     for b in range(batches):
@@ -65,7 +67,6 @@ def execute(ST: i64):
     args = ld(ST, ARGS)
     fail = ld(ST, FAIL)
     arena = ld(ST, ARENA)
-    scratch = ld(ST, SCRATCH)
     failures = 0
     for b in range(ld(ST, BATCHES)):
         key = ld32(bkey, b)
@@ -79,13 +80,28 @@ def execute(ST: i64):
         for j in range(ld(table, k + K_RESULTS)):
             st(params, 3 + j, arena + ld(offset, 2 * (b * most + j)))
         if ld(table, k + K_FALLIBLE) == 0:
-            call_address(ld(table, k + K_RUN), params, 0, count, scratch)
+            run_batch(ST, k, count)
         else:
             fill_bytes(fail + 8 * low, 0, 8 * count)
-            call_address(ld(table, k + K_RUN), params, 0, count, scratch)
+            run_batch(ST, k, count)
             for i in range(low, low + count):
                 failures = failures | ld(fail, i)
     st(ST, FAILURES, failures)
+
+
+def run_batch(ST: i64, k: i64, count: i64):
+    """Run a kernel over a batch: by all threads where that pays, in units of at least 24 rows where there are so many."""
+    table = ld(ST, TABLE)
+    threads = ld(ST, THREADS)
+    units = 1
+    if ld(ST, POOL) != 0 and count * ld(table, k + K_COST) > 8000:
+        units = threads * max(1, min(4, count // (24 * threads)))
+    if units > 1 and units <= count:
+        pool_run(
+            ld(ST, POOL), ld(table, k + K_RUN), ld(table, k + K_PARAMS), count, units, ld(ST, SCRATCH), ld(ST, STRIDE), threads
+        )
+    else:
+        call_address(ld(table, k + K_RUN), ld(table, k + K_PARAMS), 0, count, ld(ST, SCRATCH))
 
 
 def drive(ST: i64) -> i64:

@@ -1,10 +1,10 @@
 """Threads that share the rows of large batches.
 
-In: the number of threads. Out: a `Pool` whose address compiled code is given. Its workers are Python daemon threads that sit in compiled
-code without the GIL; between mini-batches they sleep in Python. One job at a time: a kernel over the rows of a batch, cut into units;
-a unit is claimed by compare-and-swap on one word, epoch << 32 | next unit, so the caller waits only for units that were
-really claimed, and a late worker touches nothing. A caller that finds the pool busy runs its batch alone. No result depends on
-who computes which rows. A forked child makes a pool of its own.
+In: the number of threads. Out: a `Pool` whose address compiled code is given. Its workers are Python daemon threads
+that sit in compiled code without the GIL; between mini-batches they sleep in Python. One job at a time: a kernel over
+the rows of a batch, cut into units; a unit is claimed by compare-and-swap on one word, epoch << 32 | next unit, so
+the caller waits only for units that were really claimed, and a late worker touches nothing. A caller that finds the
+pool busy runs its batch alone. No result depends on who computes which rows. A forked child makes a pool of its own.
 """
 
 from __future__ import annotations
