@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.failures import ENDLESS
 from acronumba.results import equal, parts_of
 
 VERDICTS = ("equal", "close", "undecided", "different")
@@ -93,19 +94,22 @@ def _instance(
     def verdict(text: str, error: float = 0.0, plain_error: float = 0.0, where: str = "") -> Verdict:
         return Verdict(instance=k, verdict=text, error=error, plain_error=plain_error, where=where)
 
+    mine = done.errors.get(k)
+    if getattr(mine, "code", "") in ENDLESS:
+        return verdict("undecided", where=": the plain call would not come back either")
     try:
         with np.errstate(all="ignore"):
             plain = fn(*instance, **shared)
     except Exception as error:
-        mine = done.errors.get(k)
+        if isinstance(error, RecursionError) and not isinstance(mine, RecursionError):
+            return verdict("undecided", where=": the plain call is too deep for Python")
         if mine is None:
             return verdict("different", where=f": the plain call raises {type(error).__name__}, the batch does not")
         same = isinstance(mine, type(error)) or type(mine).__mro__[1:2] == (type(error),)
         return verdict("equal" if same else "different", where=f": {type(error).__name__}, {type(mine).__name__}")
-    if k in done.errors:
-        # Overflow of 64 bits, too many steps and data of another type than declared are failures of the batch alone.
-        mine = done.errors[k]
-        fine = isinstance(mine, OverflowError) or getattr(mine, "code", "") in ("ACR701", "ACR702")
+    if mine is not None:
+        # Overflow of 64 bits and data of another type than declared are failures of the batch alone.
+        fine = isinstance(mine, OverflowError) or getattr(mine, "code", "") == "ACR701"
         return verdict("equal" if fine else "different", where=f": the batch raises {type(mine).__name__}: {mine}")
     batched = done.results[k]
     if equal(batched, plain):

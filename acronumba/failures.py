@@ -21,7 +21,7 @@ from acronumba import errors
 from acronumba.codes import refuse
 from acronumba.errors import AcronumbaError, DataError, Loc, ShapeMismatch
 
-ENDLESS = "ACR702"  # the plain call would not come back either
+ENDLESS = ("ACR702", "ACR704")  # the plain call would not come back either: too many steps, too much memory
 _HERE = Path(__file__).parent
 _LIBRARIES = tuple(
     str(p)
@@ -39,7 +39,7 @@ def machine_failure(error: str, text: str, loc: Loc, *, endless: bool = False) -
     """Return the exception of a machine's record: a class by name, a message, a place."""
     made: Exception
     if endless:
-        made = refuse(ENDLESS, loc, seen=text)
+        made = refuse(ENDLESS[0], loc, seen=text)
     elif error == "ShapeMismatch":
         made = ShapeMismatch("ACR401", text, loc)
     elif error == "DataError":
@@ -75,7 +75,7 @@ def plain_failure(
     machine : Exception
         The machine's own account (see `machine_failure`).
     """
-    if isinstance(machine, DataError) or (isinstance(machine, AcronumbaError) and machine.code == ENDLESS):
+    if isinstance(machine, DataError) or (isinstance(machine, AcronumbaError) and machine.code in ENDLESS):
         return machine
     try:
         with np.errstate(all="ignore"):

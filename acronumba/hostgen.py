@@ -73,6 +73,7 @@ class Host:
     functions: int  # number of free lists
     values: int  # most values of an error record; it has 3 words and these
     calls: Mapping[int, Loc]  # resume block -> the call
+    loops: Mapping[int, Loc]  # block that a loop goes on with, after a pause -> the loop
     types: Mapping[int, tuple[Word, ...]]  # site -> types of its values
 
 
@@ -280,6 +281,7 @@ class _Machine:
         self.shape_at: dict[tuple[int, ...], int] = {}
         self.types: dict[int, tuple[Word, ...]] = {}
         self.calls: dict[int, Loc] = {}
+        self.loops: dict[int, Loc] = {}
         self.locals: dict[Var, Local] = {}
         self.blocks: list[tuple[int, str, tree.Body]] = []
         self.entries = {state.SCHEDULER}
@@ -341,6 +343,7 @@ class _Machine:
             functions=len(self.frames),
             values=values,
             calls=self.calls,
+            loops=self.loops,
             types=self.types,
         )
 
@@ -351,11 +354,17 @@ class _Machine:
             self._leave(state.DONE, 0, state.SCHEDULER)
         with b.when(reg["top"] + 8 * entry.words > reg["end"]):
             self._leave(state.GROW_HEAP, 8 * entry.words, state.SCHEDULER)
+        spent = b.let("spent", self.word("spent") + self.word("steps") - reg["fuel"])
+        b.set(reg["fuel"], self.word("steps"))
+        self.put("spent", spent)
+        with b.when(spent > state.SLICE):
+            self.put("spent", 0)
+            self._leave(state.PAUSE, 0, state.SCHEDULER)
         b.set(reg["inst"], self.word("next"))
         self.put("next", reg["inst"] + 1)
         self.put("first", reg["n"])
         self.put("base", reg["top"])
-        b.set(reg["fuel"], self.word("steps"))
+        self.put("left", self.word("rest"))
         child = self._new_frame(0, entry)
         b.store(child, 0, self.st + 8 * AT["root"])
         b.store(child, 2, self.word("results") + reg["inst"] * (8 * len(entry.function.results)))
@@ -470,7 +479,10 @@ class _Machine:
         if segment.first and (k == 0 or k in frame.heads):
             b.set(reg["fuel"], reg["fuel"] - 1)
             with b.when(reg["fuel"] < 0):
-                self._fail(state.STEPS, ())
+                back = self._spill(frame, segment)
+                self._leave(state.FUEL, 0, back)
+            if k:
+                self.loops[back] = (segment.instrs[0] if segment.instrs else segment.block.end).loc
         for instr in segment.instrs:
             if isinstance(instr, Call):
                 self._call(frame, segment, instr)

@@ -15,12 +15,11 @@ import ast
 import logging
 import operator
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +41,7 @@ from acronumba.ir.types import (
     Type,
     UnionT,
 )  # fmt: skip
+from acronumba.locks import ForkLock, lazy
 from acronumba.shared import Match, SharedLeaf, SharedTree, describe, describe_value, matcher, shared_key
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ class Compiled:
         self.options = options
         self.tree: SharedTree = describe(shared)
         self.seconds: dict[str, float] = {}
-        self._lock = threading.RLock()
+        self._slow = True  # whether the last run took long enough for the next to show a progress bar
+        self._lock = ForkLock()
         self.schema, self.lowered = self._lower(columns, shared)
         self.program: Program = self.lowered.program
         self.reads: Mapping[type, frozenset[str]] = self.lowered.reads
@@ -146,33 +147,36 @@ class Compiled:
             return None
         return [get(roots) for get in self._getters]
 
-    @cached_property
+    @lazy
     def packer(self) -> Any:
         """Packs instances of this schema."""
         from acronumba.runtime.pack import Packer
 
         return Packer(self.schema, self.program.layouts)
 
-    @cached_property
+    @lazy
     def unpacker(self) -> Any:
         """Builds results from words."""
         from acronumba.runtime.pack import Unpacker
 
         return Unpacker(self.program.result, self.program.layouts)
 
-    @cached_property
+    @lazy
     def plan(self) -> Any:
         """Kernels and host program."""
         from acronumba.plan import make_plan, plan_text
 
-        with self._lock, self._timed("plan"):
-            plan = make_plan(self.program, self.options)
-        if verify_level():
-            self._verify(plan.program, plan.kernels)
-        _debug(3, "plan", lambda: plan_text(plan))
-        return plan
+        with self._lock:
+            if "plan" not in self.__dict__:
+                with self._timed("plan"):
+                    plan = make_plan(self.program, self.options)
+                if verify_level():
+                    self._verify(plan.program, plan.kernels)
+                _debug(3, "plan", lambda: plan_text(plan))
+                self.__dict__["plan"] = plan
+        return self.__dict__["plan"]
 
-    @cached_property
+    @lazy
     def executable(self) -> Any:
         """Machine code."""
         from acronumba.runtime.driver import Executable
@@ -180,8 +184,9 @@ class Compiled:
         with self._lock:
             if "executable" not in self.__dict__:
                 plan = self.plan
-                with self._timed("compile"):
-                    self.__dict__["executable"] = Executable(plan, self.options, progress=self._progress)
+                name = self.fn.__qualname__
+                with self._timed("compile"), bar(f"compiling {name}", self._progress) as step:
+                    self.__dict__["executable"] = Executable(plan, self.options, progress=step)
                 _debug(4, "host", self.host_text)
                 for k, spec in enumerate(plan.kernels):
                     _debug(5, f"kernel {spec.name}", partial(self.kernel_text, k))
@@ -233,14 +238,18 @@ class Compiled:
             keep += batch.keep
         stable = self._array_roots <= frozen
         skip = packed.errors
+        executable = self.executable
+        start = time.perf_counter()
         try:
-            run = self.executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed)
+            with bar(f"running {len(packed)} instances") if self._slow else nullcontext():
+                run = executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed)
         except MemoryError as error:
             raise refuse("ACR704", seen=str(error)) from None
+        self._slow = time.perf_counter() - start > 0.3
         _debug(6, "run", lambda: f"{len(packed)} instances, {run.nodes} nodes, {run.batches} batches")
         return run
 
-    @cached_property
+    @lazy
     def _shared_packers(self) -> dict[int, Any]:
         """Packers of the shared values that are lists or objects, by their number."""
         from acronumba.runtime.pack import Packer, Schema
@@ -310,7 +319,7 @@ class Compiled:
             for name in fields
         )
 
-    @cached_property
+    @lazy
     def _observed(self) -> Mapping[type, frozenset[str]] | None:
         """What `takes` must look at: None for nothing, else fields without annotation, and all that leads to them."""
         from acronumba.runtime.schema import Observed, class_hints
@@ -345,6 +354,25 @@ class Compiled:
         from acronumba.plan import plan_text
 
         return plan_text(self.plan)
+
+
+@contextmanager
+def bar(text: str, log_step: Callable[[str, int, int], None] | None = None) -> Iterator[Callable[[str, int, int], None]]:
+    """Show a progress bar at a terminal while the body runs; what it gives is called with (what is done, its number, of how many)."""
+    if not sys.stderr.isatty():
+        yield log_step or (lambda name, number, count: None)
+        return
+    from acronumba.views.progress import progress
+
+    with progress(text) as steps:
+
+        def step(name: str, number: int, count: int) -> None:
+            steps.total = count
+            steps(1, f"{text}: {name}")
+            if log_step is not None:
+                log_step(name, number, count)
+
+        yield step
 
 
 class _OuterMatch:

@@ -198,6 +198,13 @@ def definitions(function: Function) -> dict[Var, Instr]:
     return {v: i for v, i in out.items() if v not in twice}
 
 
+def _fixed(function: Function) -> set[Var]:
+    """Return the variables that have one value for the whole call: parameters included."""
+    assigned = Counter(function.params)
+    assigned.update(v for b in function.blocks for i in b.instrs for v in writes(i))
+    return {v for v, count in assigned.items() if count == 1}
+
+
 def dominators(blocks: tuple[Block, ...]) -> list[set[int]]:
     """Return the blocks that dominate each block, itself included."""
     before = predecessors(blocks)
@@ -305,22 +312,17 @@ class _Extents:
     def __init__(self, function: Function) -> None:
         self.function = function
         self.single = definitions(function)
-        self.fixed = set(self.single) | self._once(function)
+        self.fixed = _fixed(function)
         self.dominators = dominators(function.blocks)
         self.to: dict[Var, Var] = {}
         self.known: dict[tuple[Var, int], list[tuple[int, Var]]] = defaultdict(list)
         self.names = {v.name for b in function.blocks for i in b.instrs for v in writes(i)}
         self.names |= {v.name for v in function.params}
 
-    @staticmethod
-    def _once(function: Function) -> set[Var]:
-        assigned = {v for b in function.blocks for i in b.instrs for v in writes(i)}
-        return {v for v in function.params if v not in assigned}
-
     def run(self) -> Function:
         blocks = []
         for k, block in enumerate(self.function.blocks):
-            local: dict[tuple[Var, int], Var] = {}
+            local: dict[tuple[Var, int], Extent] = {}
             out: list[Instr] = []
             for old in block.instrs:
                 instr = rename(old, self.to)
@@ -339,6 +341,8 @@ class _Extents:
                     if v not in self.fixed:
                         for key in [key for key in local if v in (key[0], local[key])]:
                             del local[key]
+                if isinstance(instr, Op):
+                    local |= {(instr.out, axis): n for axis, n in enumerate(instr.shape)}
             blocks.append(Block(instrs=tuple(out), end=block.end))
         # A loop may read a copy before the block that makes it was seen: rename once more.
         final = tuple(
@@ -347,7 +351,7 @@ class _Extents:
         )
         return replace(self.function, blocks=final)
 
-    def _value(self, k: int, tensor: Var, axis: int, local: Mapping[tuple[Var, int], Var]) -> Extent | None:
+    def _value(self, k: int, tensor: Var, axis: int, local: Mapping[tuple[Var, int], Extent]) -> Extent | None:
         assert isinstance(tensor.type, TensorT)
         constant = tensor.type.shape[axis]
         if constant is not None:
@@ -363,13 +367,13 @@ class _Extents:
                     return var
         return local.get((tensor, axis))
 
-    def _note(self, k: int, instr: ExtentOf, local: dict[tuple[Var, int], Var]) -> None:
+    def _note(self, k: int, instr: ExtentOf, local: dict[tuple[Var, int], Extent]) -> None:
         if instr.tensor in self.fixed and instr.out in self.fixed:
             self.known[instr.tensor, instr.axis].append((k, instr.out))
         else:
             local[instr.tensor, instr.axis] = instr.out
 
-    def _extent(self, k: int, instr: ExtentOf, local: dict[tuple[Var, int], Var]) -> Instr:
+    def _extent(self, k: int, instr: ExtentOf, local: dict[tuple[Var, int], Extent]) -> Instr:
         value = self._value(k, instr.tensor, instr.axis, local)
         if isinstance(value, int):
             return Const(out=instr.out, value=value, loc=instr.loc)
@@ -379,7 +383,7 @@ class _Extents:
         return instr
 
     def _operand(
-        self, k: int, tensor: Var, local: dict[tuple[Var, int], Var], out: list[Instr], loc: Loc
+        self, k: int, tensor: Var, local: dict[tuple[Var, int], Extent], out: list[Instr], loc: Loc
     ) -> None:
         assert isinstance(tensor.type, TensorT)
         for axis in range(tensor.type.rank):
@@ -417,7 +421,21 @@ class _Grouping:
         self.function = function
         self.table = table
         self.single = definitions(function)
+        self.fixed = _fixed(function)
         self.free = self._free_operations()
+        self.dominators = dominators(function.blocks)
+        self.numbers = {id(b): k for k, b in enumerate(function.blocks)}
+        self.asked = [
+            [(i.tensor, i.axis, i.out) for i in b.instrs if isinstance(i, ExtentOf) and {i.out, i.tensor} <= self.fixed]
+            for b in function.blocks
+        ]
+        self.used_in: dict[Var, set[int]] = defaultdict(set)  # blocks whose operations read the variable
+        for k, b in enumerate(function.blocks):
+            for i in b.instrs:
+                if isinstance(i, Op):
+                    for a in i.args:
+                        if isinstance(a, Var):
+                            self.used_in[a].add(k)
         self.host_reads = {
             v
             for b in function.blocks
@@ -432,7 +450,7 @@ class _Grouping:
                 if isinstance(op, Op) and op.site < 0 and all(isinstance(a, SharedArg) or a in out for a in op.args):
                     inner = (x for a in op.attrs for x in (a if isinstance(a, tuple) else (a,)))
                     extents = [x for x in (*op.shape, *inner) if isinstance(x, Var)]
-                    if all(x in self.single or x in self.function.params for x in extents):
+                    if all(x in self.fixed for x in extents):
                         out[op.out] = op
         return out
 
@@ -459,17 +477,9 @@ class _Grouping:
             readers: dict[Var, int] = Counter(
                 a for i in block.instrs if isinstance(i, Op) for a in i.args if isinstance(a, Var)
             )
-            elsewhere = {
-                a
-                for b in self.function.blocks
-                if b is not block
-                for i in b.instrs
-                if isinstance(i, Op)
-                for a in i.args
-                if isinstance(a, Var)
-            }
+            here = self.numbers[id(block)]
             for op in block.instrs:
-                if isinstance(op, Op) and TENSORS[op.op].kind == "address" and op.out not in elsewhere:
+                if isinstance(op, Op) and TENSORS[op.op].kind == "address" and self.used_in[op.out] <= {here}:
                     if readers[op.out] and op.out not in self.host_reads:
                         moved[op.out] = op
         instrs = [
@@ -501,37 +511,35 @@ class _Grouping:
     def _extents_at(self, block: Block) -> dict[tuple[int, Var], tuple[Extent, ...]]:
         """Return the extents of each tensor operand, by the identity of the operation and the variable."""
         out: dict[tuple[int, Var], tuple[Extent, ...]] = {}
-        local: dict[tuple[Var, int], Var] = {}
+        local: dict[tuple[Var, int], Extent] = {}
         everywhere: dict[tuple[Var, int], Var] = {}
-        dom = dominators(self.function.blocks)[next(k for k, b in enumerate(self.function.blocks) if b is block)]
-        for k in dom:
-            for instr in self.function.blocks[k].instrs:
-                if isinstance(instr, ExtentOf) and instr.out in self.single:
-                    everywhere.setdefault((instr.tensor, instr.axis), instr.out)
-        assigned = Counter(v for b in self.function.blocks for i in b.instrs for v in writes(i))
+        number = self.numbers[id(block)]
+        for k in sorted(self.dominators[number]):
+            for tensor, axis, var in self.asked[k]:
+                everywhere.setdefault((tensor, axis), var)
+
+        def extent(v: Var, axis: int) -> Extent:
+            by = self.single.get(v)
+            if isinstance(by, Op) and (isinstance(by.shape[axis], int) or by.shape[axis] in self.fixed):
+                return by.shape[axis]
+            if v in self.fixed and (v, axis) in everywhere:
+                return everywhere[v, axis]
+            return local[v, axis]
+
         for instr in block.instrs:
             if isinstance(instr, Op):
                 for v in instr.args:
                     if isinstance(v, Var) and isinstance(v.type, TensorT):
-                        by = self.single.get(v)
-                        if isinstance(by, Op):
-                            out[id(instr), v] = by.shape
-                            continue
-                        extents: list[Extent] = []
-                        for axis, constant in enumerate(v.type.shape):
-                            if constant is not None:
-                                extents.append(constant)
-                            elif assigned[v] + (v in self.function.params) <= 1:
-                                extents.append(everywhere[v, axis])
-                            else:
-                                extents.append(local[v, axis])
-                        out[id(instr), v] = tuple(extents)
-            elif isinstance(instr, ExtentOf):
+                        out[id(instr), v] = tuple(
+                            extent(v, axis) if n is None else n for axis, n in enumerate(v.type.shape)
+                        )
+            for v in writes(instr):
+                for key in [key for key in local if v in (key[0], local[key])]:
+                    del local[key]
+            if isinstance(instr, ExtentOf):
                 local[instr.tensor, instr.axis] = instr.out
-            else:
-                for v in writes(instr):
-                    for key in [key for key in local if v in (key[0], local[key])]:
-                        del local[key]
+            elif isinstance(instr, Op):
+                local |= {(instr.out, axis): n for axis, n in enumerate(instr.shape)}
         return out
 
     def _operands(self, op: Op, moved: Mapping[Var, Op]) -> list[Op]:

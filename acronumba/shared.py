@@ -17,11 +17,11 @@ import enum
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from acronumba.locks import lazy
 from acronumba.ir.types import BOOL, FLOAT, INT, ListT, StructT, TensorT, Type, dtype_type
 
 
@@ -74,12 +74,12 @@ class SharedTree:
 
     roots: Mapping[str, Shared]  # by parameter name, in the order of the signature
 
-    @cached_property
+    @lazy
     def key(self) -> tuple[Any, ...]:
         """What two trees must have in common to run the same program; hashable."""
         return tuple((name, shared_key(root)) for name, root in self.roots.items())
 
-    @cached_property
+    @lazy
     def leaves(self) -> tuple[SharedLeaf, ...]:
         """All leaves, depth first."""
         return tuple(leaf for root in self.roots.values() for leaf in leaves_of(root))
@@ -117,6 +117,7 @@ def describe(values: Mapping[str, object]) -> SharedTree:
 DEPTH = 100  # structures nested deeper than this are not followed
 CONSTANTS = (bool, str, type(None), enum.Enum, type, np.dtype, types.ModuleType)
 _ARRAYS = (np.ndarray, np.generic)
+_PLAIN = (np.ndarray, np.memmap)  # other subclasses have operators of their own
 
 
 def describe_value(path: str, value: object, _classes: tuple[type, ...] = (), _depth: int = 0) -> Shared:
@@ -160,10 +161,14 @@ def leaf_type(value: object) -> Type | str | None:
     if type(value) is float:
         return FLOAT
     if isinstance(value, _ARRAYS):
+        if isinstance(value, np.ndarray) and type(value) not in _PLAIN:
+            return f"an array of class {type(value).__name__}: use a plain np.ndarray"
         try:
-            return TensorT(dtype_type(value.dtype), value.shape)
+            if value.dtype.isnative:
+                return TensorT(dtype_type(value.dtype), value.shape)
         except KeyError:
-            return f"an array of dtype {value.dtype}"
+            pass
+        return f"an array of dtype {value.dtype}"
     if hasattr(value, "__cuda_array_interface__"):
         return "an array on a GPU: copy it to the CPU first"
     if hasattr(value, "__array__"):
@@ -238,6 +243,8 @@ def _match_tensor(dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> Match:
             if not hasattr(v, "__array__") or hasattr(v, "__cuda_array_interface__"):
                 return False
             v = np.asarray(v)
+        elif type(v) not in _PLAIN and isinstance(v, np.ndarray):
+            return False
         return bool(v.dtype == dtype and v.shape == shape)
 
     return run

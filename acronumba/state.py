@@ -33,7 +33,10 @@ status      what the machine returns
 need        what a status asks for: bytes, nodes or edges
 batch       number of instances
 next        first instance that has not been started
-steps       fuel of each instance
+steps       fuel of each instance at its start: at most SLICE
+rest        steps that each instance may take beyond `steps`
+left        the same of the current instance
+spent       about how many steps were taken since the machine was entered
 first       `n` when the current instance was started
 base        `top` when the current instance was started
 roots       int64[batch, words of the parameters]
@@ -79,6 +82,7 @@ degree      int32[n]: operands that have not run
 mean        float64[n + kernels]: mean depth of each key
 ready       int32[n + kernels, 2]: of each key, first and last node of the queue
 batches     number of batches
+run_batches number of batches that have run
 bstart      int32[batches + 1]: first position in `order`
 bkey        int32[batches]: key
 blevel      int32[batches]: level
@@ -107,12 +111,15 @@ DOC = {line.split()[0]: " ".join(line.split()[1:]) for line in _WORDS.strip().sp
 # among its arguments (they come first), of lists of tensors (they come next), of arguments, run-time extents and
 # results; whether it can fail; nanoseconds per node, roughly.
 TABLE = {
-    name: k
-    for k, name in enumerate(("plan", "run", "params", "tensors", "lists", "args", "dims", "results", "fallible", "cost"))
+    name: k for k, name in enumerate("plan run params tensors lists args dims results fallible cost".split())
 }
 
-# What `drive` and the machine return. GROW_*: make room for `need` and call again.
-DONE, GROW_NODES, GROW_HEAP, GROW_ARENA, GROW_SCRATCH, GROW_EDGES = range(6)
+# What `drive` and the machine return. GROW_*: make room for `need` and call again. FUEL: the instance has none left. PAUSE: look
+# whether anything has happened (a signal), and call again.
+DONE, GROW_NODES, GROW_HEAP, GROW_ARENA, GROW_SCRATCH, GROW_EDGES, FUEL, PAUSE = range(8)
+
+SLICE = 1 << 21  # steps of the machine after which it returns
+PATIENCE = 200_000_000  # about how many nanoseconds of kernels run before `execute` returns
 
 # Blocks of the machine that every host program has.
 SCHEDULER, FAILED, LEAVE = range(3)
@@ -131,5 +138,6 @@ def constants() -> str:
     lines = [f"{name.upper()} = {k}" for name, k in AT.items()]
     lines += [f"K_{name.upper()} = {k}" for name, k in TABLE.items()]
     lines.append(f"K_WIDTH = {len(TABLE)}")
-    lines += [f"{name} = {globals()[name]}" for name in ("DONE", "GROW_ARENA", "GROW_SCRATCH", "GROW_EDGES")]
+    shared = ("DONE", "GROW_ARENA", "GROW_SCRATCH", "GROW_EDGES", "PAUSE", "PATIENCE")
+    lines += [f"{name} = {globals()[name]}" for name in shared]
     return "\n".join(lines) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 import struct
 import threading
@@ -482,6 +483,17 @@ def test_failures_in_host_and_kernels() -> None:
     assert set(again.trace().inst.tolist()) == {0, 2, 4}
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_to_run(engine: str) -> None:
+    shared = weights(np.random.default_rng(0))
+    run = executable(tree_lstm(), engine)
+    done = run.run(np.zeros((0, 1), np.int64), shared)
+    assert done.words.shape == (0, 1) and not done.errors
+    assert done.nodes == done.batches == 0 and done.trace().lower_bound == 0
+    done = run.run(np.zeros((2, 1), np.int64), shared, skip={0, 1})
+    assert done.nodes == 0 and not done.errors
+
+
 def test_results_stay_valid() -> None:
     rng = np.random.default_rng(3)
     shared = weights(rng)
@@ -580,3 +592,56 @@ def test_text_is_deterministic_and_reads_back() -> None:
     assert "def machine(ST)" in text.module_text(first)
     assert isinstance(first, tree.Module)
     assert LAYOUT.size == 4
+
+
+def _heavy(threads: int) -> tuple[Executable, list[Any], list[Tree], Any, Any]:
+    rng = np.random.default_rng(6)
+    o = Options(threads=threads)
+    run = Executable(make_plan(tree_lstm(96, 50), o), o)
+    shared = [(rng.standard_normal(s) * 0.2).astype(F32) for s in ((50, 96), (192, 192), (96, 3))]
+    trees = [random_tree(rng, int(rng.integers(1, 30)), 50) for _ in range(40)]
+    rows, roots = pack_trees(trees)
+    return run, shared, trees, rows, roots
+
+
+def _results(run: Executable, shared: Sequence[Any], rows: Any, roots: Any) -> Any:
+    run._recent = 1.0  # the threads are to help whatever the last run took
+    done = run.run(roots, shared, keep=[rows])
+    assert not done.errors
+    return np.stack([read_tensor(w, F32, (3,)) for w in done.words[:, 0]])
+
+
+def test_threads_do_not_change_bits() -> None:
+    run, shared, trees, rows, roots = _heavy(1)
+    want = _results(run, shared, rows, roots)
+    for k in (0, 1, 2):
+        np.testing.assert_allclose(want[k], tree_lstm_plain(trees[k], *shared), rtol=1e-4, atol=1e-5)
+    run, *_ = _heavy(3)
+    for _ in range(5):
+        np.testing.assert_array_equal(_results(run, shared, rows, roots), want)
+    outcomes: list[bool] = []
+
+    def work() -> None:
+        outcomes.extend(np.array_equal(_results(run, shared, rows, roots), want) for _ in range(3))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert outcomes == [True] * 9
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_has_threads_of_its_own() -> None:
+    run, shared, _, rows, roots = _heavy(2)
+    want = _results(run, shared, rows, roots)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = 0 if np.array_equal(_results(run, shared, rows, roots), want) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -228,6 +228,27 @@ def test_reduction_of_a_run_time_length_has_the_bits_of_a_known_one() -> None:
         assert a.tobytes() == b.tobytes()
 
 
+def test_views_of_shared_tensors_are_packed() -> None:
+    b = SpecBuilder("views")
+    x, stack = b.tensor("x", 18), b.shared("stack", 3, 40, 36)
+    two = b.op("const", shape=(), dtype="int64", attrs=(-1,))
+    w = b.op("take", stack, two, shape=(40, 36), attrs=(0,))
+    left = b.op("slice", w, shape=(20, 18), attrs=((0, 18), (2, 1)))
+    y = b.op("matmul", left, x, shape=(20,))
+    flat = b.op("reshape", stack, shape=(120, 36))
+    turned = b.op(
+        "transpose", b.op("slice", flat, shape=(7, 20), attrs=((5, 3), (1, 1))), shape=(20, 7), attrs=((1, 0),)
+    )
+    spec = b.spec(b.op("matmul", y, turned, shape=(7,)), y)
+    rows, shared = inputs(spec, 3)
+    (run,) = compile_all([spec])
+    assert all(use.packing is not None for use in run.code.shared)
+    out, _ = run(rows, shared)
+    for i, row in enumerate(rows):
+        for mine, expected in zip(out, evaluate(spec, row, shared), strict=True):
+            assert close(mine[i], expected)
+
+
 def attention(d: int) -> KernelSpec:
     b = SpecBuilder("attention", dims=1)
     n = Dim(0)

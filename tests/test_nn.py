@@ -162,11 +162,12 @@ def _everything(x: np.ndarray, label: int, *, square: np.ndarray, scale: np.ndar
     rows = nn.linear(x, square, scale)
     y = rows[0]
     return [
-        nn.sigmoid(y), nn.erf(y), nn.relu(y), nn.leaky_relu(y), nn.elu(y), nn.softplus(y), nn.log_sigmoid(y), nn.silu(y),
-        nn.gelu(y), nn.gelu_tanh(y), nn.softmax(rows), nn.softmax(rows, axis=0), nn.log_softmax(rows), nn.logsumexp(y),
-        nn.logsumexp(rows), nn.layer_norm(rows), nn.layer_norm(rows, scale, scale), nn.rms_norm(rows, scale),
-        nn.embedding(square, label), nn.one_hot(label, 5), nn.attention(x, rows, x),
-        nn.attention(x, x, rows, np.arange(x.shape[0]) <= label), nn.multi_head_attention(x, rows, *[square] * 4, heads=2),
+        nn.sigmoid(y), nn.erf(y), nn.relu(y), nn.leaky_relu(y), nn.elu(y), nn.softplus(y), nn.log_sigmoid(y),
+        nn.silu(y), nn.gelu(y), nn.gelu_tanh(y), nn.softmax(rows), nn.softmax(rows, axis=0), nn.log_softmax(rows),
+        nn.logsumexp(y), nn.logsumexp(rows), nn.layer_norm(rows), nn.layer_norm(rows, scale, scale),
+        nn.rms_norm(rows, scale), nn.embedding(square, label), nn.one_hot(label, 5), nn.attention(x, rows, x),
+        nn.attention(x, x, rows, np.arange(x.shape[0]) <= label),
+        nn.multi_head_attention(x, rows, square, square, square, square, heads=2),
     ]  # fmt: skip
 
 

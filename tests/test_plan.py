@@ -222,6 +222,35 @@ def test_extents_of_values_that_change_in_a_loop() -> None:
     assert any(isinstance(i, n.ExtentOf) and i.tensor.name == "h" for i in loop)
 
 
+def test_extents_that_a_loop_changes() -> None:
+    """A slice of as many elements as the loop's counter says.
+
+    Within a turn it is one kernel with what reads it; when the counter has moved on, the extent is asked of the slice.
+    """
+    vec = TensorT(F32, (None,))
+    sites: list[n.Site] = []
+    f = Hand("f", [("x", TensorT(F32, (9,))), ("k", INT)], [vec], sites)
+    x, k = f.params
+    i = f.var("i", INT)
+    with f.block(0):
+        f.copy(i, f.const(1))
+        f.jump(1)
+    with f.block(1):
+        part = f.op("slice", x, shape=(i,), attrs=((0,), (1,)))
+        both = f.op("neg", part, shape=(i,))
+        f.copy(i, f.scalar("add", i, f.const(1)))
+        f.branch(f.scalar("lt", i, k), 1, 2)
+    with f.block(2):
+        f.ret(f.op("tanh", both, shape=(f.extent(both, 0),)))
+    plan = make_plan(program([f], sites, [TensorT(F32, (9,)), INT], vec), Options())
+    assert [ops(s) for s in plan.kernels] == [["slice", "neg"], ["tanh"]]
+    asked = [e for e in instructions(plan.program) if isinstance(e, n.ExtentOf)]
+    assert [e.tensor.name for e in asked] == ["neg"]
+    turn = plan.program.functions[0].blocks[1].instrs
+    names = [type(e).__name__ for e in turn]
+    assert names.index("Emit") < names.index("Copy")
+
+
 def test_host_constants_are_constants_of_the_kernel() -> None:
     def make(f: Hand, x: n.Var, v: n.Var) -> n.Var:
         y = f.op("mul", x, f.op("cast", f.const(2.0), dtype=F32), shape=(4,))

@@ -342,5 +342,6 @@ def _after_fork() -> None:
     _lock = threading.RLock()
 
 
+# A fork waits for a compilation in another thread: Numba, LLVM and half-imported modules have locks of their own.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_after_fork)

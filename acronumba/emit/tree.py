@@ -474,6 +474,7 @@ class Builder:
     doc: str = ""
     body: Body = field(default_factory=list)
     locals: dict[str, Local] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)  # where `fresh` goes on counting, by name
 
     def __post_init__(self) -> None:
         for name, type in self.params:
@@ -484,10 +485,11 @@ class Builder:
 
     def fresh(self, name: str) -> str:
         """Return `name`, or `name_1`, `name_2`, ... if it is taken."""
-        out, k = name, 0
+        out, k = name, self.numbers.get(name, 0)
         while out in self.locals:
             k += 1
             out = f"{name}_{k}"
+        self.numbers[name] = max(k - 1, 0)
         return out
 
     def let(self, name: str, value: Operand, type: Ty | None = None) -> Local:

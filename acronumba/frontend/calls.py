@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.frontend.emitter import Dead, Refused, Resweep
-from acronumba.frontend.source import NoSource
+from acronumba.frontend.source import NoSource, spot
 from acronumba.frontend.values import (
     NOT_CONST, Bound, DictVal, EnumVal, Enumerate, Func, Generator, ListVal, Method, NoneVal, Num, Range, Record, Ref, Reversed,
     SharedVal, Static, StaticList, StrVal, Tensor, TupleVal, UnionVal, Val, Zip, number,
@@ -126,8 +126,8 @@ def call_static(w: Lowerer, value: Any, args: list[Val], kwargs: dict[str, Val],
     if known is not None:
         name, signature, handler = known
         return _distribute(w, args, kwargs, node, lambda a, k: handler(w, Args(w, name, signature, a, k, node), node), value)
-    if isinstance(value, np.ufunc) or getattr(value, "__module__", "").split(".")[0] == "numpy":
-        raise w.refuse("ACR202", node, seen=f"np.{getattr(value, '__name__', value)}")
+    if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] == "numpy":
+        raise w.refuse("ACR202", node, seen=_name_of(node, f"np.{getattr(value, '__name__', value)}"))
     module = getattr(value, "__module__", None)
     if module == "dataclasses" and getattr(value, "__name__", "") == "replace":
         return replace_fields(w, args, kwargs, node)
@@ -136,7 +136,12 @@ def call_static(w: Lowerer, value: Any, args: list[Val], kwargs: dict[str, Val],
     if isinstance(value, functools.partial):
         func = w.constant(value.func)
         raise w.refuse("ACR210", node, seen=f"functools.partial of {w.describe(func)}", rewrite="a lambda")
-    raise w.refuse(code, node, seen=f"{module + '.' if module and module != 'builtins' else ''}{name}")
+    raise w.refuse(code, node, seen=_name_of(node, f"{module + '.' if module and module != 'builtins' else ''}{name}"))
+
+
+def _name_of(node: Node, default: str) -> str:
+    """Return how the user wrote what is called."""
+    return ast.unparse(node.func) if isinstance(node, ast.Call) else default
 
 
 _WHOLE = (bool, type, list, tuple, sorted, zip, enumerate, reversed, getattr)  # these look at their arguments themselves
@@ -149,8 +154,11 @@ def _distribute(
     if callee not in _WHOLE:
         for k, v in enumerate(args):
             if isinstance(v, UnionVal):
-                rest = w.not_none(v, node)
-                return w.each(rest, lambda one, k=k: _distribute(w, [*args[:k], one, *args[k + 1 :]], kwargs, node, f, callee), node)
+
+                def one(case: Val, before: list[Val] = args[:k], after: list[Val] = args[k + 1 :]) -> Val:
+                    return _distribute(w, [*before, case, *after], kwargs, node, f, callee)
+
+                return w.each(w.not_none(v, node), one, node)
     return f(args, kwargs)
 
 
@@ -196,6 +204,8 @@ def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], no
         if missing:
             raise w.refuse("ACR203", node, seen=f"{cls.__name__} without {', '.join(missing)}")
         return Record(cls, names, tuple(out[n] for n in names))
+    if cls is functools.partial:
+        raise w.refuse("ACR210", node, seen="functools.partial", rewrite="a lambda")
     raise w.refuse("ACR201", node, seen=f"the class {cls.__name__}, which is neither a dataclass nor a NamedTuple")
 
 
@@ -220,7 +230,7 @@ def _bind_fields(
     for v in out.values():
         w.alias(v)
         if isinstance(v, Generator):
-            raise w.refuse("ACR114", node)
+            raise w.refuse("ACR114", v.node)
     return out
 
 
@@ -409,7 +419,7 @@ def fold(w: Lowerer, iterable: Val, start: Val, f: Callable[[Val, Val], Val], no
         for v in items:
             start = f(start, v)
         return start
-    key = (w.frame.scope, f"#fold{getattr(node, 'lineno', 0)}.{getattr(node, 'col_offset', 0)}")
+    key = (w.frame.scope, f"#fold{spot(node)}")
     item = ast.Name("#item", ast.Store())
     w.state[key] = start
 
@@ -438,7 +448,7 @@ def _all(w: Lowerer, a: Args, node: Node) -> Val:
 
 def _any_all(w: Lowerer, val: Val, node: Node, stop: bool) -> Val:
     """`any` and `all`, leaving the loop as soon as the answer is known."""
-    key = (w.frame.scope, f"#any{getattr(node, 'lineno', 0)}.{getattr(node, 'col_offset', 0)}")
+    key = (w.frame.scope, f"#any{spot(node)}")
     w.state[key] = number(not stop)
 
     def test(v: Val) -> None:
@@ -522,7 +532,7 @@ def _extreme(w: Lowerer, a: Args, node: Node, op: str) -> Val:
             return out, out
         yes, no = w.fork(test)
         points = [p for p in (yes, no) if p is not None]
-        vals: list[Val] = [TupleVal((v, k))] * (yes is not None) + [TupleVal(best)] * (no is not None)
+        vals: list[Val] = [TupleVal(pair) for pair, p in (((v, k), yes), (best, no)) if p is not None]
         got = w.join_values(points, vals)
         if not isinstance(got, TupleVal):
             raise Refused(None)
@@ -558,7 +568,7 @@ def _extreme(w: Lowerer, a: Args, node: Node, op: str) -> Val:
     if w.block is None:
         return number(0)
     first = get(number(0))
-    key = (w.frame.scope, f"#best{getattr(node, 'lineno', 0)}.{getattr(node, 'col_offset', 0)}")
+    key = (w.frame.scope, f"#best{spot(node)}")
     w.state[key] = TupleVal((first, key_of(first)))
 
     def body() -> None:
@@ -585,8 +595,6 @@ def _sorted(w: Lowerer, a: Args, node: Node) -> Val:
         copy = w.list_slice(val, number(0), 1, w.list_lengths(val, node), where)
     else:
         copy = w.to_list(val, where)
-        if copy is val:
-            raise w.refuse("ACR301", node, seen=w.describe(val))
     sort_list(w, copy, a["key"], a["reverse"], node)
     return copy
 
@@ -1284,7 +1292,7 @@ def list_method(w: Lowerer, base: ListVal, name: str, args: list[Val], kwargs: d
     match name, args:
         case "append", [val]:
             if isinstance(val, Generator):
-                raise w.refuse("ACR114", node)
+                raise w.refuse("ACR114", val.node)
             w.append(base, val, where)
             return NoneVal()
         case "extend", [val]:

@@ -386,7 +386,7 @@ class Emitter:
         if wider != cell.item:
             if cell.fixed:
                 raise self.refuse("ACR303", seen=f"list[{type_text(cell.item or NONE)}] and an element {type_text(item)}")
-            if _depth(wider) > 12:
+            if endless(wider):
                 raise self.refuse("ACR303", seen=type_text(wider)[:200])
             cell.item = wider
             self.know.changed = True
@@ -580,7 +580,7 @@ class Emitter:
 
     def tensor_var(self, val: Tensor) -> Var:
         """Return the tensor as a variable; a shared one becomes an ordinary value."""
-        val.aliased = True
+        val.seen()
         if isinstance(val.ref, Var):
             return val.ref
         param = self.shared_params[val.ref.index]
@@ -599,7 +599,7 @@ class Emitter:
             old = table.get(name)
             wider = t if old is None or isinstance(old, OpaqueT) else union(old, t)
             if wider != old:
-                if _depth(wider) > 12:
+                if endless(wider):
                     raise self.refuse("ACR303", seen=type_text(wider)[:200])
                 table[name] = wider
                 self.know.changed = True
@@ -848,6 +848,9 @@ class Emitter:
                 continue
             merged[key] = self._merge(vals, ends, states, str(key[1]))
         result: Val = NoneVal()
+        for v in values or ():
+            if isinstance(v, Tensor) and v.named:
+                v.seen()
         if values is not None:
             result = self._merge(list(values), ends, states, "")
         target = self.new_block()
@@ -913,7 +916,7 @@ class Emitter:
             case Record():
                 return TParts("record", (val.cls, val.names), tuple(map(self.template, val.items)))
             case Tensor():
-                return TTensor(val.type, val.dims, val.fresh and not val.aliased)
+                return TTensor(val.type, val.dims, val.own)
             case ListVal():
                 return TList(val.cell, val.own)
             case StaticList():
@@ -998,7 +1001,7 @@ class Emitter:
             t = union(self.template_type(a), self.template_type(b))
         except Refused as error:
             return TPoison(error.error.seen if error.error is not None else "")
-        if _depth(t) > 12:
+        if endless(t):
             return TPoison(f"it has types without end: {type_text(t)[:100]}")
         return TType(t)
 
@@ -1133,6 +1136,8 @@ class Emitter:
                 return self.describe(value)
             case Choice(options=options):
                 return " or ".join(map(self.describe, options))
+            case StaticList(items=items):
+                return f"list[{' | '.join(sorted({type_text(type_of(v) or NONE) for v in items}))}]"
             case Num() if val.const is not NOT_CONST:
                 return f"{type_text(val.type)} {val.const}"
             case Tensor():
@@ -1287,7 +1292,7 @@ def same(a: Any, b: Any) -> bool:
         case ListVal():
             return a.var is b.var
         case UnionVal():
-            return a.vars == b.vars and a.possible == b.possible
+            return bool(a.vars == b.vars and a.possible == b.possible)
         case SharedVal():
             return bool(a.node.path == b.node.path)
         case Static():
@@ -1340,6 +1345,11 @@ def _loosest(vals: list[Val]) -> Val:
 def _last_name(path: str) -> str:
     out = "".join(c if c.isalnum() else "_" for c in path.rsplit(".", 1)[-1]).strip("_")
     return out or "shared"
+
+
+def endless(t: Type) -> bool:
+    """Whether a type is so large that it would go on growing."""
+    return _depth(t) > 12 or (isinstance(t, UnionT) and sum(isinstance(m, TensorT) for m in t.members) > 6)
 
 
 def _depth(t: Type) -> int:

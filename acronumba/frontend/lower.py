@@ -29,9 +29,9 @@ import numpy as np
 from acronumba.errors import NOWHERE, AcronumbaError, Loc, together
 from acronumba.frontend.emitter import (
     Dead, FunctionCode, Knowledge, Point, Refused, Resweep, State, Template, TAbsent, TList, TParts, TStatic, TTensor, TType,
-    _ClassNumber, equal_templates, is_choosable, is_own, is_several,
+    _ClassNumber, endless, equal_templates, is_choosable, is_own, is_several,
 )  # fmt: skip
-from acronumba.frontend.source import NoSource, Source, assigned_names, read_source, scan
+from acronumba.frontend.source import NoSource, Source, assigned_names, is_forbidden, read_source, scan, spot
 from acronumba.frontend.tensors import HOST, TensorOps
 from acronumba.frontend.values import (
     NOT_CONST, Bound, Cell, Choice, DictVal, EnumVal, Enumerate, Func, Generator, ListVal, Maybe, Method, NoneVal, Num, Poison,
@@ -93,7 +93,7 @@ class Frame:
     scope: tuple[Any, ...]  # names of this call in the state
     path: tuple[Any, ...]  # the same in every sweep: for what is kept about places in the source
     locals: frozenset[str]
-    returns: list[tuple[Point, Val]] = field(default_factory=list)
+    returns: list[tuple[Point, Val, Loc]] = field(default_factory=list)
     loops: list[Loop] = field(default_factory=list)
     overlays: list[tuple[tuple[Any, ...], frozenset[str]]] = field(default_factory=list)  # scopes of comprehensions
 
@@ -145,7 +145,8 @@ class Lowerer(TensorOps):
         """Note a refusal and go on after the statement, with the names that it would have bound unusable."""
         if error.error is not None:
             self.errors.append(error.error)
-        for name in assigned_names([stmt]):
+        outer = stmt.names if isinstance(stmt, ast.Global | ast.Nonlocal) else ()
+        for name in (*assigned_names([stmt]), *outer):
             self.state[(self.frame.scope, name)] = Poison()
         if isinstance(stmt, ast.Return | ast.Raise):
             self.block = None
@@ -174,8 +175,8 @@ class Lowerer(TensorOps):
                 self.check_poison(val)
                 if self.block is not None:
                     if isinstance(val, Generator):
-                        raise self.refuse("ACR114", value)
-                    self.frame.returns.append((self.point(), val))
+                        raise self.refuse("ACR114", val.node)
+                    self.frame.returns.append((self.point(), val, self.at(value or stmt)))
                     self.block = None
             case ast.If(test=test, body=yes, orelse=no):
                 self.if_statement(test, yes, no)
@@ -188,11 +189,11 @@ class Lowerer(TensorOps):
                 (loop.breaks if isinstance(stmt, ast.Break) else loop.continues).append(self.point())
                 self.block = None
             case ast.Assert(test=test, msg=msg):
-                yes, no = self.branch(test)
-                if no:
-                    self.join(no)
+                holds, broken = self.branch(test)
+                if broken:
+                    self.join(broken)
                     self.fail("AssertionError", self.message(msg), stmt)
-                self.join(yes)
+                self.join(holds)
             case ast.Raise():
                 self.raise_statement(stmt)
             case ast.Match():
@@ -202,15 +203,13 @@ class Lowerer(TensorOps):
                     raise self.refuse("ACR210", stmt.decorator_list[0], seen=f"a decorator on {stmt.name}")
                 self.state[(self.frame.scope, stmt.name)] = self.nested(stmt, stmt.name, stmt.args)
             case _:
-                codes = {ast.Try: "ACR101", ast.With: "ACR102", ast.Global: "ACR103", ast.Nonlocal: "ACR103",
-                         ast.Delete: "ACR105", ast.Import: "ACR106", ast.ImportFrom: "ACR106", ast.ClassDef: "ACR107"}  # fmt: skip
-                raise self.refuse(codes.get(type(stmt), "ACR108"), stmt, seen=type(stmt).__name__)
+                if is_forbidden(stmt):  # `scan` has noted it
+                    raise Refused(None)
+                raise self.refuse("ACR108", stmt, seen=type(stmt).__name__)
 
     def nested(self, node: ast.FunctionDef | ast.Lambda, name: str, args: ast.arguments) -> Func:
         outer = self.frame
         source = Source(node, outer.func.source.file, f"{outer.func.source.name}.{name}")
-        for code, bad in scan(source):
-            self.errors.append(self.refuse(code, source.loc(bad)).error)  # type: ignore[arg-type]
         defaults = tuple(self.expr(d) for d in args.defaults)
         kw = {a.arg: self.expr(d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
         scope = outer.overlays[-1][0] if outer.overlays else outer.scope
@@ -254,8 +253,6 @@ class Lowerer(TensorOps):
         match target:
             case ast.Name(id=name):
                 self.check_free(val, target)
-                if isinstance(val, Tensor) and isinstance(self.state.get((self.frame.scope, name)), Tensor):
-                    pass
                 self.bind(name, val)
             case ast.Tuple(elts=elts) | ast.List(elts=elts):
                 if any(isinstance(e, ast.Starred) for e in elts):
@@ -304,7 +301,7 @@ class Lowerer(TensorOps):
 
     def check_free(self, val: Val, node: ast.AST) -> None:
         if isinstance(val, Generator):
-            raise self.refuse("ACR114", node)
+            raise self.refuse("ACR114", val.node)
 
     def bind(self, name: str, val: Val) -> None:
         """Bind a local name; what was known of its parts is forgotten."""
@@ -314,25 +311,29 @@ class Lowerer(TensorOps):
                 scope = overlay
                 break
         self.forget(scope, name)
-        for old in self.state.values():
-            if old is val:
-                self.alias(val)
-                break
-        self.state[(scope, name)] = self.named(val, name)
-
-    def named(self, val: Val, name: str) -> Val:
-        """Give the variable of a value the user's name, where it has none of its own."""
-        return val
+        self.name_views(val)
+        self.state[(scope, name)] = val
 
     def forget(self, scope: Any, name: str) -> None:
         for key in [k for k in self.state if len(k) > 2 and k[0] == scope and k[1] == name]:
             del self.state[key]
 
+    def name_views(self, val: Val) -> None:
+        """Note that a value gets a name: if it has one, or is a view of what has one, there are two from now on."""
+        match val:
+            case Tensor():
+                if val.named or (val.base is not None and not val.own):
+                    val.seen()
+                val.named = True
+            case TupleVal() | DictVal() | Record() | StaticList():
+                for v in val.items:
+                    self.name_views(v)
+
     def alias(self, val: Val) -> None:
         """Note that a value has another name."""
         match val:
             case Tensor():
-                val.aliased = True
+                val.seen()
             case TupleVal() | DictVal() | Record() | StaticList():
                 for v in val.items:
                     self.alias(v)
@@ -351,14 +352,12 @@ class Lowerer(TensorOps):
                 x = self.refine(val, (n, *val.dims[1:]))
                 return [self.take(x, number(k), 0, node) for k in range(count)]
             case ListVal():
-                n = self.list_lengths(val, node)
+                length = self.list_lengths(val, node)
                 text = f"expected {count} values to unpack, got {{0}}"
-                self.check(self.scalar("eq", n, number(count)), "ValueError", text, (n,), node)
+                self.check(self.scalar("eq", length, number(count)), "ValueError", text, (length,), node)
                 return [self.list_get(val, number(k), node) for k in range(count)]
             case UnionVal():
-                parts: list[list[Val]] = []
                 got = self.each(val, lambda v: TupleVal(tuple(self.unpack(v, count, node))), node)
-                del parts
                 if isinstance(got, TupleVal):
                     return got.items
         raise self.refuse("ACR305", node, seen=f"{self.describe(val)} cannot be unpacked")
@@ -383,15 +382,15 @@ class Lowerer(TensorOps):
                 cls = val.classes[0]
                 return tuple(self.load(val, n, None) for n in field_names(cls))
             case Static(value=value) if isinstance(value, enum.EnumMeta):
-                return tuple(self.constant(m) for m in value)
+                return tuple(self.constant(member) for member in list[Any](value))
             case Zip():
-                columns = [self.items_of(p) for p in val.parts]
-                if any(c is None for c in columns):
+                columns = [c for c in map(self.items_of, val.parts) if c is not None]
+                if len(columns) < len(val.parts):
                     return None
-                lengths = {len(c) for c in columns if c is not None}
+                lengths = set(map(len, columns))
                 if val.strict and len(lengths) > 1:
                     raise self.refuse("ACR305", None, seen=f"zip of {sorted(lengths)} items")
-                return tuple(TupleVal(t) for t in zip(*columns, strict=False))  # type: ignore[arg-type]
+                return tuple(TupleVal(t) for t in zip(*columns, strict=False))
             case Enumerate():
                 inner = self.items_of(val.inner)
                 if inner is None:
@@ -422,11 +421,10 @@ class Lowerer(TensorOps):
             self.extend(old, value, stmt)
             return
         new = self.binary(stmt.op, old, value, stmt)
-        for case in members_of(old):
-            if isinstance(case, Tensor) and case.type.rank:
-                self.check_in_place(case, new, stmt)
+        if isinstance(old, Tensor) and old.type.rank:
+            self.check_in_place(old, new, stmt)
         if isinstance(new, Tensor):
-            new.fresh, new.aliased = True, False
+            new.fresh, new.aliased, new.named, new.base = True, False, False, None
         self.forget(self.frame.scope, target.id)
         self.bind(target.id, new)
 
@@ -434,7 +432,7 @@ class Lowerer(TensorOps):
         """Refuse `x op= y` where it is not the same as `x = x op y`."""
         name = ast.unparse(stmt.target)
         rewrite = f"{name} = {name} {_OPERATORS[type(stmt.op)]} {ast.unparse(stmt.value)}"
-        if not old.fresh or old.aliased or isinstance(old.ref, SharedArg):
+        if not old.own or isinstance(old.ref, SharedArg):
             raise self.refuse("ACR112", stmt, seen=f"{name}, {self.describe(old)}, may be seen elsewhere", rewrite=rewrite)
         if isinstance(new, Tensor) and (new.type.dtype != old.type.dtype or new.type.rank != old.type.rank):
             seen = f"{self.describe(old)} would become {self.describe(new)}"
@@ -496,13 +494,13 @@ class Lowerer(TensorOps):
             some, none = self.narrow(test, val, lambda t: not isinstance(t, NoneT))
             self.join(some)
             path = self.path_of(test)
-            rest = self.narrowed(self.keep(val, lambda t: not isinstance(t, NoneT)))
+            only = self.narrowed(self.keep(val, lambda t: not isinstance(t, NoneT)))
             if path is not None and path in self.state:
-                rest = self.state[path]
-            yes, no = self.fork(self.truth(rest, test))
-            return [p for p in (yes,) if p], [p for p in (no,) if p] + none
-        yes, no = self.fork(self.truth(val, test))
-        return [p for p in (yes,) if p], [p for p in (no,) if p]
+                only = self.state[path]
+            on, off = self.fork(self.truth(only, test))
+            return [p for p in (on,) if p], [p for p in (off,) if p] + none
+        on, off = self.fork(self.truth(val, test))
+        return [p for p in (on,) if p], [p for p in (off,) if p]
 
     def narrow(self, node: ast.expr, val: Val, wanted: Callable[[Type], bool]) -> tuple[list[Point], list[Point]]:
         """Branch on what a value is, and narrow its name on both sides."""
@@ -609,7 +607,7 @@ class Lowerer(TensorOps):
     # ---- loops
 
     def snapshot(self) -> tuple[Any, ...]:
-        lists = [f.returns for f in self.frames]
+        lists: list[list[Any]] = [f.returns for f in self.frames]
         lists += [x for f in self.frames for loop in f.loops for x in (loop.breaks, loop.continues)]
         return (
             len(self.code.blocks), {k: len(b) for k, b in enumerate(self.code.blocks)}, list(self.code.ends),
@@ -672,12 +670,14 @@ class Lowerer(TensorOps):
             stable = True
             if self.block is not None:
                 wider = {
-                    key: self.join_templates(shape, TStatic(self.state[key]) if key in self.state else TAbsent())
+                    key: shape if _is_refused(self.state.get(key)) else
+                    self.join_templates(shape, TStatic(self.state[key]) if key in self.state else TAbsent())
                     for key, shape in assumed.items()
-                }
+                }  # fmt: skip
                 stable = all(equal_templates(wider[k], assumed[k]) for k in assumed)
                 if stable:
-                    self.store_back(assumed, vars)
+                    if not any(_is_refused(self.state.get(key)) for key in assumed):
+                        self.store_back(assumed, vars)
                     self.end(ir.Jump(block=head, loc=self.loc))
                 else:
                     assumed = wider
@@ -718,7 +718,7 @@ class Lowerer(TensorOps):
             self.emit(instr)
 
     def loop_names(self, body: Sequence[ast.stmt] | Sequence[ast.AST], *more: str) -> list[tuple[Any, str]]:
-        names = sorted(assigned_names(list(body)) | set(more))  # type: ignore[arg-type]
+        names = sorted(assigned_names(body) | set(more))
         return [(self.frame.scope, n) for n in names]
 
     def while_loop(self, stmt: ast.While) -> None:
@@ -871,7 +871,7 @@ class Lowerer(TensorOps):
         """Return row `index` of a tensor; the index is known to be inside."""
         rest = x.dims[1:]
         ref = self.word(self.read(index)) if self.block is not None else self.var("", INT)
-        return self.op("take", (x.ref, ref), x.type.dtype, rest, (0,), node, fresh=False)
+        return self.op("take", (x.ref, ref), x.type.dtype, rest, (0,), node, base=x)
 
     # ---- match
 
@@ -1075,9 +1075,10 @@ class Lowerer(TensorOps):
                 return self.list_display(elts, node)
             case ast.Dict(keys=keys, values=values):
                 names = [self.expr(k) if k is not None else None for k in keys]
-                if not all(isinstance(n, StrVal) for n in names):
+                texts = tuple(n.value for n in names if isinstance(n, StrVal))
+                if len(texts) < len(names):
                     raise self.refuse("ACR115", node, seen="a dict whose keys are not constant strings")
-                return DictVal(tuple(n.value for n in names), tuple(map(self.part, values)))  # type: ignore[union-attr]
+                return DictVal(texts, tuple(map(self.part, values)))
             case ast.BinOp(left=left, op=op, right=right):
                 a = self.expr(left)
                 return self.binary(op, a, self.expr(right), node)
@@ -1111,13 +1112,15 @@ class Lowerer(TensorOps):
                 raise self.refuse("ACR115", node)
             case ast.Slice():
                 raise self.refuse("ACR117", node)
+        if is_forbidden(node):
+            raise Refused(None)
         raise self.refuse("ACR117", node, seen=type(node).__name__)
 
     def part(self, node: ast.expr) -> Val:
         """Evaluate an expression that becomes part of something: it has another name from then on."""
         val = self.expr(node)
         if isinstance(val, Generator):
-            raise self.refuse("ACR114", node)
+            raise self.refuse("ACR114", val.node)
         if not isinstance(node, ast.Constant):
             self.alias(val)
         return val
@@ -1139,7 +1142,7 @@ class Lowerer(TensorOps):
         parts = [self.items_or_list(e) if isinstance(e, ast.Starred) else (self.part(e),) for e in elts]
         if not any(isinstance(p, ListVal) for p in parts):
             return self.new_list([v for p in parts if not isinstance(p, ListVal) for v in p], node)
-        cell = self.cell(("display", self.frame.path, node.lineno, node.col_offset))
+        cell = self.cell(("display", self.frame.path, *spot(node)))
         self.make_real(cell)
         out = self.realise(StaticList((), cell))
         for p in parts:
@@ -1157,7 +1160,7 @@ class Lowerer(TensorOps):
 
     def new_list(self, items: Sequence[Val], node: ast.AST) -> Val:
         """Return the list of some items made at a place of the source."""
-        cell = self.cell(("list", self.frame.path, getattr(node, "lineno", 0), getattr(node, "col_offset", 0)))
+        cell = self.cell(("list", self.frame.path, *spot(node)))
         val = StaticList(tuple(items), cell)
         return self.realise(val) if cell.find().real and self.block is not None else val
 
@@ -1230,7 +1233,7 @@ class Lowerer(TensorOps):
 
     roots: frozenset[str] = frozenset()
 
-    def function(self, fn: types.FunctionType, node: ast.AST | None) -> Val:
+    def function(self, fn: types.FunctionType, node: ast.AST | Loc | None) -> Val:
         """Return a function object as a value; primitives of `acronumba.nn` stay themselves."""
         if (fn.__module__ == "acronumba.nn" and fn.__name__ in ("sigmoid", "erf")) or is_foreign(fn):
             return Static(fn)
@@ -1314,13 +1317,13 @@ class Lowerer(TensorOps):
                 raise self.refuse("ACR205", node, seen=f".{name}")
             case EnumVal():
                 return self.enum_attribute(owner, name, node)
-            case ListVal() | StaticList() | DictVal() | SharedVal() | TupleVal():
+            case ListVal() | StaticList() | DictVal() | SharedVal() | TupleVal() if hasattr(python_class(owner), name):
                 return Method(owner, name)
             case NoneVal():
                 raise self.refuse("ACR307", node, seen=f"None has no attribute {name!r}")
             case Num() if name in ("real",):
                 return owner
-            case Num() | StrVal():
+            case Num() | StrVal() if hasattr(python_class(owner), name):
                 return Method(owner, name)
         raise self.refuse("ACR307", node, seen=f"{self.describe(owner)} has no attribute {name!r}")
 
@@ -1479,8 +1482,6 @@ class Lowerer(TensorOps):
                 stays = [stay] if stay is not None else []
                 self.join([*stays, *(off if isinstance(node.op, ast.Or) else [])])
             else:
-                if isinstance(value, ast.Compare | ast.UnaryOp | ast.Call | ast.BoolOp) and isinstance(val, Num) and val.type == BOOL:
-                    pass
                 yes, no = self.fork(self.truth(val, value))
                 leave, stay = (no, yes) if isinstance(node.op, ast.And) else (yes, no)
                 if leave is not None:
@@ -1530,21 +1531,21 @@ class Lowerer(TensorOps):
         if isinstance(op, ast.BitOr) and all(isinstance(v, Static | NoneVal) for v in (a, b)):  # isinstance(x, A | B)
             return TupleVal((a, b))
         if isinstance(op, ast.Add):
-            x, y = self.items_of(a), self.items_of(b)
             if isinstance(a, TupleVal) and isinstance(b, TupleVal):
                 return TupleVal(a.items + b.items)
             if isinstance(a, StrVal) and isinstance(b, StrVal):
                 return StrVal(a.value + b.value)
             if _is_list(a) and _is_list(b):
-                if x is not None and y is not None:
-                    return self.new_list((*x, *y), node)
+                head, tail = self.items_of(a), self.items_of(b)
+                if head is not None and tail is not None:
+                    return self.new_list((*head, *tail), node)
                 return self.list_concat(a, b, node)
         if isinstance(op, ast.Mult):
             for seq, times in ((a, b), (b, a)):
                 if isinstance(times, Num) and times.type == INT:
                     if isinstance(seq, TupleVal) and self.known(times) is not NOT_CONST:
                         return TupleVal(seq.items * self.known(times))
-                    if isinstance(seq, StaticList):
+                    if isinstance(seq, StaticList | ListVal):
                         return self.list_repeat(seq, times, node)
         magic = self.operator_method(op, a, b, node)
         if magic is not None:
@@ -1575,6 +1576,8 @@ class Lowerer(TensorOps):
             exponent = self.known(b)
             if exponent is not NOT_CONST and exponent < 0:
                 return self.scalar("pow", self.as_float(a), self.as_float(b), node=node)
+            whole = self.scalar("ge", self.as_int(b), number(0))
+            self.check(whole, "TypeError", "an int to a negative power is a float: write float(a) ** b", (), node)
         if op == "div" or FLOAT in (a.type, b.type):
             return self.scalar(op, self.as_float(a), self.as_float(b), node=node)
         return self.scalar(op, self.as_int(a), self.as_int(b), node=node)
@@ -1677,6 +1680,8 @@ class Lowerer(TensorOps):
             if b.step.const == 1:
                 return inside
         items = self.items_of(b)
+        if items is None and isinstance(b, ListVal | Range):
+            return self.contains_at_run_time(a, b, node)
         if items is None:
             raise self.refuse("ACR301", node, seen=f"`in` {self.describe(b)}", rewrite="any(x == a for x in xs)")
         out = number(False)
@@ -1685,6 +1690,27 @@ class Lowerer(TensorOps):
                 continue
             out = self.either(out, self.truth(self.compare(ast.Eq(), a, item, node), node))
         return out
+
+    def contains_at_run_time(self, a: Val, b: Val, node: ast.AST) -> Num:
+        """`a in b` by a loop that ends where it is found."""
+        self.counter += 1
+        key = (self.frame.scope, f"#in{self.counter}")
+        self.state[key] = number(False)
+
+        def turn() -> None:
+            item = self.state[(self.frame.scope, "#item")]
+            yes, no = self.fork(self.truth(self.compare(ast.Eq(), a, item, node), node))
+            if yes is not None:
+                self.enter(yes)
+                self.state[key] = number(True)
+                self.frame.loops[-1].breaks.append(self.point())
+                self.block = None
+            self.join([no] if no is not None else [])
+
+        self.iterate(b, node, ast.Name("#item", ast.Store()), turn, (), (key,))
+        found = self.state.pop(key)
+        assert isinstance(found, Num)
+        return found
 
     # ---- subscripts
 
@@ -1738,10 +1764,12 @@ class Lowerer(TensorOps):
                     if not -len(items) <= k < len(items):
                         self.fail("IndexError", "index out of range", node)
                         return Poison()
-                    return items[k]
+                    return items[int(k)]
                 if not items:
                     self.fail("IndexError", "index out of range", node)
                     return Poison()
+                if all(map(is_choosable, items)):
+                    return Choice(items, self.checked_index(where, number(len(items)), node))
                 if isinstance(base, StaticList):
                     self.make_real(base.cell)
                 base = self.at_run_time(base)
@@ -1764,15 +1792,12 @@ class Lowerer(TensorOps):
         if isinstance(base, DictVal):
             if where.value in base.keys:
                 return base.items[base.keys.index(where.value)]
-            keys = base.keys
         else:
             assert isinstance(base, SharedVal)
             item = base.node.item(where.value)
             if item is not None:
                 return self.shared_value(item)
-            keys = base.node.names
         self.fail("KeyError", where.value, node)
-        del keys
         return Poison()
 
     def index_list(self, base: ListVal, where: Any, node: ast.AST) -> Val:
@@ -1828,7 +1853,7 @@ class Lowerer(TensorOps):
 
     def made_cell(self, what: str, item: Type, node: ast.AST | None) -> Cell:
         """Return what is known of the lists that an operation makes: they are new, with items of one type."""
-        key = (what, self.frame.path, getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+        key = (what, self.frame.path, *spot(node))
         cell = self.cell(key)
         cell.real = True
         cell.fixed = True
@@ -1858,7 +1883,10 @@ class Lowerer(TensorOps):
     def check_mutable(self, base: ListVal, node: ast.AST) -> None:
         self.touch(base)
         if not base.own:
-            raise self.refuse("ACR113", node, seen=f"a change of {self.describe(base)}", rewrite="make a copy first: list(xs)")
+            place = node.func if isinstance(node, ast.Call) else node
+            name = ast.unparse(place.value) if isinstance(place, ast.Attribute | ast.Subscript) else "xs"
+            rewrite = f"make a copy first: list({name})"
+            raise self.refuse("ACR113", node, seen=f"a change of {self.describe(base)}", rewrite=rewrite)
 
     def touch(self, base: ListVal) -> None:
         """Note that lists of a type are changed."""
@@ -2076,7 +2104,7 @@ class Lowerer(TensorOps):
         conditions: Sequence[ast.expr] = (),
     ) -> ListVal:  # fmt: skip
         """Build a list by a loop at run time."""
-        cell = self.cell(("built", self.frame.path, getattr(node, "lineno", 0), getattr(node, "col_offset", 0)))
+        cell = self.cell(("built", self.frame.path, *spot(node)))
         cell.real = True
         out = ListVal(cell.find(), self.var("list", ListT(cell.find().item or NoneT())))
         self.emit(ir.ListNew(out=out.var, width=self.width(out), args=(), count=0, loc=self.at(node)))
@@ -2097,7 +2125,8 @@ class Lowerer(TensorOps):
 
     def list_concat(self, a: Val, b: Val, node: ast.AST) -> ListVal:
         x, y = self.to_list(a, node), self.to_list(b, node)
-        item = union(*([x.item] if x.cell.find().item else []), *([y.item] if y.cell.find().item else []))             if x.cell.find().item or y.cell.find().item else NoneT()  # fmt: skip
+        known = [part.item for part in (x, y) if part.cell.find().item is not None]
+        item = union(*known) if known else NoneT()
         for part in (x, y):
             if part.item != item:
                 self.widen_cell(part.cell, item)
@@ -2108,13 +2137,17 @@ class Lowerer(TensorOps):
             self.emit(ir.ListOp(outs=(), op="extend", width=self.width(out), args=(out.var, y.var), loc=self.at(node)))
         return out
 
-    def list_repeat(self, seq: StaticList, times: Num, node: ast.AST) -> Val:
+    def list_repeat(self, seq: StaticList | ListVal, times: Num, node: ast.AST) -> Val:
         k = self.known(times)
-        if k is not NOT_CONST and k <= UNROLL:
+        if isinstance(seq, StaticList) and k is not NOT_CONST and k <= UNROLL:
             return self.new_list(seq.items * k, node)
-        if len(seq.items) != 1:
-            raise self.refuse("ACR202", node, seen=f"a list of {len(seq.items)} items, repeated")
-        cell = self.cell(("repeat", self.frame.path, getattr(node, "lineno", 0), getattr(node, "col_offset", 0)))
+        if isinstance(seq, ListVal) or len(seq.items) != 1:
+            part = self.to_list(seq, node)
+            whole = self.list_slice(part, number(0), 1, number(0), node)
+            turns = Range(number(0), times, number(1))
+            self.iterate(turns, node, ast.Name("#item", ast.Store()), lambda: self.extend(whole, part, node), ())
+            return whole
+        cell = self.cell(("repeat", self.frame.path, *spot(node)))
         cell.real = True
         self.widen_cell(cell, self.type_of(seq.items[0]))
         self.mix(cell, is_own(seq.items[0]))
@@ -2183,7 +2216,7 @@ class Lowerer(TensorOps):
                 return self.new_list(out, node)
         if last:
             return self.built(iterable, node, gen.target, lambda: self.part(node.elt), inner, gen.ifs)
-        cell = self.cell(("nested", self.frame.path, getattr(node, "lineno", 0), getattr(node, "col_offset", 0), k))
+        cell = self.cell(("nested", self.frame.path, *spot(node), k))
         cell.real = True
         result = ListVal(cell.find(), self.var("list", ListT(cell.find().item or NoneT())))
         self.emit(ir.ListNew(out=result.var, width=self.width(result), args=(), count=0, loc=self.at(node)))
@@ -2258,8 +2291,9 @@ class Lowerer(TensorOps):
                 return call_method(self, func, list(args), dict(kwargs), node)
             case Static(value=value):
                 wrapped = as_function(value)
-                if wrapped is not None and not isinstance(value, types.FunctionType):
-                    return self.call(self.function(wrapped, node), args, kwargs, node)
+                inner_func = self.function(wrapped, node) if wrapped is not None else func
+                if isinstance(inner_func, Func):
+                    return self.call_function(inner_func, args, kwargs, node)
                 return call_static(self, value, list(args), dict(kwargs), node)
             case Ref() | UnionVal() | Choice() if is_several(func):
                 return self.each(func, lambda f: self.call(f, args, kwargs, node), node)
@@ -2272,7 +2306,7 @@ class Lowerer(TensorOps):
             func.classes[0] if isinstance(func, Ref) else func.cls if isinstance(func, Record)
             else func.node.cls if isinstance(func, SharedVal) else None
         )  # fmt: skip
-        if cls is None or not hasattr(cls, "__call__"):
+        if cls is None or not hasattr(cls, "__call__"):  # noqa: B004 -- of its instances
             raise self.refuse("ACR301", node, seen=f"{self.describe(func)} cannot be called")
         return self.call(self.class_attribute(func, cls, "__call__", node), args, kwargs, node)
 
@@ -2333,7 +2367,7 @@ class Lowerer(TensorOps):
         for v in params.values():
             self.alias(v)
             if isinstance(v, Generator):
-                raise self.refuse("ACR114", node)
+                raise self.refuse("ACR114", v.node)
         code = func.source.node
         if code in self.know.recursive:
             return self.call_instance(func, params, node)
@@ -2343,8 +2377,8 @@ class Lowerer(TensorOps):
         return self.inline(func, params, node)
 
     def inline(self, func: Func, params: Mapping[str, Val], node: ast.AST | None) -> Val:
-        spot = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
-        frame = self.push(func, (*self.frame.path, func.source.node.lineno, spot))
+        here = spot(node)
+        frame = self.push(func, (*self.frame.path, func.source.node.lineno, here))
         saved = self.source, self.loc, self.outer_loc
         if func.globals.get("__name__") == "acronumba.nn" and node is not None:
             self.outer_loc = self.at(node)
@@ -2353,23 +2387,23 @@ class Lowerer(TensorOps):
             self.state[(frame.scope, name)] = val
         self.body(func.source.body)
         if self.block is not None:
-            frame.returns.append((self.point(), NoneVal()))
+            frame.returns.append((self.point(), NoneVal(), self.loc))
             self.block = None
         self.source, self.loc, self.outer_loc = saved
         self.frames.pop()
         keep = any(isinstance(n, ast.FunctionDef | ast.Lambda) for s in func.source.body for n in ast.walk(s))
         points = []
-        for (block, state), _ in frame.returns:
+        for (block, state), _, _ in frame.returns:
             if not keep:
                 state = {k: v for k, v in state.items() if k[0] != frame.scope}
             points.append((block, state))
-        return self.join_values(points, [v for _, v in frame.returns])
+        return self.join_values(points, [v for _, v, _ in frame.returns])
 
     def push(self, func: Func, path: tuple[Any, ...]) -> Frame:
         a = func.source.node.args
         params = [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs, *([a.vararg] if a.vararg else []), *([a.kwarg] if a.kwarg else []))]
         self.counter += 1
-        names = assigned_names(func.source.body) | frozenset(params)  # type: ignore[arg-type]
+        names = assigned_names(func.source.body) | frozenset(params)
         scope = (self.counter, func.source.name)
         frame = Frame(func, scope, path, names)
         self.scopes[scope] = (names, func)
@@ -2378,7 +2412,7 @@ class Lowerer(TensorOps):
 
     # ---- recursion
 
-    def call_instance(self, func: Func, params: dict[str, Val], node: ast.AST | None) -> Val:
+    def call_instance(self, func: Func, params: dict[str, Val], node: ast.AST | Loc | None) -> Val:
         """Call a recursive function: one instance for each set of argument types."""
         code = func.source.node
         captured = self.captured(func)
@@ -2554,7 +2588,7 @@ class Lowerer(TensorOps):
         self.settle_all()
         self.body(func.source.body)
         if self.block is not None:
-            frame.returns.append((self.point(), NoneVal()))
+            frame.returns.append((self.point(), NoneVal(), self.loc))
             self.block = None
         self.finish(instance.key, frame)
         self.functions[instance.index] = self.code
@@ -2574,7 +2608,7 @@ class Lowerer(TensorOps):
         """Return the values of all returns as one type."""
         old = self.know.results.get(key)
         types_ = []
-        for point, val in frame.returns:
+        for point, val, self.loc in frame.returns:
             self.enter(point)
             try:
                 types_.append(self.type_of(val))
@@ -2592,7 +2626,7 @@ class Lowerer(TensorOps):
             self.know.results[key] = result
             self.know.changed = True
         self.code.results = words(result)
-        for point, val in frame.returns:
+        for point, val, self.loc in frame.returns:
             self.enter(point)
             try:
                 args = self.to_words(val, result)
@@ -2618,6 +2652,8 @@ class Lowerer(TensorOps):
                 return Static(np.dtype(x.type.dtype))
             case "itemsize":
                 return number(np.dtype(x.type.dtype).itemsize)
+        if not hasattr(np.ndarray, name):
+            raise self.refuse("ACR307", node, seen=f"an array has no attribute {name!r}")
         return Method(x, name)
 
 
@@ -2639,12 +2675,13 @@ _COMPARE = {
 }  # fmt: skip
 
 
-def members_of(val: Val) -> Sequence[Val]:
-    return (val,)
-
-
 def _is_list(val: Val) -> bool:
     return isinstance(val, ListVal | StaticList) or (isinstance(val, SharedVal) and val.node.kind == "list")
+
+
+def _is_refused(val: Val | None) -> bool:
+    """Whether a value is missing because an expression was refused."""
+    return isinstance(val, Poison) and not val.why
 
 
 def _is_number(shape: Template) -> bool:
@@ -2654,9 +2691,7 @@ def _is_number(shape: Template) -> bool:
 
 
 def _deep(t: Type) -> bool:
-    from acronumba.frontend.emitter import _depth
-
-    return _depth(t) > 12
+    return endless(t)
 
 
 def _python(value: Any) -> Any:
@@ -2678,6 +2713,22 @@ def is_foreign(fn: types.FunctionType) -> bool:
     """Whether a function belongs to Python or NumPy: it is never compiled with a model."""
     file = fn.__code__.co_filename
     return file.startswith(_FOREIGN) and (file.startswith(_FOREIGN[1]) or "site-packages" not in file)
+
+
+def python_class(val: Val) -> type:
+    """Return the Python class of a list, dict, tuple, string or number."""
+    match val:
+        case ListVal() | StaticList():
+            return list
+        case DictVal():
+            return dict
+        case SharedVal(node=node):
+            return node.cls
+        case Num(type=t):
+            return runtime_class(t)
+        case StrVal():
+            return str
+    return tuple
 
 
 def runtime_class(t: Type) -> type:
@@ -2814,12 +2865,12 @@ def _sweep(sweep: Lowerer, fn: types.FunctionType, params: Sequence[Type], share
         given = {n: sweep.state[(frame.scope, n)] for n in [*positional, *(p.arg for p in a.kwonlyargs)]}
         val = sweep.call_instance(func, given, loc)
         if sweep.block is not None:
-            frame.returns.append((sweep.point(), val))
+            frame.returns.append((sweep.point(), val, loc))
             sweep.block = None
     else:
         sweep.body(func.source.body)
         if sweep.block is not None:
-            frame.returns.append((sweep.point(), NoneVal()))
+            frame.returns.append((sweep.point(), NoneVal(), loc))
             sweep.block = None
     sweep.finish(key, frame)
     sweep.functions[0] = code
@@ -2892,4 +2943,3 @@ def _program(sweep: Lowerer, name: str, params: Sequence[Type], result: Type) ->
     )
 
 
-_ = dataclasses, FLOAT, Enumerate, Zip, Reversed, RefT, members, Loc

@@ -10,7 +10,7 @@ import ast
 import inspect
 import linecache
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -106,7 +106,7 @@ def read_source(fn: types.FunctionType) -> Source:
     return _read(inspect.unwrap(fn).__code__)
 
 
-def assigned_names(body: list[ast.stmt] | list[ast.AST]) -> frozenset[str]:
+def assigned_names(body: Sequence[ast.AST]) -> frozenset[str]:
     """Return the names that statements may bind, not looking into nested functions."""
     names: set[str] = set()
 
@@ -143,6 +143,17 @@ _FORBIDDEN: tuple[tuple[type[ast.AST] | tuple[type[ast.AST], ...], str], ...] = 
     ((ast.Import, ast.ImportFrom), "ACR106"),
     (ast.ClassDef, "ACR107"),
 )
+
+
+def spot(node: ast.AST | None) -> tuple[int | str, ...]:
+    """Return what tells a node apart from the others of its function, the same in every walk."""
+    names = ("lineno", "col_offset", "end_lineno", "end_col_offset")
+    return (type(node).__name__, *(getattr(node, n, 0) or 0 for n in names))
+
+
+def is_forbidden(node: ast.AST) -> bool:
+    """Whether `scan` reports a node."""
+    return any(isinstance(node, kinds) for kinds, _ in _FORBIDDEN)
 
 
 def scan(source: Source) -> Iterator[tuple[str, ast.AST]]:

@@ -49,16 +49,16 @@ class TensorOps(Emitter):
         attrs: tuple[object, ...] = (),
         node: Node = None,
         site: int = -1,
-        fresh: bool = True,
+        base: Tensor | None = None,
     ) -> Tensor:
-        """Emit one operation and return its result."""
+        """Emit one operation and return its result, which may be a view of `base`."""
         t = TensorT(dtype, tuple(d if isinstance(d, int) else None for d in dims))
         out = self.var("", t)
         if self.block is not None:
             self.emit(
                 ir.Op(out=out, op=op, args=tuple(args), attrs=attrs, shape=tuple(dims), site=site, loc=self.at(node))
             )
-        return Tensor(t, out, tuple(dims), fresh=fresh)
+        return Tensor(t, out, tuple(dims), fresh=base is None, base=base)
 
     def as_tensor(self, val: Val, dtype: str | None = None, node: Node = None) -> Tensor:
         """Return a value as a tensor; host numbers become rank 0, lists and tuples are stacked.
@@ -108,7 +108,7 @@ class TensorOps(Emitter):
         return self.op("cast", (x.ref,), dtype, x.dims, (), node)
 
     def dtype_name(self, dtype: Any, node: Node = None) -> str:
-        name = np.dtype(dtype).name
+        name = str(np.dtype(dtype).name)
         if name not in DTYPES:
             raise self.refuse("ACR310", node, seen=name)
         return name
@@ -411,7 +411,7 @@ class TensorOps(Emitter):
         """Reshape to extents whose product is known to be right."""
         if tuple(dims) == x.dims:
             return x
-        return self.op("reshape", (x.ref,), x.type.dtype, dims, (), node, fresh=False)
+        return self.op("reshape", (x.ref,), x.type.dtype, dims, (), node, base=x)
 
     def reshape_to(self, x: Tensor, shape: Sequence[Num], node: Node = None) -> Tensor:
         """Reshape as NumPy does, with at most one -1."""
@@ -452,7 +452,7 @@ class TensorOps(Emitter):
         if list(order) == list(range(x.type.rank)):
             return x
         dims = tuple(x.dims[a] for a in order)
-        return self.op("transpose", (x.ref,), x.type.dtype, dims, (tuple(order),), node, fresh=False)
+        return self.op("transpose", (x.ref,), x.type.dtype, dims, (tuple(order),), node, base=x)
 
     def broadcast_to(self, x: Tensor, dims: Sequence[Extent], node: Node = None) -> Tensor:
         if x.type.rank > len(dims):
@@ -467,7 +467,7 @@ class TensorOps(Emitter):
                 self.check(good, "ShapeMismatch", "cannot broadcast an extent {0} to {1}", (self.extent(have), self.extent(want)), node)
         if tuple(dims) == x.dims:
             return x
-        return self.op("broadcast", (x.ref,), x.type.dtype, dims, (), node, fresh=False)
+        return self.op("broadcast", (x.ref,), x.type.dtype, dims, (), node, base=x)
 
     def slice(self, x: Tensor, parts: Sequence[tuple[Extent, int, Extent]], node: Node = None) -> Tensor:
         """Cut out of each axis the elements start + step * k, k < count."""
@@ -475,7 +475,7 @@ class TensorOps(Emitter):
             return x
         starts, steps = tuple(p[0] for p in parts), tuple(p[1] for p in parts)
         dims = tuple(p[2] for p in parts)
-        return self.op("slice", (x.ref,), x.type.dtype, dims, (starts, steps), node, fresh=False)
+        return self.op("slice", (x.ref,), x.type.dtype, dims, (starts, steps), node, base=x)
 
     def slice_part(
         self, length: Extent, start: Num | None, stop: Num | None, step: int, node: Node = None
@@ -536,7 +536,7 @@ class TensorOps(Emitter):
             if self.block is not None and not (i.const is not NOT_CONST and i.const >= 0):
                 i = self.select(self.scalar("lt", i, number(0)), self.scalar("add", i, n), i)
         ref = self.word(i) if self.block is not None else self.var("", INT)
-        return self.op("take", (x.ref, ref), x.type.dtype, (*rest[0], *rest[1]), (axis,), node, fresh=False)
+        return self.op("take", (x.ref, ref), x.type.dtype, (*rest[0], *rest[1]), (axis,), node, base=x)
 
     def concat(self, tensors: list[Tensor], axis: int, node: Node = None, dtype: str | None = None) -> Tensor:
         if not tensors:

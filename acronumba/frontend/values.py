@@ -57,6 +57,19 @@ class Tensor:
     dims: tuple[Extent, ...]  # as many as type.shape; constants agree with it
     fresh: bool = False  # made by an operation of this call, not a view
     aliased: bool = False  # may have another name
+    named: bool = False  # has a name
+    base: Tensor | None = None  # what it is a view of
+
+    @property
+    def own(self) -> bool:
+        """Whether the elements were made in this call and are seen under one name at most."""
+        return not self.aliased and (self.fresh or (self.base is not None and not self.base.named and self.base.own))
+
+    def seen(self) -> None:
+        """Note another name for the elements."""
+        self.aliased = True
+        if self.base is not None:
+            self.base.seen()
 
 
 @dataclass(slots=True, eq=False)

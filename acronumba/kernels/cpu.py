@@ -13,6 +13,7 @@ and a fixed tree. Results of a node therefore do not depend on the batch it is i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from acronumba.emit import tree
 from acronumba.emit.target import Target
@@ -24,6 +25,7 @@ from acronumba.kernels.products import ProductWriter, Slots, lefts, tile_shape
 from acronumba.kernels.spec import KernelSpec
 from acronumba.kernels.stages import Nest, Product, ProductStage, RowStage, Single, plan_stages
 from acronumba.kernels.tiles import Packing, TileKey
+from acronumba.kernels.weights import ViewPacking
 from acronumba.kernels.writer import LANE_BUFFER, ROWS, Home, Kernel, Scratch, Writer, identifier
 
 
@@ -32,7 +34,7 @@ class SharedUse:
     """An entry of the table P: the address of a shared operand's array, or of a packed copy of it."""
 
     operand: int  # number of the operand in the spec
-    packing: Packing | None
+    packing: Packing | ViewPacking | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +212,7 @@ class _Generator:
             return f"Kernel {self.spec.name}."
         lines = sorted({loc.line for loc in locs})
         where = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]} to {lines[-1]}"
-        return f"Kernel {self.spec.name}: {where} of {locs[0].file}."
+        return f"Kernel {self.spec.name}: {where} of {Path(locs[0].file).name}."
 
     def _stage_function(self, number: int, stage: RowStage | ProductStage) -> tree.Function:
         name = f"stage_{number}"

@@ -19,6 +19,7 @@ from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.spec import Size
 from acronumba.kernels.stages import Nest, Product, ProductStage, Single, axes_of, axis_of, stretch, through
 from acronumba.kernels.tiles import Packing, panel_shape
+from acronumba.kernels.weights import ViewPacking
 from acronumba.kernels.writer import Kernel, Writer, to_memory
 
 
@@ -363,11 +364,11 @@ class ProductWriter(Writer):
         return self.kernel.target
 
     def weight(self, product: Product, gates: int, n: int, q: int, lanes: int, dtype: str) -> tuple[Local, Packing]:
-        shape = self.graph.shape(product.right)
-        k = shape[1] if product.flip else shape[0]
-        assert isinstance(k, int)
+        weight = product.weight
+        assert weight is not None
+        k = weight.shape[1] if product.flip else weight.shape[0]
         packing = Packing(gates=gates, n=n, k=k, q=q, lanes=lanes, dtype=dtype, transposed=product.flip)
-        entry = self.kernel.share(product.right, packing)
+        entry = self.kernel.share(product.right, ViewPacking(weight.steps, packing) if weight.steps else packing)
         name = f"{self.kernel.names[product.right]}_packed"
         return self.bind(name, tree.load(self.f["P"], 3 + self.kernel.results + entry)), packing
 
@@ -395,7 +396,7 @@ class ProductWriter(Writer):
         self, stage: ProductStage, panel: Local, a: Expr, m: Expr, sums: Expr, starts: Sequence[int],
         q: int, lanes: int, step: int, lead: Poly,
     ) -> None:  # fmt: skip
-        """Finish the panel just computed, rows a..a+m of it; `starts` are the products' places in a row of `step` bytes."""
+        """Finish the panel just computed, rows a..a+m; `starts` are the products in a row of `step` bytes."""
         self.note_names(stage.tail)
         single = Const(0, I64)
         j = self.column(panel, single, q, lanes, stage.n) if q == 1 else None

@@ -26,6 +26,7 @@ from acronumba.ir.ops import TENSORS
 from acronumba.kernels.element import COST, DTYPES
 from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, divide, reindex, size_poly
 from acronumba.kernels.spec import Dim, KernelOp, KernelSpec, Operand, Size
+from acronumba.kernels.weights import Weight, weight
 
 VIEWS = frozenset(("reshape", "transpose", "broadcast", "slice", "take"))
 DEAR = 6  # a value that costs more is stored rather than computed twice
@@ -180,6 +181,7 @@ class Product:
     lead: tuple[Size, ...]  # shared: rows of one node
     columns: Size  # of the result
     flip: bool = False  # shared: the weight has its columns first; lanes, panel: the matrix lies the other way
+    weight: Weight | None = None  # shared: the right operand
 
 
 @dataclass(slots=True, eq=False)
@@ -291,17 +293,6 @@ class Planner:
                 self.stored.add(piece)
         return pieces
 
-    def weight(self, v: int) -> tuple[int, bool] | None:
-        """Return the operand and whether it is transposed if `v` is a shared matrix."""
-        flip = False
-        while (op := self.graph.op(v)) is not None:
-            if op.op != "transpose" or op.attrs[0] != (1, 0):
-                return None
-            flip = not flip
-            v = op.args[0]
-        operand = self.graph.spec.operands[v]
-        return (v, flip) if operand.kind == "shared" and len(operand.shape) == 2 else None
-
     def product(self, v: int) -> Product:
         graph = self.graph
         op = graph.op(v)
@@ -309,10 +300,10 @@ class Planner:
         x, y = op.args
         sx, sy = graph.shape(x), graph.shape(y)
         floats = DTYPES[op.dtype].kind == "f" and graph.dtype(x) == graph.dtype(y) == op.dtype
-        if floats and (w := self.weight(y)) is not None:
-            return Product(v, "shared", x, w[0], self.in_rows(x), sx[:-1], sy[1], flip=w[1])
-        if floats and (w := self.weight(x)) is not None and len(sy) == 1:
-            return Product(v, "shared", y, w[0], self.in_rows(y), (), sx[0], flip=not w[1])
+        if floats and (w := weight(graph.spec, y)) is not None:
+            return Product(v, "shared", x, w.operand, self.in_rows(x), sx[:-1], sy[1], flip=w.flip, weight=w)
+        if floats and (w := weight(graph.spec, x)) is not None and len(sy) == 1:
+            return Product(v, "shared", y, w.operand, self.in_rows(y), (), sx[0], flip=not w.flip, weight=w)
         if floats and len(sy) == 1:
             if not self.view(x):
                 self.stored.add(x)

@@ -38,6 +38,7 @@ from acronumba.runtime.heap import Mismatch
 Link: TypeAlias = "tuple[Link, str] | None"  # a path, from its end
 
 _ARRAYS = (np.ndarray, np.memmap)
+_LONG = 200  # characters of a path that a message shows
 
 
 def accepts(t: Type, value: Any) -> bool:
@@ -217,14 +218,15 @@ def path_text(link: Link) -> str:
 
 def _error(instance: int, link: Link, t: Type, value: Any, missing: str = "") -> DataError:
     path = path_text(link)
+    shown = path if len(path) <= _LONG else f"{path[: _LONG // 2]} ... {path[-_LONG // 2 :]}"
     if missing:
         seen = f"an object of class {type(value).__name__} without the attribute `{missing}`"
-        return DataError(f"{path} has no value", instance=instance, path=path, seen=seen)
+        return DataError(f"{shown} has no value", instance=instance, path=path, seen=seen)
     if isinstance(value, int) and not isinstance(value, bool) and any(isinstance(m, IntT | FloatT) for m in members(t)):
-        wrong = f"{path} is an int that does not fit {'a float' if isinstance(t, FloatT) else '64 bits'}"
+        wrong = f"{shown} is an int that does not fit {'a float' if isinstance(t, FloatT) else '64 bits'}"
         return DataError(wrong, instance=instance, path=path, seen=f"an int of {int(value).bit_length()} bits")
     return DataError(
-        f"{path} must be {_wanted(t)}, not {_found(value)}",
+        f"{shown} must be {_wanted(t)}, not {_found(value)}",
         instance=instance,
         path=path,
         seen=_short(value),

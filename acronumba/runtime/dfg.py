@@ -174,11 +174,11 @@ class Buffers:
         """Whether a chunk of an earlier run, or of an instance that has failed, has room for `need` bytes."""
         return self.used < len(self.chunks) and self.chunks[self.used].nbytes >= need
 
-    def next_chunk(self, need: int) -> None:
-        """Make the heap go on in a chunk with room for `need` bytes."""
+    def next_chunk(self, need: int, most: int = 1 << 62) -> None:
+        """Make the heap go on in a chunk with room for `need` bytes; a new one has `most` bytes if they suffice."""
         if not self.another(need):
             del self.chunks[self.used :], self.starts[self.used :]
-            self.add_chunk(max(need, 2 * self.chunks[-1].nbytes if self.chunks else _CHUNK))
+            self.add_chunk(max(need, min(most, 2 * self.chunks[-1].nbytes if self.chunks else _CHUNK)))
         start = self.starts[self.used]
         self["top"] = start
         self["end"] = start + self.chunks[self.used].nbytes

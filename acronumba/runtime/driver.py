@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import struct
 import time
 from collections import deque
@@ -25,15 +26,19 @@ from acronumba.config import Options
 from acronumba.emit import tree
 from acronumba.errors import Loc
 from acronumba.hostgen import Host, make_host
+from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import BoolT, FloatT, TensorT, Word
 from acronumba.kernels.spec import KernelSpec
 from acronumba.plan import Plan
 from acronumba.runtime import layout, pool, schedule
 from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, available
-from acronumba.runtime.trace import BatchRecord, TraceData
-from acronumba.state import AT, MEMORY, TABLE
+from acronumba.runtime.trace import STAGES, BatchRecord, TraceData
+from acronumba.state import AT, MEMORY, STEPS, TABLE
 
 _CHAIN = 64  # calls that a failure's chain holds at most
+
+
+_SHORT = 1e-4  # seconds of a run that is not worth waking threads for
 
 
 class PackingLike(Protocol):
@@ -79,6 +84,15 @@ def runtime_module() -> tree.Module:
     functions = parse(state.constants() + schedule.SOURCE + pool.SOURCE + layout.SOURCE)
     exports = ("drive", "edges", "number_keys", "pool_worker")
     return tree.Module("runtime", functions, exports, "Schedule, layout and execution of mini-batches.")
+
+
+@functools.cache
+def _pool() -> pool.Pool:
+    """Return the threads of this process."""
+    from acronumba.emit.compile import load
+
+    address_ = load([runtime_module()])[0].address["pool_worker"]
+    return pool.Pool(ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(address_))
 
 
 class _Compiled:
@@ -307,7 +321,8 @@ class Executable:
         buffers["machine"] = self.engine.address["machine"]
         buffers["policy"] = self._policy
         buffers["phased"] = int(self.options.phases)
-        buffers["steps"] = self.options.max_steps
+        buffers["steps"] = min(self.options.max_steps, state.SLICE)
+        buffers["rest"] = max(0, self.options.max_steps - state.SLICE)
         buffers["threads"] = self.threads
         buffers["shapes"] = address(self.shapes)
         buffers["root_pc"] = state.SCHEDULER
@@ -326,6 +341,7 @@ class Executable:
         st[AT["free"] :] = 0
         st[_FRESH] = 0
         buffers["stop"] = 4
+        buffers["fuel"] = buffers["steps"]
         buffers["batch"] = batch
         buffers["roots"] = address(roots)
         buffers["results"] = buffers.words("results", batch * self.result_words)
@@ -382,35 +398,41 @@ class Executable:
         arena = self.arenas.take(self.arenas.wanted)
         self.engine.reach(arena.block)
         self._begin(buffers, roots, prepared, arena)
-        memory_failures: dict[int, Failure] = {}
-        seconds: dict[str, float] = {}
-        caller = callable(self.options.schedule)
-        buffers["policy"] = self._policy
+        failures: dict[int, Failure] = {}
         helped = self.threads > 1 and self._recent > _SHORT
-        buffers["pool"] = shared_pool().enter(self.threads) if helped else 0
-        marks = [time.perf_counter()]
-        for stage, name in enumerate(("record", "schedule", "layout", "execute")):
-            if caller and stage == 1:
-                self._levels(buffers)
-                buffers["policy"] = state.CALLER
-            elif not (timed or (caller and stage == 0)):
-                stage = 3
-            buffers["stop"] = stage + 1
-            while (status := self.engine.drive(buffers.address)) != state.DONE:
-                arena = self._grow(buffers, arena, status, memory_failures)
-            marks.append(time.perf_counter())
-            seconds[name] = marks[-1] - marks[-2]
-            if stage == 3:
-                break
+        buffers["pool"] = _pool().enter(self.threads) if helped else 0
+        try:
+            arena, seconds = self._stages(buffers, arena, failures, timed)
+        finally:
+            if helped:
+                _pool().leave()
+        self._recent = seconds["total"] = time.perf_counter() - start
         used = buffers["used"]
         self.arenas.wanted = max(used, self.arenas.wanted - self.arenas.wanted // 8)
-        seconds["total"] = marks[-1] - start
-        if not timed:
-            seconds = {"total": seconds["total"]}
         run = Run(self, buffers, arena, prepared, roots, instances, tuple(keep), seconds)
-        run.errors = run._errors(memory_failures)
-        run.words[list(run.errors)] = 0  # what failed has no result: these words are of an earlier mini-batch
+        run.errors = run._errors(failures)
+        if run.errors:
+            run.words[list(run.errors)] = 0  # what failed has no result: these words are of an earlier mini-batch
         return run
+
+    def _stages(
+        self, buffers: Buffers, arena: Arena, failures: dict[int, Failure], timed: bool
+    ) -> tuple[Arena, dict[str, float]]:
+        """Run the stages, in one call if nothing must grow; return the arena and, where asked for, the times."""
+        caller = callable(self.options.schedule)
+        seconds: dict[str, float] = {}
+        buffers["policy"] = self._policy
+        for stop in (1, 2, 3, 4) if timed else (1, 4) if caller else (4,):
+            start = time.perf_counter()
+            if caller and buffers["stage"] == 1:
+                self._levels(buffers)
+                buffers["policy"] = state.CALLER
+            buffers["stop"] = stop
+            while (status := self.engine.drive(buffers.address)) != state.DONE:
+                arena = self._grow(buffers, arena, status, failures)
+            if timed:
+                seconds[STAGES[stop]] = time.perf_counter() - start
+        return arena, seconds
 
     def _levels(self, buffers: Buffers) -> None:
         """Ask the user's schedule."""
@@ -445,16 +467,27 @@ class Executable:
         need = buffers["need"]
         match status:
             case state.GROW_HEAP:
-                if buffers.another(need) or buffers.bytes + need <= self._limit():
+                if buffers.another(need):
                     buffers.next_chunk(need)
+                elif (room := self._limit() - buffers.bytes) >= need:
+                    buffers.next_chunk(need, room)
                 else:
-                    self._out_of_memory(buffers, failures)
+                    self._abandon(buffers, failures, MEMORY)
             case state.GROW_NODES:
                 capacity = max(2 * buffers["ncap"], buffers["n"] + need)
                 if buffers.bytes * 2 > self._limit():
-                    self._out_of_memory(buffers, failures)
+                    self._abandon(buffers, failures, MEMORY)
                 else:
                     buffers.grow_nodes(capacity, buffers["n"])
+            case state.PAUSE:
+                pass  # Python looks for signals between two calls
+            case state.FUEL:
+                left = min(state.SLICE, buffers["left"])
+                if left:
+                    buffers["fuel"] = left
+                    buffers["left"] -= left
+                else:
+                    self._abandon(buffers, failures, STEPS)
             case state.GROW_EDGES:
                 buffers.grow_edges(need)
             case state.GROW_SCRATCH:
@@ -469,11 +502,13 @@ class Executable:
                 raise AssertionError(f"status {status}")
         return arena
 
-    def _out_of_memory(self, buffers: Buffers, failures: dict[int, Failure]) -> None:
+    def _abandon(self, buffers: Buffers, failures: dict[int, Failure], site: int) -> None:
         """Fail the instance that runs; what it has allocated is forgotten."""
         if buffers["pc"] == state.SCHEDULER:
             raise MemoryError("no memory is left for the next instance")
-        failures[buffers["inst"]] = Failure(site=MEMORY, calls=self._calls(buffers, buffers["fp"]))
+        loop = self.host.loops.get(buffers["pc"])
+        calls = self._calls(buffers, buffers["fp"])
+        failures[buffers["inst"]] = Failure(site=site, calls=calls if loop is None else (loop, *calls))
         buffers["n"] = buffers["first"]
         buffers.rewind(buffers["base"])
         buffers.st[AT["free"] :] = 0
@@ -491,7 +526,7 @@ class Executable:
         return tuple(out)
 
 
-_FRESH = np.array([AT[name] for name in ("stage", "pc", "n", "next", "batches", "used", "edges", "failures")])
+_FRESH = np.array([AT[name] for name in ("stage", "pc", "n", "next", "batches", "used", "edges", "failures", "spent", "run_batches")])
 
 
 class Run:
@@ -667,6 +702,28 @@ def _value(word: np.int64, type: Word) -> int | float | bool:
     if isinstance(type, FloatT):
         return float(struct.unpack("d", struct.pack("q", int(word)))[0])
     return bool(word) if isinstance(type, BoolT) else int(word)
+
+
+_TRANSCENDENTAL = frozenset("exp log sqrt sin cos tanh sigmoid erf pow div".split())
+
+
+def _cost(spec: KernelSpec) -> int:
+    """Return about how many nanoseconds one node takes: to decide whether a batch is worth several threads."""
+
+    def size(shape: tuple[object, ...]) -> int:
+        return math.prod(n if isinstance(n, int) else 16 for n in shape)
+
+    shapes = [o.shape for o in spec.operands] + [op.shape for op in spec.body]
+    total = 0.0
+    for op in spec.body:
+        if op.op == "matmul":
+            inner = shapes[op.args[0]][-1]
+            total += size(op.shape) * (inner if isinstance(inner, int) else 16) / 64
+        elif TENSORS[op.op].kind == "element":
+            total += size(op.shape) * (0.4 if op.op in _TRANSCENDENTAL else 0.05)
+        elif TENSORS[op.op].kind in ("reduce", "arg"):
+            total += size(shapes[op.args[0]]) * 0.1
+    return int(total) + 1
 
 
 def _with_kernels(

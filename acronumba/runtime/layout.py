@@ -56,8 +56,8 @@ def layout(ST: i64) -> i64:
     return DONE
 
 
-def execute(ST: i64):
-    """Run the kernels, batch by batch."""
+def execute(ST: i64) -> i64:
+    """Run the kernels, batch by batch; go on where it returned before if called again."""
     most = ld(ST, MOST)
     offset = ld(ST, OFFSET)
     bstart = ld(ST, BSTART)
@@ -67,8 +67,13 @@ def execute(ST: i64):
     args = ld(ST, ARGS)
     fail = ld(ST, FAIL)
     arena = ld(ST, ARENA)
-    failures = 0
-    for b in range(ld(ST, BATCHES)):
+    failures = ld(ST, FAILURES)
+    time = 0
+    for b in range(ld(ST, RUN_BATCHES), ld(ST, BATCHES)):
+        if time > PATIENCE:
+            st(ST, RUN_BATCHES, b)
+            st(ST, FAILURES, failures)
+            return PAUSE
         key = ld32(bkey, b)
         k = K_WIDTH * ld(keytab, 2 * key)
         low = ld32(bstart, b)
@@ -86,20 +91,22 @@ def execute(ST: i64):
             run_batch(ST, k, count)
             for i in range(low, low + count):
                 failures = failures | ld(fail, i)
+        time = time + count * ld(table, k + K_COST)
     st(ST, FAILURES, failures)
+    return DONE
 
 
 def run_batch(ST: i64, k: i64, count: i64):
-    """Run a kernel over a batch: by all threads where that pays, in units of at least 24 rows where there are so many."""
+    """Run a kernel over a batch: by all threads where that pays, in units of at least 24 rows where it can be."""
     table = ld(ST, TABLE)
     threads = ld(ST, THREADS)
     units = 1
     if ld(ST, POOL) != 0 and count * ld(table, k + K_COST) > 8000:
         units = threads * max(1, min(4, count // (24 * threads)))
     if units > 1 and units <= count:
-        pool_run(
-            ld(ST, POOL), ld(table, k + K_RUN), ld(table, k + K_PARAMS), count, units, ld(ST, SCRATCH), ld(ST, STRIDE), threads
-        )
+        run = ld(table, k + K_RUN)
+        params = ld(table, k + K_PARAMS)
+        pool_run(ld(ST, POOL), run, params, count, units, ld(ST, SCRATCH), ld(ST, STRIDE), threads)
     else:
         call_address(ld(table, k + K_RUN), ld(table, k + K_PARAMS), 0, count, ld(ST, SCRATCH))
 
@@ -123,7 +130,9 @@ def drive(ST: i64) -> i64:
             return status
         st(ST, STAGE, 3)
     if ld(ST, STAGE) == 3 and stop > 3:
-        execute(ST)
+        status = execute(ST)
+        if status != DONE:
+            return status
         st(ST, STAGE, 4)
     return DONE
 '''

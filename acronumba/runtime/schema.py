@@ -560,7 +560,7 @@ def _settle(fields: dict[type, dict[str, Type]], params: Sequence[Type], walk: _
     while front := front - fields.keys() - added.keys():
         for cls in front:
             hints = class_hints(cls, [*fields, *front])
-            names = walk.fields(cls)
+            names = field_names(cls)  # all: which classes are dropped must not depend on what is read
             added[cls] = {n: _type(hints[n], []) for n in names} if all(_decided(hints[n]) for n in names) else None
         front = _classes(t for row in added.values() if row for t in row.values())
     dropped = {cls for cls, row in added.items() if row is None}

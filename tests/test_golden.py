@@ -1,0 +1,28 @@
+"""The text of every stage of small models against the texts in `tests/golden`: a change of the compiler is seen and read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import golden_models
+import pytest
+
+from acronumba.emit import target
+
+
+@pytest.mark.parametrize("name", list(golden_models.CASES))
+def test_stages(name: str, golden: Callable[[str, str], None]) -> None:
+    model, instances, has_params = golden_models.CASES[name]
+    shared = {"p": golden_models.params()} if has_params else {}
+    with target.override(vector_bits=256):  # the texts of kernels depend on the width of vectors
+        stages = model.stages(instances, **shared)
+        texts = {stage: text for stage, text in stages.items() if stage != "source"}
+    assert list(texts)[:4] == ["schema", "ir", "plan", "host"]
+    for stage, text in texts.items():
+        golden(text, f"{name}/{stage.replace('/', '.')}.txt")
+
+
+def test_stages_are_the_same_in_every_run(golden: Callable[[str, str], None]) -> None:
+    model, instances, _ = golden_models.CASES["tree_rnn"]
+    first, second = (dict(model.with_options().stages(instances, p=golden_models.params())) for _ in range(2))
+    assert first == second
