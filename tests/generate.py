@@ -83,6 +83,12 @@ class DictOf:
 
 Type = Tens | Kind | Obj | Enum | ListOf | TupleOf | DictOf
 INT, FLOAT, BOOL = Kind("int"), Kind("float"), Kind("bool")
+SMALL = Kind("small")  # an int from 0 to 5: how often a function calls itself
+STATE_METHODS = [
+    "", "    def moved(self, x):", "        return dataclasses.replace(self, h=self.h + x)", "",
+    "    def total(self):", "        return self.k + self.h.shape[0]", "",
+    "    @property", "    def twice(self):", "        return 2 * self.k",
+]  # fmt: skip
 MEMBERS = ("RED", "GREEN", "BLUE")
 
 
@@ -375,6 +381,8 @@ class Maker:
         return out if out.isidentifier() else f"({out})"
 
     def number(self, t: Kind, d: int = 2) -> str:
+        if t == SMALL:
+            return self.natural(5)
         return {"int": self.an_int, "float": self.a_float, "bool": self.a_bool}[t.name](d)
 
     def index(self, n: str, guarded: bool = True) -> str:
@@ -745,6 +753,7 @@ class Maker:
         options = [self.define] * 4 + [self.define_number, self.reassign, self.reassign, self.split, self.unpack, self.lists]
         if depth > 0:
             options += [lambda: self.branch(depth)] * 2 + [lambda: self.loop(depth)] * 2 + [self.nested, self.state]
+            options += [lambda: self.idiom(depth)] * 3
         if self.loops:
             options += [self.leave] * 2
         if self.result is not None and depth < 2:
@@ -855,6 +864,8 @@ class Maker:
                 name = self.name("u")
                 if isinstance(item, Tens | Kind) and self.chance(0.85):
                     self.put(f"{name} = {a.text}[{self.pick([self.index(f'len({a.text})'), '-1', '0'])}] if {a.text} else {self.value(item, 1)}")
+                elif isinstance(item, TupleOf):
+                    return self.define()
                 else:
                     self.put(f"{name} = {a.text}[{self.index(f'max(len({a.text}), 1)')}]")
                 self.add(name, item)
@@ -1086,7 +1097,236 @@ class Maker:
             self.add(text, part)
         self.add(state, kind)
 
+    def idiom(self, depth: int) -> None:
+        """Write one of the things that people write."""
+        t = Tens(self.dtype, self.pick([(self.extent(),), (self.extent(),), self.shape(1)]))
+        v, k, n = self.name("v"), self.name("k"), self.name("i")
+        value = lambda d=2: self.value(t, d)  # noqa: E731
+        match self.rng.randrange(24):
+            case 0:  # a loop that ends inside
+                self.put(f"{n} = {self.natural(5)}")
+                self.put(f"{v} = {value()}")
+                atom = self.add(v, t, free=True)
+                with self.looping() as after:
+                    self.put("while True:")
+                    with self.inside():
+                        self.put(f"{n} -= 1")
+                        self.put(f"if {n} < 0{self.pick(['', f' or {self.a_bool(1)}'])}:")
+                        self.put("    break")
+                        self.body(1, depth - 1)
+                        self.put(f"{atom.text} = {value()}")
+                after()
+            case 1:
+                self.put(f"{v} = [{k} * 2 for {k} in range({self.natural(6)}) if {k} % 2 == {self.pick([0, 1])} or {self.a_bool(1)}]")
+                self.add(v, ListOf(INT), free=True)
+            case 2:
+                self.put(f"{v} = [{k} * 3 + {n} for {k} in range(2) for {n} in range({self.natural(3)})]")
+                self.add(v, ListOf(INT), free=True)
+            case 3:
+                form = self.pick(["sum({0} * {0} for {0} in range({1}))", "max(({0} % 3 for {0} in range({1})), default=-1)",
+                                  "len([{0} for {0} in range({1})])", "int(any({0} == 2 for {0} in range({1})))",
+                                  "int(all({0} < 3 for {0} in range({1})))", "sum([{0} for {0} in range({1})], 5)",
+                                  "divmod({1}, 3)[1] * {1}", "int({1} in (1, 2, 5))"])  # fmt: skip
+                self.put(f"{n} = {form.format(k, self.natural(6))}")
+                self.add(n, INT)
+            case 4:  # a list of tuples
+                self.put(f"{v} = []")
+                self.put(f"for {k} in range({self.natural(4)}):")
+                with self.inside():
+                    self.add(k, INT)
+                    self.put(f"{v}.append(({k} - 1, {value()}))")
+                self.put(f"{n} = {value(1)}")
+                self.put(f"for {k}i, {k}x in {self.pick(['{}', 'reversed({})', '{}[1:]'])}:".format(v))
+                self.put(f"    {n} = {n} * 0.5 + {k}x * {k}i")
+                self.add(n, t)
+            case 5:  # a list of lists
+                self.put(f"{v} = [[] for _ in range(3)]")
+                self.put(f"for {k} in range({self.natural(5)}):")
+                with self.inside():
+                    self.add(k, INT)
+                    self.put(f"{v}[({self.an_int(1)}) % 3].append({value(1)})")
+                self.put(f"{n} = [len({k}q) for {k}q in {v}]")
+                self.add(n, ListOf(INT))
+                self.put(f"{n}x = sum([{k}q[-1] for {k}q in {v} if {k}q], {value(1)})")
+                self.add(f"{n}x", t)
+            case 6:
+                self.put(f"{v} = Pair({value()}, {self.an_int(1)})")
+                self.put(f"{v} = {self.pick(['{0}._replace(k={0}.k + 1)', 'Pair({0}.h * 2, {0}.k - 1)', '{0}'])}".format(v))
+                self.put(f"{k}, {n} = {v}")
+                self.add(k, t)
+                self.add(n, INT)
+            case 7 if "State" in self.classes:
+                h = self.classes["State"].fields[0][1]
+                self.put(f"{v} = {self.value(Obj('State'))}.moved({self.value(h)})")
+                self.put(f"{n} = {v}.total() + {v}.twice")
+                self.add(v, Obj("State"))
+                self.add(n, INT)
+                self.add(f"{v}.h", h)
+            case 8:  # in place
+                self.put(f"{v} = np.tanh({value()}) + {value(1)}")
+                self.put(f"{v} {self.pick(['+=', '*=', '-='])} {value(1)}")
+                self.add(v, t)
+            case 9:  # perhaps nothing
+                self.put(f"{n} = None")
+                self.put(f"if {self.a_bool()}:")
+                self.put(f"    {n} = {value()}")
+                self.put(f"{v} = {value(1)} if {n} is None else {n} * 0.5")
+                self.add(v, t)
+            case 10:
+                args = self.pick(["", ", 0.25", f", shift={self.a_float(1)}", f", {self.a_float(1)}, shift=1.0", f", by={self.a_float(1)}"])
+                self.put(f"{v} = scaled({value()}{args})")
+                self.add(v, t)
+            case 11:  # layers
+                m = self.extent()
+                layers = self.layers(m)
+                self.put(f"{v} = {self.value(Tens(self.dtype, (m,)))}")
+                if self.chance(0.5):
+                    self.put(f"for {k} in p.{layers}:")
+                    self.put(f"    {v} = np.tanh({k} @ {v})")
+                else:
+                    self.put(f"for {k} in range({self.pick([self.natural(2) + ' + 1', f'len(p.{layers})', '2'])}):")
+                    self.put(f"    {v} = np.tanh(p.{layers}[{k}{self.pick(['', ' - 1', ' % 2'])}] @ {v} * SCALE)")
+                self.add(v, Tens(self.dtype, (m,)))
+            case 12:  # a function chosen at run time
+                self.put(f"{k} = (lambda a: a * 0.5) if {self.a_bool()} else (lambda a: np.tanh(a) + {value(1)})")
+                self.put(f"{v} = {k}({value()})")
+                self.add(v, t)
+            case 13:
+                self.put(f"{v} = applied({self.pick(['np.tanh', 'nn.relu', f'lambda a: a + {value(1)}'])}, {value()})")
+                self.add(v, t)
+            case 14:  # a dict as a state
+                self.put(f'{v} = {{"h": {value()}, "k": 0}}')
+                self.put(f"for {k} in range({self.natural(3)}):")
+                with self.inside():
+                    self.add(f'{v}["h"]', t)
+                    self.put(f'{v} = {{"h": {value()}, "k": {v}["k"] + {k}}}')
+                self.add(f'{v}["h"]', t)
+                self.add(f'{v}["k"]', INT)
+            case 15:  # two states that change places
+                self.put(f"{v}, {n} = {value()}, {value()}")
+                self.put(f"for {k} in range({self.natural(4)}):")
+                self.put(f"    {v}, {n} = {n}, {self.pick([v, f'np.tanh({v} + {n})', f'{v} * 0.5'])}")
+                self.add(v, t)
+                self.add(n, t)
+            case 16:
+                form = self.pick(["sorted({}, key=lambda a: -a)", "sorted({})", "sorted({}, reverse=True)", "list(reversed({}))",
+                                  "[min({0}), max({0})]", "{}[1:3]", "{} * 2", "{} + [1, 2]", "[3 * a for a in {}]"])  # fmt: skip
+                self.put(f"{v} = {form.format(f'[{self.an_int()}, {self.an_int()}, {self.an_int()}]')}")
+                self.add(v, ListOf(INT), free=True)
+            case 17:
+                self.put(f"{k}, *{v} = [{self.an_int(1)}, {self.an_int(1)}, {self.an_int(1)}]")
+                self.add(k, INT)
+                self.add(v, ListOf(INT), free=True)
+            case 18:
+                self.put(f"if ({n} := {self.an_int()}) > 2:")
+                with self.inside():
+                    self.add(n, INT)
+                    self.body(1, depth - 1)
+                self.add(n, INT)
+            case 19:
+                self.put(f"{v} = {n} = {value()}")
+                self.add(v, t, free=True)
+                self.add(n, t)
+            case 20:  # a stack of what was computed
+                self.put(f"{v} = [{value()}]")
+                self.put(f"for {k} in range({self.natural(5)}):")
+                with self.inside():
+                    self.add(k, INT)
+                    self.put(f"if len({v}) > 1 and {self.a_bool(1)}:")
+                    self.put(f"    {n}r, {n}l = {v}.pop(), {v}.pop()")
+                    self.put(f"    {v}.append(np.tanh({n}l + {n}r * 0.5))")
+                    self.put("else:")
+                    self.put(f"    {v}.append({value(1)})")
+                self.put(f"{n} = np.stack({v}).sum(axis=0)")
+                self.add(n, t)
+            case 21:  # two names of one list
+                self.put(f"{v} = []")
+                self.put(f"{n} = {v}")
+                self.put(f"for {k} in range({self.natural(3)}):")
+                self.put(f"    {n}.append({k})")
+                self.add(v, ListOf(INT), free=True)
+            case 22:
+                self.put(f'{n} = {self.an_int(1)} if p.mode == "{self.pick(["a", "b"])}" else {self.an_int(1)}')
+                self.share("str", "a") if "mode" in self.shared else self.shared.__setitem__("mode", ("str", self.pick(["a", "b"])))
+                self.add(n, INT)
+            case _:
+                a, b = self.extent(), self.extent()
+                form, shape = self.pick([
+                    ("np.einsum('ij,jk->ik', {ab}, {ba})", (a, a)), ("np.einsum('ij,j->i', {ab}, {b})", (a,)),
+                    ("np.einsum('ij->ji', {ab})", (b, a)), ("np.swapaxes({ab}, 0, 1)", (b, a)), ("np.tile({b}, 3)", (3 * b,)),
+                    ("nn.attention({ab}, {ab}, {ab})", (a, b)), ("nn.linear({b}, {ab})", (a,)), ("nn.logsumexp({ab})", (a,)),
+                    ("({ab} - {ab}.max(axis=-1, keepdims=True))", (a, b)), ("{ab}.sum()", ()), ("{ab}.mean()", ()),
+                    ("np.max({ab}, axis=(0, 1))", ()), ("np.eye({a}, dtype={ab}.dtype) * 2", (a, a)), ("np.std({ab}, axis=0)", (b,)),
+                    ("np.linalg.norm({ab}, axis=1)", (a,)), ("nn.one_hot(({i}) % {a}, {a}).astype({ab}.dtype)", (a,)),
+                    ("nn.embedding({ab}, ({i}) % {a})", (b,)), ("{ab}[..., 0]", (a,)), ("{ab}[:, ::-1]", (a, b)), ("np.flip({b}, 0)", (b,)),
+                    ("np.vstack([{b}, {b}])", (2, b)), ("np.hstack([{b}, {b}])", (2 * b,)), ("{ab}.ravel()", (a * b,)),
+                    ("np.moveaxis({ab}, 0, 1)", (b, a)), ("np.prod(np.tanh({ab}), axis=0)", (b,)), ("np.vdot({b}, {b})", ()),
+                ])  # fmt: skip
+                words = {"ab": Tens(self.dtype, (a, b)), "ba": Tens(self.dtype, (b, a)), "b": Tens(self.dtype, (b,))}
+                text = form.format(**{w: self.value(u, 1) for w, u in words.items()}, a=a, i=self.an_int(1))
+                self.put(f"{v} = {text}")
+                self.add(v, Tens(self.dtype, shape))
+
+    def layers(self, m: int) -> str:
+        """Return the name of a shared list of square matrices."""
+        for n, (_, value) in self.shared.items():
+            if isinstance(value, list) and value[0].shape == (m, m):
+                return n
+        return self.share("list", [(self.numpy.standard_normal((m, m)) / m**0.5).astype(self.dtype) for _ in range(3)])
+
     # ---- functions and classes
+
+    def repeated(self) -> None:
+        """Write a function that calls itself, so many times."""
+        t = Tens(self.dtype, (self.extent(),))
+        name, n, x = self.name("again"), self.name("n"), self.name("a")
+        self.put(f"def {name}({n}, {x}, p):")
+        atoms, self.atoms, self.result = self.atoms, [], t
+        with self.inside():
+            self.add(n, INT)
+            self.add(x, t)
+            self.put(f"if {n} <= 0:")
+            self.put(f"    return {self.value(t)}")
+            self.body(self.pick([0, 1]), 1)
+            y = self.name("v")
+            self.put(f"{y} = {name}({n} - {self.pick([1, 2])}, {self.value(t)}, p)")
+            self.add(y, t)
+            if self.chance(0.4):
+                self.put(f"{y} = {name}({n} - 2, {self.value(t)}, p)")
+            self.put(f"return {self.value(t)}")
+        self.atoms, self.result = atoms, None
+        self.put("")
+        self.put("")
+        self.functions.append(Function(name, (SMALL, t), t))
+
+    def maybe(self) -> None:
+        """Write a function that may return nothing, and one that calls it."""
+        t = Tens(self.dtype, (self.extent(),))
+        name, x, k = self.name("perhaps"), self.name("a"), self.name("i")
+        atoms, self.atoms = self.atoms, []
+        self.put(f"def {name}({k}, {x}, p):")
+        with self.inside():
+            self.add(x, t)
+            self.add(k, INT)
+            self.put(f"if {self.a_bool()}:")
+            self.put(f"    return {self.pick(['None', 'None', self.value(TupleOf((t, INT)))])}")
+            self.put(f"return {self.value(t)}")
+        self.put("")
+        self.put("")
+        self.put(f"def sure_{name}({k}, {x}, p):")
+        with self.inside():
+            self.add(x, t)
+            self.add(k, INT)
+            self.put(f"r = {name}({k}, {x}, p)")
+            self.put("if r is None:")
+            self.put(f"    return {self.value(t)}")
+            self.put("if isinstance(r, tuple):")
+            self.put("    return r[0] * r[1]")
+            self.put("return r * 2")
+        self.atoms = atoms
+        self.put("")
+        self.put("")
+        self.functions.append(Function(f"sure_{name}", (INT, t), t))
 
     def helper(self) -> None:
         """Write a function of the module."""
@@ -1287,7 +1527,7 @@ class Maker:
             self.classes["State"] = Class("State", [("h", Tens(self.dtype, (self.extent(),))), ("c", Tens(self.dtype, (self.extent(),))), ("k", INT)])
         self.classes["Item"] = Class("Item", self.fields("x"))
         for _ in range(self.pick([0, 1, 1, 2])):
-            self.helper()
+            self.pick([self.helper, self.helper, self.repeated, self.maybe])()
         params: list[Type] = [self.parameter() for _ in range(self.pick([1, 1, 2, 3]))]
         walk = None
         if self.chance(0.6):
@@ -1333,12 +1573,15 @@ class Maker:
     def header(self) -> str:
         lines = [
             "from __future__ import annotations", "", "import dataclasses", "import enum", "import math",
-            "from dataclasses import dataclass", "", "import numpy as np", "", "from acronumba import model, nn", "", "",
-            "class Colour(enum.Enum):", *(f'    {m} = "{m.lower()}"' for m in MEMBERS), "", "",
+            "from dataclasses import dataclass", "from typing import NamedTuple", "", "import numpy as np", "", "from acronumba import model, nn", "", "",
+            "SCALE = 0.75", "", "", "class Pair(NamedTuple):", "    h: np.ndarray", "    k: int", "", "",
+            "def scaled(x, by=0.5, *, shift=0.0):", "    return x * by + shift", "", "",
+            "def applied(f, x):", "    return f(x)", "", "", "class Colour(enum.Enum):", *(f'    {m} = "{m.lower()}"' for m in MEMBERS), "", "",
         ]  # fmt: skip
         for cls in self.classes.values():
             if not cls.union:
-                lines += ["@dataclass", f"class {cls.name}:", *(f"    {n}: {_annotation(t)}" for n, t in cls.fields), "", ""]
+                lines += ["@dataclass", f"class {cls.name}:", *(f"    {n}: {_annotation(t)}" for n, t in cls.fields)]
+                lines += [*STATE_METHODS, "", ""] if cls.name == "State" else ["", ""]
         lines += [f"{c.name} = {' | '.join(c.union)}" for c in self.classes.values() if c.union]
         lines += ["", "", "@dataclass", "class Params:", *(f"    {n}: {a}" for n, (a, _) in self.shared.items())]
         lines += ["    pass"] if not self.shared else []

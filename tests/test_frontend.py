@@ -218,6 +218,7 @@ def with_del(xs):
 
 @refused("ACR106 | import os |", columns=N)
 def with_import(n):
+    import os
 
     return n
 

@@ -1,7 +1,7 @@
 """Calls of what is not the user's own: Python's builtins, `math`, NumPy, methods of built-in types.
 
-Tables from the callee to a handler: adding a function is adding a row. A handler takes the walker, the arguments bound to a
-signature (`Args`) and the node, and returns an abstract value.
+Tables from the callee to a handler: adding a function is adding a row. A handler takes the walker, the arguments
+bound to a signature (`Args`) and the node, and returns an abstract value.
 """
 
 from __future__ import annotations
@@ -12,21 +12,42 @@ import enum
 import functools
 import math
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from acronumba.frontend.emitter import Dead, Refused, Resweep
-from acronumba.frontend.source import NoSource, spot
+from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
-    NOT_CONST, Bound, DictVal, EnumVal, Enumerate, Func, Generator, ListVal, Method, NoneVal, Num, Range, Record, Ref, Reversed,
-    SharedVal, Static, StaticList, StrVal, Tensor, TupleVal, UnionVal, Val, Zip, number,
+    NOT_CONST,
+    DictVal,
+    Enumerate,
+    EnumVal,
+    Generator,
+    ListVal,
+    Method,
+    NoneVal,
+    Num,
+    Range,
+    Record,
+    Ref,
+    Reversed,
+    SharedVal,
+    Static,
+    StaticList,
+    StrVal,
+    Tensor,
+    TupleVal,
+    UnionVal,
+    Val,
+    Zip,
+    number,
 )  # fmt: skip
 from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Extent
 from acronumba.ir.ops import SCALARS
-from acronumba.ir.types import BOOL, FLOAT, INT, ListT, words
+from acronumba.ir.types import BOOL, FLOAT, INT, words
 from acronumba.shared import field_names
 
 if TYPE_CHECKING:
@@ -37,9 +58,11 @@ MISSING: Any = None
 
 
 class Args:
-    """Arguments bound to a signature such as ``"a axis=None keepdims=False"``; a name ending in ``!`` must not be given."""
+    """Arguments bound to a signature such as ``"a axis=None keepdims=False"``."""
 
-    def __init__(self, w: Lowerer, what: str, signature: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> None:
+    def __init__(
+        self, w: Lowerer, what: str, signature: str, args: list[Val], kwargs: dict[str, Val], node: Node
+    ) -> None:
         self.w, self.what, self.node = w, what, node
         names = [part.partition("=")[0] for part in signature.split()]
         plain = [n for n in names if not n.startswith("*")]
@@ -125,7 +148,9 @@ def call_static(w: Lowerer, value: Any, args: list[Val], kwargs: dict[str, Val],
     known = STATIC.get(_key(value))
     if known is not None:
         name, signature, handler = known
-        return _distribute(w, args, kwargs, node, lambda a, k: handler(w, Args(w, name, signature, a, k, node), node), value)
+        return _distribute(
+            w, args, kwargs, node, lambda a, k: handler(w, Args(w, name, signature, a, k, node), node), value
+        )
     if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] == "numpy":
         raise w.refuse("ACR202", node, seen=_name_of(node, f"np.{getattr(value, '__name__', value)}"))
     module = getattr(value, "__module__", None)
@@ -144,11 +169,26 @@ def _name_of(node: Node, default: str) -> str:
     return ast.unparse(node.func) if isinstance(node, ast.Call) else default
 
 
-_WHOLE = (bool, type, list, tuple, sorted, zip, enumerate, reversed, getattr)  # these look at their arguments themselves
+_WHOLE = (
+    bool,
+    type,
+    list,
+    tuple,
+    sorted,
+    zip,
+    enumerate,
+    reversed,
+    getattr,
+)  # these look at their arguments themselves
 
 
 def _distribute(
-    w: Lowerer, args: list[Val], kwargs: dict[str, Val], node: Node, f: Callable[[list[Val], dict[str, Val]], Val], callee: Any
+    w: Lowerer,
+    args: list[Val],
+    kwargs: dict[str, Val],
+    node: Node,
+    f: Callable[[list[Val], dict[str, Val]], Val],
+    callee: Any,
 ) -> Val:
     """Call a function for each alternative of those of its arguments that are one of several kinds."""
     if callee not in _WHOLE:
@@ -179,10 +219,13 @@ def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], no
     if issubclass(cls, BaseException):
         raise w.refuse("ACR108", node, seen="an exception that is not raised at once")
     if dataclasses.is_dataclass(cls):
-        if "__init__" in cls.__dict__ and not cls.__dataclass_params__.init or hasattr(cls, "__post_init__"):
+        init = getattr(cls, "__dataclass_params__").init  # noqa: B009 -- not in the types of the standard library
+        if ("__init__" in cls.__dict__ and not init) or hasattr(cls, "__post_init__"):
             raise w.refuse("ACR210", node, seen=f"{cls.__name__} with an __init__ or __post_init__ of its own")
         fields = [f for f in dataclasses.fields(cls) if f.init]
-        out = _bind_fields(w, cls, [f.name for f in fields if not f.kw_only], [f.name for f in fields], args, kwargs, node)
+        out = _bind_fields(
+            w, cls, [f.name for f in fields if not f.kw_only], [f.name for f in fields], args, kwargs, node
+        )
         for f in dataclasses.fields(cls):
             if f.name in out:
                 continue
@@ -190,7 +233,11 @@ def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], no
                 out[f.name] = _default(w, cls, f.name, f.default)
             elif f.default_factory is not dataclasses.MISSING:
                 factory = f.default_factory
-                out[f.name] = w.new_list((), node or ast.Constant(0)) if factory is list else w.call(Static(factory), (), {}, node)
+                out[f.name] = (
+                    w.new_list((), node or ast.Constant(0))
+                    if factory is list
+                    else w.call(Static(factory), (), {}, node)
+                )
             else:
                 raise w.refuse("ACR203", node, seen=f"{cls.__name__} without {f.name}")
         names = tuple(f.name for f in dataclasses.fields(cls))
@@ -198,7 +245,7 @@ def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], no
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         names = field_names(cls)
         out = _bind_fields(w, cls, list(names), list(names), args, kwargs, node)
-        for name, value in cls._field_defaults.items():
+        for name, value in getattr(cls, "_field_defaults", {}).items():
             out.setdefault(name, _default(w, cls, name, value))
         missing = [n for n in names if n not in out]
         if missing:
@@ -521,7 +568,12 @@ def _extreme(w: Lowerer, a: Args, node: Node, op: str) -> Val:
     def better(x: Val, y: Val) -> Num:
         result = w.compare(compare, x, y, where)
         if isinstance(result, Tensor):
-            raise w.refuse("ACR601", node, seen=f"a comparison of {w.describe(x)} in min or max", rewrite="np.maximum or np.minimum")
+            raise w.refuse(
+                "ACR601",
+                node,
+                seen=f"a comparison of {w.describe(x)} in min or max",
+                rewrite="np.maximum or np.minimum",
+            )
         return w.truth(result, node)
 
     def pick(best: tuple[Val, Val], v: Val) -> tuple[Val, Val]:
@@ -642,7 +694,7 @@ def _divmod(w: Lowerer, a: Args, node: Node) -> Val:
 
 @row("x", type)
 def _type(w: Lowerer, a: Args, node: Node) -> Val:
-    from acronumba.frontend.lower import runtime_class
+    from acronumba.frontend.objects import runtime_class
 
     val = a["x"]
     if isinstance(val, UnionVal) or (isinstance(val, Ref) and len(val.classes) > 1):
@@ -679,8 +731,8 @@ def _math(name: str) -> Handler:
 
 
 for _name in (
-    "sqrt exp expm1 log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc fabs isnan isinf "
-    "isfinite atan2 hypot copysign fmod"
+    "sqrt exp expm1 log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc fabs "
+    "isnan isinf isfinite atan2 hypot copysign fmod"
 ).split():
     row("*args", getattr(math, _name))(_math(_name))
 
@@ -690,7 +742,9 @@ def _math_log(w: Lowerer, a: Args, node: Node) -> Val:
     x = w.scalar("log", w.as_float(_number(w, a["x"], node, "math.log")), node=node)
     if isinstance(a["base"], NoneVal):
         return x
-    return w.scalar("div", x, w.scalar("log", w.as_float(_number(w, a["base"], node, "math.log")), node=node), node=node)
+    return w.scalar(
+        "div", x, w.scalar("log", w.as_float(_number(w, a["base"], node, "math.log")), node=node), node=node
+    )
 
 
 @row("x y", math.pow)
@@ -736,17 +790,19 @@ def _ufunc(op: str) -> Handler:
     return handler
 
 
-for _op, _fs in {
+_UNARY: dict[str, tuple[Any, ...]] = {
     "neg": (np.negative,), "sign": (np.sign,), "exp": (np.exp,), "log": (np.log,), "sqrt": (np.sqrt,),
     "sin": (np.sin,), "cos": (np.cos,), "tanh": (np.tanh,), "floor": (np.floor,), "isnan": (np.isnan,),
-}.items():  # fmt: skip
-    row("x", *_fs)(_ufunc(_op))
-for _op, _fs in {
+}  # fmt: skip
+_BINARY: dict[str, tuple[Any, ...]] = {
     "add": (np.add,), "sub": (np.subtract,), "mul": (np.multiply,), "div": (np.divide,), "floordiv": (np.floor_divide,),
     "mod": (np.mod,), "pow": (np.power,), "maximum": (np.maximum,), "minimum": (np.minimum,), "and": (np.bitwise_and,),
     "or": (np.bitwise_or,), "xor": (np.bitwise_xor,), "eq": (np.equal,), "ne": (np.not_equal,), "lt": (np.less,),
     "le": (np.less_equal,), "gt": (np.greater,), "ge": (np.greater_equal,),
-}.items():  # fmt: skip
+}  # fmt: skip
+for _op, _fs in _UNARY.items():
+    row("x", *_fs)(_ufunc(_op))
+for _op, _fs in _BINARY.items():
     row("x y", *_fs)(_ufunc(_op))
 
 
@@ -823,7 +879,9 @@ def _mean(w: Lowerer, a: Args, node: Node) -> Val:
 
 @row("a axis=None ddof=0 keepdims=False", np.var, method="var")
 def _var(w: Lowerer, a: Args, node: Node) -> Val:
-    return w.variance(a.tensor("a"), a.static("axis"), bool(a.static("keepdims")), _number(w, a["ddof"], node, "ddof"), node)
+    return w.variance(
+        a.tensor("a"), a.static("axis"), bool(a.static("keepdims")), _number(w, a["ddof"], node, "ddof"), node
+    )
 
 
 @row("a axis=None ddof=0 keepdims=False", np.std, method="std")
@@ -944,7 +1002,8 @@ def _vstack(w: Lowerer, a: Args, node: Node) -> Val:
     if runtime is not None:
         return w.stack_list(runtime, 0, node)
     tensors = [
-        t if t.type.rank > 1 else w.reshape(t, (1, *(t.dims or (1,))), node) for t in _tensor_items(w, a["arrays"], node)
+        t if t.type.rank > 1 else w.reshape(t, (1, *(t.dims or (1,))), node)
+        for t in _tensor_items(w, a["arrays"], node)
     ]
     return w.concat(tensors, 0, node)
 
@@ -1313,7 +1372,9 @@ def list_method(w: Lowerer, base: ListVal, name: str, args: list[Val], kwargs: d
         case "insert", [index, val]:
             w.check_mutable(base, where)
             n, i = w.list_lengths(base, node), w.read(w.as_int(_number(w, index, node, "insert")))
-            i = w.select(w.scalar("lt", i, number(0)), w.scalar("max", number(0), w.scalar("add", i, n)), w.scalar("min", i, n))
+            i = w.select(
+                w.scalar("lt", i, number(0)), w.scalar("max", number(0), w.scalar("add", i, n)), w.scalar("min", i, n)
+            )
             w.append(base, val, where, "insert", i)
             return NoneVal()
         case "sort", []:
@@ -1323,7 +1384,13 @@ def list_method(w: Lowerer, base: ListVal, name: str, args: list[Val], kwargs: d
         case "copy", []:
             return w.list_slice(base, number(0), 1, w.list_lengths(base, node), where)
         case "count", [val]:
-            return fold(w, base, number(0), lambda acc, v: w.binary(ast.Add(), acc, w.truth(w.compare(ast.Eq(), v, val, where), node), where), node)
+            return fold(
+                w,
+                base,
+                number(0),
+                lambda acc, v: w.binary(ast.Add(), acc, w.truth(w.compare(ast.Eq(), v, val, where), node), where),
+                node,
+            )
     raise w.refuse("ACR209", node, seen=f"the method .{name} of a list")
 
 
@@ -1343,6 +1410,3 @@ def dict_method(w: Lowerer, owner: Val, name: str, args: list[Val], kwargs: dict
                 return val.items[val.keys.index(key)]
             return args[1] if len(args) > 1 else NoneVal()
     raise w.refuse("ACR209", node, seen=f"the method .{name} of a dict")
-
-
-_ = (Bound, Func, ListT, NoSource, MISSING, Sequence)

@@ -1,13 +1,14 @@
 """Writing IR while the user's code is walked: blocks, scalars, conversions, merges.
 
-The `Emitter` holds the point of emission (`block`, None where the code cannot be reached) and the state of all names in scope
-(`state`). It turns abstract values into words and back, and merges states where control flow joins. The walker in `lower` is
-built on it.
+The `Emitter` holds the point of emission (`block`, None where the code cannot be reached) and the state of all
+names in scope (`state`). It turns abstract values into words and back, and merges states where control flow joins.
+The walker in `lower` is built on it.
 """
 
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,15 +18,61 @@ from acronumba.codes import refuse
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.frontend.source import Source
 from acronumba.frontend.values import (
-    NOT_CONST, Bound, Cell, Choice, DictVal, EnumVal, Func, ListVal, Maybe, NoneVal, Num, Poison, Record, Ref, SharedVal, Static,
-    StaticList, StrVal, Tensor, TupleVal, UnionVal, Val, case_slices, number, type_of,
+    NOT_CONST,
+    Bound,
+    Cell,
+    Choice,
+    DictVal,
+    EnumVal,
+    Func,
+    ListVal,
+    Maybe,
+    NoneVal,
+    Num,
+    Poison,
+    Record,
+    Ref,
+    SharedVal,
+    Static,
+    StaticList,
+    StrVal,
+    Tensor,
+    TupleVal,
+    UnionVal,
+    Val,
+    case_slices,
+    number,
+    type_of,
 )  # fmt: skip
 from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Extent, SharedArg, Var
 from acronumba.ir.ops import SCALARS
 from acronumba.ir.types import (
-    BOOL, FLOAT, INT, NONE, BoolT, DictT, EnumT, FloatT, IntT, ListT, NoneT, OpaqueT, RefT, StrT, StructT, TensorT, TupleT,
-    Type, UnionT, Word, members, type_text, union, union_word, words,
+    BOOL,
+    FLOAT,
+    INT,
+    NONE,
+    BoolT,
+    DictT,
+    EnumT,
+    FloatT,
+    IntT,
+    ListT,
+    NoneT,
+    OpaqueT,
+    RefT,
+    StrT,
+    StructT,
+    TensorT,
+    TupleT,
+    Type,
+    UnionT,
+    Word,
+    members,
+    type_text,
+    union,
+    union_word,
+    words,
 )  # fmt: skip
 from acronumba.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
 
@@ -110,7 +157,9 @@ class Emitter:
             return self.loc
         return self.source.loc(node)
 
-    def refuse(self, code: str, node: ast.AST | Loc | None = None, seen: str = "", rewrite: str = "", message: str = "") -> Refused:
+    def refuse(
+        self, code: str, node: ast.AST | Loc | None = None, seen: str = "", rewrite: str = "", message: str = ""
+    ) -> Refused:
         """Return the exception to raise for something that is not in the language."""
         return Refused(refuse(code, self.at(node), seen, rewrite, message))
 
@@ -175,7 +224,9 @@ class Emitter:
     def site(self, error: str, text: str, node: ast.AST | Loc | None = None) -> int:
         return self.sites.setdefault(ir.Site(error, text, self.at(node)), len(self.sites))
 
-    def check(self, cond: Num, error: str, text: str, args: Sequence[Num] = (), node: ast.AST | Loc | None = None) -> None:
+    def check(
+        self, cond: Num, error: str, text: str, args: Sequence[Num] = (), node: ast.AST | Loc | None = None
+    ) -> None:
         """Let the instance fail unless a bool holds."""
         if self.block is None or (cond.const is not NOT_CONST and cond.const):
             return
@@ -205,7 +256,7 @@ class Emitter:
         """Return the variable of a number, emitting a constant or the read of a shared number if need be."""
         if num.var is None:
             if isinstance(num, EnumVal):
-                value: Any = list(num.cls).index(num.const)
+                value: Any = members_of(num.cls).index(num.const)
                 num = Num(INT, const=value)
             if num.const is NOT_CONST:
                 assert num.shared is not None
@@ -237,7 +288,7 @@ class Emitter:
     def scalar(self, op: str, *args: Num, node: ast.AST | Loc | None = None) -> Num:
         """Apply an operation of `SCALARS`, folding constants."""
         row = SCALARS[op]
-        result = {"i": INT, "f": FLOAT, "b": BOOL}.get(row.result) or args[-1].type
+        result: Any = {"i": INT, "f": FLOAT, "b": BOOL}.get(row.result) or args[-1].type
         if all(a.const is not NOT_CONST for a in args):
             try:
                 value = row.reference(*(a.const for a in args))
@@ -385,7 +436,9 @@ class Emitter:
         wider = item if cell.item is None else union(cell.item, item)
         if wider != cell.item:
             if cell.fixed:
-                raise self.refuse("ACR303", seen=f"list[{type_text(cell.item or NONE)}] and an element {type_text(item)}")
+                raise self.refuse(
+                    "ACR303", seen=f"list[{type_text(cell.item or NONE)}] and an element {type_text(item)}"
+                )
             if endless(wider):
                 raise self.refuse("ACR303", seen=type_text(wider)[:200])
             cell.item = wider
@@ -405,7 +458,9 @@ class Emitter:
         self.mix(b, not a.mixed)
         if a.fixed and b.fixed:
             if a.item != b.item:
-                raise self.refuse("ACR303", seen=f"list[{type_text(a.item or NONE)}] and list[{type_text(b.item or NONE)}]")
+                raise self.refuse(
+                    "ACR303", seen=f"list[{type_text(a.item or NONE)}] and list[{type_text(b.item or NONE)}]"
+                )
             return a
         if b.fixed:
             a, b = b, a
@@ -741,14 +796,14 @@ class Emitter:
                     if rest is not None:
                         self.enter(rest)
                     if k == len(groups) - 1:
-                        yield self.narrowed(self.keep(val, lambda m: m == member))
+                        yield self.narrowed(self.keep(val, partial(operator.eq, member)))
                         return
                     left = UnionVal(val.type, val.vars, tuple(groups[k:]))
-                    yes, rest = self.fork(self.is_case(left, lambda m: m == member))
+                    yes, rest = self.fork(self.is_case(left, partial(operator.eq, member)))
                     if yes is None:
                         continue
                     self.enter(yes)
-                    yield self.narrowed(self.keep(val, lambda m: m == member))
+                    yield self.narrowed(self.keep(val, partial(operator.eq, member)))
                     self.block = None
                     if rest is None:
                         return
@@ -893,7 +948,8 @@ class Emitter:
         for k, v in enumerate(vals):
             if vars:
                 self._in(ends, states, k, partial(self.store, shape, vars, v))
-        return out
+        result: Val = out
+        return result
 
     def _in(self, ends: list[int], states: list[State], k: int, f: Callable[[], None]) -> None:
         """Emit at the end of the k-th point."""
@@ -1280,7 +1336,7 @@ def same(a: Any, b: Any) -> bool:
         case StrVal():
             return bool(a.value == b.value)
         case Tensor():
-            return a.ref == b.ref and a.type == b.type
+            return bool(a.ref == b.ref and a.type == b.type)
         case Ref():
             return a.var is b.var and a.classes == b.classes
         case TupleVal():
@@ -1296,7 +1352,9 @@ def same(a: Any, b: Any) -> bool:
         case SharedVal():
             return bool(a.node.path == b.node.path)
         case Static():
-            return a.value is b.value or (type(a.value) is type(b.value) and isinstance(a.value, type) is False and _equal(a.value, b.value))
+            return a.value is b.value or (
+                type(a.value) is type(b.value) and isinstance(a.value, type) is False and _equal(a.value, b.value)
+            )
         case Func():
             return bool(a.key == b.key)
         case Bound():
@@ -1306,6 +1364,11 @@ def same(a: Any, b: Any) -> bool:
         case Choice():
             return len(a.options) == len(b.options) and all(map(same, a.options, b.options)) and same(a.index, b.index)
     return False
+
+
+def members_of(cls: Any) -> list[Any]:
+    """Return the members of an enum, in the order of their numbers at run time."""
+    return list(cls)
 
 
 def is_several(val: Val) -> bool:
@@ -1369,6 +1432,9 @@ def _scalar_text(op: str) -> str:
         "floordiv": "integer division or modulo by zero",
         "mod": "integer modulo by zero",
         "trunc": "cannot convert float NaN or infinity to integer",
-    }.get(op, "the result does not fit" if op in ("add", "sub", "mul", "pow", "neg", "abs", "lshift") else "math domain error")
-
-
+    }.get(
+        op,
+        "the result does not fit"
+        if op in ("add", "sub", "mul", "pow", "neg", "abs", "lshift")
+        else "math domain error",
+    )

@@ -1,7 +1,8 @@
 """Reading functions: from a Python function to its syntax tree with exact positions.
 
-In: a function object. Out: a `Source` (tree, file, line numbers as in the file), or `NoSource` with the reason. The file's text
-comes from `linecache`, which also knows notebooks. `scan` finds the statements that are in no version of the language.
+In: a function object. Out: a `Source` (tree, file, line numbers as in the file), or `NoSource` with the reason. The
+file's text comes from `linecache`, which also knows notebooks. `scan` finds the statements that are in no version
+of the language.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Tensor operations: NumPy's rules of dtypes and shapes, reduced to the operations of `ir.ops`.
 
-Each method takes abstract values and emits IR. Extents that are known are checked here, when the model is compiled; others by
-checks of the instance at run time. `numpy_calls` maps NumPy's names to these methods.
+Each method takes abstract values and emits IR. Extents that are known are checked here, when the model is compiled;
+others by checks of the instance at run time. `numpy_calls` maps NumPy's names to these methods.
 """
 
 from __future__ import annotations
 
 import ast
+import itertools
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +17,15 @@ import numpy as np
 from acronumba.errors import Loc
 from acronumba.frontend.emitter import Emitter, Refused
 from acronumba.frontend.values import (
-    NOT_CONST, ListVal, Num, SharedVal, StaticList, Tensor, TupleVal, Val, number,
+    NOT_CONST,
+    ListVal,
+    Num,
+    SharedVal,
+    StaticList,
+    Tensor,
+    TupleVal,
+    Val,
+    number,
 )  # fmt: skip
 from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Extent, SharedArg, Var
@@ -26,8 +35,8 @@ Node = ast.AST | Loc | None
 PYTHON = {INT: int, FLOAT: float, BOOL: bool}
 HOST = {INT: "int64", FLOAT: "float64", BOOL: "bool"}
 UFUNCS: dict[str, Any] = {
-    "neg": np.negative, "abs": np.absolute, "sign": np.sign, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "sin": np.sin,
-    "cos": np.cos, "tanh": np.tanh, "floor": np.floor, "not": np.invert, "isnan": np.isnan, "add": np.add,
+    "neg": np.negative, "abs": np.absolute, "sign": np.sign, "exp": np.exp, "log": np.log, "sqrt": np.sqrt,
+    "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "floor": np.floor, "not": np.invert, "isnan": np.isnan, "add": np.add,
     "sub": np.subtract, "mul": np.multiply, "div": np.divide, "floordiv": np.floor_divide, "mod": np.remainder,
     "pow": np.power, "maximum": np.maximum, "minimum": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or,
     "xor": np.bitwise_xor, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
@@ -99,7 +108,9 @@ class TensorOps(Emitter):
             info = np.iinfo(dtype)
             low = self.scalar("ge", num, number(max(int(info.min), -(2**63))), node=node)
             high = self.scalar("le", self.read(num), number(min(int(info.max), 2**63 - 1)), node=node)
-            self.check(self.both(low, high), "OverflowError", f"Python integer {{0}} out of bounds for {dtype}", (num,), node)
+            self.check(
+                self.both(low, high), "OverflowError", f"Python integer {{0}} out of bounds for {dtype}", (num,), node
+            )
         return self.op("cast", (self.word(num),), dtype, (), (), node)
 
     def cast(self, x: Tensor, dtype: str, node: Node = None) -> Tensor:
@@ -245,7 +256,9 @@ class TensorOps(Emitter):
             raise self.refuse("ACR402", node, seen=f"axis {axis} twice")
         return tuple(sorted(out))
 
-    def reduce(self, op: str, x: Tensor, axis: Any, keepdims: bool, node: Node = None, dtype: str | None = None) -> Tensor:
+    def reduce(
+        self, op: str, x: Tensor, axis: Any, keepdims: bool, node: Node = None, dtype: str | None = None
+    ) -> Tensor:
         axes = self.axes_of(axis, x.type.rank, node)
         if op in ("sum", "prod"):
             with warnings.catch_warnings():
@@ -439,7 +452,9 @@ class TensorOps(Emitter):
         else:
             for d, v in zip(dims, values, strict=True):
                 if v is NOT_CONST:
-                    self.check(self.scalar("ge", self.extent(d), number(0)), "ValueError", "negative dimensions", (), node)
+                    self.check(
+                        self.scalar("ge", self.extent(d), number(0)), "ValueError", "negative dimensions", (), node
+                    )
             self.check(self.scalar("eq", total, given), "ValueError", message, (total, given), node)
         return self.reshape(x, dims, node)
 
@@ -464,7 +479,13 @@ class TensorOps(Emitter):
             elif have is not want and have != 1:
                 one = self.scalar("eq", self.extent(have), number(1))
                 good = self.either(one, self.scalar("eq", self.extent(have), self.extent(want)))
-                self.check(good, "ShapeMismatch", "cannot broadcast an extent {0} to {1}", (self.extent(have), self.extent(want)), node)
+                self.check(
+                    good,
+                    "ShapeMismatch",
+                    "cannot broadcast an extent {0} to {1}",
+                    (self.extent(have), self.extent(want)),
+                    node,
+                )
         if tuple(dims) == x.dims:
             return x
         return self.op("broadcast", (x.ref,), x.type.dtype, dims, (), node, base=x)
@@ -519,7 +540,11 @@ class TensorOps(Emitter):
         if isinstance(index, Tensor):
             if np.dtype(index.type.dtype).kind not in "iu":
                 raise self.refuse("ACR301", node, seen=f"an index of dtype {index.type.dtype}")
-            site = self.site("IndexError", f"an index is out of bounds for axis {axis} with size {d if isinstance(d, int) else '?'}", node)
+            site = self.site(
+                "IndexError",
+                f"an index is out of bounds for axis {axis} with size {d if isinstance(d, int) else '?'}",
+                node,
+            )
             dims = (*rest[0], *index.dims, *rest[1])
             return self.op("take", (x.ref, index.ref), x.type.dtype, dims, (axis,), node, site)
         i = self.as_int(index)
@@ -590,7 +615,7 @@ class TensorOps(Emitter):
             parts = [(self.as_extent(a), 1, self.as_extent(n)) for a, n in cuts]
         else:
             bounds: list[Num | None] = [None, *sections, None]
-            parts = [self.slice_part(d, a, b, 1, node) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+            parts = [self.slice_part(d, a, b, 1, node) for a, b in itertools.pairwise(bounds)]
         whole: list[tuple[Extent, int, Extent]] = [(0, 1, n) for n in x.dims]
         items = [self.slice(x, [*whole[:axis], p, *whole[axis + 1 :]], node) for p in parts]
         return TupleVal(tuple(items))
@@ -604,7 +629,13 @@ class TensorOps(Emitter):
             scalar = self.cast(value, dtype or value.type.dtype, node)
         for d in dims:
             if isinstance(d, Var):
-                self.check(self.scalar("ge", self.extent(d), number(0)), "ValueError", "negative dimensions are not allowed", (), node)
+                self.check(
+                    self.scalar("ge", self.extent(d), number(0)),
+                    "ValueError",
+                    "negative dimensions are not allowed",
+                    (),
+                    node,
+                )
             elif d < 0:
                 raise self.refuse("ACR401", node, seen=f"an extent of {d}")
         out = self.broadcast_to(scalar, dims, node)

@@ -1,7 +1,8 @@
 """Abstract values: what the front end knows of a Python value while it walks the user's code.
 
-Everything structural is resolved here, before the IR: tuples, dicts, records and short lists are their items, functions and
-classes are themselves, a shared parameter is its place in the shared structure. What is left to run time are IR variables.
+Everything structural is resolved here, before the IR: tuples, dicts, records and short lists are their items,
+functions and classes are themselves, a shared parameter is its place in the shared structure. What is left to run
+time are IR variables.
 """
 
 from __future__ import annotations
@@ -13,8 +14,25 @@ from typing import Any, TypeAlias
 from acronumba.frontend.source import Source
 from acronumba.ir.nodes import Extent, SharedArg, Var
 from acronumba.ir.types import (
-    BOOL, FLOAT, INT, NONE, BoolT, DictT, EnumT, FloatT, IntT, ListT, StrT, StructT, TensorT, TupleT, Type, UnionT,
-    union, union_cases, words,
+    BOOL,
+    FLOAT,
+    INT,
+    NONE,
+    BoolT,
+    DictT,
+    EnumT,
+    FloatT,
+    IntT,
+    ListT,
+    StrT,
+    StructT,
+    TensorT,
+    TupleT,
+    Type,
+    UnionT,
+    union,
+    union_cases,
+    words,
 )  # fmt: skip
 from acronumba.shared import SharedLeaf, SharedNode
 
@@ -261,7 +279,8 @@ class Poison:
 
 Val: TypeAlias = (
     Num | EnumVal | NoneVal | StrVal | Tensor | Ref | Record | TupleVal | DictVal | ListVal | StaticList | UnionVal
-    | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed | Generator | Maybe | Choice | Poison
+    | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed | Generator | Maybe | Choice
+    | Poison
 )  # fmt: skip
 
 
@@ -312,4 +331,3 @@ def case_slices(t: UnionT) -> list[tuple[Type, slice]]:
         out.append((case, slice(at, at + width)))
         at += width
     return out
-

@@ -1,0 +1,503 @@
+"""Calls: arguments, inlining of helpers, instances of recursive functions.
+
+A function that does not call itself is walked in place. One that does is walked once for each set of argument
+types.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from acronumba.errors import Loc
+from acronumba.frontend.emitter import (
+    Dead,
+    FunctionCode,
+    Refused,
+    Resweep,
+    Template,
+    TList,
+    TParts,
+    TStatic,
+    TTensor,
+    TType,
+    endless,
+    equal_templates,
+    is_own,
+    is_several,
+)  # fmt: skip
+from acronumba.frontend.objects import as_function
+from acronumba.frontend.source import assigned_names, spot
+from acronumba.frontend.values import (
+    NOT_CONST,
+    Bound,
+    Choice,
+    DictVal,
+    EnumVal,
+    Func,
+    Generator,
+    ListVal,
+    Maybe,
+    Method,
+    NoneVal,
+    Num,
+    Poison,
+    Record,
+    Ref,
+    SharedVal,
+    Static,
+    StaticList,
+    StrVal,
+    Tensor,
+    TupleVal,
+    UnionVal,
+    Val,
+    number,
+)  # fmt: skip
+from acronumba.frontend.walker import Frame, Instance, Walker
+from acronumba.ir import nodes as ir
+from acronumba.ir.nodes import SharedArg, Var
+from acronumba.ir.types import (
+    BoolT,
+    EnumT,
+    FloatT,
+    IntT,
+    ListT,
+    NoneT,
+    TensorT,
+    Type,
+    type_text,
+    union,
+    words,
+)  # fmt: skip
+from acronumba.shared import describe_value
+
+if TYPE_CHECKING:
+    from acronumba.frontend.lower import Lowerer
+
+
+class Functions(Walker):
+    """Calls: arguments, inlining of helpers, instances of recursive functions."""
+
+    # ---- calls
+
+    def call_expr(self, node: ast.Call) -> Val:
+        if isinstance(node.func, ast.Name) and node.func.id == "isinstance" and len(node.args) == 2:
+            return self.truth_value(node)
+        func = self.callee(node.func)
+        args: list[Val] = []
+        for a in node.args:
+            if isinstance(a, ast.Starred):
+                items = self.items_of(self.expr(a.value))
+                if items is None:
+                    raise self.refuse("ACR203", a, seen="* of a value whose length is known only at run time")
+                args += items
+            else:
+                args.append(self.expr(a))
+        kwargs: dict[str, Val] = {}
+        for kw in node.keywords:
+            if kw.arg is not None:
+                kwargs[kw.arg] = self.expr(kw.value)
+                continue
+            val = self.expr(kw.value)
+            if not isinstance(val, DictVal | SharedVal):
+                raise self.refuse("ACR203", kw.value, seen=f"** of {self.describe(val)}")
+            shared = self.materialise(val) if isinstance(val, SharedVal) else val
+            assert isinstance(shared, DictVal)
+            kwargs.update(zip(shared.keys, shared.items, strict=True))
+        self.check_poison(func, *args, *kwargs.values())
+        if self.block is None:
+            return Poison()
+        return self.call(func, args, kwargs, node)
+
+    def callee(self, node: ast.expr) -> Val:
+        """Evaluate what is called; the method of one of several objects is looked up in each when it is called."""
+        if not isinstance(node, ast.Attribute) or self.path_of(node) in self.state:
+            return self.expr(node)
+        owner = self.attribute_owner(node)
+        val: Val = Method(owner, node.attr) if is_several(owner) else self.attribute_of(owner, node)
+        if self.block is None:
+            raise Dead
+        return val
+
+    def call(self, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
+        """Call anything."""
+        from acronumba.frontend.calls import call_method, call_static
+
+        match func:
+            case Func():
+                return self.call_function(func, args, kwargs, node)
+            case Bound(func=inner, self=owner):
+                return self.call_function(inner, (owner, *args), kwargs, node)
+            case Method(owner=owner) if is_several(owner):
+                return self.each(
+                    owner, lambda o: self.call(self.attribute(o, func.name, node), args, kwargs, node), node
+                )
+            case Method():
+                return call_method(cast("Lowerer", self), func, list(args), dict(kwargs), node)
+            case Static(value=value):
+                wrapped = as_function(value)
+                inner_func = self.function(wrapped, node) if wrapped is not None else func
+                if isinstance(inner_func, Func):
+                    return self.call_function(inner_func, args, kwargs, node)
+                return call_static(cast("Lowerer", self), value, list(args), dict(kwargs), node)
+            case Ref() | UnionVal() | Choice() if is_several(func):
+                return self.each(func, lambda f: self.call(f, args, kwargs, node), node)
+            case Ref() | Record() | SharedVal():
+                return self.call_object(func, args, kwargs, node)
+        raise self.refuse("ACR301", node, seen=f"{self.describe(func)} cannot be called")
+
+    def call_object(self, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
+        cls = (
+            func.classes[0] if isinstance(func, Ref) else func.cls if isinstance(func, Record)
+            else func.node.cls if isinstance(func, SharedVal) else None
+        )  # fmt: skip
+        if cls is None or not hasattr(cls, "__call__"):  # noqa: B004 -- of its instances
+            raise self.refuse("ACR301", node, seen=f"{self.describe(func)} cannot be called")
+        return self.call(self.class_attribute(func, cls, "__call__", node), args, kwargs, node)
+
+    def bind_arguments(
+        self, func: Func, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None
+    ) -> dict[str, Val]:
+        """Return the parameters of a function with their values."""
+        a = func.source.node.args
+        name = func.source.name
+        positional = [p.arg for p in (*a.posonlyargs, *a.args)]
+        out: dict[str, Val] = {}
+        if len(args) > len(positional) and a.vararg is None:
+            raise self.refuse("ACR203", node, seen=f"{len(args)} arguments for {name}({', '.join(positional)})")
+        out.update(zip(positional, args, strict=False))
+        if a.vararg is not None:
+            out[a.vararg.arg] = TupleVal(tuple(args[len(positional) :]))
+        extra: dict[str, Val] = {}
+        for key, val in kwargs.items():
+            if key in out and key not in extra:
+                raise self.refuse("ACR203", node, seen=f"{key} given twice to {name}")
+            if key in positional or key in [p.arg for p in a.kwonlyargs]:
+                out[key] = val
+            elif a.kwarg is not None:
+                extra[key] = val
+            else:
+                raise self.refuse("ACR203", node, seen=f"{name} has no parameter {key}")
+        if a.kwarg is not None:
+            out[a.kwarg.arg] = DictVal(tuple(extra), tuple(extra.values()))
+        for p, default in zip(positional[len(positional) - len(a.defaults) :], self.defaults(func), strict=True):
+            out.setdefault(p, default)
+        for p2, d in zip(a.kwonlyargs, a.kw_defaults, strict=True):
+            if p2.arg not in out and d is not None:
+                out[p2.arg] = self.kw_default(func, p2.arg)
+        missing = [p for p in (*positional, *(k.arg for k in a.kwonlyargs)) if p not in out]
+        if missing:
+            raise self.refuse("ACR203", node, seen=f"{name} without {', '.join(missing)}")
+        return out
+
+    def defaults(self, func: Func) -> tuple[Val, ...]:
+        if func.fn is None:
+            return func.defaults
+        return tuple(self.default(v, func, k) for k, v in enumerate(func.fn.__defaults__ or ()))
+
+    def kw_default(self, func: Func, name: str) -> Val:
+        if func.fn is None:
+            return func.kw_defaults[name]
+        return self.default(func.fn.__kwdefaults__[name], func, name)
+
+    def default(self, value: Any, func: Func, what: Any) -> Val:
+        if type(value) in (int, float):
+            return number(value)
+        function = as_function(value)
+        if function is not None:
+            return self.function(function, None)
+        return self.shared_value(describe_value(f"{func.source.name}.{what}", value))
+
+    def call_function(self, func: Func, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
+        """Call a function of the user: inlined, or by a call if it is recursive."""
+        params = self.bind_arguments(func, args, kwargs, node)
+        for v in params.values():
+            self.alias(v)
+            if isinstance(v, Generator):
+                raise self.refuse("ACR114", v.node)
+        code = func.source.node
+        if code in self.know.recursive:
+            return self.call_instance(func, params, node)
+        if any(f.func.source.node is code for f in self.frames):
+            self.know.recursive.add(code)
+            raise Resweep
+        return self.inline(func, params, node)
+
+    def inline(self, func: Func, params: Mapping[str, Val], node: ast.AST | None) -> Val:
+        here = spot(node)
+        frame = self.push(func, (*self.frame.path, func.source.node.lineno, here))
+        saved = self.source, self.loc, self.outer_loc
+        if func.globals.get("__name__") == "acronumba.nn" and node is not None:
+            self.outer_loc = self.at(node)
+        self.source = func.source
+        for name, val in params.items():
+            self.state[(frame.scope, name)] = val
+        self.body(func.source.body)
+        if self.block is not None:
+            frame.returns.append((self.point(), NoneVal(), self.loc))
+            self.block = None
+        self.source, self.loc, self.outer_loc = saved
+        self.frames.pop()
+        keep = any(isinstance(n, ast.FunctionDef | ast.Lambda) for s in func.source.body for n in ast.walk(s))
+        points = []
+        for (block, state), _, _ in frame.returns:
+            if not keep:
+                state = {k: v for k, v in state.items() if k[0] != frame.scope}
+            points.append((block, state))
+        return self.join_values(points, [v for _, v, _ in frame.returns])
+
+    def push(self, func: Func, path: tuple[Any, ...]) -> Frame:
+        a = func.source.node.args
+        params = [
+            p.arg
+            for p in (
+                *a.posonlyargs,
+                *a.args,
+                *a.kwonlyargs,
+                *([a.vararg] if a.vararg else []),
+                *([a.kwarg] if a.kwarg else []),
+            )
+        ]
+        self.counter += 1
+        names = assigned_names(func.source.body) | frozenset(params)
+        scope = (self.counter, func.source.name)
+        frame = Frame(func, scope, path, names)
+        self.scopes[scope] = (names, func)
+        self.frames.append(frame)
+        return frame
+
+    # ---- recursion
+
+    def call_instance(self, func: Func, params: dict[str, Val], node: ast.AST | Loc | None) -> Val:
+        """Call a recursive function: one instance for each set of argument types."""
+        code = func.source.node
+        captured = self.captured(func)
+        given = {**params, **{f"^{k[1]}": v for k, v in captured.items()}}
+        same_code = [i for i in self.instances.values() if i.func.source.node is code]
+        plain = self.know.plain.setdefault(code, set())
+        templates: list[Template] = []
+        for k, val in enumerate(given.values()):
+            templates.append(self.parameter(val, (code, k), k in plain, code in self.know.loose))
+        key = (code, tuple(map(self.template_key, templates)))
+        instance = self.instances.get(key)
+        if instance is None:
+            for other in same_code:
+                if not other.walking:
+                    continue
+                for k, (old, new) in enumerate(zip(other.templates, templates, strict=False)):
+                    if k not in plain and _is_number(old) and _is_number(new) and not equal_templates(old, new):
+                        plain.add(k)
+                        raise Resweep
+            if len(same_code) > 12 and code not in self.know.loose:
+                self.know.loose.add(code)
+                raise Resweep
+            if len(same_code) > 60:
+                raise self.refuse("ACR303", node, seen=f"{func.source.name} is called with ever new types of arguments")
+            instance = Instance(key, len(self.functions), func, tuple(templates))
+            self.instances[key] = instance
+            self.functions.append(None)
+            self.walk_instance(instance, list(given), captured)
+        flat: list[Var] = []
+        for shape, val in zip(instance.templates, given.values(), strict=True):
+            flat += self.template_words(shape, val)
+        result = self.know.results.get(key)
+        if result is None:
+            if self.block is not None:
+                self.fail("RecursionError", "this call never returns", node)
+            return Poison()
+        if self.block is None:
+            return Poison()
+        outs = tuple(self.var(f"{func.source.name.rsplit('.', 1)[-1]}", w) for w in words(result))
+        self.emit(ir.Call(outs=outs, function=instance.index, args=tuple(flat), loc=self.at(node)))
+        return self.from_words(result, outs)
+
+    def captured(self, func: Func) -> dict[Any, Val]:
+        """Return the variables of enclosing calls that a nested function uses, and those that these use."""
+        out: dict[Any, Val] = {}
+        todo = [func]
+        seen = set()
+        while todo:
+            inner = todo.pop()
+            if inner.key in seen:
+                continue
+            seen.add(inner.key)
+            used = {n.id for s in inner.source.body for n in ast.walk(s) if isinstance(n, ast.Name)}
+            scope, outer = inner.scope, inner
+            while scope is not None:
+                names, outer = self.scopes[scope]
+                for name in sorted(used & names):
+                    val = self.state.get((scope, name))
+                    if val is not None and not isinstance(val, Poison):
+                        out[(scope, name)] = val
+                        if isinstance(val, Func):
+                            todo.append(val)
+                scope = outer.scope
+        return dict(sorted(out.items(), key=lambda kv: str(kv[0])))
+
+    def parameter(self, val: Val, where: Any, plain: bool, loose: bool) -> Template:
+        """Return what the callee may know of an argument."""
+        match val:
+            case Num() if not plain and val.const is not NOT_CONST:
+                return TStatic(val)
+            case Num():
+                return TType(val.type)
+            case EnumVal():
+                return TStatic(val) if val.const is not NOT_CONST and not plain else self.template(val)
+            case Tensor() if isinstance(val.ref, SharedArg):
+                return TStatic(val)
+            case Tensor():
+                dims = tuple(None if loose or not isinstance(d, int) else d for d in val.dims)
+                return TTensor(TensorT(val.type.dtype, dims), dims, False)
+            case TupleVal() | DictVal() | Record():
+                kind = "tuple" if isinstance(val, TupleVal) else "dict" if isinstance(val, DictVal) else "record"
+                meta: Any = len(val.items)
+                if isinstance(val, DictVal):
+                    meta = val.keys
+                if isinstance(val, Record):
+                    return TType(self.type_of(val))
+                return TParts(
+                    kind, meta, tuple(self.parameter(v, (where, k), plain, loose) for k, v in enumerate(val.items))
+                )
+            case ListVal() | StaticList():
+                if isinstance(val, StaticList):
+                    self.make_real(val.cell)
+                    self.type_of(val)
+                cell = val.cell.find()
+                if not is_own(val):
+                    return TType(ListT(cell.item or NoneT()))
+                mine = self.cell(("parameter", where))
+                mine.real = True
+                return TList(self.unify_cells(mine, cell), True)
+            case Maybe():
+                raise self.refuse("ACR306", None, seen="an argument that may have no value")
+            case SharedVal():
+                return TStatic(val)
+        shape = self.template(val)
+        if loose and isinstance(shape, TType):
+            return shape
+        return shape
+
+    def template_key(self, shape: Template) -> Any:
+        match shape:
+            case TStatic(val=val):
+                return ("static", self.static_key(val))
+            case TParts():
+                return (shape.kind, shape.meta, tuple(map(self.template_key, shape.items)))
+            case TTensor():
+                return shape.type
+            case TList():
+                return ("list", id(shape.cell.find()), shape.cell.find().item)
+            case TType():
+                return shape.type
+        return repr(shape)
+
+    def static_key(self, val: Val) -> Any:
+        match val:
+            case Num():
+                return (val.type, repr(val.const), val.shared and val.shared.path)
+            case EnumVal():
+                return (val.cls, val.const)
+            case Tensor(ref=SharedArg(index=index)):
+                return ("shared", self.shared_params[index].path)
+            case SharedVal(node=node):
+                return ("shared", node.path)
+            case Func():
+                return (val.source.node, val.scope if val.scope is None else val.scope[1:])
+            case Bound():
+                return (self.static_key(val.func), self.static_key(val.self))
+            case StrVal(value=value):
+                return value
+            case NoneVal():
+                return None
+            case Static(value=value):
+                return id(value)
+            case TupleVal():
+                return tuple(map(self.static_key, val.items))
+        return id(val)
+
+    def template_words(self, shape: Template, val: Val) -> list[Var]:
+        """Return the argument words of a value for a parameter."""
+        match shape:
+            case TStatic():
+                return []
+            case TParts():
+                assert isinstance(val, TupleVal | DictVal | Record)
+                return [w for s, v in zip(shape.items, val.items, strict=True) for w in self.template_words(s, v)]
+        return list(self.to_words(val, self.template_type(shape)))
+
+    def walk_instance(self, instance: Instance, names: Sequence[str], captured: Mapping[Any, Val]) -> None:
+        """Write the code of a recursive function for one set of argument types."""
+        func = instance.func
+        saved = self.code, self.block, self.state, self.source, self.loc, self.frames
+        self.code = FunctionCode(self.function_name(func), func.source.loc(func.source.node))
+        self.loc = self.code.loc
+        self.source = func.source
+        self.frames = []
+        frame = self.push(func, (func.source.name, func.source.node.lineno))
+        self.block = self.new_block()
+        self.state = {}
+        params: list[Var] = []
+        keys = [*((frame.scope, n) for n in names if not n.startswith("^")), *captured]
+        for key, shape in zip(keys, instance.templates, strict=True):
+            val, vars = self.instantiate(shape, key[1])
+            params += vars
+            self.state[key] = val
+        self.code.params = tuple(params)
+        self.settle_all()
+        self.body(func.source.body)
+        if self.block is not None:
+            frame.returns.append((self.point(), NoneVal(), self.loc))
+            self.block = None
+        self.finish(instance.key, frame)
+        self.functions[instance.index] = self.code
+        instance.walking = False
+        self.code, self.block, self.state, self.source, self.loc, self.frames = saved
+
+    def function_name(self, func: Func) -> str:
+        base = func.source.name.rsplit(".", 1)[-1].strip("<>")
+        name, k = base, 1
+        while name in self.taken:
+            k += 1
+            name = f"{base}_{k}"
+        self.taken.add(name)
+        return name
+
+    def finish(self, key: Any, frame: Frame) -> None:
+        """Return the values of all returns as one type."""
+        old = self.know.results.get(key)
+        types_ = []
+        for point, val, self.loc in frame.returns:
+            self.enter(point)
+            try:
+                types_.append(self.type_of(val))
+            except Refused as error:
+                if error.error is not None:
+                    self.errors.append(error.error)
+        if not types_:
+            self.know.results.setdefault(key, None)
+            return
+        result = union(*types_, *([old] if old is not None else []))
+        if endless(result):
+            self.errors.append(self.refuse("ACR303", self.code.loc, seen=type_text(result)[:200]).error)  # type: ignore[arg-type]
+            return
+        if result != old:
+            self.know.results[key] = result
+            self.know.changed = True
+        self.code.results = words(result)
+        for point, val, self.loc in frame.returns:
+            self.enter(point)
+            try:
+                args = self.to_words(val, result)
+                if self.block is not None:
+                    self.end(ir.Return(args=args, loc=self.loc))
+            except Refused as error:
+                if error.error is not None:
+                    self.errors.append(error.error)
+
+
+def _is_number(shape: Template) -> bool:
+    if isinstance(shape, TStatic):
+        return isinstance(shape.val, Num | EnumVal)
+    return isinstance(shape, TType) and isinstance(shape.type, IntT | FloatT | BoolT | EnumT)

@@ -1,0 +1,99 @@
+"""Python's own objects behind abstract values: the functions, classes and types that a model names.
+
+In: an object, a type of the IR or an abstract value. Out: the plain function behind it, or the Python class that it
+has at run time.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sysconfig
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from acronumba.frontend.values import (
+    DictVal,
+    ListVal,
+    Num,
+    SharedVal,
+    StaticList,
+    StrVal,
+    Val,
+)  # fmt: skip
+from acronumba.ir.types import (
+    ListT,
+    NoneT,
+    StructT,
+    TensorT,
+    Type,
+)  # fmt: skip
+
+_FOREIGN = (sysconfig.get_path("stdlib"), str(Path(np.__file__).parent))
+
+
+def as_function(value: Any) -> types.FunctionType | None:
+    """Return the plain function behind a function, a model or a `functools.wraps` wrapper, else None."""
+    if isinstance(value, types.FunctionType):
+        inner = inspect.unwrap(value)
+        return inner if isinstance(inner, types.FunctionType) else None
+    wrapped = getattr(value, "__wrapped__", None)
+    if type(value).__name__ == "Model" and isinstance(wrapped, types.FunctionType):
+        return wrapped
+    return None
+
+
+def is_foreign(fn: types.FunctionType) -> bool:
+    """Whether a function belongs to Python or NumPy: it is never compiled with a model."""
+    file = fn.__code__.co_filename
+    return file.startswith(_FOREIGN) and (file.startswith(_FOREIGN[1]) or "site-packages" not in file)
+
+
+def python_class(val: Val) -> type:
+    """Return the Python class of a list, dict, tuple, string or number."""
+    match val:
+        case ListVal() | StaticList():
+            return list
+        case DictVal():
+            return dict
+        case SharedVal(node=node):
+            return node.cls
+        case Num(type=t):
+            return runtime_class(t)
+        case StrVal():
+            return str
+    return tuple
+
+
+def runtime_class(t: Type) -> type:
+    """Return the Python class of the values of a type."""
+    from acronumba.ir.types import BoolT, DictT, EnumT, FloatT, IntT, StrT, TupleT
+
+    match t:
+        case IntT():
+            return int
+        case FloatT():
+            return float
+        case BoolT():
+            return bool
+        case NoneT():
+            return type(None)
+        case StrT():
+            return str
+        case EnumT(cls=cls) | StructT(cls=cls):
+            return cls
+        case TensorT():
+            return np.ndarray if t.rank else np.dtype(t.dtype).type
+        case TupleT():
+            return tuple
+        case DictT():
+            return dict
+        case ListT():
+            return list
+    return object
+
+
+def python_value(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

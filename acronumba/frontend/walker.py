@@ -1,0 +1,254 @@
+"""The base of the walker: its frames, and the methods that its parts call on each other.
+
+`Walker` is the emitter with the state of a walk. The statements, control flow, expressions, lists and functions of
+the language are written in modules of their own, as classes on top of it; `lower.Lowerer` puts them together.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from acronumba.errors import Loc
+from acronumba.frontend.emitter import (
+    FunctionCode,
+    Knowledge,
+    Point,
+    Template,
+)  # fmt: skip
+from acronumba.frontend.tensors import TensorOps
+from acronumba.frontend.values import (
+    EnumVal,
+    Func,
+    Generator,
+    ListVal,
+    Num,
+    Range,
+    Ref,
+    StaticList,
+    UnionVal,
+    Val,
+)  # fmt: skip
+from acronumba.ir.types import (
+    Type,
+)  # fmt: skip
+from acronumba.shared import Shared
+
+UNROLL = 16  # loops over a constant range up to this long are unrolled where they index something known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalRead:
+    """A global or closure variable that the program depends on, read anew at each mini-batch."""
+
+    path: str  # its name, the root of the paths of its leaves
+    holder: Any = field(repr=False)  # a dict of globals, or a closure cell
+    name: str
+    shared: Shared  # its structure when the program was compiled
+
+    def read(self) -> Any:
+        """Return the present value; raise `KeyError` if there is none."""
+        if isinstance(self.holder, types.CellType):
+            return self.holder.cell_contents
+        return self.holder[self.name]
+
+
+@dataclass
+class Loop:
+    """An enclosing loop: where `break` and `continue` lead."""
+
+    breaks: list[Point] = field(default_factory=list)
+    continues: list[Point] = field(default_factory=list)
+
+
+@dataclass
+class Frame:
+    """A function being walked."""
+
+    func: Func
+    scope: tuple[Any, ...]  # names of this call in the state
+    path: tuple[Any, ...]  # the same in every sweep: for what is kept about places in the source
+    locals: frozenset[str]
+    returns: list[tuple[Point, Val, Loc]] = field(default_factory=list)
+    loops: list[Loop] = field(default_factory=list)
+    overlays: list[tuple[tuple[Any, ...], frozenset[str]]] = field(default_factory=list)  # scopes of comprehensions
+
+
+@dataclass
+class Instance:
+    """A function that is called, for one set of argument types."""
+
+    key: Any
+    index: int
+    func: Func
+    templates: tuple[Template, ...]
+    walking: bool = True
+
+
+class Walker(TensorOps):
+    """What all parts of the walker share: the calls being walked and what one topic needs of another."""
+
+    roots: frozenset[str] = frozenset()
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        super().__init__(knowledge)
+        self.frames: list[Frame] = []
+        self.functions: list[FunctionCode | None] = []
+        self.instances: dict[Any, Instance] = {}
+        self.globals: dict[tuple[int, str], GlobalRead] = {}
+        self.scopes: dict[Any, tuple[frozenset[str], Func]] = {}
+        self.counter = 0
+        self.scanned: set[Any] = set()
+        self.taken: set[str] = set()  # names of functions
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    # ---- in the modules of the topics
+
+    def body(self, stmts: Sequence[ast.stmt]) -> None:
+        raise NotImplementedError
+
+    def nested(self, node: ast.FunctionDef | ast.Lambda, name: str, args: ast.arguments) -> Func:
+        raise NotImplementedError
+
+    def assign(self, target: ast.expr, val: Val) -> None:
+        raise NotImplementedError
+
+    def bind(self, name: str, val: Val) -> None:
+        raise NotImplementedError
+
+    def forget(self, scope: Any, name: str) -> None:
+        raise NotImplementedError
+
+    def alias(self, val: Val) -> None:
+        raise NotImplementedError
+
+    def items_of(self, val: Val) -> tuple[Val, ...] | None:
+        raise NotImplementedError
+
+    def path_of(self, node: ast.expr) -> tuple[Any, ...] | None:
+        raise NotImplementedError
+
+    def branch(self, test: ast.expr) -> tuple[list[Point], list[Point]]:
+        raise NotImplementedError
+
+    def narrow(self, node: ast.expr, val: Val, wanted: Callable[[Type], bool]) -> tuple[list[Point], list[Point]]:
+        raise NotImplementedError
+
+    def truth(self, val: Val, node: ast.AST | None) -> Num:
+        raise NotImplementedError
+
+    def snapshot(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def rollback(self, snap: tuple[Any, ...]) -> None:
+        raise NotImplementedError
+
+    def while_loop(self, stmt: ast.While) -> None:
+        raise NotImplementedError
+
+    def for_loop(self, stmt: ast.For) -> None:
+        raise NotImplementedError
+
+    def iterate(
+        self,
+        iterable: Val,
+        node: ast.AST,
+        target: ast.expr,
+        body: Callable[[], None],
+        inner: Sequence[ast.AST],
+        extra: Sequence[tuple[Any, str]] = (),
+    ) -> None:
+        raise NotImplementedError
+
+    def unrolled_range(self, r: Range, target: ast.expr, inner: Sequence[ast.AST]) -> tuple[Val, ...] | None:
+        raise NotImplementedError
+
+    def at_run_time(self, val: Val) -> Val:
+        raise NotImplementedError
+
+    def match_statement(self, stmt: ast.Match) -> None:
+        raise NotImplementedError
+
+    def expr(self, node: ast.expr) -> Val:
+        raise NotImplementedError
+
+    def part(self, node: ast.expr) -> Val:
+        raise NotImplementedError
+
+    def new_list(self, items: Sequence[Val], node: ast.AST) -> Val:
+        raise NotImplementedError
+
+    def function(self, fn: types.FunctionType, node: ast.AST | Loc | None) -> Val:
+        raise NotImplementedError
+
+    def attribute_owner(self, node: ast.Attribute) -> Val:
+        raise NotImplementedError
+
+    def attribute_of(self, owner: Val, node: ast.Attribute) -> Val:
+        raise NotImplementedError
+
+    def not_none(self, val: UnionVal, node: ast.AST | None) -> Val:
+        raise NotImplementedError
+
+    def attribute(self, owner: Val, name: str, node: ast.AST | None) -> Val:
+        raise NotImplementedError
+
+    def class_attribute(self, owner: Val, cls: type, name: str, node: ast.AST | None) -> Val:
+        raise NotImplementedError
+
+    def enum_attribute(self, owner: EnumVal, name: str, node: ast.AST | None) -> Val:
+        raise NotImplementedError
+
+    def load(self, ref: Ref, name: str, node: ast.AST | None) -> Val:
+        raise NotImplementedError
+
+    def truth_value(self, node: ast.expr) -> Val:
+        raise NotImplementedError
+
+    def binary(self, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
+        raise NotImplementedError
+
+    def compare(self, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
+        raise NotImplementedError
+
+    def subscript(self, base: Val, index: ast.expr, node: ast.AST) -> Val:
+        raise NotImplementedError
+
+    def list_get(self, base: ListVal, index: Num, node: ast.AST | None) -> Val:
+        raise NotImplementedError
+
+    def list_slice(self, base: ListVal, start: Num, step: int, count: Num, node: ast.AST) -> ListVal:
+        raise NotImplementedError
+
+    def set_item(self, base: Val, target: ast.Subscript, val: Val) -> None:
+        raise NotImplementedError
+
+    def append(self, base: ListVal, val: Val, node: ast.AST, op: str = "append", index: Num | None = None) -> None:
+        raise NotImplementedError
+
+    def extend(self, base: ListVal, val: Val, node: ast.AST) -> None:
+        raise NotImplementedError
+
+    def to_list(self, val: Val, node: ast.AST) -> ListVal:
+        raise NotImplementedError
+
+    def list_concat(self, a: Val, b: Val, node: ast.AST) -> ListVal:
+        raise NotImplementedError
+
+    def list_repeat(self, seq: StaticList | ListVal, times: Num, node: ast.AST) -> Val:
+        raise NotImplementedError
+
+    def comprehend(self, node: ast.ListComp | ast.GeneratorExp, generator: Generator | None) -> Val:
+        raise NotImplementedError
+
+    def call_expr(self, node: ast.Call) -> Val:
+        raise NotImplementedError
+
+    def call(self, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
+        raise NotImplementedError
