@@ -123,7 +123,9 @@ def _note(spec: KernelSpec, file: str, trace: TraceData, paths: list[str]) -> Ke
 
 
 def _operand(o: Operand) -> str:
-    return f"{o.name}: {_tensor(o.dtype, o.shape)}" if o.shape or o.kind in ("tensor", "shared") else f"{o.name}: {o.kind}"
+    return (
+        f"{o.name}: {_tensor(o.dtype, o.shape)}" if o.shape or o.kind in ("tensor", "shared") else f"{o.name}: {o.kind}"
+    )
 
 
 def _value(spec: KernelSpec, k: int) -> str:

@@ -46,7 +46,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-class lazy(Generic[T]):  # noqa: N801
+class lazy(Generic[T]):
     """An attribute that is made when it is first read. Two threads may make it at once; the first one's stays."""
 
     def __init__(self, make: Callable[[Any], T]) -> None:

@@ -357,8 +357,10 @@ class Compiled:
 
 
 @contextmanager
-def bar(text: str, log_step: Callable[[str, int, int], None] | None = None) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar at a terminal while the body runs; what it gives is called with (what is done, its number, of how many)."""
+def bar(
+    text: str, log_step: Callable[[str, int, int], None] | None = None
+) -> Iterator[Callable[[str, int, int], None]]:
+    """Show a progress bar at a terminal while the body runs; it gives a function of (what is done, number, of how many)."""
     if not sys.stderr.isatty():
         yield log_step or (lambda name, number, count: None)
         return

@@ -21,8 +21,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from acronumba.locks import lazy
 from acronumba.ir.types import BOOL, FLOAT, INT, ListT, StructT, TensorT, Type, dtype_type
+from acronumba.locks import lazy
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,12 +110,10 @@ DOC = {line.split()[0]: " ".join(line.split()[1:]) for line in _WORDS.strip().sp
 # Words of a row of `table`: addresses of the kernel's two functions and of its parameter table; numbers of tensors
 # among its arguments (they come first), of lists of tensors (they come next), of arguments, run-time extents and
 # results; whether it can fail; nanoseconds per node, roughly.
-TABLE = {
-    name: k for k, name in enumerate("plan run params tensors lists args dims results fallible cost".split())
-}
+TABLE = {name: k for k, name in enumerate("plan run params tensors lists args dims results fallible cost".split())}
 
-# What `drive` and the machine return. GROW_*: make room for `need` and call again. FUEL: the instance has none left. PAUSE: look
-# whether anything has happened (a signal), and call again.
+# What `drive` and the machine return. GROW_*: make room for `need` and call again. FUEL: the instance has none left.
+# PAUSE: look whether anything has happened (a signal), and call again.
 DONE, GROW_NODES, GROW_HEAP, GROW_ARENA, GROW_SCRATCH, GROW_EDGES, FUEL, PAUSE = range(8)
 
 SLICE = 1 << 21  # steps of the machine after which it returns

@@ -1,10 +1,11 @@
-"""Figures of the pipeline: speed against NumPy batched by hand, host time, packing, compile time, growth with the batch.
+"""Figures of the pipeline: speed against NumPy batched by hand, host time, packing, compile time, growth.
 
     python benchmarks/pipeline.py [--trees FILE] [--json FILE]
 
-`--trees` is a file of trees in the format of the Stanford Sentiment Treebank; without it functions of Python's standard library
-are parsed. Everything that is compared runs in this one process, in turn, on one thread; medians are printed, with the lower
-and upper quartile where a spread matters. Compile times are taken in fresh processes with a cache of their own.
+`--trees` is a file of trees in the format of the Stanford Sentiment Treebank; without it functions of Python's
+standard library are parsed. Everything that is compared runs in this one process, in turn, on one thread; medians are
+printed, with the lower and upper quartile where a spread matters. Compile times are taken in fresh processes with a
+cache of their own.
 """
 
 from __future__ import annotations
@@ -151,10 +152,19 @@ def first_call() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as cache:
         env = {**os.environ, "ACRONUMBA_CACHE_DIR": cache}
         program = [sys.executable, "-c", _FIRST.format(hidden=HIDDEN)]
-        runs = [float(subprocess.run(program, env=env, check=True, capture_output=True, text=True).stdout) for _ in range(4)]
+        runs = [
+            float(subprocess.run(program, env=env, check=True, capture_output=True, text=True).stdout) for _ in range(4)
+        ]
     return {"compiled": runs[0], "from the cache": statistics.median(runs[1:])}
 
 
+_TREE = """
+@dataclass
+class Tree:
+    word: int
+    left: 'Tree | None' = None
+    right: 'Tree | None' = None
+"""
 _FUNCTION = """
 def f{k}(t, p):
     if t.left is None:
@@ -181,7 +191,8 @@ start = time.perf_counter()
 module = make_host(c.plan, c.options).module
 made = time.perf_counter()
 compile.load([module])
-print(time.perf_counter() - made, made - start, sum(len(s.blocks) for f in module.functions for s in f.body if type(s).__name__ == "Dispatch"))
+dispatches = [s for f in module.functions for s in f.body if type(s).__name__ == "Dispatch"]
+print(time.perf_counter() - made, made - start, sum(len(d.blocks) for d in dispatches))
 """
 
 
@@ -192,7 +203,7 @@ def host_compile() -> list[dict[str, float]]:
         with tempfile.TemporaryDirectory() as folder:
             count = max(1, round((want - 4) / 9))
             text = ["import numpy as np", "from dataclasses import dataclass", "from acronumba import model"]
-            text += ["@dataclass\nclass Tree:\n    word: int\n    left: 'Tree | None' = None\n    right: 'Tree | None' = None"]
+            text += [_TREE]
             text += ["@dataclass\nclass Params:\n    embed: np.ndarray\n    w: np.ndarray"]
             text += [_FUNCTION.format(k=k, next=(k + 1) % count) for k in range(count)]
             text += ["@model\ndef main(t, *, p):\n    return f0(t, p)\n"]
@@ -200,7 +211,9 @@ def host_compile() -> list[dict[str, float]]:
             env = {**os.environ, "ACRONUMBA_CACHE_DIR": str(Path(folder) / "cache")}
             program = [sys.executable, "-c", _COMPILE.format(folder=folder)]
             out = subprocess.run(program, env=env, check=True, capture_output=True, text=True).stdout.split()
-        rows.append({"blocks": int(out[2]), "seconds": float(out[0]), "ms per block": float(out[0]) / int(out[2]) * 1e3})
+        rows.append(
+            {"blocks": int(out[2]), "seconds": float(out[0]), "ms per block": float(out[0]) / int(out[2]) * 1e3}
+        )
     return rows
 
 

@@ -1,4 +1,6 @@
-"""Models whose stages are kept as expected texts: a recursion, a loop over a list, a branch on a union. Their lines are in the texts."""
+"""Models whose stages are kept as expected texts: a recursion, a loop over a list, a branch on a union. Their lines are
+in the texts.
+"""
 
 from __future__ import annotations
 

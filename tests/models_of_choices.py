@@ -1,7 +1,5 @@
 """Choices at run time, unions, aliases of lists."""
 
-
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field

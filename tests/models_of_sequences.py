@@ -1,7 +1,5 @@
 """Sequences: recurrent cells, decoders, attention, pointer networks, Viterbi, memories."""
 
-
-
 from __future__ import annotations
 
 import math

@@ -1,6 +1,6 @@
 """The front end: what is refused, with which code and under which caret; types, aliases and joins that are accepted."""
 
-# ruff: noqa: B007, B023, F401, F821, F841, NPY002, PLW0603, RUF005 -- the models here are wrong on purpose
+# ruff: noqa: B023, F401, F821, F841, NPY002 -- the models here are wrong on purpose
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The text of every stage of small models against the texts in `tests/golden`: a change of the compiler is seen and read."""
+"""The text of every stage of small models against the texts in `tests/golden`: a change of the compiler is seen and
+read.
+"""
 
 from __future__ import annotations
 

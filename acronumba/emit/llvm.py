@@ -305,8 +305,9 @@ class _Lowering:
         if not blocks.keys() >= set(entries):
             raise self.wrong(f"a dispatch on {sorted(set(entries) - blocks.keys())}: there are no such blocks")
         cases = " ".join(f"{type} {number}, label %{blocks[number]}" for number in entries)
-        # Where the entries are given, the first dispatch is apart from the later ones: then no block dominates the others,
-        # and LLVM's passes for loops, which take time quadratic in the blocks, see no loop around all of them.
+        # Where the entries are given, the first dispatch is apart from the later ones: then no block dominates the
+        # others, and LLVM's passes for loops, which take time quadratic in the blocks, see no loop around all of
+        # them.
         for label in (None, head) if s.entries is not None else (head,):
             if label is not None:
                 self.label(label)

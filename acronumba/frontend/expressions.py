@@ -365,11 +365,11 @@ class Expressions(Walker):
             return self._method(raw.__func__, node)
         if isinstance(raw, classmethod):
             return Bound(self._method(raw.__func__, node), Static(cls))
+        if name in ("_replace", "_asdict") and issubclass(cls, tuple):
+            return Method(owner, name)
         function = as_function(raw)
         if function is not None:
             return Bound(self._method(function, node), owner)
-        if name in ("_replace", "_asdict") and issubclass(cls, tuple):
-            return Method(owner, name)
         return self.outside(raw, name, cls.__dict__, node, f"{cls.__name__}.{name}")
 
     def _method(self, fn: Any, node: ast.AST | None) -> Func:

@@ -66,7 +66,6 @@ from acronumba.ir.types import (
     ListT,
     NoneT,
     TensorT,
-    Type,
     type_text,
     union,
     words,

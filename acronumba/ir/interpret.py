@@ -356,7 +356,9 @@ class Interpreter:
         from acronumba.kernels.reference import KernelFailure, evaluate
 
         spec = self.kernels[i.kernel]
-        operands = [self._shared[o.index] if o.kind == "shared" else self._operand(i.args[o.index], env) for o in spec.operands]
+        operands = [
+            self._shared[o.index] if o.kind == "shared" else self._operand(i.args[o.index], env) for o in spec.operands
+        ]
         try:
             outs = evaluate(spec, operands, [env[d] for d in i.dims], self.float64)
         except KernelFailure as e:

@@ -1,26 +1,27 @@
 """The typed program: what the front end makes of the user's functions, and everything after it reads.
 
-Structure is already resolved: a variable holds one machine word (`Word`), a tuple is several variables, a union with a tag is
-its tag and its cases. Helpers without recursion are inlined; each remaining `Function` is one function of the user for one set of
-argument types. Functions are control-flow graphs; a variable is assigned once, except those that `Copy` joins at merges.
+Structure is already resolved: a variable holds one machine word (`Word`), a tuple is several variables, a union with
+a tag is its tag and its cases. Helpers without recursion are inlined; each remaining `Function` is one function of
+the user for one set of argument types. Functions are control-flow graphs; a variable is assigned once, except those
+that `Copy` joins at merges.
 
     program     = function* site* layout* shared*         functions[0] is the entry
     function    = name(var*) -> word*: block+             blocks[0] is the entry
     block       = instr* end
-    instr       = var = const c                           Const      int, float, bool; None is the null reference
-                | var = copy var                          Copy       the only way to assign a variable twice
-                | var = scalar op var*                    Scalar     Python arithmetic on host numbers; may fail at `site`
-                | var = null var                          IsNull     reference is None
-                | var = tag var                           ClassTag   number of the row's class in `program.layouts`
-                | check var, site(var*)                   Check      the instance fails at `site` unless the bool is true
-                | var* = load var.field                   Load       every word of the field of a row that is not None
-                | var = new cls(var*)                     New        a row: the words of all fields in order
+    instr       = var = const c                  Const      int, float, bool; None is the null reference
+                | var = copy var                 Copy       the only way to assign a variable twice
+                | var = scalar op var*           Scalar     Python arithmetic on host numbers; may fail at `site`
+                | var = null var                 IsNull     reference is None
+                | var = tag var                  ClassTag   number of the row's class in `program.layouts`
+                | check var, site(var*)          Check      the instance fails at `site` unless the bool is true
+                | var* = load var.field          Load       every word of the field of a row that is not None
+                | var = new cls(var*)            New        a row: the words of all fields in order
                 | var = list [var*] | len | get | set | append | pop | insert | extend | slice | reverse | sort
-                | var = extent tensor axis                Extent     a run-time extent
-                | var = shared k                          Shared     parameter number k of `program.shared`, as an ordinary value
+                | var = extent tensor axis       Extent     a run-time extent
+                | var = shared k                 Shared     parameter number k of `program.shared`, as an ordinary value
                 | var = op(var | shared | const, ...)     Op         a tensor operation of `ir.ops`, with dims
-                | var* = emit kernel(var*)                Emit       what `plan` makes of a group of Ops: one DFG node
-                | var* = call function(var*)              Call
+                | var* = emit kernel(var*)       Emit       what `plan` makes of a group of Ops: one DFG node
+                | var* = call function(var*)     Call
     end         = jump block | branch var block block | return var* | fail site(var*)
 
 Example (the leaf of a Tree-LSTM):
@@ -157,7 +158,7 @@ class ListOp:
     extend    -               list, other                     (the same list is allowed)
     slice     list            list, start, step, count        a new list; elements start + step * k, k < count
     fill      list            count, words                    a new list of count equal elements
-    sort      -               list, keys, descending          stable, by a list of as many int, float or bool keys (width 1)
+    sort      -               list, keys, descending     stable, by a list of as many int, float or bool keys (width 1)
     """
 
     outs: tuple[Var, ...]
@@ -245,7 +246,21 @@ class Fail:
 
 
 Instr: TypeAlias = (
-    Const | Copy | Scalar | IsNull | ClassTag | Check | Load | New | ListNew | ListOp | ExtentOf | Shared | Op | Emit | Call
+    Const
+    | Copy
+    | Scalar
+    | IsNull
+    | ClassTag
+    | Check
+    | Load
+    | New
+    | ListNew
+    | ListOp
+    | ExtentOf
+    | Shared
+    | Op
+    | Emit
+    | Call
 )
 End: TypeAlias = Jump | Branch | Return | Fail
 

@@ -1,8 +1,8 @@
 """The types of a model's values.
 
-A `Type` says what one Python value of the user's program is: a number, a tensor, an object, a tuple. The front end infers
-them, `runtime.pack` derives them from instances, and both agree through `words`, which says how a value of the type lies in
-64-bit words. See `ir.nodes` for the program that is typed with them.
+A `Type` says what one Python value of the user's program is: a number, a tensor, an object, a tuple. The front end
+infers them, `runtime.pack` derives them from instances, and both agree through `words`, which says how a value of the
+type lies in 64-bit words. See `ir.nodes` for the program that is typed with them.
 
     Type  = IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | StructT | TupleT | DictT | ListT | UnionT | OpaqueT
     Word  = IntT | FloatT | BoolT | TensorT | RefT | ListT           (what one variable of the IR holds)
@@ -136,8 +136,8 @@ def members(t: Type) -> tuple[Type, ...]:
 def union(*types: Type) -> Type:
     """Return the least type that holds every value of `types`.
 
-    Tensors of one dtype and rank merge (extents that differ become run-time), lists merge if their items do, tuples of one
-    length and dicts of the same keys merge item by item; everything else becomes a member of a `UnionT`.
+    Tensors of one dtype and rank merge (extents that differ become run-time), lists merge if their items do, tuples
+    of one length and dicts of the same keys merge item by item; everything else becomes a member of a `UnionT`.
     """
     out: list[Type] = []
     for t in (m for u in types for m in members(u)):
@@ -172,9 +172,9 @@ def _merge(a: Type, b: Type) -> Type | None:
 def words(t: Type) -> tuple[Word, ...]:
     """Return how a value of the type is laid out, one entry per 64-bit word.
 
-    `None` and string constants take no word. A union takes one word, with 0 for None, if its members besides None are all
-    structs, or are one single list or tensor; otherwise it takes a word that numbers its `union_cases`, followed by the words
-    of every case (those of the cases that do not apply are zero).
+    `None` and string constants take no word. A union takes one word, with 0 for None, if its members besides None are
+    all structs, or are one single list or tensor; otherwise it takes a word that numbers its `union_cases`, followed
+    by the words of every case (those of the cases that do not apply are zero).
     """
     match t:
         case IntT() | EnumT():
@@ -211,7 +211,7 @@ def union_word(t: UnionT) -> Word | None:
 
 
 def union_cases(t: UnionT) -> tuple[Type, ...]:
-    """Return the cases of a union with a tag word, in tag order: all its structs are one case, each other member is one."""
+    """Return the cases of a union with a tag word, in tag order: all its structs are one case, others one each."""
     structs = tuple(m for m in t.members if isinstance(m, StructT))
     others = tuple(m for m in t.members if not isinstance(m, StructT))
     return (*((union(*structs),) if structs else ()), *others)

@@ -520,7 +520,14 @@ class _Rules:
         _demand(sorted({o.index for o in per_node}) == list(range(len(i.args))), f"{spec.name} takes other arguments")
         for operand in per_node:
             arg = i.args[operand.index]
-            kinds: dict[str, type] = {"tensor": TensorT, "int": IntT, "float": FloatT, "bool": BoolT, "list": ListT, "numbers": ListT}
+            kinds: dict[str, type] = {
+                "tensor": TensorT,
+                "int": IntT,
+                "float": FloatT,
+                "bool": BoolT,
+                "list": ListT,
+                "numbers": ListT,
+            }
             _demand(isinstance(arg.type, kinds[operand.kind]), f"{arg.name} is not a {operand.kind}")
             _demand(_dtype(arg.type) == operand.dtype, f"{arg.name} has not dtype {operand.dtype}")
             _sizes(_shape(arg.type), operand.shape, arg.name)

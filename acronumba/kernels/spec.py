@@ -1,7 +1,8 @@
 """What a kernel computes: the contract between the plan and every code generator.
 
-A `KernelSpec` is straight-line tensor code for *one* DFG node; a generator makes of it a function over the nodes of a batch.
-Values are numbered: operands first, then the operations in order. The generator sees nothing else of the model.
+A `KernelSpec` is straight-line tensor code for *one* DFG node; a generator makes of it a function over the nodes of a
+batch. Values are numbered: operands first, then the operations in order. The generator sees nothing else of the
+model.
 
 The compiled form (see `kernels.cpu`) is two functions of i64 parameters:
 
@@ -9,14 +10,15 @@ The compiled form (see `kernels.cpu`) is two functions of i64 parameters:
                              OUT[0] = bytes of scratch needed, OUT[1 + k] = bytes of one row of result k
     run(P, lo, hi, S)        nodes lo..hi of the batch; S: scratch, aligned to 64 bytes; P: address of an int64 table
                              P[0]              address of int64[batch]: address of each node's argument words
-                             P[1]              address of int64[batch]: a failure (1 + site) is written here, else left alone
+                             P[1]              address of int64[batch]: a failure (1 + site) is written here
                              P[2]              address of the run-time extents
                              P[3 + k]          address of result k of the batch: contiguous rows, in batch order
-                             P[3 + results + j]  address of the j-th entry of `CompiledKernel.shared`: the array or its packing
+                             P[3 + results + j]  address of the j-th entry of `KernelCode.shared`: the array or its packing
 
-An argument word of a node is, by the operand's kind: "tensor": the address of a value record, whose word 0 is the address of
-the contiguous data; "int", "bool": the number; "float": the bits of a double; "list" (of tensors) and
-"numbers": the address of the list's header, whose word 0 is the address of its elements: value records, or numbers, a word each.
+An argument word of a node is, by the operand's kind: "tensor": the address of a value record, whose word 0 is the
+address of the contiguous data; "int", "bool": the number; "float": the bits of a double; "list" (of tensors) and
+"numbers": the address of the list's header, whose word 0 is the address of its elements: value records, or numbers, a
+word each.
 """
 
 from __future__ import annotations
@@ -42,14 +44,17 @@ class Operand:
     kind: str  # "tensor" | "list" | "numbers" | "int" | "float" | "bool": an argument of each node; "shared": of all
     name: str  # the user's name, for the generated text
     dtype: str  # of tensors and shared; "int64", "float64", "bool" for the others
-    shape: tuple[Size, ...]  # () for numbers; shared tensors have constant extents; a list counts as its elements stacked
+    shape: tuple[
+        Size, ...
+    ]  # () for numbers; shared tensors have constant extents; a list counts as its elements stacked
     index: int  # which argument of the node; which shared parameter of the program
 
 
 @dataclass(frozen=True, slots=True)
 class KernelOp:
     """One operation of `ir.ops.TENSORS`; `attrs` are its static arguments, with `Size` in the place of IR extents, and
-    `("value", k)` in the place of IR variables of host numbers that are operands."""
+    `("value", k)` in the place of IR variables of host numbers that are operands.
+    """
 
     op: str
     args: tuple[int, ...]  # numbers of values

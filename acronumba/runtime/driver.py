@@ -526,7 +526,9 @@ class Executable:
         return tuple(out)
 
 
-_FRESH = np.array([AT[name] for name in ("stage", "pc", "n", "next", "batches", "used", "edges", "failures", "spent", "run_batches")])
+_FRESH = np.array(
+    [AT[name] for name in ("stage", "pc", "n", "next", "batches", "used", "edges", "failures", "spent", "run_batches")]
+)
 
 
 class Run:
@@ -756,5 +758,3 @@ def _with_kernels(
         )
         for code, c in zip(codes, compiled, strict=False)
     )
-
-

@@ -96,7 +96,9 @@ def _functions(spec: KernelSpec) -> tuple[Callable[[int, int], None], Callable[[
             case "list" | "numbers":
                 items = [_word(_word(word) + 8 * i) for i in range(_word(word + 8))]
                 if o.kind == "numbers":
-                    return np.array(items, np.int64).view(np.float64 if o.dtype == "float64" else np.int64).astype(o.dtype)
+                    return (
+                        np.array(items, np.int64).view(np.float64 if o.dtype == "float64" else np.int64).astype(o.dtype)
+                    )
                 parts = [_array(_word(item), o.dtype, _extents(o.shape[1:], dims)) for item in items]
                 return np.array(parts, o.dtype).reshape(_extents(o.shape, dims))
             case "float":
