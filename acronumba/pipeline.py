@@ -360,7 +360,7 @@ class Compiled:
 def bar(
     text: str, log_step: Callable[[str, int, int], None] | None = None
 ) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar at a terminal while the body runs; it gives a function of (what is done, number, of how many)."""
+    """Show a progress bar at a terminal while the body runs; it gives a function of (name, number, count) of a step."""
     if not sys.stderr.isatty():
         yield log_step or (lambda name, number, count: None)
         return

@@ -72,24 +72,26 @@ def speed(path: str | None) -> dict[str, Any]:
     xs, p = trees(path, 64), tree_lstm.params(HIDDEN)
     flat, by_level = yardsticks.flatten(xs), yardsticks.tree_lstm_by_level(p)
     packed, snapshot = pack(xs), pack(p)
-    ours = tree_lstm.sentiment.batch(xs, p=p)
+    ours = tree_lstm.sentiment.with_options(threads=1)
+    results = ours.batch(xs, p=p)
     plain = [tree_lstm.sentiment(x, p=p) for x in xs]
-    error = max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(ours, plain, strict=True))
+    error = max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(results, plain, strict=True))
     times = interleaved(
         {
             "plain": lambda: [tree_lstm.sentiment(x, p=p) for x in xs[:8]],
             "numpy by hand": lambda: by_level(flat),
-            "ours, objects": lambda: tree_lstm.sentiment.batch(xs, p=p),
-            "ours, packed": lambda: tree_lstm.sentiment.batch(packed, p=snapshot),
+            "ours, objects": lambda: ours.batch(xs, p=p),
+            "ours, packed": lambda: ours.batch(packed, p=snapshot),
+            "ours, objects, all threads": lambda: tree_lstm.sentiment.batch(xs, p=p),
         },
         21,
     )
     times["plain"] = {k: v * 8 for k, v in times["plain"].items()}
-    traces = [tree_lstm.sentiment.trace(packed, p=snapshot) for _ in range(31)]
+    traces = [ours.trace(packed, p=snapshot) for _ in range(31)]
     trace = traces[0]
     stage = {k: statistics.median(t.seconds[k] for t in traces) for k in trace.seconds}
     objects = sum(1 for x in xs for _ in _nodes(x))
-    packing = [tree_lstm.sentiment.trace(xs, p=p).seconds["pack"] for _ in range(31)]
+    packing = [ours.trace(xs, p=p).seconds["pack"] for _ in range(31)]
     return {
         "largest difference from plain": error,
         "milliseconds": {k: {q: v * 1e3 for q, v in t.items()} for k, t in times.items()},

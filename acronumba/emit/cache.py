@@ -27,12 +27,13 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ENVIRONMENT = "ACRONUMBA_CACHE_DIR"
 MANIFEST = "manifest.json"
-_BUILD, _TRASH = ".build-", ".trash-"
+_BUILD, _TRASH, _TURN = ".build-", ".trash-", ".turn-"
+_WAIT_SECONDS = 120.0  # how long a process waits for another one that builds the same folder
 _STALE_SECONDS = 24 * 3600.0  # a build folder this old was left by a process that died
 
 
@@ -123,8 +124,11 @@ def _sweep(path: Path) -> None:
     limit = time.time() - _STALE_SECONDS
     with contextlib.suppress(OSError):
         for entry in os.scandir(path):
-            if entry.name.startswith((_BUILD, _TRASH)) and entry.stat(follow_symlinks=False).st_mtime < limit:
+            stale = entry.stat(follow_symlinks=False).st_mtime < limit
+            if stale and entry.name.startswith((_BUILD, _TRASH)):
                 shutil.rmtree(entry.path, ignore_errors=True)
+            elif stale and entry.name.startswith(_TURN):
+                os.unlink(entry.path)
 
 
 def _read(path: Path) -> bytes | None:
@@ -196,6 +200,42 @@ def find(key: str) -> Path | None:
         return folder
     discard(key)
     return None
+
+
+@contextlib.contextmanager
+def turn(key: str) -> Iterator[bool]:
+    """Wait until no other process builds the folder of a key; gives whether there was one, which may have made it.
+
+    A courtesy that saves work: `build` is safe without it, so nobody waits for ever, or where files cannot be locked.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield False
+        return
+    path = directory() / f"{_TURN}{key}"
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        yield False
+        return
+    try:
+        waited = False
+        end = time.monotonic() + _WAIT_SECONDS
+        while time.monotonic() < end:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                waited = True
+                time.sleep(0.02)
+            except OSError:
+                break
+        yield waited
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    finally:
+        os.close(file)
 
 
 def build(key: str, make: Callable[[Path], None]) -> None:

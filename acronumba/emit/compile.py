@@ -262,7 +262,11 @@ def _load(item: tree.Module | Deferred) -> Compiled:
         code = _from_disk(pending.key)
         cached = code is not None
         if code is None:
-            code = _build(pending)
+            with cache.turn(pending.key) as waited:
+                code = _from_disk(pending.key) if waited else None
+                cached = code is not None
+                if code is None:
+                    code = _build(pending)
     finally:
         _current.pop()
     _loaded[pending.key] = code

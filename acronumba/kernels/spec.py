@@ -13,7 +13,7 @@ The compiled form (see `kernels.cpu`) is two functions of i64 parameters:
                              P[1]              address of int64[batch]: a failure (1 + site) is written here
                              P[2]              address of the run-time extents
                              P[3 + k]          address of result k of the batch: contiguous rows, in batch order
-                             P[3 + results + j]  address of the j-th entry of `KernelCode.shared`: the array or its packing
+                             P[3 + results + j]  address of entry j of `KernelCode.shared`: the array or its packing
 
 An argument word of a node is, by the operand's kind: "tensor": the address of a value record, whose word 0 is the
 address of the contiguous data; "int", "bool": the number; "float": the bits of a double; "list" (of tensors) and
