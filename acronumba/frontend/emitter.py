@@ -431,9 +431,15 @@ class Emitter:
     def cell(self, key: Any) -> Cell:
         return self.know.cells.setdefault(key, Cell()).find()
 
-    def widen_cell(self, cell: Cell, item: Type) -> None:
+    def widen_cell(self, cell: Cell, item: Type, val: Val | None = None) -> None:
+        """Note a type of elements, and the element itself where it may be a list of which nothing is known yet."""
         cell = cell.find()
-        wider = item if cell.item is None else union(cell.item, item)
+        void = isinstance(val, ListVal | StaticList) and val.cell.find().item is None
+        if void and isinstance(cell.item, ListT):
+            return
+        fits = cell.item is None or (cell.void and isinstance(item, ListT))
+        wider = item if cell.item is None or fits else union(cell.item, item)
+        cell.void = void and fits
         if wider != cell.item:
             if cell.fixed:
                 raise self.refuse(
@@ -465,8 +471,9 @@ class Emitter:
         if b.fixed:
             a, b = b, a
         self.know.changed = True
-        if b.item is not None:
+        if b.item is not None and not (b.void and isinstance(a.item, ListT)):
             self.widen_cell(a, b.item)
+            a.void = b.void and a.item == b.item
         a.real = a.real or b.real
         if not a.fixed:
             b.link = a
@@ -501,7 +508,7 @@ class Emitter:
         cell = val.cell.find()
         for v in val.items:
             t = self.type_of(v)
-            self.widen_cell(cell, t)
+            self.widen_cell(cell, t, v)
             self.mix(cell, is_own(v))
         item = cell.item or NONE
         flat = tuple(w for v in val.items for w in self.to_words(v, item))
@@ -519,7 +526,7 @@ class Emitter:
         if isinstance(val, StaticList):
             cell = val.cell.find()
             for v in val.items:
-                self.widen_cell(cell, self.type_of(v))
+                self.widen_cell(cell, self.type_of(v), v)
         if isinstance(val, TupleVal | DictVal | Record):
             for v in val.items:
                 self.type_of(v)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from acronumba.frontend.emitter import (
@@ -48,6 +49,7 @@ from acronumba.ir.types import (
     BOOL,
     FLOAT,
     INT,
+    NONE,
     BoolT,
     FloatT,
     IntT,
@@ -192,7 +194,8 @@ class Lists(Walker):
     def element_of(self, base: ListVal, outs: tuple[Var, ...]) -> Val:
         """Return the element of a list that lies in some words."""
         if isinstance(base.item, ListT):
-            return self.list_of(base.item, outs[0], base.cell.pure)
+            inner = self.list_of(base.item, outs[0], base.cell.pure)
+            return replace(inner, outer=base)
         return self.from_words(base.item, outs)
 
     def list_slice(self, base: ListVal, start: Num, step: int, count: Num, node: ast.AST) -> ListVal:
@@ -229,7 +232,7 @@ class Lists(Walker):
         i = self.checked_index(where, self.list_lengths(base, target), target, "list assignment index out of range")
         self.alias(val)
         self.mix(base.cell, is_own(val))
-        self.widen_cell(base.cell, self.type_of(val))
+        self.widen_list(base, val)
         args = (base.var, self.word(i), *self.to_words(val, base.item))
         if self.block is not None:
             self.emit(ir.ListOp(outs=(), op="set", width=self.width(base), args=args, loc=self.at(target)))
@@ -347,11 +350,22 @@ class Lists(Walker):
 
     # ---- lists
 
+    def widen_list(self, base: ListVal, val: Val) -> None:
+        """Let a list hold a value. A list that lies in another one has the type that the outer one says."""
+        t, cell = self.type_of(val), base.cell.find()
+        if base.outer is not None and cell.fixed and base.outer.cell.find().item == ListT(cell.item or NONE):
+            outer = base.outer.cell.find()
+            wider = t if outer.void else union(cell.item or NONE, t)
+            if wider != cell.item:
+                self.widen_cell(outer, ListT(wider))
+                raise Resweep
+        self.widen_cell(base.cell, t, val)
+
     def append(self, base: ListVal, val: Val, node: ast.AST, op: str = "append", index: Num | None = None) -> None:
         self.check_mutable(base, node)
         self.alias(val)
         self.mix(base.cell, is_own(val))
-        self.widen_cell(base.cell, self.type_of(val))
+        self.widen_list(base, val)
         if self.block is None:
             return
         at = () if index is None else (self.word(index),)

@@ -127,6 +127,7 @@ class Cell:
     fixed: bool = False  # the item type is given
     data: bool = False  # lists of this type may be instance data
     touched: bool = False  # a list of it is changed somewhere
+    void: bool = False  # the elements seen are lists of which no element was seen: they fit lists of any type
     mixed: bool = False  # an element that is a list of the instance data was put in
     unsure: bool = False  # ... or may have been, before anything was known of the list
     link: Cell | None = None  # unified with another
@@ -151,6 +152,7 @@ class ListVal:
     cell: Cell
     var: Var
     own: bool = True  # certainly made in the call: it may be changed
+    outer: ListVal | None = None  # the list that it was read from
 
     @property
     def item(self) -> Type:

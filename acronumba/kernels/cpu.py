@@ -59,6 +59,16 @@ def generate(spec: KernelSpec, target: Target) -> KernelCode:
     return _Generator(spec, target).run()
 
 
+def _numbers(attr: object) -> list[int]:
+    """Return the operands that a static argument refers to."""
+    match attr:
+        case ("value", int(k)):
+            return [k]
+        case tuple():
+            return [k for a in attr for k in _numbers(a)]
+    return []
+
+
 class _Generator:
     def __init__(self, spec: KernelSpec, target: Target) -> None:
         self.spec = spec
@@ -99,7 +109,12 @@ class _Generator:
         )  # fmt: skip
         kernel.lane_slot = self.scratch.add("lane_buffer", Poly.of(LANE_BUFFER))
         if self.blocked:
-            used = [v for v, o in enumerate(self.spec.operands) if o.kind != "shared" and self.graph.users[v]]
+            numbers = {v for op in self.spec.body for attr in op.attrs for v in _numbers(attr)}
+            used = [
+                v
+                for v, o in enumerate(self.spec.operands)
+                if o.kind != "shared" and (self.graph.users[v] or v in numbers)
+            ]
             kernel.table = {v: k for k, v in enumerate(used)}
             kernel.table_slot = self.scratch.add("words", block * 8 * max(1, len(used)))
         self._homes(kernel, block)
