@@ -3,7 +3,7 @@
 acronumba demo                              a model, run plainly and batched
 acronumba explain CODE                      the page of a refusal
 acronumba show FILE.py:MODEL [--stage NAME] what the compiler makes of a model
-acronumba bench                             measurements
+acronumba bench                             measurements (not in this version)
 acronumba doctor                            what the machine has, and what was found wrong
 acronumba cache clear                       forget compiled code
 """
@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     show = add("show", _show, "what the compiler makes of a model")
     show.add_argument("model", metavar="FILE.py:MODEL")
     show.add_argument("--stage", metavar="NAME", help="one of the stages, such as ir, plan, host; `list` names them")
-    bench = add("bench", _bench, "measurements")
+    bench = add("bench", _bench, "measurements (not in this version)")
     bench.add_argument("arguments", nargs=argparse.REMAINDER, help="for the benchmarks")
     add("doctor", _doctor, "what the machine has, and what was found wrong")
     cache = add("cache", _cache, "the cache of compiled code")
@@ -204,7 +204,7 @@ def _observe(module: Any, model: Any) -> tuple[tuple[Any, ...], dict[str, Any]] 
 
 def _bench(args: argparse.Namespace) -> int:
     if importlib.util.find_spec("acronumba.bench.run") is None:
-        print("The benchmarks come in a later version.", file=sys.stderr)
+        print("`acronumba bench` is not in this version; the demo measures one model: acronumba demo", file=sys.stderr)
         return 1
     return int(importlib.import_module("acronumba.bench.run").main(args.arguments) or 0)
 

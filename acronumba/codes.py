@@ -108,7 +108,7 @@ CODES: Mapping[str, Code] = _table()
 
 
 def refuse(code: str, loc: Loc = NOWHERE, seen: str = "", rewrite: str = "", message: str = "") -> AcronumbaError:
-    """Return the exception of a code, to be raised or collected in `errors.Refusals`.
+    """Return the exception of a code, to be raised, or collected for `errors.together`.
 
     Parameters
     ----------

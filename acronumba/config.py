@@ -18,24 +18,27 @@ import difflib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from acronumba.codes import refuse
 
-SCHEDULES = ("depth", "agenda", "lookahead")
+SCHEDULES = ("depth", "agenda")
 PRECISIONS = ("float32", "tf32", "bf16")
+NO_EFFECT = frozenset(
+    "reuse duplicate hoist ghosts fuse horizontal gather_fusion forkjoin effort precision simd persistent".split()
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How a model is compiled and run.
 
-    The first ten are the optimisations, each of which can be switched off alone. None of them changes a result's
-    bits, except `reuse` and `duplicate`, which may change the order of summation of a product.
+    The first ten are the optimisations. In this version `phases` and `blocks` can be switched off. The others are
+    accepted and change nothing yet (`NO_EFFECT`): what this version has of them is always on, and `Model.explain`
+    says so. No option changes a result's bits.
     """
 
-    reuse: bool = True  # taint analysis: operands that are the same for all instances are not gathered
+    reuse: bool = True  # operands that are the same for all instances are not gathered
     duplicate: bool = True  # code duplication per calling context
     hoist: bool = True  # operations that do not depend on recursion or loop are kernels of their own
     phases: bool = True  # components of the kernel graph run one after the other
@@ -46,7 +49,7 @@ class Options:
     gather_fusion: bool = True  # kernels read scattered operands directly
     forkjoin: bool = True  # independent calls of one instance are fibers
     schedule: str | Callable[..., Any] = "depth"  # one of SCHEDULES, or a function from DFG columns to batch numbers
-    effort: int | None = None  # 0..3 of "lookahead"; None: by the cost of a batch
+    effort: int | None = None  # 0..3, of the schedule "lookahead", which is not in this version
     threads: int | None = None  # None: as many as the process may use
     memory_limit: int | None = None  # bytes; None: half of what is free
     max_steps: int = 10**8  # host steps of one instance, after which it fails
@@ -59,6 +62,11 @@ class Options:
             problem = _problem(field.name, getattr(self, field.name), field.default)
             if problem:
                 raise refuse("ACR705", message=f"option {field.name}: {problem}", seen=repr(getattr(self, field.name)))
+
+    def without_effect(self) -> tuple[str, ...]:
+        """Return the options that differ from the default and change nothing in this version."""
+        changed = (f for f in dataclasses.fields(self) if getattr(self, f.name) != f.default)
+        return tuple(f"{f.name}={getattr(self, f.name)!r}" for f in changed if f.name in NO_EFFECT)
 
     def replace(self, **changes: Any) -> Options:
         """Return options that differ in the given ones."""
@@ -76,6 +84,8 @@ def _problem(name: str, value: Any, default: Any) -> str:
     if isinstance(default, bool):
         return "" if isinstance(value, bool) else "must be True or False"
     if name == "schedule":
+        if value == "lookahead":
+            return 'this schedule is not in this version; "depth" and "agenda" are'
         known = callable(value) or value in SCHEDULES
         return "" if known else f"must be one of {', '.join(SCHEDULES)}, or a function"
     if name == "precision":
@@ -100,12 +110,6 @@ def debug_level() -> int:
 def verify_level() -> int:
     """Return ACRONUMBA_VERIFY, 0 to 2 (default 1)."""
     return _level("ACRONUMBA_VERIFY", 2, 1)
-
-
-def cache_directory() -> Path | None:
-    """Return ACRONUMBA_CACHE_DIR, or None where the platform's own directory is meant."""
-    text = os.environ.get("ACRONUMBA_CACHE_DIR", "")
-    return Path(text).expanduser() if text else None
 
 
 def default_device() -> str:

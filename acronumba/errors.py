@@ -51,7 +51,7 @@ class AcronumbaError(Exception):
     Attributes
     ----------
     others : tuple of AcronumbaError
-        Further refusals of the same compilation (see `Refusals`); `str` prints them too.
+        Further refusals of the same compilation (see `together`); `str` prints them too.
     """
 
     def __init__(
@@ -168,7 +168,10 @@ class InstanceErrors(AcronumbaError, ExceptionGroup):
         lines = [self.message]
         for instance, error in list(self.errors.items())[:5]:
             line = getattr(error, "line", None)
-            text = " ".join(str(error).split())
+            text = str(error)
+            if isinstance(error, AcronumbaError):  # in one line: the place is named, what to do is on the page
+                text = f"{error.code}: {error.message}" + (f" ({error.seen})" if error.seen else "")
+            text = " ".join(text.split())
             lines.append(f"  [{instance}] {type(error).__name__}{f' (line {line})' if line else ''}: {text}")
         if len(self.errors) > 5:
             lines.append(f"  ... and {len(self.errors) - 5} more")
@@ -189,30 +192,7 @@ def _summary(errors: Mapping[int, Exception], count: int) -> str:
     return f"{len(errors)} of {count} instances failed" if count else f"{len(errors)} instances failed"
 
 
-class Refusals:
-    """Collects the refusals of one compilation, to raise them all at once.
-
-    >>> refusals = Refusals()
-    >>> refusals.add(Unsupported("ACR101", "`try` is not in the language"))
-    >>> refusals.raise_any()
-    Traceback (most recent call last):
-    ...
-    acronumba.errors.Unsupported: ACR101: `try` is not in the language
-    """
-
-    def __init__(self) -> None:
-        self._errors: list[AcronumbaError] = []
-
-    def add(self, error: AcronumbaError) -> None:
-        """Keep a refusal; the same one at the same place counts once."""
-        for each in (error, *error.others):
-            if all((old.code, old.loc, old.seen) != (each.code, each.loc, each.seen) for old in self._errors):
-                self._errors.append(each)
-
-    def __len__(self) -> int:
-        return len(self._errors)
-
-    def together(self) -> AcronumbaError:
+def together(self) -> AcronumbaError:
         """Return one exception, of the class of the first refusal in the source, that prints them all."""
         return together(self._errors)
 
@@ -223,8 +203,12 @@ class Refusals:
 
 
 def together(errors: Iterable[AcronumbaError]) -> AcronumbaError:
-    """Return one exception for several refusals: the first by place, with the rest as its `others`."""
-    ordered = sorted(errors, key=lambda e: (e.loc.file, e.loc.line, e.loc.column))
+    """Return one exception for several refusals: the first by place, with the rest as its `others`.
+
+    The same refusal at the same place counts once.
+    """
+    distinct = {(e.code, e.loc, e.seen): e for e in reversed(list(errors))}
+    ordered = sorted(distinct.values(), key=lambda e: (e.loc.file, e.loc.line, e.loc.column))
     for error in ordered:
         error.others = ()
     ordered[0].others = tuple(ordered[1:])

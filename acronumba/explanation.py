@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from acronumba.ir.nodes import Op, Program, Var
-from acronumba.ir.types import TensorT, type_text
+from acronumba.ir.types import type_text
 from acronumba.kernels.spec import Dim, KernelSpec, Operand
 from acronumba.source_lines import line_text
 
@@ -44,7 +43,8 @@ class Explanation:
     constants: tuple[str, ...]  # shared ints that became constants of the program
     recursive: tuple[str, ...]  # functions that are called; all others are inlined
     kernels: tuple[KernelNote, ...]
-    warnings: tuple[str, ...]
+    idle: tuple[str, ...]  # options that were changed and change nothing in this version
+    warnings: tuple[str, ...]  # a line each: where float32 becomes float64
     nodes: int  # of the mini-batch
     batches: int
     lower_bound: int
@@ -76,6 +76,8 @@ class Explanation:
             lines += [f"    shared:  {', '.join(kernel.shared)}"] * bool(kernel.shared)
             lines += [f"    varying: {', '.join(kernel.varying)}"] * bool(kernel.varying)
             lines += [f"    gives:   {', '.join(kernel.results)}"]
+        if self.idle:
+            lines += ["", f"without effect in this version: {', '.join(self.idle)}"]
         if self.warnings:
             lines += ["", "warnings:", *(f"  {w}" for w in self.warnings)]
         return "\n".join(lines)
@@ -95,7 +97,8 @@ def explain(compiled: Compiled, trace: TraceData) -> Explanation:
         constants=tuple(compiled.constants),
         recursive=tuple(f.name for f in program.functions[1:]),
         kernels=tuple(_note(k, compiled.fn.__code__.co_filename, trace, paths) for k in compiled.plan.kernels),
-        warnings=(*program.warnings, *widenings(program)),
+        idle=compiled.options.without_effect(),
+        warnings=program.warnings,
         nodes=trace.nodes,
         batches=len(trace.batches),
         lower_bound=trace.lower_bound,
@@ -135,20 +138,3 @@ def _value(spec: KernelSpec, k: int) -> str:
 
 def _tensor(dtype: str, shape: tuple[int | Dim, ...]) -> str:
     return f"{dtype}[{', '.join('?' if isinstance(n, Dim) else str(n) for n in shape)}]"
-
-
-def widenings(program: Program) -> list[str]:
-    """Return a warning for each line where an operation makes float64 of float32."""
-    found: dict[tuple[str, int], str] = {}
-    for function in program.functions:
-        for block in function.blocks:
-            for instr in block.instrs:
-                if isinstance(instr, Op) and _widens(instr):
-                    found.setdefault((instr.loc.file, instr.loc.line), line_text(instr.loc))
-    return [f"line {line}: float32 becomes float64: {text}" for (_, line), text in sorted(found.items())]
-
-
-def _widens(op: Op) -> bool:
-    if not isinstance(op.out.type, TensorT) or op.out.type.dtype != "float64" or op.op != "cast":
-        return False
-    return any(isinstance(a, Var) and isinstance(a.type, TensorT) and a.type.dtype == "float32" for a in op.args)

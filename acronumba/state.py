@@ -105,7 +105,6 @@ free        heads of the lists of free frames follow
 
 NAMES = tuple(line.split()[0] for line in _WORDS.strip().splitlines())
 AT = {name: k for k, name in enumerate(NAMES)}
-DOC = {line.split()[0]: " ".join(line.split()[1:]) for line in _WORDS.strip().splitlines()}
 
 # Words of a row of `table`: addresses of the kernel's two functions and of its parameter table; numbers of tensors
 # among its arguments (they come first), of lists of tensors (they come next), of arguments, run-time extents and

@@ -10,7 +10,7 @@ import pytest
 import acronumba
 from acronumba import AcronumbaError, DataError, InstanceErrors, ShapeMismatch, TypeMismatch, Unsupported
 from acronumba.codes import refuse
-from acronumba.errors import NOWHERE, Loc, Refusals, format_refusal
+from acronumba.errors import NOWHERE, Loc, format_refusal, together
 from acronumba.failures import machine_failure, plain_failure, user_line
 
 
@@ -55,20 +55,14 @@ def test_an_error_without_a_place_prints_one_sentence():
 
 
 def test_all_refusals_of_a_function_come_at_once_in_order_of_place(source):
-    refusals = Refusals()
-    refusals.add(ShapeMismatch("ACR401", "second", at(source, 3, 1, 2)))
-    refusals.add(Unsupported("ACR101", "first", at(source, 2, 4, 5)))
-    refusals.add(Unsupported("ACR101", "first", at(source, 2, 4, 5)))
-    with pytest.raises(Unsupported) as caught:
-        refusals.raise_any()
-    text = str(caught.value)
+    second = ShapeMismatch("ACR401", "second", at(source, 3, 1, 2))
+    first, again = (Unsupported("ACR101", "first", at(source, 2, 4, 5)) for _ in range(2))
+    error = together([second, first, again])
+    assert type(error) is Unsupported
+    text = str(error)
     assert text.index("first") < text.index("second") and text.count("first") == 1
     assert text.endswith("(2 refusals)")
-    assert [e.code for e in caught.value.others] == ["ACR401"]
-
-
-def test_collecting_nothing_raises_nothing():
-    Refusals().raise_any()
+    assert [e.code for e in error.others] == ["ACR401"]
 
 
 @pytest.mark.parametrize("cls", [AcronumbaError, Unsupported, TypeMismatch, ShapeMismatch])

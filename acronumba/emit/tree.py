@@ -522,12 +522,6 @@ class Builder:
     def ret(self, value: Operand | None = None) -> None:
         self.body.append(Return(None if value is None else const(value, self.result)))
 
-    def brk(self) -> None:
-        self.body.append(Break())
-
-    def cont(self) -> None:
-        self.body.append(Continue())
-
     def goto(self, block: int) -> None:
         self.body.append(Goto(block))
 

@@ -12,11 +12,12 @@ import enum
 import functools
 import math
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from acronumba.frontend import mathematics
 from acronumba.frontend.emitter import Dead, Refused, Resweep
 from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
@@ -24,6 +25,7 @@ from acronumba.frontend.values import (
     DictVal,
     Enumerate,
     EnumVal,
+    Func,
     Generator,
     ListVal,
     Method,
@@ -47,7 +49,7 @@ from acronumba.frontend.values import (
 from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Extent
 from acronumba.ir.ops import SCALARS
-from acronumba.ir.types import BOOL, FLOAT, INT, words
+from acronumba.ir.types import BOOL, FLOAT, INT, Type, words
 from acronumba.shared import field_names
 
 if TYPE_CHECKING:
@@ -770,6 +772,43 @@ def _math_prod(w: Lowerer, a: Args, node: Node) -> Val:
     return fold(w, a.rest[0], number(1), lambda acc, v: w.binary(ast.Mult(), acc, v, node or ast.Constant(0)), node)
 
 
+def _written(w: Lowerer, function: Callable[..., Any], args: Sequence[Val], kind: Type, node: Node) -> Val:
+    """Call a function of `mathematics` with numbers of a type."""
+    what = f"math.{function.__name__}"
+    nums = [_number(w, v, node, what) for v in args]
+    if kind == INT and any(x.type == FLOAT for x in nums):
+        raise w.refuse("ACR301", node, seen=f"{what} of float")
+    assert isinstance(function, types.FunctionType)
+    func = w.function(function, node)
+    assert isinstance(func, Func)
+    return w.call_function(func, [w.as_int(x) if kind == INT else w.as_float(x) for x in nums], {}, node)
+
+
+def _math_written(function: Callable[..., Any], kind: Type) -> Handler:
+    return lambda w, a, node: _written(w, function, list(a.values.values()), kind, node)
+
+
+def _math_folded(function: Callable[..., Any], first: int) -> Handler:
+    def handler(w: Lowerer, a: Args, node: Node) -> Val:
+        out: Val = number(first)
+        for v in a.rest:
+            out = _written(w, function, [out, v], INT, node)
+        return out
+
+    return handler
+
+
+row("*args", math.gcd)(_math_folded(mathematics.gcd, 0))
+row("*args", math.lcm)(_math_folded(mathematics.lcm, 1))
+row("n", math.factorial)(_math_written(mathematics.factorial, INT))
+row("n", math.isqrt)(_math_written(mathematics.isqrt, INT))
+row("n k", math.comb)(_math_written(mathematics.comb, INT))
+row("n k", math.perm)(_math_written(mathematics.perm, INT))
+row("x", math.degrees)(_math_written(mathematics.degrees, FLOAT))
+row("x", math.radians)(_math_written(mathematics.radians, FLOAT))
+row("a b rel_tol=1e-09 abs_tol=0.0", math.isclose)(_math_written(mathematics.isclose, FLOAT))
+
+
 # ---- NumPy: element-wise
 
 
@@ -1365,6 +1404,7 @@ def list_method(w: Lowerer, base: ListVal, name: str, args: list[Val], kwargs: d
                 i = w.checked_index(_number(w, args[0], node, "pop"), n, where, "pop index out of range")
             else:
                 i = w.scalar("sub", n, number(1))
+            w.not_void(base, node)
             outs = tuple(w.var("item", t) for t in words(base.item))
             if w.block is not None:
                 w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(i)), loc=w.at(node)))

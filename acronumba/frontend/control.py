@@ -236,11 +236,12 @@ class Control(Walker):
         lists += [x for f in self.frames for loop in f.loops for x in (loop.breaks, loop.continues)]
         return (
             len(self.code.blocks), {k: len(b) for k, b in enumerate(self.code.blocks)}, list(self.code.ends),
-            dict(self.code.names), len(self.errors), [(x, len(x)) for x in lists],
+            dict(self.code.names), len(self.errors), dict(self.widenings),
+            [(x, len(x)) for x in lists],
         )  # fmt: skip
 
     def rollback(self, snap: tuple[Any, ...]) -> None:
-        count, sizes, ends, names, errors, lists = snap
+        count, sizes, ends, names, errors, self.widenings, lists = snap
         del self.code.blocks[count:]
         for k, n in sizes.items():
             del self.code.blocks[k][n:]

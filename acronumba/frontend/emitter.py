@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,15 +24,19 @@ from acronumba.frontend.values import (
     Cell,
     Choice,
     DictVal,
+    Enumerate,
     EnumVal,
     Func,
     ListVal,
     Maybe,
+    Method,
     NoneVal,
     Num,
     Poison,
+    Range,
     Record,
     Ref,
+    Reversed,
     SharedVal,
     Static,
     StaticList,
@@ -40,7 +45,10 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    Zip,
     case_slices,
+    held,
+    holding,
     number,
     type_of,
 )  # fmt: skip
@@ -76,9 +84,14 @@ from acronumba.ir.types import (
 )  # fmt: skip
 from acronumba.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
 
-Key = tuple[Any, str]  # (scope, name); also facts: (scope, name, part, ...)
-State = dict[Any, Val]
+State = dict[Any, Val]  # by (scope, name); also facts: (scope, name, part, ...)
 Point = tuple[int, State]  # a place from which control flow goes on
+
+
+def conversion(what: str) -> str:
+    """Return the rewrite for an array of a dtype that is not in the language, or nothing."""
+    floating = re.search(r"an array of dtype [<>]?f", what)  # float16, or not in the processor's byte order
+    return "convert it before the batch: `x.astype(np.float32)`" if floating else ""
 
 
 class Refused(Exception):
@@ -143,12 +156,13 @@ class Emitter:
         self.demanded: set[str] = set()
         self.constants: dict[str, Any] = {}
         self.errors: list[AcronumbaError] = []
+        self.widenings: dict[Loc, None] = {}  # where float32 becomes float64 by NumPy's rules
         self.data_lists: set[ListT] = set()  # types of lists that instances or shared parameters hold
 
     # ---- refusing
 
     def at(self, node: ast.AST | Loc | None) -> Loc:
-        """Return the position of a node of the function being walked (in `acronumba.nn`: of the user's call)."""
+        """Return the position of a node of the function being walked (in a library function: of the user's call)."""
         if self.outer_loc is not None:
             return self.outer_loc
         if isinstance(node, Loc):
@@ -245,7 +259,8 @@ class Emitter:
 
     def not_void(self, val: ListVal, node: ast.AST | Loc | None) -> None:
         """Give up where an element is read of a list that nothing was ever put into (in this sweep)."""
-        if val.cell.find().item is None and self.block is not None:
+        void = val.cell.find().item is None or (val.outer is not None and val.outer.cell.find().void)
+        if void and self.block is not None:
             self.fail("IndexError", "list index out of range", node)
             raise Dead
 
@@ -390,7 +405,7 @@ class Emitter:
             case SharedNode():
                 return SharedVal(node)
             case SharedOpaque(path=path, what=what):
-                raise self.refuse("ACR501", seen=f"{path}: {what}")
+                raise self.refuse("ACR501", seen=f"{path}: {what}", rewrite=conversion(what))
 
     def _shared_word(self, leaf: SharedLeaf, word: Word) -> Var:
         out = self.var(_last_name(leaf.path), word)
@@ -575,7 +590,8 @@ class Emitter:
             case (ListT(), StaticList()):
                 if self.cells_by_type(t).touched:  # it may be changed through another name
                     self.make_real(val.cell)
-                self.widen_cell(val.cell, t.item)
+                if not isinstance(t.item, NoneT):  # else nothing is known of it
+                    self.widen_cell(val.cell, t.item)
                 return (self.realise(val).var,)
             case (_, UnionVal()) if val.type == t:
                 return val.vars
@@ -698,7 +714,7 @@ class Emitter:
             case UnionT():
                 return self.narrowed(UnionVal(t, vars, t.members))
             case OpaqueT():
-                raise self.refuse("ACR304", seen=t.what)
+                raise self.refuse("ACR304", seen=t.what, rewrite=conversion(t.what))
 
     # ---- unions
 
@@ -944,7 +960,9 @@ class Emitter:
                 return Record(val.cls, val.names, tuple(map(self.settle, val.items)))
             case Maybe():
                 return Maybe(self.settle(val.value), val.bound)
-        raise AssertionError(val)
+            case Choice():
+                return Choice(tuple(map(self.settle, val.options)), val.index)
+        return holding(val, tuple(map(self.settle, held(val))))
 
     def _merge(self, vals: list[Val | None], ends: list[int], states: list[State], name: str) -> Val:
         """Merge one name: find the least template of its values, and store each at the end of its point."""
@@ -992,6 +1010,10 @@ class Emitter:
                 return TPoison(val.why)
             case SharedVal():
                 return self.template(self.materialise(val))
+            case Choice():
+                return TChoice(tuple(map(self.template, val.options)))
+        if held(val):
+            return TParts("holder", val, tuple(map(self.template, held(val))))
         t = type_of(val)
         return TStatic(val) if t is None else TType(t)
 
@@ -1022,27 +1044,30 @@ class Emitter:
                 return TMaybe(b)
             case (_, TAbsent()):
                 return self.join_templates(b, a)
-            case (TStatic(), TStatic()):
-                if same(a.val, b.val):
-                    return TStatic(_loosest([a.val, b.val]))
-                x, y = self.template(a.val), self.template(b.val)
-                if is_choosable(a.val) and is_choosable(b.val):
-                    x, y = TChoice(options_of(a.val)), TChoice(options_of(b.val))
-                if isinstance(x, TStatic) or isinstance(y, TStatic):
-                    return TPoison(f"{self.describe(a.val)} in one branch, {self.describe(b.val)} in another")
-                return self.join_templates(x, y)
+            case (TStatic(), TStatic()) if same(a.val, b.val):
+                return TStatic(_loosest([a.val, b.val]))
+            case (TStatic(), _) | (_, TStatic()):
+                x, y = (self.template(t.val) if isinstance(t, TStatic) else t for t in (a, b))
+                if not isinstance(x, TStatic) and not isinstance(y, TStatic):
+                    return self.join_templates(x, y)
+                options = _options(x), _options(y)
+                if options[0] and options[1]:
+                    return self.join_templates(TChoice(options[0]), TChoice(options[1]))
+                seen = [self.describe(t.val) if isinstance(t, TStatic) else "something else" for t in (a, b)]
+                return TPoison(f"{seen[0]} in one branch, {seen[1]} in another")
+            case (TParts(kind="holder"), TParts(kind="holder")) if alike(a.meta, b.meta):
+                return TParts("holder", a.meta, tuple(map(self.join_templates, a.items, b.items)))
             case (TChoice(), TChoice()):
-                new = tuple(v for v in b.options if not any(same(v, u) for u in a.options))
-                return TChoice(a.options + new) if new else a
-            case (TStatic(), TChoice()) if is_choosable(a.val):
-                return self.join_templates(b, TChoice(options_of(a.val)))
-            case (TStatic(), _):
-                x = self.template(a.val)
-                if isinstance(x, TStatic):
-                    return TPoison(f"{self.describe(a.val)} in one branch, something else in another")
-                return self.join_templates(x, b)
-            case (_, TStatic()):
-                return self.join_templates(b, a)
+                joined = list(a.options)
+                for option in b.options:
+                    k = next((k for k, other in enumerate(joined) if alike(_only(other), _only(option))), None)
+                    if k is None:
+                        joined.append(option)
+                    else:
+                        joined[k] = self.join_templates(joined[k], option)
+                return TChoice(tuple(joined))
+            case (TParts(kind="holder") | TChoice(), TParts(kind="holder") | TChoice()) if _options(a) and _options(b):
+                return self.join_templates(TChoice(_options(a)), TChoice(_options(b)))
             case (TMaybe(), TMaybe()):
                 return TMaybe(self.join_templates(a.inner, b.inner))
             case (TMaybe(), _):
@@ -1077,6 +1102,8 @@ class Emitter:
                 return a.type
             case TList():
                 return ListT(a.cell.find().item or NONE)
+            case TParts(kind="holder"):
+                raise self.refuse("ACR206", seen=self.describe(a.meta))
             case TParts(kind="tuple"):
                 return TupleT(tuple(map(self.template_type, a.items)))
             case TParts(kind="dict"):
@@ -1086,7 +1113,7 @@ class Emitter:
             case TStatic():
                 return self.type_of(a.val)
             case TChoice():
-                raise self.refuse("ACR206", seen=" or ".join(map(self.describe, a.options)))
+                raise self.refuse("ACR206", seen=" or ".join(self.describe(_only(option)) for option in a.options))
         raise self.refuse("ACR308", seen="a value that may be missing")
 
     def instantiate(self, a: Template, name: str) -> tuple[Any, tuple[Var, ...]]:
@@ -1110,6 +1137,8 @@ class Emitter:
                     return TupleVal(items), flat
                 if a.kind == "dict":
                     return DictVal(a.meta, items), flat
+                if a.kind == "holder":
+                    return holding(a.meta, items), flat
                 return Record(a.meta[0], a.meta[1], items), flat
             case TTensor():
                 var = self.var(name, a.type)
@@ -1121,7 +1150,9 @@ class Emitter:
                 return ListVal(a.cell.find(), var, a.own), (var,)
             case TChoice():
                 var = self.var(name, INT)
-                return Choice(a.options, Num(INT, var=var)), (var,)
+                parts = [self.instantiate(option, name) for option in a.options]
+                choice = Choice(tuple(p[0] for p in parts), Num(INT, var=var))
+                return choice, (var, *(v for p in parts for v in p[1]))
             case TType():
                 vars = tuple(self.var(name, w) for w in words(a.type))
                 return _Pending(a.type, vars), vars
@@ -1134,7 +1165,9 @@ class Emitter:
                 return sum(map(self.template_width, a.items))
             case TStatic() | TPoison() | TAbsent():
                 return 0
-            case TList() | TChoice():
+            case TChoice():
+                return 1 + sum(map(self.template_width, a.options))
+            case TList():
                 return 1
         return len(words(self.template_type(a)))
 
@@ -1155,9 +1188,10 @@ class Emitter:
             case TParts():
                 if isinstance(val, SharedVal):
                     val = self.materialise(val)
-                assert isinstance(val, TupleVal | DictVal | Record)
+                assert val is not None
                 at = 0
-                for item, v in zip(a.items, val.items, strict=True):
+                parts = val.items if isinstance(val, TupleVal | DictVal | Record) else held(val)
+                for item, v in zip(a.items, parts, strict=True):
                     width = self.template_width(item)
                     self.store(item, vars[at : at + width], v)
                     at += width
@@ -1167,6 +1201,16 @@ class Emitter:
             case TChoice():
                 assert val is not None
                 self.emit(ir.Copy(out=vars[0], src=self.word(a.index_of(val, self)), loc=self.loc))
+                at = 1
+                for option in a.options:
+                    outs = vars[at : at + self.template_width(option)]
+                    at += len(outs)
+                    given = next((v for v in options_of(val) if alike(v, _only(option))), None)
+                    if given is not None:
+                        self.store(option, outs, given)
+                        continue
+                    for out in outs:
+                        self.emit(ir.Copy(out=out, src=self.zero(out.type), loc=self.loc))
             case _:
                 assert val is not None
                 srcs = self.to_words(val, self.template_type(a))
@@ -1228,9 +1272,9 @@ class TStatic:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TParts:
-    """A tuple, dict or object in pieces."""
+    """A tuple, dict or object in pieces, or a function, method or range with what it holds."""
 
-    kind: str
+    kind: str  # "tuple" | "dict" | "record" | "holder"
     meta: Any
     items: tuple[Template, ...]
 
@@ -1252,12 +1296,12 @@ class TList:
 class TChoice:
     """One of several functions or classes."""
 
-    options: tuple[Val, ...]
+    options: tuple[Template, ...]  # TStatic or a holder
 
     def index_of(self, val: Val, emitter: Emitter) -> Num:
         """Return the number of a value among the options."""
         if not isinstance(val, Choice):
-            return number(next(k for k, v in enumerate(self.options) if same(v, val)))
+            return number(next(k for k, option in enumerate(self.options) if alike(_only(option), val)))
         places = [self.index_of(v, emitter) for v in val.options]
         out = places[-1]
         for k in range(len(places) - 1):
@@ -1296,13 +1340,14 @@ def equal_templates(a: Template, b: Template) -> bool:
         case (TStatic(), TStatic()):
             return same(a.val, b.val)
         case (TParts(), TParts()):
-            return (a.kind, a.meta) == (b.kind, b.meta) and all(map(equal_templates, a.items, b.items))
+            kind = a.kind == b.kind and (alike(a.meta, b.meta) if a.kind == "holder" else a.meta == b.meta)
+            return kind and all(map(equal_templates, a.items, b.items))
         case (TTensor(), TTensor()):
             return (a.type, a.dims, a.fresh) == (b.type, b.dims, b.fresh)
         case (TList(), TList()):
             return a.cell.find() is b.cell.find() and a.own == b.own
         case (TChoice(), TChoice()):
-            return len(a.options) == len(b.options) and all(map(same, a.options, b.options))
+            return len(a.options) == len(b.options) and all(map(equal_templates, a.options, b.options))
         case (TType(), TType()):
             return a.type == b.type
         case (TMaybe(), TMaybe()):
@@ -1322,7 +1367,11 @@ class _ClassNumber:
 def _has_pending(val: Any) -> bool:
     if isinstance(val, TupleVal | DictVal | Record):
         return any(_has_pending(v) for v in val.items)
-    return isinstance(val, _Pending) or (isinstance(val, Maybe) and _has_pending(val.value))
+    if isinstance(val, Maybe):
+        return _has_pending(val.value)
+    if isinstance(val, Choice):
+        return any(map(_has_pending, val.options))
+    return isinstance(val, _Pending) or any(_has_pending(v) for v in held(val))
 
 
 def same(a: Any, b: Any) -> bool:
@@ -1362,15 +1411,43 @@ def same(a: Any, b: Any) -> bool:
             return a.value is b.value or (
                 type(a.value) is type(b.value) and isinstance(a.value, type) is False and _equal(a.value, b.value)
             )
-        case Func():
-            return bool(a.key == b.key)
-        case Bound():
-            return same(a.func, b.func) and same(a.self, b.self)
+        case Func() | Bound() | Method() | Range() | Zip() | Enumerate() | Reversed():
+            return alike(a, b) and all(map(same, held(a), held(b)))
         case Maybe():
             return same(a.value, b.value) and same(a.bound, b.bound)
         case Choice():
             return len(a.options) == len(b.options) and all(map(same, a.options, b.options)) and same(a.index, b.index)
     return False
+
+
+def alike(a: Val, b: Val) -> bool:
+    """Whether two values are the same but for what they hold."""
+    match a, b:
+        case (Func(), Func()):
+            return a.key == b.key
+        case (Bound(), Bound()):
+            return alike(a.func, b.func)
+        case (Method(), Method()):
+            return a.name == b.name
+        case (Zip(), Zip()):
+            return a.strict == b.strict and len(a.parts) == len(b.parts)
+        case (Range(), Range()) | (Enumerate(), Enumerate()) | (Reversed(), Reversed()):
+            return True
+    return same(a, b)
+
+
+def _only(option: Template) -> Val:
+    """Return the value of an option of a choice."""
+    assert isinstance(option, TStatic | TParts)
+    return option.val if isinstance(option, TStatic) else option.meta
+
+
+def _options(a: Template) -> tuple[Template, ...]:
+    """Return the functions and classes that a template is one of; none if it is something else."""
+    if isinstance(a, TChoice):
+        return a.options
+    holds = isinstance(a, TStatic) or (isinstance(a, TParts) and a.kind == "holder")
+    return (a,) if holds and is_choosable(_only(a)) else ()
 
 
 def members_of(cls: Any) -> list[Any]:
@@ -1385,7 +1462,7 @@ def is_several(val: Val) -> bool:
 
 def is_choosable(val: Val) -> bool:
     """Whether a value is a function or class, of which a number can choose one at run time."""
-    return isinstance(val, Func | Choice) or (isinstance(val, Static) and callable(val.value))
+    return isinstance(val, Func | Bound | Choice) or (isinstance(val, Static) and callable(val.value))
 
 
 def options_of(val: Val) -> tuple[Val, ...]:

@@ -20,6 +20,7 @@ from acronumba.frontend.emitter import (
     Dead,
     Point,
     Refused,
+    conversion,
 )  # fmt: skip
 from acronumba.frontend.objects import as_function, is_foreign, python_class, python_value
 from acronumba.frontend.source import NoSource, is_forbidden, read_source, scan, spot
@@ -422,7 +423,7 @@ class Expressions(Walker):
         if t is None:
             raise self.refuse("ACR304", node, seen=f"{cls.__name__}.{name}, of which no instance has a value")
         if isinstance(t, OpaqueT):
-            raise self.refuse("ACR304", node, seen=f"{cls.__name__}.{name} is {t.what}")
+            raise self.refuse("ACR304", node, seen=f"{cls.__name__}.{name} is {t.what}", rewrite=conversion(t.what))
         if isinstance(t, UnionT) and any(isinstance(m, OpaqueT) for m in t.members):
             what = next(m.what for m in t.members if isinstance(m, OpaqueT))
             raise self.refuse("ACR304", node, seen=f"{cls.__name__}.{name} is {what} in some instances")

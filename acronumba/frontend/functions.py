@@ -7,7 +7,7 @@ types.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from acronumba.errors import Loc
@@ -16,6 +16,7 @@ from acronumba.frontend.emitter import (
     FunctionCode,
     Refused,
     Resweep,
+    TChoice,
     Template,
     TList,
     TParts,
@@ -53,6 +54,8 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    Zip,
+    held,
     number,
 )  # fmt: skip
 from acronumba.frontend.walker import Frame, Instance, Walker
@@ -74,6 +77,9 @@ from acronumba.shared import describe_value
 
 if TYPE_CHECKING:
     from acronumba.frontend.lower import Lowerer
+
+# Modules whose functions are walked like the user's, but what is said of them is said of the line that calls them.
+LIBRARY = frozenset(("acronumba.nn", "acronumba.frontend.mathematics"))
 
 
 class Functions(Walker):
@@ -228,7 +234,7 @@ class Functions(Walker):
         here = spot(node)
         frame = self.push(func, (*self.frame.path, func.source.node.lineno, here))
         saved = self.source, self.loc, self.outer_loc
-        if func.globals.get("__name__") == "acronumba.nn" and node is not None:
+        if func.globals.get("__name__") in LIBRARY and node is not None:
             self.outer_loc = self.at(node)
         self.source = func.source
         for name, val in params.items():
@@ -272,14 +278,14 @@ class Functions(Walker):
     def call_instance(self, func: Func, params: dict[str, Val], node: ast.AST | Loc | None) -> Val:
         """Call a recursive function: one instance for each set of argument types."""
         code = func.source.node
-        captured = self.captured(func)
-        given = {**params, **{f"^{k[1]}": v for k, v in captured.items()}}
+        captured, scopes = self.captured(func, params.values())
+        given = [*params.values(), *captured.values()]
         same_code = [i for i in self.instances.values() if i.func.source.node is code]
         plain = self.know.plain.setdefault(code, set())
         templates: list[Template] = []
-        for k, val in enumerate(given.values()):
+        for k, val in enumerate(given):
             templates.append(self.parameter(val, (code, k), k in plain, code in self.know.loose))
-        key = (code, tuple(map(self.template_key, templates)))
+        key = (code, tuple(map(self.template_key, templates)), scopes)
         instance = self.instances.get(key)
         if instance is None:
             for other in same_code:
@@ -297,9 +303,9 @@ class Functions(Walker):
             instance = Instance(key, len(self.functions), func, tuple(templates))
             self.instances[key] = instance
             self.functions.append(None)
-            self.walk_instance(instance, list(given), captured)
+            self.walk_instance(instance, [*params], captured)
         flat: list[Var] = []
-        for shape, val in zip(instance.templates, given.values(), strict=True):
+        for shape, val in zip(instance.templates, given, strict=True):
             flat += self.template_words(shape, val)
         result = self.know.results.get(key)
         if result is None:
@@ -312,13 +318,19 @@ class Functions(Walker):
         self.emit(ir.Call(outs=outs, function=instance.index, args=tuple(flat), loc=self.at(node)))
         return self.from_words(result, outs)
 
-    def captured(self, func: Func) -> dict[Any, Val]:
-        """Return the variables of enclosing calls that a nested function uses, and those that these use."""
+    def captured(self, func: Func, args: Iterable[Val]) -> tuple[dict[Any, Val], tuple[int, ...]]:
+        """Return what nested functions use of enclosing calls: a function, those in its arguments, those they use.
+
+        In an order that is the same for all calls with functions from the same places. Also returns which of these
+        functions have a scope in common.
+        """
         out: dict[Any, Val] = {}
-        todo = [func]
+        todo = [func, *(f for v in args for f in functions_in(v))]
         seen = set()
-        while todo:
-            inner = todo.pop()
+        scopes: dict[Any, int] = {}
+        ranks = []
+        for inner in todo:  # it grows
+            ranks.append(scopes.setdefault(inner.scope, len(scopes)))
             if inner.key in seen:
                 continue
             seen.add(inner.key)
@@ -328,12 +340,11 @@ class Functions(Walker):
                 names, outer = self.scopes[scope]
                 for name in sorted(used & names):
                     val = self.state.get((scope, name))
-                    if val is not None and not isinstance(val, Poison):
+                    if val is not None and not isinstance(val, Poison) and (scope, name) not in out:
                         out[(scope, name)] = val
-                        if isinstance(val, Func):
-                            todo.append(val)
+                        todo += functions_in(val)
                 scope = outer.scope
-        return dict(sorted(out.items(), key=lambda kv: str(kv[0])))
+        return out, tuple(ranks)
 
     def parameter(self, val: Val, where: Any, plain: bool, loose: bool) -> Template:
         """Return what the callee may know of an argument."""
@@ -373,6 +384,14 @@ class Functions(Walker):
                 raise self.refuse("ACR306", None, seen="an argument that may have no value")
             case SharedVal():
                 return TStatic(val)
+            case Choice():
+                return TChoice(
+                    tuple(self.parameter(v, (where, k), plain, loose) for k, v in enumerate(val.options))
+                )
+        if held(val):
+            return TParts(
+                "holder", val, tuple(self.parameter(v, (where, k), plain, loose) for k, v in enumerate(held(val)))
+            )
         shape = self.template(val)
         if loose and isinstance(shape, TType):
             return shape
@@ -382,8 +401,12 @@ class Functions(Walker):
         match shape:
             case TStatic(val=val):
                 return ("static", self.static_key(val))
+            case TParts(kind="holder"):
+                return (self.holder_key(shape.meta), tuple(map(self.template_key, shape.items)))
             case TParts():
                 return (shape.kind, shape.meta, tuple(map(self.template_key, shape.items)))
+            case TChoice(options=options):
+                return ("choice", tuple(map(self.template_key, options)))
             case TTensor():
                 return shape.type
             case TList():
@@ -416,11 +439,30 @@ class Functions(Walker):
                 return tuple(map(self.static_key, val.items))
         return id(val)
 
+    def holder_key(self, val: Val) -> Any:
+        """Return what tells a value apart, but for what it holds."""
+        match val:
+            case Func():
+                return self.static_key(val)
+            case Bound(func=func):
+                return ("bound", self.static_key(func))
+            case Method(name=name):
+                return ("method", name)
+            case Zip(strict=strict):
+                return ("zip", strict)
+        return type(val)
+
     def template_words(self, shape: Template, val: Val) -> list[Var]:
         """Return the argument words of a value for a parameter."""
         match shape:
             case TStatic():
                 return []
+            case TParts(kind="holder"):
+                return [w for s, v in zip(shape.items, held(val), strict=True) for w in self.template_words(s, v)]
+            case TChoice():
+                assert isinstance(val, Choice)
+                parts = zip(shape.options, val.options, strict=True)
+                return [self.word(val.index), *(w for s, v in parts for w in self.template_words(s, v))]
             case TParts():
                 assert isinstance(val, TupleVal | DictVal | Record)
                 return [w for s, v in zip(shape.items, val.items, strict=True) for w in self.template_words(s, v)]
@@ -438,7 +480,7 @@ class Functions(Walker):
         self.block = self.new_block()
         self.state = {}
         params: list[Var] = []
-        keys = [*((frame.scope, n) for n in names if not n.startswith("^")), *captured]
+        keys = [*((frame.scope, n) for n in names), *captured]
         for key, shape in zip(keys, instance.templates, strict=True):
             val, vars = self.instantiate(shape, key[1])
             params += vars
@@ -494,6 +536,18 @@ class Functions(Walker):
             except Refused as error:
                 if error.error is not None:
                     self.errors.append(error.error)
+
+
+def functions_in(val: Val) -> list[Func]:
+    """Return the functions that a value consists of."""
+    match val:
+        case Func():
+            return [val, *(f for v in held(val) for f in functions_in(v))]
+        case Bound(func=func):
+            return [func, *functions_in(val.self)]
+        case TupleVal(items=parts) | DictVal(items=parts) | Record(items=parts) | Choice(options=parts):
+            return [f for v in parts for f in functions_in(v)]
+    return [f for v in held(val) for f in functions_in(v)]
 
 
 def _is_number(shape: Template) -> bool:

@@ -542,11 +542,12 @@ class Lists(Walker):
         scope = (*self.frame.scope, "comprehension", self.counter)
         first = self.expr(node.generators[0].iter)
         self.scopes[scope] = (names, self._comprehension_func())
-        self.frame.overlays.append((scope, names))
+        overlays = self.frame.overlays
+        overlays.append((scope, names))
         try:
             return self.generators(node, 0, first)
         finally:
-            self.frame.overlays.pop()
+            overlays.pop()
             for name in names:
                 self.state.pop((scope, name), None)
                 self.forget(scope, name)

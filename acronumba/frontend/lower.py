@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from acronumba.errors import NOWHERE, AcronumbaError, together
+from acronumba.errors import NOWHERE, AcronumbaError, Loc, together
 from acronumba.frontend.control import Control
 from acronumba.frontend.emitter import (
     FunctionCode,
@@ -49,6 +50,7 @@ from acronumba.ir.types import (
     words,
 )  # fmt: skip
 from acronumba.shared import SharedConst, SharedTree, field_names
+from acronumba.source_lines import line_text
 
 SWEEPS = 60
 
@@ -113,16 +115,9 @@ def lower(
             raise together(sweep.errors) from None
         if not know.changed:
             if sweep.errors:
-                raise together(_distinct(sweep.errors))
+                raise together(sweep.errors)
             return result
     raise RuntimeError(f"no stable types for {fn.__qualname__} after {SWEEPS} sweeps")
-
-
-def _distinct(errors: Sequence[AcronumbaError]) -> list[AcronumbaError]:
-    seen: dict[Any, AcronumbaError] = {}
-    for e in errors:
-        seen.setdefault((e.code, e.loc, e.seen), e)
-    return list(seen.values())
 
 
 def _data_lists(
@@ -256,5 +251,13 @@ def _program(sweep: Lowerer, name: str, params: Sequence[Type], result: Type) ->
         shared=tuple(sweep.shared_params),
         params=tuple(params),
         result=result,
-        warnings=(),
+        warnings=_warnings(sweep.widenings),
+    )
+
+
+def _warnings(widenings: Iterable[Loc]) -> tuple[str, ...]:
+    """Return a warning for each line of the user's where an operation makes float64 of float32."""
+    lines = {(loc.file, loc.line): line_text(loc) for loc in widenings}
+    return tuple(
+        f"{Path(file).name}:{line}: float32 becomes float64: {text}" for (file, line), text in sorted(lines.items())
     )

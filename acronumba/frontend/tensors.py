@@ -118,6 +118,12 @@ class TensorOps(Emitter):
             return x
         return self.op("cast", (x.ref,), dtype, x.dims, (), node)
 
+    def promote(self, x: Tensor, dtype: str, node: Node = None) -> Tensor:
+        """Cast an operand to the dtype that NumPy's rules, not the user, ask for."""
+        if (x.type.dtype, dtype) == ("float32", "float64") and self.block is not None:
+            self.widenings[self.at(node)] = None
+        return self.cast(x, dtype, node)
+
     def dtype_name(self, dtype: Any, node: Node = None) -> str:
         name = str(np.dtype(dtype).name)
         if name not in DTYPES:
@@ -142,8 +148,9 @@ class TensorOps(Emitter):
         ins, out = self.resolve(UFUNCS[op], parts, node)
         if op == "pow":
             self._check_power(parts, ins, node)
+        cast = self.promote if out == "float64" else self.cast  # a comparison has no float64 to warn of
         tensors = [
-            self.cast(p, d, node) if isinstance(p, Tensor) else self.from_number(p, d, node)
+            cast(p, d, node) if isinstance(p, Tensor) else self.from_number(p, d, node)
             for p, d in zip(parts, ins, strict=True)
         ]
         return self.element(op, tensors, out, node)
@@ -237,7 +244,9 @@ class TensorOps(Emitter):
         dtype = self.dtype_name(np.result_type(*strong, *weak) if strong or weak else np.float64, node)
         if not strong:
             dtype = self.dtype_name(np.where(True, *weak).dtype)
-        x, y = (self.cast(p, dtype, node) if isinstance(p, Tensor) else self.from_number(p, dtype, node) for p in parts)
+        x, y = (
+            self.promote(p, dtype, node) if isinstance(p, Tensor) else self.from_number(p, dtype, node) for p in parts
+        )
         return self.element("where", [c, x, y], dtype, node)
 
     # ---- reductions
@@ -332,7 +341,7 @@ class TensorOps(Emitter):
         if not x.type.rank or not y.type.rank:
             raise self.refuse("ACR401", node, seen=f"{self.describe(x)} @ {self.describe(y)}", rewrite="use *")
         ins, dtype = self.resolve(np.matmul, [x, y], node)
-        x, y = self.cast(x, ins[0], node), self.cast(y, ins[1], node)
+        x, y = self.promote(x, ins[0], node), self.promote(y, ins[1], node)
         inner = 0 if y.type.rank == 1 else y.type.rank - 2
         try:
             k = self.same_extent(x.dims[-1], y.dims[inner], "the inner extents of a product", node)
@@ -376,9 +385,9 @@ class TensorOps(Emitter):
                 raise self.refuse("ACR202", node, seen=f"einsum {spec!r}: an axis twice in one operand")
             for c, d in zip(t, x.dims, strict=True):
                 sizes[c] = self.same_extent(sizes[c], d, f"axis {c!r} of einsum", node) if c in sizes else d
-        labels, acc = terms[0], self._labelled(self.cast(tensors[0], dtype, node), terms[0], sizes)
+        labels, acc = terms[0], self._labelled(self.promote(tensors[0], dtype, node), terms[0], sizes)
         for k in range(1, len(tensors)):
-            y = self._labelled(self.cast(tensors[k], dtype, node), terms[k], sizes)
+            y = self._labelled(self.promote(tensors[k], dtype, node), terms[k], sizes)
             later = set("".join(terms[k + 1 :]) + out)
             acc, labels = self._contract(acc, labels, y, terms[k], later, sizes, node)
         gone = tuple(a for a, c in enumerate(labels) if c not in out)
@@ -572,8 +581,9 @@ class TensorOps(Emitter):
         if not rank:
             raise self.refuse("ACR401", node, seen="numbers, which cannot be concatenated", rewrite="use np.stack")
         axis = self.axes_of(axis, rank, node)[0]
+        cast = self.promote if dtype is None else self.cast
         dtype = dtype or self.dtype_name(np.result_type(*(np.dtype(t.type.dtype) for t in tensors)), node)
-        tensors = [self.cast(t, dtype, node) for t in tensors]
+        tensors = [cast(t, dtype, node) for t in tensors]
         dims = list(tensors[0].dims)
         for t in tensors[1:]:
             for a in range(rank):

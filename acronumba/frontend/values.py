@@ -8,7 +8,8 @@ time are IR variables.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from acronumba.frontend.source import Source
@@ -284,6 +285,48 @@ Val: TypeAlias = (
     | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed | Generator | Maybe | Choice
     | Poison
 )  # fmt: skip
+
+
+def held(val: Val) -> tuple[Val, ...]:
+    """Return what a value of the compiler holds: the defaults of a function, the object of a method."""
+    match val:
+        case Func():
+            return (*val.defaults, *val.kw_defaults.values())
+        case Bound():
+            return (val.self,)
+        case Method():
+            return (val.owner,)
+        case Range():
+            return (val.start, val.stop, val.step)
+        case Zip():
+            return val.parts
+        case Enumerate():
+            return (val.inner, val.start)
+        case Reversed():
+            return (val.inner,)
+    return ()
+
+
+def holding(val: Val, items: Sequence[Val]) -> Val:
+    """Return the value that holds others in the place of `held(val)`."""
+    match val:
+        case Func():
+            n = len(val.defaults)
+            kw = dict(zip(val.kw_defaults, items[n:], strict=True))
+            return replace(val, defaults=tuple(items[:n]), kw_defaults=kw)
+        case Bound():
+            return Bound(val.func, *items)
+        case Method():
+            return Method(items[0], val.name)
+        case Range():
+            return Range(*items)  # type: ignore[arg-type]
+        case Zip():
+            return Zip(tuple(items), val.strict)
+        case Enumerate():
+            return Enumerate(*items)  # type: ignore[arg-type]
+        case Reversed():
+            return Reversed(*items)
+    return val
 
 
 def number(value: Any) -> Num:

@@ -169,10 +169,6 @@ class ScalarOp:
     reference: Callable[..., Any]
 
 
-def _floor_int(f: Callable[[float], int]) -> Callable[[float], int]:
-    return lambda x: f(x)
-
-
 def _scalars() -> dict[str, ScalarOp]:
     import operator as o
 

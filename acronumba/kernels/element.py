@@ -28,10 +28,6 @@ class Dtype:
     size: int  # bytes
 
     @property
-    def signed(self) -> bool:
-        return self.kind in "if"
-
-    @property
     def smallest(self) -> float | int:
         if self.kind == "f":
             return float("-inf")

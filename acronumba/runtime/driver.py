@@ -205,7 +205,6 @@ class Executable:
             self.engine = _Compiled(self.modules, progress)
             self.kernels = tuple(kernels)
         self.result_words = len(plan.program.functions[0].results)
-        self.root_words = len(plan.program.functions[0].params)
         self.shapes: Words = np.array([*self.host.shapes, 0], np.int64)
         self.engine.reach(self.shapes)
         self.arenas = ArenaPool()

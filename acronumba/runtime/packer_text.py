@@ -46,7 +46,6 @@ class PackerText:
 
     text: str  # defines `pack(columns, count, careful) -> (Heap, int64[count, words of the parameters])`
     names: Mapping[str, Any]  # what the text refers to besides the functions of `runtime.heap`
-    root_refs: tuple[int, ...]  # which words of the parameters are references
 
 
 @dataclass(slots=True)
@@ -167,8 +166,7 @@ class _Writer:
         self._follow(roots)
         self._fill(roots, width)
         self.line(1, "return heap, roots")
-        refs = tuple(c for slot in roots for c in reference_columns(words(slot.type), slot.first))
-        return PackerText(text="\n".join(self._lines) + "\n", names=self._names, root_refs=refs)
+        return PackerText(text="\n".join(self._lines) + "\n", names=self._names)
 
     @property
     def _pools(self) -> list[_Pool]:

@@ -335,6 +335,8 @@ def _read(t: Type, at: int) -> Read:
 
 def _find(t: Type, at: int) -> Find:
     """Return the function that finds the references to objects and lists among the words of a value."""
+    if not _holds_refs(t):
+        return lambda row, out: None
     match t:
         case StructT() | ListT():
             return lambda row, out: out.append((t, row[at]))

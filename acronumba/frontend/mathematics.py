@@ -1,0 +1,98 @@
+"""Functions of `math` that are written in the language itself; a model that calls one gets these.
+
+In: ints of 64 bits, or floats. Out: what Python gives; what does not fit into 64 bits is an `OverflowError` of the
+instance. `calls` has the other functions of `math`, which are operations of the host program.
+"""
+
+from __future__ import annotations
+
+import math
+
+
+def gcd(a: int, b: int) -> int:
+    """Return the greatest common divisor, never negative."""
+    while b != 0:
+        a, b = b, a % b
+    return abs(a)
+
+
+def lcm(a: int, b: int) -> int:
+    """Return the least common multiple, never negative."""
+    if a == 0 or b == 0:
+        return 0
+    return abs(a // gcd(a, b) * b)
+
+
+def factorial(n: int) -> int:
+    """Return n!."""
+    if n < 0:
+        raise ValueError("factorial() not defined for negative values")
+    out = 1
+    for k in range(2, n + 1):
+        out *= k
+    return out
+
+
+def isqrt(n: int) -> int:
+    """Return the integer part of the square root."""
+    if n < 0:
+        raise ValueError("isqrt() argument must be nonnegative")
+    if n == 0:
+        return 0
+    root = int(math.sqrt(n))  # at most one off; `n // root` where a square might not fit
+    while root > n // root:
+        root -= 1
+    while root + 1 <= n // (root + 1):
+        root += 1
+    return root
+
+
+def comb(n: int, k: int) -> int:
+    """Return the number of ways to choose k of n."""
+    if n < 0:
+        raise ValueError("n must be a non-negative integer")
+    if k < 0:
+        raise ValueError("k must be a non-negative integer")
+    if k > n:
+        return 0
+    out = 1
+    for i in range(min(k, n - k)):
+        shared = gcd(out, i + 1)  # nothing on the way is larger than the result
+        out = out // shared * ((n - i) // ((i + 1) // shared))
+    return out
+
+
+def perm(n: int, k: int) -> int:
+    """Return the number of ways to choose k of n in an order."""
+    if n < 0:
+        raise ValueError("n must be a non-negative integer")
+    if k < 0:
+        raise ValueError("k must be a non-negative integer")
+    if k > n:
+        return 0
+    out = 1
+    for i in range(k):
+        out *= n - i
+    return out
+
+
+def degrees(x: float) -> float:
+    """Return an angle in degrees."""
+    return x * (180.0 / math.pi)
+
+
+def radians(x: float) -> float:
+    """Return an angle in radians."""
+    return x * (math.pi / 180.0)
+
+
+def isclose(a: float, b: float, rel_tol: float, abs_tol: float) -> bool:
+    """Return whether two numbers are close to one another."""
+    if rel_tol < 0.0 or abs_tol < 0.0:
+        raise ValueError("tolerances must be non-negative")
+    if a == b:
+        return True
+    if math.isinf(a) or math.isinf(b):
+        return False
+    difference = abs(b - a)
+    return difference <= abs(rel_tol * b) or difference <= abs(rel_tol * a) or difference <= abs_tol
