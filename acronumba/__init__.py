@@ -52,6 +52,8 @@ def __getattr__(name: str) -> Any:
     if name in _LATER:
         module = importlib.import_module(_LATER[name])
         return module if module.__name__ == f"{__name__}.{name}" else getattr(module, name)
+    if name == "random":
+        raise AttributeError("acronumba.random is not in this version: pass random numbers as a positional parameter")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

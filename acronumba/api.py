@@ -17,7 +17,7 @@ import time
 import types
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from acronumba.stages import Stages
 
 FEW = 8  # specialisations kept per model and set of options
+PACKABLE = "pack takes a sequence of instances, or shared values"
 
 
 def model(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
@@ -427,7 +428,9 @@ class Snapshot:
     """Shared values that nobody changes any more; what `pack` makes of them. Accepted wherever the values are."""
 
     value: Any
-    fields: tuple[str, ...] = field(default=(), repr=False)
+
+    def __repr__(self) -> str:
+        return f"Snapshot({type(self.value).__name__})"
 
 
 def pack(values: Any) -> Any:
@@ -449,12 +452,10 @@ def pack(values: Any) -> Any:
     if is_object(values) or isinstance(values, dict):
         return Snapshot(_frozen_copy(values))
     if isinstance(values, np.ndarray) and not values.ndim:
-        raise refuse(
-            "ACR706", message="pack takes a sequence of instances, or shared values", seen="an array of rank 0"
-        )
+        raise refuse("ACR706", seen="an array of rank 0", message=PACKABLE, rewrite="pack([x]) for one instance")
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         seen = type(values).__name__
-        raise refuse("ACR706", message="pack takes a sequence of instances, or shared values", seen=seen)
+        raise refuse("ACR706", seen=seen, message=PACKABLE, rewrite="pack([x]) for one instance")
     from acronumba.runtime import pack as packing
 
     return packing.pack(values if isinstance(values, np.ndarray) else list(values))

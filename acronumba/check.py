@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.failures import ENDLESS
+from acronumba.ir.interpret import InstanceFailure
 from acronumba.results import equal, parts_of
 
 VERDICTS = ("equal", "close", "undecided", "different")
@@ -116,7 +117,7 @@ def _instance(
         return verdict("equal")
     try:
         wide = exact.run(list(instance))
-    except Exception:
+    except InstanceFailure:
         wide = None
     return verdict(*compare(batched, plain, wide))
 

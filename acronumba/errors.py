@@ -192,16 +192,6 @@ def _summary(errors: Mapping[int, Exception], count: int) -> str:
     return f"{len(errors)} of {count} instances failed" if count else f"{len(errors)} instances failed"
 
 
-def together(self) -> AcronumbaError:
-        """Return one exception, of the class of the first refusal in the source, that prints them all."""
-        return together(self._errors)
-
-    def raise_any(self) -> None:
-        """Raise what was collected, if anything was."""
-        if self._errors:
-            raise self.together()
-
-
 def together(errors: Iterable[AcronumbaError]) -> AcronumbaError:
     """Return one exception for several refusals: the first by place, with the rest as its `others`.
 

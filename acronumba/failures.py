@@ -77,11 +77,13 @@ def plain_failure(
     """
     if isinstance(machine, DataError) or (isinstance(machine, AcronumbaError) and machine.code in ENDLESS):
         return machine
+    if isinstance(machine, OverflowError) and "64 bits" in str(machine):
+        return machine  # Python's ints have no limit: it would go on, perhaps with an array of that extent
     try:
         with np.errstate(all="ignore"):
             fn(*instance, **shared)
-    except RecursionError as error:
-        return error if isinstance(machine, RecursionError) else machine
+    except (RecursionError, MemoryError) as error:
+        return error if isinstance(machine, type(error)) else machine
     except Exception as error:
         line, file = user_line(error)
         error = with_line(error, line or getattr(machine, "line", None), file or getattr(machine, "file", None))

@@ -61,6 +61,7 @@ from acronumba.ir.types import BoolT, FloatT, ListT, TensorT, Word, words
 from acronumba.plan import Plan, successors
 from acronumba.state import AT, FRAME, RECORD
 
+_MOST = 1 << 48  # elements that no memory has room for, and whose bytes fit 64 bits
 DYNAMIC = frozenset({"append", "insert", "extend", "slice", "fill", "sort"})  # lists operations without a static bound
 
 
@@ -787,6 +788,7 @@ class _Machine:
                         b.store(at, i * w + j, load(source, i * step * w + j))
             case "fill":
                 count = b.let("count", select(self[instr.args[0]] > 0, self[instr.args[0]], 0))
+                b.set(count, select(count < _MOST, count, _MOST))
                 at = fresh(count)
                 with b.loop("k", 0, count) as i:
                     for j, v in enumerate(instr.args[1:]):

@@ -88,7 +88,8 @@ bkey        int32[batches]: key
 blevel      int32[batches]: level
 offset      int64[batches, most, 2]: where in the arena each result begins, and the size of a node's, in bytes
 most        largest number of results of a kernel
-sizes       int64[1 + most]: for a kernel's `plan`
+sizes       int64[2 + most]: for a kernel's `plan`
+largest     bytes that no tensor of a node may need, stored or not
 arena       address, aligned to 64
 asize       bytes of it
 used        bytes of it in use

@@ -81,7 +81,21 @@ class DictOf:
     items: tuple[tuple[str, Type], ...]
 
 
-Type = Tens | Kind | Obj | Enum | ListOf | TupleOf | DictOf
+@dataclass(frozen=True)
+class Perhaps:
+    """A value or None."""
+
+    inner: Type
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """An int or a tensor."""
+
+    items: tuple[Type, ...]
+
+
+Type = Tens | Kind | Obj | Enum | ListOf | TupleOf | DictOf | Perhaps | OneOf
 INT, FLOAT, BOOL = Kind("int"), Kind("float"), Kind("bool")
 SMALL = Kind("small")  # an int from 0 to 5: how often a function calls itself
 STATE_METHODS = [
@@ -111,6 +125,8 @@ class Function:
     params: tuple[Type, ...]
     result: Type
     shared: bool = True  # takes `p` as its last argument
+    method: bool = False  # of its first argument
+    partner: str = ""  # a function that does the same and more
 
 
 @dataclass
@@ -120,6 +136,7 @@ class Class:
     name: str
     fields: list[tuple[str, Type]]
     union: list[str] = field(default_factory=list)  # names of the classes, if it is a union
+    methods: list[str] = field(default_factory=list)  # lines
 
 
 @dataclass
@@ -162,6 +179,7 @@ class _Data:
         self.strange = rng.random() < 0.04  # with NaN and infinities
         self.extents: dict[str, int] = {}
         self.nodes = 0
+        self.made: dict[Type, list[Any]] = {}  # objects and lists, to be met again
 
     def make(self, t: Type, depth: int | None = None) -> Any:
         rng, depth = self.rng, self.size if depth is None else depth
@@ -177,10 +195,16 @@ class _Data:
             case Tens():
                 shape = tuple(n if isinstance(n, int) else self.extent(n) for n in t.shape)
                 return self.array(t.dtype, shape)
+            case Perhaps(inner):
+                return None if rng.random() < 0.3 else self.make(inner, depth)
+            case OneOf(items):
+                return self.make(items[int(rng.integers(len(items)))], depth)
             case ListOf(item):
                 recursive = isinstance(item, Obj)
                 count = int(rng.integers(0, 4 if recursive else 6))
-                return [self.make(item, depth - 1) for _ in range(count if depth > 0 or not recursive else 0)]
+                return self.again(
+                    t, lambda: [self.make(item, depth - 1) for _ in range(count if depth > 0 or not recursive else 0)]
+                )
             case TupleOf(items):
                 return tuple(self.make(i, depth) for i in items)
             case DictOf(items):
@@ -193,8 +217,19 @@ class _Data:
                 if cls.union:
                     names = cls.union[:1] if depth <= 0 or self.nodes > 40 else cls.union
                     cls = self.classes[names[int(rng.integers(len(names)))]]
-                return getattr(self.module, cls.name)(*[self.make(f, depth - 1) for _, f in cls.fields])
+                kind = getattr(self.module, cls.name)
+                make = lambda: kind(*[self.make(f, depth - 1) for _, f in cls.fields])  # noqa: E731
+                return self.again(Obj(cls.name), make) if depth < self.size else make()
         raise TypeError(t)
+
+    def again(self, t: Type, make: Callable[[], Any]) -> Any:
+        """Return a new value, or now and then one that is already somewhere."""
+        old = self.made.setdefault(t, [])
+        if old and self.rng.random() < 0.08:
+            return old[int(self.rng.integers(len(old)))]
+        value = make()
+        old.append(value)
+        return value
 
     def extent(self, name: str) -> int:
         """Return the extent of that name: of one letter in all parameters, of an object's fields anew each time."""
@@ -230,6 +265,7 @@ class Maker:
         self.sizes = rng.sample([1, 2, 3, 4, 5, 6, 8, 17], 3)
         self.dtype = rng.choice([F32, F32, F32, F64])
         self.mixed = rng.random() < 0.3  # uses other dtypes too
+        self.small = rng.choice(["int8", "uint8", "int16", "uint16", "uint32", "uint64"])
         self.lines: list[str] = []
         self.indent = 0
         self.atoms: list[Atom] = []
@@ -285,8 +321,8 @@ class Maker:
         scale = 1 / max(1, shape[-1]) ** 0.5 if shape else 1.0
         if dtype == B:
             value = self.numpy.integers(0, 2, shape).astype(bool)
-        elif dtype.startswith("int"):
-            value = self.numpy.integers(-4, 6, shape).astype(dtype)
+        elif np.dtype(dtype).kind in "iu":
+            value = self.numpy.integers(0 if dtype.startswith("uint") else -4, 6, shape).astype(dtype)
         else:
             value = (self.numpy.standard_normal(shape) * scale).astype(dtype)
         return f"p.{self.share('np.ndarray', np.asarray(value))}"
@@ -414,7 +450,7 @@ class Maker:
         return tuple(self.extent() for _ in range(self.pick([1, 1, 1, 2, 2, 0, 3][: 4 + most])))
 
     def some_dtype(self) -> str:
-        return self.pick([self.dtype, self.dtype, F32, F64, I64, I32, B]) if self.mixed else self.dtype
+        return self.pick([self.dtype, self.dtype, F32, F64, I64, I32, B, self.small]) if self.mixed else self.dtype
 
     def tensor(self, dtype: str, shape: tuple[Extent, ...], d: int = 3, exact: bool = False) -> tuple[str, bool]:
         """Return an expression of this type, and whether it is exact (it is, if that is asked for)."""
@@ -505,7 +541,9 @@ class Maker:
         def smooth() -> tuple[str, bool]:
             form = self.pick(["np.tanh({})", "np.tanh({})", "nn.sigmoid({})", "np.sin({})", "np.cos({})",
                               "np.log(abs({}) + 1.0)", "np.exp(np.minimum({}, 1.0))", "nn.gelu({})", "nn.silu({})",
-                              "nn.softplus({})", "nn.elu({})", "nn.log_sigmoid({})"])  # fmt: skip
+                              "nn.softplus({})", "nn.elu({})", "nn.log_sigmoid({})",
+                              "({} ** 3 * 0.1)", "((abs({}) + 0.5) ** 0.5)", "(2.0 ** np.clip({}, -2.0, 2.0))",
+                              "nn.gelu_tanh({})", "np.power(abs({}) + 0.5, -1.5)"])  # fmt: skip
             return form.format(sub()[0]), False
 
         def binary() -> tuple[str, bool]:
@@ -592,7 +630,7 @@ class Maker:
             return form.format(a, b), True
 
         def cast() -> tuple[str, bool]:
-            other = self.pick([I64, I32, B, F32, F64])
+            other = self.pick([I64, I32, B, F32, F64, self.small] if dtype[0] == "i" else [I64, B, self.small])
             x, _ = self.tensor(other, shape, d - 1, True)
             if other.startswith("f"):
                 x = f"np.clip(np.where({x} == {x}, {x}, 0), -100, 100)"
@@ -686,7 +724,7 @@ class Maker:
         def gather() -> tuple[str, bool]:
             table, rows = self.table(shape[1:], dtype)  # type: ignore[arg-type]
             i, _ = self.tensor(I64, shape[:1], d - 1, True)
-            return f"{table}[{i} % {rows}]", True
+            return (f"{table}[{i}]" if self.chance(0.02) else f"{table}[{i} % {rows}]"), True
 
         def reshape() -> tuple[str, bool]:
             fixed = [n for n in shape if isinstance(n, int)]
@@ -782,6 +820,10 @@ class Maker:
                 return f"[{', '.join(self.value(item, d) for _ in range(self.rng.randrange(1, 4)))}]"
             case Obj(cls=cls) if cls == "State":
                 return f"State({', '.join(self.value(f, d) for _, f in self.classes[cls].fields)})"
+            case Perhaps(inner):
+                return "None" if self.chance(0.3) else self.value(inner, d)
+            case OneOf(items):
+                return self.value(self.pick(items), d)
             case Enum():
                 atom = self.find(lambda a: a.type == t)
                 return atom.text if atom is not None and self.chance(0.7) else f"Colour.{self.pick(MEMBERS)}"
@@ -820,7 +862,7 @@ class Maker:
         ]
         if runtime and self.chance(0.35):
             if self.chance(0.4):
-                return self.resize(name)
+                return self.clash(name) if self.chance(0.3) else self.resize(name)
             t = self.pick(runtime)
             shape = tuple(self.extent() if isinstance(n, int) and self.chance(0.3) else n for n in t.shape)
         else:
@@ -830,6 +872,24 @@ class Maker:
         self.put(f"{name} = {text}")
         free = self.chance(0.6)
         self.add(name, Tens(dtype, shape), exact and not free, free)
+
+    def clash(self, name: str) -> None:
+        """Put two tensors together whose extents may differ."""
+        loose = [a for a in self.atoms if isinstance(a.type, Tens) and a.type.dtype == self.dtype and _loose(a.type)]
+        pairs = [(a, b) for a in loose for b in loose if a.type != b.type and a.type.shape[1:] == b.type.shape[1:]]  # type: ignore[union-attr]
+        if not pairs:
+            return self.resize(name)
+        a, b = self.pick(pairs)
+        n, m = f"{a.text}.shape[0]", f"{b.text}.shape[0]"
+        form, rest = self.pick([
+            ("{a} + {b} if {n} == {m} else {a}", 0), ("np.concatenate([{a}, {b}])", 0), ("{a}[:{m}] * {b}[:{n}]", 0),
+            ("{a} * {b}[:1]", 0), ("{a} @ {b}.T" if len(a.type.shape) == 2 else "np.outer({a}, {b})", 2),
+            ("{a} + {b}", 0), ("np.stack([{a}, {b}])[0]", 0), ("{a}[min({n}, {m}):]", 0),
+            ("np.where({n} > {m}, {a}[:1], {b}[:1])", 0), ("{a} - {b}.sum(axis=0)", 0),
+        ])  # fmt: skip
+        self.put(f"{name} = {form.format(a=a.text, b=b.text, n=n, m=m)}")
+        new = self.name("n")
+        self.add(name, Tens(self.dtype, (new, self.name("n")) if rest else (new, *a.type.shape[1:])))
 
     def resize(self, name: str) -> None:
         """Make a tensor of an extent that only the run knows."""
@@ -899,10 +959,35 @@ class Maker:
 
     def unpack(self) -> None:
         """Use a field of an object, an item of a tuple, an element of a list."""
-        a = self.find(lambda a: isinstance(a.type, TupleOf | DictOf | Obj | ListOf))
+        a = self.find(lambda a: isinstance(a.type, TupleOf | DictOf | Obj | ListOf | Perhaps | OneOf))
         if a is None:
             return self.define()
         match a.type:
+            case Perhaps(inner):
+                name = self.name("u")
+                style = self.rng.randrange(3)
+                if style == 0 and not _loose(inner):
+                    self.put(f"{name} = {a.text} if {a.text} is not None else {self.value(inner, 1)}")
+                elif style == 1 and not _loose(inner):
+                    self.put(f"if {a.text} is None:")
+                    self.put(f"    {name} = {self.value(inner, 1)}")
+                    self.put("else:")
+                    self.put(f"    {name} = {a.text}")
+                else:
+                    self.put(f"if {a.text} is not None:")
+                    with self.inside():
+                        self.add(a.text, _renamed(inner, self.name))
+                        self.body(1, 0)
+                    return
+                self.add(name, inner)
+            case OneOf(items):
+                t = next(i for i in items if isinstance(i, Tens))
+                name = self.name("u")
+                self.put(f"if isinstance({a.text}, int):")
+                self.put(f"    {name} = {self.value(t, 1)} * {a.text}")
+                self.put("else:")
+                self.put(f"    {name} = {a.text}")
+                self.add(name, t)
             case TupleOf(items):
                 names = [self.name("u") for _ in items]
                 self.put(f"{', '.join(names)}{',' if len(names) == 1 else ''} = {a.text}")
@@ -1437,8 +1522,12 @@ class Maker:
 
     def fields(self, letter: str) -> list[tuple[str, Type]]:
         """Return fields of a class that are not objects."""
-        options: list[Type] = [INT, INT, FLOAT, BOOL, Enum(), Tens(self.dtype, (self.extent(),)), Tens(self.dtype, (f"f{letter}",)),
-                               Tens(self.some_dtype(), (f"f{letter}", self.extent())), ListOf(INT), Tens(F32, ())]  # fmt: skip
+        vector = Tens(self.dtype, (self.extent(),))
+        options: list[Type] = [INT, INT, FLOAT, BOOL, Enum(), vector, Tens(self.dtype, (f"f{letter}",)),
+                               Tens(self.some_dtype(), (f"f{letter}", self.extent())), ListOf(INT), Tens(F32, ()),
+                               Perhaps(INT), Perhaps(vector), OneOf((INT, vector)), TupleOf((INT, FLOAT)), ListOf(vector),
+                               Perhaps(ListOf(INT)), ListOf(Perhaps(INT)), Perhaps(Tens(self.dtype, (f"f{letter}",))),
+                               Perhaps(FLOAT), Perhaps(Enum()), TupleOf((vector, Perhaps(INT)))]  # fmt: skip
         return [(f"{letter}{k}", self.pick(options)) for k in range(self.pick([1, 1, 2, 3]))]
 
     def family(self) -> str:
@@ -1466,34 +1555,66 @@ class Maker:
         return "Expr"
 
     def recursion(self, cls: str) -> Function:
-        """Write a function that walks a recursive class."""
+        """Write a function that walks a recursive class: a function, or methods."""
         t = Tens(self.dtype, self.shape(1) or (self.extent(),))
         result: Type = self.pick([t, t, TupleOf((t, t)), TupleOf((t, INT))])
-        extra: tuple[Type, ...] = self.pick([(), (), (INT,), (t,)])
+        extra: tuple[Type, ...] = self.pick([(), (), (INT,), (t,), (ListOf(INT),), (ListOf(t),)])
         name = self.name("walk")
-        names = ["t", *("up" for _ in extra)]
-        recursive = Function(name, (Obj(cls), *extra), result)
-        self.put(f"def {name}({', '.join([*names, 'p'])}):")
-        atoms, self.atoms, self.result = self.atoms, [], result
+        method = self.chance(0.25)
+        f = Function(name, (Obj(cls), *extra), result, method=method)
+        if not method and self.chance(0.2):
+            f.partner = f"{name}_more"
+        if method:
+            for member in self.classes[cls].union or [cls]:
+                saved, self.lines, self.indent = self.lines, [""], 1
+                self.walker(f, "self", lambda c=self.classes[member]: self.walk_class(c, f, "self", c.name == "Tree"))
+                self.classes[member].methods += self.lines[:-2]
+                self.lines, self.indent = saved, 0
+        elif self.classes[cls].union:
+            self.walker(f, "t", lambda: self.walk_union(self.classes[cls], f))
+        else:
+            self.walker(f, "t", lambda: self.walk_class(self.classes[cls], f, "t", optional=True))
+        if f.partner:
+            more = Function(f.partner, f.params, result)
+            self.walker(more, "t", lambda: self.walk_on(f, more))
+        self.functions.append(f)
+        return f
+
+    def walker(self, f: Function, first: str, body: Callable[[], None]) -> None:
+        """Write the function of a recursion."""
+        extra = f.params[1:]
+        names = [first, *("up" for _ in extra), *(["p"] if f.shared else [])]
+        self.put(f"def {f.name}({', '.join(names)}):")
+        atoms, saved, self.result = self.atoms, self.result, f.result
+        self.atoms = [] if f.shared else [a for a in atoms if not a.free]
         with self.inside():
-            for n, e in zip(names[1:], extra, strict=True):
-                self.add(n, e)
-            if self.classes[cls].union:
-                self.walk_union(self.classes[cls], recursive)
-            else:
-                self.walk_class(self.classes[cls], recursive, "t", optional=True)
-        self.atoms, self.result = atoms, None
-        self.put("")
-        self.put("")
-        self.functions.append(recursive)
-        return recursive
+            for e in extra:
+                self.add("up", e, free=isinstance(e, ListOf))
+            body()
+        self.atoms, self.result = atoms, saved
+        if f.shared:
+            self.put("")
+            self.put("")
+
+    def walk_on(self, f: Function, more: Function) -> None:
+        self.put(f"r = {f.name}({', '.join(['t', *('up' for _ in f.params[1:]), 'p'])})")
+        self.absorb("r", f.result)
+        self.body(self.pick([0, 1]), 1)
+        self.put(f"return {self.value(more.result, 2)}")
 
     def enter(self, f: Function, text: str) -> str:
         """Return a call of the recursion on a part."""
-        extra = []
+        rest = []
+        up = self.find(lambda a: a.text == "up")
         for t in f.params[1:]:
-            extra.append("up + 1" if t == INT and self.find(lambda a: a.text == "up") else self.value(t, 1))
-        return f"{f.name}({', '.join([text, *extra, 'p'])})"
+            grown = "up" if isinstance(t, ListOf) and self.chance(0.8) else "up + 1" if t == INT else self.value(t, 1)
+            rest.append(grown if up is not None else self.value(t, 1))
+        if f.shared:
+            rest.append("p")
+        if f.method:
+            return f"{text}.{f.name}({', '.join(rest)})"
+        name = f.partner if f.partner and self.chance(0.5) else f.name
+        return f"{name}({', '.join([text, *rest])})"
 
     def absorb(self, name: str, t: Type) -> None:
         """Make the result of a call usable."""
@@ -1504,12 +1625,9 @@ class Maker:
 
     def use_fields(self, cls: Class, text: str) -> None:
         for n, t in cls.fields:
-            if isinstance(t, Tens | Kind | Enum) or (isinstance(t, ListOf) and not isinstance(t.item, Obj)):
+            if not isinstance(t, Obj) and not (isinstance(t, ListOf) and isinstance(t.item, Obj)):
                 # The extents of a field are those of this one object.
-                if isinstance(t, Tens) and _loose(t):
-                    fresh = {e: self.name("m") for e in t.shape if isinstance(e, str)}
-                    t = Tens(t.dtype, tuple(fresh.get(e, e) for e in t.shape))  # type: ignore[arg-type, call-overload]
-                self.add(f"{text}.{n}", t, True)
+                self.add(f"{text}.{n}", _renamed(t, self.name), True)
 
     def walk_class(self, cls: Class, f: Function, text: str, optional: bool) -> None:
         self.use_fields(cls, text)
@@ -1638,9 +1756,24 @@ class Maker:
             if walk is not None:
                 self.functions.remove(walk)
                 h = self.name("h")
-                self.put(
-                    f"{h} = {walk.name}({', '.join([names[0], *(self.value(t, 1) for t in walk.params[1:]), 'p'])})"
-                )
+                if self.chance(0.2) and not self.classes[walk.params[0].cls].union:  # the same inside the function
+                    walk = Function("inner", walk.params, walk.result, shared=False)
+                    cls = self.classes[walk.params[0].cls]
+                    self.walker(walk, "t", lambda: self.walk_class(cls, walk, "t", optional=True))
+                given = []
+                for t in walk.params[1:]:
+                    if isinstance(t, ListOf):
+                        given.append(self.name("l"))
+                        self.put(f"{given[-1]} = []")
+                    else:
+                        given.append(self.value(t, 1))
+                if walk.shared:
+                    given.append("p")
+                first = f"{names[0]}." if walk.method else ""
+                self.put(f"{h} = {first}{walk.name}({', '.join(given if walk.method else [names[0], *given])})")
+                for text, t in zip(given, walk.params[1:], strict=False):
+                    if isinstance(t, ListOf):
+                        self.add(text, t, free=True)
                 self.absorb(h, walk.result)
             self.body(self.rng.randrange(1, self.size + 1))
             if self.chance(0.15):  # another structure
@@ -1674,7 +1807,7 @@ class Maker:
         for cls in self.classes.values():
             if not cls.union:
                 lines += ["@dataclass", f"class {cls.name}:", *(f"    {n}: {_annotation(t)}" for n, t in cls.fields)]
-                lines += [*STATE_METHODS, "", ""] if cls.name == "State" else ["", ""]
+                lines += [*(STATE_METHODS if cls.name == "State" else cls.methods), "", ""]
         lines += [f"{c.name} = {' | '.join(c.union)}" for c in self.classes.values() if c.union]
         lines += ["", "", "@dataclass", "class Params:", *(f"    {n}: {a}" for n, (a, _) in self.shared.items())]
         lines += ["    pass"] if not self.shared else []
@@ -1683,6 +1816,14 @@ class Maker:
 
 def _loose(t: Type) -> bool:
     return isinstance(t, Tens) and any(isinstance(n, str) for n in t.shape)
+
+
+def _renamed(t: Type, name: Callable[[str], str]) -> Type:
+    """Return the type with other letters for its run-time extents."""
+    if isinstance(t, Tens) and _loose(t):
+        fresh = {e: name("m") for e in t.shape if isinstance(e, str)}
+        return Tens(t.dtype, tuple(fresh[e] if isinstance(e, str) else e for e in t.shape))
+    return t
 
 
 def _annotation(t: Type) -> str:
@@ -1703,6 +1844,10 @@ def _annotation(t: Type) -> str:
             return f"tuple[{', '.join(map(_annotation, items))}]"
         case DictOf():
             return "dict"
+        case Perhaps(inner):
+            return f"{_annotation(inner)} | None"
+        case OneOf(items):
+            return " | ".join(map(_annotation, items))
 
 
 def generate(seed: int, size: int = 6) -> Case:

@@ -95,7 +95,7 @@ class Runner:
             return array.ctypes.data  # type: ignore[no-any-return]
 
         extents = np.array([*dims, 0], np.int64)
-        plan = np.zeros(1 + len(spec.results), np.int64)
+        plan = np.zeros(2 + len(spec.results), np.int64)
         shared = shared or {}
         given = [v for v, o in enumerate(spec.operands) if o.kind != "shared"]
         count = max([o.index for o in spec.operands if o.kind != "shared"], default=0) + 1

@@ -444,3 +444,18 @@ def string_constants(shape):
     if kind == "square":
         return 0
     return 1 if kind.startswith("w") else 2
+
+
+@case(INTS, DIVISORS)
+def number_theory(a, b):
+    n = abs(a)
+    return (
+        math.gcd(a, b), math.gcd(a), math.gcd(a, b, 6), math.lcm(a, b), math.factorial(n), math.isqrt(n * n + 2 * n),
+        math.comb(n, abs(b)), math.perm(n, abs(b)), math.degrees(a), math.radians(b), math.isclose(a, a + 1e-12),
+        math.isclose(a, b, rel_tol=0.5), math.isclose(0.0, 1e-9 * a, abs_tol=5e-9),
+    )  # fmt: skip
+
+
+@case([3, -1, 20, 0])
+def factorials(n):
+    return math.factorial(n), math.isqrt(n)

@@ -10,6 +10,7 @@ import ast
 import dataclasses
 import enum
 import functools
+import inspect
 import math
 import types
 from collections.abc import Callable, Sequence
@@ -49,7 +50,7 @@ from acronumba.frontend.values import (
 from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Extent
 from acronumba.ir.ops import SCALARS
-from acronumba.ir.types import BOOL, FLOAT, INT, Type, words
+from acronumba.ir.types import BOOL, FLOAT, INT, TupleT, Type, words
 from acronumba.shared import field_names
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class Args:
                 code = "ACR202" if k not in plain else "ACR203"
                 raise w.refuse(code, node, seen=f"the argument {k}= of {what}")
             self.values[k] = v
+        self.given = frozenset(self.values)
         for part in signature.split():
             name, has, default = part.partition("=")
             if has and name not in self.values:
@@ -384,7 +386,7 @@ def _abs(w: Lowerer, a: Args, node: Node) -> Val:
 @row("x ndigits=None", round)
 def _round(w: Lowerer, a: Args, node: Node) -> Val:
     if not isinstance(a["ndigits"], NoneVal):
-        raise w.refuse("ACR202", node, seen="round with digits")
+        raise w.refuse("ACR202", node, seen="round with digits", rewrite="round(x * 1000) / 1000")
     x = _number(w, a["x"], node, "round")
     return w.scalar("round", w.read(x), node=node) if x.type == FLOAT else w.as_int(x)
 
@@ -562,7 +564,7 @@ def _extreme(w: Lowerer, a: Args, node: Node, op: str) -> Val:
     where = node or ast.Constant(0)
     compare = ast.Lt() if op == "lt" else ast.Gt()
     key_func = a["key"]
-    default = a["default"]
+    default = a["default"] if "default" in a.given else None
 
     def key_of(v: Val) -> Val:
         return v if isinstance(key_func, NoneVal) else w.call(key_func, (v,), {}, node)
@@ -599,7 +601,7 @@ def _extreme(w: Lowerer, a: Args, node: Node, op: str) -> Val:
         val, items = TupleVal(tuple(a.rest)), tuple(a.rest)
     if items is not None:
         if not items:
-            if not isinstance(default, NoneVal):
+            if default is not None:
                 return default
             w.fail("ValueError", "min() or max() of an empty sequence", node)
             return number(0)
@@ -611,7 +613,7 @@ def _extreme(w: Lowerer, a: Args, node: Node, op: str) -> Val:
     some = w.scalar("gt", length(), number(0))
     points: list[Any] = []
     vals: list[Val] = []
-    if isinstance(default, NoneVal):
+    if default is None:
         w.check(some, "ValueError", "min() or max() of an empty sequence", (), node)
     else:
         yes, no = w.fork(some)
@@ -659,23 +661,43 @@ def sort_list(w: Lowerer, base: ListVal, key: Val, reverse: Val, node: Node) -> 
     if base.cell.find().item is None:
         return
 
-    def key_of(v: Val) -> Val:
-        k = v if isinstance(key, NoneVal) else w.call(key, (v,), {}, node)
+    def number_of(k: Val) -> Val:
         if isinstance(k, Tensor):
             raise w.refuse("ACR601", node, seen=f"a sort by {w.describe(k)}")
-        if isinstance(k, EnumVal):
+        if isinstance(k, EnumVal) and issubclass(k.cls, int):
             k = w.enum_attribute(k, "value", node)
         if not isinstance(k, Num):
-            raise w.refuse("ACR301", node, seen=f"a sort by {w.describe(k)}", rewrite="sort by one number")
+            raise w.refuse("ACR301", node, seen=f"a sort by {w.describe(k)}", rewrite="sort by a number")
         return k
 
-    keys = w.built(base, ast.copy_location(ast.Constant(0), where) if hasattr(where, "lineno") else where,
-                   ast.Name("#key", ast.Store()), lambda: key_of(w.state[(w.frame.scope, "#key")]), ())  # fmt: skip
+    def key_of(v: Val) -> Val:
+        k = v if isinstance(key, NoneVal) else w.call(key, (v,), {}, node)
+        return TupleVal(tuple(map(number_of, k.items))) if isinstance(k, TupleVal) else number_of(k)
+
+    def build(source: ListVal, what: str, value: Callable[[Val], Val]) -> ListVal:
+        return w.built(source, where, ast.Name("#key", ast.Store()),
+                       lambda: value(w.state[(w.frame.scope, "#key")]), (), what=what)  # fmt: skip
+
+    def sort(val: ListVal, by: ListVal) -> None:
+        args = (val.var, by.var, w.word(down))
+        w.emit(ir.ListOp(outs=(), op="sort", width=w.width(val), args=args, loc=w.at(node)))
+
+    def part(k: int) -> Callable[[Val], Val]:
+        return lambda v: number_of(v.items[k] if isinstance(v, TupleVal) else v)
+
+    keys = build(base, "keys", key_of)
     if w.block is None:
         return
     down = w.truth(reverse, node)
-    args = (base.var, keys.var, w.word(down))
-    w.emit(ir.ListOp(outs=(), op="sort", width=w.width(base), args=args, loc=w.at(node)))
+    if not isinstance(keys.item, TupleT):
+        sort(base, keys)
+        return
+    for k in reversed(range(len(keys.item.items))):  # the sort is stable: by the last part first
+        parts = build(keys, f"keys{k}", part(k))
+        if w.block is None:
+            return
+        sort(base, parts)
+        sort(keys, parts)
 
 
 @row("x", iter)
@@ -683,7 +705,7 @@ def _iter(w: Lowerer, a: Args, node: Node) -> Val:
     return _iterable(w, a["x"], node)
 
 
-@row("x y z=None", pow)
+@row("x y", pow)
 def _pow(w: Lowerer, a: Args, node: Node) -> Val:
     return w.binary(ast.Pow(), a["x"], a["y"], node or ast.Constant(0))
 
@@ -785,7 +807,8 @@ def _written(w: Lowerer, function: Callable[..., Any], args: Sequence[Val], kind
 
 
 def _math_written(function: Callable[..., Any], kind: Type) -> Handler:
-    return lambda w, a, node: _written(w, function, list(a.values.values()), kind, node)
+    names = inspect.signature(function).parameters
+    return lambda w, a, node: _written(w, function, [a[name] for name in names], kind, node)
 
 
 def _math_folded(function: Callable[..., Any], first: int) -> Handler:
@@ -1138,7 +1161,7 @@ def _squeeze(w: Lowerer, a: Args, node: Node) -> Val:
     axis = a.static("axis")
     if axis is None:
         if any(not isinstance(d, int) for d in x.dims):
-            raise w.refuse("ACR403", node, seen=f"np.squeeze of {w.describe(x)} without axis")
+            raise w.refuse("ACR403", node, seen=f"np.squeeze of {w.describe(x)} without axis", rewrite="give the axis")
         axes = tuple(k for k, d in enumerate(x.dims) if d == 1)
     else:
         axes = w.axes_of(axis, x.type.rank, node)
@@ -1149,7 +1172,9 @@ def _squeeze(w: Lowerer, a: Args, node: Node) -> Val:
 
 @row("x shape", np.broadcast_to)
 def _broadcast_to(w: Lowerer, a: Args, node: Node) -> Val:
-    return w.broadcast_to(a.tensor("x"), _extents(w, a["shape"], node), node)
+    shape = _extents(w, a["shape"], node)
+    w.not_negative(shape, node)
+    return w.broadcast_to(a.tensor("x"), shape, node)
 
 
 @row("x", np.ravel, method="ravel")

@@ -319,7 +319,7 @@ class Emitter:
         if row.fails:
             kinds = {"div": "ZeroDivisionError", "floordiv": "ZeroDivisionError", "mod": "ZeroDivisionError"}
             default = "ValueError" if row.result in "f" and op not in ("add", "sub", "mul") else "OverflowError"
-            site = self.site(kinds.get(op, default), _scalar_text(op), node)
+            site = self.site(kinds.get(op, default), _scalar_text(op, result), node)
         out = self.var("", result)
         self.emit(ir.Scalar(out=out, op=op, args=vars, site=site, loc=self.at(node)))
         return Num(result, var=out)
@@ -1510,7 +1510,8 @@ def _depth(t: Type) -> int:
     return 0
 
 
-def _scalar_text(op: str) -> str:
+def _scalar_text(op: str, result: Type) -> str:
+    large = "the result does not fit 64 bits" if result == INT else "the result does not fit"
     return {
         "div": "division by zero",
         "floordiv": "integer division or modulo by zero",
@@ -1518,7 +1519,5 @@ def _scalar_text(op: str) -> str:
         "trunc": "cannot convert float NaN or infinity to integer",
     }.get(
         op,
-        "the result does not fit"
-        if op in ("add", "sub", "mul", "pow", "neg", "abs", "lshift")
-        else "math domain error",
+        large if op in ("add", "sub", "mul", "pow", "neg", "abs", "lshift") else "math domain error",
     )

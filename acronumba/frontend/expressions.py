@@ -694,13 +694,22 @@ class Expressions(Walker):
             for x2, y2 in zip(a.items, b.items, strict=True):
                 out = self.both(out, self.truth(self.compare(ast.Eq(), x2, y2, node), node))
             return self.negate(out) if negated else out
+        if isinstance(a, TupleVal) and isinstance(b, TupleVal) and name is not None and not equality:
+            out = self.truth(self.compare(op, number(len(a.items)), number(len(b.items)), node), node)
+            for x2, y2 in reversed(list(zip(a.items, b.items, strict=False))):  # the first that differ decide
+                less = self.truth(self.compare(op, x2, y2, node), node)
+                out = self.select(self.truth(self.compare(ast.Eq(), x2, y2, node), node), out, less)
+            return out
         if (
             equality
             and type(a) is not type(b)
             and not {type(a), type(b)} & {SharedVal, Ref, Record, ListVal, StaticList, Num}
         ):
             return number(negated)
-        raise self.refuse("ACR301", node, seen=f"{self.describe(a)} compared with {self.describe(b)}")
+        lists = isinstance(a, ListVal | StaticList) and isinstance(b, ListVal | StaticList)
+        rewrite = "len(a) == len(b) and all(x == y for x, y in zip(a, b))" if lists and equality else ""
+        seen = f"{self.describe(a)} compared with {self.describe(b)}"
+        raise self.refuse("ACR301", node, seen=seen, rewrite=rewrite)
 
     def scalar_same(self, a: Var, b: Var) -> Num:
         out = self.var("", BOOL)

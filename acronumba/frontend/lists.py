@@ -480,10 +480,10 @@ class Lists(Walker):
 
     def built(
         self, iterable: Val, node: ast.AST, target: ast.expr, value: Callable[[], Val], inner: Sequence[ast.AST],
-        conditions: Sequence[ast.expr] = (),
+        conditions: Sequence[ast.expr] = (), what: str = "built",
     ) -> ListVal:  # fmt: skip
-        """Build a list by a loop at run time."""
-        cell = self.cell(("built", self.frame.path, *spot(node)))
+        """Build a list by a loop at run time; `what` tells the lists apart that one expression builds."""
+        cell = self.cell((what, self.frame.path, *spot(node)))
         cell.real = True
         out = ListVal(cell.find(), self.var("list", ListT(cell.find().item or NoneT())))
         self.emit(ir.ListNew(out=out.var, width=self.width(out), args=(), count=0, loc=self.at(node)))
@@ -504,8 +504,9 @@ class Lists(Walker):
 
     def list_concat(self, a: Val, b: Val, node: ast.AST) -> ListVal:
         x, y = self.to_list(a, node), self.to_list(b, node)
-        known = [part.item for part in (x, y) if part.cell.find().item is not None]
-        item = union(*known) if known else NoneT()
+        cells = [part.cell.find() for part in (x, y) if part.cell.find().item is not None]
+        known = [cell for cell in cells if not cell.void] or cells
+        item = union(*(cell.item for cell in known if cell.item is not None)) if known else NoneT()
         for part in (x, y):
             if part.item != item:
                 self.widen_cell(part.cell, item)

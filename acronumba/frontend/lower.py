@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from acronumba.errors import NOWHERE, AcronumbaError, Loc, together
+from acronumba.errors import NOWHERE, Loc, together
 from acronumba.frontend.control import Control
 from acronumba.frontend.emitter import (
     FunctionCode,

@@ -637,20 +637,19 @@ class TensorOps(Emitter):
             scalar = self.from_number(value, dtype or HOST[value.type], node)
         else:
             scalar = self.cast(value, dtype or value.type.dtype, node)
-        for d in dims:
-            if isinstance(d, Var):
-                self.check(
-                    self.scalar("ge", self.extent(d), number(0)),
-                    "ValueError",
-                    "negative dimensions are not allowed",
-                    (),
-                    node,
-                )
-            elif d < 0:
-                raise self.refuse("ACR401", node, seen=f"an extent of {d}")
+        self.not_negative(dims, node)
         out = self.broadcast_to(scalar, dims, node)
         out.fresh = True
         return out
+
+    def not_negative(self, dims: Sequence[Extent], node: Node = None) -> None:
+        """Check extents that the user computed."""
+        message = "negative dimensions are not allowed"
+        for d in dims:
+            if isinstance(d, Var):
+                self.check(self.scalar("ge", self.extent(d), number(0)), "ValueError", message, (), node)
+            elif d < 0:
+                raise self.refuse("ACR401", node, seen=f"an extent of {d}")
 
     def iota(self, n: Extent, dtype: str, node: Node = None) -> Tensor:
         return self.op("iota", (), dtype, (n,), (), node)
@@ -678,6 +677,7 @@ class TensorOps(Emitter):
         return out
 
     def eye(self, rows: Extent, columns: Extent, k: int, dtype: str, node: Node = None) -> Tensor:
+        self.not_negative((rows, columns), node)
         i = self.reshape(self.iota(rows, "int64", node), (rows, 1), node)
         j = self.reshape(self.iota(columns, "int64", node), (1, columns), node)
         if k:

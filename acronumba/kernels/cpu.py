@@ -17,12 +17,12 @@ from pathlib import Path
 
 from acronumba.emit import tree
 from acronumba.emit.target import Target
-from acronumba.emit.tree import I64, Builder, Expr, const, intrinsic, select
+from acronumba.emit.tree import F64, I64, Builder, Expr, const, convert, intrinsic, select
 from acronumba.kernels import math
 from acronumba.kernels.element import DTYPES
 from acronumba.kernels.index import ONE, Poly, count, size_poly
 from acronumba.kernels.products import ProductWriter, Slots, lefts, tile_shape
-from acronumba.kernels.spec import KernelSpec
+from acronumba.kernels.spec import Dim, KernelSpec
 from acronumba.kernels.stages import Nest, Product, ProductStage, RowStage, Single, plan_stages
 from acronumba.kernels.tiles import Packing, TileKey
 from acronumba.kernels.weights import ViewPacking
@@ -279,8 +279,28 @@ class _Generator:
         w.f.store(w.f["OUT"], 0, total)
         for k, v in enumerate(self.spec.results):
             w.f.store(w.f["OUT"], 1 + k, w.number(count(self.graph.shape(v)) * DTYPES[self.graph.dtype(v)].size))
+        w.f.store(w.f["OUT"], 1 + len(self.spec.results), self._largest(w.f))
         w.f.ret()
         return w.f.function()
+
+    def _largest(self, f: Builder) -> Expr:
+        """Return the bytes of the largest tensor of a node. The other sizes are meaningless if these are too many."""
+        sizes: dict[tuple[int, ...], int] = {}  # run-time extents -> the other factors
+        for op in self.spec.body:
+            fixed = DTYPES[op.dtype].size
+            for n in op.shape:
+                fixed *= 1 if isinstance(n, Dim) else n
+            moving = tuple(sorted(n.index for n in op.shape if isinstance(n, Dim)))
+            sizes[moving] = max(fixed, sizes.get(moving, 0))
+        largest = f.let("largest", const(float(sizes.pop((), 0)), F64))
+        f.comment("in floating point, which does not wrap")
+        for moving, fixed in sorted(sizes.items()):
+            size: Expr = const(float(fixed), F64)
+            for k in moving:
+                size = size * convert(tree.load(f["D"], k), F64)
+            size = f.let("size", size)
+            f.set(largest, select(size > largest, size, largest))
+        return convert(select(largest < 2.0**62, largest, const(2.0**62, F64)), I64)
 
 
 def _values(stage: RowStage | ProductStage) -> list[int]:

@@ -7,7 +7,8 @@ model.
 The compiled form (see `kernels.cpu`) is two functions of i64 parameters:
 
     plan(D, OUT)             D: address of the run-time extents (int64 each)
-                             OUT[0] = bytes of scratch needed, OUT[1 + k] = bytes of one row of result k
+                             OUT[0] = bytes of scratch needed, OUT[1 + k] = bytes of one row of result k,
+                             OUT[1 + results] = bytes of the largest tensor of a node, stored or not
     run(P, lo, hi, S)        nodes lo..hi of the batch; S: scratch, aligned to 64 bytes; P: address of an int64 table
                              P[0]              address of int64[batch]: address of each node's argument words
                              P[1]              address of int64[batch]: a failure (1 + site) is written here

@@ -86,7 +86,7 @@ class ArenaPool:
                 break
             if len(block) >= size:
                 return Arena(block, self)
-        return Arena(aligned(max(size + size // 4, 1 << 16)), self)
+        return Arena(aligned(max(size + size // 4 if size <= _KEPT else size, 1 << 16)), self)
 
     def give(self, block: NDArray[np.uint8]) -> None:
         if len(block) <= _KEPT:
@@ -130,7 +130,7 @@ class Buffers:
             "reach": np.zeros(kernels * words + 1, np.int64),
             "component": np.zeros(kernels + 1, np.int32),
             "deepest": np.zeros(kernels + 1, np.int32),
-            "sizes": np.zeros(most + 1, np.int64),
+            "sizes": np.zeros(most + 2, np.int64),
         }
         for name, array in self.fixed.items():
             reach(array)

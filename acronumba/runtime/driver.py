@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,14 @@ _CHAIN = 64  # calls that a failure's chain holds at most
 
 
 _SHORT = 1e-4  # seconds of a run that is not worth waking threads for
+_LARGEST = 1 << 36  # bytes of a tensor that is read but never stored which are always allowed
+
+
+class _TooLarge(Exception):
+    """Instances whose own tensors need more memory than allowed."""
+
+    def __init__(self, instances: list[int]) -> None:
+        self.instances = instances
 
 
 class PackingLike(Protocol):
@@ -323,6 +331,7 @@ class Executable:
         buffers["steps"] = min(self.options.max_steps, state.SLICE)
         buffers["rest"] = max(0, self.options.max_steps - state.SLICE)
         buffers["threads"] = self.threads
+        buffers["largest"] = max(self.options.memory_limit or available(), _LARGEST)
         buffers["shapes"] = address(self.shapes)
         buffers["root_pc"] = state.SCHEDULER
         return buffers
@@ -385,7 +394,7 @@ class Executable:
             If a user's schedule is none.
         """
         instances = None
-        roots = np.ascontiguousarray(roots, np.int64)
+        given = roots = np.ascontiguousarray(roots, np.int64)
         if len(skip):
             instances = np.array([k for k in range(len(roots)) if k not in skip], np.int64)
             roots = roots[instances]
@@ -402,6 +411,11 @@ class Executable:
         buffers["pool"] = _pool().enter(self.threads) if helped else 0
         try:
             arena, seconds = self._stages(buffers, arena, failures, timed)
+        except _TooLarge as error:
+            found = error.instances if instances is None else instances[error.instances].tolist()
+            rest = self.run(given, shared, skip={*skip, *found}, keep=keep, stable=stable, timed=timed)
+            rest.errors = dict(sorted({**rest.errors, **{k: Failure(site=MEMORY) for k in found}}.items()))
+            return rest
         finally:
             if helped:
                 _pool().leave()
@@ -490,10 +504,12 @@ class Executable:
             case state.GROW_EDGES:
                 buffers.grow_edges(need)
             case state.GROW_SCRATCH:
+                if buffers.bytes + need > self._limit():
+                    raise MemoryError(f"the mini-batch needs {need:,} bytes of scratch, more than `memory_limit`")
                 buffers.grow_scratch(need)
             case state.GROW_ARENA:
                 if buffers.bytes + need > self._limit():
-                    raise MemoryError(f"the mini-batch needs {need:,} bytes for results, more than `memory_limit`")
+                    self._too_large(buffers)
                 arena = self.arenas.take(need)
                 self.engine.reach(arena.block)
                 buffers["arena"], buffers["asize"] = arena.address, arena.size
@@ -512,6 +528,21 @@ class Executable:
         buffers.rewind(buffers["base"])
         buffers.st[AT["free"] :] = 0
         buffers["pc"] = state.SCHEDULER
+
+    def _too_large(self, buffers: Buffers) -> NoReturn:
+        """Raise `TooLarge` for the instances that no memory suffices for, `MemoryError` if there are none."""
+        n, batches, most = buffers["n"], buffers["batches"], buffers.most
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        sizes = buffers.columns["offset"][: 2 * batches * most].reshape(batches, most, 2)[:, :, 1].astype(np.float64)
+        order, start = buffers.column("order", n), buffers.columns["bstart"][: batches + 1]
+        kinds = buffers.column("kind", n)[order[start[:-1]]]
+        sizes[np.arange(most) >= table[kinds, TABLE["results"]][:, None]] = 0
+        per_node = np.repeat(sizes.sum(axis=1), np.diff(start))
+        room = self._limit()
+        instances = np.bincount(buffers.column("instance", n)[order], per_node)
+        if found := np.flatnonzero(instances > room).tolist():
+            raise _TooLarge(found)
+        raise MemoryError(f"the mini-batch needs {int(instances.sum()):,} bytes for results, more than `memory_limit`")
 
     def _calls(self, buffers: Buffers, frame: int) -> tuple[Loc, ...]:
         """Return the calls on the way to a frame, the innermost first."""

@@ -22,19 +22,37 @@ def layout(ST: i64) -> i64:
     batches = ld(ST, BATCHES)
     total = 0
     scratch = 0
+    largest = ld(ST, LARGEST)
+    large = 0
     for b in range(batches):
         key = ld32(bkey, b)
         k = K_WIDTH * ld(keytab, 2 * key)
         count = ld32(bstart, b + 1) - ld32(bstart, b)
         call_address(ld(table, k + K_PLAN), ld(keytab, 2 * key + 1), sizes)
-        if ld(sizes) > scratch:
-            scratch = ld(sizes)
-        for j in range(ld(table, k + K_RESULTS)):
-            size = ld(sizes, 1 + j)
-            st(offset, 2 * (b * most + j), total)
-            st(offset, 2 * (b * most + j) + 1, size)
-            total = (total + count * size + 63) & -64
+        results = ld(table, k + K_RESULTS)
+        if ld(sizes, 1 + results) > largest:
+            large = 1
+            for j in range(results):
+                st(offset, 2 * (b * most + j) + 1, ld(sizes, 1 + results))
+        else:
+            if ld(sizes) > scratch:
+                scratch = ld(sizes)
+            for j in range(results):
+                size = ld(sizes, 1 + j)
+                st(offset, 2 * (b * most + j), total)
+                st(offset, 2 * (b * most + j) + 1, size)
+                if size > 1 << 31:  # or else no number of nodes makes it overflow
+                    if size > (1 << 60) // count:
+                        large = 1
+                        size = 0
+                total = (total + count * size + 63) & -64
+                if total > 1 << 60:
+                    large = 1
+                    total = 0
     st(ST, USED, total)
+    if large != 0:
+        st(ST, NEED, 1 << 62)
+        return GROW_ARENA
     if total > ld(ST, ASIZE):
         st(ST, NEED, total)
         return GROW_ARENA

@@ -1,0 +1,278 @@
+"""Regressions found by writing models in many styles: functions as values, tuples as keys, optional results.
+
+In: models of a few lines. Out: the reference interpreter and the plain call agree, exceptions included.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from acronumba import AcronumbaError, InstanceErrors, model
+from acronumba.results import equal
+
+COUNTS = [0, 1, 2, 3, 5]
+ARRAYS = [np.arange(2, dtype=np.float32) + k for k in range(5)]
+
+
+class Link(NamedTuple):
+    word: int
+    rest: Link | None = None
+
+
+@dataclass
+class Net:
+    table: np.ndarray
+    k: int
+
+    def step(self, a: Any, link: Link) -> Any:
+        return a + self.table[link.word] * self.k
+
+
+class Color(Enum):
+    RED = 2
+    BLUE = 1
+
+
+LINKS = [None, Link(1, Link(0)), Link(2), Link(0, Link(3, Link(1)))]
+NETS = [Net(np.arange(12, dtype=np.float32).reshape(4, 3) / 8, k) for k in range(4)]
+ROWS = [[(i * j % 3, j % 2, i / 2) for j in range(i)] for i in range(5)]
+
+
+def fold(link: Link | None, f: Callable[..., Any], start: Any) -> Any:
+    return start if link is None else fold(link.rest, f, f(start, link))
+
+
+def fold_all(link: Link | None, fs: Any, start: Any) -> Any:
+    if link is None:
+        return start
+    f, g = fs
+    return fold_all(link.rest, fs, g(f(start, link), link))
+
+
+def agree(f: Any, *columns: Any, run: str = "_interpret", **shared: Any) -> None:
+    """Compare with the plain call, instance by instance."""
+    want: list[Any] = []
+    for row in zip(*columns, strict=True):
+        try:
+            want.append(f(*row, **shared))
+        except Exception as error:
+            want.append(type(error))
+    try:
+        got = list(getattr(f, run)(*columns, **shared))
+    except InstanceErrors as failed:
+        got = [type(failed.errors[k]) if k in failed.errors else v for k, v in enumerate(failed.results)]
+    for a, b in zip(got, want, strict=True):
+        assert (issubclass(a, b) if isinstance(b, type) else equal(a, b)), (a, b)
+
+
+# ---- functions that are passed to recursive functions
+
+
+@model
+def folds_with_captured(link, net):
+    w = net.table * 2
+    return fold(link, lambda a, c: a + w[c.word], w[0]), fold(link, lambda a, c: a + 1, 0)
+
+
+@model
+def folds_with_method(link, net):
+    return fold(link, net.step, net.table[0])
+
+
+@model
+def folds_with_default(link, net):
+    return fold(link, lambda a, c, w=net.table: a * 2 + w[c.word], net.table[0])
+
+
+@model
+def folds_with_one_of_two(link, net):
+    f = net.step if net.k > 1 else lambda a, c: a - net.table[c.word]
+    return fold(link, f, net.table[0])
+
+
+@model
+def folds_with_functions_of_functions(link, net):
+    def twice(f):
+        return lambda a, c: f(f(a, c), c)
+
+    def scaled(k):
+        return lambda a, c: a * 2 + net.table[c.word] * k
+
+    fs, gs = (scaled(net.k), scaled(net.k + 5)), (scaled(net.k + 5), scaled(net.k))
+    first = net.table[0]
+    return fold_all(link, fs, first), fold_all(link, gs, first), fold(link, twice(fs[0]), first)
+
+
+@model
+def folds_with_names_that_coincide(link, net):
+    w = net.table * 2
+
+    def f(a, c):
+        return a + w[c.word]
+
+    def outer(k):
+        w = net.k + k
+
+        def g(a, c):
+            return f(a, c) * w
+
+        return fold(link, g, net.table[0])
+
+    return outer(3)
+
+
+@model
+def emits(n, x):
+    def repeat(k, emit):
+        if k:
+            emit(k)
+            repeat(k - 1, emit)
+
+    out: list[Any] = []
+    products: list[Any] = []
+    repeat(n, out.append)
+    repeat(n, lambda k: products.append(x * k))
+    return out, products
+
+
+@model
+def default_of_recursion(n, x):
+    def go(m, d=n):
+        return x if m == 0 else go(m - 1) * d
+
+    return go(n)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        folds_with_captured,
+        folds_with_method,
+        folds_with_default,
+        folds_with_one_of_two,
+        folds_with_functions_of_functions,
+        folds_with_names_that_coincide,
+    ],
+    ids=lambda f: f.__name__,
+)
+def test_functions_for_recursive_functions(f):
+    agree(f, LINKS, NETS)
+
+
+def test_functions_for_recursive_functions_that_append():
+    agree(emits, COUNTS, ARRAYS)
+    agree(default_of_recursion, COUNTS, ARRAYS)
+
+
+# ---- functions, methods and ranges that differ by branch
+
+
+@model
+def function_changes_in_loop(n, x):
+    f = lambda z, k=0, j=1: z * 2 + k - j
+    out = []
+    for i in range(n):
+        out.append(f(x))
+        f = lambda z, k=i, j=n: z + k * 10 + j
+        if i == 2:
+            f = np.tanh
+    return out, f(x)
+
+
+@model
+def functions_swap(n, x):
+    f = lambda z, k=n: z + k
+    g = lambda z, k=2: z * k
+    for _ in range(n):
+        f, g = g, f
+    return g(f(x))
+
+
+@model
+def method_by_branch(n, x):
+    net = Net(x, n)
+    f = net.step if n > 1 else Net(x * 2, 3).step
+    return f(x, Link(1))
+
+
+@model
+def range_by_branch(n, x):
+    r = range(n) if n % 2 else range(0, n, 2)
+    for i in r:
+        x = x + i
+        r = range(i)
+    return x, list(r)
+
+
+@pytest.mark.parametrize(
+    "f", [function_changes_in_loop, functions_swap, method_by_branch, range_by_branch], ids=lambda f: f.__name__
+)
+def test_functions_by_branch(f):
+    agree(f, COUNTS, ARRAYS)
+
+
+# ---- tuples in order
+
+
+@model
+def sorts_by_tuples(rows):
+    by_two = sorted(rows, key=lambda r: (r[2], -r[0]))
+    down = sorted(rows, key=lambda r: (r[1] > 0, r[0]), reverse=True)
+    return by_two, sorted(rows), down, [(r[0], r[1]) <= (1, 0) for r in rows], [r[:2] < (1, 0, 0) for r in rows]
+
+
+@model
+def extremes_of_tuples(rows):
+    return max(rows, key=lambda r: (r[1], -r[0]), default=None), min(rows, default=(7, 7, 7.0))
+
+
+def test_tuples_are_ordered_as_in_python():
+    agree(sorts_by_tuples, ROWS)
+    agree(extremes_of_tuples, ROWS)
+
+
+@pytest.mark.parametrize("text", ["sorted(x)", "pow(2, n, 5)"])
+def test_what_python_or_the_compiler_cannot_do_is_refused(text, tmp_path, monkeypatch):
+    (tmp_path / "refused_models.py").write_text(
+        f"from acronumba import model\n@model\ndef f(x, n):\n    return {text}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "refused_models", raising=False)
+    import refused_models  # type: ignore[import-not-found]
+
+    with pytest.raises(AcronumbaError, match="ACR"):
+        refused_models.f._interpret([[Color.RED, Color.BLUE]], [3])
+
+
+# ---- lists of empty lists
+
+
+@model
+def rows_and_an_empty_one(n, x):
+    rows: list[Any] = [[] for _ in range(n)]
+    if n:
+        rows[0].append(x)
+    return rows[1:] + [[]], [[], *rows]
+
+
+def test_lists_of_empty_lists_are_joined():
+    agree(rows_and_an_empty_one, COUNTS, ARRAYS)
+
+
+# ---- results
+
+
+@model
+def optional_array_or_number(n, x):
+    return x * 2 if n > 2 else None
+
+
+def test_results_that_are_optional_arrays():
+    agree(optional_array_or_number, COUNTS, ARRAYS, run="batch")
