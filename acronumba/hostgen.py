@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from acronumba import state
+from acronumba.analysis.flow import successors
 from acronumba.config import Options
 from acronumba.emit import tree
 from acronumba.emit.tree import F64, I1, I32, I64, Builder, Expr, Local, Ty, const, convert, intrinsic, load, select
@@ -58,7 +59,7 @@ from acronumba.ir.nodes import (
     writes,
 )
 from acronumba.ir.types import BoolT, FloatT, ListT, TensorT, Word, words
-from acronumba.plan import Plan, successors
+from acronumba.plan import Plan
 from acronumba.state import AT, FRAME, RECORD
 
 _MOST = 1 << 48  # elements that no memory has room for, and whose bytes fit 64 bits

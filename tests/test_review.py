@@ -259,7 +259,8 @@ def rows_and_an_empty_one(n, x):
     rows: list[Any] = [[] for _ in range(n)]
     if n:
         rows[0].append(x)
-    return rows[1:] + [[]], [[], *rows]
+    empty: list[Any] = [[]]
+    return rows[1:] + empty, empty + rows
 
 
 def test_lists_of_empty_lists_are_joined():

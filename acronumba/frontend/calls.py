@@ -1070,7 +1070,7 @@ def _vstack(w: Lowerer, a: Args, node: Node) -> Val:
     return w.concat(tensors, 0, node)
 
 
-@row("x sections axis=0", np.split, np.array_split)
+@row("x sections axis=0", np.split)
 def _split(w: Lowerer, a: Args, node: Node) -> Val:
     x = a.tensor("x")
     sections = a["sections"]
@@ -1078,11 +1078,12 @@ def _split(w: Lowerer, a: Args, node: Node) -> Val:
         k = w.known(sections)
         if k is NOT_CONST:
             raise w.refuse("ACR403", node, seen="a split into a number of parts that is known only at run time")
-        return w.split(x, k, a.static("axis"), node)
+        return w.new_list(w.split(x, k, a.static("axis"), node), node or ast.Constant(0))
     items = w.items_of(sections)
     if items is None or not all(isinstance(v, Num) for v in items):
         raise w.refuse("ACR301", node, seen=f"a split at {w.describe(sections)}")
-    return w.split(x, list(items), a.static("axis"), node)  # type: ignore[arg-type]
+    parts = w.split(x, list(items), a.static("axis"), node)  # type: ignore[arg-type]
+    return w.new_list(parts, node or ast.Constant(0))
 
 
 def _shape(w: Lowerer, val: Val, node: Node) -> list[Num]:

@@ -605,7 +605,8 @@ class TensorOps(Emitter):
             raise self.refuse("ACR401", node, seen=", ".join(map(self.describe, tensors)))
         return self.concat([self.reshape(t, (*t.dims[:axis], 1, *t.dims[axis:]), node) for t in tensors], axis, node)
 
-    def split(self, x: Tensor, sections: int | Sequence[Num], axis: int, node: Node = None) -> TupleVal:
+    def split(self, x: Tensor, sections: int | Sequence[Num], axis: int, node: Node = None) -> list[Tensor]:
+        """Return the parts of a tensor along an axis: equal ones, or those between some indices."""
         axis = self.axes_of(axis, x.type.rank, node)[0]
         d = x.dims[axis]
         cuts: list[tuple[Num, Num]] = []
@@ -627,8 +628,7 @@ class TensorOps(Emitter):
             bounds: list[Num | None] = [None, *sections, None]
             parts = [self.slice_part(d, a, b, 1, node) for a, b in itertools.pairwise(bounds)]
         whole: list[tuple[Extent, int, Extent]] = [(0, 1, n) for n in x.dims]
-        items = [self.slice(x, [*whole[:axis], p, *whole[axis + 1 :]], node) for p in parts]
-        return TupleVal(tuple(items))
+        return [self.slice(x, [*whole[:axis], p, *whole[axis + 1 :]], node) for p in parts]
 
     # ---- creation
 

@@ -1,0 +1,482 @@
+"""Static blocks (grain-size coarsening): which tensor operations become one kernel and one node of the dataflow graph.
+
+In: a `Function`. Out: the function with its `Op`s replaced by `Emit`s, and the specifications of their kernels.
+Within a basic block all host instructions that can run do so, then all tensor operations that are ready become one
+kernel, and so on. Source: ACRoBat (arXiv 2305.10611), section 4.1, static blocks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from acronumba.analysis.flow import definitions, dominators, fixed_variables
+from acronumba.config import Options
+from acronumba.errors import NOWHERE, Loc
+from acronumba.ir.nodes import (
+    Block,
+    Call,
+    Check,
+    ClassTag,
+    Const,
+    Copy,
+    Emit,
+    End,
+    Extent,
+    ExtentOf,
+    Function,
+    Instr,
+    ListOp,
+    Load,
+    Op,
+    Program,
+    Scalar,
+    SharedArg,
+    Site,
+    Var,
+    reads,
+    writes,
+)
+from acronumba.ir.ops import TENSORS
+from acronumba.ir.types import BoolT, FloatT, IntT, ListT, TensorT
+from acronumba.kernels.spec import Dim, KernelOp, KernelSpec, Operand, Size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Group:
+    """Operations that become one kernel, in program order; `own` are those that no other group computes."""
+
+    body: tuple[Op, ...]
+    own: tuple[Op, ...]
+    extents: dict[Var, tuple[Extent, ...]]  # of the tensors from outside
+    outside: frozenset[Var]  # tensors it reads from outside
+
+
+class Grouping:
+    """Replaces the operations of one function by kernels."""
+
+    def __init__(self, function: Function, table: Kernels) -> None:
+        self.function = function
+        self.table = table
+        self.single = definitions(function)
+        self.fixed = fixed_variables(function)
+        self.free = self._free_operations()
+        self.dominators = dominators(function.blocks)
+        self.numbers = {id(b): k for k, b in enumerate(function.blocks)}
+        self.asked = [
+            [(i.tensor, i.axis, i.out) for i in b.instrs if isinstance(i, ExtentOf) and {i.out, i.tensor} <= self.fixed]
+            for b in function.blocks
+        ]
+        self.used_in: dict[Var, set[int]] = defaultdict(set)  # blocks whose operations read the variable
+        for k, b in enumerate(function.blocks):
+            for i in b.instrs:
+                if isinstance(i, Op):
+                    for a in i.args:
+                        if isinstance(a, Var):
+                            self.used_in[a].add(k)
+        self.host_reads = {
+            v
+            for b in function.blocks
+            for v in (*(v for i in b.instrs if not isinstance(i, Op) for v in reads(i)), *reads(b.end))
+        }
+
+    def _free_operations(self) -> dict[Var, Op]:
+        """Return the operations on shared tensors and constants alone, by what they assign."""
+        out: dict[Var, Op] = {}
+        for block in self.function.blocks:
+            for op in block.instrs:
+                if isinstance(op, Op) and op.site < 0 and all(isinstance(a, SharedArg) or a in out for a in op.args):
+                    inner = (x for a in op.attrs for x in (a if isinstance(a, tuple) else (a,)))
+                    extents = [x for x in (*op.shape, *inner) if isinstance(x, Var)]
+                    if all(x in self.fixed for x in extents):
+                        out[op.out] = op
+        return out
+
+    def run(self) -> Function:
+        blocks: list[tuple[list[Instr | _Group], End]] = []
+        for block in self.function.blocks:
+            blocks.append((self._block(block), block.end))
+        wanted = set(self.host_reads)
+        for items, _ in blocks:
+            for item in items:
+                if isinstance(item, _Group):
+                    wanted |= item.outside
+        final = []
+        for items, end in blocks:
+            out: list[Instr] = []
+            for item in items:
+                out += self.table.emit(item, wanted, self.single) if isinstance(item, _Group) else [item]
+            final.append(Block(instrs=tuple(out), end=end))
+        return replace(self.function, blocks=tuple(final))
+
+    def _block(self, block: Block) -> list[Instr | _Group]:
+        moved: dict[Var, Op] = dict(self.free)  # operations that are computed by whoever reads them
+        if not self.table.options.blocks:
+            readers: dict[Var, int] = Counter(
+                a for i in block.instrs if isinstance(i, Op) for a in i.args if isinstance(a, Var)
+            )
+            here = self.numbers[id(block)]
+            for op in block.instrs:
+                if isinstance(op, Op) and TENSORS[op.op].kind == "address" and self.used_in[op.out] <= {here}:
+                    if readers[op.out] and op.out not in self.host_reads:
+                        moved[op.out] = op
+        instrs = [
+            i for i in block.instrs if not (isinstance(i, Op) and i.out in moved and i.out not in self.host_reads)
+        ]
+        extents = self._extents_at(block)
+        needs = self._dependences(instrs, moved, extents)
+        done: set[int] = set()
+        out: list[Instr | _Group] = []
+        while len(done) < len(instrs):
+            before = len(done)
+            for k, instr in enumerate(instrs):
+                if k not in done and not isinstance(instr, Op) and needs[k] <= done:
+                    done.add(k)
+                    out.append(instr)
+            if len(done) > before:
+                continue
+            taken: set[int] = set()
+            for k, instr in enumerate(instrs):
+                if k not in done and isinstance(instr, Op) and needs[k] <= done | taken:
+                    taken.add(k)
+                    if not self.table.options.blocks:
+                        break
+            assert taken, "a cycle of instructions"
+            out.append(self._group([i for k in sorted(taken) if isinstance(i := instrs[k], Op)], moved, extents))
+            done |= taken
+        return out
+
+    def _extents_at(self, block: Block) -> dict[tuple[int, Var], tuple[Extent, ...]]:
+        """Return the extents of each tensor operand, by the identity of the operation and the variable."""
+        out: dict[tuple[int, Var], tuple[Extent, ...]] = {}
+        local: dict[tuple[Var, int], Extent] = {}
+        everywhere: dict[tuple[Var, int], Var] = {}
+        number = self.numbers[id(block)]
+        for k in sorted(self.dominators[number]):
+            for tensor, axis, var in self.asked[k]:
+                everywhere.setdefault((tensor, axis), var)
+
+        def extent(v: Var, axis: int) -> Extent:
+            by = self.single.get(v)
+            if isinstance(by, Op) and (isinstance(by.shape[axis], int) or by.shape[axis] in self.fixed):
+                return by.shape[axis]
+            if v in self.fixed and (v, axis) in everywhere:
+                return everywhere[v, axis]
+            return local[v, axis]
+
+        for instr in block.instrs:
+            if isinstance(instr, Op):
+                for v in instr.args:
+                    if isinstance(v, Var) and isinstance(v.type, TensorT):
+                        out[id(instr), v] = tuple(
+                            extent(v, axis) if n is None else n for axis, n in enumerate(v.type.shape)
+                        )
+            for v in writes(instr):
+                for key in [key for key in local if v in (key[0], local[key])]:
+                    del local[key]
+            if isinstance(instr, ExtentOf):
+                local[instr.tensor, instr.axis] = instr.out
+            elif isinstance(instr, Op):
+                local |= {(instr.out, axis): n for axis, n in enumerate(instr.shape)}
+        return out
+
+    def _operands(self, op: Op, moved: Mapping[Var, Op]) -> list[Op]:
+        """Return the operations that a kernel with `op` computes on the way, itself last, in order."""
+        out: list[Op] = []
+        seen: set[int] = set()
+
+        def visit(o: Op) -> None:
+            if id(o) in seen:
+                return
+            seen.add(id(o))
+            for a in o.args:
+                if isinstance(a, Var) and a in moved and moved[a] is not o:
+                    visit(moved[a])
+            out.append(o)
+
+        visit(op)
+        return out
+
+    def _dependences(
+        self, instrs: list[Instr], moved: Mapping[Var, Op], extents: Mapping[tuple[int, Var], tuple[Extent, ...]]
+    ) -> list[set[int]]:
+        """Return for each instruction those that must come before it."""
+        out: list[set[int]] = []
+        writer: dict[Var, int] = {}
+        readers: dict[Var, list[int]] = defaultdict(list)
+        checks: list[int] = []  # what may fail or relies on what was checked: in order
+        lists: list[int] = []  # what reads or changes lists: in order
+        calls: list[int] = []
+        for k, instr in enumerate(instrs):
+            if isinstance(instr, Op):
+                used = [v for o in self._operands(instr, moved) for v in (*reads(o), *self._extent_vars(o, extents))]
+                used = [v for v in used if v not in moved or v in writer]
+            else:
+                used = list(reads(instr))
+            needs = {writer[v] for v in used if v in writer}
+            for v in writes(instr):
+                needs |= set(readers[v])
+                if v in writer:
+                    needs.add(writer[v])
+            match instr:
+                case ExtentOf():
+                    needs |= {*checks, *calls}
+                case Check() | Load() | ClassTag():
+                    needs |= {*checks, *calls}
+                    checks = [k]
+                case Scalar() | Op() if instr.site >= 0:
+                    needs |= {*checks, *calls}
+                    checks = [k] if isinstance(instr, Scalar) else checks
+                case ListOp():
+                    needs |= {*checks, *calls, *lists}
+                    lists = [k]
+                case Call():
+                    needs |= {*checks, *calls, *lists}
+                    calls, lists = [k], []
+                case Op():
+                    # Reading an operand relies on the checks before it, as an index that was checked does.
+                    needs |= set(checks)
+            out.append(needs)
+            for v in used:
+                readers[v].append(k)
+            for v in writes(instr):
+                writer[v] = k
+                readers[v] = []
+        return out
+
+    @staticmethod
+    def _extent_vars(op: Op, extents: Mapping[tuple[int, Var], tuple[Extent, ...]]) -> list[Var]:
+        return [x for a in op.args if isinstance(a, Var) for x in extents.get((id(op), a), ()) if isinstance(x, Var)]
+
+    def _group(
+        self, own: list[Op], moved: Mapping[Var, Op], extents: Mapping[tuple[int, Var], tuple[Extent, ...]]
+    ) -> _Group:
+        body: list[Op] = []
+        seen: set[int] = set()
+        for op in own:
+            for o in self._operands(op, moved):
+                if id(o) not in seen:
+                    seen.add(id(o))
+                    body.append(o)
+        inside = {o.out for o in body}
+        outside: dict[Var, tuple[Extent, ...]] = {}
+        for o in body:
+            for a in o.args:
+                if isinstance(a, Var) and isinstance(a.type, TensorT) and a not in inside:
+                    outside[a] = extents[id(o), a]
+        return _Group(body=tuple(body), own=tuple(own), extents=outside, outside=frozenset(outside))
+
+
+class Kernels:
+    """The kernels of a program: equal ones are one."""
+
+    def __init__(self, program: Program, options: Options) -> None:
+        self.program = program
+        self.options = options
+        self.specs: list[KernelSpec] = []
+        self.index: dict[object, int] = {}
+        self.uses: list[list[Loc]] = []
+        self.names: set[str] = set()
+        first: dict[Site, int] = {}
+        self.site = [first.setdefault(s, k) for k, s in enumerate(program.sites)]
+
+    def finish(self) -> tuple[tuple[KernelSpec, ...], tuple[tuple[Loc, ...], ...]]:
+        return tuple(self.specs), tuple(tuple(dict.fromkeys(u)) for u in self.uses)
+
+    def emit(self, group: _Group, wanted: set[Var], single: Mapping[Var, Instr]) -> list[Instr]:
+        """Return the instructions that record a node of the group's kernel."""
+        make = _Spec(self, group, single)
+        results = [op.out for op in group.own if op.out in wanted or op.site >= 0]
+        numbers = [make.number[v] for v in results]
+        distinct = list(dict.fromkeys(numbers))
+        loc = group.own[0].loc
+        kernel = self._intern(make.spec(distinct, loc), loc)
+        outs = [results[numbers.index(n)] for n in distinct]
+        shape = {op.out: tuple(make.constant_extent(x) for x in op.shape) for op in group.own}
+        emit = Emit(
+            outs=tuple(outs),
+            kernel=kernel,
+            args=tuple(make.args),
+            dims=tuple(make.dims),
+            shapes=tuple(shape[v] for v in outs),
+            loc=loc,
+        )
+        copies = [
+            Copy(out=v, src=outs[distinct.index(n)], loc=loc)
+            for v, n in zip(results, numbers, strict=True)
+            if v not in outs
+        ]
+        return [emit, *copies]
+
+    def _intern(self, spec: KernelSpec, loc: Loc) -> int:
+        key = (
+            tuple(replace(o, name="") for o in spec.operands),
+            spec.dims,
+            tuple(replace(op, name="", loc=NOWHERE) for op in spec.body),
+            spec.results,
+        )
+        typed = (key, repr(key))  # 1, 1.0 and True are equal but not the same constant; nor are 0.0 and -0.0
+        if typed not in self.index:
+            base = re.sub(r"\W+", "_", f"{loc.function.rpartition('.')[2] or 'kernel'}_{loc.line}")
+            name, n = base, 2
+            while name in self.names:
+                name, n = f"{base}_{n}", n + 1
+            self.names.add(name)
+            self.index[typed] = len(self.specs)
+            self.specs.append(replace(spec, name=name))
+            self.uses.append([])
+        k = self.index[typed]
+        self.uses[k].append(loc)
+        return k
+
+
+class _Spec:
+    """Makes the specification of one group."""
+
+    def __init__(self, kernels: Kernels, group: _Group, single: Mapping[Var, Instr]) -> None:
+        self.kernels = kernels
+        self.group = group
+        self.single = single
+        self.dims: list[Var] = []
+        self.lengths: dict[Var, Extent] = {}  # of lists that are stacked
+        inside = {op.out for op in group.body}
+        for op in group.body:  # extents first: they decide which host numbers are extents
+            for a in op.args:
+                if isinstance(a, Var) and a in group.extents:
+                    for x in group.extents[a]:
+                        self._dim(x)
+            for x in op.shape:
+                self._dim(x)
+        tensors: list[Var] = []
+        lists: list[Var] = []
+        numbers: list[Var] = []
+        shared: list[int] = []
+        for op in group.body:
+            for a in op.args:
+                if isinstance(a, SharedArg):
+                    shared.append(a.index)
+                elif a not in inside and isinstance(a.type, TensorT):
+                    tensors.append(a)
+                elif isinstance(a.type, ListT):
+                    self.lengths[a] = op.shape[0]
+                    (lists if isinstance(a.type.item, TensorT) else numbers).append(a)
+                elif a not in inside and self._literal(a) is None:
+                    numbers.append(a)
+            for x in self._attr_vars(op.attrs):
+                if x not in self.dims and self._literal(x) is None:
+                    numbers.append(x)
+        tensors, lists, numbers = (list(dict.fromkeys(vs)) for vs in (tensors, lists, numbers))
+        shared = list(dict.fromkeys(shared))
+        self.args = [*tensors, *lists, *numbers]
+        self.operands: list[Operand] = []
+        self.number: dict[Var, int] = {}
+        for v in self.args:
+            self.number[v] = len(self.operands)
+            self.operands.append(self._operand(v))
+        self.shared: dict[int, int] = {}
+        for k in shared:
+            self.shared[k] = len(self.operands)
+            param = kernels.program.shared[k]
+            assert isinstance(param.type, TensorT)
+            shape = tuple(n for n in param.type.shape if n is not None)
+            assert len(shape) == param.type.rank
+            name = re.sub(r"\W+", "_", param.path).strip("_")
+            self.operands.append(Operand("shared", name, param.type.dtype, shape, k))
+        self.body: list[KernelOp] = []
+        self.values: dict[object, int] = {}
+        for op in group.body:
+            self._operation(op)
+
+    def _literal(self, v: Var) -> int | float | bool | None:
+        by = self.single.get(v)
+        return by.value if isinstance(by, Const) and not isinstance(v.type, TensorT) else None
+
+    def constant_extent(self, x: Extent) -> Extent:
+        if isinstance(x, Var):
+            value = self._literal(x)
+            return x if value is None else int(value)
+        return x
+
+    def _dim(self, x: Extent) -> None:
+        x = self.constant_extent(x)
+        if isinstance(x, Var) and x not in self.dims:
+            self.dims.append(x)
+
+    def _size(self, x: Extent) -> Size:
+        x = self.constant_extent(x)
+        return Dim(self.dims.index(x)) if isinstance(x, Var) else x
+
+    @staticmethod
+    def _attr_vars(attrs: tuple[object, ...]) -> list[Var]:
+        return [x for a in attrs for x in (a if isinstance(a, tuple) else (a,)) if isinstance(x, Var)]
+
+    def _operand(self, v: Var) -> Operand:
+        index = self.number[v]
+        match v.type:
+            case TensorT():
+                shape = tuple(self._size(x) for x in self.group.extents[v])
+                return Operand("tensor", v.name, v.type.dtype, shape, index)
+            case IntT():
+                return Operand("int", v.name, "int64", (), index)
+            case FloatT():
+                return Operand("float", v.name, "float64", (), index)
+            case BoolT():
+                return Operand("bool", v.name, "bool", (), index)
+            case ListT(item=TensorT() as item):
+                shape = (self._size(self.lengths[v]), *(n for n in item.shape if n is not None))
+                return Operand("list", v.name, item.dtype, shape, index)
+            case ListT(item=IntT() | FloatT() | BoolT() as item):
+                dtype = {IntT: "int64", FloatT: "float64", BoolT: "bool"}[type(item)]
+                return Operand("numbers", v.name, dtype, (self._size(self.lengths[v]),), index)
+        raise TypeError(f"{v.name}: {v.type} cannot be an argument of a kernel")
+
+    def _attr(self, x: object) -> object:
+        if isinstance(x, tuple):
+            return tuple(self._attr(y) for y in x)
+        if isinstance(x, Var):
+            value = self._literal(x)
+            if value is not None:
+                return value
+            return Dim(self.dims.index(x)) if x in self.dims else ("value", self.number[x])
+        return x
+
+    def _constant(self, v: Var) -> int:
+        """Return the number of a host constant, as an operation of the kernel."""
+        value = self._literal(v)
+        dtype = "bool" if isinstance(v.type, BoolT) else "int64" if isinstance(v.type, IntT) else "float64"
+        return self._add(KernelOp("const", (), (value,), dtype, (), v.name, -1, self.single[v].loc))
+
+    def _add(self, op: KernelOp) -> int:
+        key = repr((op.op, op.args, op.attrs, op.dtype, op.shape, op.site))
+        if key not in self.values:
+            self.values[key] = len(self.operands) + len(self.body)
+            self.body.append(op)
+        return self.values[key]
+
+    def _operation(self, op: Op) -> None:
+        args = []
+        for a in op.args:
+            if isinstance(a, SharedArg):
+                args.append(self.shared[a.index])
+            elif a in self.number:
+                args.append(self.number[a])
+            else:
+                args.append(self._constant(a))
+        assert isinstance(op.out.type, TensorT)
+        self.number[op.out] = self._add(
+            KernelOp(
+                op=op.op,
+                args=tuple(args),
+                attrs=tuple(self._attr(a) for a in op.attrs),
+                dtype=op.out.type.dtype,
+                shape=tuple(self._size(x) for x in op.shape),
+                name=op.out.name,
+                site=self.kernels.site[op.site] if op.site >= 0 else -1,
+                loc=op.loc,
+            )
+        )
+
+    def spec(self, results: list[int], loc: Loc) -> KernelSpec:
+        return KernelSpec("", tuple(self.operands), len(self.dims), tuple(self.body), tuple(results))

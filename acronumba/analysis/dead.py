@@ -1,0 +1,67 @@
+"""Dead code: instructions whose results nobody reads and that have no other effect.
+
+In: a `Function`. Out: the function without them. What may fail is kept, as the plain call would fail there too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+from acronumba.ir.nodes import (
+    Call,
+    Check,
+    Emit,
+    Function,
+    Instr,
+    ListOp,
+    Op,
+    Scalar,
+    Var,
+    reads,
+    writes,
+)
+
+
+def is_pure(instr: Instr) -> bool:
+    """Whether the instruction may vanish where nothing reads what it assigns."""
+    match instr:
+        case Scalar() | Op():
+            return instr.site < 0
+        case ListOp():
+            return instr.op in ("len", "get", "slice", "fill")
+        case Check() | Call() | Emit():
+            return False
+        case _:
+            return True
+
+
+def remove_dead(function: Function) -> Function:
+    """Return the function without pure instructions whose results nobody reads."""
+    by: dict[Var, list[Instr]] = defaultdict(list)
+    work: list[Var] = []
+    live: set[Var] = set()
+
+    def want(vs: Iterable[Var]) -> None:
+        for v in vs:
+            if v not in live:
+                live.add(v)
+                work.append(v)
+
+    for block in function.blocks:
+        for instr in block.instrs:
+            for v in writes(instr):
+                by[v].append(instr)
+            if not is_pure(instr):
+                want(reads(instr))
+        want(reads(block.end))
+    while work:
+        for instr in by[work.pop()]:
+            want(reads(instr))
+
+    def keep(instr: Instr) -> bool:
+        return not is_pure(instr) or any(v in live for v in writes(instr))
+
+    blocks = tuple(replace(b, instrs=tuple(i for i in b.instrs if keep(i))) for b in function.blocks)
+    return replace(function, blocks=blocks)
