@@ -241,6 +241,7 @@ class Model:
             if k not in errors:
                 instance = [column[k] for column in call.columns]
                 errors[k] = plain_failure(self.__wrapped__, instance, call.shared, compiled.site_error(record))
+        errors = dict(sorted(errors.items()))
         decode = compiled.decoder(run, packed)
         results = Results(call.count, (lambda k: None if k in errors else decode(k)) if errors else decode)
         data = compiled.trace(run, packing, time.perf_counter() - begin) if trace else None

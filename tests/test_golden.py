@@ -5,6 +5,7 @@ read.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import golden_models
 import pytest
@@ -13,15 +14,18 @@ from acronumba.emit import target
 
 
 @pytest.mark.parametrize("name", list(golden_models.CASES))
-def test_stages(name: str, golden: Callable[[str, str], None]) -> None:
+def test_stages(name: str, golden: Callable[[str, str], None], root: Path) -> None:
     model, instances, has_params = golden_models.CASES[name]
     shared = {"p": golden_models.params()} if has_params else {}
     with target.override(vector_bits=256):  # the texts of kernels depend on the width of vectors
         stages = model.stages(instances, **shared)
         texts = {stage: text for stage, text in stages.items() if stage != "source"}
     assert list(texts)[:4] == ["schema", "ir", "plan", "host"]
+    files = {stage: f"{stage.replace('/', '.')}.txt" for stage in texts}
     for stage, text in texts.items():
-        golden(text, f"{name}/{stage.replace('/', '.')}.txt")
+        golden(text, f"{name}/{files[stage]}")
+    present = {path.name for path in (root / "tests" / "golden" / name).iterdir()}
+    assert present == set(files.values()), "remove the texts of stages that are no more"
 
 
 def test_stages_are_the_same_in_every_run(golden: Callable[[str, str], None]) -> None:

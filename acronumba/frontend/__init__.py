@@ -1,0 +1,1 @@
+"""From the user's functions to a typed program; `lower` is the entry."""

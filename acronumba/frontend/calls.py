@@ -147,7 +147,7 @@ def call_static(w: Lowerer, value: Any, args: list[Val], kwargs: dict[str, Val],
     if isinstance(value, type):
         return construct(w, value, args, kwargs, node)
     if isinstance(value, types.FunctionType) and value.__module__ == "acronumba.nn":
-        x = Args(w, value.__name__, "x", args, kwargs, node).tensor("x")
+        x = Args(w, value.__name__, "x", args, kwargs, node)["x"]
         return w.each(x, lambda v: _float_unary(w, value.__name__, v, node), node)
     known = STATIC.get(_key(value))
     if known is not None:
@@ -431,7 +431,7 @@ def _iterable(w: Lowerer, val: Val, node: Node) -> Val:
     if isinstance(val, UnionVal):
         val = w.not_none(val, node)
     if isinstance(val, Generator):
-        return w.comprehend(val.node, val)
+        return w.comprehend(val.node)
     if isinstance(val, ListVal | Tensor | Range | Zip | Enumerate | Reversed) or w.items_of(val) is not None:
         return val
     raise w.refuse("ACR301", node, seen=f"{w.describe(val)} cannot be iterated over")
@@ -484,7 +484,7 @@ def fold(w: Lowerer, iterable: Val, start: Val, f: Callable[[Val, Val], Val], no
 
 
 def fold_generator(w: Lowerer, gen: Generator, start: Val, f: Callable[[Val, Val], Val], node: Node) -> Val:
-    return fold(w, w.comprehend(gen.node, gen), start, f, node)
+    return fold(w, w.comprehend(gen.node), start, f, node)
 
 
 @row("x", any)
@@ -1013,7 +1013,7 @@ def _einsum(w: Lowerer, a: Args, node: Node) -> Val:
 
 def _tensor_items(w: Lowerer, val: Val, node: Node) -> list[Tensor]:
     if isinstance(val, Generator):
-        val = w.comprehend(val.node, val)
+        val = w.comprehend(val.node)
     items = w.items_of(val)
     if items is None and isinstance(val, Tensor) and val.type.rank and isinstance(val.dims[0], int):
         items = tuple(w.take(val, number(k), 0, node) for k in range(val.dims[0]))
@@ -1048,7 +1048,7 @@ def _stack(w: Lowerer, a: Args, node: Node) -> Val:
 
 def _runtime_list(w: Lowerer, val: Val, node: Node) -> ListVal | None:
     if isinstance(val, Generator):
-        val = w.comprehend(val.node, val)
+        val = w.comprehend(val.node)
     return val if isinstance(val, ListVal) else None
 
 

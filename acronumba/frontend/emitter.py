@@ -485,7 +485,7 @@ class Emitter:
             return a
         if b.fixed:
             a, b = b, a
-        self.know.changed = True
+        before, self.know.changed = self.know.changed, True
         if b.item is not None and not (b.void and isinstance(a.item, ListT)):
             self.widen_cell(a, b.item)
             a.void = b.void and a.item == b.item
@@ -495,7 +495,7 @@ class Emitter:
         elif a.item is not None and b.item != a.item:
             self.widen_cell(b, a.item)
         else:
-            self.know.changed = b.item != a.item
+            self.know.changed = before or b.item != a.item
         return a
 
     def mix(self, cell: Cell, own: bool) -> None:

@@ -122,7 +122,7 @@ class Expressions(Walker):
             case ast.Lambda(args=args):
                 return self.nested(node, "<lambda>", args)
             case ast.ListComp():
-                return self.comprehend(node, None)
+                return self.comprehend(node)
             case ast.GeneratorExp():
                 return Generator(node, self.frame.scope)
             case ast.NamedExpr(target=target, value=value):

@@ -82,6 +82,15 @@ if TYPE_CHECKING:
 LIBRARY = frozenset(("acronumba.nn", "acronumba.frontend.mathematics"))
 
 
+NEVER = "this call never returns"
+
+
+def fails_itself(code: FunctionCode | None, sites: Mapping[ir.Site, int]) -> bool:
+    """Whether a function that never returns has a place where it fails, other than by calling what never returns."""
+    numbers = {number for site, number in sites.items() if site.text != NEVER}
+    return code is not None and any(isinstance(end, ir.Fail) and end.site in numbers for end in code.ends)
+
+
 class Functions(Walker):
     """Calls: arguments, inlining of helpers, instances of recursive functions."""
 
@@ -310,7 +319,8 @@ class Functions(Walker):
         result = self.know.results.get(key)
         if result is None:
             if self.block is not None:
-                self.fail("RecursionError", "this call never returns", node)
+                self.emit(ir.Call(outs=(), function=instance.index, args=tuple(flat), loc=self.at(node)))
+                self.fail("RecursionError", NEVER, node)
             return Poison()
         if self.block is None:
             return Poison()
@@ -518,6 +528,8 @@ class Functions(Walker):
                     self.errors.append(error.error)
         if not types_:
             self.know.results.setdefault(key, None)
+            if old is not None:  # what was found to return in an earlier sweep, before more was known
+                self.code.results = words(old)
             return
         result = union(*types_, *([old] if old is not None else []))
         if endless(result):

@@ -462,7 +462,7 @@ class Lists(Walker):
         if isinstance(val, StaticList):
             return self.realise(val)
         if isinstance(val, Generator):
-            got = self.comprehend(val.node, val)
+            got = self.comprehend(val.node)
             return self.to_list(got, node)
         out = self.collect(val, lambda v: v, node)
         return self.realise(out) if isinstance(out, StaticList) else out
@@ -536,7 +536,7 @@ class Lists(Walker):
         self.emit(ir.ListOp(outs=(out.var,), op="fill", width=self.width(out), args=args, loc=self.at(node)))
         return out
 
-    def comprehend(self, node: ast.ListComp | ast.GeneratorExp, generator: Generator | None) -> Val:
+    def comprehend(self, node: ast.ListComp | ast.GeneratorExp) -> Val:
         """Evaluate a comprehension: known items one by one, others by a loop."""
         names = assigned_names([ast.Assign([g.target], ast.Constant(0)) for g in node.generators])
         self.counter += 1

@@ -30,7 +30,7 @@ from acronumba.frontend.emitter import (
     _ClassNumber,
 )  # fmt: skip
 from acronumba.frontend.expressions import Expressions
-from acronumba.frontend.functions import Functions
+from acronumba.frontend.functions import Functions, fails_itself
 from acronumba.frontend.lists import Lists
 from acronumba.frontend.objects import as_function
 from acronumba.frontend.statements import Statements
@@ -185,6 +185,7 @@ def _sweep(sweep: Lowerer, fn: types.FunctionType, params: Sequence[Type], share
     sweep.finish(key, frame)
     sweep.functions[0] = code
     never = [i for i in sweep.instances.values() if sweep.know.results.get(i.key) is None]
+    never = [i for i in never if not fails_itself(sweep.functions[i.index], sweep.sites)]
     result = sweep.know.results.get(key)
     if not sweep.know.changed and not sweep.errors:
         if never:

@@ -297,7 +297,7 @@ class Statements(Walker):
             case DictVal():
                 return tuple(StrVal(k) for k in val.keys)
             case Generator():
-                return self.items_of(self.comprehend(val.node, val))
+                return self.items_of(self.comprehend(val.node))
             case Ref() if len(val.classes) == 1 and issubclass(val.classes[0], tuple):
                 cls = val.classes[0]
                 return tuple(self.load(val, n, None) for n in field_names(cls))

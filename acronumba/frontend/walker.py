@@ -23,7 +23,6 @@ from acronumba.frontend.tensors import TensorOps
 from acronumba.frontend.values import (
     EnumVal,
     Func,
-    Generator,
     ListVal,
     Num,
     Range,
@@ -244,7 +243,7 @@ class Walker(TensorOps):
     def list_repeat(self, seq: StaticList | ListVal, times: Num, node: ast.AST) -> Val:
         raise NotImplementedError
 
-    def comprehend(self, node: ast.ListComp | ast.GeneratorExp, generator: Generator | None) -> Val:
+    def comprehend(self, node: ast.ListComp | ast.GeneratorExp) -> Val:
         raise NotImplementedError
 
     def call_expr(self, node: ast.Call) -> Val:

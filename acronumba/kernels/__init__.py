@@ -1,0 +1,1 @@
+"""What a block computes (`spec`), and the code that computes it on the CPU (`cpu`)."""

@@ -1,0 +1,1 @@
+"""A mini-batch at run time: packing, the recorded graph, schedule, layout, execution."""

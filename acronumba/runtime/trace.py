@@ -58,4 +58,5 @@ def empty_trace() -> TraceData:
         nodes=0, kinds=none, depth=none, phase=none, inst=none, batch=none, order=none,
         edges=np.zeros((0, 2), np.int32),
         kernels=(), specs=(), batches=(), lower_bound=0, optimal=True, rounds=0,
+        seconds=dict.fromkeys((*STAGES, "total"), 0.0),
     )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What people look at; the only package that imports rich and networkx."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Any
 
-TREES = 256
+TREES = 200
 SIZE = 256
 ROUNDS = 5  # of the batched competitors; of the plain calls, which are slow, there are two
 _CHILD = "ACRONUMBA_DEMO_CHILD"
