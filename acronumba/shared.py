@@ -17,6 +17,7 @@ import enum
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -190,11 +191,15 @@ def list_of_numbers(value: list[Any] | tuple[Any, ...]) -> ListT | None:
 
 def is_object(value: object) -> bool:
     """Whether the value is an instance of a dataclass or NamedTuple."""
-    return (is_dataclass(value) and not isinstance(value, type)) or (
-        isinstance(value, tuple) and hasattr(value, "_fields")
-    )
+    return _makes_objects(type(value))
 
 
+@lru_cache(1024)
+def _makes_objects(cls: type) -> bool:
+    return is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+
+
+@lru_cache(1024)
 def field_names(cls: type) -> tuple[str, ...]:
     """Return the fields of a dataclass or NamedTuple, in order."""
     return tuple(f.name for f in fields(cls)) if is_dataclass(cls) else tuple(cls._fields)  # type: ignore[attr-defined]

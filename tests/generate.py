@@ -11,6 +11,8 @@ meet comparisons and rounding, so that a difference is never one of rounding. So
     python tests/generate.py 17 --reduce    take lines away while it differs
 """
 
+# ruff: noqa: E501 (the forms of expressions are long lines)
+
 from __future__ import annotations
 
 import argparse
@@ -218,7 +220,7 @@ class _Data:
                     names = cls.union[:1] if depth <= 0 or self.nodes > 40 else cls.union
                     cls = self.classes[names[int(rng.integers(len(names)))]]
                 kind = getattr(self.module, cls.name)
-                make = lambda: kind(*[self.make(f, depth - 1) for _, f in cls.fields])  # noqa: E731
+                make = lambda: kind(*[self.make(f, depth - 1) for _, f in cls.fields])
                 return self.again(Obj(cls.name), make) if depth < self.size else make()
         raise TypeError(t)
 
@@ -526,7 +528,7 @@ class Maker:
 
     def floating(self, want: Tens, d: int, exact: bool) -> list[Callable[[], tuple[str, bool]]]:
         dtype, shape = want.dtype, want.shape
-        sub = lambda s=shape, e=exact, t=dtype: self.tensor(t, s, d - 1, e)  # noqa: E731
+        sub = lambda s=shape, e=exact, t=dtype: self.tensor(t, s, d - 1, e)
 
         def unary() -> tuple[str, bool]:
             x, e = sub()
@@ -670,7 +672,7 @@ class Maker:
         """Return what only moves elements, or chooses."""
         dtype, shape = want.dtype, want.shape
         rank = len(shape)
-        sub = lambda s: self.tensor(dtype, s, d - 1, exact)  # noqa: E731
+        sub = lambda s: self.tensor(dtype, s, d - 1, exact)
 
         def where() -> tuple[str, bool]:
             c, _ = self.tensor(B, self.looser(shape), d - 1, True)
@@ -862,7 +864,8 @@ class Maker:
         ]
         if runtime and self.chance(0.35):
             if self.chance(0.4):
-                return self.clash(name) if self.chance(0.3) else self.resize(name)
+                self.clash(name) if self.chance(0.3) else self.resize(name)
+                return
             t = self.pick(runtime)
             shape = tuple(self.extent() if isinstance(n, int) and self.chance(0.3) else n for n in t.shape)
         else:
@@ -878,7 +881,8 @@ class Maker:
         loose = [a for a in self.atoms if isinstance(a.type, Tens) and a.type.dtype == self.dtype and _loose(a.type)]
         pairs = [(a, b) for a in loose for b in loose if a.type != b.type and a.type.shape[1:] == b.type.shape[1:]]  # type: ignore[union-attr]
         if not pairs:
-            return self.resize(name)
+            self.resize(name)
+            return
         a, b = self.pick(pairs)
         n, m = f"{a.text}.shape[0]", f"{b.text}.shape[0]"
         form, rest = self.pick([
@@ -924,15 +928,18 @@ class Maker:
     def reassign(self) -> None:
         a = self.find(lambda a: a.free and isinstance(a.type, Tens | Kind))
         if a is None:
-            return self.define()
+            self.define()
+            return
         if a.type == INT:
-            return self.put(
+            self.put(
                 self.pick([f"{a.text} += {self.an_int(1)}", f"{a.text} = {self.an_int()} % 101", f"{a.text} -= 1"])
             )
+            return
         if isinstance(a.type, Tens) and self.chance(0.5):
             # A state that is updated, as recurrences do.
             if a.type.dtype.startswith("f"):
-                return self.put(f"{a.text} = np.tanh({a.text} + {self.value(a.type)})")
+                self.put(f"{a.text} = np.tanh({a.text} + {self.value(a.type)})")
+                return
         self.put(f"{a.text} = {self.value(a.type)}")
 
     def split(self) -> None:
@@ -961,7 +968,8 @@ class Maker:
         """Use a field of an object, an item of a tuple, an element of a list."""
         a = self.find(lambda a: isinstance(a.type, TupleOf | DictOf | Obj | ListOf | Perhaps | OneOf))
         if a is None:
-            return self.define()
+            self.define()
+            return
         match a.type:
             case Perhaps(inner):
                 name = self.name("u")
@@ -1000,14 +1008,16 @@ class Maker:
                 self.add(name, t, True)
             case ListOf(item):
                 if isinstance(item, Obj):
-                    return self.define()
+                    self.define()
+                    return
                 name = self.name("u")
                 if isinstance(item, Tens | Kind) and self.chance(0.85):
                     self.put(
                         f"{name} = {a.text}[{self.pick([self.index(f'len({a.text})'), '-1', '0'])}] if {a.text} else {self.value(item, 1)}"
                     )
                 elif isinstance(item, TupleOf):
-                    return self.define()
+                    self.define()
+                    return
                 else:
                     self.put(f"{name} = {a.text}[{self.index(f'max(len({a.text}), 1)')}]")
                 self.add(name, item)
@@ -1015,7 +1025,8 @@ class Maker:
                 cls = self.classes[a.type.cls]
                 usable = [(n, t) for n, t in cls.fields if isinstance(t, Tens | Kind | Enum) and not _loose(t)]
                 if a.type.optional or not usable:
-                    return self.define()
+                    self.define()
+                    return
                 n, t = self.pick(usable)
                 name = self.name("u")
                 self.put(f"{name} = {a.text}.{n}")
@@ -1255,7 +1266,7 @@ class Maker:
         """Write one of the things that people write."""
         t = Tens(self.dtype, self.pick([(self.extent(),), (self.extent(),), self.shape(1)]))
         v, k, n = self.name("v"), self.name("k"), self.name("i")
-        value = lambda d=2: self.value(t, d)  # noqa: E731
+        value = lambda d=2: self.value(t, d)
         match self.rng.randrange(24):
             case 0:  # a loop that ends inside
                 self.put(f"{n} = {self.natural(5)}")
@@ -1413,9 +1424,7 @@ class Maker:
                 self.add(v, ListOf(INT), free=True)
             case 22:
                 self.put(f'{n} = {self.an_int(1)} if p.mode == "{self.pick(["a", "b"])}" else {self.an_int(1)}')
-                self.share("str", "a") if "mode" in self.shared else self.shared.__setitem__(
-                    "mode", ("str", self.pick(["a", "b"]))
-                )
+                self.shared.setdefault("mode", ("str", self.pick(["a", "b"])))
                 self.add(n, INT)
             case _:
                 a, b = self.extent(), self.extent()
@@ -1900,17 +1909,16 @@ def differences(case: Case, folder: Path, *, compiled: bool, count: int = 8, **o
     """
     module = case.load(folder, f"case_{case.seed}_{abs(hash(case.source))}")
     model, shared = module.main.with_options(**options), case.shared_values(module)
-    found = _differences(model, case.instances(module, count), shared, compiled)
+    found = compare(model, case.instances(module, count), shared, compiled)
     if compiled and not found:  # again, with other and with more instances
-        found = _differences(model, case.instances(module, 5 * count, 1), shared, compiled)
+        found = compare(model, case.instances(module, 5 * count, 1), shared, compiled)
     return found
 
 
-def _differences(
-    model: Any, columns: Sequence[Sequence[Any]], shared: dict[str, Any], compiled: bool
-) -> list[Difference]:
+def compare(model: Any, columns: Sequence[Sequence[Any]], shared: dict[str, Any], compiled: bool) -> list[Difference]:
+    """Compare a model with its plain call: results, and the exceptions of instances with their lines."""
     from acronumba import AcronumbaError, api
-    from acronumba.check import compare
+    from acronumba.check import compare as judge
     from acronumba.failures import user_line
     from acronumba.results import equal
 
@@ -1944,7 +1952,7 @@ def _differences(
             except Exception as error:
                 out.append(Difference(f"the float64 run fails: {type(error).__name__}: {error}", k))
                 continue
-            verdict, error, own, where = compare(results[k], scalars(expected), wide)
+            verdict, error, own, where = judge(results[k], scalars(expected), wide)
             if verdict == "different":
                 text = f"{where} {error:.1e} (plain {own:.1e}):\n{results[k]!r}\nnot\n{expected!r}"
                 out.append(Difference(text, k))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import generate
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+
+from acronumba import model
 
 SEEDS = st.integers(0, 2**32 - 1)
 # A smaller seed is not a smaller model: nothing is gained by shrinking. `generate.py SEED --reduce` takes lines away.
@@ -57,3 +63,127 @@ def test_many_interpreted_plans(folder: Path, seed: int, size: int) -> None:
 def test_a_seed_is_one_model() -> None:
     assert generate.generate(5).source == generate.generate(5).source
     assert generate.generate(5).source != generate.generate(6).source
+
+
+# ---- what random models found, by hand
+
+
+@dataclass
+class Leaf:
+    x: float
+
+
+@dataclass
+class Wrap:
+    inner: Leaf | Wrap | Both
+
+
+@dataclass
+class Both:
+    first: Leaf | Wrap | Both
+    y: np.ndarray
+
+
+@dataclass
+class Tree:
+    x: np.ndarray
+    children: list[Tree]
+
+
+class Pair(NamedTuple):
+    h: np.ndarray
+    k: int
+
+
+VECTORS = [np.arange(n, dtype=np.float32) for n in (3, 1, 4)]
+TREES = [Tree(VECTORS[0], []), Tree(VECTORS[0] + 1, [Tree(VECTORS[0], []), Tree(VECTORS[0] * 2, [])])]
+
+
+def bound_in_a_loop(xs: list[Any]) -> Any:
+    for x in xs:
+        y = x * 2
+    return y.sum() + y.shape[0]
+
+
+def halves_of_children(t: Tree) -> Any:
+    below = [halves_of_children(c) for c in t.children]
+    total = t.x
+    for h in below:
+        total = total + h * 0.5
+    return total
+
+
+def highest_of_children(t: Tree) -> Any:
+    below = [highest_of_children(c) for c in t.children]
+    return np.max(np.stack(below), axis=0) + t.x if below else t.x
+
+
+def list_of_lists(x: Any, n: int) -> Any:
+    kept: list[list[Any]] = [[] for _ in range(3)]
+    for i in range(n):
+        kept[i % 3].append(x * i)
+    return [len(q) for q in kept], kept, sum([q[-1] for q in kept if q], x)
+
+
+def lists_that_stay_empty(x: Any, n: int) -> Any:
+    kept: list[list[Any]] = [[] for _ in range(n)]
+    return sum([q[-1] for q in kept if q], x)
+
+
+def replaced(x: Any, n: int) -> Any:
+    pair = Pair(x, n)._replace(k=n + 1)
+    return dataclasses.replace(Both(Leaf(1.0), x), y=pair.h * pair.k).y
+
+
+def wrapped(t: Leaf | Wrap | Both) -> Any:
+    if isinstance(t, Leaf):
+        return np.float32(t.x)
+    if isinstance(t, Wrap):
+        return wrapped(t.inner) * 2
+    return wrapped(t.first) + t.y
+
+
+def two_dtypes(x: Any, n: int) -> Any:
+    y = x.astype(np.float64) if n > 1 else x
+    return np.concatenate([y, x]), np.stack([y, y])
+
+
+def always_fails(t: Tree) -> Any:
+    for c in t.children:
+        always_fails(c)
+    return t.x * (1 // (len(t.children) * 0))
+
+
+COLUMNS: dict[Any, list[Any]] = {
+    bound_in_a_loop: [[VECTORS[:1], VECTORS, []]],
+    halves_of_children: [TREES],
+    highest_of_children: [TREES],
+    list_of_lists: [VECTORS, [0, 2, 7]],
+    lists_that_stay_empty: [VECTORS, [0, 2, 7]],
+    replaced: [VECTORS, [0, 2, 7]],
+    wrapped: [[Leaf(1.0), Wrap(Leaf(2.0)), Wrap(Wrap(Leaf(3.0)))]],
+    two_dtypes: [VECTORS, [0, 2, 7]],
+    always_fails: [TREES],
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["interpreted", "compiled"])
+@pytest.mark.parametrize("fn", COLUMNS, ids=lambda fn: fn.__name__)
+def test_what_random_models_found(fn: Any, compiled: bool) -> None:
+    assert not generate.compare(model(fn), COLUMNS[fn], {}, compiled=compiled)
+
+
+def test_a_class_that_the_first_mini_batch_lacks_is_compiled_later() -> None:
+    m = model(wrapped)
+    assert m.batch([Wrap(Leaf(2.0))]) == [np.float32(4.0)]
+    assert m.batch([Wrap(Both(Leaf(2.0), VECTORS[0]))])[0].tolist() == [4.0, 6.0, 8.0]
+
+
+def test_a_shared_array_of_rank_0() -> None:
+    m = model(scaled)
+    w = np.array(2.0, np.float32)
+    assert m.batch(VECTORS, w=w)[0].tolist() == scaled(VECTORS[0], w=w).tolist()
+
+
+def scaled(x: Any, *, w: Any) -> Any:
+    return x * w

@@ -7,6 +7,7 @@ bound to a signature (`Args`) and the node, and returns an abstract value.
 from __future__ import annotations
 
 import ast
+import copy
 import dataclasses
 import enum
 import functools
@@ -1023,8 +1024,27 @@ def _tensor_items(w: Lowerer, val: Val, node: Node) -> list[Tensor]:
     return [w.as_tensor(w.not_none(v, node) if isinstance(v, UnionVal) else v, node=node) for v in items]
 
 
+def _by_items(w: Lowerer, a: Args, node: Node, handler: Handler) -> Val | None:
+    """Handle arrays of which one may be of several types, for each of them; None where there is no such array."""
+    items = None if isinstance(a["arrays"], Generator) else w.items_of(a["arrays"])
+    several = [k for k, v in enumerate(items or ()) if isinstance(v, UnionVal)]
+    if items is None or not 0 < len(several) <= 4:
+        return None
+    k = several[0]
+
+    def one(case: Val) -> Val:
+        b = copy.copy(a)
+        b.values = {**a.values, "arrays": TupleVal((*items[:k], case, *items[k + 1 :]))}
+        return handler(w, b, node)
+
+    return w.each(items[k], one, node)
+
+
 @row("arrays axis=0 dtype=None", np.concatenate)
 def _concatenate(w: Lowerer, a: Args, node: Node) -> Val:
+    split = _by_items(w, a, node, _concatenate)
+    if split is not None:
+        return split
     runtime = _runtime_list(w, a["arrays"], node)
     if runtime is not None:
         return w.concat_list(runtime, a.static("axis"), node)
@@ -1036,6 +1056,9 @@ def _concatenate(w: Lowerer, a: Args, node: Node) -> Val:
 
 @row("arrays axis=0", np.stack)
 def _stack(w: Lowerer, a: Args, node: Node) -> Val:
+    split = _by_items(w, a, node, _stack)
+    if split is not None:
+        return split
     runtime = _runtime_list(w, a["arrays"], node)
     if runtime is not None:
         return w.stack_list(runtime, a.static("axis"), node)

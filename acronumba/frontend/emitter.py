@@ -1511,7 +1511,7 @@ def _depth(t: Type) -> int:
 
 
 def _scalar_text(op: str, result: Type) -> str:
-    large = "the result does not fit 64 bits" if result == INT else "the result does not fit"
+    bits = " 64 bits" if result == INT and op != "lshift" else ""  # a shift may also be negative
     return {
         "div": "division by zero",
         "floordiv": "integer division or modulo by zero",
@@ -1519,5 +1519,5 @@ def _scalar_text(op: str, result: Type) -> str:
         "trunc": "cannot convert float NaN or infinity to integer",
     }.get(
         op,
-        large if op in ("add", "sub", "mul", "pow", "neg", "abs", "lshift") else "math domain error",
+        f"the result does not fit{bits}" if op in ("add", "sub", "mul", "pow", "neg", "abs", "lshift") else "math domain error",
     )
