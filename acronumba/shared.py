@@ -194,15 +194,19 @@ def is_object(value: object) -> bool:
     return _makes_objects(type(value))
 
 
+def field_names(cls: type) -> tuple[str, ...]:
+    """Return the fields of a dataclass or NamedTuple, in order."""
+    return _field_names(cls)
+
+
 @lru_cache(1024)
-def _makes_objects(cls: type) -> bool:
+def _makes_objects(cls: Any) -> bool:
     return is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
 
 
 @lru_cache(1024)
-def field_names(cls: type) -> tuple[str, ...]:
-    """Return the fields of a dataclass or NamedTuple, in order."""
-    return tuple(f.name for f in fields(cls)) if is_dataclass(cls) else tuple(cls._fields)  # type: ignore[attr-defined]
+def _field_names(cls: Any) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(cls)) if is_dataclass(cls) else tuple(cls._fields)
 
 
 Match: TypeAlias = Callable[[Any], bool]

@@ -1510,6 +1510,9 @@ def _depth(t: Type) -> int:
     return 0
 
 
+_GROWING = ("add", "sub", "mul", "pow", "neg", "abs", "lshift")
+
+
 def _scalar_text(op: str, result: Type) -> str:
     bits = " 64 bits" if result == INT and op != "lshift" else ""  # a shift may also be negative
     return {
@@ -1517,7 +1520,4 @@ def _scalar_text(op: str, result: Type) -> str:
         "floordiv": "integer division or modulo by zero",
         "mod": "integer modulo by zero",
         "trunc": "cannot convert float NaN or infinity to integer",
-    }.get(
-        op,
-        f"the result does not fit{bits}" if op in ("add", "sub", "mul", "pow", "neg", "abs", "lshift") else "math domain error",
-    )
+    }.get(op, f"the result does not fit{bits}" if op in _GROWING else "math domain error")
