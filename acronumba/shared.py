@@ -191,12 +191,14 @@ def list_of_numbers(value: list[Any] | tuple[Any, ...]) -> ListT | None:
 
 def is_object(value: object) -> bool:
     """Whether the value is an instance of a dataclass or NamedTuple."""
-    return _makes_objects(type(value))
+    cls: Any = type(value)
+    return _makes_objects(cls)
 
 
 def field_names(cls: type) -> tuple[str, ...]:
     """Return the fields of a dataclass or NamedTuple, in order."""
-    return _field_names(cls)
+    key: Any = cls  # a class has a hash, which mypy does not see
+    return _field_names(key)
 
 
 @lru_cache(1024)
