@@ -409,7 +409,7 @@ def _column(value: Any, name: str) -> Any:
     if _is_packed(value) or type(value) is list:
         return value
     if isinstance(value, np.ndarray) and value.ndim:
-        return value
+        return value if type(value) in (np.ndarray, np.memmap) else list(value)  # subclasses have rows of their own
     if isinstance(value, str | bytes | Mapping | np.ndarray) or is_object(value) or not isinstance(value, Iterable):
         raise refuse(
             "ACR706",

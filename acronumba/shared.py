@@ -116,12 +116,15 @@ def describe(values: Mapping[str, object]) -> SharedTree:
 
 
 DEPTH = 100  # structures nested deeper than this are not followed
+ENDLESS = "a structure that contains itself, or is nested too deeply"
 CONSTANTS = (bool, str, type(None), enum.Enum, type, np.dtype, types.ModuleType)
 _ARRAYS = (np.ndarray, np.generic)
 _PLAIN = (np.ndarray, np.memmap)  # other subclasses have operators of their own
 
 
-def describe_value(path: str, value: object, _classes: tuple[type, ...] = (), _depth: int = 0) -> Shared:
+def describe_value(
+    path: str, value: object, _classes: tuple[type, ...] = (), _inside: tuple[object, ...] = ()
+) -> Shared:
     """Return the structure of one shared value. `path` is how the user would write it."""
     if isinstance(value, CONSTANTS) or (callable(value) and not is_dataclass(value) and not isinstance(value, _ARRAYS)):
         return SharedConst(value)
@@ -130,27 +133,28 @@ def describe_value(path: str, value: object, _classes: tuple[type, ...] = (), _d
         return SharedOpaque(path, leaf)
     if leaf is not None:
         return SharedLeaf(path, leaf)
-    if _depth > DEPTH:
-        return SharedOpaque(path, "a structure that contains itself, or is nested too deeply")
+    if len(_inside) > DEPTH or any(value is outer for outer in _inside):
+        return SharedOpaque(path, ENDLESS)
+    inside = (*_inside, value)
     cls = type(value)
     if is_object(value):
         if cls in _classes:
             return SharedLeaf(path, StructT(cls))
         names = tuple(name for name in field_names(cls) if hasattr(value, name))
         inner = (*_classes, cls)
-        items = tuple(describe_value(f"{path}.{n}", getattr(value, n), inner, _depth + 1) for n in names)
+        items = tuple(describe_value(f"{path}.{n}", getattr(value, n), inner, inside) for n in names)
         return SharedNode(path, "object", cls, names, items)
     if isinstance(value, dict):
         if not all(type(k) is str for k in value):
             return SharedOpaque(path, "a dict whose keys are not all strings")
-        entries = tuple(describe_value(f"{path}[{k!r}]", v, _classes, _depth + 1) for k, v in value.items())
+        entries = tuple(describe_value(f"{path}[{k!r}]", v, _classes, inside) for k, v in value.items())
         return SharedNode(path, "dict", dict, tuple(value), entries)
     if isinstance(value, list | tuple):
         number = list_of_numbers(value)
         if number is not None:
             return SharedLeaf(path, number)
         kind = "list" if isinstance(value, list) else "tuple"
-        parts = tuple(describe_value(f"{path}[{k}]", v, _classes, _depth + 1) for k, v in enumerate(value))
+        parts = tuple(describe_value(f"{path}[{k}]", v, _classes, inside) for k, v in enumerate(value))
         return SharedNode(path, kind, list if kind == "list" else tuple, tuple(map(str, range(len(value)))), parts)
     return SharedOpaque(path, f"an object of class {cls.__name__}, which is neither a dataclass nor an array")
 
@@ -235,6 +239,8 @@ def matcher(shared: Shared) -> Match:
             return lambda v: type(v) is float
         case SharedNode():
             return _match_node(shared)
+        case SharedOpaque(_, what) if what == ENDLESS:
+            return lambda v: isinstance(v, dict | list | tuple) or is_object(v)
         case SharedOpaque(path):
             # Never read by the program; only what could be read must stay unreadable.
             return lambda v: isinstance(describe_value(path, v), SharedOpaque)

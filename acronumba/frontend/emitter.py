@@ -121,6 +121,13 @@ class FunctionCode:
     blocks: list[list[ir.Instr]] = field(default_factory=list)
     ends: list[ir.End | None] = field(default_factory=list)
     names: dict[str, int] = field(default_factory=dict)
+    given: dict[Var, str] = field(default_factory=dict)  # the user's names of what was bound
+
+    def note_name(self, val: Val, name: str) -> None:
+        """Note the name that the user gives to a value."""
+        var = val.ref if isinstance(val, Tensor) else val.var if isinstance(val, Num) else None
+        if isinstance(var, Var) and not name.startswith("#"):
+            self.given.setdefault(var, name)
 
 
 class Knowledge:

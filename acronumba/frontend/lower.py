@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from acronumba.analysis.flow import rename
 from acronumba.errors import NOWHERE, Loc, together
 from acronumba.frontend.control import Control
 from acronumba.frontend.emitter import (
@@ -222,6 +223,32 @@ def make_layouts(fields: Mapping[type, Mapping[str, Type]], reads: Mapping[type,
     return tuple(layouts)
 
 
+def _name_variables(code: FunctionCode) -> None:
+    """Give variables the names that the user's code gives to their values."""
+    made = [v for instrs in code.blocks for i in instrs for v in ir.writes(i)]
+    taken = {v.name for v in (*code.params, *made)}
+    computed = [i for instrs in code.blocks for i in instrs if isinstance(i, ir.Op | ir.Scalar | ir.Call | ir.ListOp)]
+    to: dict[Var, Var] = {}
+    for var in dict.fromkeys(v for i in computed for v in ir.writes(i) if v in code.given):
+        name, k = code.given[var], 0
+        while name in taken:
+            k += 1
+            name = f"{code.given[var]}_{k}"
+        taken.add(name)
+        to[var] = Var(name, var.type)
+
+    def named(i: ir.Instr) -> ir.Instr:
+        i = rename(i, to)  # type: ignore[assignment]
+        outs = ir.writes(i)
+        if not any(v in to for v in outs):
+            return i
+        new = tuple(to.get(v, v) for v in outs)
+        return replace(i, outs=new) if hasattr(i, "outs") else replace(i, out=new[0])  # type: ignore[arg-type]
+
+    code.blocks = [[named(i) for i in instrs] for instrs in code.blocks]
+    code.ends = [None if end is None else rename(end, to) for end in code.ends]  # type: ignore[misc]
+
+
 def _program(sweep: Lowerer, name: str, params: Sequence[Type], result: Type) -> ir.Program:
     layouts = make_layouts(sweep.know.fields, sweep.reads)
     tags = {layout.cls: k for k, layout in enumerate(layouts)}
@@ -234,6 +261,7 @@ def _program(sweep: Lowerer, name: str, params: Sequence[Type], result: Type) ->
     functions = []
     for code in sweep.functions:
         assert code is not None
+        _name_variables(code)
         blocks = tuple(
             ir.Block(
                 instrs=tuple(map(settle, instrs)),

@@ -232,6 +232,7 @@ class Statements(Walker):
                 break
         self.forget(scope, name)
         self.name_views(val)
+        self.code.note_name(val, name)
         self.state[(scope, name)] = val
 
     def forget(self, scope: Any, name: str) -> None:
