@@ -330,7 +330,7 @@ class _Signature:
         self.name = getattr(fn, "__qualname__", repr(fn))
         loc = _def_loc(fn)
         try:
-            parameters = inspect.signature(fn).parameters.values()
+            parameters = inspect.signature(fn, follow_wrapped=False).parameters.values()
         except (TypeError, ValueError):
             raise refuse("ACR210", loc, seen=f"{self.name}, of class {type(fn).__name__}") from None
         if not isinstance(fn, types.FunctionType):

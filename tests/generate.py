@@ -549,8 +549,11 @@ class Maker:
             return form.format(sub()[0]), False
 
         def binary() -> tuple[str, bool]:
+            if self.chance(0.15):  # both of this dtype: an integer and a Python float are float64
+                (a, x), (b, y) = sub(), sub(self.looser(shape))
+                return f"({a} / (abs({b}) + 1.0))", x and y
             a, b, e = self.pair(want, d, exact)
-            form = self.pick(["({} + {})", "({} - {})", "({} * {})", "({} * {})", "({} / (abs({}) + 1.0))",
+            form = self.pick(["({} + {})", "({} - {})", "({} * {})", "({} * {})",
                               "np.maximum({}, {})", "np.minimum({}, {})", "np.add({}, {})"])  # fmt: skip
             return form.format(a, b), e
 
@@ -624,9 +627,9 @@ class Maker:
                     "({} - {})",
                     "({} * {})",
                     "np.maximum({}, {})",
-                    "({} % 7 + {})",
+                    "(({} + {}) % 7)",
                     "({} & {})",
-                    "({} // 3 + {})",
+                    "(({} - {}) // 3)",
                 ]
             )
             return form.format(a, b), True

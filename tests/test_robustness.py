@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html.parser
 import io
 import json
@@ -637,3 +638,79 @@ def test_no_files_stay_open() -> None:
     for k in range(3):
         models.by_loop.with_options(max_steps=10**7 + k).batch([chain(2)])
     assert len(os.listdir("/proc/self/fd")) <= before
+
+
+# ---- functions that are not what they seem
+
+
+def _tripled(f: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(f)
+    def wrapper(x):
+        return f(x) * 3.0
+
+    return wrapper
+
+
+def _logged(f: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(f)
+    def wrapper(*args, **kwargs):
+        return f(*args, **kwargs)
+
+    return wrapper
+
+
+@_tripled
+def _helper(x):
+    return x + 1.0
+
+
+@model
+@_tripled
+def decorated(x):
+    return _helper(x) + 1.0
+
+
+def test_decorators_are_part_of_the_function() -> None:
+    assert decorated.batch([1.0, 2.0]) == [decorated(1.0), decorated(2.0)] == [21.0, 30.0]
+
+    @model
+    @_logged
+    def any_call(x):
+        return x
+
+    with pytest.raises(AcronumbaError) as caught:
+        any_call.batch([1.0])
+    assert caught.value.code == "ACR208"
+
+
+def test_coroutines_and_generators_are_refused() -> None:
+    async def later(x):
+        return x
+
+    def several(x):
+        yield x
+
+    for f in (later, several):
+        with pytest.raises(AcronumbaError) as caught:
+            model(f).batch([1.0])
+        assert caught.value.code == "ACR104"
+
+
+def test_shared_structures_that_contain_themselves() -> None:
+    @model
+    def scaled(x, *, p):
+        return x * p["a"]
+
+    p: dict[str, Any] = {"a": 2.0}
+    p["self"], p["both"] = p, [p, p]
+    for _ in range(2):
+        assert scaled.batch([1.0], p=p) == [2.0]
+    p["a"] = 3.0
+    assert scaled.batch([1.0], p=p) == [3.0]
+
+    @model
+    def inner(x, *, p):
+        return x * p["self"]["a"]
+
+    with pytest.raises(AcronumbaError, match="contains itself"):
+        inner.batch([1.0], p=p)

@@ -6,7 +6,6 @@ has at run time.
 
 from __future__ import annotations
 
-import inspect
 import sysconfig
 import types
 from pathlib import Path
@@ -35,10 +34,9 @@ _FOREIGN = (sysconfig.get_path("stdlib"), str(Path(np.__file__).parent))
 
 
 def as_function(value: Any) -> types.FunctionType | None:
-    """Return the plain function behind a function, a model or a `functools.wraps` wrapper, else None."""
+    """Return a function itself, or the one behind a model, else None."""
     if isinstance(value, types.FunctionType):
-        inner = inspect.unwrap(value)
-        return inner if isinstance(inner, types.FunctionType) else None
+        return value
     wrapped = getattr(value, "__wrapped__", None)
     if type(value).__name__ == "Model" and isinstance(wrapped, types.FunctionType):
         return wrapped

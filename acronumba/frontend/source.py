@@ -8,7 +8,6 @@ of the language.
 from __future__ import annotations
 
 import ast
-import inspect
 import linecache
 import types
 from collections.abc import Iterator, Sequence
@@ -104,7 +103,7 @@ def read_source(fn: types.FunctionType) -> Source:
     NoSource
         If there is no file, as for `exec` and the interactive prompt, or if it has changed.
     """
-    return _read(inspect.unwrap(fn).__code__)
+    return _read(fn.__code__)  # its own: what `functools.wraps` names as wrapped is another function
 
 
 def assigned_names(body: Sequence[ast.AST]) -> frozenset[str]:
@@ -169,6 +168,8 @@ def scan(source: Source) -> Iterator[tuple[str, ast.AST]]:
         for child in ast.iter_child_nodes(node):
             visit(child)
 
+    if isinstance(source.node, ast.AsyncFunctionDef):
+        found.append(("ACR104", source.node))
     for stmt in source.body:
         visit(stmt)
     found.sort(key=lambda f: (getattr(f[1], "lineno", 0), getattr(f[1], "col_offset", 0)))
