@@ -1010,7 +1010,7 @@ xs = [np.ones(3), -np.ones(3)]
     ),
     "ACR704": Page(
         text="The intermediate results of the mini-batch need more memory than `memory_limit` allows (by default half "
-        "of what is free). Nothing was allocated.",
+        "of what is free). Nothing was allocated. An instance that alone needs too much fails alone.",
         rewrite="pass fewer instances at once, or raise `with_options(memory_limit=...)`",
     ),
     "ACR705": Page(

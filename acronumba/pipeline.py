@@ -287,7 +287,8 @@ class Compiled:
         if record.site == state.STEPS:
             return machine_failure("RuntimeError", f"more than {self.options.max_steps:,} steps", where, endless=True)
         if record.site == state.MEMORY:
-            return refuse("ACR704", where, seen="lists and objects of this instance")
+            seen = "its tensors, lists and objects"
+            return refuse("ACR704", where, seen=seen, message="this instance alone does not fit in memory")
         site = self.program.sites[record.site]
         return machine_failure(site.error, message(site.text, record.values), site.loc)
 

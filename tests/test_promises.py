@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -24,6 +25,7 @@ from robust_models import bits, params, trees
 import acronumba
 from acronumba import DataError, InstanceErrors, Results, model, pack
 from acronumba.emit import cache, compile
+from acronumba.runtime import driver, pool
 from acronumba.zoo import tree_lstm
 
 HERE = Path(__file__).parent
@@ -242,9 +244,7 @@ def test_a_cache_that_others_may_write_is_not_used(own_cache: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["file", "below a file", "open to others"])
-def test_a_cache_that_cannot_be_used_is_replaced(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_cannot_be_used_is_replaced(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "there"
     if place == "open to others":
         path.mkdir()
@@ -310,6 +310,21 @@ def test_threads_see_their_own_weights() -> None:
     assert together(6, work) == [True] * 6
 
 
+def test_a_system_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    p, xs = params(h=64), trees(60)
+    f = models.tree_rnn.with_options(threads=3)
+    want = bits(f.batch(xs, p=p))
+    alone = pool.Pool(driver._pool()._worker)
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(driver, "_pool", lambda: alone)
+    monkeypatch.setattr(driver, "_SHORT", 0.0)  # always ask for help
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert [bits(f.batch(xs, p=p)) for _ in range(3)] == [want] * 3
+
+
 # ---- 5: processes
 
 
@@ -372,6 +387,31 @@ def test_a_fork_while_another_thread_compiles(own_cache: Path, delay: float) -> 
     assert f.batch(chains) == [2.0, 4.0]
 
 
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of POSIX")
+@pytest.mark.parametrize("delay", [0.2, 0.6, 1.1])
+def test_ctrl_c_while_compiling_leaves_nothing_half_done(own_cache: Path, delay: float) -> None:
+    chains = [models.chain(2), models.chain(4)]
+    f = models.by_recursion.with_options(max_steps=next(_fresh))
+
+    def interrupt() -> None:
+        time.sleep(delay)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+
+    def work() -> None:
+        f.batch(chains)
+        while True:  # it was compiled before the signal
+            time.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    thread.join()
+    assert f.batch(chains) == [2.0, 4.0]
+    assert all((folder / cache.MANIFEST).exists() for folder in own_cache.iterdir())
+
+
 METHODS = [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_methods()]
 
 
@@ -383,8 +423,8 @@ def test_models_packs_and_results_go_to_other_processes(method: str) -> None:
     packed = pack(xs)
     one = models.tree_rnn.with_options(threads=1)
     jobs = [(models.tree_rnn, packed[:7], p), (one, packed[7:], p), (one, xs, p)]
-    with multiprocessing.get_context(method).Pool(2) as pool:
-        first, second, third = pool.starmap(models.run_batch, jobs)
+    with multiprocessing.get_context(method).Pool(2) as workers:
+        first, second, third = workers.starmap(models.run_batch, jobs)
     assert isinstance(first, Results)
     assert bits(first) + bits(second) == bits(third) == bits(whole)
     assert bits(pickle.loads(pickle.dumps(whole))) == bits(whole)
@@ -452,7 +492,7 @@ def test_results_stay_as_they_are() -> None:
     assert bits(one) == want, "an array is valid longer than the results that it came from"
     with pytest.raises(ValueError, match="read-only"):
         one[0] = 1
-    with pytest.raises(ValueError, match="WRITEABLE|writeable"):
+    with pytest.raises(ValueError, match=r"WRITEABLE|writeable"):
         one.flags.writeable = True
 
 

@@ -277,3 +277,24 @@ def optional_array_or_number(n, x):
 
 def test_results_that_are_optional_arrays():
     agree(optional_array_or_number, COUNTS, ARRAYS, run="batch")
+
+
+@model
+def parts_of_nothing(xs: list[int]) -> tuple[float, list[float], list[int]]:
+    empty = []
+    part = empty[:]
+    total = 0.0
+    for k in part:
+        total = total + float(k)
+    other = empty[1:]
+    other.append(1.5)
+    late = []
+    early = late[:]
+    for x in xs:
+        late.append(x)
+    return total, other, early + late[1:]
+
+
+def test_a_part_of_an_empty_list_is_a_list_of_its_own() -> None:
+    xs = [[1, 2, 3], [], [4]]
+    assert parts_of_nothing._interpret(xs) == [parts_of_nothing(x) for x in xs]

@@ -19,6 +19,7 @@ import functools
 import hashlib
 import os
 import platform
+import signal
 import sys
 import threading
 import types as python_types
@@ -230,6 +231,23 @@ def _cache_beside_the_file() -> Iterator[None]:
             setattr(config, name, value)
 
 
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Hold Ctrl-C back until the end: raised in a callback of LLVM it would be lost, and the code with it."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    caught: list[tuple[int, Any]] = []
+    signal.signal(signal.SIGINT, lambda *signal_: caught.append(signal_))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if caught:
+        handler(*caught[0])
+
+
 def _execute(folder: Path, key: str, source: bytes) -> Any:
     """Run a generated file, in which Numba loads or compiles; return it as a module."""
     name = f"acronumba_{key}"
@@ -237,7 +255,7 @@ def _execute(folder: Path, key: str, source: bytes) -> Any:
     module.__file__ = str(folder / f"{name}.py")
     sys.modules[name] = module  # Numba looks the module up by name when it rebuilds a function
     try:
-        with _cache_beside_the_file():
+        with _undisturbed(), _cache_beside_the_file():
             exec(compile(source, module.__file__, "exec"), module.__dict__)
     except BaseException:
         sys.modules.pop(name, None)

@@ -63,12 +63,15 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import SharedArg, Var
 from acronumba.ir.types import (
     BoolT,
+    DictT,
     EnumT,
     FloatT,
     IntT,
     ListT,
     NoneT,
     TensorT,
+    TupleT,
+    Type,
     type_text,
     union,
     words,
@@ -231,10 +234,10 @@ class Functions(Walker):
             self.alias(v)
             if isinstance(v, Generator):
                 raise self.refuse("ACR114", v.node)
-        code = func.source.node
+        code = func.code
         if code in self.know.recursive:
             return self.call_instance(func, params, node)
-        if any(f.func.source.node is code for f in self.frames):
+        if any(f.func.code == code for f in self.frames):
             self.know.recursive.add(code)
             raise Resweep
         return self.inline(func, params, node)
@@ -286,10 +289,10 @@ class Functions(Walker):
 
     def call_instance(self, func: Func, params: dict[str, Val], node: ast.AST | Loc | None) -> Val:
         """Call a recursive function: one instance for each set of argument types."""
-        code = func.source.node
+        code = func.code
         captured, scopes = self.captured(func, params.values())
         given = [*params.values(), *captured.values()]
-        same_code = [i for i in self.instances.values() if i.func.source.node is code]
+        same_code = [i for i in self.instances.values() if i.func.code == code]
         plain = self.know.plain.setdefault(code, set())
         templates: list[Template] = []
         for k, val in enumerate(given):
@@ -436,7 +439,7 @@ class Functions(Walker):
             case SharedVal(node=node):
                 return ("shared", node.path)
             case Func():
-                return (val.source.node, val.scope if val.scope is None else val.scope[1:])
+                return (val.code, val.scope if val.scope is None else val.scope[1:])
             case Bound():
                 return (self.static_key(val.func), self.static_key(val.self))
             case StrVal(value=value):
@@ -531,7 +534,9 @@ class Functions(Walker):
             if old is not None:  # what was found to return in an earlier sweep, before more was known
                 self.code.results = words(old)
             return
-        result = union(*types_, *([old] if old is not None else []))
+        result = union(*types_)
+        if old is not None:
+            result = since(old, result)
         if endless(result):
             self.errors.append(self.refuse("ACR303", self.code.loc, seen=type_text(result)[:200]).error)  # type: ignore[arg-type]
             return
@@ -548,6 +553,18 @@ class Functions(Walker):
             except Refused as error:
                 if error.error is not None:
                     self.errors.append(error.error)
+
+
+def since(old: Type, new: Type) -> Type:
+    """Return the type of results of which more is known than in an earlier sweep, when a list may have been empty."""
+    match old, new:
+        case ListT(item=NoneT()), ListT():
+            return new
+        case TupleT(), TupleT() if len(old.items) == len(new.items):
+            return TupleT(tuple(map(since, old.items, new.items)))
+        case DictT(), DictT() if old.keys == new.keys:
+            return DictT(old.keys, tuple(map(since, old.items, new.items)))
+    return union(old, new)
 
 
 def functions_in(val: Val) -> list[Func]:

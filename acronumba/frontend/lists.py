@@ -201,18 +201,27 @@ class Lists(Walker):
     def list_slice(self, base: ListVal, start: Num, step: int, count: Num, node: ast.AST) -> ListVal:
         if self.block is None:
             return base
+        cell = self.made_cell("slice", base.cell.find().item, node)
+        if base.cell.find().item is None:  # nothing was ever put into it: the part is a new empty list
+            empty = ListVal(cell, self.var("part", ListT(cell.item or NONE)))
+            self.emit(ir.ListNew(out=empty.var, width=self.width(empty), args=(), count=0, loc=self.at(node)))
+            return empty
         out = self.var("part", ListT(base.item))
         args = (base.var, self.word(start), self.word(number(step)), self.word(count))
         self.emit(ir.ListOp(outs=(out,), op="slice", width=self.width(base), args=args, loc=self.at(node)))
-        cell = self.made_cell("slice", base.item, node)
         self.mix(cell, base.cell.pure)
         return ListVal(cell, out)
 
-    def made_cell(self, what: str, item: Type, node: ast.AST | None) -> Cell:
-        """Return what is known of the lists that an operation makes: they are new, with items of one type."""
+    def made_cell(self, what: str, item: Type | None, node: ast.AST | None) -> Cell:
+        """Return what is known of the lists that an operation makes: they are new, with items of one type.
+
+        `item` is None where nothing was ever put into the list that they are made of.
+        """
         key = (what, self.frame.path, *spot(node))
         cell = self.cell(key)
         cell.real = True
+        if item is None:
+            return cell
         cell.fixed = True
         if cell.item != item:
             cell.item = item

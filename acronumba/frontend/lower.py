@@ -172,7 +172,7 @@ def _sweep(sweep: Lowerer, fn: types.FunctionType, params: Sequence[Type], share
         else:
             sweep.state[(frame.scope, p.arg)] = sweep.kw_default(func, p.arg)
     key = "entry"
-    if func.source.node in sweep.know.recursive:
+    if func.code in sweep.know.recursive:
         given = {n: sweep.state[(frame.scope, n)] for n in [*positional, *(p.arg for p in a.kwonlyargs)]}
         val = sweep.call_instance(func, given, loc)
         if sweep.block is not None:

@@ -208,6 +208,11 @@ class Func:
     def key(self) -> tuple[Any, ...]:
         return (self.source.file, self.source.node.lineno, self.source.node.col_offset, self.scope, id(self.fn))
 
+    @property
+    def code(self) -> Any:
+        """What makes two functions one function for recursion: the definition, and the cells of the free variables."""
+        return (self.source.node, *map(id, self.closure.values())) if self.closure else self.source.node
+
 
 @dataclass(slots=True, eq=False)
 class Bound:

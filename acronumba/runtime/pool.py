@@ -118,14 +118,26 @@ class Pool:
         with self._lock:
             self._users += 1
             self._memory[_ACTIVE] = self._users
-            while len(self._awake) < threads - 1:
-                self._awake.append(threading.Event())
-                args = (self._awake[-1], len(self._awake), self.address)
-                threading.Thread(target=self._serve, args=args, daemon=True, name="acronumba worker").start()
-            for event in self._awake[: threads - 1]:
-                if not event.is_set():
-                    event.set()
+            try:
+                self._wake(threads - 1)
+            except BaseException:  # Ctrl-C
+                self._users -= 1
+                self._memory[_ACTIVE] = self._users
+                raise
         return self.address
+
+    def _wake(self, count: int) -> None:
+        while len(self._awake) < count:
+            awake = threading.Event()
+            args = (awake, len(self._awake) + 1, self.address)
+            try:
+                threading.Thread(target=self._serve, args=args, daemon=True, name="acronumba worker").start()
+            except RuntimeError:  # the system gives no more threads: those that there are do the work
+                break
+            self._awake.append(awake)
+        for event in self._awake[:count]:
+            if not event.is_set():
+                event.set()
 
     def leave(self) -> None:
         """End what `enter` began."""

@@ -150,7 +150,7 @@ def dataflow(trace: TraceData, limit: int = 30, deepest: int = 10) -> Group:
         label.append(f"{node} ", "dim")
         label.append(trace.kernels[kind], _STYLES[kind % len(_STYLES)])
         label.append(f"  instance {trace.inst[node]}, depth {trace.depth[node]}, batch {trace.batch[node]}", "dim")
-        operands = list(dict.fromkeys(producers[start[node] : start[node + 1]].tolist()))  # several results of one: once
+        operands = list(dict.fromkeys(producers[start[node] : start[node + 1]].tolist()))
         if node in seen and len(operands):
             label.append("  (above)", "dim")
             parent.add(label)
