@@ -291,7 +291,7 @@ def parts_of_nothing(xs: list[int]) -> tuple[float, list[float], list[int]]:
     late = []
     early = late[:]
     for x in xs:
-        late.append(x)
+        late.append(x)  # noqa: PERF402
     return total, other, early + late[1:]
 
 
