@@ -98,6 +98,8 @@ ssize       bytes of it
 stride      bytes of it for one thread
 threads     threads that may work on a batch, the caller's included
 pool        address of the pool; 0: the caller works alone
+warm        int64[warms, 2]: address and bytes of memory that the machine is about to use
+warms       how many such pieces
 args        int64[n]: row of each node, in order of execution
 fail        int64[n]: failure of each node, in order of execution: 0, or 1 + site; only of kernels that can fail
 failures    not 0: some node has failed

@@ -147,6 +147,7 @@ def test_scalars_are_pythons(engine: str) -> None:
         if engine == "interpreted":
             pairs = rng.sample(pairs, min(len(pairs), 12))
         cases += [(k, kind, a, b, c) for a, b in pairs for c in ([False, True] if _name == "select" else [False])]
+
     # Shifts and powers by huge numbers are not for Python.
     def sane(case: tuple[int, str, Any, Any, bool]) -> bool:
         name, kind = CASES[case[0]]

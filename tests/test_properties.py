@@ -19,7 +19,7 @@ from acronumba.zoo import birnn, child_sum_lstm, mv_rnn, tree_lstm
 
 SWITCHES = ("hoist", "phases", "ghosts", "blocks", "fuse", "horizontal", "gather_fusion", "forkjoin", "simd")
 SHUFFLED = random.Random(1)
-RANDOM = (9, 13, 55, 59)  # seeds of random models, some with failing instances
+RANDOM = (6, 57, 200, 349)  # seeds of random models, some with failing instances
 
 
 @dataclasses.dataclass
@@ -147,7 +147,7 @@ def test_a_schedule_is_one(subjects: Callable[[str], Subject], name: str) -> Non
     check_trace(s.model.trace(*s.columns, **s.shared))
 
 
-@pytest.mark.parametrize("name", ["tree_lstm", "chain", "random 9"])
+@pytest.mark.parametrize("name", ["tree_lstm", "chain", "random 57"])
 @pytest.mark.parametrize("options", [{"schedule": "agenda"}, {"phases": False}, {"blocks": False}], ids=str)
 def test_other_schedules_are_schedules(subjects: Callable[[str], Subject], name: str, options: dict[str, Any]) -> None:
     s = subjects(name)
@@ -178,7 +178,7 @@ def test_company_order_and_split_change_no_bit(subjects: Callable[[str], Subject
         assert bits(twice.errors.get(place) or twice.results[place]) == bits(everyone[k]), "each twice"
 
 
-@pytest.mark.parametrize("name", ["chain", "random 55"])
+@pytest.mark.parametrize("name", ["chain", "random 200"])
 @pytest.mark.parametrize("switch", SWITCHES)
 def test_options_change_no_bit(subjects: Callable[[str], Subject], name: str, switch: str) -> None:
     s = subjects(name)
@@ -186,7 +186,7 @@ def test_options_change_no_bit(subjects: Callable[[str], Subject], name: str, sw
     assert same_bits(s.run(everyone, **{switch: False}), s.run(everyone))
 
 
-@pytest.mark.parametrize("name", ["tree_lstm", "random 13"])
+@pytest.mark.parametrize("name", ["tree_lstm", "random 6"])
 @pytest.mark.parametrize(
     "options", [{"schedule": "agenda"}, {"threads": 1}, {"threads": 3}, {"blocks": False}], ids=str
 )

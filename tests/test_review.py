@@ -69,7 +69,7 @@ def agree(f: Any, *columns: Any, run: str = "_interpret", **shared: Any) -> None
     except InstanceErrors as failed:
         got = [type(failed.errors[k]) if k in failed.errors else v for k, v in enumerate(failed.results)]
     for a, b in zip(got, want, strict=True):
-        assert (issubclass(a, b) if isinstance(b, type) else equal(a, b)), (a, b)
+        assert issubclass(a, b) if isinstance(b, type) else equal(a, b), (a, b)
 
 
 # ---- functions that are passed to recursive functions

@@ -367,9 +367,7 @@ class Again:
     """Inside a Dispatch, outside loops: dispatch on the variable's value. Prints as `continue`."""
 
 
-Stmt: TypeAlias = (
-    Assign | Store | If | While | For | Break | Continue | Return | Do | Comment | Dispatch | Goto | Again
-)
+Stmt: TypeAlias = Assign | Store | If | While | For | Break | Continue | Return | Do | Comment | Dispatch | Goto | Again
 Body: TypeAlias = list[Stmt]
 
 

@@ -398,9 +398,7 @@ class Functions(Walker):
             case SharedVal():
                 return TStatic(val)
             case Choice():
-                return TChoice(
-                    tuple(self.parameter(v, (where, k), plain, loose) for k, v in enumerate(val.options))
-                )
+                return TChoice(tuple(self.parameter(v, (where, k), plain, loose) for k, v in enumerate(val.options)))
         if held(val):
             return TParts(
                 "holder", val, tuple(self.parameter(v, (where, k), plain, loose) for k, v in enumerate(held(val)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from acronumba.state import AT, TABLE
 
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
+_WARMS = 16  # pieces of memory that are fetched before a run
+_CACHE = 1 << 20  # bytes: more than these are not fetched, as they would drive each other out
 _KEPT = 1 << 28  # a larger heap or arena is given back to the system when its run is over
 
 Words = NDArray[np.int64]
@@ -131,12 +133,14 @@ class Buffers:
             "component": np.zeros(kernels + 1, np.int32),
             "deepest": np.zeros(kernels + 1, np.int32),
             "sizes": np.zeros(most + 2, np.int64),
+            "warm": np.zeros(2 * _WARMS, np.int64),
         }
         for name, array in self.fixed.items():
             reach(array)
             self[name] = address(array)
         self["kernels"], self["words"], self["most"], self["keyed"] = kernels, words, most, int(keyed)
         self["scratch"], self["ssize"] = address(self.scratch), len(self.scratch)
+        self.heat = (0, 0)  # nodes of the last run, bytes of the heap that it used
         self.grow_nodes(_NODES, 0)
         self.grow_edges(2 * _NODES if agenda else 0)
 
@@ -150,6 +154,23 @@ class Buffers:
     def bytes(self) -> int:
         """Bytes of the heap and the columns."""
         return sum(c.nbytes for c in self.chunks) + sum(c.nbytes for c in self.columns.values())
+
+    def warm(self, arrays: Sequence[NDArray[Any]]) -> None:
+        """Note what the next run will use: packed instances, and as much of heap and columns as the last run."""
+        nodes, heap = self.heat
+        pieces = [(address(a), a.nbytes) for a in arrays[:8] if a.dtype == np.int64]
+        pieces.append((self.starts[0], min(heap, self.chunks[0].nbytes)))
+        for name in ("kind", "depth", "instance", "row"):
+            column = self.columns[name]
+            pieces.append((address(column), column.itemsize * min(nodes, len(column))))
+        if sum(size for _, size in pieces) > _CACHE:
+            pieces = []
+        self.fixed["warm"][: 2 * len(pieces)] = [x for piece in pieces for x in piece]
+        self["warms"] = len(pieces)
+
+    def cool(self) -> None:
+        """Note what the run that is over has used."""
+        self.heat = (self["n"], self["top"] - self.starts[0] if self.used == 1 else 0)
 
     # ---- heap
 

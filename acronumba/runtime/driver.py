@@ -406,6 +406,7 @@ class Executable:
         arena = self.arenas.take(self.arenas.wanted)
         self.engine.reach(arena.block)
         self._begin(buffers, roots, prepared, arena)
+        buffers.warm(keep)
         failures: dict[int, Failure] = {}
         helped = self.threads > 1 and self._recent > _SHORT
         buffers["pool"] = _pool().enter(self.threads) if helped else 0
@@ -421,6 +422,7 @@ class Executable:
                 _pool().leave()
         self._recent = seconds["total"] = time.perf_counter() - start
         used = buffers["used"]
+        buffers.cool()
         self.arenas.wanted = max(used, self.arenas.wanted - self.arenas.wanted // 8)
         run = Run(self, buffers, arena, prepared, roots, instances, tuple(keep), seconds)
         run.errors = run._errors(failures)

@@ -468,9 +468,7 @@ def schedule(ST: i64) -> i64:
 '''
 
 
-def lower_bound(
-    keys: NDArray[np.int32], first: NDArray[np.int32], source: NDArray[np.int32]
-) -> int:
+def lower_bound(keys: NDArray[np.int32], first: NDArray[np.int32], source: NDArray[np.int32]) -> int:
     """Return a number of batches that no schedule of the graph can go below.
 
     Parameters
