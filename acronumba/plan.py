@@ -14,17 +14,17 @@ kernel that wants them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from acronumba.analysis.blocks import Grouping, Kernels
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.extents import Extents
 from acronumba.analysis.flow import simplify
+from acronumba.analysis.notes import Note
 from acronumba.config import Options
 from acronumba.errors import Loc
-from acronumba.ir.nodes import (
-    Program,
-)
+from acronumba.ir.nodes import Program
 from acronumba.kernels.spec import KernelSpec
 
 
@@ -35,6 +35,8 @@ class Plan:
     program: Program  # without `Op`
     kernels: tuple[KernelSpec, ...]  # `Emit.kernel` counts in them
     uses: tuple[tuple[Loc, ...], ...]  # per kernel: where it is recorded
+    notes: tuple[Note, ...] = ()  # what the analyses decided, for `Model.explain`
+    texts: Mapping[str, str] = field(default_factory=dict)  # per analysis, in order: what it found, for `Model.stages`
 
 
 def make_plan(program: Program, options: Options) -> Plan:

@@ -3,6 +3,7 @@
 source                  the user's functions
 schema                  types of the instances
 ir                      the typed program
+NAME                    what each analysis found
 plan                    kernels and what is recorded
 host                    the host program
 kernels/NAME/cpu        the code of each kernel
@@ -29,6 +30,7 @@ class Stages(Mapping[str, str]):
             "source": partial(_source, compiled),
             "schema": partial(_schema, compiled),
             "ir": partial(compiled.text, "ir"),
+            **{name: partial(compiled.plan.texts.__getitem__, name) for name in compiled.plan.texts},
             "plan": partial(compiled.text, "plan"),
             "host": compiled.host_text,
         }

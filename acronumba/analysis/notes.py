@@ -1,0 +1,32 @@
+"""What the analyses found out, for `Model.explain`: a note belongs to a place in the user's source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from acronumba.errors import Loc
+
+KINDS = ("shared", "row", "once", "duplicated", "merged", "hoisted", "moved", "rows", "fused", "ghost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """One decision of one analysis.
+
+    kind        what happened to the expression
+    shared      it is the same tensor for all instances
+    row         it is a row of a shared table
+    once        it is computed once per mini-batch
+    duplicated  the function has a copy for this context
+    merged      kernels of several contexts are one, as a copy does not pay
+    hoisted     it does not depend on what a recursion or loop carries: a kernel of its own
+    moved       it does not change in the loop: it is computed before the loop
+    rows        it is recorded as rows
+    fused       it is computed in the same kernel as another
+    ghost       an arm of the branch is padded to the depth of the other
+    """
+
+    loc: Loc  # where
+    kind: str  # one of `KINDS`
+    text: str  # what and why, one plain sentence without a full stop
+    option: str  # the option that switches it off
