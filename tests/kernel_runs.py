@@ -13,6 +13,7 @@ from acronumba.emit import interpret, tree
 from acronumba.emit.target import Target, host
 from acronumba.errors import NOWHERE
 from acronumba.kernels import cpu
+from acronumba.kernels.fusion import EVERYTHING, Fusion
 from acronumba.kernels.spec import Dim, KernelOp, KernelSpec, Operand, Size
 from acronumba.kernels.tiles import aligned_zeros, tile_module
 
@@ -149,10 +150,14 @@ class Runner:
         return results, failures[: len(nodes)]
 
 
-def compile_all(specs: Sequence[KernelSpec], target: Target | None = None) -> list[Runner]:
-    """Compile many kernels at once."""
+def compile_all(
+    specs: Sequence[KernelSpec], target: Target | None = None, fusions: Sequence[Fusion] = ()
+) -> list[Runner]:
+    """Compile many kernels at once; with `fusions`, one kernel of each spec for each of them."""
     target = target or host()
-    codes = [cpu.generate(spec, target) for spec in specs]
+    specs = [spec for spec in specs for _ in fusions or [0]]
+    settings = [*fusions] * (len(specs) // len(fusions)) if fusions else [EVERYTHING] * len(specs)
+    codes = [cpu.generate(spec, target, fusion) for spec, fusion in zip(specs, settings, strict=True)]
     keys = sorted({key for code in codes for key in code.tiles}, key=lambda k: (k.dtype, k.vectors, k.rows))
     modules: list[tree.Module] = [code.module for code in codes]
     groups: dict[tuple[str, int], list[Any]] = {}
@@ -167,5 +172,5 @@ def compile_all(specs: Sequence[KernelSpec], target: Target | None = None) -> li
     return [Runner(s, c, m, tiles, [loaded]) for s, c, m in zip(specs, codes, loaded, strict=False)]
 
 
-def interpreted(spec: KernelSpec, target: Target | None = None) -> Runner:
-    return Runner(spec, cpu.generate(spec, target or host()), None, {}, [])
+def interpreted(spec: KernelSpec, target: Target | None = None, fusion: Fusion = EVERYTHING) -> Runner:
+    return Runner(spec, cpu.generate(spec, target or host(), fusion), None, {}, [])

@@ -8,7 +8,7 @@ loops of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from acronumba.emit import tree
@@ -17,7 +17,7 @@ from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address,
 from acronumba.kernels.element import DTYPES, cast, less
 from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.spec import Size
-from acronumba.kernels.stages import Nest, Product, ProductStage, Single, axes_of, axis_of, stretch, through
+from acronumba.kernels.stages import Graph, Nest, Part, Product, ProductStage, Single, axes_of, axis_of, stretch, through
 from acronumba.kernels.tiles import Packing, panel_shape
 from acronumba.kernels.weights import ViewPacking
 from acronumba.kernels.writer import Kernel, Writer, to_memory
@@ -39,12 +39,42 @@ def tile_shape(gates: Sequence[int], n: Size, target: Target, dtype: str) -> tup
     return min(s.q for s in shapes), min(s.rows for s in shapes)
 
 
-def lefts(stage: ProductStage) -> dict[tuple[int, ...], list[Product]]:
-    """Return the products of a stage by left operand."""
-    out: dict[tuple[int, ...], list[Product]] = {}
+@dataclass(slots=True, eq=False)
+class Calls:
+    """How tiles compute the products of a stage.
+
+    Every call computes `members` products with one weight: the rows of their left operands lie side by side in the
+    table of addresses, node by node, and so do the sums.
+    """
+
+    q: int  # vectors per gate
+    rows: int  # rows of a node, or of several, that one call works on; times `members` is the height of the tile
+    members: int
+    calls: list[list[Part]]
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of sums that belong to one row of a node."""
+        return sum(part.gates for parts in self.calls for part in parts) * self.q
+
+    @property
+    def lefts(self) -> dict[tuple[tuple[int, ...], ...], None]:
+        """The left operands of the calls, as pieces, a tuple per member."""
+        return dict.fromkeys(tuple(part.product.pieces for part in parts) for parts in self.calls)
+
+
+def calls_of(stage: ProductStage, graph: Graph, target: Target) -> Calls:
+    """Share out the products of a stage to calls of tiles."""
+    dtype = graph.dtype(stage.parts[0].product.value)
+    q, rows = tile_shape([p.gates for p in stage.parts], stage.n, target, dtype)
+    same: dict[object, list[Part]] = {}
     for part in stage.parts:
-        out.setdefault(part.product.pieces, []).append(part.product)
-    return out
+        sizes = tuple(graph.shape(piece)[-1] for piece in part.product.pieces)
+        same.setdefault((part.product.matrix, part.gates, sizes), []).append(part)
+    (members, *others) = {len(parts) for parts in same.values()}
+    if others or members > rows:
+        return Calls(q, rows, 1, [[part] for part in stage.parts])
+    return Calls(q, rows // members, members, list(same.values()))
 
 
 class ProductWriter(Writer):
@@ -306,81 +336,89 @@ class ProductWriter(Writer):
         slots = self.slots[number]
         dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
         lanes = self.target.lanes(dtype.ty)
-        q, rows = tile_shape([p.gates for p in stage.parts], stage.n, self.target, dtype.name)
+        calls = calls_of(stage, self.graph, self.target)
+        q, rows, members = calls.q, calls.rows, calls.members
         width = lanes * dtype.size
         lead = count(stage.lead)
-        step = self.kernel.block * lead  # rows of a piece in the table of addresses
+        step = self.kernel.block * lead * members  # rows of a piece in the table of addresses
         names = ", ".join(self.kernel.names[p.product.value] for p in stage.parts)
         nodes = self.bind("nodes", f["i1"] - f["i0"])
         table = self.scratch(slots.rows)
         lengths = self.scratch(slots.lengths)
         sums = self.scratch(slots.sums)
-        groups = lefts(stage)
-        offset: dict[tuple[int, ...], int] = {}
+        offset: dict[object, int] = {}  # pieces in the table before those of a call
+        pieces = 0
+        for lefts in calls.lefts:
+            offset[lefts] = pieces
+            pieces += len(lefts[0])
         f.comment(f"{names}: the rows of the left operand")
         with self.loop("r", 0, nodes) as r:
             self.at_node(r, f["i0"])
-            pieces = 0
-            for key in groups:
-                offset[key] = pieces
-                for piece in key:
-                    self.row_addresses(piece, stage.lead, self.plus(table, step * (8 * pieces)), r)
-                    pieces += 1
+            for lefts in calls.lefts:
+                for j, left in enumerate(lefts):
+                    for k, piece in enumerate(left, offset[lefts]):
+                        self.row_addresses(piece, stage.lead, self.plus(table, step * (8 * k)), r, members, j)
         self.home_depth = 0
-        for key, start in offset.items():
-            for k, piece in enumerate(key):
-                f.store(lengths, start + k, self.number(size_poly(self.graph.shape(piece)[-1])))
+        for lefts, start in offset.items():
+            for k, piece in enumerate(lefts[0], start):  # type: ignore[index]
+                f.store(lengths, k, self.number(size_poly(self.graph.shape(piece)[-1])))
         if stage.n == 0:
             return
         total = self.bind("total", nodes * self.number(lead)) if lead != ONE else nodes
         tiles = self.bind("tiles", (total + (rows - 1)) // rows)
         panels = -(-stage.n // (q * lanes))
-        vectors = sum(p.gates for p in stage.parts) * q
-        weights = {p.product.value: self.weight(p.product, p.gates, stage.n, q, lanes, dtype.name) for p in stage.parts}
+        weights = [self.weight(parts[0], stage.n, q, lanes, dtype.name) for parts in calls.calls]
+        apart = calls.vectors // members * width  # bytes of sums from one row of a tile to the next
         with self.loop("panel", 0, panels) as panel, self.loop("t", 0, tiles) as t:
             a = self.bind("a", total * t // tiles)
             m = self.bind("m", total * (t + 1) // tiles - a)
-            start = 0
-            starts = []
-            for part in stage.parts:
-                product = part.product
-                address, packing = weights[product.value]
-                key = product.pieces
-                place = self.kernel.tile(part.gates * q, rows, dtype.name) - 1
+            first = 0
+            starts = {}
+            for parts, (address, packing) in zip(calls.calls, weights, strict=True):
+                lefts = tuple(part.product.pieces for part in parts)
+                place = self.kernel.tile(parts[0].gates * q, rows * members, dtype.name) - 1
+                before = offset[lefts]
                 f.do(call_address(
-                    tree.load(f["P"] + 8 * place, m),
-                    self.plus(table, step * (8 * offset[key])) + a * 8, self.number(step),
-                    const(len(key), I64), lengths + 8 * offset[key] if offset[key] else lengths,
-                    address + panel * packing.panel_bytes, const(packing.step, I64), sums + start if start else sums,
-                    const(vectors * width, I64), const(0, I64),
+                    tree.load(f["P"] + 8 * place, self.times(m, members)),
+                    self.plus(table, step * (8 * before)) + a * (8 * members), self.number(step),
+                    const(len(lefts[0]), I64), lengths + 8 * before if before else lengths,
+                    address + panel * packing.panel_bytes, const(packing.step, I64), sums + first if first else sums,
+                    const(apart, I64), const(0, I64),
                 ))  # fmt: skip
-                starts.append(start)
-                start += part.gates * q * width
+                starts |= {part.product.value: j * apart + first for j, part in enumerate(parts)}
+                first += parts[0].gates * q * width
             if stage.tail:
-                self.tail(stage, panel, a, m, sums, starts, q, lanes, vectors * width, lead)
+                self.tail(stage, panel, a, m, sums, starts, q, lanes, apart * members, lead)
+
+    @staticmethod
+    def times(x: Expr, factor: int) -> Expr:
+        return x if factor == 1 else x * factor
 
     @property
     def target(self) -> Target:
         return self.kernel.target
 
-    def weight(self, product: Product, gates: int, n: int, q: int, lanes: int, dtype: str) -> tuple[Local, Packing]:
+    def weight(self, part: Part, n: int, q: int, lanes: int, dtype: str) -> tuple[Local, Packing]:
+        product = part.product
         weight = product.weight
         assert weight is not None
         k = weight.shape[1] if product.flip else weight.shape[0]
-        packing = Packing(gates=gates, n=n, k=k, q=q, lanes=lanes, dtype=dtype, transposed=product.flip)
+        packing = Packing(gates=part.gates, n=n, k=k, q=q, lanes=lanes, dtype=dtype, transposed=product.flip)
         entry = self.kernel.share(product.right, ViewPacking(weight.steps, packing) if weight.steps else packing)
         name = f"{self.kernel.names[product.right]}_packed"
         return self.bind(name, tree.load(self.f["P"], 3 + self.kernel.results + entry)), packing
 
-    def row_addresses(self, v: int, lead: tuple[Size, ...], table: Expr, r: Expr) -> None:
-        """Store the addresses of the rows of `v` for the node at hand, `lead` rows per node."""
+    def row_addresses(
+        self, v: int, lead: tuple[Size, ...], table: Expr, r: Expr, members: int, member: int
+    ) -> None:
+        """Store the addresses of the rows of `v` for the node at hand, `lead` rows per node, `members` side by side."""
         at = [ZERO] * len(lead)
+        row = count(lead) * (8 * members)
 
         def inner() -> None:
             here = Index((*lead, self.graph.shape(v)[-1]), (*at, ZERO))
-            sub = Index(lead, tuple(at)).flat
-            base = table + (r * self.number(count(lead) * 8) if count(lead) != ONE else r * 8)
-            self.f.store(self.plus(base, sub * 8), 0, self.address(v, here))
+            sub = Index(lead, tuple(at)).flat * (8 * members) + 8 * member
+            self.f.store(self.plus(table + r * self.number(row), sub), 0, self.address(v, here))
 
         self.space(range(len(lead)), lead, at, inner)
 
@@ -393,10 +431,10 @@ class ProductWriter(Writer):
         return self.plus(base, flat * DTYPES[self.graph.dtype(v)].size)
 
     def tail(
-        self, stage: ProductStage, panel: Local, a: Expr, m: Expr, sums: Expr, starts: Sequence[int],
+        self, stage: ProductStage, panel: Local, a: Expr, m: Expr, sums: Expr, starts: Mapping[int, int],
         q: int, lanes: int, step: int, lead: Poly,
     ) -> None:  # fmt: skip
-        """Finish the panel just computed, rows a..a+m; `starts` are the products in a row of `step` bytes."""
+        """Finish the panel just computed, rows a..a+m; `starts`: where products are in a row of `step` bytes."""
         self.note_names(stage.tail)
         single = Const(0, I64)
         j = self.column(panel, single, q, lanes, stage.n) if q == 1 else None
@@ -408,8 +446,7 @@ class ProductWriter(Writer):
 
             def vector(number: Expr, j: Local) -> None:
                 self.panels = {
-                    part.product.value: (self.bind("sums_of", acc + start) if start else acc, q, number)
-                    for part, start in zip(stage.parts, starts, strict=True)
+                    v: (self.bind("sums_of", acc + start) if start else acc, q, number) for v, start in starts.items()
                 }
                 self.panel_n = stage.n
                 self.panel_at = (*at, ZERO if stage.n == 1 else Poly.of(j.name))

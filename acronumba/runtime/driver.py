@@ -28,6 +28,7 @@ from acronumba.errors import Loc
 from acronumba.hostgen import Host, make_host
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import BoolT, FloatT, TensorT, Word
+from acronumba.kernels.fusion import Fusion
 from acronumba.kernels.spec import KernelSpec
 from acronumba.plan import Plan
 from acronumba.runtime import layout, pool, schedule
@@ -180,7 +181,7 @@ class Executable:
     plan
         What to run.
     options
-        `schedule`, `phases`, `max_steps`, `memory_limit`.
+        `schedule`, `phases`, `max_steps`, `memory_limit`; what kernels fuse (`Fusion.of`).
     kernels
         Ready kernels in the order of the plan; None: those of `kernels.cpu`, compiled for this machine.
     interpret
@@ -207,7 +208,7 @@ class Executable:
             assert callable(kernels)
             self.kernels = tuple(kernels(self.engine))
         elif kernels is None:
-            self.engine, self.kernels = _with_kernels(self.modules, plan.kernels, progress)
+            self.engine, self.kernels = _with_kernels(self.modules, plan.kernels, Fusion.of(options), progress)
         else:
             assert not callable(kernels)
             self.engine = _Compiled(self.modules, progress)
@@ -761,7 +762,10 @@ def _cost(spec: KernelSpec) -> int:
 
 
 def _with_kernels(
-    modules: tuple[tree.Module, ...], specs: Sequence[KernelSpec], progress: Callable[[str, int, int], None] | None
+    modules: tuple[tree.Module, ...],
+    specs: Sequence[KernelSpec],
+    fusion: Fusion,
+    progress: Callable[[str, int, int], None] | None,
 ) -> tuple[_Compiled, tuple[KernelEntry, ...]]:
     """Compile the modules, the kernels and the tiles they want."""
     from acronumba.emit.target import host
@@ -769,7 +773,7 @@ def _with_kernels(
     from acronumba.kernels.tiles import TileKey, tile_module
 
     target = host()
-    codes = [generate(spec, target) for spec in specs]
+    codes = [generate(spec, target, fusion) for spec in specs]
     wanted: dict[tuple[str, int], set[TileKey]] = {}
     for code in codes:
         for key in code.tiles:
