@@ -131,10 +131,9 @@ class Runner:
         scratch[int(plan[0]) :] = 0
         table = [place(at), place(failures), extents.ctypes.data, *(place(r) for r in results)]
         for use in code.shared:
-            o = spec.operands[use.operand]
-            array = np.array(shared[use.operand], o.dtype, order="C")
-            assert array.shape == o.shape
-            table.append(place(array if use.packing is None else use.packing.apply(array)))
+            arrays = [np.array(shared[v], spec.operands[v].dtype, order="C") for v in use.operands]
+            assert [a.shape for a in arrays] == [spec.operands[v].shape for v in use.operands]
+            table.append(place(arrays[0] if use.packing is None else use.packing.apply(*arrays)))
         if memory is not None and code.tiles:
             addresses: dict[Any, int] = {}
             functions = memory.add_module(tile_module(code.tiles, host()))

@@ -26,16 +26,16 @@ from acronumba.kernels.products import ProductWriter, Slots, calls_of, tile_shap
 from acronumba.kernels.spec import Dim, KernelSpec
 from acronumba.kernels.stages import Nest, Product, ProductStage, RowStage, Single, plan_stages
 from acronumba.kernels.tiles import Packing, TileKey
-from acronumba.kernels.weights import ViewPacking
+from acronumba.kernels.weights import SideBySide, ViewPacking
 from acronumba.kernels.writer import LANE_BUFFER, ROWS, Gathered, Home, Kernel, Scratch, Writer, identifier
 
 
 @dataclass(frozen=True, slots=True)
 class SharedUse:
-    """An entry of the table P: the address of a shared operand's array, or of a packed copy of it."""
+    """An entry of the table P: the address of a shared operand's array, or of a packed copy of one or more."""
 
-    operand: int  # number of the operand in the spec
-    packing: Packing | ViewPacking | None
+    operands: tuple[int, ...]  # numbers of the operands in the spec
+    packing: Packing | ViewPacking | SideBySide | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +179,12 @@ class _Generator:
 
     def _stage_slots(self, number: int, stage: ProductStage, block: Poly) -> None:
         calls = calls_of(stage, self.graph, self.target)
-        pieces = sum(len(lefts[0]) for lefts in calls.lefts)
         dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
         width = self.target.lanes(dtype.ty) * dtype.size
         self.slots[number] = Slots(
-            self.scratch.add("rows", block * count(stage.lead) * (8 * pieces * calls.members)),
-            self.scratch.add("lengths", Poly.of(8 * pieces)),
-            self.scratch.add("sums", Poly.of(calls.rows * calls.vectors * width)),
+            self.scratch.add("rows", block * count(stage.lead) * (8 * calls.pieces * calls.members)),
+            self.scratch.add("lengths", Poly.of(8 * calls.pieces)),
+            self.scratch.add("sums", Poly.of(calls.rows * calls.members * calls.vectors * width)),
         )
 
     def _product_slots(self, product: Product) -> None:

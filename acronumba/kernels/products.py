@@ -17,9 +17,20 @@ from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address,
 from acronumba.kernels.element import DTYPES, cast, less
 from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.spec import Size
-from acronumba.kernels.stages import Graph, Nest, Part, Product, ProductStage, Single, axes_of, axis_of, stretch, through
-from acronumba.kernels.tiles import Packing, panel_shape
-from acronumba.kernels.weights import ViewPacking
+from acronumba.kernels.stages import (
+    Graph,
+    Nest,
+    Part,
+    Product,
+    ProductStage,
+    Single,
+    axes_of,
+    axis_of,
+    stretch,
+    through,
+)
+from acronumba.kernels.tiles import Packing, narrow, panel_shape, widest
+from acronumba.kernels.weights import SideBySide, ViewPacking
 from acronumba.kernels.writer import Kernel, Writer, to_memory
 
 
@@ -34,47 +45,92 @@ class Slots:
 
 
 def tile_shape(gates: Sequence[int], n: Size, target: Target, dtype: str) -> tuple[int, int]:
-    """Return the vectors per gate and the rows of tiles for products side by side."""
+    """Return the vectors per gate and the rows of tiles for calls of so many gates each."""
     shapes = [panel_shape(g, n if isinstance(n, int) else 1 << 20, target, dtype) for g in gates]
     return min(s.q for s in shapes), min(s.rows for s in shapes)
 
 
 @dataclass(slots=True, eq=False)
-class Calls:
-    """How tiles compute the products of a stage.
+class Call:
+    """What one call of a tile computes, for each of some rows.
 
-    Every call computes `members` products with one weight: the rows of their left operands lie side by side in the
-    table of addresses, node by node, and so do the sums.
+    The products of a member have one left operand and lie side by side in the packed weight. Members have the same
+    weights: the rows of their left operands lie side by side in the table of addresses, and so do their sums.
     """
 
+    members: list[list[Part]]
+
+    @property
+    def gates(self) -> int:
+        return sum(part.gates for part in self.members[0])
+
+    @property
+    def lefts(self) -> tuple[tuple[int, ...], ...]:
+        """The pieces of each member's left operand."""
+        return tuple(parts[0].product.pieces for parts in self.members)
+
+
+@dataclass(slots=True, eq=False)
+class Calls:
+    """How tiles compute the products of a stage."""
+
     q: int  # vectors per gate
-    rows: int  # rows of a node, or of several, that one call works on; times `members` is the height of the tile
-    members: int
-    calls: list[list[Part]]
+    rows: int  # rows that one call works on; times `members` is the height of the tile
+    members: int  # of every call
+    calls: list[Call]
 
     @property
     def vectors(self) -> int:
-        """Vectors of sums that belong to one row of a node."""
-        return sum(part.gates for parts in self.calls for part in parts) * self.q
+        """Vectors of sums that belong to one row of a tile."""
+        return sum(call.gates for call in self.calls) * self.q
 
     @property
-    def lefts(self) -> dict[tuple[tuple[int, ...], ...], None]:
-        """The left operands of the calls, as pieces, a tuple per member."""
-        return dict.fromkeys(tuple(part.product.pieces for part in parts) for parts in self.calls)
+    def lefts(self) -> dict[tuple[tuple[int, ...], ...], int]:
+        """The left operands of the calls, and how many pieces there are before them in the table of addresses."""
+        out: dict[tuple[tuple[int, ...], ...], int] = {}
+        for call in self.calls:
+            if call.lefts not in out:
+                out[call.lefts] = sum(len(lefts[0]) for lefts in out)
+        return out
+
+    @property
+    def pieces(self) -> int:
+        return sum(len(lefts[0]) for lefts in self.lefts)
 
 
 def calls_of(stage: ProductStage, graph: Graph, target: Target) -> Calls:
     """Share out the products of a stage to calls of tiles."""
     dtype = graph.dtype(stage.parts[0].product.value)
-    q, rows = tile_shape([p.gates for p in stage.parts], stage.n, target, dtype)
-    same: dict[object, list[Part]] = {}
+    same: dict[object, list[list[Part]]] = {}
+    for parts in _side_by_side(stage, target, dtype):
+        sizes = tuple(graph.shape(piece)[-1] for piece in parts[0].product.pieces)
+        same.setdefault((sizes, *((part.product.matrix, part.gates) for part in parts)), []).append(parts)
+    together = [Call(members) for members in same.values()]
+    q, rows = tile_shape([call.gates for call in together], stage.n, target, dtype)
+    most = max(len(call.members) for call in together)
+    if most <= rows and all(len(call.members) == most for call in together):
+        return Calls(q, rows // most, most, together)
+    return Calls(q, rows, 1, [Call([parts]) for call in together for parts in call.members])
+
+
+def _side_by_side(stage: ProductStage, target: Target, dtype: str) -> list[list[Part]]:
+    """Put products with one left operand next to each other where each alone leaves a tile idle."""
+    left: dict[tuple[int, ...], list[Part]] = {}
+    out = []
     for part in stage.parts:
-        sizes = tuple(graph.shape(piece)[-1] for piece in part.product.pieces)
-        same.setdefault((part.product.matrix, part.gates, sizes), []).append(part)
-    (members, *others) = {len(parts) for parts in same.values()}
-    if others or members > rows:
-        return Calls(q, rows, 1, [[part] for part in stage.parts])
-    return Calls(q, rows // members, members, list(same.values()))
+        if part.gates < widest(target) and narrow(part.gates, stage.n, target, dtype):
+            left.setdefault(part.product.pieces, []).append(part)
+        else:
+            out.append([part])
+    for parts in left.values():
+        together: list[Part] = []
+        for part in parts:
+            if together and sum(p.gates for p in together) + part.gates > widest(target):
+                out.append(together)
+                together = []
+            together.append(part)
+        out.append(together)
+    return out
 
 
 class ProductWriter(Writer):
@@ -346,71 +402,75 @@ class ProductWriter(Writer):
         table = self.scratch(slots.rows)
         lengths = self.scratch(slots.lengths)
         sums = self.scratch(slots.sums)
-        offset: dict[object, int] = {}  # pieces in the table before those of a call
-        pieces = 0
-        for lefts in calls.lefts:
-            offset[lefts] = pieces
-            pieces += len(lefts[0])
         f.comment(f"{names}: the rows of the left operand")
         with self.loop("r", 0, nodes) as r:
             self.at_node(r, f["i0"])
-            for lefts in calls.lefts:
+            for lefts, before in calls.lefts.items():
                 for j, left in enumerate(lefts):
-                    for k, piece in enumerate(left, offset[lefts]):
+                    for k, piece in enumerate(left, before):
                         self.row_addresses(piece, stage.lead, self.plus(table, step * (8 * k)), r, members, j)
         self.home_depth = 0
-        for lefts, start in offset.items():
-            for k, piece in enumerate(lefts[0], start):  # type: ignore[index]
+        for lefts, before in calls.lefts.items():
+            for k, piece in enumerate(lefts[0], before):
                 f.store(lengths, k, self.number(size_poly(self.graph.shape(piece)[-1])))
         if stage.n == 0:
             return
         total = self.bind("total", nodes * self.number(lead)) if lead != ONE else nodes
         tiles = self.bind("tiles", (total + (rows - 1)) // rows)
         panels = -(-stage.n // (q * lanes))
-        weights = [self.weight(parts[0], stage.n, q, lanes, dtype.name) for parts in calls.calls]
-        apart = calls.vectors // members * width  # bytes of sums from one row of a tile to the next
+        weights = [self.weights(call.members[0], stage.n, q, lanes, dtype.name) for call in calls.calls]
+        apart = calls.vectors * width  # bytes of sums from one row of a tile to the next
         with self.loop("panel", 0, panels) as panel, self.loop("t", 0, tiles) as t:
             a = self.bind("a", total * t // tiles)
             m = self.bind("m", total * (t + 1) // tiles - a)
-            first = 0
+            start = 0
             starts = {}
-            for parts, (address, packing) in zip(calls.calls, weights, strict=True):
-                lefts = tuple(part.product.pieces for part in parts)
-                place = self.kernel.tile(parts[0].gates * q, rows * members, dtype.name) - 1
-                before = offset[lefts]
+            for call, weight in zip(calls.calls, weights, strict=True):
+                place = self.kernel.tile(call.gates * q, rows * members, dtype.name) - 1
+                before = calls.lefts[call.lefts]
+                wide = call.gates * q * width
+                panel_bytes = self.inner(call.members[0][0].product) * wide
                 f.do(call_address(
-                    tree.load(f["P"] + 8 * place, self.times(m, members)),
+                    tree.load(f["P"] + 8 * place, m * members if members > 1 else m),
                     self.plus(table, step * (8 * before)) + a * (8 * members), self.number(step),
-                    const(len(lefts[0]), I64), lengths + 8 * before if before else lengths,
-                    address + panel * packing.panel_bytes, const(packing.step, I64), sums + first if first else sums,
+                    const(len(call.lefts[0]), I64), lengths + 8 * before if before else lengths,
+                    weight + panel * panel_bytes, const(wide, I64), sums + start if start else sums,
                     const(apart, I64), const(0, I64),
                 ))  # fmt: skip
-                starts |= {part.product.value: j * apart + first for j, part in enumerate(parts)}
-                first += parts[0].gates * q * width
+                for j, parts in enumerate(call.members):
+                    at = start + j * apart
+                    for part in parts:
+                        starts[part.product.value] = at
+                        at += part.gates * q * width
+                start += wide
             if stage.tail:
                 self.tail(stage, panel, a, m, sums, starts, q, lanes, apart * members, lead)
-
-    @staticmethod
-    def times(x: Expr, factor: int) -> Expr:
-        return x if factor == 1 else x * factor
 
     @property
     def target(self) -> Target:
         return self.kernel.target
 
-    def weight(self, part: Part, n: int, q: int, lanes: int, dtype: str) -> tuple[Local, Packing]:
-        product = part.product
-        weight = product.weight
-        assert weight is not None
-        k = weight.shape[1] if product.flip else weight.shape[0]
-        packing = Packing(gates=part.gates, n=n, k=k, q=q, lanes=lanes, dtype=dtype, transposed=product.flip)
-        entry = self.kernel.share(product.right, ViewPacking(weight.steps, packing) if weight.steps else packing)
-        name = f"{self.kernel.names[product.right]}_packed"
-        return self.bind(name, tree.load(self.f["P"], 3 + self.kernel.results + entry)), packing
+    @staticmethod
+    def inner(product: Product) -> int:
+        """Return the extent that a product with a shared weight sums over."""
+        assert product.weight is not None
+        return product.weight.shape[1] if product.flip else product.weight.shape[0]
 
-    def row_addresses(
-        self, v: int, lead: tuple[Size, ...], table: Expr, r: Expr, members: int, member: int
-    ) -> None:
+    def weights(self, parts: Sequence[Part], n: int, q: int, lanes: int, dtype: str) -> Local:
+        """Return the address of the packed weights of some products, side by side."""
+        packings: list[Packing | ViewPacking] = []
+        for part in parts:
+            weight, flip = part.product.weight, part.product.flip
+            assert weight is not None
+            k = self.inner(part.product)
+            packing = Packing(gates=part.gates, n=n, k=k, q=q, lanes=lanes, dtype=dtype, transposed=flip)
+            packings.append(ViewPacking(weight.steps, packing) if weight.steps else packing)
+        operands = tuple(part.product.right for part in parts)
+        entry = self.kernel.share(operands, packings[0] if len(parts) == 1 else SideBySide(tuple(packings)))
+        name = "_".join(self.kernel.names[v] for v in operands)
+        return self.bind(f"{name}_packed", tree.load(self.f["P"], 3 + self.kernel.results + entry))
+
+    def row_addresses(self, v: int, lead: tuple[Size, ...], table: Expr, r: Expr, members: int, member: int) -> None:
         """Store the addresses of the rows of `v` for the node at hand, `lead` rows per node, `members` side by side."""
         at = [ZERO] * len(lead)
         row = count(lead) * (8 * members)

@@ -104,7 +104,7 @@ class Kernel:
     lane_slot: int
     gathered: dict[int, Gathered]  # operands that are copied before they are read
     names: list[str]
-    shared: list[tuple[int, object]] = field(default_factory=list)
+    shared: list[tuple[tuple[int, ...], object]] = field(default_factory=list)
     tiles: dict[tuple[int, str], int] = field(default_factory=dict)  # (vectors, dtype): rows of the tallest tile
     wanted: list[tuple[str, Ty]] = field(default_factory=list)
     helpers: list[str] = field(default_factory=list)
@@ -120,9 +120,9 @@ class Kernel:
         before = list(self.tiles)[: list(self.tiles).index(key)]
         return 3 + self.results + len(self.shared) + sum(self.tiles[k] for k in before)
 
-    def share(self, operand: int, packing: object) -> int:
-        """Return the entry of the shared table for an operand, packed or not."""
-        entry = (operand, packing)
+    def share(self, operands: tuple[int, ...], packing: object) -> int:
+        """Return the entry of the shared table for an operand, or for one or more packed ones."""
+        entry = (operands, packing)
         if entry not in self.shared:
             self.shared.append(entry)
         return self.shared.index(entry)
@@ -442,7 +442,7 @@ class Writer:
             if v in self.kernel.gathered:
                 known = self.block_row(f"{name}_row", self.kernel.gathered[v])
             elif self.graph.spec.operands[v].kind == "shared":
-                known = self.bind(name, tree.load(self.f["P"], 3 + self.kernel.results + self.kernel.share(v, None)))
+                known = self.bind(name, tree.load(self.f["P"], 3 + self.kernel.results + self.kernel.share((v,), None)))
             else:
                 known = self.bind(name, self.operand_word(v))
             return self.keep(key, known)
