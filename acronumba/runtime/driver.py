@@ -22,16 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba import state
+from acronumba.analysis.copies import same_but_shared
 from acronumba.config import Options
 from acronumba.emit import tree
 from acronumba.errors import Loc
 from acronumba.hostgen import Host, make_host
+from acronumba.ir.nodes import Once
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import BoolT, FloatT, TensorT, Word
 from acronumba.kernels.spec import KernelSpec
 from acronumba.plan import Plan
 from acronumba.runtime import layout, pool, schedule
-from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, available
+from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, aligned, available
 from acronumba.runtime.trace import STAGES, BatchRecord, TraceData
 from acronumba.state import AT, MEMORY, STEPS, TABLE
 
@@ -122,6 +124,9 @@ class _Compiled:
         status: int = self._drive(st)
         return status
 
+    def kernel(self, address: int, *args: int) -> None:
+        ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(args))(address)(*args)
+
     def call(self, name: str, st: int) -> int | None:
         result: int | None = self.loaded[0].call(name, st)
         return result
@@ -147,6 +152,9 @@ class Interpreted:
     def drive(self, st: int) -> int:
         return int(self.interpret.run(self.modules[0], "drive", [st], memory=self.memory))
 
+    def kernel(self, address: int, *args: int) -> None:
+        self.memory.call(address, *args)
+
     def call(self, name: str, st: int) -> int | None:
         result: int | None = self.interpret.run(self.modules[0], name, [st], memory=self.memory)
         return result
@@ -163,13 +171,51 @@ class _Prepared:
     entries: tuple[tuple[int, ...], ...]  # per kernel: what its parameter table ends with
     keep: tuple[NDArray[Any], ...]  # arrays and value records
     packed: Mapping[tuple[int, object], tuple[NDArray[Any], NDArray[Any]]]  # (parameter, packing): copy, packed form
+    read: Mapping[int, NDArray[Any]]  # copies of the other parameters that computed ones are made of
 
     def holds(self) -> bool:
         """Whether the arrays still have the bits that were copied."""
-        return all(_equal(self.given[k], old) for (k, _), (old, _) in self.packed.items()) and all(
-            np.array_equal(np.asarray(self.given[k]), old, equal_nan=old.dtype.kind == "f")
-            for k, old in self.copies.items()
+        given = range(len(self.given))  # the rest is computed
+        return (
+            all(_equal(self.given[k], old) for (k, _), (old, _) in self.packed.items() if k in given)
+            and all(_equal(self.given[k], old) for k, old in self.read.items())
+            and all(
+                np.array_equal(np.asarray(self.given[k]), old, equal_nan=old.dtype.kind == "f")
+                for k, old in self.copies.items()
+            )
         )
+
+
+class _Making:
+    """Shared values while they are made ready."""
+
+    def __init__(self, table: Words, last: _Prepared | None) -> None:
+        self.table = table
+        self.keep: list[NDArray[Any]] = [table]
+        self.arrays: dict[int, NDArray[Any]] = {}
+        self.last = {} if last is None else last.packed
+        self.packed: dict[tuple[int, object], tuple[NDArray[Any], NDArray[Any]]] = {}
+
+    def add(self, k: int, array: NDArray[Any]) -> None:
+        """Make an array the tensor number k."""
+        extents = np.array([*array.shape, 0], np.int64)
+        record = np.array([address(array), -1, address(extents)], np.int64)
+        self.keep += [array, extents, record]
+        self.arrays[k] = array
+        self.table[k] = address(record)
+
+    def packing(self, k: int, packing: PackingLike | None) -> NDArray[Any]:
+        """Return an array as a kernel wants it; what was packed before is used if the array has not changed."""
+        array = self.arrays[k]
+        if packing is None:
+            return array
+        if (k, packing) not in self.packed:
+            old = self.last.get((k, packing))
+            if old is None or not _equal(array, old[0]):
+                old = (array.copy(), packing.apply(array))
+            self.packed[k, packing] = old
+            self.keep.append(old[1])
+        return self.packed[k, packing][1]
 
 
 class Executable:
@@ -230,7 +276,8 @@ class Executable:
         Parameters
         ----------
         shared
-            One value per entry of `Program.shared`: array, number, or the word of a packed row or list.
+            One value per entry of `Program.shared`: array, number, or the word of a packed row or list. Those of
+            `Program.once` are computed here, anew where anything that they are made of has changed.
         stable
             The arrays do not change any more; otherwise those that kernels want packed are compared with the packed.
         """
@@ -239,61 +286,70 @@ class Executable:
         same = last is not None and len(given) == len(last.given) and all(map(_same, given, last.given))
         if same and last is not None and (stable or last.holds()):
             return last
-        params = self.plan.program.shared
+        program = self.plan.program
+        params = program.shared[: len(program.shared) - len(program.once)]
         assert len(params) == len(given)
-        table = np.zeros(len(params) + 1, np.int64)
-        keep: list[NDArray[Any]] = [table]
-        arrays: list[NDArray[Any] | None] = []
+        making = _Making(table=np.zeros(len(program.shared) + 1, np.int64), last=last)
         copies: dict[int, NDArray[Any]] = {}
         for k, (param, value) in enumerate(zip(params, given, strict=True)):
-            array = None
             match param.type:
                 case TensorT(dtype=dtype, shape=shape):
                     array = np.asarray(value, dtype, order="C")
                     if array.shape != shape:
                         raise ValueError(f"{param.path} has shape {array.shape}, not {shape}")
-                    extents = np.array([*shape, 0], np.int64)
-                    record = np.array([address(array), -1, address(extents)], np.int64)
                     if array is not value:
                         copies[k] = array
-                    keep += [array, extents, record]
-                    table[k] = address(record)
+                    making.add(k, array)
                 case FloatT():
-                    table[k] = struct.unpack("q", struct.pack("d", value))[0]
+                    making.table[k] = struct.unpack("q", struct.pack("d", value))[0]
                 case _:
-                    table[k] = int(value)
-            arrays.append(array)
-        packed: dict[tuple[int, object], tuple[NDArray[Any], NDArray[Any]]] = {}
-        entries = []
-        for spec, kernel in zip(self.plan.kernels, self.kernels, strict=True):
-            words = []
-            for use in kernel.shared:
-                k = spec.operands[use.operand].index
-                array = arrays[k]
-                assert array is not None
-                if use.packing is not None:
-                    if (k, use.packing) not in packed:
-                        old = last.packed.get((k, use.packing)) if last is not None else None
-                        if old is None or not _equal(array, old[0]):
-                            old = (array.copy(), use.packing.apply(array))
-                        packed[k, use.packing] = old
-                        keep.append(old[1])
-                    array = packed[k, use.packing][1]
-                words.append(address(array))
-            entries.append((*words, *kernel.tiles))
-        for array in keep:
+                    making.table[k] = int(value)
+        for once in program.once:
+            self._compute(once, making)
+        entries = tuple(self._entries(k, making) for k in range(len(self.kernels)))
+        for array in making.keep:
             self.engine.reach(array)
+        operands = (o for once in program.once for o in self.plan.kernels[once.kernel].operands)
+        sources = {o.index for o in operands if o.kind == "shared"} - {k for k, _ in making.packed}
         made = _Prepared(
             given=given,
-            table=table,
-            address=address(table),
+            table=making.table,
+            address=address(making.table),
             copies=copies,
-            entries=tuple(entries),
-            keep=tuple(keep),
-            packed=packed,
+            entries=entries,
+            keep=tuple(making.keep),
+            packed=making.packed,
+            read={k: making.arrays[k].copy() for k in sorted(sources) if k in making.arrays and k < len(given)},
         )
         self._prepared = made
         return made
+
+    def _entries(self, kernel: int, making: _Making) -> tuple[int, ...]:
+        """Return what the parameter table of a kernel ends with."""
+        spec, entry = self.plan.kernels[kernel], self.kernels[kernel]
+        arrays = (making.packing(spec.operands[use.operand].index, use.packing) for use in entry.shared)
+        return (*map(address, arrays), *entry.tiles)
+
+    def _compute(self, once: Once, making: _Making) -> None:
+        """Compute a shared tensor: run its kernel for a batch of one."""
+        param = self.plan.program.shared[once.index]
+        assert isinstance(param.type, TensorT)
+        entry = self.kernels[once.kernel]
+        tail = self._entries(once.kernel, making)
+        shape = tuple(n for n in param.type.shape if n is not None)
+        result = aligned(math.prod(shape) * np.dtype(param.type.dtype).itemsize)
+        array = result.view(param.type.dtype).reshape(shape)
+        words = np.array([*(making.table[k] for k in once.numbers), 0], np.int64)
+        nodes, failures, sizes = np.array([address(words)]), np.zeros(1, np.int64), np.zeros(3, np.int64)
+        head = [address(nodes), address(failures), address(failures), address(result)]
+        params = np.array([*head, *tail], np.int64)
+        for held in (words, nodes, failures, sizes, params, result, *making.keep):
+            self.engine.reach(held)
+        self.engine.kernel(entry.plan, address(failures), address(sizes))
+        scratch = aligned(int(sizes[0]) + 64)
+        self.engine.reach(scratch)
+        self.engine.kernel(entry.run, address(params), 0, 1, address(scratch))
+        making.add(once.index, array)
 
     # ------------------------------------------------------------------------------------------------------ buffers
 
@@ -769,7 +825,9 @@ def _with_kernels(
     from acronumba.kernels.tiles import TileKey, tile_module
 
     target = host()
-    codes = [generate(spec, target) for spec in specs]
+    first: dict[object, int] = {}  # kernels that differ only in which shared tensors they read are the same code
+    number = [first.setdefault(same_but_shared(spec, lines=False), len(first)) for spec in specs]
+    codes = [generate(specs[number.index(k)], target) for k in range(len(first))]
     wanted: dict[tuple[str, int], set[TileKey]] = {}
     for code in codes:
         for key in code.tiles:
@@ -780,7 +838,7 @@ def _with_kernels(
     tile: dict[str, int] = {}
     for module in compiled[len(codes) :]:
         tile |= module.address
-    return engine, tuple(
+    entries = [
         KernelEntry(
             plan=c.address["plan"],
             run=c.address["run"],
@@ -789,4 +847,5 @@ def _with_kernels(
             keep=c,
         )
         for code, c in zip(codes, compiled, strict=False)
-    )
+    ]
+    return engine, tuple(entries[k] for k in number)
