@@ -88,7 +88,7 @@ class Explanation:
 def explain(compiled: Compiled, trace: TraceData) -> Explanation:
     """Return what was decided for a specialisation, and what came of it in a mini-batch."""
     program = compiled.program
-    paths = [s.path for s in program.shared]
+    paths = [s.path for s in compiled.plan.program.shared]
     names = compiled.fn.__code__.co_varnames[: compiled.fn.__code__.co_argcount]
     return Explanation(
         model=compiled.fn.__qualname__,

@@ -8,8 +8,12 @@ the specifications.
 
 What a kernel reads: tensors and host numbers from outside of the group, one argument of each node (tensors first);
 shared tensors; run-time extents, one number per int variable. What it returns: the values that something outside of
-the group uses. Constants, and what is computed from shared tensors and constants alone, are computed anew in each
-kernel that wants them.
+the group uses. Constants, and views of shared tensors, are made anew in each kernel that wants them.
+
+First of all it is found out which operands are the same tensor for all instances (`analysis.sharing`), what is
+computed from them alone, once per mini-batch (`analysis.once`), and, as the results are shared tensors that may travel
+like any other, where these are read. (Not again and again: a recursion may make a new one of what it was given.) Last,
+copies of kernels that do not pay are merged (`analysis.copies`).
 """
 
 from __future__ import annotations
@@ -18,11 +22,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from acronumba.analysis.blocks import Grouping, Kernels
+from acronumba.analysis.copies import merge_copies
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.extents import Extents
 from acronumba.analysis.flow import simplify
 from acronumba.analysis.notes import Note
-from acronumba.config import Options
+from acronumba.analysis.once import Computed, find_once
+from acronumba.analysis.sharing import share
+from acronumba.config import Options, verify_level
 from acronumba.errors import Loc
 from acronumba.ir.nodes import Program
 from acronumba.kernels.spec import KernelSpec
@@ -47,8 +54,10 @@ def make_plan(program: Program, options: Options) -> Plan:
     program
         A typed program.
     options
-        `blocks`: whether a kernel may hold more than one operation (besides those that only move elements).
+        `reuse`, `duplicate`, `hoist`: see `analysis.sharing`, `analysis.copies`, `analysis.once`. `blocks`: whether a
+        kernel may hold more than one operation (besides those that only move elements).
     """
+    program, computed, notes, texts = _shared(program, options)
     table = Kernels(program, options)
     functions = []
     for function in program.functions:
@@ -56,8 +65,23 @@ def make_plan(program: Program, options: Options) -> Plan:
         f = Extents(f).run()  # the extents it adds are read by the grouping alone: nothing may be removed in between
         f = Grouping(f, table).run()
         functions.append(remove_dead(f))
+    once = tuple(map(table.once, computed))
     kernels, uses = table.finish()
-    return Plan(program=replace(program, functions=tuple(functions)), kernels=kernels, uses=uses)
+    program = replace(program, functions=tuple(functions), once=once)
+    program, kernels, uses, merged = merge_copies(program, kernels, uses, options)
+    return Plan(program=program, kernels=kernels, uses=uses, notes=(*notes, *merged), texts=texts)
+
+
+def _shared(
+    program: Program, options: Options
+) -> tuple[Program, tuple[Computed, ...], tuple[Note, ...], Mapping[str, str]]:
+    """Find what is shared, and what is computed from it once; return that, notes and texts."""
+    first = share(program, options, check=verify_level() > 1)
+    program, computed, told = find_once(first.program, options)
+    shares = share(program, options, check=verify_level() > 1) if computed else first
+    notes = dict.fromkeys((*first.notes, *shares.notes, *told))
+    text = [f"once {shares.program.shared[c.index].path}: line {c.loc.line}\n" for c in computed]
+    return shares.program, computed, tuple(notes), {"sharing": "".join([shares.text, *text])}
 
 
 def plan_text(plan: Plan) -> str:

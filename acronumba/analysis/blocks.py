@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from acronumba.analysis.flow import definitions, dominators, fixed_variables
+from acronumba.analysis.once import Computed
 from acronumba.config import Options
 from acronumba.errors import NOWHERE, Loc
 from acronumba.ir.nodes import (
@@ -30,9 +31,11 @@ from acronumba.ir.nodes import (
     Instr,
     ListOp,
     Load,
+    Once,
     Op,
     Program,
     Scalar,
+    Shared,
     SharedArg,
     Site,
     Var,
@@ -281,6 +284,17 @@ class Kernels:
         self.names: set[str] = set()
         first: dict[Site, int] = {}
         self.site = [first.setdefault(s, k) for k, s in enumerate(program.sites)]
+
+    def once(self, computed: Computed) -> Once:
+        """Return how a tensor that is the same for all instances is computed: by a kernel of its own."""
+        own = computed.body[-1:]
+        group = _Group(body=computed.body, own=own, extents={}, outside=frozenset())
+        (emit,) = self.emit(group, {own[0].out}, computed.single)
+        assert isinstance(emit, Emit)
+        numbers = [computed.single[v] for v in emit.args]
+        indices = tuple(i.index for i in numbers if isinstance(i, Shared))
+        assert len(indices) == len(numbers) and not emit.dims
+        return Once(index=computed.index, kernel=emit.kernel, numbers=indices)
 
     def finish(self) -> tuple[tuple[KernelSpec, ...], tuple[tuple[Loc, ...], ...]]:
         return tuple(self.specs), tuple(tuple(dict.fromkeys(u)) for u in self.uses)

@@ -37,6 +37,7 @@ from acronumba.ir.nodes import (
     ListOp,
     Load,
     New,
+    Once,
     Op,
     Program,
     Return,
@@ -120,7 +121,7 @@ class Interpreter:
     program
         Before or after planning.
     shared
-        A value per entry of `program.shared`, by index.
+        A value per entry of `program.shared`, by index; those of `program.once` are computed.
     kernels
         The plan's kernels, for a program with `Emit`.
     float64
@@ -144,9 +145,12 @@ class Interpreter:
         self.max_steps = max_steps
         self._memo = Memo(float64=float64)
         self._shared: list[Any] = []
-        for k, param in enumerate(program.shared):
+        given = len(program.shared) - len(program.once)
+        for k, param in enumerate(program.shared[:given]):
             inner = flatten(shared[k], param.type, self._memo, param.path)
             self._shared.append(inner[0] if inner else None)
+        for once in program.once:
+            self._shared.append(self._once(once))
         self._layouts: dict[type, tuple[int, StructLayout]] = {s.cls: (k, s) for k, s in enumerate(program.layouts)}
         self._fields: dict[tuple[type, str], FieldLayout] = {
             (s.cls, f.name): f for s in program.layouts for f in s.fields
@@ -348,6 +352,15 @@ class Interpreter:
             return np.asarray(value.words, dtype).reshape(value.count, *(n or 0 for n in t.item.shape))
         dtype = {IntT: "int64", FloatT: "float64", BoolT: "bool"}[type(t.item)]
         return np.asarray(value.words, dtype)
+
+    def _once(self, once: Once) -> Any:
+        """Return a shared tensor that is computed."""
+        from acronumba.kernels.reference import evaluate
+
+        spec = self.kernels[once.kernel]
+        operands = [self._shared[o.index if o.kind == "shared" else once.numbers[o.index]] for o in spec.operands]
+        (out,) = evaluate(spec, operands, (), self.float64)
+        return out
 
     def _operand(self, var: Var, env: dict[Var, Any]) -> Any:
         return self._stacked(var.type, env[var]) if isinstance(var.type, ListT) else env[var]

@@ -306,6 +306,15 @@ class SharedParam:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Once:
+    """A shared tensor that is computed, once per mini-batch, before any instance is run."""
+
+    index: int  # entry of `Program.shared`: behind those that are given
+    kernel: int  # `Plan.kernels`; its shared operands are entries before `index`, its result is the tensor
+    numbers: tuple[int, ...]  # its arguments, host numbers: entries of `Program.shared`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     name: str
     functions: tuple[Function, ...]
@@ -315,6 +324,7 @@ class Program:
     params: tuple[Type, ...]  # of the positional parameters
     result: Type  # of the entry
     warnings: tuple[str, ...] = field(default=())
+    once: tuple[Once, ...] = field(default=())  # the last entries of `shared`, in order
 
 
 def reads(instr: Instr | End) -> tuple[Var, ...]:

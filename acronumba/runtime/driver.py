@@ -22,17 +22,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba import state
+from acronumba.analysis.copies import same_but_shared
 from acronumba.config import Options
 from acronumba.emit import tree
 from acronumba.errors import Loc
 from acronumba.hostgen import Host, make_host
+from acronumba.ir.nodes import Once
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import BoolT, FloatT, TensorT, Word
 from acronumba.kernels.fusion import Fusion
 from acronumba.kernels.spec import KernelSpec
 from acronumba.plan import Plan
 from acronumba.runtime import layout, pool, schedule
-from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, available
+from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, aligned, available
 from acronumba.runtime.trace import STAGES, BatchRecord, TraceData
 from acronumba.state import AT, MEMORY, STEPS, TABLE
 
@@ -125,6 +127,9 @@ class _Compiled:
         status: int = self._drive(st)
         return status
 
+    def kernel(self, address: int, *args: int) -> None:
+        ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(args))(address)(*args)
+
     def call(self, name: str, st: int) -> int | None:
         result: int | None = self.loaded[0].call(name, st)
         return result
@@ -150,6 +155,9 @@ class Interpreted:
     def drive(self, st: int) -> int:
         return int(self.interpret.run(self.modules[0], "drive", [st], memory=self.memory))
 
+    def kernel(self, address: int, *args: int) -> None:
+        self.memory.call(address, *args)
+
     def call(self, name: str, st: int) -> int | None:
         result: int | None = self.interpret.run(self.modules[0], name, [st], memory=self.memory)
         return result
@@ -162,9 +170,9 @@ class _Packed:
     copies: tuple[NDArray[Any], ...]  # of the arrays
     array: NDArray[Any]
 
-    def holds(self, given: Sequence[object]) -> bool:
-        """Whether the arrays still have the bits that were packed."""
-        return all(map(_equal, given, self.copies))
+    def holds(self, given: Sequence[object], ks: Sequence[int]) -> bool:
+        """Whether those of the arrays that are given, not computed, still have the bits that were packed."""
+        return all(k >= len(given) or _equal(given[k], old) for k, old in zip(ks, self.copies, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -178,13 +186,50 @@ class _Prepared:
     entries: tuple[tuple[int, ...], ...]  # per kernel: what its parameter table ends with
     keep: tuple[NDArray[Any], ...]  # arrays and value records
     packed: Mapping[tuple[tuple[int, ...], object], _Packed]  # by parameters and packing
+    read: Mapping[int, NDArray[Any]]  # copies of the other parameters that computed ones are made of
 
     def holds(self) -> bool:
         """Whether the arrays still have the bits that were copied."""
-        return all(p.holds([self.given[k] for k in ks]) for (ks, _), p in self.packed.items()) and all(
-            np.array_equal(np.asarray(self.given[k]), old, equal_nan=old.dtype.kind == "f")
-            for k, old in self.copies.items()
+        return (
+            all(p.holds(self.given, ks) for (ks, _), p in self.packed.items())
+            and all(_equal(self.given[k], old) for k, old in self.read.items())
+            and all(
+                np.array_equal(np.asarray(self.given[k]), old, equal_nan=old.dtype.kind == "f")
+                for k, old in self.copies.items()
+            )
         )
+
+
+class _Making:
+    """Shared values while they are made ready."""
+
+    def __init__(self, table: Words, last: _Prepared | None) -> None:
+        self.table = table
+        self.keep: list[NDArray[Any]] = [table]
+        self.arrays: dict[int, NDArray[Any]] = {}
+        self.last = {} if last is None else last.packed
+        self.packed: dict[tuple[tuple[int, ...], object], _Packed] = {}
+
+    def add(self, k: int, array: NDArray[Any]) -> None:
+        """Make an array the tensor number k."""
+        extents = np.array([*array.shape, 0], np.int64)
+        record = np.array([address(array), -1, address(extents)], np.int64)
+        self.keep += [array, extents, record]
+        self.arrays[k] = array
+        self.table[k] = address(record)
+
+    def packing(self, ks: tuple[int, ...], packing: PackingLike | None) -> NDArray[Any]:
+        """Return arrays as a kernel wants them; what was packed before is used if the arrays have not changed."""
+        arrays = [self.arrays[k] for k in ks]
+        if packing is None:
+            return arrays[0]
+        if (ks, packing) not in self.packed:
+            old = self.last.get((ks, packing))
+            if old is None or not all(map(_equal, arrays, old.copies)):
+                old = _Packed(copies=tuple(a.copy() for a in arrays), array=packing.apply(*arrays))
+            self.packed[ks, packing] = old
+            self.keep.append(old.array)
+        return self.packed[ks, packing].array
 
 
 class Executable:
@@ -245,7 +290,8 @@ class Executable:
         Parameters
         ----------
         shared
-            One value per entry of `Program.shared`: array, number, or the word of a packed row or list.
+            One value per entry of `Program.shared`: array, number, or the word of a packed row or list. Those of
+            `Program.once` are computed here, anew where anything that they are made of has changed.
         stable
             The arrays do not change any more; otherwise those that kernels want packed are compared with the packed.
         """
@@ -254,61 +300,72 @@ class Executable:
         same = last is not None and len(given) == len(last.given) and all(map(_same, given, last.given))
         if same and last is not None and (stable or last.holds()):
             return last
-        params = self.plan.program.shared
+        program = self.plan.program
+        params = program.shared[: len(program.shared) - len(program.once)]
         assert len(params) == len(given)
-        table = np.zeros(len(params) + 1, np.int64)
-        keep: list[NDArray[Any]] = [table]
-        arrays: list[NDArray[Any] | None] = []
+        making = _Making(table=np.zeros(len(program.shared) + 1, np.int64), last=last)
         copies: dict[int, NDArray[Any]] = {}
         for k, (param, value) in enumerate(zip(params, given, strict=True)):
-            array = None
             match param.type:
                 case TensorT(dtype=dtype, shape=shape):
                     array = np.asarray(value, dtype, order="C")
                     if array.shape != shape:
                         raise ValueError(f"{param.path} has shape {array.shape}, not {shape}")
-                    extents = np.array([*shape, 0], np.int64)
-                    record = np.array([address(array), -1, address(extents)], np.int64)
                     if array is not value:
                         copies[k] = array
-                    keep += [array, extents, record]
-                    table[k] = address(record)
+                    making.add(k, array)
                 case FloatT():
-                    table[k] = struct.unpack("q", struct.pack("d", value))[0]
+                    making.table[k] = struct.unpack("q", struct.pack("d", value))[0]
                 case _:
-                    table[k] = int(value)
-            arrays.append(array)
-        packed: dict[tuple[tuple[int, ...], object], _Packed] = {}
-        entries = []
-        for spec, kernel in zip(self.plan.kernels, self.kernels, strict=True):
-            words = []
-            for use in kernel.shared:
-                ks = tuple(spec.operands[v].index for v in use.operands)
-                used = [array for k in ks if (array := arrays[k]) is not None]
-                assert len(used) == len(ks)
-                if use.packing is not None:
-                    if (ks, use.packing) not in packed:
-                        old = last.packed.get((ks, use.packing)) if last is not None else None
-                        if old is None or not old.holds(used):
-                            old = _Packed(copies=tuple(a.copy() for a in used), array=use.packing.apply(*used))
-                        packed[ks, use.packing] = old
-                        keep.append(old.array)
-                    used = [packed[ks, use.packing].array]
-                words.append(address(used[0]))
-            entries.append((*words, *kernel.tiles))
-        for array in keep:
+                    making.table[k] = int(value)
+        for once in program.once:
+            self._compute(once, making)
+        entries = tuple(self._entries(k, making) for k in range(len(self.kernels)))
+        for array in making.keep:
             self.engine.reach(array)
+        operands = (o for once in program.once for o in self.plan.kernels[once.kernel].operands)
+        sources = {o.index for o in operands if o.kind == "shared"} - {k for ks, _ in making.packed for k in ks}
         made = _Prepared(
             given=given,
-            table=table,
-            address=address(table),
+            table=making.table,
+            address=address(making.table),
             copies=copies,
-            entries=tuple(entries),
-            keep=tuple(keep),
-            packed=packed,
+            entries=entries,
+            keep=tuple(making.keep),
+            packed=making.packed,
+            read={k: making.arrays[k].copy() for k in sorted(sources) if k in making.arrays and k < len(given)},
         )
         self._prepared = made
         return made
+
+    def _entries(self, kernel: int, making: _Making) -> tuple[int, ...]:
+        """Return what the parameter table of a kernel ends with."""
+        spec, entry = self.plan.kernels[kernel], self.kernels[kernel]
+        arrays = (
+            making.packing(tuple(spec.operands[v].index for v in use.operands), use.packing) for use in entry.shared
+        )
+        return (*map(address, arrays), *entry.tiles)
+
+    def _compute(self, once: Once, making: _Making) -> None:
+        """Compute a shared tensor: run its kernel for a batch of one."""
+        param = self.plan.program.shared[once.index]
+        assert isinstance(param.type, TensorT)
+        entry = self.kernels[once.kernel]
+        tail = self._entries(once.kernel, making)
+        shape = tuple(n for n in param.type.shape if n is not None)
+        result = aligned(math.prod(shape) * np.dtype(param.type.dtype).itemsize)
+        array = result.view(param.type.dtype).reshape(shape)
+        words = np.array([*(making.table[k] for k in once.numbers), 0], np.int64)
+        nodes, failures, sizes = np.array([address(words)]), np.zeros(1, np.int64), np.zeros(3, np.int64)
+        head = [address(nodes), address(failures), address(failures), address(result)]
+        params = np.array([*head, *tail], np.int64)
+        for held in (words, nodes, failures, sizes, params, result, *making.keep):
+            self.engine.reach(held)
+        self.engine.kernel(entry.plan, address(failures), address(sizes))
+        scratch = aligned(int(sizes[0]) + 64)
+        self.engine.reach(scratch)
+        self.engine.kernel(entry.run, address(params), 0, 1, address(scratch))
+        making.add(once.index, array)
 
     # ------------------------------------------------------------------------------------------------------ buffers
 
@@ -787,7 +844,9 @@ def _with_kernels(
     from acronumba.kernels.tiles import TileKey, tile_module
 
     target = host()
-    codes = [generate(spec, target, fusion) for spec in specs]
+    first: dict[object, int] = {}  # kernels that differ only in which shared tensors they read are the same code
+    number = [first.setdefault(same_but_shared(spec, lines=False), len(first)) for spec in specs]
+    codes = [generate(specs[number.index(k)], target, fusion) for k in range(len(first))]
     wanted: dict[tuple[str, int], set[TileKey]] = {}
     for code in codes:
         for key in code.tiles:
@@ -798,7 +857,7 @@ def _with_kernels(
     tile: dict[str, int] = {}
     for module in compiled[len(codes) :]:
         tile |= module.address
-    return engine, tuple(
+    entries = [
         KernelEntry(
             plan=c.address["plan"],
             run=c.address["run"],
@@ -807,4 +866,5 @@ def _with_kernels(
             keep=c,
         )
         for code, c in zip(codes, compiled, strict=False)
-    )
+    ]
+    return engine, tuple(entries[k] for k in number)
