@@ -7,9 +7,9 @@ dead code goes. Equal kernels, also of different functions, are one. `hostgen` m
 the specifications.
 
 What a kernel reads: tensors and host numbers from outside of the group, one argument of each node (tensors first);
-shared tensors; run-time extents, one number per int variable. What it returns: the values that something outside of
-the group uses. Constants, and what is computed from shared tensors and constants alone, are computed anew in each
-kernel that wants them.
+shared tensors; run-time extents, one number per int variable. Where a node is several rows, each row reads its part of
+the arguments. What it returns: the values that something outside of the group uses. Constants, and what is computed
+from shared tensors and constants alone, are computed anew in each kernel that wants them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.extents import Extents
 from acronumba.analysis.flow import simplify
 from acronumba.analysis.notes import Note
+from acronumba.analysis.rows import rows_text
 from acronumba.config import Options
 from acronumba.errors import Loc
 from acronumba.ir.nodes import Program
@@ -47,7 +48,8 @@ def make_plan(program: Program, options: Options) -> Plan:
     program
         A typed program.
     options
-        `blocks`: whether a kernel may hold more than one operation (besides those that only move elements).
+        `blocks`: whether a kernel may hold more than one operation (besides those that only move elements). `hoist`:
+        whether operations on each row of a run-time extent are rows.
     """
     table = Kernels(program, options)
     functions = []
@@ -57,7 +59,13 @@ def make_plan(program: Program, options: Options) -> Plan:
         f = Grouping(f, table).run()
         functions.append(remove_dead(f))
     kernels, uses = table.finish()
-    return Plan(program=replace(program, functions=tuple(functions)), kernels=kernels, uses=uses)
+    return Plan(
+        program=replace(program, functions=tuple(functions)),
+        kernels=kernels,
+        uses=uses,
+        notes=tuple(table.notes),
+        texts={"rows": rows_text(kernels)} if options.hoist else {},
+    )
 
 
 def plan_text(plan: Plan) -> str:
