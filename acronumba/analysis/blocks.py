@@ -128,6 +128,8 @@ class Grouping:
                 if isinstance(op, Op) and TENSORS[op.op].kind == "address" and self.used_in[op.out] <= {here}:
                     if readers[op.out] and op.out not in self.host_reads:
                         moved[op.out] = op
+        if self.table.options.hoist:
+            moved |= self._numbers(block, moved)
         instrs = [
             i for i in block.instrs if not (isinstance(i, Op) and i.out in moved and i.out not in self.host_reads)
         ]
@@ -187,6 +189,18 @@ class Grouping:
         others = ((j, other) for j in left if isinstance(other := instrs[j], Op) and other.site >= 0)
         # Rows of a node fail one by one, so that those of one group can fail at one place only.
         return any((j < k and j not in taken) or (j in taken and other.site != this.site) for j, other in others)
+
+    def _numbers(self, block: Block, moved: Mapping[Var, Op]) -> dict[Var, Op]:
+        """Return the operations that make tensors of rank 0 of host numbers: no kernel waits for another's."""
+        out: dict[Var, Op] = {}
+        here = self.numbers[id(block)]
+        for op in block.instrs:
+            if isinstance(op, Op) and op.site < 0 and not op.shape and TENSORS[op.op].kind == "element":
+                numbers = (isinstance(a, Var) and isinstance(a.type, IntT | FloatT | BoolT) for a in op.args)
+                if all(a in moved or (n and a in self.fixed) for a, n in zip(op.args, numbers, strict=True)):
+                    if self.used_in[op.out] == {here} and op.out not in self.host_reads and op.out in self.single:
+                        out[op.out] = op
+        return out
 
     def _extents_at(self, block: Block) -> dict[tuple[int, Var], tuple[Extent, ...]]:
         """Return the extents of each tensor operand, by the identity of the operation and the variable."""

@@ -22,7 +22,24 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from acronumba.ir.nodes import Check, Const, Extent, Function, Instr, Op, Program, Scalar, SharedArg, Var, reads
+from acronumba.analysis.flow import predecessors
+from acronumba.ir.nodes import (
+    Check,
+    Const,
+    Copy,
+    Extent,
+    ExtentOf,
+    Function,
+    Instr,
+    ListOp,
+    Op,
+    Program,
+    Scalar,
+    SharedArg,
+    Var,
+    reads,
+    writes,
+)
 from acronumba.ir.ops import TENSORS, Attrs, Rowwise
 from acronumba.ir.types import BoolT, FloatT, IntT, ListT, TensorT, Word
 from acronumba.kernels.spec import KernelSpec
@@ -68,23 +85,100 @@ class Rows:
     ) -> None:
         self.program = program
         self.single = single
-        self.checked = [self._equalities(b.instrs, fixed) for b in function.blocks]
+        self.fixed = frozenset(fixed)
+        self.extents = {x for b in function.blocks for i in b.instrs if isinstance(i, Op) for x in i.shape}
+        self.mentioned: set[Var] = set()  # in facts of `_same_tensors`
+        self.equal = self._same_tensors(function)
+        for found, block in zip(self.equal, function.blocks, strict=True):
+            found += self._checked(block.instrs)
 
-    def _equalities(self, instrs: Sequence[Instr], fixed: Collection[Var]) -> list[tuple[Var, Var, Check]]:
+    def _checked(self, instrs: Sequence[Instr]) -> list[tuple[Var, Var, Check | None]]:
         """Return the int variables that a block checks to be equal."""
-        out: list[tuple[Var, Var, Check]] = []
+        out: list[tuple[Var, Var, Check | None]] = []
         for check in instrs:
             by = self.single.get(check.cond) if isinstance(check, Check) else None
-            if isinstance(check, Check) and isinstance(by, Scalar) and by.op == "eq" and set(by.args) <= set(fixed):
-                a, b = by.args
-                if isinstance(a.type, IntT):
+            if isinstance(check, Check) and isinstance(by, Scalar) and by.op == "eq":
+                a, b = map(self.constant, by.args)
+                if isinstance(a, Var) and isinstance(b, Var) and isinstance(a.type, IntT) and {a, b} <= self.fixed:
                     out.append((a, b, check))
         return out
 
+    def _same_tensors(self, function: Function) -> list[list[tuple[Var, Var, Check | None]]]:
+        """Return for each block the extents that it asks for and that a variable holds on every path to there.
+
+        A forward analysis, to its fixed point: which variable holds the extent of a tensor along an axis.
+        """
+        before = predecessors(function.blocks)
+        out: list[list[tuple[Var, Var, Check | None]]] = [[] for _ in function.blocks]
+        after: list[Mapping[tuple[Var, int], Var] | None] = [None for _ in function.blocks]
+        changed = True
+        while changed:
+            changed = False
+            for k, block in enumerate(function.blocks):
+                paths = [facts for p in before[k] if (facts := after[p]) is not None]
+                start = paths[0] if paths and k else {}
+                facts = {key: n for key, n in start.items() if all(path.get(key) is n for path in paths[1:])}
+                out[k] = []
+                for instr in block.instrs:
+                    self._step(instr, facts, out[k])
+                if facts != after[k]:
+                    after[k], changed = facts, True
+        return out
+
+    def _step(self, instr: Instr, facts: dict[tuple[Var, int], Var], out: list[tuple[Var, Var, Check | None]]) -> None:
+        new: dict[tuple[Var, int], Var] = {}
+        match instr:
+            case ExtentOf():
+                held = facts.get((instr.tensor, instr.axis), instr.out)
+                new[instr.tensor, instr.axis] = held
+                if held is not instr.out and {held, instr.out} <= self.fixed:
+                    out.append((held, instr.out, None))
+            case Copy() if isinstance(instr.out.type, TensorT):
+                new = {(instr.out, axis): n for (tensor, axis), n in facts.items() if tensor is instr.src}
+            case Op():
+                shape = map(self.constant, instr.shape)
+                new = {(instr.out, axis): n for axis, n in enumerate(shape) if isinstance(n, Var)}
+        if gone := self.mentioned.intersection(writes(instr)):
+            for key in [key for key, n in facts.items() if key[0] in gone or n in gone]:
+                del facts[key]
+        facts |= new
+        self.mentioned.update(v for (tensor, _), n in new.items() for v in (tensor, n))
+
     def constant(self, x: Extent) -> Extent:
-        """Return the value of a variable where it is known."""
-        by = self.single.get(x) if isinstance(x, Var) else None
-        return int(by.value) if isinstance(by, Const) and by.value is not None else x
+        """Return the value of an extent where it is known, or else the variable that it is computed from unchanged.
+
+        A slice of all rows, `x[:, 1:]`, has as many as `max((n - 0 + 0) // 1, 0)`.
+        """
+        base, more = self._sum(x)
+        if base is None:
+            return more
+        return base if more == 0 else x
+
+    def _sum(self, x: Extent) -> tuple[Var | None, int]:
+        """Return a variable and a number whose sum is the value of `x`."""
+        if isinstance(x, int):
+            return None, x
+        by = self.single.get(x)
+        if isinstance(by, Const) and isinstance(by.value, int):
+            return None, int(by.value)
+        if isinstance(by, Scalar) and by.op in ("add", "sub", "floordiv", "max") and isinstance(x.type, IntT):
+            (a, i), (b, j) = map(self._sum, by.args)
+            if not {a, b} - {None} <= self.fixed:
+                return x, 0
+            if by.op == "add" and (a is None or b is None):
+                return a or b, i + j
+            if b is None:
+                if by.op == "sub":
+                    return a, i - j
+                if by.op == "floordiv" and j == 1:
+                    return a, i
+                if by.op == "max" and j == 0 and i >= 0 and a is not None and self._not_negative(a):
+                    return a, i
+        return x, 0
+
+    def _not_negative(self, x: Var) -> bool:
+        by = self.single.get(x)
+        return isinstance(by, ExtentOf) or (isinstance(by, ListOp) and by.op == "len") or x in self.extents
 
     def find(
         self,
@@ -130,10 +224,14 @@ class Rows:
         places = {id(i): k for k, i in enumerate(instrs)}
         proofs: dict[Var, set[int]] = defaultdict(set)
         for block in sorted(dominators):
-            for a, b, check in self.checked[block]:
+            for a, b, check in self.equal[block]:
                 a, b = equal.get(a, a), equal.get(b, b)
+                if a is b:
+                    continue
+                if b in proofs:
+                    proofs[a] |= proofs.pop(b)
                 if id(check) in places:
-                    proofs[a] |= {places[id(check)]} | proofs.pop(b, set())
+                    proofs[a].add(places[id(check)])
                 for v in [v for v in equal if equal[v] is b]:
                     equal[v] = a
                 equal[b] = a
