@@ -25,7 +25,7 @@ from acronumba.codes import refuse
 SCHEDULES = ("depth", "agenda")
 PRECISIONS = ("float32", "tf32", "bf16")
 NO_EFFECT = frozenset(
-    "reuse duplicate hoist ghosts fuse horizontal gather_fusion forkjoin effort precision simd persistent".split()
+    "reuse duplicate ghosts fuse horizontal gather_fusion forkjoin effort precision simd persistent".split()
 )
 
 
@@ -33,14 +33,14 @@ NO_EFFECT = frozenset(
 class Options:
     """How a model is compiled and run.
 
-    The first ten are the optimisations. In this version `phases` and `blocks` can be switched off. The others are
-    accepted and change nothing yet (`NO_EFFECT`): what this version has of them is always on, and `Model.explain`
+    The first ten are the optimisations. In this version `hoist`, `phases` and `blocks` can be switched off. The others
+    are accepted and change nothing yet (`NO_EFFECT`): what this version has of them is always on, and `Model.explain`
     says so. No option changes a result's bits.
     """
 
     reuse: bool = True  # operands that are the same for all instances are not gathered
     duplicate: bool = True  # code duplication per calling context
-    hoist: bool = True  # operations that do not depend on recursion or loop are kernels of their own
+    hoist: bool = True  # operations that do not depend on recursion or loop are kernels of their own; rows too
     phases: bool = True  # components of the kernel graph run one after the other
     ghosts: bool = True  # arms of a branch are padded to one depth
     blocks: bool = True  # static blocks: straight-line tensor code is one node

@@ -7,8 +7,9 @@ dead code goes. Equal kernels, also of different functions, are one. `hostgen` m
 the specifications.
 
 What a kernel reads: tensors and host numbers from outside of the group, one argument of each node (tensors first);
-shared tensors; run-time extents, one number per int variable. What it returns: the values that something outside of
-the group uses. Constants, and views of shared tensors, are made anew in each kernel that wants them.
+shared tensors; run-time extents, one number per int variable. Where a node is several rows, each row reads its part of
+the arguments. What it returns: the values that something outside of the group uses. Constants, and views of shared
+tensors, are made anew in each kernel that wants them.
 
 First of all it is found out which operands are the same tensor for all instances (`analysis.sharing`), what is
 computed from them alone, once per mini-batch (`analysis.once`), and, as the results are shared tensors that may travel
@@ -28,6 +29,7 @@ from acronumba.analysis.extents import Extents
 from acronumba.analysis.flow import simplify
 from acronumba.analysis.notes import Note
 from acronumba.analysis.once import Computed, find_once
+from acronumba.analysis.rows import rows_text
 from acronumba.analysis.sharing import share
 from acronumba.config import Options, verify_level
 from acronumba.errors import Loc
@@ -54,8 +56,8 @@ def make_plan(program: Program, options: Options) -> Plan:
     program
         A typed program.
     options
-        `reuse`, `duplicate`, `hoist`: see `analysis.sharing`, `analysis.copies`, `analysis.once`. `blocks`: whether a
-        kernel may hold more than one operation (besides those that only move elements).
+        `reuse`, `duplicate`, `hoist`: see `analysis.sharing`, `analysis.copies`, `analysis.once`, `analysis.rows`.
+        `blocks`: whether a kernel may hold more than one operation (besides those that only move elements).
     """
     program, computed, notes, texts = _shared(program, options)
     table = Kernels(program, options)
@@ -69,12 +71,14 @@ def make_plan(program: Program, options: Options) -> Plan:
     kernels, uses = table.finish()
     program = replace(program, functions=tuple(functions), once=once)
     program, kernels, uses, merged = merge_copies(program, kernels, uses, options)
-    return Plan(program=program, kernels=kernels, uses=uses, notes=(*notes, *merged), texts=texts)
+    if options.hoist:
+        texts["rows"] = rows_text(kernels)
+    return Plan(program=program, kernels=kernels, uses=uses, notes=(*notes, *table.notes, *merged), texts=texts)
 
 
 def _shared(
     program: Program, options: Options
-) -> tuple[Program, tuple[Computed, ...], tuple[Note, ...], Mapping[str, str]]:
+) -> tuple[Program, tuple[Computed, ...], tuple[Note, ...], dict[str, str]]:
     """Find what is shared, and what is computed from it once; return that, notes and texts."""
     first = share(program, options, check=verify_level() > 1)
     program, computed, told = find_once(first.program, options)

@@ -52,7 +52,7 @@ depth       int32[n]: 1 + the largest depth of its operands, 0 without
 instance    int32[n]: instance that recorded it
 row         int64[n]: address of its row
 kernels     number of kernels
-table       int64[kernels, 8]: the kernels, see TABLE
+table       int64[kernels, 11]: the kernels, see TABLE
 key         int32[n]: number of its (kernel, extents); the same column as `kind` unless `keyed`
 level       int32[n]: number of its (phase, depth), or of its batch where a policy says so
 levels      number of levels
@@ -93,7 +93,7 @@ largest     bytes that no tensor of a node may need, stored or not
 arena       address, aligned to 64
 asize       bytes of it
 used        bytes of it in use
-scratch     address, aligned to 64
+scratch     address, aligned to 64: what each thread needs, then the rows of a batch
 ssize       bytes of it
 stride      bytes of it for one thread
 threads     threads that may work on a batch, the caller's included
@@ -111,8 +111,10 @@ AT = {name: k for k, name in enumerate(NAMES)}
 
 # Words of a row of `table`: addresses of the kernel's two functions and of its parameter table; numbers of tensors
 # among its arguments (they come first), of lists of tensors (they come next), of arguments, run-time extents and
-# results; whether it can fail; nanoseconds per node, roughly.
-TABLE = {name: k for k, name in enumerate("plan run params tensors lists args dims results fallible cost".split())}
+# results; whether it can fail; nanoseconds per node or row, roughly; 0, or the address of int64[2, args] if its nodes
+# are several rows. That table says what row i of a node gets for an argument: 0 the same word, -1 element i of the
+# list, else row i of the tensor, whose elements have so many bytes; then follow the ranks of those tensors.
+TABLE = {name: k for k, name in enumerate("plan run params tensors lists args dims results fallible cost rows".split())}
 
 # What `drive` and the machine return. GROW_*: make room for `need` and call again. FUEL: the instance has none left.
 # PAUSE: look whether anything has happened (a signal), and call again.

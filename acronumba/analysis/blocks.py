@@ -2,18 +2,22 @@
 
 In: a `Function`. Out: the function with its `Op`s replaced by `Emit`s, and the specifications of their kernels.
 Within a basic block all host instructions that can run do so, then all tensor operations that are ready become one
-kernel, and so on. Source: ACRoBat (arXiv 2305.10611), section 4.1, static blocks.
+kernel, and so on. Operations that have rows over one extent (`analysis.rows`) are kernels of their own. Source: ACRoBat
+(arXiv 2305.10611), section 4.1, static blocks.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from acronumba.analysis.flow import definitions, dominators, fixed_variables
+from acronumba.analysis.notes import Note
 from acronumba.analysis.once import Computed
+from acronumba.analysis.rows import Found, OneRow, Rows, operands
 from acronumba.config import Options
 from acronumba.errors import NOWHERE, Loc
 from acronumba.ir.nodes import (
@@ -55,6 +59,7 @@ class _Group:
     own: tuple[Op, ...]
     extents: dict[Var, tuple[Extent, ...]]  # of the tensors from outside
     outside: frozenset[Var]  # tensors it reads from outside
+    one_row: Callable[[set[Var]], OneRow] | None = None  # from what is wanted, if it is computed row by row
 
 
 class Grouping:
@@ -68,6 +73,7 @@ class Grouping:
         self.free = self._free_operations()
         self.dominators = dominators(function.blocks)
         self.numbers = {id(b): k for k, b in enumerate(function.blocks)}
+        self.rows = Rows(table.program, function, self.single, self.fixed)
         self.asked = [
             [(i.tensor, i.axis, i.out) for i in b.instrs if isinstance(i, ExtentOf) and {i.out, i.tensor} <= self.fixed]
             for b in function.blocks
@@ -125,11 +131,18 @@ class Grouping:
                 if isinstance(op, Op) and TENSORS[op.op].kind == "address" and self.used_in[op.out] <= {here}:
                     if readers[op.out] and op.out not in self.host_reads:
                         moved[op.out] = op
+        if self.table.options.hoist:
+            moved |= self._numbers(block, moved)
         instrs = [
             i for i in block.instrs if not (isinstance(i, Op) and i.out in moved and i.out not in self.host_reads)
         ]
         extents = self._extents_at(block)
         needs = self._dependences(instrs, moved, extents)
+        found = Found(over={}, needs={}, equal={})
+        if self.table.options.hoist:
+            above = self.dominators[self.numbers[id(block)]]
+            found = self.rows.find(instrs, needs, above, moved, extents)
+            needs = [before | found.needs.get(k, set()) for k, before in enumerate(needs)]
         done: set[int] = set()
         out: list[Instr | _Group] = []
         while len(done) < len(instrs):
@@ -140,15 +153,56 @@ class Grouping:
                     out.append(instr)
             if len(done) > before:
                 continue
+            taken = self._taken(instrs, needs, done, found.over)
+            assert taken, "a cycle of instructions"
+            group = self._group([i for k in sorted(taken) if isinstance(i := instrs[k], Op)], moved, extents)
+            if min(taken) in found.over:
+                one_row = partial(self.rows.one_row, group.body, group.own, found=found, moved=moved, extents=extents)
+                group = replace(group, one_row=one_row)
+            out.append(group)
+            done |= taken
+        return out
+
+    def _taken(self, instrs: list[Instr], needs: list[set[int]], done: set[int], over: Mapping[int, Var]) -> set[int]:
+        """Return the operations of the next kernel: all with rows over one extent, or all without rows.
+
+        If possible they are all that are left of their kind, so that kinds alternate as little as may be.
+        """
+        left = [k for k, instr in enumerate(instrs) if k not in done and isinstance(instr, Op)]
+        first: set[int] = set()
+        for n in dict.fromkeys(over.get(k) for k in left):
+            kind = [k for k in left if over.get(k) is n]
             taken: set[int] = set()
-            for k, instr in enumerate(instrs):
-                if k not in done and isinstance(instr, Op) and needs[k] <= done | taken:
+            for k in kind:
+                if needs[k] <= done | taken and not (over and self._fails_too_early(k, instrs, left, taken)):
                     taken.add(k)
                     if not self.table.options.blocks:
-                        break
-            assert taken, "a cycle of instructions"
-            out.append(self._group([i for k in sorted(taken) if isinstance(i := instrs[k], Op)], moved, extents))
-            done |= taken
+                        return taken
+            if len(taken) == len(kind):
+                return taken
+            first = first or taken
+        return first
+
+    @staticmethod
+    def _fails_too_early(k: int, instrs: list[Instr], left: list[int], taken: set[int]) -> bool:
+        """Whether a failure of operation k would be noticed before that of another which Python notices first."""
+        this = instrs[k]
+        if not isinstance(this, Op) or this.site < 0:
+            return False
+        others = ((j, other) for j in left if isinstance(other := instrs[j], Op) and other.site >= 0)
+        # Rows of a node fail one by one, so that those of one group can fail at one place only.
+        return any((j < k and j not in taken) or (j in taken and other.site != this.site) for j, other in others)
+
+    def _numbers(self, block: Block, moved: Mapping[Var, Op]) -> dict[Var, Op]:
+        """Return the operations that make tensors of rank 0 of host numbers: no kernel waits for another's."""
+        out: dict[Var, Op] = {}
+        here = self.numbers[id(block)]
+        for op in block.instrs:
+            if isinstance(op, Op) and op.site < 0 and not op.shape and TENSORS[op.op].kind == "element":
+                numbers = (isinstance(a, Var) and isinstance(a.type, IntT | FloatT | BoolT) for a in op.args)
+                if all(a in moved or (n and a in self.fixed) for a, n in zip(op.args, numbers, strict=True)):
+                    if self.used_in[op.out] == {here} and op.out not in self.host_reads and op.out in self.single:
+                        out[op.out] = op
         return out
 
     def _extents_at(self, block: Block) -> dict[tuple[int, Var], tuple[Extent, ...]]:
@@ -185,23 +239,6 @@ class Grouping:
                 local |= {(instr.out, axis): n for axis, n in enumerate(instr.shape)}
         return out
 
-    def _operands(self, op: Op, moved: Mapping[Var, Op]) -> list[Op]:
-        """Return the operations that a kernel with `op` computes on the way, itself last, in order."""
-        out: list[Op] = []
-        seen: set[int] = set()
-
-        def visit(o: Op) -> None:
-            if id(o) in seen:
-                return
-            seen.add(id(o))
-            for a in o.args:
-                if isinstance(a, Var) and a in moved and moved[a] is not o:
-                    visit(moved[a])
-            out.append(o)
-
-        visit(op)
-        return out
-
     def _dependences(
         self, instrs: list[Instr], moved: Mapping[Var, Op], extents: Mapping[tuple[int, Var], tuple[Extent, ...]]
     ) -> list[set[int]]:
@@ -214,7 +251,7 @@ class Grouping:
         calls: list[int] = []
         for k, instr in enumerate(instrs):
             if isinstance(instr, Op):
-                used = [v for o in self._operands(instr, moved) for v in (*reads(o), *self._extent_vars(o, extents))]
+                used = [v for o in operands(instr, moved) for v in (*reads(o), *self._extent_vars(o, extents))]
                 used = [v for v in used if v not in moved or v in writer]
             else:
                 used = list(reads(instr))
@@ -259,7 +296,7 @@ class Grouping:
         body: list[Op] = []
         seen: set[int] = set()
         for op in own:
-            for o in self._operands(op, moved):
+            for o in operands(op, moved):
                 if id(o) not in seen:
                     seen.add(id(o))
                     body.append(o)
@@ -281,6 +318,7 @@ class Kernels:
         self.specs: list[KernelSpec] = []
         self.index: dict[object, int] = {}
         self.uses: list[list[Loc]] = []
+        self.notes: list[Note] = []
         self.names: set[str] = set()
         first: dict[Site, int] = {}
         self.site = [first.setdefault(s, k) for k, s in enumerate(program.sites)]
@@ -301,18 +339,25 @@ class Kernels:
 
     def emit(self, group: _Group, wanted: set[Var], single: Mapping[Var, Instr]) -> list[Instr]:
         """Return the instructions that record a node of the group's kernel."""
-        make = _Spec(self, group, single)
+        one = group.one_row(wanted) if group.one_row is not None else None
+        make = _Spec(self, one or group, single)
         results = [op.out for op in group.own if op.out in wanted or op.site >= 0]
-        numbers = [make.number[v] for v in results]
+        row = one.row if one is not None else {}
+        numbers = [make.number[row.get(v, v)] for v in results]
         distinct = list(dict.fromkeys(numbers))
         loc = group.own[0].loc
-        kernel = self._intern(make.spec(distinct, loc), loc)
+        spec, args = make.spec(distinct, loc), make.args
         outs = [results[numbers.index(n)] for n in distinct]
         shape = {op.out: tuple(make.constant_extent(x) for x in op.shape) for op in group.own}
+        if one is not None:
+            spec, args = _of_rows(spec, args, one.whole)
+            rows = shape[outs[0]][0]
+            shape = {v: (rows, *s[1:]) for v, s in shape.items()}
+            self._note_rows(group, rows)
         emit = Emit(
             outs=tuple(outs),
-            kernel=kernel,
-            args=tuple(make.args),
+            kernel=self._intern(spec, loc),
+            args=tuple(args),
             dims=tuple(make.dims),
             shapes=tuple(shape[v] for v in outs),
             loc=loc,
@@ -324,12 +369,19 @@ class Kernels:
         ]
         return [emit, *copies]
 
+    def _note_rows(self, group: _Group, rows: Extent) -> None:
+        assert isinstance(rows, Var)
+        text = f"each of the {rows.name} rows is computed alone, those of all instances together"
+        for loc in dict.fromkeys(op.loc for op in group.own):
+            self.notes.append(Note(loc=loc, kind="rows", text=text, option="hoist"))
+
     def _intern(self, spec: KernelSpec, loc: Loc) -> int:
         key = (
             tuple(replace(o, name="") for o in spec.operands),
             spec.dims,
             tuple(replace(op, name="", loc=NOWHERE) for op in spec.body),
             spec.results,
+            spec.rows,
         )
         typed = (key, repr(key))  # 1, 1.0 and True are equal but not the same constant; nor are 0.0 and -0.0
         if typed not in self.index:
@@ -346,10 +398,25 @@ class Kernels:
         return k
 
 
+def _of_rows(spec: KernelSpec, args: list[Var], whole: Mapping[Var, Var]) -> tuple[KernelSpec, list[Var]]:
+    """Return the specification of one row and the arguments of the node: tensors, lists of tensors, numbers."""
+
+    def order(v: Var) -> int:
+        return isinstance(v.type, TensorT) + (isinstance(v.type, TensorT) and not isinstance(given[v].type, ListT))
+
+    def way(v: Var) -> str:
+        return "whole" if v not in whole else "item" if isinstance(given[v].type, ListT) else "row"
+
+    given = {v: whole.get(v, v) for v in args}
+    ordered = sorted(args, key=order, reverse=True)
+    operands = tuple(o if o.kind == "shared" else replace(o, index=ordered.index(args[o.index])) for o in spec.operands)
+    return replace(spec, operands=operands, rows=tuple(map(way, ordered))), [given[v] for v in ordered]
+
+
 class _Spec:
     """Makes the specification of one group."""
 
-    def __init__(self, kernels: Kernels, group: _Group, single: Mapping[Var, Instr]) -> None:
+    def __init__(self, kernels: Kernels, group: _Group | OneRow, single: Mapping[Var, Instr]) -> None:
         self.kernels = kernels
         self.group = group
         self.single = single

@@ -366,14 +366,18 @@ class Interpreter:
         return self._stacked(var.type, env[var]) if isinstance(var.type, ListT) else env[var]
 
     def _emit(self, i: Emit, env: dict[Var, Any]) -> None:
-        from acronumba.kernels.reference import KernelFailure, evaluate
+        from acronumba.kernels.reference import KernelFailure, evaluate, evaluate_rows
 
         spec = self.kernels[i.kernel]
         operands = [
             self._shared[o.index] if o.kind == "shared" else self._operand(i.args[o.index], env) for o in spec.operands
         ]
+        dims = [env[d] for d in i.dims]
         try:
-            outs = evaluate(spec, operands, [env[d] for d in i.dims], self.float64)
+            if spec.rows is None:
+                outs = evaluate(spec, operands, dims, self.float64)
+            else:
+                outs = evaluate_rows(spec, operands, dims, [_extents(s, env) for s in i.shapes], self.float64)
         except KernelFailure as e:
             raise _Stop(e.site) from e
         for out, shape, value in zip(i.outs, i.shapes, outs, strict=True):

@@ -35,6 +35,7 @@ Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,21 @@ from typing import Any
 import numpy as np
 
 Array = Any  # np.ndarray or NumPy scalar
+Shape = tuple[object, ...]  # of ints, and of whatever stands for run-time extents
+Attrs = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rowwise:
+    """An operation whose result has rows: axis 0 is a run-time extent. May row k be computed from row k of arguments?
+
+    An argument is given `by` rows (its axis 0 is that extent) or is the same for all rows (the extent is not in it).
+    """
+
+    attrs: Attrs
+    args: tuple[Shape, ...]
+    by: tuple[bool, ...]  # per argument
+    shape: Shape  # of the result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +68,7 @@ class TensorOp:
     kind: str  # "element" | "reduce" | "arg" | "product" | "address" | "stack" | "create"
     arity: int  # -1: any number
     reference: Callable[..., Array]  # (arrays, attrs with ints for extents, shape, dtype) -> array
+    row: Callable[[Rowwise], Attrs | None]  # attrs of the operation on one row, None if rows are not independent
 
 
 def _element(f: Callable[..., Array]) -> Callable[..., Array]:
@@ -133,23 +150,90 @@ def _arg(f: Callable[..., Array]) -> Callable[..., Array]:
     return lambda args, attrs, shape, dtype: np.asarray(f(args[0], axis=attrs[0]), dtype)
 
 
+# How operations act along axis 0. Rows are computed with the same bits as the whole: where a product of one row would
+# be summed in another order, it has no rows.
+
+
+def _no_rows(x: Rowwise) -> Attrs | None:
+    return None
+
+
+def _broadcast_rows(x: Rowwise) -> Attrs | None:
+    rank = len(x.shape)
+    good = all(
+        len(shape) == rank if by else len(shape) < rank or shape[0] == 1 for shape, by in zip(x.args, x.by, strict=True)
+    )
+    return x.attrs if good else None
+
+
+def _reduce_rows(x: Rowwise) -> Attrs | None:
+    (axes,) = x.attrs
+    return (tuple(a - 1 for a in axes),) if x.by[0] and 0 not in axes else None
+
+
+def _axis_rows(x: Rowwise) -> Attrs | None:
+    (axis,) = x.attrs
+    return (axis - 1,) if all(x.by) and axis > 0 else None
+
+
+def _product_rows(x: Rowwise) -> Attrs | None:
+    """Rows of the left matrix (the right one must then be shared, see `analysis.rows`), or of a stack of matrices."""
+    (left, right), (by_left, by_right) = map(len, x.args), x.by
+    if by_left and by_right:
+        good = left == right and left > 2
+    elif by_left:
+        good = (left == 2 and right <= 2) or left > max(2, right)
+    else:
+        good = by_right and right > max(2, left) and left > 1
+    return x.attrs if good else None
+
+
+def _reshape_rows(x: Rowwise) -> Attrs | None:
+    def size(shape: Shape) -> tuple[int, Counter[object]]:
+        return math.prod(n for n in shape if isinstance(n, int)), Counter(n for n in shape if not isinstance(n, int))
+
+    return x.attrs if x.by[0] and size(x.args[0]) == size(x.shape) else None
+
+
+def _transpose_rows(x: Rowwise) -> Attrs | None:
+    (order,) = x.attrs
+    return (tuple(a - 1 for a in order[1:]),) if x.by[0] and order[0] == 0 else None
+
+
+def _slice_rows(x: Rowwise) -> Attrs | None:
+    starts, steps = x.attrs
+    return (starts[1:], steps[1:]) if x.by[0] and (starts[0], steps[0]) == (0, 1) else None
+
+
+def _take_rows(x: Rowwise) -> Attrs | None:
+    (axis,) = x.attrs
+    if axis == 0:
+        return x.attrs if x.by == (False, True) else None
+    return (axis - 1,) if x.by == (True, False) else None
+
+
 def _table() -> dict[str, TensorOp]:
-    rows = [TensorOp(name=k, kind="element", arity=_ARITY.get(k, 1), reference=_element(f)) for k, f in ELEMENT.items()]
-    rows += [TensorOp(name=k, kind="reduce", arity=1, reference=_reduce(f)) for k, f in REDUCTIONS.items()]
+    def row(
+        name: str, kind: str, arity: int, rule: Callable[[Rowwise], Attrs | None], reference: Callable[..., Array]
+    ) -> TensorOp:
+        return TensorOp(name=name, kind=kind, arity=arity, reference=reference, row=rule)
+
+    rows = [row(k, "element", _ARITY.get(k, 1), _broadcast_rows, _element(f)) for k, f in ELEMENT.items()]
+    rows += [row(k, "reduce", 1, _reduce_rows, _reduce(f)) for k, f in REDUCTIONS.items()]
     rows += [
-        TensorOp(name="argmax", kind="arg", arity=1, reference=_arg(np.argmax)),
-        TensorOp(name="argmin", kind="arg", arity=1, reference=_arg(np.argmin)),
-        TensorOp(name="matmul", kind="product", arity=2, reference=lambda a, t, s, d: np.matmul(a[0], a[1])),
-        TensorOp(name="reshape", kind="address", arity=1, reference=lambda a, t, s, d: np.reshape(a[0], s)),
-        TensorOp(name="transpose", kind="address", arity=1, reference=lambda a, t, s, d: np.transpose(a[0], t[0])),
-        TensorOp(name="broadcast", kind="address", arity=1, reference=lambda a, t, s, d: np.broadcast_to(a[0], s)),
-        TensorOp(name="slice", kind="address", arity=1, reference=_slice),
-        TensorOp(name="take", kind="address", arity=2, reference=lambda a, t, s, d: np.take(a[0], a[1], axis=t[0])),
-        TensorOp(name="concat", kind="address", arity=-1, reference=lambda a, t, s, d: np.concatenate(a, axis=t[0])),
-        TensorOp(name="stack", kind="stack", arity=1, reference=lambda a, t, s, d: np.asarray(a[0]).reshape(s)),
-        TensorOp(name="const", kind="create", arity=0, reference=lambda a, t, s, d: np.asarray(t[0], d)),
-        TensorOp(name="iota", kind="create", arity=0, reference=lambda a, t, s, d: np.arange(s[0], dtype=d)),
-    ]  # fmt: skip
+        row("argmax", "arg", 1, _axis_rows, _arg(np.argmax)),
+        row("argmin", "arg", 1, _axis_rows, _arg(np.argmin)),
+        row("matmul", "product", 2, _product_rows, lambda a, t, s, d: np.matmul(a[0], a[1])),
+        row("reshape", "address", 1, _reshape_rows, lambda a, t, s, d: np.reshape(a[0], s)),
+        row("transpose", "address", 1, _transpose_rows, lambda a, t, s, d: np.transpose(a[0], t[0])),
+        row("broadcast", "address", 1, _broadcast_rows, lambda a, t, s, d: np.broadcast_to(a[0], s)),
+        row("slice", "address", 1, _slice_rows, _slice),
+        row("take", "address", 2, _take_rows, lambda a, t, s, d: np.take(a[0], a[1], axis=t[0])),
+        row("concat", "address", -1, _axis_rows, lambda a, t, s, d: np.concatenate(a, axis=t[0])),
+        row("stack", "stack", 1, lambda x: x.attrs, lambda a, t, s, d: np.asarray(a[0]).reshape(s)),
+        row("const", "create", 0, _no_rows, lambda a, t, s, d: np.asarray(t[0], d)),
+        row("iota", "create", 0, _no_rows, lambda a, t, s, d: np.arange(s[0], dtype=d)),
+    ]
     return {row.name: row for row in rows}
 
 

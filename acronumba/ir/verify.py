@@ -67,7 +67,7 @@ from acronumba.ir.types import (
 )
 
 if TYPE_CHECKING:
-    from acronumba.kernels.spec import KernelSpec
+    from acronumba.kernels.spec import KernelSpec, Operand
 
 FLOAT_ONLY = frozenset("exp log sqrt sin cos tanh sigmoid erf div isnan".split())
 _LETTERS: dict[str, tuple[type, ...]] = {"i": (IntT,), "f": (FloatT,), "b": (BoolT,), "a": (IntT, FloatT)}
@@ -518,8 +518,13 @@ class _Rules:
         spec = self.kernels[i.kernel]
         per_node = [o for o in spec.operands if o.kind != "shared"]
         _demand(sorted({o.index for o in per_node}) == list(range(len(i.args))), f"{spec.name} takes other arguments")
+        ways = spec.rows if spec.rows is not None else ("whole",) * len(i.args)
+        _demand(len(ways) == len(i.args), f"{spec.name} says of {len(ways)} arguments what rows get")
         for operand in per_node:
             arg = i.args[operand.index]
+            if ways[operand.index] != "whole":
+                self._row(arg, operand, ways[operand.index])
+                continue
             kinds: dict[str, type] = {
                 "tensor": TensorT,
                 "int": IntT,
@@ -545,10 +550,28 @@ class _Rules:
             _demand(
                 isinstance(out.type, TensorT) and out.type.dtype == op.dtype, f"{out.name} has not dtype {op.dtype}"
             )
-            _sizes(_shape(out.type), op.shape, out.name)
-            _sizes(tuple(None if isinstance(n, Var) else n for n in shape), op.shape, out.name)
+            skip = int(spec.rows is not None)
+            _demand(not skip or (shape and shape[0] is i.shapes[0][0]), f"{out.name} has other rows")
+            _sizes(_shape(out.type)[skip:], op.shape, out.name)
+            _sizes(tuple(None if isinstance(n, Var) else n for n in shape)[skip:], op.shape, out.name)
         for op in spec.body:
             self._site(op.site, needed=False)
+
+    @staticmethod
+    def _row(arg: Var, operand: Operand, way: str) -> None:
+        """Check an argument of which each row of a node gets its own part."""
+        numbers: dict[str, type] = {"int": IntT, "float": FloatT, "bool": BoolT}
+        match arg.type, way:
+            case TensorT(dtype=dtype, shape=(_, *shape)), "row":
+                good = (operand.kind, operand.dtype) == ("tensor", dtype)
+            case ListT(item=TensorT(dtype=dtype, shape=shape)), "item":
+                good = (operand.kind, operand.dtype) == ("tensor", dtype)
+            case ListT(item=item), "item":
+                good, shape = isinstance(item, numbers.get(operand.kind, TensorT)), ()
+            case _:
+                good, shape = False, ()
+        _demand(good, f"no {way} of {arg.name} is a {operand.kind}")
+        _sizes(tuple(shape), operand.shape, arg.name)
 
 
 def _sizes(shape: tuple[int | None, ...], sizes: Sequence[Any], name: str) -> None:

@@ -85,6 +85,28 @@ def evaluate(
     return tuple(np.asarray(values[k]) for k in spec.results)
 
 
+def evaluate_rows(
+    spec: KernelSpec,
+    operands: Sequence[Array],
+    dims: Sequence[int],
+    shapes: Sequence[tuple[int, ...]],
+    float64: bool = False,
+) -> tuple[Array, ...]:
+    """Return the results of a node of several rows, of the given shapes: what `evaluate` gives for each row."""
+
+    def of_row(k: int) -> list[Array]:
+        assert spec.rows is not None
+        by = ["whole" if o.kind == "shared" else spec.rows[o.index] for o in spec.operands]
+        return [x if b == "whole" else x[k] for x, b in zip(operands, by, strict=True)]
+
+    rows = [evaluate(spec, of_row(k), dims, float64) for k in range(shapes[0][0])]
+    dtypes = [wide(spec.body[v - len(spec.operands)].dtype, float64) for v in spec.results]
+    return tuple(
+        np.stack([row[j] for row in rows]) if rows else np.zeros(shape, dtype)
+        for j, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True))
+    )
+
+
 def _size(n: Size) -> str:
     return f"d{n.index}" if isinstance(n, Dim) else str(n)
 
@@ -122,12 +144,14 @@ def spec_text(spec: KernelSpec) -> str:
     rows: list[tuple[str, str, int]] = []
     for k, o in enumerate(spec.operands):
         number = f"shared {o.index}" if o.kind == "shared" else f"argument {o.index}"
+        if o.kind != "shared" and spec.rows is not None and spec.rows[o.index] != "whole":
+            number = f"{spec.rows[o.index]} of {number}"
         rows.append((f"    {names[k]}: {operand(o)}", f"# {number}", 0))
     first = len(spec.operands)
     rows += [operation(first + k, op) for k, op in enumerate(spec.body)]
     width = min(max((len(a) for a, _, _ in rows), default=0), 60)
     dims = f"  # extents {', '.join(f'd{k}' for k in range(spec.dims))}" if spec.dims else ""
-    lines = [f"kernel {spec.name}:{dims}"]
+    lines = [f"kernel {spec.name}{', one row' if spec.rows is not None else ''}:{dims}"]
     last = 0
     for left, right, line in rows:
         note = f"  # line {line}" if line and line != last else ""

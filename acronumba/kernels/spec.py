@@ -1,8 +1,9 @@
 """What a kernel computes: the contract between the plan and every code generator.
 
 A `KernelSpec` is straight-line tensor code for *one* DFG node; a generator makes of it a function over the nodes of a
-batch. Values are numbered: operands first, then the operations in order. The generator sees nothing else of the
-model.
+batch. If a node is several rows, it is the code of one row, and at run time each row comes with argument words like a
+node's: generators do not see `rows`. Values are numbered: operands first, then the operations in order. The generator
+sees nothing else of the model.
 
 The compiled form (see `kernels.cpu`) is two functions of i64 parameters:
 
@@ -74,3 +75,6 @@ class KernelSpec:
     dims: int  # number of run-time extents
     body: tuple[KernelOp, ...]
     results: tuple[int, ...]  # numbers of values; always operations of the body
+    # If a node is several rows, one entry per argument of the node: what row i gets of it. "row": row i of the tensor,
+    # "item": element i of the list, "whole": the argument. Results have the rows as their first axis.
+    rows: tuple[str, ...] | None = None

@@ -119,6 +119,7 @@ class Buffers:
         self.columns: dict[str, NDArray[Any]] = {}
         self.edges: dict[str, NDArray[Any]] = {}
         self.columns_of_kernels: list[Words] = []  # the parameter tables of the kernels
+        self.columns_of_rows: list[Words] = []  # how rows get their arguments, of kernels of rows
         self.prepared: object = None  # the shared values that those hold
         self.errors: Words = np.empty(0, np.int64)
         self.results: Words = np.empty(0, np.int64)

@@ -386,17 +386,27 @@ class Executable:
         table = buffers.fixed["table"].reshape(-1, len(TABLE))
         for k, (spec, kernel) in enumerate(zip(specs, self.kernels, strict=True)):
             args = [o for o in spec.operands if o.kind != "shared"]
+            items = [o for o in args if spec.rows is not None and spec.rows[o.index] == "item"]
             params = np.zeros(3 + len(spec.results) + len(kernel.shared) + len(kernel.tiles), np.int64)
             self.engine.reach(params)
             buffers.columns_of_kernels.append(params)
             table[k, TABLE["plan"]], table[k, TABLE["run"]] = kernel.plan, kernel.run
             table[k, TABLE["params"]] = address(params)
-            table[k, TABLE["tensors"]] = sum(o.kind == "tensor" for o in args)
-            table[k, TABLE["lists"]] = sum(o.kind == "list" for o in args)
+            table[k, TABLE["tensors"]] = sum(o.kind == "tensor" and o not in items for o in args)
+            table[k, TABLE["lists"]] = sum(o.kind == "list" or (o.kind == "tensor" and o in items) for o in args)
             table[k, TABLE["args"]] = len(args)
             table[k, TABLE["dims"]], table[k, TABLE["results"]] = spec.dims, len(spec.results)
             table[k, TABLE["cost"]] = _cost(spec)
             table[k, TABLE["fallible"]] = int(any(op.site >= 0 for op in spec.body))
+            if spec.rows is not None:
+                ways = np.zeros((2, max(len(args), 1)), np.int64)
+                for o in args:
+                    way = spec.rows[o.index]
+                    ways[0, o.index] = {"whole": 0, "item": -1, "row": np.dtype(o.dtype).itemsize}[way]
+                    ways[1, o.index] = 1 + len(o.shape)
+                self.engine.reach(ways)
+                buffers.columns_of_rows.append(ways)
+                table[k, TABLE["rows"]] = address(ways)
         buffers["machine"] = self.engine.address["machine"]
         buffers["policy"] = self._policy
         buffers["phased"] = int(self.options.phases)
@@ -611,12 +621,24 @@ class Executable:
         order, start = buffers.column("order", n), buffers.columns["bstart"][: batches + 1]
         kinds = buffers.column("kind", n)[order[start[:-1]]]
         sizes[np.arange(most) >= table[kinds, TABLE["results"]][:, None]] = 0
-        per_node = np.repeat(sizes.sum(axis=1), np.diff(start))
+        per_node = np.repeat(sizes.sum(axis=1), np.diff(start)) * self._rows(buffers)[order]
         room = self._limit()
         instances = np.bincount(buffers.column("instance", n)[order], per_node)
         if found := np.flatnonzero(instances > room).tolist():
             raise _TooLarge(found)
         raise MemoryError(f"the mini-batch needs {int(instances.sum()):,} bytes for results, more than `memory_limit`")
+
+    def _rows(self, buffers: Buffers) -> NDArray[np.int64]:
+        """Return how many rows each node is: 1 unless its kernel has `rows`."""
+        n = buffers["n"]
+        kinds, at = buffers.column("kind", n), buffers.column("row", n)
+        out = np.ones(n, np.int64)
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        for v in np.flatnonzero(table[kinds, TABLE["rows"]]) if n else ():
+            args, dims = table[kinds[v], [TABLE["args"], TABLE["dims"]]]
+            shape = ctypes.c_int64.from_address(int(at[v] + 8 * (args + dims + 2))).value
+            out[v] = ctypes.c_int64.from_address(shape).value
+        return out
 
     def _calls(self, buffers: Buffers, frame: int) -> tuple[Loc, ...]:
         """Return the calls on the way to a frame, the innermost first."""
@@ -759,9 +781,17 @@ class Run:
             inst = self._instances[inst].astype(np.int32)
         names = tuple(s.name for s in e.plan.kernels)
         heads = order[starts[:-1]] if n else order[:0]
+        rows = np.add.reduceat(e._rows(buffers)[order], starts[:-1]) if n else order
+        several = [s.rows is not None for s in e.plan.kernels]
         records = tuple(
-            BatchRecord(phase=int(phase[v]), depth=int(depth[v]), kernel=names[kinds[v]], size=int(size))
-            for v, size in zip(heads, np.diff(starts), strict=True)
+            BatchRecord(
+                phase=int(phase[v]),
+                depth=int(depth[v]),
+                kernel=names[kinds[v]],
+                size=int(size),
+                rows=int(r) * several[kinds[v]],
+            )
+            for v, size, r in zip(heads, np.diff(starts), rows, strict=True)
         )
         to = np.repeat(np.arange(n, dtype=np.int32), np.diff(first))
         bound = schedule.lower_bound(keys, first, source)

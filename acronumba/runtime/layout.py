@@ -2,7 +2,9 @@
 
 In: the batches of `schedule`. Out: value records filled in, kernels run. The results of a batch are contiguous rows
 in its order, in one arena of bytes; each result of each batch begins at a multiple of 64 bytes. Compiled library
-code, like `schedule`. `drive` is the one function that is called per mini-batch: it runs all stages, and returns
+code, like `schedule`. A node of several rows has one result record, whose shape begins with the number of rows; just
+before its batch runs, each row gets argument words of its own (`split_rows`), so that kernels see a row as they see a
+node. `drive` is the one function that is called per mini-batch: it runs all stages, and returns
 early only where the caller must make room.
 """
 
@@ -22,12 +24,15 @@ def layout(ST: i64) -> i64:
     batches = ld(ST, BATCHES)
     total = 0
     scratch = 0
+    space = 0
     largest = ld(ST, LARGEST)
     large = 0
     for b in range(batches):
         key = ld32(bkey, b)
         k = K_WIDTH * ld(keytab, 2 * key)
-        count = ld32(bstart, b + 1) - ld32(bstart, b)
+        count = count_rows(ST, k, ld32(bstart, b), ld32(bstart, b + 1))
+        if ld(table, k + K_ROWS) != 0:
+            space = max(space, count * rows_width(ST, k))
         call_address(ld(table, k + K_PLAN), ld(keytab, 2 * key + 1), sizes)
         results = ld(table, k + K_RESULTS)
         if ld(sizes, 1 + results) > largest:
@@ -41,8 +46,8 @@ def layout(ST: i64) -> i64:
                 size = ld(sizes, 1 + j)
                 st(offset, 2 * (b * most + j), total)
                 st(offset, 2 * (b * most + j) + 1, size)
-                if size > 1 << 31:  # or else no number of nodes makes it overflow
-                    if size > (1 << 60) // count:
+                if size > 1 << 31 or count > 1 << 28:  # or else it cannot overflow
+                    if size > (1 << 60) // max(count, 1):
                         large = 1
                         size = 0
                 total = (total + count * size + 63) & -64
@@ -58,8 +63,9 @@ def layout(ST: i64) -> i64:
         return GROW_ARENA
     stride = (scratch + 127) & -64
     st(ST, STRIDE, stride)
-    if stride * ld(ST, THREADS) > ld(ST, SSIZE):
-        st(ST, NEED, stride * ld(ST, THREADS))
+    space = space + stride * ld(ST, THREADS)
+    if space > ld(ST, SSIZE):
+        st(ST, NEED, space)
         return GROW_SCRATCH
     arena = ld(ST, ARENA)
     for b in range(batches):
@@ -68,10 +74,101 @@ def layout(ST: i64) -> i64:
         for j in range(ld(table, k + K_RESULTS)):
             data = arena + ld(offset, 2 * (b * most + j))
             size = ld(offset, 2 * (b * most + j) + 1)
-            for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
-                st(ld(args, i) + record + 24 * j, 0, data)
-                data = data + size
+            if ld(table, k + K_ROWS) == 0:
+                for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
+                    st(ld(args, i) + record + 24 * j, 0, data)
+                    data = data + size
+            else:
+                for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
+                    st(ld(args, i) + record + 24 * j, 0, data)
+                    data = data + size * count_rows(ST, k, i, i + 1)
     return DONE
+
+
+def count_rows(ST: i64, k: i64, low: i64, high: i64) -> i64:
+    """Return how many rows the nodes at low..high of the order have, all of one kernel; at most 1 << 40."""
+    table = ld(ST, TABLE)
+    if ld(table, k + K_ROWS) == 0:
+        return high - low
+    args = ld(ST, ARGS)
+    record = ld(table, k + K_ARGS) + ld(table, k + K_DIMS)
+    count = 0
+    for i in range(low, high):
+        count = min(count + min(ld(ld(ld(args, i), record + 2)), 1 << 40), 1 << 40)
+    return count
+
+
+def rows_width(ST: i64, k: i64) -> i64:
+    """Return the bytes that a row of a kernel takes while its batch runs: see `split_rows`."""
+    table = ld(ST, TABLE)
+    return 8 * (2 + ld(table, k + K_ARGS) + ld(table, k + K_TENSORS))
+
+
+def split_rows(ST: i64, k: i64, low: i64, high: i64, words: i64, count: i64):
+    """Give each row of the nodes at low..high argument words of its own.
+
+    At `words` are the addresses of the rows' words, then `count` words for failures, then for each row its argument
+    words and, for each of its tensors, the first word of a value record.
+    """
+    table = ld(ST, TABLE)
+    args = ld(ST, ARGS)
+    how = ld(table, k + K_ROWS)
+    given = ld(table, k + K_ARGS)
+    width = given + ld(table, k + K_TENSORS)
+    at = words + 16 * count
+    for r in range(count):
+        st(words, r, at + 8 * width * r)
+    for i in range(low, high):
+        node = ld(args, i)
+        rows = count_rows(ST, k, i, i + 1)
+        for j in range(given):
+            word = ld(node, j)
+            size = ld(how, j)
+            to = at + 8 * j
+            if size == 0:
+                for r in range(rows):
+                    st(to, width * r, word)
+            else:
+                data = ld(word)
+                if size < 0:
+                    for r in range(rows):
+                        st(to, width * r, ld(data, r))
+                else:
+                    shape = ld(word, 2)
+                    for axis in range(1, ld(how, given + j)):
+                        size = size * ld(shape, axis)
+                    record = at + 8 * (given + j)
+                    for r in range(rows):
+                        st(record, width * r, data + size * r)
+                        st(to, width * r, record + 8 * width * r)
+        at = at + 8 * width * rows
+
+
+def run_rows(ST: i64, k: i64, low: i64, high: i64) -> i64:
+    """Run a batch of nodes of several rows; a node fails as its first row that fails. Return how many rows it has."""
+    table = ld(ST, TABLE)
+    count = count_rows(ST, k, low, high)
+    words = ld(ST, SCRATCH) + ld(ST, STRIDE) * ld(ST, THREADS)
+    fails = words + 8 * count
+    split_rows(ST, k, low, high, words, count)
+    params = ld(table, k + K_PARAMS)
+    st(params, 0, words)
+    st(params, 1, fails)
+    if ld(table, k + K_FALLIBLE) == 0:
+        run_batch(ST, k, count)
+        return count
+    fill_bytes(fails, 0, 8 * count)
+    run_batch(ST, k, count)
+    fail = ld(ST, FAIL)
+    at = 0
+    for i in range(low, high):
+        found = 0
+        for r in range(at, at + count_rows(ST, k, i, i + 1)):
+            if found == 0:
+                found = ld(fails, r)
+        st(fail, i, found)
+        at = at + count_rows(ST, k, i, i + 1)
+    return count
 
 
 def execute(ST: i64) -> i64:
@@ -102,11 +199,16 @@ def execute(ST: i64) -> i64:
         st(params, 2, ld(keytab, 2 * key + 1))
         for j in range(ld(table, k + K_RESULTS)):
             st(params, 3 + j, arena + ld(offset, 2 * (b * most + j)))
-        if ld(table, k + K_FALLIBLE) == 0:
-            run_batch(ST, k, count)
+        if ld(table, k + K_ROWS) != 0:
+            rows = run_rows(ST, k, low, low + count)
+            time = time + (rows - count) * ld(table, k + K_COST)
         else:
-            fill_bytes(fail + 8 * low, 0, 8 * count)
-            run_batch(ST, k, count)
+            if ld(table, k + K_FALLIBLE) == 0:
+                run_batch(ST, k, count)
+            else:
+                fill_bytes(fail + 8 * low, 0, 8 * count)
+                run_batch(ST, k, count)
+        if ld(table, k + K_FALLIBLE) != 0:
             for i in range(low, low + count):
                 failures = failures | ld(fail, i)
         time = time + count * ld(table, k + K_COST)

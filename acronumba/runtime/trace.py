@@ -27,6 +27,7 @@ class BatchRecord:
     kernel: str  # name of the kernel
     size: int  # nodes
     seconds: float | None = None  # time of its execution, where it was measured
+    rows: int = 0  # of nodes that are several rows, which are computed together; 0 where a node is one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
