@@ -18,9 +18,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from acronumba.analysis.blocks import Grouping, Kernels
+from acronumba.analysis.carried import value_flow
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.extents import Extents
 from acronumba.analysis.flow import simplify
+from acronumba.analysis.hoist import split
 from acronumba.analysis.notes import Note
 from acronumba.config import Options
 from acronumba.errors import Loc
@@ -53,11 +55,19 @@ def make_plan(program: Program, options: Options) -> Plan:
     functions = []
     for function in program.functions:
         f = remove_dead(simplify(function))
-        f = Extents(f).run()  # the extents it adds are read by the grouping alone: nothing may be removed in between
-        f = Grouping(f, table).run()
-        functions.append(remove_dead(f))
+        # The extents it adds are read by the grouping alone: nothing may be removed in between.
+        functions.append(Extents(f).run())
+    notes: list[Note] = []
+    numbers: Mapping[int, int] = {}
+    if options.hoist and options.blocks:
+        program = replace(program, functions=tuple(functions))
+        apart = split(program, value_flow(program))
+        numbers = apart.numbers
+        notes += apart.notes()
+    functions = [remove_dead(Grouping(f, table, numbers).run()) for f in functions]
+    program = replace(program, functions=tuple(functions))
     kernels, uses = table.finish()
-    return Plan(program=replace(program, functions=tuple(functions)), kernels=kernels, uses=uses)
+    return Plan(program=program, kernels=kernels, uses=uses, notes=tuple(notes))
 
 
 def plan_text(plan: Plan) -> str:

@@ -57,9 +57,10 @@ class _Group:
 class Grouping:
     """Replaces the operations of one function by kernels."""
 
-    def __init__(self, function: Function, table: Kernels) -> None:
+    def __init__(self, function: Function, table: Kernels, numbers: Mapping[int, int]) -> None:
         self.function = function
         self.table = table
+        self.apart = numbers  # `id` of an operation -> number: only those of one number (0 if missing) share a kernel
         self.single = definitions(function)
         self.fixed = fixed_variables(function)
         self.free = self._free_operations()
@@ -138,8 +139,10 @@ class Grouping:
             if len(done) > before:
                 continue
             taken: set[int] = set()
-            for k, instr in enumerate(instrs):
-                if k not in done and isinstance(instr, Op) and needs[k] <= done | taken:
+            rest = [k for k, instr in enumerate(instrs) if k not in done and isinstance(instr, Op)]
+            number = min((self.apart.get(id(instrs[k]), 0) for k in rest if needs[k] <= done), default=0)
+            for k in rest:
+                if needs[k] <= done | taken and self.apart.get(id(instrs[k]), 0) == number:
                     taken.add(k)
                     if not self.table.options.blocks:
                         break
@@ -206,6 +209,7 @@ class Grouping:
         out: list[set[int]] = []
         writer: dict[Var, int] = {}
         readers: dict[Var, list[int]] = defaultdict(list)
+        fallible = -1  # the last operation that may fail when it is computed: the first one recorded is reported
         checks: list[int] = []  # what may fail or relies on what was checked: in order
         lists: list[int] = []  # what reads or changes lists: in order
         calls: list[int] = []
@@ -229,6 +233,9 @@ class Grouping:
                 case Scalar() | Op() if instr.site >= 0:
                     needs |= {*checks, *calls}
                     checks = [k] if isinstance(instr, Scalar) else checks
+                    if isinstance(instr, Op):
+                        needs |= {fallible} - {-1}
+                        fallible = k
                 case ListOp():
                     needs |= {*checks, *calls, *lists}
                     lists = [k]
