@@ -23,6 +23,7 @@ from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.extents import Extents
 from acronumba.analysis.flow import simplify
 from acronumba.analysis.hoist import split
+from acronumba.analysis.invariant import move_invariants
 from acronumba.analysis.notes import Note
 from acronumba.config import Options
 from acronumba.errors import Loc
@@ -52,19 +53,19 @@ def make_plan(program: Program, options: Options) -> Plan:
         `blocks`: whether a kernel may hold more than one operation (besides those that only move elements).
     """
     table = Kernels(program, options)
-    functions = []
-    for function in program.functions:
-        f = remove_dead(simplify(function))
-        # The extents it adds are read by the grouping alone: nothing may be removed in between.
-        functions.append(Extents(f).run())
     notes: list[Note] = []
+    program = replace(program, functions=tuple(remove_dead(simplify(f)) for f in program.functions))
+    if options.hoist:
+        program, moved = move_invariants(program)
+        notes += moved
+    # The extents it adds are read by the grouping alone: nothing may be removed in between.
+    program = replace(program, functions=tuple(Extents(f).run() for f in program.functions))
     numbers: Mapping[int, int] = {}
     if options.hoist and options.blocks:
-        program = replace(program, functions=tuple(functions))
         apart = split(program, value_flow(program))
         numbers = apart.numbers
         notes += apart.notes()
-    functions = [remove_dead(Grouping(f, table, numbers).run()) for f in functions]
+    functions = (remove_dead(Grouping(f, table, numbers).run()) for f in program.functions)
     program = replace(program, functions=tuple(functions))
     kernels, uses = table.finish()
     return Plan(program=program, kernels=kernels, uses=uses, notes=tuple(notes))
