@@ -25,6 +25,7 @@ from acronumba.analysis.flow import simplify
 from acronumba.analysis.hoist import split
 from acronumba.analysis.invariant import move_invariants
 from acronumba.analysis.notes import Note
+from acronumba.analysis.phases import phases_text
 from acronumba.config import Options
 from acronumba.errors import Loc
 from acronumba.ir.nodes import Program
@@ -68,7 +69,8 @@ def make_plan(program: Program, options: Options) -> Plan:
     functions = (remove_dead(Grouping(f, table, numbers).run()) for f in program.functions)
     program = replace(program, functions=tuple(functions))
     kernels, uses = table.finish()
-    return Plan(program=program, kernels=kernels, uses=uses, notes=tuple(notes))
+    texts = {"phases": phases_text(program, kernels, uses)}
+    return Plan(program=program, kernels=kernels, uses=uses, notes=tuple(notes), texts=texts)
 
 
 def plan_text(plan: Plan) -> str:

@@ -12,6 +12,9 @@ and does k multiplications for each element it stores. So does whatever takes `W
 Element-wise operations alone do not: they stay with the products that they lead to or come from, on the side of the
 split where less is stored.
 
+What leads from one cycle to another of the same block stays in it, as the product between the two cells of a stacked
+RNN does: set free, the cells would run one after the other, in twice as many batches.
+
 The numbers. Split as little as possible: with all operations of a block together, an operation that is worth it and
 in no cycle of operations (`carried.in_cycles`) may be in a cycle of kernels; those are set free. An operation that
 a cycle needs first, a step of the cycle, and what reads it get growing numbers along all paths: even where something
@@ -130,9 +133,16 @@ class _Numbers:
             self.fixed.append(op.site < 0 and all(isinstance(a, SharedArg) or a in made for a in op.args))
             if self.fixed[-1]:
                 made.add(op.out)
+        self.ahead, self.behind = self.reached()
+        self.steps: dict[tuple[int, int], int] = defaultdict(int)  # the cycles that have operations in each block
+        for k, c in enumerate(self.cycle):
+            if c >= 0:
+                self.steps[flow.places[k]] |= 1 << c
         self.heavy = [
-            k for k, op in enumerate(self.ops) if self.cycle[k] < 0 and not self.fixed[k] and is_worth(op)
-        ]  # fmt: skip
+            k
+            for k, op in enumerate(self.ops)
+            if self.cycle[k] < 0 and not self.fixed[k] and is_worth(op) and not self.between(k)
+        ]
         self.near: list[list[int]] = [[] for _ in self.ops]  # who reads it in the same run of the block
         self.kept = [False] * len(self.ops)  # stored whatever the numbers are
         for k in range(len(self.ops)):
@@ -151,6 +161,29 @@ class _Numbers:
         for k, op in enumerate(self.ops):
             self.kept[k] |= op.out in others
 
+    def reached(self) -> tuple[list[int], list[int]]:
+        """Return for each operation the cycles that it depends on, and those that depend on it, one bit each."""
+        ahead, behind = [0] * len(self.ops), [0] * len(self.ops)
+        for part in self.parts:
+            own = 1 << self.cycle[part[0]] if self.cycle[part[0]] >= 0 else 0
+            for u in {u for k in part for u in self.operands[k]}:
+                own |= ahead[u]
+            for k in part:
+                ahead[k] = own
+        for part in reversed(self.parts):
+            own = 1 << self.cycle[part[0]] if self.cycle[part[0]] >= 0 else 0
+            for k in part:
+                own |= behind[k]
+            for k in part:
+                behind[k] = own
+                for u in self.operands[k]:
+                    behind[u] |= own
+        return ahead, behind
+
+    def between(self, k: int) -> bool:
+        """Whether the operation leads from one cycle to another of the same block."""
+        return any(self.ahead[k] & c and self.behind[k] & c for c in self.steps.values())
+
     def run(self) -> Split:
         numbers = [0] * len(self.ops)
         free: set[int] = set()
@@ -166,10 +199,9 @@ class _Numbers:
         self.settle(numbers)
         self.merge(numbers, self.caught(numbers))
         free -= self.caught(numbers)
-        after = self.after()
         return Split(
             numbers={id(op): numbers[k] for k, op in enumerate(self.ops) if numbers[k]},
-            free=tuple((self.ops[k], after[k]) for k in sorted(free)),
+            free=tuple((self.ops[k], self.ahead[k] != 0) for k in sorted(free)),
         )
 
     def caught(self, numbers: Sequence[int]) -> set[int]:
@@ -254,12 +286,3 @@ class _Numbers:
                 if not self.caught(numbers) <= already:
                     for k in lower:
                         numbers[k] = low
-
-    def after(self) -> list[bool]:
-        """Return whether each operation depends on a cycle."""
-        out = [False] * len(self.ops)
-        for part in self.parts:
-            some = self.cycle[part[0]] >= 0 or any(out[u] for k in part for u in self.operands[k])
-            for k in part:
-                out[k] = some
-        return out
