@@ -22,6 +22,7 @@ from acronumba.analysis.carried import value_flow
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.extents import Extents
 from acronumba.analysis.flow import simplify
+from acronumba.analysis.ghosts import pad_arms
 from acronumba.analysis.hoist import split
 from acronumba.analysis.invariant import move_invariants
 from acronumba.analysis.notes import Note
@@ -70,6 +71,9 @@ def make_plan(program: Program, options: Options) -> Plan:
     program = replace(program, functions=tuple(functions))
     kernels, uses = table.finish()
     texts = {"phases": phases_text(program, kernels, uses)}
+    if options.ghosts and options.schedule == "depth":
+        program, padded, texts["ghosts"] = pad_arms(program)
+        notes += padded
     return Plan(program=program, kernels=kernels, uses=uses, notes=tuple(notes), texts=texts)
 
 

@@ -38,6 +38,7 @@ from acronumba.ir.nodes import (
     Load,
     New,
     Op,
+    Pad,
     Program,
     Return,
     Scalar,
@@ -166,6 +167,7 @@ class Interpreter:
             Shared: self._shared_value,
             Op: self._op,
             Emit: self._emit,
+            Pad: self._pad,
         }
 
     def run(self, args: Sequence[object]) -> Any:
@@ -351,6 +353,9 @@ class Interpreter:
 
     def _operand(self, var: Var, env: dict[Var, Any]) -> Any:
         return self._stacked(var.type, env[var]) if isinstance(var.type, ListT) else env[var]
+
+    def _pad(self, i: Pad, env: dict[Var, Any]) -> None:
+        """Nothing: it is about the order of computation."""
 
     def _emit(self, i: Emit, env: dict[Var, Any]) -> None:
         from acronumba.kernels.reference import KernelFailure, evaluate
