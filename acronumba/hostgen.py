@@ -51,6 +51,7 @@ from acronumba.ir.nodes import (
     ListOp,
     Load,
     New,
+    Pad,
     Return,
     Scalar,
     Shared,
@@ -63,6 +64,7 @@ from acronumba.plan import Plan
 from acronumba.state import AT, FRAME, RECORD
 
 _MOST = 1 << 48  # elements that no memory has room for, and whose bytes fit 64 bits
+_PADDING = 16  # levels; the columns of levels have room for so many per node
 DYNAMIC = frozenset({"append", "insert", "extend", "slice", "fill", "sort"})  # lists operations without a static bound
 
 
@@ -77,6 +79,7 @@ class Host:
     calls: Mapping[int, Loc]  # resume block -> the call
     loops: Mapping[int, Loc]  # block that a loop goes on with, after a pause -> the loop
     types: Mapping[int, tuple[Word, ...]]  # site -> types of its values
+    ghosts: int  # most levels that a value may be deeper than its node
 
 
 def generate(plan: Plan, options: Options) -> tree.Module:
@@ -279,6 +282,8 @@ class _Machine:
             frame.reserve(self._words)
             frame.cleanness()
         self.numbers = numbers
+        pads = [i.levels for f in self.program.functions for x in f.blocks for i in x.instrs if isinstance(i, Pad)]
+        self.ghosts = min(sum(pads), _PADDING)
         self.shapes: list[int] = []
         self.shape_at: dict[tuple[int, ...], int] = {}
         self.types: dict[int, tuple[Word, ...]] = {}
@@ -347,6 +352,7 @@ class _Machine:
             calls=self.calls,
             loops=self.loops,
             types=self.types,
+            ghosts=self.ghosts,
         )
 
     def _scheduler(self) -> None:
@@ -609,6 +615,8 @@ class _Machine:
                 self._assign(instr.out, self._get(self.word("shared"), instr.index, instr.out.type))
             case Emit():
                 self._emit(instr)
+            case Pad():
+                self._pad(instr)
             case _:
                 raise TypeError(f"{type(instr).__name__} has no place in a host program")
 
@@ -674,6 +682,16 @@ class _Machine:
         b.store(reg["row"], n, row)
         b.set(n, n + 1)
         b.set(top, row + 8 * self._emit_words(emit))
+
+    def _pad(self, pad: Pad) -> None:
+        """Make the value count as deeper, up to `ghosts` levels beyond its node; inputs are as deep as they are."""
+        b, record = self.b, self[pad.var]
+        with b.when(record.ne(0)):  # None, or bound on another path
+            node = b.let("node", load(record, 1) >> 32)
+            with b.when(node >= 0):
+                depth = b.let("d", convert(load(record, 2, I32), I64) + pad.levels)
+                most = b.let("most", convert(load(self.reg["depth"], node, I32), I64) + self.ghosts)
+                b.store(record, 2, convert(select(depth < most, depth, most), I32), I32)
 
     # -------------------------------------------------------------------------------------------------------- lists
 

@@ -23,12 +23,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from acronumba.analysis.blocks import Grouping, Kernels
+from acronumba.analysis.carried import value_flow
 from acronumba.analysis.copies import merge_copies
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.extents import Extents
 from acronumba.analysis.flow import simplify
+from acronumba.analysis.ghosts import pad_arms
+from acronumba.analysis.hoist import split
+from acronumba.analysis.invariant import move_invariants
 from acronumba.analysis.notes import Note
 from acronumba.analysis.once import Computed, find_once
+from acronumba.analysis.phases import phases_text
 from acronumba.analysis.rows import rows_text
 from acronumba.analysis.sharing import share
 from acronumba.config import Options, verify_level
@@ -59,21 +64,34 @@ def make_plan(program: Program, options: Options) -> Plan:
         `reuse`, `duplicate`, `hoist`: see `analysis.sharing`, `analysis.copies`, `analysis.once`, `analysis.rows`.
         `blocks`: whether a kernel may hold more than one operation (besides those that only move elements).
     """
-    program, computed, notes, texts = _shared(program, options)
+    program, computed, told, texts = _shared(program, options)
     table = Kernels(program, options)
-    functions = []
-    for function in program.functions:
-        f = remove_dead(simplify(function))
-        f = Extents(f).run()  # the extents it adds are read by the grouping alone: nothing may be removed in between
-        f = Grouping(f, table).run()
-        functions.append(remove_dead(f))
+    notes = [*told]
+    program = replace(program, functions=tuple(remove_dead(simplify(f)) for f in program.functions))
+    if options.hoist:
+        program, moved = move_invariants(program)
+        notes += moved
+    # The extents it adds are read by the grouping alone: nothing may be removed in between.
+    program = replace(program, functions=tuple(Extents(f).run() for f in program.functions))
+    numbers: Mapping[int, int] = {}
+    if options.hoist and options.blocks:
+        apart = split(program, value_flow(program))
+        numbers = apart.numbers
+        notes += apart.notes()
+    functions = tuple(remove_dead(Grouping(f, table, numbers).run()) for f in program.functions)
     once = tuple(map(table.once, computed))
     kernels, uses = table.finish()
-    program = replace(program, functions=tuple(functions), once=once)
+    notes += table.notes
+    program = replace(program, functions=functions, once=once)
     program, kernels, uses, merged = merge_copies(program, kernels, uses, options)
+    notes += merged
     if options.hoist:
         texts["rows"] = rows_text(kernels)
-    return Plan(program=program, kernels=kernels, uses=uses, notes=(*notes, *table.notes, *merged), texts=texts)
+    texts["phases"] = phases_text(program, kernels, uses)
+    if options.ghosts and options.schedule == "depth":
+        program, padded, texts["ghosts"] = pad_arms(program)
+        notes += padded
+    return Plan(program=program, kernels=kernels, uses=uses, notes=tuple(notes), texts=texts)
 
 
 def _shared(

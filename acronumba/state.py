@@ -48,7 +48,7 @@ root        the frame below all others: a parent without meaning,
 root_pc     ... whose resume block is the scheduler
 root_dst
 kind        int32[n]: kernel of the node
-depth       int32[n]: 1 + the largest depth of its operands, 0 without
+depth       int32[n]: 1 + the largest depth of its operands, ghosts included; 0 without
 instance    int32[n]: instance that recorded it
 row         int64[n]: address of its row
 kernels     number of kernels
@@ -58,8 +58,9 @@ level       int32[n]: number of its (phase, depth), or of its batch where a poli
 levels      number of levels
 order       int32[n]: nodes in order of execution
 spare       int32[n]
-counts      int32[n + 2]
+counts      int32[(1 + ghosts) n + 2]
 tally       int32[n + kernels]: zero between uses
+ghosts      most levels that a value may be deeper than its node: 0 without ghosts
 phased      whether components of the kernel graph run one after the other
 words       words of a row of the bit matrices: kernels / 64, rounded up
 adjacent    bits[kernels, kernels]: a node of the row's kernel feeds one of the column's

@@ -65,9 +65,10 @@ class _Group:
 class Grouping:
     """Replaces the operations of one function by kernels."""
 
-    def __init__(self, function: Function, table: Kernels) -> None:
+    def __init__(self, function: Function, table: Kernels, numbers: Mapping[int, int]) -> None:
         self.function = function
         self.table = table
+        self.apart = numbers  # `id` of an operation -> number: only those of one number (0 if missing) share a kernel
         self.single = definitions(function)
         self.fixed = fixed_variables(function)
         self.free = self._free_operations()
@@ -164,14 +165,16 @@ class Grouping:
         return out
 
     def _taken(self, instrs: list[Instr], needs: list[set[int]], done: set[int], over: Mapping[int, Var]) -> set[int]:
-        """Return the operations of the next kernel: all with rows over one extent, or all without rows.
+        """Return the operations of the next kernel: all with rows over one extent, or all without rows, of one number.
 
         If possible they are all that are left of their kind, so that kinds alternate as little as may be.
         """
         left = [k for k, instr in enumerate(instrs) if k not in done and isinstance(instr, Op)]
+        kinds: dict[tuple[int, Var | None], list[int]] = defaultdict(list)
+        for k in left:
+            kinds[self.apart.get(id(instrs[k]), 0), over.get(k)].append(k)
         first: set[int] = set()
-        for n in dict.fromkeys(over.get(k) for k in left):
-            kind = [k for k in left if over.get(k) is n]
+        for _, kind in sorted(kinds.items(), key=lambda item: item[0][0]):
             taken: set[int] = set()
             for k in kind:
                 if needs[k] <= done | taken and not (over and self._fails_too_early(k, instrs, left, taken)):
@@ -246,6 +249,7 @@ class Grouping:
         out: list[set[int]] = []
         writer: dict[Var, int] = {}
         readers: dict[Var, list[int]] = defaultdict(list)
+        fallible = -1  # the last operation that may fail when it is computed: the first one recorded is reported
         checks: list[int] = []  # what may fail or relies on what was checked: in order
         lists: list[int] = []  # what reads or changes lists: in order
         calls: list[int] = []
@@ -269,6 +273,9 @@ class Grouping:
                 case Scalar() | Op() if instr.site >= 0:
                     needs |= {*checks, *calls}
                     checks = [k] if isinstance(instr, Scalar) else checks
+                    if isinstance(instr, Op):
+                        needs |= {fallible} - {-1}
+                        fallible = k
                 case ListOp():
                     needs |= {*checks, *calls, *lists}
                     lists = [k]

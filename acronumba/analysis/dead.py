@@ -17,6 +17,7 @@ from acronumba.ir.nodes import (
     Instr,
     ListOp,
     Op,
+    Pad,
     Scalar,
     Var,
     reads,
@@ -31,7 +32,7 @@ def is_pure(instr: Instr) -> bool:
             return instr.site < 0
         case ListOp():
             return instr.op in ("len", "get", "slice", "fill")
-        case Check() | Call() | Emit():
+        case Check() | Call() | Emit() | Pad():
             return False
         case _:
             return True

@@ -32,6 +32,7 @@ from acronumba.ir.nodes import (
     Load,
     New,
     Op,
+    Pad,
     Return,
     Scalar,
     Shared,
@@ -196,6 +197,8 @@ def rename(node: Instr | End, to: Mapping[Var, Var]) -> Instr | End:
             return replace(node, cond=v(node.cond), args=vs(node.args))
         case ExtentOf():
             return replace(node, tensor=v(node.tensor))
+        case Pad():
+            return replace(node, var=v(node.var))
         case Branch():
             return replace(node, cond=v(node.cond))
         case Op():

@@ -39,6 +39,7 @@ from acronumba.ir.nodes import (
     New,
     Once,
     Op,
+    Pad,
     Program,
     Return,
     Scalar,
@@ -170,6 +171,7 @@ class Interpreter:
             Shared: self._shared_value,
             Op: self._op,
             Emit: self._emit,
+            Pad: self._pad,
         }
 
     def run(self, args: Sequence[object]) -> Any:
@@ -364,6 +366,9 @@ class Interpreter:
 
     def _operand(self, var: Var, env: dict[Var, Any]) -> Any:
         return self._stacked(var.type, env[var]) if isinstance(var.type, ListT) else env[var]
+
+    def _pad(self, i: Pad, env: dict[Var, Any]) -> None:
+        """Nothing: it is about the order of computation."""
 
     def _emit(self, i: Emit, env: dict[Var, Any]) -> None:
         from acronumba.kernels.reference import KernelFailure, evaluate, evaluate_rows

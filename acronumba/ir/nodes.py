@@ -21,6 +21,7 @@ that `Copy` joins at merges.
                 | var = shared k                 Shared     parameter number k of `program.shared`, as an ordinary value
                 | var = op(var | shared | const, ...)     Op         a tensor operation of `ir.ops`, with dims
                 | var* = emit kernel(var*)       Emit       what `plan` makes of a group of Ops: one DFG node
+                | pad var, levels                Pad        the tensor counts as deeper: a hint for the schedule
                 | var* = call function(var*)     Call
     end         = jump block | branch var block block | return var* | fail site(var*)
 
@@ -211,6 +212,17 @@ class Emit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pad:
+    """Adds to the depth of a recorded tensor, for those that read it from now on. Depth is what `schedule="depth"`
+    orders by: the value is the same.
+    """
+
+    var: Var
+    levels: int  # above 0
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     outs: tuple[Var, ...]
     function: int
@@ -260,6 +272,7 @@ Instr: TypeAlias = (
     | Shared
     | Op
     | Emit
+    | Pad
     | Call
 )
 End: TypeAlias = Jump | Branch | Return | Fail
@@ -342,6 +355,8 @@ def reads(instr: Instr | End) -> tuple[Var, ...]:
             return (instr.cond, *instr.args)
         case ExtentOf():
             return (instr.tensor,)
+        case Pad():
+            return (instr.var,)
         case Branch():
             return (instr.cond,)
         case Op():
@@ -356,7 +371,7 @@ def writes(instr: Instr) -> tuple[Var, ...]:
     match instr:
         case Load() | ListOp() | Emit() | Call():
             return instr.outs
-        case Check():
+        case Check() | Pad():
             return ()
         case _:
             return (instr.out,)

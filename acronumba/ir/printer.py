@@ -32,6 +32,7 @@ from acronumba.ir.nodes import (
     Load,
     New,
     Op,
+    Pad,
     Program,
     Return,
     Scalar,
@@ -112,6 +113,8 @@ def instr_text(instr: Instr | End, program: Program | None = None) -> str:
         case Emit():
             dims = f" dims {', '.join(d.name for d in instr.dims)}" if instr.dims else ""
             right = f"emit {instr.kernel}{_given(instr.args) or '()'}{dims}"
+        case Pad():
+            return f"pad {instr.var.name}, {instr.levels}"
         case Call():
             name = program.functions[instr.function].name if program else str(instr.function)
             right = f"call {name}{_given(instr.args) or '()'}"

@@ -33,6 +33,7 @@ from acronumba.ir.nodes import (
     Load,
     New,
     Op,
+    Pad,
     Program,
     Return,
     Scalar,
@@ -381,6 +382,9 @@ class _Rules:
                 _op(instr, self)
             case Emit():
                 self._emit(instr)
+            case Pad():
+                _demand(isinstance(instr.var.type, TensorT), f"{instr.var.name} is not a tensor")
+                _demand(instr.levels > 0, f"{instr.levels} levels")
             case Call():
                 _demand(0 <= instr.function < len(self.program.functions), f"no function {instr.function}")
                 callee = self.program.functions[instr.function]

@@ -106,9 +106,11 @@ class Buffers:
         most: int,
         keyed: bool,
         agenda: bool,
+        ghosts: int = 0,
         reach: Callable[[NDArray[Any]], object],
     ) -> None:
         self.kernels, self.most, self.keyed, self.agenda, self.reach = kernels, most, keyed, agenda, reach
+        self.levels = 1 + ghosts  # most levels for each node
         self.st: Words = np.zeros(AT["free"] + functions, np.int64)
         reach(self.st)
         self.address = address(self.st)
@@ -140,6 +142,7 @@ class Buffers:
             reach(array)
             self[name] = address(array)
         self["kernels"], self["words"], self["most"], self["keyed"] = kernels, words, most, int(keyed)
+        self["ghosts"] = ghosts
         self["scratch"], self["ssize"] = address(self.scratch), len(self.scratch)
         self.heat = (0, 0)  # nodes of the last run, bytes of the heap that it used
         self.grow_nodes(_NODES, 0)
@@ -226,7 +229,7 @@ class Buffers:
             "kind": (int32, capacity), "depth": (int32, capacity), "instance": (int32, capacity),
             "row": (int64, capacity), "level": (int32, capacity), "order": (int32, capacity),
             "spare": (int32, capacity + kernels),
-            "counts": (int32, capacity + 2), "tally": (int32, capacity + kernels),
+            "counts": (int32, self.levels * capacity + 2), "tally": (int32, capacity + kernels),
             "bstart": (int32, capacity + 1), "bkey": (int32, capacity), "blevel": (int32, capacity),
             "offset": (int64, 2 * capacity * self.most), "args": (int64, capacity), "fail": (int64, capacity),
             "keytab": (int64, 2 * ((capacity if self.keyed else 0) + kernels)),

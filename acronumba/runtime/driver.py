@@ -381,6 +381,7 @@ class Executable:
             most=max((len(s.results) for s in specs), default=0),
             keyed=any(s.dims for s in specs),
             agenda=True,
+            ghosts=self.host.ghosts,
             reach=self.engine.reach,
         )
         table = buffers.fixed["table"].reshape(-1, len(TABLE))

@@ -140,6 +140,8 @@ def by_phase(ST: i64):
     known = ld(ST, KNOWN)
     component = ld(ST, COMPONENT)
     deepest = ld(ST, DEEPEST)
+    ghosts = ld(ST, GHOSTS)
+    recorded = ld(ST, DEPTH)
     again = 1
     while again != 0:
         fill_bytes(adjacent, 0, 8 * kernels * words)
@@ -161,6 +163,8 @@ def by_phase(ST: i64):
                         st(word, s * words, bits | bit)
                     if ld32(component, s) == phase:
                         d = ld32(level, u) + 1
+                        if ghosts != 0:
+                            d = d + ld32(ld(at, j), 2) - ld32(recorded, u)
                         if d > depth:
                             depth = d
             for j in range(ld(table, K_WIDTH * k + K_LISTS)):
@@ -174,6 +178,8 @@ def by_phase(ST: i64):
                             st(word, s * words, bits | bit)
                         if ld32(component, s) == phase:
                             d = ld32(level, u) + 1
+                            if ghosts != 0:
+                                d = d + ld32(ld(items, i), 2) - ld32(recorded, u)
                             if d > depth:
                                 depth = d
             st32(level, v, depth)

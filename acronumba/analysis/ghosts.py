@@ -1,0 +1,227 @@
+"""Ghosts: padding of the shorter arms of a branch, for `schedule="depth"` (ACRoBat, arXiv 2305.10611).
+
+In: a program with its kernels. Out: the same with a `Pad` at the end of each arm whose values are less deep than those
+of another arm. Depth orders the nodes of all instances, so two instances that took arms of one and of three kernels
+would be two levels apart from there on, and whatever follows would run in two batches. With the difference added to
+the values that leave the shorter arm they line up again. A larger depth is always valid; results do not change.
+
+The depth of an arm is the longest chain of kernels recorded on it that leads to the value, and known where the arms
+have neither loops nor calls. What does not depend on anything carried (`carried`) counts nothing in a loop, as it is
+not part of the chain from step to step. Arms are found from where they join: a block with several predecessors, the
+head of a loop (where steps join), and the returns of a function. An arm that records nothing for a value and ends the
+step is not padded: that instance sits the step out, and is even with those that have not come as far.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from acronumba.analysis.carried import in_cycles, value_flow
+from acronumba.analysis.flow import dominators, predecessors, simplify, successors
+from acronumba.analysis.invariant import loops
+from acronumba.analysis.notes import Note
+from acronumba.ir.nodes import (
+    Block,
+    Branch,
+    Call,
+    Copy,
+    Emit,
+    End,
+    Function,
+    Instr,
+    Jump,
+    Pad,
+    Program,
+    Return,
+    Var,
+    reads,
+    writes,
+)
+from acronumba.ir.types import TensorT
+
+
+def pad_arms(program: Program) -> tuple[Program, tuple[Note, ...], str]:
+    """Return the program with ghosts, a note for each branch, and what was found as text."""
+    counted = _counted(program)
+    functions, notes, lines = [], [], []
+    for number, f in enumerate(program.functions):
+        arms = _Arms(f, counted, returns=number > 0)
+        functions.append(arms.run())
+        notes += arms.notes
+        lines += arms.lines
+    text = "\n".join(lines) + "\n" if lines else "no arms of known and different depth\n"
+    return replace(program, functions=tuple(functions)), tuple(dict.fromkeys(notes)), text
+
+
+def _counted(program: Program) -> set[int]:
+    """Return the `id`s of the records that are a step of their arm's chain."""
+    flow = value_flow(program)
+    operands = [flow.operands(k) for k in range(len(flow.nodes))]
+    cycle = in_cycles(operands)
+    after = [c >= 0 for c in cycle]
+    changed = True
+    while changed:
+        changed = False
+        for k, sources in enumerate(operands):
+            if not after[k] and any(after[u] for u in sources):
+                after[k] = changed = True
+    bodies = [set().union(*loops(f.blocks).values()) for f in program.functions]
+    return {
+        id(node)
+        for node, (f, block), dependent in zip(flow.nodes, flow.places, after, strict=True)
+        if dependent or block not in bodies[f]
+    }
+
+
+class _Arms:
+    """Pads the arms of one function."""
+
+    def __init__(self, function: Function, counted: set[int], *, returns: bool) -> None:
+        self.function = function
+        self.blocks = function.blocks
+        self.counted = counted
+        self.returns = returns  # whether anything reads what it returns
+        self.before = predecessors(self.blocks)
+        self.over = dominators(self.blocks)
+        self.back = {(k, s) for k, b in enumerate(self.blocks) for s in successors(b.end) if s in self.over[k]}
+        self.live = self._live()
+        self.pads: dict[tuple[int, int], dict[Var, int]] = defaultdict(dict)  # (block, next; -1: returns) -> levels
+        self.notes: list[Note] = []
+        self.lines: list[str] = []
+
+    def run(self) -> Function:
+        for join, preds in enumerate(self.before):
+            ahead = sorted({p for p in preds if (p, join) not in self.back})
+            self._join([(p, join) for p in ahead], {})
+            self._join([(p, join) for p in sorted(set(preds) - set(ahead))], {})
+        if self.returns:
+            ends = {k: b.end.args for k, b in enumerate(self.blocks) if isinstance(b.end, Return)}
+            self._join([(k, -1) for k in ends], ends)
+        if not self.pads:
+            return self.function
+        blocks = list(self.blocks)
+        new = len(blocks)
+        for (k, to), levels in self.pads.items():
+            loc = blocks[k].end.loc
+            pads: tuple[Instr, ...] = tuple(Pad(var=v, levels=n, loc=loc) for v, n in levels.items())
+            end = blocks[k].end
+            if isinstance(end, Branch):  # an arm without a block of its own
+                blocks[k] = replace(blocks[k], end=_redirected(end, to, len(blocks)))
+                blocks.append(Block(instrs=pads, end=Jump(block=to, loc=loc)))
+            else:
+                blocks[k] = replace(blocks[k], instrs=blocks[k].instrs + pads)
+        function = replace(self.function, blocks=tuple(blocks))
+        return simplify(function) if len(blocks) > new else function
+
+    def _join(self, edges: list[tuple[int, int]], ends: dict[int, tuple[Var, ...]]) -> None:
+        """Pad the values that leave the arms which end with the edges."""
+        if len(edges) < 2:
+            return
+        top = max(set.intersection(*(self.over[k] for k, _ in edges)), key=lambda k: len(self.over[k]))
+        region = self._region(top, [k for k, _ in edges])
+        if region is None:
+            return
+        at_end = self._depths(top, region)
+        if ends:
+            slots = list(zip(*ends.values(), strict=True))
+        else:
+            written = {v for k in region for i in self.blocks[k].instrs for v in writes(i)}
+            joined = [v for v in self._ordered(region) if v in written and v in self.live[edges[0][1]]]
+            slots = [(v,) * len(edges) for v in joined]
+        for values in slots:
+            if not isinstance(values[0].type, TensorT):
+                continue
+            depths = [at_end[k].get(v, 0) for (k, _), v in zip(edges, values, strict=True)]
+            most = max(depths)
+            for edge, v, depth in zip(edges, values, depths, strict=True):
+                if depth == most or (edge in self.back and depth == 0):
+                    continue
+                self._pad(top, edge, v, most - depth)
+
+    def _pad(self, top: int, edge: tuple[int, int], v: Var, levels: int) -> None:
+        source = self._source(edge[0], v)
+        if any(self._source(edge[0], u) is source for u in self.pads[edge]):
+            return  # two names of one value
+        self.pads[edge][v] = levels
+        at = self.blocks[top].end.loc
+        last = [i.loc.line for i in self.blocks[edge[0]].instrs if isinstance(i, Emit)]
+        arm = f"the arm of line {last[-1]}" if last and edge[0] != top else "an arm without kernels"
+        kernels = f"{levels} kernel{'s' * (levels > 1)}"
+        text = f"what leaves {arm} counts as {kernels} deeper, as on the longest arm"
+        self.notes.append(Note(loc=at, kind="ghost", text=text, option="ghosts"))
+        self.lines.append(f"{self.function.name}, branch of line {at.line}: {v.name} + {levels} on {arm}")
+
+    def _source(self, block: int, v: Var) -> Var:
+        """Return the variable that `v` was copied from in the block."""
+        for i in reversed(self.blocks[block].instrs):
+            if v in writes(i):
+                if not isinstance(i, Copy):
+                    break
+                v = i.src
+        return v
+
+    def _ordered(self, region: Sequence[int]) -> list[Var]:
+        return list(dict.fromkeys(v for k in region for i in self.blocks[k].instrs for v in writes(i)))
+
+    def _region(self, top: int, ends: list[int]) -> list[int] | None:
+        """Return the blocks between, in order, or None if there are loops or calls among them."""
+        found: set[int] = set()
+        work = [k for k in ends if k != top]
+        while work:
+            k = work.pop()
+            if k not in found:
+                found.add(k)
+                if any(isinstance(i, Call) for i in self.blocks[k].instrs):
+                    return None
+                work += [p for p in self.before[k] if p != top]
+        order: list[int] = []
+        rest = set(found)
+        while rest:
+            ready = sorted(k for k in rest if not rest & set(self.before[k]))
+            if not ready:
+                return None  # a loop
+            order += ready
+            rest -= set(ready)
+        return order
+
+    def _depths(self, top: int, region: Sequence[int]) -> dict[int, dict[Var, int]]:
+        """Return the depths of variables at the end of each block, counted from the end of `top`; missing: 0."""
+        out: dict[int, dict[Var, int]] = {top: {}}
+        for k in region:
+            env: dict[Var, int] = {}
+            for p in self.before[k]:
+                for v, d in out[p].items():
+                    env[v] = max(env.get(v, 0), d)
+            for i in self.blocks[k].instrs:
+                if isinstance(i, Emit):
+                    depth = max((env.get(v, 0) for v in i.args), default=0) + (id(i) in self.counted)
+                elif isinstance(i, Copy):
+                    depth = env.get(i.src, 0)
+                else:
+                    depth = 0
+                for v in writes(i):
+                    env[v] = depth
+            out[k] = env
+        return out
+
+    def _live(self) -> list[set[Var]]:
+        """Return the variables that are read after the start of each block before they are assigned."""
+        out: list[set[Var]] = [set() for _ in self.blocks]
+        changed = True
+        while changed:
+            changed = False
+            for k in reversed(range(len(self.blocks))):
+                b = self.blocks[k]
+                live = {v for s in successors(b.end) for v in out[s]} | set(reads(b.end))
+                for i in reversed(b.instrs):
+                    live -= set(writes(i))
+                    live |= set(reads(i))
+                if live != out[k]:
+                    out[k], changed = live, True
+        return out
+
+
+def _redirected(end: Branch, old: int, new: int) -> End:
+    return replace(end, yes=new if end.yes == old else end.yes, no=new if end.no == old else end.no)

@@ -1,0 +1,256 @@
+"""Loop-invariant code motion for tensor operations (Aho, Lam, Sethi & Ullman, "Compilers", section 9.5).
+
+In: a `Program`. Out: the program with the operations that do not change in a loop before the loop, and so out of
+nested loops: they are recorded once per run of the loop, not once per step. A loop that makes no step computes them in
+vain; nothing that can fail is computed that the plain call would not compute.
+
+What moves has no site; its operands are assigned outside of the loop, on every path to it, and hold a tensor there (a
+value that may be None does not); their extents are constants (what relies on a check of extents or of an index stays
+behind that check); and its block runs in every step. It also has to be worth it (`hoist.is_worth`): a product, say.
+What it is computed from moves along, and what is computed from it alone if that is not larger. Host instructions move
+only for the sake of an operation, if they cannot fail and have no effect.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+from acronumba.analysis.flow import definitions, dominators, predecessors, simplify, successors
+from acronumba.analysis.hoist import is_worth, stored
+from acronumba.analysis.notes import Note
+from acronumba.ir.nodes import (
+    Block,
+    Branch,
+    Call,
+    Const,
+    Copy,
+    Emit,
+    End,
+    ExtentOf,
+    Function,
+    Instr,
+    IsNull,
+    Jump,
+    ListOp,
+    Load,
+    Op,
+    Program,
+    Scalar,
+    Shared,
+    SharedArg,
+    Var,
+    reads,
+    writes,
+)
+from acronumba.ir.types import ListT, TensorT, TupleT, Type, words
+
+
+def move_invariants(program: Program) -> tuple[Program, tuple[Note, ...]]:
+    """Return the program with invariant operations before their loops, and what was moved."""
+    present = _present(program)
+    notes: list[Note] = []
+    functions = []
+    for f in program.functions:
+        mover = _Mover(f, present)
+        functions.append(mover.run())
+        notes += mover.notes
+    return replace(program, functions=tuple(functions)), tuple(dict.fromkeys(notes))
+
+
+def loops(blocks: tuple[Block, ...]) -> dict[int, set[int]]:
+    """Return the blocks of each natural loop, by its head."""
+    before = predecessors(blocks)
+    out: dict[int, set[int]] = defaultdict(set)
+    for k, over in enumerate(dominators(blocks)):
+        for head in successors(blocks[k].end):
+            if head in over:
+                body = out[head]
+                body.add(head)
+                work = [k]
+                while work:
+                    b = work.pop()
+                    if b not in body:
+                        body.add(b)
+                        work += before[b]
+    return out
+
+
+def assigned(function: Function) -> list[set[Var]]:
+    """Return the variables that are assigned on every path to the end of each block."""
+    blocks = function.blocks
+    before = predecessors(blocks)
+    every = {v for b in blocks for i in b.instrs for v in writes(i)} | set(function.params)
+    out = [set(every) for _ in blocks]
+    changed = True
+    while changed:
+        changed = False
+        for k, b in enumerate(blocks):
+            start = set(function.params) if k == 0 else set.intersection(*(out[p] for p in before[k]))
+            new = start | {v for i in b.instrs for v in writes(i)}
+            if new != out[k]:
+                out[k], changed = new, True
+    return out
+
+
+def _tensors(types: Iterable[Type]) -> list[bool]:
+    """Return for each word of the types whether it is a tensor that is never None."""
+    out: list[bool] = []
+    for t in types:
+        if isinstance(t, TupleT):
+            out += _tensors(t.items)
+        else:
+            out += [isinstance(t, TensorT)] * len(words(t))
+    return out
+
+
+def _present(program: Program) -> set[Var]:
+    """Return the tensor variables that hold a tensor wherever they are assigned.
+
+    All do until something says otherwise: the largest solution.
+    """
+    functions = program.functions
+    fields = {(s.cls, f.name): f.type for s in program.layouts for f in s.fields}
+    out = {
+        v
+        for f in functions
+        for v in (*f.params, *(v for b in f.blocks for i in b.instrs for v in writes(i)))
+        if isinstance(v.type, TensorT)
+    }
+    out -= {v for v, yes in zip(functions[0].params, _tensors(program.params), strict=True) if not yes}
+
+    def sure(instr: Instr) -> list[bool]:
+        """Return for each variable that is assigned whether it is sure to hold a tensor."""
+        match instr:
+            case Op() | Emit() | Shared():
+                return [True] * len(writes(instr))
+            case Copy():
+                return [instr.src in out]
+            case Load():
+                return _tensors([fields[instr.cls, instr.field]])
+            case ListOp(op="get" | "pop"):
+                item = instr.args[0].type
+                return _tensors([item.item]) if isinstance(item, ListT) else []
+            case Scalar(op="select"):
+                return [all(v in out for v in instr.args[1:])]
+        return [False] * len(writes(instr))
+
+    while True:
+        before = len(out)
+        for f in functions:
+            for b in f.blocks:
+                for instr in b.instrs:
+                    out -= {v for v, yes in zip(writes(instr), sure(instr), strict=True) if not yes}
+                    if isinstance(instr, Call):
+                        params = functions[instr.function].params
+                        out -= {p for p, a in zip(params, instr.args, strict=True) if a not in out}
+        if len(out) == before:
+            return out
+
+
+def _cannot_fail(op: Op, present: set[Var]) -> bool:
+    """Whether an operation may be computed wherever its operands are assigned."""
+    if op.site >= 0 or op.op in ("take", "stack") or any(n is None for n in _extents(op.out)):
+        return False
+    if any(isinstance(x, Var) for a in (*op.attrs, *op.shape) for x in (a if isinstance(a, tuple) else (a,))):
+        return False
+    tensors = [a for a in op.args if isinstance(a, Var) and isinstance(a.type, TensorT)]
+    if any(isinstance(a, Var) and isinstance(a.type, ListT) for a in op.args):
+        return False
+    return all(a in present and None not in _extents(a) for a in tensors)
+
+
+def _extents(v: Var) -> tuple[int | None, ...]:
+    assert isinstance(v.type, TensorT)
+    return v.type.shape
+
+
+class _Mover:
+    """Moves what is invariant out of the loops of one function."""
+
+    def __init__(self, function: Function, present: set[Var]) -> None:
+        self.function = function
+        self.present = present
+        self.notes: list[Note] = []
+
+    def run(self) -> Function:
+        done: set[int] = set()
+        function = self.function
+        while rest := [(len(body), head, body) for head, body in loops(function.blocks).items() if head not in done]:
+            _, head, body = min(rest, key=lambda item: item[:2])  # inner loops first: what leaves one may leave the next
+            done.add(head)
+            function = self._loop(function, head, body)
+        return simplify(function) if function is not self.function else function
+
+    def _loop(self, function: Function, head: int, body: set[int]) -> Function:
+        blocks = function.blocks
+        before = predecessors(blocks)
+        outside = [p for p in before[head] if p not in body]
+        if head == 0 or not outside:
+            return function
+        moved = self._invariant(function, head, body, set.intersection(*(assigned(function)[p] for p in outside)))
+        if not moved:
+            return function
+        gone = {id(i) for i in moved}
+        loc = blocks[head].instrs[0].loc if blocks[head].instrs else blocks[head].end.loc
+        new = len(blocks)
+        out = []
+        for k, b in enumerate(blocks):
+            end: End = b.end
+            if k not in body and head in successors(end):
+                match end:
+                    case Jump():
+                        end = replace(end, block=new)
+                    case Branch():
+                        end = replace(
+                            end, yes=new if end.yes == head else end.yes, no=new if end.no == head else end.no
+                        )
+            out.append(Block(instrs=tuple(i for i in b.instrs if id(i) not in gone), end=end))
+        out.append(Block(instrs=tuple(moved), end=Jump(block=head, loc=loc)))
+        for i in moved:
+            if isinstance(i, Op):
+                text = f"does not change in the loop of line {loc.line}: it is recorded once, before it"
+                self.notes.append(Note(loc=i.loc, kind="moved", text=text, option="hoist"))
+        return replace(function, blocks=tuple(out))
+
+    def _invariant(self, function: Function, head: int, body: set[int], ready: set[Var]) -> list[Instr]:
+        """Return the instructions to move out of a loop, in order."""
+        blocks = function.blocks
+        single = definitions(function)
+        over = dominators(blocks)
+        latches = [k for k in body if head in successors(blocks[k].end)]
+        written = {v for k in body for i in blocks[k].instrs for v in writes(i)}
+        # In order of dominance: an instruction comes after those that it reads.
+        order = sorted((k for k in body if all(k in over[x] for x in latches)), key=lambda k: len(over[k]))
+        known: dict[Var, Instr] = {}  # invariant instructions of the loop, by what they assign
+        for k in order:
+            for instr in blocks[k].instrs:
+                if not isinstance(instr, Op | Const | Copy | Shared | ExtentOf | IsNull | Scalar):
+                    continue
+                if single.get(instr.out) is not instr or (isinstance(instr, Scalar) and instr.site >= 0):
+                    continue
+                if isinstance(instr, Op) and not _cannot_fail(instr, self.present):
+                    continue
+                if all((v in ready and v not in written) or v in known for v in reads(instr)):
+                    known[instr.out] = instr
+        fixed: set[Var] = set()
+        for v, i in known.items():
+            if isinstance(i, Op) and all(isinstance(a, SharedArg) or a in fixed for a in i.args):
+                fixed.add(v)  # whoever reads it computes it, or it is computed once for all
+        chosen: set[Var] = set()
+
+        def choose(v: Var) -> None:
+            if v not in chosen and v in known:
+                chosen.add(v)
+                for u in reads(known[v]):
+                    choose(u)
+
+        for v, i in known.items():
+            if isinstance(i, Op) and v not in fixed:
+                tensors = [a for a in i.args if isinstance(a, Var) and a in chosen and isinstance(known[a], Op)]
+                small = sum(stored(known[a]) for a in tensors)  # type: ignore[arg-type]
+                if is_worth(i) or (tensors and stored(i) <= small):
+                    choose(v)
+        return [i for v, i in known.items() if v in chosen]
+

@@ -1,0 +1,73 @@
+"""Phases, as far as they are known before any data is seen: the graph of the kernels and its components, as text.
+
+In: the program with its kernels. Out: for each phase its kernels, where they are recorded, what they read, and how
+many batches they take. An edge is drawn where a node of one kernel may feed a node of the other (`carried`); phases
+are the strongly connected components, in topological order. A run finds its own from what it has recorded
+(`runtime.schedule`): those may be finer, as not every edge need occur.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from acronumba.analysis.carried import components, value_flow
+from acronumba.errors import Loc
+from acronumba.ir.nodes import Emit, Program
+from acronumba.kernels.spec import KernelSpec
+
+
+def phases_text(program: Program, kernels: Sequence[KernelSpec], uses: Sequence[Sequence[Loc]]) -> str:
+    """Return the phases of a planned program as text.
+
+    Parameters
+    ----------
+    program
+        With `Emit`.
+    kernels
+        What `Emit.kernel` counts in.
+    uses
+        Per kernel: where it is recorded.
+    """
+    reads = kernel_graph(program, len(kernels))
+    lines = []
+    for number, phase in enumerate(_in_order(reads)):
+        lines.append(f"phase {number}: {', '.join(kernels[k].name for k in phase)}")
+        for k in phase:
+            spec = kernels[k]
+            places = ", ".join(dict.fromkeys(f"{loc.function} line {loc.line}" for loc in uses[k]))
+            sources = ", ".join(kernels[j].name for j in sorted(reads[k])) or "no kernel"
+            lines.append(f"    {spec.name}: {places}; reads {sources}")
+        each = " of equal run-time extents" if any(kernels[k].dims for k in phase) else ""
+        if len(phase) > 1:
+            why = f"its kernels feed each other: one batch{each} for each depth and kernel"
+        elif phase[0] in reads[phase[0]]:
+            why = f"its nodes feed each other: one batch{each} for each depth"
+        else:
+            why = f"none of its nodes feeds another: one batch{each}"
+        lines.append(f"    {why}")
+    return "\n".join(lines) + "\n" if lines else "no kernels\n"
+
+
+def kernel_graph(program: Program, kernels: int) -> list[set[int]]:
+    """Return per kernel the kernels whose nodes its nodes may read."""
+    flow = value_flow(program)
+    of = [node.kernel if isinstance(node, Emit) else -1 for node in flow.nodes]
+    out: list[set[int]] = [set() for _ in range(kernels)]
+    for k in range(len(of)):
+        out[of[k]].update(of[u] for u in flow.operands(k))
+    return out
+
+
+def _in_order(reads: Sequence[set[int]]) -> list[list[int]]:
+    """Return the components by the number of kernels that lead to them, then by their smallest kernel."""
+    before: dict[int, set[int]] = {}
+    ranked = []
+    for part in components(reads):
+        above: set[int] = set()
+        for k in part:
+            for j in reads[k] - set(part):
+                above |= before[j] | {j}
+        for k in part:
+            before[k] = above | set(part)
+        ranked.append((len(above), part[0], part))
+    return [part for _, _, part in sorted(ranked)]
