@@ -88,6 +88,16 @@ def _erf(x: Array) -> Array:
     return np.vectorize(math.erf, otypes=[np.float64])(x) if np.size(x) else np.asarray(x, np.float64)
 
 
+def _product(x: Array, y: Array) -> Array:
+    """Return the product; those of float32 are summed in float64 and rounded once.
+
+    NumPy's own bits depend on how many rows it is given, and with it on what is batched.
+    """
+    if np.result_type(x, y) == np.float32:
+        return np.asarray(np.matmul(x.astype(np.float64), y.astype(np.float64))).astype(np.float32)
+    return np.asarray(np.matmul(x, y))
+
+
 def _reduce(f: Callable[..., Array]) -> Callable[..., Array]:
     def reference(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
         return np.asarray(f(args[0], axis=attrs[0])).astype(dtype, copy=False)
@@ -223,7 +233,7 @@ def _table() -> dict[str, TensorOp]:
     rows += [
         row("argmax", "arg", 1, _axis_rows, _arg(np.argmax)),
         row("argmin", "arg", 1, _axis_rows, _arg(np.argmin)),
-        row("matmul", "product", 2, _product_rows, lambda a, t, s, d: np.matmul(a[0], a[1])),
+        row("matmul", "product", 2, _product_rows, lambda a, t, s, d: _product(a[0], a[1])),
         row("reshape", "address", 1, _reshape_rows, lambda a, t, s, d: np.reshape(a[0], s)),
         row("transpose", "address", 1, _transpose_rows, lambda a, t, s, d: np.transpose(a[0], t[0])),
         row("broadcast", "address", 1, _broadcast_rows, lambda a, t, s, d: np.broadcast_to(a[0], s)),
