@@ -24,9 +24,7 @@ from acronumba.codes import refuse
 
 SCHEDULES = ("depth", "agenda")
 PRECISIONS = ("float32", "tf32", "bf16")
-NO_EFFECT = frozenset(
-    "hoist ghosts fuse horizontal gather_fusion forkjoin effort precision simd persistent".split()
-)
+NO_EFFECT = frozenset("hoist ghosts fuse horizontal gather_fusion forkjoin effort precision simd persistent".split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

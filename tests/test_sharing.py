@@ -394,7 +394,7 @@ def test_the_check_at_run_time_finds_a_wrong_analysis(monkeypatch: pytest.Monkey
         model(chosen_by_a_branch)._interpret(CHAINS, p=P)
     assert sorted(caught.value.errors) == [k for k, t in enumerate(CHAINS) if not t.kind]
     assert all("the sharing analysis is wrong" in str(error) for error in caught.value.errors.values())
-    with pytest.raises(AcronumbaError, match="2 different(.|\n)*the sharing analysis is wrong"):
+    with pytest.raises(AcronumbaError, match=r"2 different(.|\n)*the sharing analysis is wrong"):
         model(chosen_by_a_branch).batch(CHAINS, p=P)
 
 
@@ -443,7 +443,8 @@ def formulas_in_a_recursion(t: Chain, *, p: Formulas) -> Any:
 
 
 def not_once(t: Chain, *, p: Formulas) -> Any:
-    return (np.zeros(H, np.float32) + t.x) * np.float32(2.0) + p.a[1] + p.b.T[0], p.a[t.kind]
+    y = (np.zeros(H, np.float32) + t.x) * np.float32(2.0) + p.a[1] + p.b.T[0]
+    return y, p.a[t.kind], np.tanh(p.b * 2)[t.kind]
 
 
 ONCE = {
