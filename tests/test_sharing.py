@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import generate
 import numpy as np
 import pytest
 from hand import F32, REF, Hand, program
@@ -264,6 +266,23 @@ def test_a_branch_that_selects_a_weight() -> None:
     assert matrices(planned(same_in_both_arms, CHAINS)) == [("shared", "p.a.w")]
     for fn in (chosen_by_a_branch, same_in_both_arms):
         agree(fn, CHAINS)
+
+
+def of_the_instance(t: Chain, m: np.ndarray, *, p: Params) -> Any:
+    """The same tensor for all nodes of an instance, and another for each instance: given, or computed."""
+
+    def run(t: Chain, c: Cell) -> Any:
+        h = np.tanh(c.w @ t.x + c.b)
+        return h if t.rest is None else h + run(t.rest, c)
+
+    return run(t, Cell(m, p.a.b)) + run(t, Cell(p.a.w * t.x, p.a.b)) + run(t, Cell(p.b.w, p.b.b))
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["interpreted", "compiled"])
+def test_what_only_an_instance_shares_is_of_the_instance(compiled: bool) -> None:
+    columns = CHAINS, [weights(H, H) for _ in CHAINS]
+    assert matrices(planned(of_the_instance, *columns)) == [("shared", "p.b.w"), ("tensor", "")]
+    agree(of_the_instance, *columns, compiled=compiled)
 
 
 def test_a_weight_chosen_by_data_is_a_row_of_a_shared_table() -> None:
@@ -611,3 +630,13 @@ def test_copies_of_a_kernel_are_one_piece_of_code() -> None:
     by = {spec.name: entry for spec, entry in zip(run.plan.kernels, run.kernels, strict=True)}
     codes = [entry.run for entry in by.values()]
     assert len(set(codes)) < len(codes)
+
+
+# ---- random models
+
+
+@pytest.mark.parametrize("option", ["reuse", "duplicate", "hoist"])
+def test_random_models_without_an_option(option: str, tmp_path: Path) -> None:
+    for seed in range(300, 308):
+        case = generate.generate(seed, 3 + seed % 6)
+        assert not generate.differences(case, tmp_path, compiled=False, **{option: False}), f"seed {seed}"
