@@ -6,7 +6,7 @@ is read when it is needed, never at import:
     ACRONUMBA_DEBUG=0..6        what is logged to standard error: 1 compilations and their times, 2 the program,
                                 3 the plan, 4 the host program, 5 the kernels, 6 every mini-batch
     ACRONUMBA_VERIFY=0..2       what is checked: 0 nothing, 1 (default) the program after each stage, 2 also every
-                                mini-batch against the plain call
+                                mini-batch against the plain call, and what is said to be shared by its addresses
     ACRONUMBA_CACHE_DIR         where compiled code is kept
     ACRONUMBA_DEVICE            device of models that name none: "cpu"
 """
@@ -24,22 +24,19 @@ from acronumba.codes import refuse
 
 SCHEDULES = ("depth", "agenda")
 PRECISIONS = ("float32", "tf32", "bf16")
-NO_EFFECT = frozenset(
-    "reuse duplicate ghosts fuse horizontal gather_fusion forkjoin effort precision simd persistent".split()
-)
+NO_EFFECT = frozenset("ghosts fuse horizontal gather_fusion forkjoin effort precision simd persistent".split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How a model is compiled and run.
 
-    The first ten are the optimisations. In this version `hoist`, `phases` and `blocks` can be switched off. The others
-    are accepted and change nothing yet (`NO_EFFECT`): what this version has of them is always on, and `Model.explain`
-    says so. No option changes a result's bits.
+    The first ten are the optimisations. Those of `NO_EFFECT` are accepted and change nothing in this version. No option
+    changes a result's bits, except `reuse` and `duplicate`, which change the order of summation of products.
     """
 
     reuse: bool = True  # operands that are the same for all instances are not gathered
-    duplicate: bool = True  # code duplication per calling context
+    duplicate: bool = True  # code that reads other weights in other contexts is copied, where products read them
     hoist: bool = True  # operations that do not depend on recursion or loop are kernels of their own; rows too
     phases: bool = True  # components of the kernel graph run one after the other
     ghosts: bool = True  # arms of a branch are padded to one depth

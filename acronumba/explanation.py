@@ -31,6 +31,7 @@ class KernelNote:
     phase: int  # component of the kernel graph that it is in; -1 if it was not recorded
     nodes: int  # in the mini-batch that was explained
     batches: int
+    once: bool  # whether it computes what all instances share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,8 @@ class Explanation:
             used = (
                 f"phase {kernel.phase}, {kernel.nodes} nodes in {kernel.batches} batches"
                 if kernel.nodes
+                else "once per mini-batch"
+                if kernel.once
                 else "not used"
             )
             lines += ["", f"  {kernel.name}: {used}", f"    computes {', '.join(kernel.operations)}"]
@@ -88,7 +91,9 @@ class Explanation:
 def explain(compiled: Compiled, trace: TraceData) -> Explanation:
     """Return what was decided for a specialisation, and what came of it in a mini-batch."""
     program = compiled.program
-    paths = [s.path for s in compiled.plan.program.shared]
+    planned = compiled.plan.program
+    paths = [s.path for s in planned.shared]
+    once = {compiled.plan.kernels[o.kernel].name for o in planned.once}
     names = compiled.fn.__code__.co_varnames[: compiled.fn.__code__.co_argcount]
     return Explanation(
         model=compiled.fn.__qualname__,
@@ -96,7 +101,7 @@ def explain(compiled: Compiled, trace: TraceData) -> Explanation:
         shared=tuple(f"{s.path}: {type_text(s.type)}" for s in program.shared),
         constants=tuple(compiled.constants),
         recursive=tuple(f.name for f in program.functions[1:]),
-        kernels=tuple(_note(k, compiled.fn.__code__.co_filename, trace, paths) for k in compiled.plan.kernels),
+        kernels=tuple(_note(k, compiled.fn.__code__.co_filename, trace, paths, once) for k in compiled.plan.kernels),
         idle=compiled.options.without_effect(),
         warnings=program.warnings,
         nodes=trace.nodes,
@@ -105,7 +110,7 @@ def explain(compiled: Compiled, trace: TraceData) -> Explanation:
     )
 
 
-def _note(spec: KernelSpec, file: str, trace: TraceData, paths: list[str]) -> KernelNote:
+def _note(spec: KernelSpec, file: str, trace: TraceData, paths: list[str], once: set[str]) -> KernelNote:
     lines: dict[tuple[str, int], str] = {}
     for op in spec.body:
         if op.loc.line:
@@ -122,6 +127,7 @@ def _note(spec: KernelSpec, file: str, trace: TraceData, paths: list[str]) -> Ke
         phase=min((b.phase for b in batches), default=-1),
         nodes=sum(b.size for b in batches),
         batches=len(batches),
+        once=spec.name in once,
     )
 
 

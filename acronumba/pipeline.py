@@ -290,7 +290,7 @@ class Compiled:
         if record.site == state.MEMORY:
             seen = "its tensors, lists and objects"
             return refuse("ACR704", where, seen=seen, message="this instance alone does not fit in memory")
-        site = self.program.sites[record.site]
+        site = self.plan.program.sites[record.site]
         return machine_failure(site.error, message(site.text, record.values), site.loc)
 
     def trace(self, run: Any, packing: float, total: float) -> TraceData:

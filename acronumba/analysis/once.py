@@ -10,7 +10,8 @@ Which results, without views of them (transposed, sliced: kernels read these whe
     whether it is must not depend on an option that keeps the bits;
   - what leaves the tensor operations (an argument of a call, an element of a list), views as well: every instance
     would have to copy it;
-  - with `hoist`, what other operations read.
+  - with `hoist`, what other operations read; not element-wise results of which nodes read a row
+    (`np.tanh(p.embed)[k]`): a kernel computes that row alone.
 
 What costs nothing is not worth a place in memory: constants (zeros, 2.0) and views stay in the kernels that read them.
 What may fail (an index out of range), has a run-time extent, or is larger than `LARGEST` stays as well: a mini-batch
@@ -165,7 +166,9 @@ class _Finder:
                     if product or (self.options.hoist and instr.out not in free):
                         for a in instr.args:
                             if isinstance(a, Var) and a in free:
-                                self._want(_root(free[a]))
+                                value = _root(free[a])
+                                if instr.op != "take" or not _by_element(value):
+                                    self._want(value)
                 else:
                     self._escape(reads(instr), free)
             self._escape(reads(block.end), free)
@@ -243,6 +246,12 @@ def _root(value: _Value) -> _Value:
     while value.views and isinstance(inner := value.args[0], _Value):
         value = inner
     return value
+
+
+def _by_element(value: _Value) -> bool:
+    """Whether an element of the value takes no more than some elements of shared tensors."""
+    alone = value.views or TENSORS[value.op.op].kind in ("element", "create")
+    return alone and all(_by_element(a) for a in value.args if isinstance(a, _Value))
 
 
 def _ordered(cut: Mapping[_Value, None]) -> Iterator[_Value]:

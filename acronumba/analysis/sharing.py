@@ -66,7 +66,7 @@ class Fact:
 
     kind: str  # "nothing" | "shared" | "choice" | "row" | "varying" | "objects"
     which: frozenset[int] = frozenset()  # entries of `Program.shared`; of "objects": places
-    listed: bool = False  # of "choice": the tensors are elements of one list
+    listed: bool = False  # of "choice" and "objects": they are elements of one list
 
     @property
     def label(self) -> str:
@@ -88,15 +88,13 @@ def join(a: Fact, b: Fact, listed: bool = False) -> Fact:
     if a.kind == "nothing":
         return b
     kinds = {a.kind, b.kind}
-    if kinds == {"objects"}:
-        return Fact("objects", a.which | b.which)
     if kinds == {"row"}:
         return Fact("row", a.which | b.which)
-    if kinds <= {"shared", "choice"}:
+    if kinds <= {"shared", "choice"} or kinds == {"objects"}:
         which = a.which | b.which
         # A smaller choice may be an earlier finding about the same list.
         whole = [f.listed for f in (a, b) if f.which == which]
-        return Fact("choice", which, all(whole) if whole else listed)
+        return Fact("objects" if kinds == {"objects"} else "choice", which, all(whole) if whole else listed)
     return VARYING
 
 
@@ -257,13 +255,15 @@ class Sharing:
                 self._put(row, [of(v) for v in instr.args])
                 self._meet(facts, instr.out, Fact("objects", frozenset((place,))))
             case Load():
-                first = self.offsets[instr.cls, instr.field]
-                for place in sorted(of(instr.ref).which):
-                    for k, v in enumerate(instr.outs):
+                first, rows = self.offsets[instr.cls, instr.field], of(instr.ref)
+                for k, v in enumerate(instr.outs):
+                    fact = NOTHING
+                    for place in sorted(rows.which):
                         if place == DATA:
-                            self._meet(facts, v, outside(v.type, self.escaped))
+                            fact = join(fact, outside(v.type, self.escaped))
                         elif self.classes.get(place) is instr.cls:
-                            self._meet(facts, v, self.rows[place][first + k])
+                            fact = join(fact, self.rows[place][first + k], rows.listed)
+                    self._meet(facts, v, fact)
             case ListNew():
                 made = self._list(instr, instr.width)
                 given = [of(v) for v in instr.args]

@@ -141,6 +141,9 @@ class Knowledge:
         self.results: dict[Any, Type | None] = {}  # of called functions, by key; None: not known to return yet
         self.plain: dict[Any, set[int]] = {}  # parameters of called functions whose constants are dropped
         self.loose: set[Any] = set()  # called functions whose tensor extents are dropped
+        self.carried: dict[
+            Any, set[type]
+        ] = {}  # called functions to which shared tensors are passed; classes in pieces
         self.unrolled: set[Any] = set()  # loops to unroll
         self.changed = False
 

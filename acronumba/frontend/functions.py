@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from acronumba.analysis.sharing import COPIES
 from acronumba.errors import Loc
 from acronumba.frontend.emitter import (
     Dead,
@@ -76,7 +78,7 @@ from acronumba.ir.types import (
     union,
     words,
 )  # fmt: skip
-from acronumba.shared import describe_value
+from acronumba.shared import Shared, SharedLeaf, SharedNode, describe_value, shared_key
 
 if TYPE_CHECKING:
     from acronumba.frontend.lower import Lowerer
@@ -294,6 +296,9 @@ class Functions(Walker):
         given = [*params.values(), *captured.values()]
         same_code = [i for i in self.instances.values() if i.func.code == code]
         plain = self.know.plain.setdefault(code, set())
+        carried = self.know.carried.get(code)
+        if carried is not None:
+            given = [self.carried(v, carried) for v in given]
         templates: list[Template] = []
         for k, val in enumerate(given):
             templates.append(self.parameter(val, (code, k), k in plain, code in self.know.loose))
@@ -307,12 +312,17 @@ class Functions(Walker):
                     if k not in plain and _is_number(old) and _is_number(new) and not equal_templates(old, new):
                         plain.add(k)
                         raise Resweep
-            if len(same_code) > 12 and code not in self.know.loose:
+            kind = (code, tuple(self.template_key(t, which=False) for t in templates), scopes)
+            if sum(i.kind == kind for i in same_code) >= COPIES and carried is None:
+                self.know.carried[code] = set()
+                raise Resweep
+            kinds = {i.kind for i in same_code} | {kind}
+            if len(kinds) > 13 and code not in self.know.loose:
                 self.know.loose.add(code)
                 raise Resweep
-            if len(same_code) > 60:
+            if len(kinds) > 61:
                 raise self.refuse("ACR303", node, seen=f"{func.source.name} is called with ever new types of arguments")
-            instance = Instance(key, len(self.functions), func, tuple(templates))
+            instance = Instance(key, kind, len(self.functions), func, tuple(templates))
             self.instances[key] = instance
             self.functions.append(None)
             self.walk_instance(instance, [*params], captured)
@@ -359,8 +369,21 @@ class Functions(Walker):
                 scope = outer.scope
         return out, tuple(ranks)
 
-    def parameter(self, val: Val, where: Any, plain: bool, loose: bool) -> Template:
-        """Return what the callee may know of an argument."""
+    def carried(self, val: Val, classes: set[type]) -> Val:
+        """Return an argument with its shared tensors as values of run time: there are too many for instances."""
+        match val:
+            case Tensor(ref=SharedArg()):
+                return self.tensor(self.tensor_var(val))
+            case SharedVal(node=node) if node.kind != "list":
+                if node.kind == "object":
+                    classes.add(node.cls)
+                return self.carried(self.materialise(val), classes)
+            case TupleVal() | DictVal() | Record():
+                return replace(val, items=tuple(self.carried(v, classes) for v in val.items))
+        return val
+
+    def parameter(self, val: Val, where: tuple[Any, ...], plain: bool, loose: bool) -> Template:
+        """Return what the callee may know of an argument; `where`: code of the callee, number, numbers of parts."""
         match val:
             case Num() if not plain and val.const is not NOT_CONST:
                 return TStatic(val)
@@ -379,10 +402,11 @@ class Functions(Walker):
                 if isinstance(val, DictVal):
                     meta = val.keys
                 if isinstance(val, Record):
-                    return TType(self.type_of(val))
-                return TParts(
-                    kind, meta, tuple(self.parameter(v, (where, k), plain, loose) for k, v in enumerate(val.items))
-                )
+                    if val.cls not in self.know.carried.get(where[0], ()):
+                        return TType(self.type_of(val))
+                    meta = (val.cls, val.names)
+                parts = enumerate(val.items)
+                return TParts(kind, meta, tuple(self.parameter(v, (*where, k), plain, loose) for k, v in parts))
             case ListVal() | StaticList():
                 if isinstance(val, StaticList):
                     self.make_real(val.cell)
@@ -398,26 +422,30 @@ class Functions(Walker):
             case SharedVal():
                 return TStatic(val)
             case Choice():
-                return TChoice(tuple(self.parameter(v, (where, k), plain, loose) for k, v in enumerate(val.options)))
+                return TChoice(tuple(self.parameter(v, (*where, k), plain, loose) for k, v in enumerate(val.options)))
         if held(val):
-            return TParts(
-                "holder", val, tuple(self.parameter(v, (where, k), plain, loose) for k, v in enumerate(held(val)))
-            )
+            parts = enumerate(held(val))
+            return TParts("holder", val, tuple(self.parameter(v, (*where, k), plain, loose) for k, v in parts))
         shape = self.template(val)
         if loose and isinstance(shape, TType):
             return shape
         return shape
 
-    def template_key(self, shape: Template) -> Any:
+    def template_key(self, shape: Template, which: bool = True) -> Any:
+        """Return what tells a parameter apart; not `which`: but for which shared tensors it is."""
+
+        def keys(items: Iterable[Template]) -> tuple[Any, ...]:
+            return tuple(self.template_key(item, which) for item in items)
+
         match shape:
             case TStatic(val=val):
-                return ("static", self.static_key(val))
+                return ("static", self.static_key(val, which))
             case TParts(kind="holder"):
-                return (self.holder_key(shape.meta), tuple(map(self.template_key, shape.items)))
+                return (self.holder_key(shape.meta), keys(shape.items))
             case TParts():
-                return (shape.kind, shape.meta, tuple(map(self.template_key, shape.items)))
+                return (shape.kind, shape.meta, keys(shape.items))
             case TChoice(options=options):
-                return ("choice", tuple(map(self.template_key, options)))
+                return ("choice", keys(options))
             case TTensor():
                 return shape.type
             case TList():
@@ -426,20 +454,20 @@ class Functions(Walker):
                 return shape.type
         return repr(shape)
 
-    def static_key(self, val: Val) -> Any:
+    def static_key(self, val: Val, which: bool = True) -> Any:
         match val:
             case Num():
                 return (val.type, repr(val.const), val.shared and val.shared.path)
             case EnumVal():
                 return (val.cls, val.const)
             case Tensor(ref=SharedArg(index=index)):
-                return ("shared", self.shared_params[index].path)
+                return ("shared", self.shared_params[index].path if which else val.type)
             case SharedVal(node=node):
-                return ("shared", node.path)
+                return ("shared", node.path if which else structure(node))
             case Func():
                 return (val.code, val.scope if val.scope is None else val.scope[1:])
             case Bound():
-                return (self.static_key(val.func), self.static_key(val.self))
+                return (self.static_key(val.func, which), self.static_key(val.self, which))
             case StrVal(value=value):
                 return value
             case NoneVal():
@@ -447,7 +475,7 @@ class Functions(Walker):
             case Static(value=value):
                 return id(value)
             case TupleVal():
-                return tuple(map(self.static_key, val.items))
+                return tuple(self.static_key(v, which) for v in val.items)
         return id(val)
 
     def holder_key(self, val: Val) -> Any:
@@ -551,6 +579,16 @@ class Functions(Walker):
             except Refused as error:
                 if error.error is not None:
                     self.errors.append(error.error)
+
+
+def structure(shared: Shared) -> Any:
+    """Return what shared values have in common that are the same but for their places."""
+    match shared:
+        case SharedNode(kind=kind, cls=cls, names=names, items=items):
+            return kind, cls, names, tuple(map(structure, items))
+        case SharedLeaf(type=t):
+            return t
+    return shared_key(shared)
 
 
 def since(old: Type, new: Type) -> Type:

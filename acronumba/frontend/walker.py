@@ -81,6 +81,7 @@ class Instance:
     """A function that is called, for one set of argument types."""
 
     key: Any
+    kind: Any  # the key but for which shared tensors are given
     index: int
     func: Func
     templates: tuple[Template, ...]

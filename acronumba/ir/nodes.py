@@ -5,7 +5,8 @@ a tag is its tag and its cases. Helpers without recursion are inlined; each rema
 the user for one set of argument types. Functions are control-flow graphs; a variable is assigned once, except those
 that `Copy` joins at merges.
 
-    program     = function* site* layout* shared*         functions[0] is the entry
+    program     = function* site* layout* shared* once*   functions[0] is the entry
+    once        = shared k = kernel(shared*)              the last of `shared`, computed before any instance is run
     function    = name(var*) -> word*: block+             blocks[0] is the entry
     block       = instr* end
     instr       = var = const c                  Const      int, float, bool; None is the null reference

@@ -51,6 +51,7 @@ def program_text(program: Program) -> str:
     lines = [f"program {program.name}({params}) -> {type_text(program.result)}"]
     lines += [f"warning {w}" for w in program.warnings]
     lines += [f"shared {k} {p.path}: {type_text(p.type)}" for k, p in enumerate(program.shared)]
+    lines += [f"once {o.index} = kernel {o.kernel}" for o in program.once]
     lines += [layout_text(k, s) for k, s in enumerate(program.layouts)]
     lines += [f"site {k} {s.error} {s.text!r} {_place(s.loc)}".rstrip() for k, s in enumerate(program.sites)]
     for function in program.functions:

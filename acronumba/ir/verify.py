@@ -112,6 +112,7 @@ def verify(program: Program, kernels: Sequence[KernelSpec] = ()) -> None:
     """
     problems = list(_layouts(program))
     problems += _signature(program)
+    problems += _once(program, kernels)
     for function in program.functions:
         problems += _function(function, program, kernels)
     if problems:
@@ -236,6 +237,23 @@ def _signature(program: Program) -> Iterator[str]:
             yield f"shared {k} ({param.path}): a shared tensor with a run-time extent"
         elif len(words(param.type)) > 1:
             yield f"shared {k} ({param.path}): {type_text(param.type)} takes more than one word"
+
+
+def _once(program: Program, kernels: Sequence[KernelSpec]) -> Iterator[str]:
+    """What is computed once per mini-batch: the last shared parameters, each of what comes before it."""
+    first = len(program.shared) - len(program.once)
+    for k, once in enumerate(program.once):
+        if once.index != first + k or not 0 <= once.kernel < len(kernels):
+            yield f"once {once.index}: not entry {first + k} of the shared, or of a kernel that does not exist"
+            continue
+        spec = kernels[once.kernel]
+        read = [o.index for o in spec.operands if o.kind == "shared"] + list(once.numbers)
+        given = sum(o.kind != "shared" for o in spec.operands)
+        if not all(0 <= i < once.index for i in read) or len(once.numbers) != given:
+            yield f"once {once.index}: {spec.name} reads {read}, which must come before it"
+        out = spec.body[spec.results[0] - len(spec.operands)]
+        if len(spec.results) != 1 or program.shared[once.index].type != TensorT(out.dtype, out.shape):  # type: ignore[arg-type]
+            yield f"once {once.index}: {spec.name} does not give {type_text(program.shared[once.index].type)}"
 
 
 def _texts(types: Sequence[Word]) -> str:

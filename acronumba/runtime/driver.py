@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import logging
 import math
 import struct
 import time
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from acronumba import state
 from acronumba.analysis.copies import same_but_shared
-from acronumba.config import Options
+from acronumba.config import Options, verify_level
 from acronumba.emit import tree
 from acronumba.errors import Loc
 from acronumba.hostgen import Host, make_host
@@ -37,6 +38,8 @@ from acronumba.runtime import layout, pool, schedule
 from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, aligned, available
 from acronumba.runtime.trace import STAGES, BatchRecord, TraceData
 from acronumba.state import AT, MEMORY, STEPS, TABLE
+
+log = logging.getLogger("acronumba")
 
 _CHAIN = 64  # calls that a failure's chain holds at most
 
@@ -185,6 +188,7 @@ class _Prepared:
     copies: Mapping[int, NDArray[Any]]  # parameters whose array could not be used as it is
     entries: tuple[tuple[int, ...], ...]  # per kernel: what its parameter table ends with
     keep: tuple[NDArray[Any], ...]  # arrays and value records
+    arrays: Mapping[int, NDArray[Any]]  # the tensors
     packed: Mapping[tuple[tuple[int, ...], object], _Packed]  # by parameters and packing
     read: Mapping[int, NDArray[Any]]  # copies of the other parameters that computed ones are made of
 
@@ -332,6 +336,7 @@ class Executable:
             copies=copies,
             entries=entries,
             keep=tuple(making.keep),
+            arrays=making.arrays,
             packed=making.packed,
             read={k: making.arrays[k].copy() for k in sorted(sources) if k in making.arrays and k < len(given)},
         )
@@ -509,6 +514,8 @@ class Executable:
         self.arenas.wanted = max(used, self.arenas.wanted - self.arenas.wanted // 8)
         run = Run(self, buffers, arena, prepared, roots, instances, tuple(keep), seconds)
         run.errors = run._errors(failures)
+        if verify_level() > 1:
+            run.report_missed()
         if run.errors:
             run.words[list(run.errors)] = 0  # what failed has no result: these words are of an earlier mini-batch
         return run
@@ -758,6 +765,25 @@ class Run:
                 out.setdefault(instance, Failure(site=int(fail[i]) - 1))
         return dict(sorted(out.items()))
 
+    def report_missed(self) -> None:
+        """Log the tensors of each node that were one and the same array for several instances, and all there were."""
+        e, buffers = self.executable, self.buffers
+        n = buffers["n"]
+        kinds, instances = buffers.column("kind", n), buffers.column("instance", n)
+        rows = buffers.column("row", n)
+        arrays = {address(a): e.plan.program.shared[k].path for k, a in self._prepared.arrays.items()}
+        for k, spec in enumerate(e.plan.kernels):
+            nodes = np.flatnonzero(kinds == k)
+            if len(np.unique(instances[nodes])) < 2:
+                continue
+            for o in spec.operands:
+                if o.kind == "tensor":
+                    records = [_word(int(rows[v]) + 8 * o.index) for v in nodes]
+                    found = {_word(record) for record in records}
+                    if len(found) == 1:
+                        where = arrays.get(found.pop(), "one array of the instances")
+                        log.warning("kernel %s: %s is %s for all instances", spec.name, o.name, where)
+
     def trace(self) -> TraceData:
         """Return what was recorded and scheduled."""
         e, buffers = self.executable, self.buffers
@@ -814,6 +840,10 @@ class Run:
             seconds=self.seconds,
             peak_bytes=buffers["used"] + buffers.bytes,
         )
+
+
+def _word(at: int) -> int:
+    return ctypes.c_int64.from_address(at).value
 
 
 def _same(a: object, b: object) -> bool:
