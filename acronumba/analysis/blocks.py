@@ -171,7 +171,7 @@ class Grouping:
             kind = [k for k in left if over.get(k) is n]
             taken: set[int] = set()
             for k in kind:
-                if needs[k] <= done | taken and not (over and self._fails_too_early(k, instrs, left, taken)):
+                if needs[k] <= done | taken and (n is None or self._one_site(instrs, {k, *taken})):
                     taken.add(k)
                     if not self.table.options.blocks:
                         return taken
@@ -181,14 +181,9 @@ class Grouping:
         return first
 
     @staticmethod
-    def _fails_too_early(k: int, instrs: list[Instr], left: list[int], taken: set[int]) -> bool:
-        """Whether a failure of operation k would be noticed before that of another which Python notices first."""
-        this = instrs[k]
-        if not isinstance(this, Op) or this.site < 0:
-            return False
-        others = ((j, other) for j in left if isinstance(other := instrs[j], Op) and other.site >= 0)
-        # Rows of a node fail one by one, so that those of one group can fail at one place only.
-        return any((j < k and j not in taken) or (j in taken and other.site != this.site) for j, other in others)
+    def _one_site(instrs: list[Instr], taken: set[int]) -> bool:
+        """Whether all rows can fail at one place only: another might be first in a later row."""
+        return len({i.site for k in taken if isinstance(i := instrs[k], Op) and i.site >= 0}) < 2
 
     def _numbers(self, block: Block, moved: Mapping[Var, Op]) -> dict[Var, Op]:
         """Return the operations that make tensors of rank 0 of host numbers: no kernel waits for another's."""
@@ -243,6 +238,7 @@ class Grouping:
         out: list[set[int]] = []
         writer: dict[Var, int] = {}
         readers: dict[Var, list[int]] = defaultdict(list)
+        fallible = -1  # the last operation that may fail when it is computed: the first one recorded is reported
         checks: list[int] = []  # what may fail or relies on what was checked: in order
         lists: list[int] = []  # what reads or changes lists: in order
         calls: list[int] = []
@@ -266,6 +262,9 @@ class Grouping:
                 case Scalar() | Op() if instr.site >= 0:
                     needs |= {*checks, *calls}
                     checks = [k] if isinstance(instr, Scalar) else checks
+                    if isinstance(instr, Op):
+                        needs |= {fallible} - {-1}
+                        fallible = k
                 case ListOp():
                     needs |= {*checks, *calls, *lists}
                     lists = [k]
