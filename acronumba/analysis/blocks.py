@@ -335,7 +335,8 @@ class Kernels:
         outs = [results[numbers.index(n)] for n in distinct]
         shape = {op.out: tuple(make.constant_extent(x) for x in op.shape) for op in group.own}
         if one is not None:
-            spec, args = _of_rows(spec, args, one.whole)
+            spec = replace(spec, rows=tuple(map(one.way, args)))
+            args = [one.whole.get(v, v) for v in args]
             rows = shape[outs[0]][0]
             shape = {v: (rows, *s[1:]) for v, s in shape.items()}
             self._note_rows(group, rows)
@@ -383,21 +384,6 @@ class Kernels:
         return k
 
 
-def _of_rows(spec: KernelSpec, args: list[Var], whole: Mapping[Var, Var]) -> tuple[KernelSpec, list[Var]]:
-    """Return the specification of one row and the arguments of the node: tensors, lists of tensors, numbers."""
-
-    def order(v: Var) -> int:
-        return isinstance(v.type, TensorT) + (isinstance(v.type, TensorT) and not isinstance(given[v].type, ListT))
-
-    def way(v: Var) -> str:
-        return "whole" if v not in whole else "item" if isinstance(given[v].type, ListT) else "row"
-
-    given = {v: whole.get(v, v) for v in args}
-    ordered = sorted(args, key=order, reverse=True)
-    operands = tuple(o if o.kind == "shared" else replace(o, index=ordered.index(args[o.index])) for o in spec.operands)
-    return replace(spec, operands=operands, rows=tuple(map(way, ordered))), [given[v] for v in ordered]
-
-
 class _Spec:
     """Makes the specification of one group."""
 
@@ -434,6 +420,8 @@ class _Spec:
                 if x not in self.dims and self._literal(x) is None:
                     numbers.append(x)
         tensors, lists, numbers = (list(dict.fromkeys(vs)) for vs in (tensors, lists, numbers))
+        if isinstance(group, OneRow):  # the elements of lists are lists of the node
+            tensors.sort(key=lambda v: group.way(v) == "item")
         shared = list(dict.fromkeys(shared))
         self.args = [*tensors, *lists, *numbers]
         self.operands: list[Operand] = []

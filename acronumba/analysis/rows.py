@@ -59,6 +59,10 @@ class OneRow:
     row: Mapping[Var, Var]  # what the group computes for all rows -> the same of one row
     whole: Mapping[Var, Var]  # row of a tensor, or element of a list, from outside -> the tensor or list
 
+    def way(self, v: Var) -> str:
+        """Return what a row gets of an argument, see `KernelSpec.rows`."""
+        return "whole" if v not in self.whole else "item" if isinstance(self.whole[v].type, ListT) else "row"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
