@@ -36,9 +36,19 @@ class Params:
     query: np.ndarray
     out: np.ndarray
     classes: np.ndarray
+    wide: np.ndarray
 
 
-P = Params(normal(V, H), normal(H, H), normal(H, H), normal(H), normal(H), normal(C, H), np.arange(C * 2).reshape(C, 2))
+P = Params(
+    normal(V, H),
+    normal(H, H),
+    normal(H, H),
+    normal(H),
+    normal(H),
+    normal(C, H),
+    np.arange(C * 2).reshape(C, 2),
+    np.eye(H) + 0.1,
+)
 LENGTHS = (3, 1, 5, 4, 2, 3, 17)
 SENTENCES = [[int(i) for i in RNG.integers(-V, V, length)] for length in LENGTHS]
 ARRAYS = [normal(length, H) for length in LENGTHS]
@@ -115,7 +125,7 @@ def one_by_one(x: Any, *, p: Params) -> Any:
 
 
 def dtypes(x: Any, words: list[int], *, p: Params) -> Any:
-    wide = x.astype(np.float64) @ p.w.astype(np.float64)
+    wide = x.astype(np.float64) @ p.wide
     return wide, p.classes[np.array(words) % C], np.stack([x[0] > 0 for _ in words]), (x > 0).all(axis=1)
 
 
@@ -168,7 +178,7 @@ MODELS: dict[Any, tuple[int, tuple[Any, ...]]] = {
     two_extents: (2, (ARRAYS, OTHERS)),
     matched: (1, (ARRAYS, ARRAYS[::-1][::-1])),
     one_by_one: (0, ([x[:, 0] for x in ARRAYS],)),
-    dtypes: (1, (ARRAYS, SENTENCES)),
+    dtypes: (2, (ARRAYS, SENTENCES)),
     layers: (1, (ARRAYS, DEPTHS)),
     refined: (4, (ARRAYS, DEPTHS)),
     broadcast: (1, (ARRAYS, VALUES)),
