@@ -177,7 +177,7 @@ class Grouping:
         for _, kind in sorted(kinds.items(), key=lambda item: item[0][0]):
             taken: set[int] = set()
             for k in kind:
-                if needs[k] <= done | taken and not (over and self._fails_too_early(k, instrs, left, taken)):
+                if needs[k] <= done | taken and (n is None or self._one_site(instrs, {k, *taken})):
                     taken.add(k)
                     if not self.table.options.blocks:
                         return taken
@@ -187,14 +187,9 @@ class Grouping:
         return first
 
     @staticmethod
-    def _fails_too_early(k: int, instrs: list[Instr], left: list[int], taken: set[int]) -> bool:
-        """Whether a failure of operation k would be noticed before that of another which Python notices first."""
-        this = instrs[k]
-        if not isinstance(this, Op) or this.site < 0:
-            return False
-        others = ((j, other) for j in left if isinstance(other := instrs[j], Op) and other.site >= 0)
-        # Rows of a node fail one by one, so that those of one group can fail at one place only.
-        return any((j < k and j not in taken) or (j in taken and other.site != this.site) for j, other in others)
+    def _one_site(instrs: list[Instr], taken: set[int]) -> bool:
+        """Whether all rows can fail at one place only: another might be first in a later row."""
+        return len({i.site for k in taken if isinstance(i := instrs[k], Op) and i.site >= 0}) < 2
 
     def _numbers(self, block: Block, moved: Mapping[Var, Op]) -> dict[Var, Op]:
         """Return the operations that make tensors of rank 0 of host numbers: no kernel waits for another's."""
@@ -357,7 +352,8 @@ class Kernels:
         outs = [results[numbers.index(n)] for n in distinct]
         shape = {op.out: tuple(make.constant_extent(x) for x in op.shape) for op in group.own}
         if one is not None:
-            spec, args = _of_rows(spec, args, one.whole)
+            spec = replace(spec, rows=tuple(map(one.way, args)))
+            args = [one.whole.get(v, v) for v in args]
             rows = shape[outs[0]][0]
             shape = {v: (rows, *s[1:]) for v, s in shape.items()}
             self._note_rows(group, rows)
@@ -405,21 +401,6 @@ class Kernels:
         return k
 
 
-def _of_rows(spec: KernelSpec, args: list[Var], whole: Mapping[Var, Var]) -> tuple[KernelSpec, list[Var]]:
-    """Return the specification of one row and the arguments of the node: tensors, lists of tensors, numbers."""
-
-    def order(v: Var) -> int:
-        return isinstance(v.type, TensorT) + (isinstance(v.type, TensorT) and not isinstance(given[v].type, ListT))
-
-    def way(v: Var) -> str:
-        return "whole" if v not in whole else "item" if isinstance(given[v].type, ListT) else "row"
-
-    given = {v: whole.get(v, v) for v in args}
-    ordered = sorted(args, key=order, reverse=True)
-    operands = tuple(o if o.kind == "shared" else replace(o, index=ordered.index(args[o.index])) for o in spec.operands)
-    return replace(spec, operands=operands, rows=tuple(map(way, ordered))), [given[v] for v in ordered]
-
-
 class _Spec:
     """Makes the specification of one group."""
 
@@ -456,6 +437,8 @@ class _Spec:
                 if x not in self.dims and self._literal(x) is None:
                     numbers.append(x)
         tensors, lists, numbers = (list(dict.fromkeys(vs)) for vs in (tensors, lists, numbers))
+        if isinstance(group, OneRow):  # the elements of lists are lists of the node
+            tensors.sort(key=lambda v: group.way(v) == "item")
         shared = list(dict.fromkeys(shared))
         self.args = [*tensors, *lists, *numbers]
         self.operands: list[Operand] = []

@@ -12,7 +12,7 @@ Whether an operation has rows is a column of `ir.ops.TENSORS`. Three things are 
 - The extent is in nothing else that a row reads, or it would still be in the key.
 - It pays. Where other operations of the block need all rows at once (a mean over them, attention), their kernel has the
   extent in its key anyway, and a kernel of rows beside it is one more. Then only products with shared matrices have
-  rows, with what leads to them and what follows directly. Nor are single numbers rows.
+  rows, with what leads to them and what follows directly. Nor are a few numbers a row, without a product.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ from acronumba.ir.ops import TENSORS, Attrs, Rowwise
 from acronumba.ir.types import BoolT, FloatT, IntT, ListT, TensorT, Word
 from acronumba.kernels.spec import KernelSpec
 
+WIDE = 16  # elements of a row that is worth computing alone, if nothing dearer is done with it
+
 Shape = tuple[Extent, ...]
 Moved = Mapping[Var, Op]  # operations that are computed by whoever reads them
 
@@ -56,6 +58,10 @@ class OneRow:
     extents: Mapping[Var, Shape]  # of the tensors from outside
     row: Mapping[Var, Var]  # what the group computes for all rows -> the same of one row
     whole: Mapping[Var, Var]  # row of a tensor, or element of a list, from outside -> the tensor or list
+
+    def way(self, v: Var) -> str:
+        """Return what a row gets of an argument, see `KernelSpec.rows`."""
+        return "whole" if v not in self.whole else "item" if isinstance(self.whole[v].type, ListT) else "row"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -293,26 +299,26 @@ class Rows:
         """Return the operations over `n` that had better not have rows."""
         members = [k for k in ops if over.get(k) is n]
         others = {k for k in ops if over.get(k) is not n and any(shapes.mention(o, n) for o in bodies[k])}
-        if not others:
-            wide = any(
-                math.prod(x for x in s[1:] if isinstance(x, int)) > 1 or any(isinstance(x, Var) for x in s[1:])
-                for k in members
-                for o in bodies[k]
-                for s in (shapes.of(o.shape), *shapes.args(o))
-                if s and s[0] is n
-            )
-            return [] if wide else members
-        writer: dict[Var, int] = {}
-        before: dict[int, set[int]] = {}
-        for k in ops:
-            before[k] = {writer[a] for o in bodies[k] for a in o.args if isinstance(a, Var) and a in writer}
-            writer[ops[k].out] = k
         products = {
             k
             for k in members
             if ops[k].op == "matmul" and len(shapes.args(ops[k])[1]) == 2
             if self._shared_matrix(ops[k].args[1], shapes.moved)
         }
+        if not others:
+            wide = any(
+                math.prod(x for x in s[1:] if isinstance(x, int)) >= WIDE or any(isinstance(x, Var) for x in s[1:])
+                for k in members
+                for o in bodies[k]
+                for s in (shapes.of(o.shape), *shapes.args(o))
+                if s and s[0] is n
+            )
+            return [] if wide or products else members
+        writer: dict[Var, int] = {}
+        before: dict[int, set[int]] = {}
+        for k in ops:
+            before[k] = {writer[a] for o in bodies[k] for a in o.args if isinstance(a, Var) and a in writer}
+            writer[ops[k].out] = k
         after_product: set[int] = set(products)
         after_other: set[int] = set(others)
         for k in ops:

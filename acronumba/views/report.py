@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from acronumba.runtime.trace import STAGES, TraceData
+from acronumba.runtime.trace import STAGES, BatchRecord, TraceData
 from acronumba.views.graphs import operands_of, result_shapes
 
 _STYLES = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "bright_yellow", "bright_green", "white")
@@ -109,8 +109,12 @@ def schedule(trace: TraceData, limit: int = 40) -> Group:
         last = (b.phase, b.depth)
         style = _STYLES[numbers.get(b.kernel, 0) % len(_STYLES)]
         where = ("", "") if same else (str(b.phase), str(b.depth))
-        table.add_row(str(k), *where, Text(b.kernel, style), f"{b.size:,}", Bar(b.size / largest, style))
+        table.add_row(str(k), *where, Text(b.kernel, style), _nodes(b), Bar(b.size / largest, style))
     return Group(table, *_more(len(trace.batches) - limit, "batches"))
+
+
+def _nodes(b: BatchRecord) -> str:
+    return f"{b.size:,} of {b.rows:,} rows" if b.rows else f"{b.size:,}"
 
 
 def kernels(trace: TraceData, limit: int = 20) -> Group:
