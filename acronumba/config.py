@@ -24,25 +24,23 @@ from acronumba.codes import refuse
 
 SCHEDULES = ("depth", "agenda")
 PRECISIONS = ("float32", "tf32", "bf16")
-NO_EFFECT = frozenset(
-    "reuse duplicate hoist ghosts fuse horizontal gather_fusion forkjoin effort precision simd persistent".split()
-)
+NO_EFFECT = frozenset("reuse duplicate fuse horizontal gather_fusion forkjoin effort precision simd persistent".split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How a model is compiled and run.
 
-    The first ten are the optimisations. In this version `phases` and `blocks` can be switched off. The others are
-    accepted and change nothing yet (`NO_EFFECT`): what this version has of them is always on, and `Model.explain`
-    says so. No option changes a result's bits.
+    The first ten are the optimisations. In this version `hoist`, `phases`, `ghosts` and `blocks` can be switched off.
+    The others are accepted and change nothing yet (`NO_EFFECT`): what this version has of them is always on, and
+    `Model.explain` says so. No option changes a result's bits.
     """
 
     reuse: bool = True  # operands that are the same for all instances are not gathered
     duplicate: bool = True  # code duplication per calling context
     hoist: bool = True  # operations that do not depend on recursion or loop are kernels of their own
     phases: bool = True  # components of the kernel graph run one after the other
-    ghosts: bool = True  # arms of a branch are padded to one depth
+    ghosts: bool = True  # arms of a branch are padded to one depth, for the schedule "depth"
     blocks: bool = True  # static blocks: straight-line tensor code is one node
     fuse: bool = True  # vertical fusion inside a block
     horizontal: bool = True  # products with the same left operand become one

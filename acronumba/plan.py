@@ -23,9 +23,9 @@ from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.extents import Extents
 from acronumba.analysis.flow import simplify
 from acronumba.analysis.ghosts import pad_arms
-from acronumba.analysis.hoist import split
+from acronumba.analysis.hoist import NO_SPLIT, split
 from acronumba.analysis.invariant import move_invariants
-from acronumba.analysis.notes import Note
+from acronumba.analysis.notes import Note, notes_text
 from acronumba.analysis.phases import phases_text
 from acronumba.config import Options
 from acronumba.errors import Loc
@@ -62,15 +62,14 @@ def make_plan(program: Program, options: Options) -> Plan:
         notes += moved
     # The extents it adds are read by the grouping alone: nothing may be removed in between.
     program = replace(program, functions=tuple(Extents(f).run() for f in program.functions))
-    numbers: Mapping[int, int] = {}
+    apart = NO_SPLIT
     if options.hoist and options.blocks:
         apart = split(program, value_flow(program))
-        numbers = apart.numbers
         notes += apart.notes()
-    functions = (remove_dead(Grouping(f, table, numbers).run()) for f in program.functions)
+    functions = (remove_dead(Grouping(f, table, apart).run()) for f in program.functions)
     program = replace(program, functions=tuple(functions))
     kernels, uses = table.finish()
-    texts = {"phases": phases_text(program, kernels, uses)}
+    texts = {"hoist": notes_text(notes), "phases": phases_text(program, kernels, uses)}
     if options.ghosts and options.schedule == "depth":
         program, padded, texts["ghosts"] = pad_arms(program)
         notes += padded

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from acronumba.analysis.flow import definitions, dominators, fixed_variables
+from acronumba.analysis.hoist import Split
 from acronumba.config import Options
 from acronumba.errors import NOWHERE, Loc
 from acronumba.ir.nodes import (
@@ -57,10 +58,10 @@ class _Group:
 class Grouping:
     """Replaces the operations of one function by kernels."""
 
-    def __init__(self, function: Function, table: Kernels, numbers: Mapping[int, int]) -> None:
+    def __init__(self, function: Function, table: Kernels, apart: Split) -> None:
         self.function = function
         self.table = table
-        self.apart = numbers  # `id` of an operation -> number: only those of one number (0 if missing) share a kernel
+        self.apart = apart
         self.single = definitions(function)
         self.fixed = fixed_variables(function)
         self.free = self._free_operations()
@@ -113,19 +114,19 @@ class Grouping:
         return replace(self.function, blocks=tuple(final))
 
     def _block(self, block: Block) -> list[Instr | _Group]:
+        here = self.numbers[id(block)]
         moved: dict[Var, Op] = dict(self.free)  # operations that are computed by whoever reads them
+        moved |= {i.out: i for i in block.instrs if isinstance(i, Op) and id(i) in self.apart.again}
         if not self.table.options.blocks:
             readers: dict[Var, int] = Counter(
                 a for i in block.instrs if isinstance(i, Op) for a in i.args if isinstance(a, Var)
             )
-            here = self.numbers[id(block)]
             for op in block.instrs:
                 if isinstance(op, Op) and TENSORS[op.op].kind == "address" and self.used_in[op.out] <= {here}:
                     if readers[op.out] and op.out not in self.host_reads:
                         moved[op.out] = op
-        instrs = [
-            i for i in block.instrs if not (isinstance(i, Op) and i.out in moved and i.out not in self.host_reads)
-        ]
+        stored = {v for v in moved if v in self.host_reads or (v not in self.free and self.used_in[v] - {here})}
+        instrs = [i for i in block.instrs if not (isinstance(i, Op) and i.out in moved and i.out not in stored)]
         extents = self._extents_at(block)
         needs = self._dependences(instrs, moved, extents)
         done: set[int] = set()
@@ -140,9 +141,9 @@ class Grouping:
                 continue
             taken: set[int] = set()
             rest = [k for k, instr in enumerate(instrs) if k not in done and isinstance(instr, Op)]
-            number = min((self.apart.get(id(instrs[k]), 0) for k in rest if needs[k] <= done), default=0)
+            number = min((self.apart.numbers.get(id(instrs[k]), 0) for k in rest if needs[k] <= done), default=0)
             for k in rest:
-                if needs[k] <= done | taken and self.apart.get(id(instrs[k]), 0) == number:
+                if needs[k] <= done | taken and self.apart.numbers.get(id(instrs[k]), 0) == number:
                     taken.add(k)
                     if not self.table.options.blocks:
                         break

@@ -16,7 +16,6 @@ that is called twice is in the program twice, unless it is recursive, and feedin
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial

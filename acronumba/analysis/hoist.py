@@ -24,9 +24,10 @@ a block that can be one kernel again without a free operation in a cycle are one
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,7 +54,7 @@ def work(op: Op) -> float:
     """Return about how many nanoseconds an operation takes."""
     kind = TENSORS[op.op].kind
     if kind == "product":
-        inner = next((_elements(a.type.shape[-1:]) for a in op.args if isinstance(a, Var) and _tensor(a)), UNKNOWN)
+        inner = next((_elements(_shape(a)[-1:]) for a in op.args if isinstance(a, Var)), UNKNOWN)
         return MULTIPLY * inner * _elements(_shape(op.out))
     if kind in ("reduce", "arg"):
         return ELEMENT * max((_elements(_shape(a)) for a in op.args if isinstance(a, Var)), default=0)
@@ -76,10 +77,6 @@ def is_worth(op: Op) -> bool:
     return TENSORS[op.op].kind == "product" or work(op) >= WORTH * cost(op)
 
 
-def _tensor(v: Var) -> bool:
-    return isinstance(v.type, TensorT)
-
-
 def _shape(v: Var) -> tuple[int | None, ...]:
     match v.type:
         case TensorT():
@@ -97,7 +94,8 @@ def _elements(shape: Sequence[int | None]) -> int:
 class Split:
     """What `split` decided."""
 
-    numbers: dict[int, int]  # `id` of an operation -> its number; those that are missing have 0
+    numbers: Mapping[int, int]  # `id` of an operation -> its number; those that are missing have 0
+    again: frozenset[int]  # `id`s of operations that every kernel computes which reads them
     free: tuple[tuple[Op, bool], ...]  # what was set free, and whether it comes after a cycle
 
     def notes(self) -> tuple[Note, ...]:
@@ -110,6 +108,9 @@ class Split:
                 text = "depends on nothing that is carried: a kernel of its own, one batch for all steps"
             out[Note(loc=op.loc, kind="hoisted", text=text, option="hoist")] = None
         return tuple(out)
+
+
+NO_SPLIT = Split(numbers={}, again=frozenset(), free=())
 
 
 def split(program: Program, flow: Flow) -> Split:
@@ -195,12 +196,13 @@ class _Numbers:
             free |= bad
             numbers = self.levels(free, apart)
         if not free:
-            return Split(numbers={}, free=())
+            return NO_SPLIT
         self.settle(numbers)
         self.merge(numbers, self.caught(numbers))
         free -= self.caught(numbers)
         return Split(
             numbers={id(op): numbers[k] for k, op in enumerate(self.ops) if numbers[k]},
+            again=frozenset(id(self.ops[k]) for k in self.again(numbers)),
             free=tuple((self.ops[k], self.ahead[k] != 0) for k in sorted(free)),
         )
 
@@ -272,6 +274,23 @@ class _Numbers:
             and min(numbers[r] for r in self.near[k]) > numbers[k]
         )
 
+    def again(self, numbers: Sequence[int]) -> set[int]:
+        """Return the views that another kernel multiplies by: how they lie decides the order of the sum."""
+        out: set[int] = set()
+        work = [
+            (k, u)
+            for k, op in enumerate(self.ops)
+            if TENSORS[op.op].kind == "product" and not any(isinstance(a, SharedArg) for a in op.args)
+            for u in self.flow.near[k]
+        ]
+        while work:
+            k, u = work.pop()
+            if TENSORS[self.ops[u].op].kind == "address" and self.ops[u].site < 0 and not self.fixed[u]:
+                if numbers[u] != numbers[k]:
+                    out.add(u)
+                work += [(k, x) for x in self.flow.near[u]]
+        return out
+
     def merge(self, numbers: list[int], already: set[int]) -> None:
         """Make one again of neighbours in a block, where no free operation is caught by it."""
         blocks: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -279,7 +298,7 @@ class _Numbers:
             blocks[place].append(k)
         for members in blocks.values():
             used = sorted({numbers[k] for k in members})
-            for low, high in zip(used, used[1:], strict=False):
+            for low, high in itertools.pairwise(used):
                 lower = [k for k in members if numbers[k] == low]
                 for k in lower:
                     numbers[k] = high
