@@ -197,7 +197,9 @@ def sizes(f: Any, columns: Sequence[Sequence[Any]]) -> list[tuple[str, int]]:
     for producer, consumer in data.data.edges:
         at = [(data.data.phase[v], data.data.depth[v]) for v in (producer, consumer)]
         assert at[0] < at[1]
-    ops = {name: " ".join(op.op for op in spec.body) for name, spec in zip(data.data.kernels, data.data.specs, strict=True)}
+    ops = {
+        name: " ".join(op.op for op in spec.body) for name, spec in zip(data.data.kernels, data.data.specs, strict=True)
+    }
     assert sum(b.size for b in data.batches) == data.nodes
     return [(ops[b.kernel], b.size) for b in data.batches]
 

@@ -31,6 +31,7 @@ from acronumba.ir.nodes import (
     Load,
     New,
     Op,
+    Pad,
     Program,
     Return,
     Scalar,
@@ -198,7 +199,7 @@ class _Inclusion:
 
     def _instruction(self, instr: Instr) -> None:
         match instr:
-            case Copy():
+            case Copy() | Pad():
                 self._move(instr.src, instr.out)
             case Scalar():
                 for v in instr.args:
@@ -294,7 +295,7 @@ class _Inclusion:
                 continue
             for v in writes(instr):
                 here.pop(v, None)
-            if isinstance(instr, Copy) and instr.src in here:
+            if isinstance(instr, Copy | Pad) and instr.src in here:
                 here[instr.out] = here[instr.src]
 
 
