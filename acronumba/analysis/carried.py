@@ -96,10 +96,11 @@ def components(operands: Sequence[Iterable[int]]) -> list[list[int]]:
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[v])
                 if low[v] == number[v]:
-                    at = open_.index(v)
-                    out.append(sorted(open_[at:]))
-                    inside.difference_update(open_[at:])
-                    del open_[at:]
+                    part = [open_.pop()]
+                    while part[-1] != v:
+                        part.append(open_.pop())
+                    inside.difference_update(part)
+                    out.append(sorted(part))
     return out
 
 

@@ -192,9 +192,11 @@ class _Mover:
         blocks = function.blocks
         before = predecessors(blocks)
         outside = [p for p in before[head] if p not in body]
-        if head == 0 or not outside:
+        inside = (i for k in body for i in blocks[k].instrs if isinstance(i, Op))
+        if head == 0 or not outside or not any(is_worth(i) and _cannot_fail(i, self.present) for i in inside):
             return function
-        moved = self._invariant(function, head, body, set.intersection(*(assigned(function)[p] for p in outside)))
+        certain = assigned(function)
+        moved = self._invariant(function, head, body, set.intersection(*(certain[p] for p in outside)))
         if not moved:
             return function
         views = self._views(function, moved)
