@@ -24,7 +24,7 @@ from acronumba.codes import refuse
 
 SCHEDULES = ("depth", "agenda")
 PRECISIONS = ("float32", "tf32", "bf16")
-NO_EFFECT = frozenset("ghosts fuse horizontal gather_fusion forkjoin effort precision simd persistent".split())
+NO_EFFECT = frozenset("fuse horizontal gather_fusion forkjoin effort precision simd persistent".split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Options:
     duplicate: bool = True  # code that reads other weights in other contexts is copied, where products read them
     hoist: bool = True  # operations that do not depend on recursion or loop are kernels of their own; rows too
     phases: bool = True  # components of the kernel graph run one after the other
-    ghosts: bool = True  # arms of a branch are padded to one depth
+    ghosts: bool = True  # arms of a branch are padded to one depth, for the schedule "depth"
     blocks: bool = True  # static blocks: straight-line tensor code is one node
     fuse: bool = True  # vertical fusion inside a block
     horizontal: bool = True  # products with the same left operand become one

@@ -473,6 +473,8 @@ class _Machine:
                 return self.layouts[instr.cls][1].size
             case ListNew():
                 return 3 + instr.count * instr.width
+            case Pad():
+                return RECORD
             case Call():
                 return self.frames[instr.function].words
         return 0
@@ -684,14 +686,21 @@ class _Machine:
         b.set(top, row + 8 * self._emit_words(emit))
 
     def _pad(self, pad: Pad) -> None:
-        """Make the value count as deeper, up to `ghosts` levels beyond its node; inputs are as deep as they are."""
-        b, record = self.b, self[pad.var]
+        """Make the value count as deeper, by at most `ghosts` levels. The record of an input is not ours: copy it."""
+        b, record, top = self.b, self[pad.src], self.reg["top"]
+        self._assign(pad.out, record)
         with b.when(record.ne(0)):  # None, or bound on another path
-            node = b.let("node", load(record, 1) >> 32)
+            node = b.let("of", load(record, 1) >> 32)
+            depth = b.let("d", convert(load(record, 2, I32), I64) + pad.levels)
             with b.when(node >= 0):
-                depth = b.let("d", convert(load(record, 2, I32), I64) + pad.levels)
                 most = b.let("most", convert(load(self.reg["depth"], node, I32), I64) + self.ghosts)
                 b.store(record, 2, convert(select(depth < most, depth, most), I32), I32)
+            with b.otherwise():
+                b.store(top, 0, load(record))
+                b.store(top, 1, (node << 32) | select(depth < self.ghosts, depth, self.ghosts - 1))
+                b.store(top, 2, load(record, 2))
+                self._assign(pad.out, top)
+                b.set(top, top + 8 * RECORD)
 
     # -------------------------------------------------------------------------------------------------------- lists
 

@@ -29,9 +29,9 @@ from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.extents import Extents
 from acronumba.analysis.flow import simplify
 from acronumba.analysis.ghosts import pad_arms
-from acronumba.analysis.hoist import split
+from acronumba.analysis.hoist import NO_SPLIT, split
 from acronumba.analysis.invariant import move_invariants
-from acronumba.analysis.notes import Note
+from acronumba.analysis.notes import Note, notes_text
 from acronumba.analysis.once import Computed, find_once
 from acronumba.analysis.phases import phases_text
 from acronumba.analysis.rows import rows_text
@@ -73,12 +73,11 @@ def make_plan(program: Program, options: Options) -> Plan:
         notes += moved
     # The extents it adds are read by the grouping alone: nothing may be removed in between.
     program = replace(program, functions=tuple(Extents(f).run() for f in program.functions))
-    numbers: Mapping[int, int] = {}
+    apart = NO_SPLIT
     if options.hoist and options.blocks:
         apart = split(program, value_flow(program))
-        numbers = apart.numbers
         notes += apart.notes()
-    functions = tuple(remove_dead(Grouping(f, table, numbers).run()) for f in program.functions)
+    functions = tuple(remove_dead(Grouping(f, table, apart).run()) for f in program.functions)
     once = tuple(map(table.once, computed))
     kernels, uses = table.finish()
     notes += table.notes
@@ -87,7 +86,7 @@ def make_plan(program: Program, options: Options) -> Plan:
     notes += merged
     if options.hoist:
         texts["rows"] = rows_text(kernels)
-    texts["phases"] = phases_text(program, kernels, uses)
+    texts |= {"hoist": notes_text(notes), "phases": phases_text(program, kernels, uses)}
     if options.ghosts and options.schedule == "depth":
         program, padded, texts["ghosts"] = pad_arms(program)
         notes += padded

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from acronumba.analysis.flow import definitions, dominators, fixed_variables
+from acronumba.analysis.hoist import Split
 from acronumba.analysis.notes import Note
 from acronumba.analysis.once import Computed
 from acronumba.analysis.rows import Found, OneRow, Rows, operands
@@ -65,10 +66,10 @@ class _Group:
 class Grouping:
     """Replaces the operations of one function by kernels."""
 
-    def __init__(self, function: Function, table: Kernels, numbers: Mapping[int, int]) -> None:
+    def __init__(self, function: Function, table: Kernels, apart: Split) -> None:
         self.function = function
         self.table = table
-        self.apart = numbers  # `id` of an operation -> number: only those of one number (0 if missing) share a kernel
+        self.apart = apart
         self.single = definitions(function)
         self.fixed = fixed_variables(function)
         self.free = self._free_operations()
@@ -122,21 +123,21 @@ class Grouping:
         return replace(self.function, blocks=tuple(final))
 
     def _block(self, block: Block) -> list[Instr | _Group]:
+        here = self.numbers[id(block)]
         moved: dict[Var, Op] = dict(self.free)  # operations that are computed by whoever reads them
+        moved |= {i.out: i for i in block.instrs if isinstance(i, Op) and id(i) in self.apart.again}
         if not self.table.options.blocks:
             readers: dict[Var, int] = Counter(
                 a for i in block.instrs if isinstance(i, Op) for a in i.args if isinstance(a, Var)
             )
-            here = self.numbers[id(block)]
             for op in block.instrs:
                 if isinstance(op, Op) and TENSORS[op.op].kind == "address" and self.used_in[op.out] <= {here}:
                     if readers[op.out] and op.out not in self.host_reads:
                         moved[op.out] = op
         if self.table.options.hoist:
             moved |= self._numbers(block, moved)
-        instrs = [
-            i for i in block.instrs if not (isinstance(i, Op) and i.out in moved and i.out not in self.host_reads)
-        ]
+        stored = {v for v in moved if v in self.host_reads or (v not in self.free and self.used_in[v] - {here})}
+        instrs = [i for i in block.instrs if not (isinstance(i, Op) and i.out in moved and i.out not in stored)]
         extents = self._extents_at(block)
         needs = self._dependences(instrs, moved, extents)
         found = Found(over={}, needs={}, equal={})
@@ -172,9 +173,9 @@ class Grouping:
         left = [k for k, instr in enumerate(instrs) if k not in done and isinstance(instr, Op)]
         kinds: dict[tuple[int, Var | None], list[int]] = defaultdict(list)
         for k in left:
-            kinds[self.apart.get(id(instrs[k]), 0), over.get(k)].append(k)
+            kinds[self.apart.numbers.get(id(instrs[k]), 0), over.get(k)].append(k)
         first: set[int] = set()
-        for _, kind in sorted(kinds.items(), key=lambda item: item[0][0]):
+        for (_, n), kind in sorted(kinds.items(), key=lambda item: item[0][0]):
             taken: set[int] = set()
             for k in kind:
                 if needs[k] <= done | taken and (n is None or self._one_site(instrs, {k, *taken})):

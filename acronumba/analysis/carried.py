@@ -16,7 +16,6 @@ that is called twice is in the program twice, unless it is recursive, and feedin
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +31,7 @@ from acronumba.ir.nodes import (
     Load,
     New,
     Op,
+    Pad,
     Program,
     Return,
     Scalar,
@@ -96,10 +96,11 @@ def components(operands: Sequence[Iterable[int]]) -> list[list[int]]:
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[v])
                 if low[v] == number[v]:
-                    at = open_.index(v)
-                    out.append(sorted(open_[at:]))
-                    inside.difference_update(open_[at:])
-                    del open_[at:]
+                    part = [open_.pop()]
+                    while part[-1] != v:
+                        part.append(open_.pop())
+                    inside.difference_update(part)
+                    out.append(sorted(part))
     return out
 
 
@@ -199,7 +200,7 @@ class _Inclusion:
 
     def _instruction(self, instr: Instr) -> None:
         match instr:
-            case Copy():
+            case Copy() | Pad():
                 self._move(instr.src, instr.out)
             case Scalar():
                 for v in instr.args:
@@ -295,7 +296,7 @@ class _Inclusion:
                 continue
             for v in writes(instr):
                 here.pop(v, None)
-            if isinstance(instr, Copy) and instr.src in here:
+            if isinstance(instr, Copy | Pad) and instr.src in here:
                 here[instr.out] = here[instr.src]
 
 

@@ -17,7 +17,6 @@ from acronumba.ir.nodes import (
     Instr,
     ListOp,
     Op,
-    Pad,
     Scalar,
     Var,
     reads,
@@ -32,7 +31,7 @@ def is_pure(instr: Instr) -> bool:
             return instr.site < 0
         case ListOp():
             return instr.op in ("len", "get", "slice", "fill")
-        case Check() | Call() | Emit() | Pad():
+        case Check() | Call() | Emit():
             return False
         case _:
             return True

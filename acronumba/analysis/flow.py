@@ -187,7 +187,7 @@ def rename(node: Instr | End, to: Mapping[Var, Var]) -> Instr | End:
     match node:
         case Const() | Shared() | Jump():
             return node
-        case Copy():
+        case Copy() | Pad():
             return replace(node, src=v(node.src))
         case Scalar() | ListOp() | ListNew() | New() | Call() | Return() | Fail():
             return replace(node, args=vs(node.args))
@@ -197,8 +197,6 @@ def rename(node: Instr | End, to: Mapping[Var, Var]) -> Instr | End:
             return replace(node, cond=v(node.cond), args=vs(node.args))
         case ExtentOf():
             return replace(node, tensor=v(node.tensor))
-        case Pad():
-            return replace(node, var=v(node.var))
         case Branch():
             return replace(node, cond=v(node.cond))
         case Op():

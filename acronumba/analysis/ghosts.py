@@ -86,6 +86,8 @@ class _Arms:
         self.before = predecessors(self.blocks)
         self.over = dominators(self.blocks)
         self.back = {(k, s) for k, b in enumerate(self.blocks) for s in successors(b.end) if s in self.over[k]}
+        self.names = {v.name for b in self.blocks for i in b.instrs for v in writes(i)}
+        self.names |= {v.name for v in function.params}
         self.live = self._live()
         self.pads: dict[tuple[int, int], dict[Var, int]] = defaultdict(dict)  # (block, next; -1: returns) -> levels
         self.notes: list[Note] = []
@@ -105,15 +107,28 @@ class _Arms:
         new = len(blocks)
         for (k, to), levels in self.pads.items():
             loc = blocks[k].end.loc
-            pads: tuple[Instr, ...] = tuple(Pad(var=v, levels=n, loc=loc) for v, n in levels.items())
+            to_padded = {v: self._fresh(v) for v in levels}
+            pads: list[Instr] = [Pad(out=w, src=v, levels=levels[v], loc=loc) for v, w in to_padded.items()]
+            if to >= 0:
+                pads += [Copy(out=v, src=w, loc=loc) for v, w in to_padded.items()]
             end = blocks[k].end
-            if isinstance(end, Branch):  # an arm without a block of its own
+            if isinstance(end, Return):
+                end = replace(end, args=tuple(to_padded.get(v, v) for v in end.args))
+                blocks[k] = Block(instrs=(*blocks[k].instrs, *pads), end=end)
+            elif isinstance(end, Branch):  # an arm without a block of its own
                 blocks[k] = replace(blocks[k], end=_redirected(end, to, len(blocks)))
-                blocks.append(Block(instrs=pads, end=Jump(block=to, loc=loc)))
+                blocks.append(Block(instrs=tuple(pads), end=Jump(block=to, loc=loc)))
             else:
-                blocks[k] = replace(blocks[k], instrs=blocks[k].instrs + pads)
+                blocks[k] = replace(blocks[k], instrs=(*blocks[k].instrs, *pads))
         function = replace(self.function, blocks=tuple(blocks))
         return simplify(function) if len(blocks) > new else function
+
+    def _fresh(self, v: Var) -> Var:
+        name = f"{v.name}_deep"
+        while name in self.names:
+            name += "_"
+        self.names.add(name)
+        return Var(name, v.type)
 
     def _join(self, edges: list[tuple[int, int]], ends: dict[int, tuple[Var, ...]]) -> None:
         """Pad the values that leave the arms which end with the edges."""

@@ -24,9 +24,10 @@ a block that can be one kernel again without a free operation in a cycle are one
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,7 +54,7 @@ def work(op: Op) -> float:
     """Return about how many nanoseconds an operation takes."""
     kind = TENSORS[op.op].kind
     if kind == "product":
-        inner = next((_elements(a.type.shape[-1:]) for a in op.args if isinstance(a, Var) and _tensor(a)), UNKNOWN)
+        inner = next((_elements(_shape(a)[-1:]) for a in op.args if isinstance(a, Var)), UNKNOWN)
         return MULTIPLY * inner * _elements(_shape(op.out))
     if kind in ("reduce", "arg"):
         return ELEMENT * max((_elements(_shape(a)) for a in op.args if isinstance(a, Var)), default=0)
@@ -76,10 +77,6 @@ def is_worth(op: Op) -> bool:
     return TENSORS[op.op].kind == "product" or work(op) >= WORTH * cost(op)
 
 
-def _tensor(v: Var) -> bool:
-    return isinstance(v.type, TensorT)
-
-
 def _shape(v: Var) -> tuple[int | None, ...]:
     match v.type:
         case TensorT():
@@ -97,7 +94,8 @@ def _elements(shape: Sequence[int | None]) -> int:
 class Split:
     """What `split` decided."""
 
-    numbers: dict[int, int]  # `id` of an operation -> its number; those that are missing have 0
+    numbers: Mapping[int, int]  # `id` of an operation -> its number; those that are missing have 0
+    again: frozenset[int]  # `id`s of operations that every kernel computes which reads them
     free: tuple[tuple[Op, bool], ...]  # what was set free, and whether it comes after a cycle
 
     def notes(self) -> tuple[Note, ...]:
@@ -110,6 +108,9 @@ class Split:
                 text = "depends on nothing that is carried: a kernel of its own, one batch for all steps"
             out[Note(loc=op.loc, kind="hoisted", text=text, option="hoist")] = None
         return tuple(out)
+
+
+NO_SPLIT = Split(numbers={}, again=frozenset(), free=())
 
 
 def split(program: Program, flow: Flow) -> Split:
@@ -195,25 +196,20 @@ class _Numbers:
             free |= bad
             numbers = self.levels(free, apart)
         if not free:
-            return Split(numbers={}, free=())
+            return NO_SPLIT
         self.settle(numbers)
         self.merge(numbers, self.caught(numbers))
         free -= self.caught(numbers)
         return Split(
             numbers={id(op): numbers[k] for k, op in enumerate(self.ops) if numbers[k]},
+            again=frozenset(id(self.ops[k]) for k in self.again(numbers)),
             free=tuple((self.ops[k], self.ahead[k] != 0) for k in sorted(free)),
         )
 
     def caught(self, numbers: Sequence[int]) -> set[int]:
         """Return the operations that are worth a kernel and are in a cycle of kernels, but in none of operations."""
-        of: dict[tuple[tuple[int, int], int], int] = {}
-        group = [of.setdefault((place, numbers[k]), len(of)) for k, place in enumerate(self.flow.places)]
-        graph: list[set[int]] = [set() for _ in of]
-        for k, g in enumerate(group):
-            if not self.fixed[k]:
-                graph[g].update(group[u] for u in self.flow.far[k] if not self.fixed[u])
-                graph[g].update(group[u] for u in self.flow.near[k] if group[u] != g and not self.fixed[u])
-        cycle = in_cycles(graph)
+        graph, group = self.groups(numbers)
+        cycle = in_cycles(graph.operands())
         return {k for k in self.heavy if cycle[group[k]] >= 0}
 
     def levels(self, free: set[int], apart: bool) -> list[int]:
@@ -272,17 +268,96 @@ class _Numbers:
             and min(numbers[r] for r in self.near[k]) > numbers[k]
         )
 
+    def again(self, numbers: Sequence[int]) -> set[int]:
+        """Return the views that another kernel multiplies by: how they lie decides the order of the sum."""
+        out: set[int] = set()
+        work = [
+            (k, u)
+            for k, op in enumerate(self.ops)
+            if TENSORS[op.op].kind == "product" and not any(isinstance(a, SharedArg) for a in op.args)
+            for u in self.flow.near[k]
+        ]
+        while work:
+            k, u = work.pop()
+            if TENSORS[self.ops[u].op].kind == "address" and self.ops[u].site < 0 and not self.fixed[u]:
+                if numbers[u] != numbers[k]:
+                    out.add(u)
+                work += [(k, x) for x in self.flow.near[u]]
+        return out
+
     def merge(self, numbers: list[int], already: set[int]) -> None:
-        """Make one again of neighbours in a block, where no free operation is caught by it."""
-        blocks: dict[tuple[int, int], list[int]] = defaultdict(list)
+        """Make one again of neighbours in a block, where no free operation but `already` is caught by it."""
+        graph, group = self.groups(numbers)
+        for k in self.heavy:
+            graph.heavy[group[k]] |= k not in already
+        blocks: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
         for k, place in enumerate(self.flow.places):
-            blocks[place].append(k)
+            blocks[place][numbers[k]].append(k)
         for members in blocks.values():
-            used = sorted({numbers[k] for k in members})
-            for low, high in zip(used, used[1:], strict=False):
-                lower = [k for k in members if numbers[k] == low]
-                for k in lower:
-                    numbers[k] = high
-                if not self.caught(numbers) <= already:
-                    for k in lower:
-                        numbers[k] = low
+            for low, high in itertools.pairwise(sorted(members)):
+                if graph.merge(group[members[low][0]], group[members[high][0]]):
+                    for k in members[low]:
+                        numbers[k], group[k] = high, group[members[high][0]]
+                    members[high] += members[low]
+
+    def groups(self, numbers: Sequence[int]) -> tuple[_Groups, list[int]]:
+        """Return the graph of the kernels that the numbers stand for, and the kernel of each operation."""
+        of: dict[tuple[tuple[int, int], int], int] = {}
+        group = [of.setdefault((place, numbers[k]), len(of)) for k, place in enumerate(self.flow.places)]
+        graph = _Groups(len(of))
+        for k, g in enumerate(group):
+            if not self.fixed[k]:
+                for u in self.flow.far[k]:
+                    if not self.fixed[u]:
+                        graph.far[g].add(group[u])
+                for u in self.flow.near[k]:
+                    if group[u] != g and not self.fixed[u]:
+                        graph.near[g].add(group[u])
+        return graph, group
+
+
+class _Groups:
+    """Kernels, and which feed which; two of one block can be made one."""
+
+    def __init__(self, count: int) -> None:
+        self.near: list[set[int]] = [set() for _ in range(count)]  # read in the same run of the block
+        self.far: list[set[int]] = [set() for _ in range(count)]  # read in another: may be the kernel itself
+        self.heavy = [False] * count  # whether it holds something that must be in no cycle
+
+    def operands(self) -> list[set[int]]:
+        return [a | b for a, b in zip(self.near, self.far, strict=True)]
+
+    def merge(self, low: int, high: int) -> bool:
+        """Make `low` part of `high`, unless that puts something heavy in a cycle; return whether it was done."""
+        both = {low, high}
+        first = (self.near[low] | self.near[high]) - both | self.far[low] | self.far[high]
+        reached = self._reach(first, self.operands())
+        if both & reached:
+            readers: list[set[int]] = [set() for _ in self.near]
+            for g, sources in enumerate(self.operands()):
+                for u in sources:
+                    readers[u].add(g)
+            cycle = reached & (self._reach(both, readers) | both) | both
+            if any(self.heavy[g] for g in cycle):
+                return False
+        self.near[high] = (self.near[low] | self.near[high]) - both
+        self.far[high] |= self.far[low]
+        self.heavy[high] |= self.heavy[low]
+        self.near[low], self.far[low], self.heavy[low] = set(), set(), False
+        for sources in (*self.near, *self.far):
+            if low in sources:
+                sources.remove(low)
+                sources.add(high)
+        return True
+
+    @staticmethod
+    def _reach(start: set[int], graph: Sequence[set[int]]) -> set[int]:
+        """Return what can be reached from some kernels, themselves included."""
+        out: set[int] = set()
+        work = list(start)
+        while work:
+            g = work.pop()
+            if g not in out:
+                out.add(g)
+                work += graph[g]
+        return out

@@ -7,7 +7,8 @@ vain; nothing that can fail is computed that the plain call would not compute.
 What moves has no site; its operands are assigned outside of the loop, on every path to it, and hold a tensor there (a
 value that may be None does not); their extents are constants (what relies on a check of extents or of an index stays
 behind that check); and its block runs in every step. It also has to be worth it (`hoist.is_worth`): a product, say.
-What it is computed from moves along, and what is computed from it alone if that is not larger. Host instructions move
+What it is computed from moves along, and what is computed from it alone if that is not larger. A view that the loop
+goes on reading is made twice, as products depend on how a matrix lies. Host instructions move
 only for the sake of an operation, if they cannot fail and have no effect.
 """
 
@@ -17,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from acronumba.analysis.flow import definitions, dominators, predecessors, simplify, successors
+from acronumba.analysis.flow import definitions, dominators, predecessors, rename, simplify, successors
 from acronumba.analysis.hoist import is_worth, stored
 from acronumba.analysis.notes import Note
 from acronumba.ir.nodes import (
@@ -44,7 +45,10 @@ from acronumba.ir.nodes import (
     reads,
     writes,
 )
+from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import ListT, TensorT, TupleT, Type, words
+
+_Movable = Op | Const | Copy | Shared | ExtentOf | IsNull | Scalar
 
 
 def move_invariants(program: Program) -> tuple[Program, tuple[Note, ...]]:
@@ -177,8 +181,9 @@ class _Mover:
     def run(self) -> Function:
         done: set[int] = set()
         function = self.function
-        while rest := [(len(body), head, body) for head, body in loops(function.blocks).items() if head not in done]:
-            _, head, body = min(rest, key=lambda item: item[:2])  # inner loops first: what leaves one may leave the next
+        while rest := {head: body for head, body in loops(function.blocks).items() if head not in done}:
+            head = min(rest, key=lambda h: (len(rest[h]), h))  # inner loops first: what leaves one may leave the next
+            body = rest[head]
             done.add(head)
             function = self._loop(function, head, body)
         return simplify(function) if function is not self.function else function
@@ -187,12 +192,21 @@ class _Mover:
         blocks = function.blocks
         before = predecessors(blocks)
         outside = [p for p in before[head] if p not in body]
-        if head == 0 or not outside:
+        inside = (i for k in body for i in blocks[k].instrs if isinstance(i, Op))
+        if head == 0 or not outside or not any(is_worth(i) and _cannot_fail(i, self.present) for i in inside):
             return function
-        moved = self._invariant(function, head, body, set.intersection(*(assigned(function)[p] for p in outside)))
+        certain = assigned(function)
+        moved = self._invariant(function, head, body, set.intersection(*(certain[p] for p in outside)))
         if not moved:
             return function
-        gone = {id(i) for i in moved}
+        views = self._views(function, moved)
+        gone = {id(i) for i in moved} - {id(i) for i in views}
+        to = {i.out: self._fresh(function, i.out) for i in views}
+        before_loop: list[Instr] = []
+        for i in moved:
+            copy = rename(i, to)
+            assert isinstance(copy, _Movable)
+            before_loop.append(replace(copy, out=to.get(copy.out, copy.out)))
         loc = blocks[head].instrs[0].loc if blocks[head].instrs else blocks[head].end.loc
         new = len(blocks)
         out = []
@@ -207,12 +221,29 @@ class _Mover:
                             end, yes=new if end.yes == head else end.yes, no=new if end.no == head else end.no
                         )
             out.append(Block(instrs=tuple(i for i in b.instrs if id(i) not in gone), end=end))
-        out.append(Block(instrs=tuple(moved), end=Jump(block=head, loc=loc)))
+        out.append(Block(instrs=tuple(before_loop), end=Jump(block=head, loc=loc)))
         for i in moved:
             if isinstance(i, Op):
                 text = f"does not change in the loop of line {loc.line}: it is recorded once, before it"
                 self.notes.append(Note(loc=i.loc, kind="moved", text=text, option="hoist"))
         return replace(function, blocks=tuple(out))
+
+    @staticmethod
+    def _views(function: Function, moved: list[Instr]) -> list[Op]:
+        """Return the operations among those to move that only move elements and that something else reads as well."""
+        gone = {id(i) for i in moved}
+        left = {v for b in function.blocks for i in (*b.instrs, b.end) if id(i) not in gone for v in reads(i)}
+        return [i for i in moved if isinstance(i, Op) and TENSORS[i.op].kind == "address" and i.out in left]
+
+    @staticmethod
+    def _fresh(function: Function, v: Var) -> Var:
+        names = {u.name for b in function.blocks for i in b.instrs for u in writes(i)} | {
+            u.name for u in function.params
+        }
+        name = f"{v.name}_before"
+        while name in names:
+            name += "_"
+        return Var(name, v.type)
 
     def _invariant(self, function: Function, head: int, body: set[int], ready: set[Var]) -> list[Instr]:
         """Return the instructions to move out of a loop, in order."""
@@ -226,7 +257,7 @@ class _Mover:
         known: dict[Var, Instr] = {}  # invariant instructions of the loop, by what they assign
         for k in order:
             for instr in blocks[k].instrs:
-                if not isinstance(instr, Op | Const | Copy | Shared | ExtentOf | IsNull | Scalar):
+                if not isinstance(instr, _Movable):
                     continue
                 if single.get(instr.out) is not instr or (isinstance(instr, Scalar) and instr.site >= 0):
                     continue
@@ -235,8 +266,9 @@ class _Mover:
                 if all((v in ready and v not in written) or v in known for v in reads(instr)):
                     known[instr.out] = instr
         fixed: set[Var] = set()
-        for v, i in known.items():
-            if isinstance(i, Op) and all(isinstance(a, SharedArg) or a in fixed for a in i.args):
+        results: dict[Var, Op] = {v: i for v, i in known.items() if isinstance(i, Op)}
+        for v, i in results.items():
+            if all(isinstance(a, SharedArg) or a in fixed for a in i.args):
                 fixed.add(v)  # whoever reads it computes it, or it is computed once for all
         chosen: set[Var] = set()
 
@@ -246,11 +278,9 @@ class _Mover:
                 for u in reads(known[v]):
                     choose(u)
 
-        for v, i in known.items():
-            if isinstance(i, Op) and v not in fixed:
-                tensors = [a for a in i.args if isinstance(a, Var) and a in chosen and isinstance(known[a], Op)]
-                small = sum(stored(known[a]) for a in tensors)  # type: ignore[arg-type]
-                if is_worth(i) or (tensors and stored(i) <= small):
+        for v, i in results.items():
+            if v not in fixed:
+                tensors = [results[a] for a in i.args if isinstance(a, Var) and a in chosen and a in results]
+                if is_worth(i) or (tensors and stored(i) <= sum(map(stored, tensors))):
                     choose(v)
         return [i for v, i in known.items() if v in chosen]
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from acronumba.errors import Loc
@@ -30,3 +31,8 @@ class Note:
     kind: str  # one of `KINDS`
     text: str  # what and why, one plain sentence without a full stop
     option: str  # the option that switches it off
+
+
+def notes_text(notes: Sequence[Note]) -> str:
+    """Return notes as text, one line each."""
+    return "".join(f"{n.loc.function} line {n.loc.line}: {n.kind}: {n.text}\n" for n in notes) or "nothing\n"

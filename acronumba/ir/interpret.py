@@ -171,7 +171,7 @@ class Interpreter:
             Shared: self._shared_value,
             Op: self._op,
             Emit: self._emit,
-            Pad: self._pad,
+            Pad: self._copy,
         }
 
     def run(self, args: Sequence[object]) -> Any:
@@ -252,7 +252,7 @@ class Interpreter:
     def _const(self, i: Const, env: dict[Var, Any]) -> None:
         env[i.out] = float(i.value) if isinstance(i.out.type, FloatT) and i.value is not None else i.value
 
-    def _copy(self, i: Copy, env: dict[Var, Any]) -> None:
+    def _copy(self, i: Copy | Pad, env: dict[Var, Any]) -> None:
         env[i.out] = env[i.src]
 
     def _scalar(self, i: Scalar, env: dict[Var, Any]) -> None:
@@ -366,9 +366,6 @@ class Interpreter:
 
     def _operand(self, var: Var, env: dict[Var, Any]) -> Any:
         return self._stacked(var.type, env[var]) if isinstance(var.type, ListT) else env[var]
-
-    def _pad(self, i: Pad, env: dict[Var, Any]) -> None:
-        """Nothing: it is about the order of computation."""
 
     def _emit(self, i: Emit, env: dict[Var, Any]) -> None:
         from acronumba.kernels.reference import KernelFailure, evaluate, evaluate_rows

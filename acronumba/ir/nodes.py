@@ -22,7 +22,7 @@ that `Copy` joins at merges.
                 | var = shared k                 Shared     parameter number k of `program.shared`, as an ordinary value
                 | var = op(var | shared | const, ...)     Op         a tensor operation of `ir.ops`, with dims
                 | var* = emit kernel(var*)       Emit       what `plan` makes of a group of Ops: one DFG node
-                | pad var, levels                Pad        the tensor counts as deeper: a hint for the schedule
+                | var = pad var, levels          Pad        the same tensor, which counts as deeper from here on
                 | var* = call function(var*)     Call
     end         = jump block | branch var block block | return var* | fail site(var*)
 
@@ -214,11 +214,10 @@ class Emit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pad:
-    """Adds to the depth of a recorded tensor, for those that read it from now on. Depth is what `schedule="depth"`
-    orders by: the value is the same.
-    """
+    """The same tensor, or None, with a larger depth, which `schedule="depth"` orders its readers by."""
 
-    var: Var
+    out: Var
+    src: Var
     levels: int  # above 0
     loc: Loc
 
@@ -346,7 +345,7 @@ def reads(instr: Instr | End) -> tuple[Var, ...]:
     match instr:
         case Const() | Shared() | Jump():
             return ()
-        case Copy():
+        case Copy() | Pad():
             return (instr.src,)
         case Scalar() | ListOp() | ListNew() | New() | Call() | Return() | Fail():
             return instr.args
@@ -356,8 +355,6 @@ def reads(instr: Instr | End) -> tuple[Var, ...]:
             return (instr.cond, *instr.args)
         case ExtentOf():
             return (instr.tensor,)
-        case Pad():
-            return (instr.var,)
         case Branch():
             return (instr.cond,)
         case Op():
@@ -372,7 +369,7 @@ def writes(instr: Instr) -> tuple[Var, ...]:
     match instr:
         case Load() | ListOp() | Emit() | Call():
             return instr.outs
-        case Check() | Pad():
+        case Check():
             return ()
         case _:
             return (instr.out,)

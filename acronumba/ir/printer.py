@@ -115,7 +115,7 @@ def instr_text(instr: Instr | End, program: Program | None = None) -> str:
             dims = f" dims {', '.join(d.name for d in instr.dims)}" if instr.dims else ""
             right = f"emit {instr.kernel}{_given(instr.args) or '()'}{dims}"
         case Pad():
-            return f"pad {instr.var.name}, {instr.levels}"
+            right = f"pad {instr.src.name}, {instr.levels}"
         case Call():
             name = program.functions[instr.function].name if program else str(instr.function)
             right = f"call {name}{_given(instr.args) or '()'}"
@@ -141,7 +141,7 @@ def _line(instr: Instr | End, program: Program | None) -> str:
             types = _tensor_text(instr.out, instr.shape)
         case Emit():
             types = ", ".join(_tensor_text(v, s) for v, s in zip(instr.outs, instr.shapes, strict=True))
-        case Load() | ListOp() | Call() | Shared() | ListNew() | Copy():
+        case Load() | ListOp() | Call() | Shared() | ListNew() | Copy() | Pad():
             shown = (v for v in writes(instr) if isinstance(v.type, TensorT | ListT | RefT))
             types = ", ".join(type_text(v.type) for v in shown)
         case _:

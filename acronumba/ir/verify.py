@@ -401,7 +401,8 @@ class _Rules:
             case Emit():
                 self._emit(instr)
             case Pad():
-                _demand(isinstance(instr.var.type, TensorT), f"{instr.var.name} is not a tensor")
+                _demand(isinstance(instr.src.type, TensorT), f"{instr.src.name} is not a tensor")
+                self._assign(instr.src.type, instr.out)
                 _demand(instr.levels > 0, f"{instr.levels} levels")
             case Call():
                 _demand(0 <= instr.function < len(self.program.functions), f"no function {instr.function}")

@@ -153,18 +153,19 @@ def by_phase(ST: i64):
             bit = 1 << (k & 63)
             word = adjacent + 8 * (k >> 6)
             depth = 0
+            deep = 0 - 1
             tensors = ld(table, K_WIDTH * k + K_TENSORS)
             for j in range(tensors):
                 u = ld(ld(at, j), 1) >> 32
                 if u >= 0:
+                    if ghosts != 0:
+                        deep = max(deep, ld32(recorded, u))
                     s = ld32(kind, u)
                     bits = ld(word, s * words)
                     if bits & bit == 0:
                         st(word, s * words, bits | bit)
                     if ld32(component, s) == phase:
                         d = ld32(level, u) + 1
-                        if ghosts != 0:
-                            d = d + ld32(ld(at, j), 2) - ld32(recorded, u)
                         if d > depth:
                             depth = d
             for j in range(ld(table, K_WIDTH * k + K_LISTS)):
@@ -172,16 +173,19 @@ def by_phase(ST: i64):
                 for i in range(ld(ld(at, tensors + j), 1)):
                     u = ld(ld(items, i), 1) >> 32
                     if u >= 0:
+                        if ghosts != 0:
+                            deep = max(deep, ld32(recorded, u))
                         s = ld32(kind, u)
                         bits = ld(word, s * words)
                         if bits & bit == 0:
                             st(word, s * words, bits | bit)
                         if ld32(component, s) == phase:
                             d = ld32(level, u) + 1
-                            if ghosts != 0:
-                                d = d + ld32(ld(items, i), 2) - ld32(recorded, u)
                             if d > depth:
                                 depth = d
+            if ghosts != 0:
+                if depth > 0 or deep < 0:
+                    depth = depth + ld32(recorded, v) - 1 - deep
             st32(level, v, depth)
             if depth >= ld32(deepest, phase):
                 st32(deepest, phase, depth + 1)
