@@ -163,7 +163,7 @@ TABLE = {name: k for k, name in enumerate("plan run params tensors lists args di
 
 # What `drive` and the machine return. GROW_*: make room for `need` and call again. FUEL: the instance has none left.
 # PAUSE: look whether anything has happened (a signal), and call again.
-DONE, GROW_NODES, GROW_HEAP, GROW_ARENA, GROW_SCRATCH, GROW_CHAINS, GROW_EDGES, FUEL, PAUSE = range(9)
+DONE, GROW_NODES, GROW_HEAP, GROW_ARENA, GROW_SCRATCH, GROW_EDGES, FUEL, PAUSE, GROW_CHAINS = range(9)
 
 SLICE = 1 << 21  # steps of the machine after which it returns
 PATIENCE = 200_000_000  # about how many nanoseconds of kernels run before `execute` returns

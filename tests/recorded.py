@@ -24,9 +24,20 @@ def library() -> Any:
 
 
 class Recorded:
-    """A graph in memory; `run` schedules it, compiled or in plain Python."""
+    """A graph in memory; `run` schedules it, compiled or in plain Python.
 
-    def __init__(self, graph: Graph, kinds: int, dims: Sequence[int] | None = None, compiled: bool = True) -> None:
+    `dims`: an extent of each node. `lists`: of its operands, all but the first are in a list.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        kinds: int,
+        dims: Sequence[int] | None = None,
+        *,
+        lists: bool = False,
+        compiled: bool = True,
+    ) -> None:
         self.graph, self.compiled = graph, compiled
         self.memory = interpret.Memory()
         reach: Any = (lambda a: None) if compiled else self.memory.add
@@ -36,12 +47,15 @@ class Recorded:
             buffers.grow_nodes(n, 0)
         degree = [0] * kinds
         for kind, operands in graph:
-            degree[kind] = max(degree[kind], len(operands))
+            degree[kind] = max(degree[kind], min(len(operands), 1) if lists else len(operands))
         table = buffers.fixed["table"][: kinds * len(state.TABLE)].reshape(-1, len(state.TABLE))
-        table[:, state.TABLE["tensors"]] = table[:, state.TABLE["args"]] = degree
+        table[:, state.TABLE["tensors"]] = degree
+        table[:, state.TABLE["lists"]] = lists
+        table[:, state.TABLE["args"]] = [d + lists for d in degree]
         table[:, state.TABLE["dims"]] = dims is not None
-        width = max(degree, default=0) + 4  # arguments, an extent, the value record
+        width = max(degree, default=0) + lists + 4  # arguments, an extent, the value record
         self.outside = np.array([0, -1, 0], np.int64)
+        self.keep: list[Any] = []
         self.rows = np.full((max(n, 1), width), address(self.outside), np.int64)
         reach(self.rows)
         reach(self.outside)
@@ -49,10 +63,18 @@ class Recorded:
         depth: list[int] = []
         for v, (kind, operands) in enumerate(graph):
             depth.append(1 + max((depth[u] for u in operands), default=-1))
-            if operands:
-                self.rows[v, : len(operands)] = [first + 8 * (width * u + width - 3) for u in operands]
+            records = [first + 8 * (width * u + width - 3) for u in operands]
+            if lists:
+                items = np.array([*records[1:], 0], np.int64)
+                header = np.array([address(items), len(records[1:]), len(items)], np.int64)
+                self.keep += [items, header]
+                reach(items)
+                reach(header)
+                self.rows[v, degree[kind]] = address(header)
+                records = records[:1]
+            self.rows[v, : len(records)] = records
             if dims is not None:
-                self.rows[v, degree[kind]] = dims[v]
+                self.rows[v, degree[kind] + lists] = dims[v]
             self.rows[v, width - 2] = v << 32 | depth[v]
         buffers.columns["kind"][:n] = [kind for kind, _ in graph]
         buffers.columns["depth"][:n] = depth
@@ -120,7 +142,7 @@ def longest_chains(graph: Graph, keys: Sequence[Any] | None = None) -> int:
 def fewest_batches(graph: Graph) -> int:
     """The optimum, by breadth-first search over sets of nodes that have run; for small graphs.
 
-    It suffices to run all ready nodes of a kind, and of two sets one of which holds the other, to go on from the larger.
+    It suffices to run all ready nodes of a kind, and to go on from the larger of two sets if it holds the other.
     """
     needs = [sum({1 << u for u in operands}) for _, operands in graph]
     of_kind: dict[int, list[int]] = {}

@@ -21,7 +21,7 @@ def test_thousands_of_random_graphs(chains: bool) -> None:
         graph = random_graph(rng, rng.choice((5, 12, 30, 60, 100)), kinds, chains)
         dims = [rng.randrange(4) for _ in graph] if rng.random() < 0.2 else None
         keys = [(k, 0 if dims is None else dims[v]) for v, (k, _) in enumerate(graph)]
-        g = Recorded(graph, kinds, dims)
+        g = Recorded(graph, kinds, dims, lists=rng.random() < 0.2)
         if rng.random() < 0.2:
             g.buffers["most_groups"] = 5  # fewer than there are keys: components of kernels
         g.buffers["launch"] = rng.choice((0, 100, 1000, 100_000))
@@ -163,7 +163,8 @@ def test_compiled_and_plain_python_agree() -> None:
         kinds = (1, 2, 3, 5, 9, 70)[k % 6]
         graph = random_graph(rng, rng.choice((0, 1, 8, 20)), kinds, k % 2 == 0)
         dims = [rng.randrange(2) for _ in graph] if k % 3 == 0 else None
-        ours, definition = Recorded(graph, kinds, dims), Recorded(graph, kinds, dims, compiled=False)
+        ours = Recorded(graph, kinds, dims, lists=k % 4 == 1)
+        definition = Recorded(graph, kinds, dims, lists=k % 4 == 1, compiled=False)
         for policy, effort in ((state.BY_LOOKAHEAD, 3), (state.BY_LOOKAHEAD, -1), (state.BY_AGENDA, 0)):
             assert ours.run(policy, effort=effort) == definition.run(policy, effort=effort)
         ours.call("bound"), definition.call("bound")

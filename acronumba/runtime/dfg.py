@@ -261,7 +261,7 @@ class Buffers:
             self.add_tables({"chains": (8 * nodes, 4), "own": (nodes, 4), "longest": (keys, 4)})
             self["ccap"] = nodes
             return
-        lengths = {name: (nodes + 1, 4) for name in _OF_MEMBERS} | {name: (keys + 1, 4) for name in _OF_KINDS}
+        lengths = dict.fromkeys(_OF_MEMBERS, (nodes + 1, 4)) | dict.fromkeys(_OF_KINDS, (keys + 1, 4))
         lengths |= {"remain": (nodes + keys, 4), "able": (nodes + keys, 4), "ready": (2 * keys, 4)}
         lengths |= {"mean": (keys, 8), "score": (keys, 8), "efrom": (self["need"], 4), "snext": (self["need"], 4)}
         self.add_tables(lengths)
