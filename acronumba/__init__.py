@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Any
 
 from acronumba.api import model, pack
 from acronumba.config import Options
-from acronumba.errors import AcronumbaError, DataError, InstanceErrors, ShapeMismatch, TypeMismatch, Unsupported
+from acronumba.errors import (
+    AcronumbaError,
+    DataError,
+    InstanceErrors,
+    ScheduleError,
+    ShapeMismatch,
+    TypeMismatch,
+    Unsupported,
+)
 from acronumba.results import Results, Trace
 
 if TYPE_CHECKING:
@@ -36,6 +44,7 @@ __all__ = [
     "InstanceErrors",
     "Options",
     "Results",
+    "ScheduleError",
     "ShapeMismatch",
     "Trace",
     "TypeMismatch",

@@ -15,7 +15,16 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from acronumba.errors import NOWHERE, AcronumbaError, DataError, Loc, ShapeMismatch, TypeMismatch, Unsupported
+from acronumba.errors import (
+    NOWHERE,
+    AcronumbaError,
+    DataError,
+    Loc,
+    ScheduleError,
+    ShapeMismatch,
+    TypeMismatch,
+    Unsupported,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +100,9 @@ def _table() -> dict[str, Code]:
             705: "the option or device does not exist",
             710: "there is nothing to show",
             799: "this is a mistake of acronumba: please report it",
+        },
+        ScheduleError: {
+            711: "the function given as `schedule` returned no valid batches",
         },
         DataError: {
             701: "a value of this instance does not have its declared type",

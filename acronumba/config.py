@@ -22,9 +22,9 @@ from typing import Any
 
 from acronumba.codes import refuse
 
-SCHEDULES = ("depth", "agenda")
+SCHEDULES = ("lookahead", "depth", "agenda")
 PRECISIONS = ("float32", "tf32", "bf16")
-NO_EFFECT = frozenset("fuse horizontal gather_fusion forkjoin effort precision simd persistent".split())
+NO_EFFECT = frozenset("fuse horizontal gather_fusion forkjoin precision simd persistent".split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +38,15 @@ class Options:
     reuse: bool = True  # operands that are the same for all instances are not gathered
     duplicate: bool = True  # code that reads other weights in other contexts is copied, where products read them
     hoist: bool = True  # operations that do not depend on recursion or loop are kernels of their own; rows too
-    phases: bool = True  # components of the kernel graph run one after the other
-    ghosts: bool = True  # arms of a branch are padded to one depth, for the schedule "depth"
+    phases: bool = True  # of the schedule "depth": components of the kernel graph run one after the other
+    ghosts: bool = True  # of the schedule "depth": arms of a branch are padded to one depth
     blocks: bool = True  # static blocks: straight-line tensor code is one node
     fuse: bool = True  # vertical fusion inside a block
     horizontal: bool = True  # products with the same left operand become one
     gather_fusion: bool = True  # kernels read scattered operands directly
     forkjoin: bool = True  # independent calls of one instance are fibers
-    schedule: str | Callable[..., Any] = "depth"  # one of SCHEDULES, or a function from DFG columns to batch numbers
-    effort: int | None = None  # 0..3, of the schedule "lookahead", which is not in this version
+    schedule: str | Callable[..., Any] = "lookahead"  # one of SCHEDULES, or from DFG columns to batch numbers
+    effort: int | None = None  # 0..3, how far "lookahead" searches; None: as it pays, never above "depth" or "agenda"
     threads: int | None = None  # None: as many as the process may use
     memory_limit: int | None = None  # bytes; None: half of what is free
     max_steps: int = 10**8  # host steps of one instance, after which it fails
@@ -81,8 +81,6 @@ def _problem(name: str, value: Any, default: Any) -> str:
     if isinstance(default, bool):
         return "" if isinstance(value, bool) else "must be True or False"
     if name == "schedule":
-        if value == "lookahead":
-            return 'this schedule is not in this version; "depth" and "agenda" are'
         known = callable(value) or value in SCHEDULES
         return "" if known else f"must be one of {', '.join(SCHEDULES)}, or a function"
     if name == "precision":

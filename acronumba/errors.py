@@ -110,6 +110,10 @@ class ShapeMismatch(AcronumbaError, ValueError):
     """Tensors whose shapes do not go together."""
 
 
+class ScheduleError(AcronumbaError, ValueError):
+    """Batches of a user's `schedule` that cannot be run."""
+
+
 class DataError(AcronumbaError, ValueError):
     """A value of an instance that does not conform to its declared type, or cannot be stored.
 

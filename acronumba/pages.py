@@ -1072,6 +1072,13 @@ columns = [[1.0, 5.0]]
         "model.",
         rewrite="define `example()` in the file",
     ),
+    "ACR711": Page(
+        text="A function given as `schedule` gets columns of the recorded graph and returns the number of the batch of "
+        "each node: integers that count from 0. All nodes of a batch have one `key`, and each node is in a later "
+        "batch than every node it reads, `operand[first[v]:first[v + 1]]`. Nothing was computed.",
+        rewrite="number the distinct pairs of depth and key: `np.unique(np.stack([c['depth'], c['key']], axis=1), "
+        "axis=0, return_inverse=True)[1]`",
+    ),
     "ACR799": Page(
         text="With ACRONUMBA_VERIFY=2 every mini-batch is compared with the plain call, and this one differs by more "
         "than rounding allows. That is a mistake of the compiler, not of your program.",

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 _WORDS = """
 machine     address of the host machine
-policy      who gives each node its level: 0 depth (and phases), 1 agenda, 2 the caller
+policy      who gives each node its level: BY_DEPTH, BY_AGENDA, BY_CALLER or BY_LOOKAHEAD
 stage       where `drive` goes on: 0 machine, 1 schedule, 2 layout, 3 execute, 4 done
 stop        `drive` returns before this stage, so that stages can be timed; 4: never
 pc          block of the machine to go on with
@@ -54,34 +54,81 @@ row         int64[n]: address of its row
 kernels     number of kernels
 table       int64[kernels, 11]: the kernels, see TABLE
 key         int32[n]: number of its (kernel, extents); the same column as `kind` unless `keyed`
-level       int32[n]: number of its (phase, depth), or of its batch where a policy says so
+level       int32[n]: number of its (component, depth in it), or of its step
 levels      number of levels
 order       int32[n]: nodes in order of execution
 spare       int32[n]
 counts      int32[(1 + ghosts) n + 2]
 tally       int32[n + kernels]: zero between uses
 ghosts      most levels that a value may be deeper than its node: 0 without ghosts
-phased      whether components of the kernel graph run one after the other
-words       words of a row of the bit matrices: kernels / 64, rounded up
-adjacent    bits[kernels, kernels]: a node of the row's kernel feeds one of the column's
-known       the same of the graph that `component` was made from
-reach       its closure
-component   int32[kernels]: phase of the kernel
-deepest     int32[kernels]: levels of each phase, then the first level of each
 keyed       whether any kernel has run-time extents
 keys        number of keys
 keytab      int64[n + kernels, 2]: kernel and address of the extents of each key
 hash        int32[hashes]: 0, or 1 + key
 hashes      a power of two, at least 2 n
+phased      whether `depth` is that in the component
+place       int64[n], and one before it for what is no node: component << 48 | depth in it << 16 | group
+most_groups so many keys are groups; if there are more, the kernels are
+groups      number of groups: vertices of the graph whose components are sought
+group       int32[n]: group of the node, the column of `key` or of `kind`
+marks       words of a row of the bit matrices: room for one bit more than there are groups
+adjacent    bits[groups, groups]: a node of the row's group reads one of the column's
+known       the same of the graph that `component` was made from
+known_groups
+component   int32[groups]: its component; what a component reads has smaller numbers
+deepest     int32[groups]: number of levels of each component
+lfirst      int32[groups + 1]: first level of each component
+bfirst      int32[groups + 1]: first batch of each component
+size        int32[groups]: number of keys of each component
+mixed       int32[groups]: whether a level of the component may hold several keys
+visit       int32[groups, 5]: of the search for components
+kfirst      int32[groups + 1]: first key of each component in `kinds`
+kinds       int32[keys]: keys, by component
+local       int32[keys]: number of the key in its component
+bound       no schedule has fewer batches
+effort      of the search, 0 to 3; -1: as it pays
+launch      nanoseconds that a batch costs beside its nodes
+ccap        nodes that `chains` has room for
+chains      int32[n, 8]: most nodes of eight kinds on a path to, or from, a node
+own         int32[n]: most nodes of its own kind on a path to the node (in one component, as all that follows)
+height      int32[n]: the same on a path from it
+longest     int32[keys]: the largest of `own` of each kind
+scap        1 + nodes that the tables of the search have room for; 0: there are none
+ecap        edges that they have room for
 edges       number of edges
-ecap        capacity of the edge columns
-efirst      int32[n + 1]: first edge of each node
-efrom       int32[edges]: the operand's node
-sfirst      int32[n + 1]: first successor of each node
+members     nodes of the graph that is searched: of a component, or all
+gkinds      kinds of it
+efirst      int32[members + 1]: first operand of each member
+efrom       int32[edges]: operands
+sfirst      int32[members + 1]: first successor of each member
 snext       int32[edges]: successors
-degree      int32[n]: operands that have not run
-mean        float64[n + kernels]: mean depth of each key
-ready       int32[n + kernels, 2]: of each key, first and last node of the queue
+position    int32[n]: place of the node in `order`
+skind       int32[members]: kind of the member
+sstart      int32[kinds + 1]: number of members of smaller kinds
+degree      int32[members]: operands (or successors) that have not run
+queue       int32[members]: members that are ready, by kind
+ready       int32[kinds, 2]: of each kind, first and last entry of the queue
+mean        float64[keys]: mean depth of each key
+score       float64[kinds]: how promising it is to run the kind next
+rstart      int32[kinds]: where the kind's rows of `remain` and `able` begin
+remain      int32[members + kinds]: members by kind and height that have not run
+able        int32[members + kinds]: those of them that are ready
+peak        int32[kinds]: the largest height of those that have not run
+counted     int32[kinds]: end of the part of the queue that `able` knows
+fresh       int32[kinds]: what a step would make ready; zero between uses
+touched     int32[kinds]: kinds whose `fresh` is not zero
+budget      visits that looking ahead may still take
+word        int32[members]: a schedule: the kind of each step
+best        int32[members]: the shortest so far
+step        int32[members]: number of the step at which it runs
+late        int32[members]: the last step at which it can run
+due         int32[members + 1]: members for which a step is the last
+turn        int32[n]: number of its batch by the agenda
+turns       int32[n]: the agenda's schedule of each component, beginning at its first place in `order`
+turned      int32[groups]: length of each
+falls       int32[n]: the same of the schedule by depth without phases
+fallen      int32[groups]
+whole       whether `turns` and `falls` are of this mini-batch
 batches     number of batches
 run_batches number of batches that have run
 bstart      int32[batches + 1]: first position in `order`
@@ -119,7 +166,7 @@ TABLE = {name: k for k, name in enumerate("plan run params tensors lists args di
 
 # What `drive` and the machine return. GROW_*: make room for `need` and call again. FUEL: the instance has none left.
 # PAUSE: look whether anything has happened (a signal), and call again.
-DONE, GROW_NODES, GROW_HEAP, GROW_ARENA, GROW_SCRATCH, GROW_EDGES, FUEL, PAUSE = range(8)
+DONE, GROW_NODES, GROW_HEAP, GROW_ARENA, GROW_SCRATCH, GROW_EDGES, FUEL, PAUSE, GROW_CHAINS = range(9)
 
 SLICE = 1 << 21  # steps of the machine after which it returns
 PATIENCE = 200_000_000  # about how many nanoseconds of kernels run before `execute` returns
@@ -127,7 +174,9 @@ PATIENCE = 200_000_000  # about how many nanoseconds of kernels run before `exec
 # Blocks of the machine that every host program has.
 SCHEDULER, FAILED, LEAVE = range(3)
 
-PHASES, AGENDA, CALLER = range(3)  # values of `policy`
+BY_DEPTH, BY_AGENDA, BY_CALLER, BY_LOOKAHEAD = range(4)  # values of `policy`
+
+MOST_GROUPS = 1024  # a graph of more keys is cut into components by kernels: its bit matrix would be too large
 
 FRAME = 3  # words of a frame before its slots
 RECORD = 3  # words of a value record
@@ -141,6 +190,9 @@ def constants() -> str:
     lines = [f"{name.upper()} = {k}" for name, k in AT.items()]
     lines += [f"K_{name.upper()} = {k}" for name, k in TABLE.items()]
     lines.append(f"K_WIDTH = {len(TABLE)}")
-    shared = ("DONE", "GROW_ARENA", "GROW_SCRATCH", "GROW_EDGES", "PAUSE", "PATIENCE")
+    shared = (
+        "DONE", "GROW_ARENA", "GROW_SCRATCH", "GROW_CHAINS", "GROW_EDGES", "PAUSE", "PATIENCE",
+        "BY_DEPTH", "BY_AGENDA", "BY_LOOKAHEAD",
+    )  # fmt: skip
     lines += [f"{name} = {globals()[name]}" for name in shared]
     return "\n".join(lines) + "\n"

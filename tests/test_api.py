@@ -469,10 +469,10 @@ def test_decorating_with_options():
     assert f.options.schedule == "agenda" and f(3) == 3
 
 
-@pytest.mark.parametrize("name", ["phases", "blocks"])
-def test_an_optimisation_switched_off_makes_other_batches_of_the_same_bits(name):
+@pytest.mark.parametrize("options", [{"phases": False, "schedule": "depth"}, {"blocks": False}], ids=str)
+def test_an_optimisation_switched_off_makes_other_batches_of_the_same_bits(options):
     p, xs = params(), trees()
-    off = classify.with_options(**{name: False})
+    off = classify.with_options(**options)
     assert off.batch(xs, p=p) == classify.batch(xs, p=p)
     assert len(off.trace(xs, p=p).batches) > len(classify.trace(xs, p=p).batches)
 
@@ -484,9 +484,15 @@ def test_options_that_change_nothing_yet_are_named():
     assert "without effect" not in str(classify.explain(xs, p=p))
 
 
-def test_the_schedule_of_a_later_version_is_refused():
-    with pytest.raises(AcronumbaError, match="ACR705: option schedule: this schedule is not in this version"):
-        classify.with_options(schedule="lookahead")
+def test_the_default_schedule_is_lookahead_and_others_can_be_chosen():
+    xs, p = trees(9), params()
+    want = classify.batch(xs, p=p).stack()
+    for options in ({"schedule": "lookahead", "effort": 3}, {"effort": 0}, {"schedule": "depth"}):
+        other = classify.with_options(**options)
+        np.testing.assert_array_equal(other.batch(xs, p=p).stack(), want)
+        assert len(other.trace(xs, p=p).batches) == len(classify.trace(xs, p=p).batches)
+    with pytest.raises(AcronumbaError, match="ACR705: option schedule: must be one of lookahead, depth, agenda"):
+        classify.with_options(schedule="fsm")
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -23,7 +23,7 @@ import robust_models as models
 from robust_models import bits, params, trees
 
 import acronumba
-from acronumba import DataError, InstanceErrors, Results, model, pack
+from acronumba import DataError, InstanceErrors, Results, ScheduleError, model, pack
 from acronumba.emit import cache, compile
 from acronumba.runtime import driver, pool
 from acronumba.zoo import tree_lstm
@@ -81,8 +81,10 @@ def test_bits_do_not_depend_on_the_company() -> None:
 
 
 SWITCHES = [
-    *({name: False} for name in "hoist phases ghosts blocks fuse horizontal gather_fusion forkjoin simd".split()),
+    *({name: False} for name in "hoist ghosts blocks fuse horizontal gather_fusion forkjoin simd".split()),
     {"schedule": "agenda"}, {"schedule": "depth"}, {"threads": 1}, {"threads": 3}, {"memory_limit": 1 << 28},
+    {"schedule": "depth", "phases": False},
+    {"effort": 0},
     {"blocks": False, "fuse": False, "horizontal": False, "hoist": False, "phases": False, "schedule": "agenda"},
 ]  # fmt: skip
 
@@ -103,7 +105,7 @@ def test_a_schedule_of_the_users_keeps_the_bits_and_is_verified() -> None:
     f = models.tree_rnn.with_options(schedule=alone)
     assert bits(f.batch(xs, p=p)) == bits(models.tree_rnn.batch(xs, p=p))
     assert all(b.size == 1 for b in f.trace(xs, p=p).batches)
-    with pytest.raises(ValueError, match="batch"):
+    with pytest.raises(ScheduleError, match=r"ACR711: .* batch"):
         models.tree_rnn.with_options(schedule=lambda c: np.zeros(len(c["kind"]), np.int32)).batch(xs, p=p)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from typing import Any
 
@@ -11,80 +10,16 @@ import pytest
 from hand import F32, Hand, pack_trees, program, random_tree, read_tensor, tree_lstm, tree_lstm_plain
 from hypothesis import given, settings
 from hypothesis import strategies as some
+from recorded import Graph, Recorded, check, longest_chains
 
-from acronumba import state
+from acronumba import ScheduleError, state
 from acronumba.config import Options
-from acronumba.emit import compile, interpret
 from acronumba.ir import nodes as n
 from acronumba.ir.types import INT, TensorT
 from acronumba.plan import make_plan
-from acronumba.runtime.dfg import Buffers, address
-from acronumba.runtime.driver import Executable, runtime_module
+from acronumba.runtime.driver import Executable
 from acronumba.runtime.reference import reference_kernels
-from acronumba.runtime.schedule import check_levels, lower_bound
-
-Graph = list[tuple[int, list[int]]]  # (kind, operands) of each node, in the order of recording
-
-
-class Bench:
-    """The schedule on graphs that no machine has recorded."""
-
-    def __init__(self, compiled: bool) -> None:
-        self.compiled = compiled
-        self.code = compile.load([runtime_module()])[0] if compiled else None
-
-    def run(self, graph: Graph, kinds: int, policy: int = state.PHASES, phased: bool = True, dims: Any = None) -> Any:
-        """Return the batches: lists of nodes."""
-        memory = interpret.Memory()
-        reach = (lambda a: None) if self.compiled else memory.add
-        buffers = Buffers(functions=0, kernels=kinds, most=1, keyed=dims is not None, agenda=True, reach=reach)
-        buffers.grow_nodes(max(len(graph), 1), 0)
-        degree = [max((len(ops) for kind, ops in graph if kind == k), default=0) for k in range(kinds)]
-        table = buffers.fixed["table"].reshape(-1, len(state.TABLE))
-        table[:, state.TABLE["tensors"]] = table[:, state.TABLE["args"]] = degree
-        table[:, state.TABLE["dims"]] = 0 if dims is None else 1
-        width = max(degree, default=0) + 1
-        rows = np.zeros((max(len(graph), 1), width + 3), np.int64)  # arguments, an extent, the value record
-        outside = np.array([0, -1, 0], np.int64)
-        for a in (rows, outside):
-            if not self.compiled:
-                memory.add(a)
-        depth: list[int] = []
-        record = [address(rows) + 8 * ((width + 3) * v + width) for v in range(len(graph))]
-        for v, (kind, ops) in enumerate(graph):
-            depth.append(1 + max((depth[u] for u in ops), default=-1))
-            padded = [record[u] for u in ops] + [address(outside)] * (degree[kind] - len(ops))
-            rows[v, : len(padded)] = padded
-            if dims is not None:
-                rows[v, degree[kind]] = dims[v]
-            rows[v, width + 1] = v << 32 | depth[v]
-            buffers.columns["kind"][v], buffers.columns["depth"][v] = kind, depth[v]
-            buffers.columns["row"][v] = address(rows) + 8 * (width + 3) * v
-        buffers["n"], buffers["policy"], buffers["phased"] = len(graph), policy, int(phased)
-        buffers["stage"], buffers["stop"] = 1, 2
-        while True:
-            if self.code is not None:
-                status = self.code.call("drive", buffers.address)
-            else:
-                status = interpret.run(runtime_module(), "drive", [buffers.address], memory)
-            if status == state.DONE:
-                break
-            assert status == state.GROW_EDGES
-            buffers.grow_edges(buffers["need"])
-        order = buffers.columns["order"][: len(graph)].tolist()
-        starts = buffers.columns["bstart"][: buffers["batches"] + 1].tolist()
-        assert buffers.columns["args"][: len(graph)].tolist() == [int(buffers.columns["row"][v]) for v in order]
-        return [order[a:b] for a, b in itertools.pairwise(starts)]
-
-
-@functools.cache
-def bench_of(compiled: bool) -> Bench:
-    return Bench(compiled)
-
-
-@pytest.fixture
-def bench() -> Bench:
-    return bench_of(True)
+from acronumba.runtime.schedule import check_levels
 
 
 def graphs(most: int = 40, kinds: int = 5) -> some.SearchStrategy[tuple[int, Graph]]:
@@ -98,16 +33,6 @@ def graphs(most: int = 40, kinds: int = 5) -> some.SearchStrategy[tuple[int, Gra
         return k, out
 
     return make()
-
-
-def valid(graph: Graph, batches: list[list[int]], keys: Any = None) -> None:
-    place = {v: b for b, nodes in enumerate(batches) for v in nodes}
-    assert sorted(place) == list(range(len(graph)))
-    for v, (_, ops) in enumerate(graph):
-        assert all(place[u] < place[v] for u in ops)
-    for nodes in batches:
-        assert nodes == sorted(nodes)  # instances keep their order
-        assert len({graph[v][0] if keys is None else keys[v] for v in nodes}) == 1
 
 
 def csr(graph: Graph) -> tuple[Any, Any, Any]:
@@ -129,8 +54,8 @@ def phases_by_definition(graph: Graph, kinds: int) -> list[set[int]]:
 @given(graphs())
 def test_depth_with_phases(case: tuple[int, Graph]) -> None:
     kinds, graph = case
-    batches = bench_of(True).run(graph, kinds)
-    valid(graph, batches)
+    batches = Recorded(graph, kinds).run(state.BY_DEPTH)
+    check(graph, batches)
     component = phases_by_definition(graph, kinds)
     inside: list[int] = []
     for kind, ops in graph:
@@ -142,15 +67,15 @@ def test_depth_with_phases(case: tuple[int, Graph]) -> None:
     # Components are contiguous: each runs as a whole.
     runs = [keys[nodes[0]][0] for nodes in batches]
     assert len(list(itertools.groupby(runs))) == len(set(runs))
-    assert lower_bound(*csr(graph)) <= len(batches)
+    assert longest_chains(graph) <= len(batches)
 
 
 @settings(max_examples=60, deadline=None)
 @given(graphs())
 def test_depth_without_phases(case: tuple[int, Graph]) -> None:
     kinds, graph = case
-    batches = bench_of(True).run(graph, kinds, phased=False)
-    valid(graph, batches)
+    batches = Recorded(graph, kinds).run(state.BY_DEPTH, phased=False)
+    check(graph, batches)
     depth: list[int] = []
     for _, ops in graph:
         depth.append(1 + max((depth[u] for u in ops), default=-1))
@@ -161,8 +86,8 @@ def test_depth_without_phases(case: tuple[int, Graph]) -> None:
 @given(graphs())
 def test_agenda(case: tuple[int, Graph]) -> None:
     kinds, graph = case
-    batches = bench_of(True).run(graph, kinds, state.AGENDA)
-    valid(graph, batches)
+    batches = Recorded(graph, kinds).run(state.BY_AGENDA)
+    check(graph, batches)
     depth: list[int] = []
     for _, ops in graph:
         depth.append(1 + max((depth[u] for u in ops), default=-1))
@@ -180,43 +105,29 @@ def test_agenda(case: tuple[int, Graph]) -> None:
 def test_extents_are_part_of_the_key(case: tuple[int, Graph], most: int, random: Any) -> None:
     kinds, graph = case
     dims = [random.randrange(most) for _ in graph]
-    batches = bench_of(True).run(graph, kinds, dims=dims)
-    valid(graph, batches, [(k, d) for (k, _), d in zip(graph, dims, strict=True)])
+    batches = Recorded(graph, kinds, dims).run(state.BY_DEPTH)
+    check(graph, batches, [(k, d) for (k, _), d in zip(graph, dims, strict=True)])
 
 
-@settings(max_examples=15, deadline=None)
-@given(graphs(12))
-def test_interpreted_and_compiled_agree(case: tuple[int, Graph]) -> None:
-    kinds, graph = case
-    for policy in (state.PHASES, state.AGENDA):
-        assert bench_of(True).run(graph, kinds, policy) == bench_of(False).run(graph, kinds, policy)
-
-
-def test_many_kernels(bench: Bench) -> None:
+def test_many_kernels() -> None:
     """More kernels than a word has bits, in a chain: each its own phase."""
     graph: Graph = []
     for _ in range(3):
         for k in range(130):
             graph.append((129 - k, [len(graph) - 1] if k else []))
-    batches = bench.run(graph, 130)
-    valid(graph, batches)
-    assert len(batches) == 130 == lower_bound(*csr(graph))
+    batches = Recorded(graph, 130).run(state.BY_DEPTH)
+    check(graph, batches)
+    assert len(batches) == 130 == longest_chains(graph)
 
 
-def test_large_mixed_levels(bench: Bench) -> None:
+def test_large_mixed_levels() -> None:
     """Levels with several kernels and many nodes are sorted by counting."""
     rng = np.random.default_rng(0)
     graph: Graph = [(int(k), []) for k in rng.integers(0, 4, 300)]
     graph += [(int(k), [int(u)]) for k, u in zip(rng.integers(0, 4, 300), rng.integers(0, 300, 300), strict=True)]
-    batches = bench.run(graph, 4)
-    valid(graph, batches)
+    batches = Recorded(graph, 4).run(state.BY_DEPTH)
+    check(graph, batches)
     assert len(batches) == 8
-
-
-def test_lower_bound() -> None:
-    assert lower_bound(*csr([])) == 0
-    assert lower_bound(*csr([(0, []), (0, [0]), (1, [1]), (0, [2]), (1, [])])) == 4
-    assert lower_bound(*csr([(0, []), (0, []), (1, [0, 1])])) == 2
 
 
 def test_user_schedule() -> None:
@@ -248,17 +159,18 @@ def test_wrong_schedules_are_refused() -> None:
     keys, first, source = csr([(0, []), (0, [0]), (1, [1])])
     check_levels(np.array([0, 1, 2], np.int32), keys, first, source)
     for levels, message in [
-        ([0, 0, 1], "reads node 0"),
-        ([0, 1, 1], "different kernels"),
-        ([0, 1], "batch number"),
-        ([0, 1, 7], "count from 0"),
-        ([-1, 1, 2], "count from 0"),
+        ([0, 0, 1], "not computed before it(.|\n)*node 1 in batch 0 reads node 0"),
+        ([0, 1, 1], "different kernels(.|\n)*nodes 1 and 2"),
+        ([0, 1], r"returns int32\[3\](.|\n)*int64\[2\]"),
+        ([0.0, 1.0, 2.0], r"returns int32\[3\](.|\n)*float64\[3\]"),
+        ([0, 1, 2**32], "count from 0"),
+        ([-1, 1, 2], "count from 0(.|\n)*from -1 to 2"),
     ]:
-        with pytest.raises(ValueError, match=message):
-            check_levels(np.array(levels, np.int32), keys, first, source)
+        with pytest.raises(ScheduleError, match=message):
+            check_levels(np.array(levels), keys, first, source)
 
 
-@pytest.mark.parametrize("schedule", ["depth", "agenda"])
+@pytest.mark.parametrize("schedule", ["lookahead", "depth", "agenda"])
 @pytest.mark.parametrize("phases", [True, False])
 def test_policies_give_equal_results(schedule: str, phases: bool) -> None:
     rng = np.random.default_rng(0)
@@ -274,7 +186,7 @@ def test_policies_give_equal_results(schedule: str, phases: bool) -> None:
     place = trace.batch
     assert (place[trace.edges[:, 0]] < place[trace.edges[:, 1]]).all()
     assert len(trace.batches) >= trace.lower_bound
-    if phases and schedule == "depth":
+    if schedule == "lookahead" or (phases and schedule == "depth"):
         assert trace.optimal
         assert [b.kernel.split("_")[0] for b in trace.batches][-1] == "sentiment"
     for k, t in enumerate(trees):

@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.state import AT, TABLE
+from acronumba.state import AT, GROW_CHAINS, MOST_GROUPS, TABLE
 
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
 _WARMS = 16  # pieces of memory that are fetched before a run
 _CACHE = 1 << 20  # bytes: more than these are not fetched, as they would drive each other out
 _KEPT = 1 << 28  # a larger heap or arena is given back to the system when its run is over
+
+# int32 tables of the search for a schedule, by what they have entries for; see `acronumba.state`
+_OF_GROUPS = tuple("component deepest lfirst bfirst size mixed kfirst turned fallen".split())
+_OF_MEMBERS = tuple("height efirst sfirst position skind degree queue word best step late due turn turns falls".split())
+_OF_KINDS = tuple("sstart rstart peak counted fresh touched".split())
 
 Words = NDArray[np.int64]
 
@@ -105,11 +110,10 @@ class Buffers:
         kernels: int,
         most: int,
         keyed: bool,
-        agenda: bool,
         ghosts: int = 0,
         reach: Callable[[NDArray[Any]], object],
     ) -> None:
-        self.kernels, self.most, self.keyed, self.agenda, self.reach = kernels, most, keyed, agenda, reach
+        self.kernels, self.most, self.keyed, self.reach = kernels, most, keyed, reach
         self.levels = 1 + ghosts  # most levels for each node
         self.st: Words = np.zeros(AT["free"] + functions, np.int64)
         reach(self.st)
@@ -119,7 +123,7 @@ class Buffers:
         self.where: dict[str, int] = {}  # addresses of `errors` and `results`
         self.used = 0  # chunks of the heap that the run has entered
         self.columns: dict[str, NDArray[Any]] = {}
-        self.edges: dict[str, NDArray[Any]] = {}
+        self.tables: dict[str, NDArray[Any]] = {}  # of the search for a schedule; not there before they are asked for
         self.columns_of_kernels: list[Words] = []  # the parameter tables of the kernels
         self.columns_of_rows: list[Words] = []  # how rows get their arguments, of kernels of rows
         self.prepared: object = None  # the shared values that those hold
@@ -127,26 +131,26 @@ class Buffers:
         self.results: Words = np.empty(0, np.int64)
         self.scratch: NDArray[np.uint8] = aligned(1 << 12)
         reach(self.scratch)
-        words = (kernels + 63) // 64
+        groups = max(kernels, MOST_GROUPS) if keyed else kernels
+        assert groups < 1 << 15, "`place` has 16 bits for a component"
+        bits = groups * (groups // 64 + 1) + 1
         self.fixed: dict[str, NDArray[Any]] = {
             "table": np.zeros(len(TABLE) * max(kernels, 1), np.int64),
-            "adjacent": np.zeros(kernels * words + 1, np.int64),
-            "known": np.zeros(kernels * words + 1, np.int64),
-            "reach": np.zeros(kernels * words + 1, np.int64),
-            "component": np.zeros(kernels + 1, np.int32),
-            "deepest": np.zeros(kernels + 1, np.int32),
+            "adjacent": np.zeros(bits, np.int64),
+            "known": np.zeros(bits, np.int64),
+            "visit": np.zeros(5 * groups + 1, np.int32),
+            **{name: np.zeros(groups + 1, np.int32) for name in _OF_GROUPS},
             "sizes": np.zeros(most + 2, np.int64),
             "warm": np.zeros(2 * _WARMS, np.int64),
         }
         for name, array in self.fixed.items():
             reach(array)
             self[name] = address(array)
-        self["kernels"], self["words"], self["most"], self["keyed"] = kernels, words, most, int(keyed)
+        self["kernels"], self["most"], self["keyed"], self["most_groups"] = kernels, most, int(keyed), MOST_GROUPS
         self["ghosts"] = ghosts
         self["scratch"], self["ssize"] = address(self.scratch), len(self.scratch)
         self.heat = (0, 0)  # nodes of the last run, bytes of the heap that it used
         self.grow_nodes(_NODES, 0)
-        self.grow_edges(2 * _NODES if agenda else 0)
 
     def __setitem__(self, name: str, value: int) -> None:
         self.st[AT[name]] = value
@@ -157,14 +161,14 @@ class Buffers:
     @property
     def bytes(self) -> int:
         """Bytes of the heap and the columns."""
-        return sum(c.nbytes for c in self.chunks) + sum(c.nbytes for c in self.columns.values())
+        return sum(c.nbytes for c in (*self.chunks, *self.columns.values(), *self.tables.values()))
 
     def warm(self, arrays: Sequence[NDArray[Any]]) -> None:
         """Note what the next run will use: packed instances, and as much of heap and columns as the last run."""
         nodes, heap = self.heat
         pieces = [(address(a), a.nbytes) for a in arrays[:8] if a.dtype == np.int64]
         pieces.append((self.starts[0], min(heap, self.chunks[0].nbytes)))
-        for name in ("kind", "depth", "instance", "row"):
+        for name in ("kind", "depth", "instance", "row", "place", "level", "order", "args"):
             column = self.columns[name]
             pieces.append((address(column), column.itemsize * min(nodes, len(column))))
         if sum(size for _, size in pieces) > _CACHE:
@@ -232,17 +236,13 @@ class Buffers:
             "counts": (int32, self.levels * capacity + 2), "tally": (int32, capacity + kernels),
             "bstart": (int32, capacity + 1), "bkey": (int32, capacity), "blevel": (int32, capacity),
             "offset": (int64, 2 * capacity * self.most), "args": (int64, capacity), "fail": (int64, capacity),
-            "keytab": (int64, 2 * ((capacity if self.keyed else 0) + kernels)),
+            "keytab": (int64, 2 * self.keys(capacity)), "kinds": (int32, self.keys(capacity)),
+            "local": (int32, self.keys(capacity)), "place": (int64, capacity + 1),
         }  # fmt: skip
         if self.keyed:
             hashes = 1 << (2 * capacity - 1).bit_length()
             lengths |= {"key": (int32, capacity), "hash": (int32, hashes)}
             self["hashes"] = hashes
-        if self.agenda:
-            lengths |= {
-                "efirst": (int32, capacity + 1), "sfirst": (int32, capacity + 1), "degree": (int32, capacity),
-                "mean": (int64, capacity + kernels), "ready": (int32, 2 * (capacity + kernels)),
-            }  # fmt: skip
         old = self.columns
         self.columns = {}
         for name, (dtype, length) in lengths.items():
@@ -252,19 +252,35 @@ class Buffers:
             self.columns[name] = column
             self.reach(column)
             self[name] = address(column)
+        self["place"] += 8
         if not self.keyed:
             self.columns["key"] = self.columns["kind"]
             self["key"] = self["kind"]
         self["ncap"] = capacity
 
-    def grow_edges(self, capacity: int) -> None:
-        """Give the edge columns room."""
-        for name in ("efrom", "snext") if self.agenda else ():
-            column = np.empty(capacity, np.int32)
-            self.edges[name] = column
-            self.reach(column)
-            self[name] = address(column)
-        self["ecap"] = capacity
+    def grow_tables(self, status: int) -> None:
+        """Give the tables that `status` asks for room for all nodes, and for as many edges as are needed."""
+        nodes, keys = self["ncap"], self.keys()
+        if status == GROW_CHAINS:
+            self.add_tables({"chains": (8 * nodes, 4), "own": (nodes, 4), "longest": (keys, 4)})
+            self["ccap"] = nodes
+            return
+        lengths = dict.fromkeys(_OF_MEMBERS, (nodes + 1, 4)) | dict.fromkeys(_OF_KINDS, (keys + 1, 4))
+        lengths |= {"remain": (nodes + keys, 4), "able": (nodes + keys, 4), "ready": (2 * keys, 4)}
+        lengths |= {"mean": (keys, 8), "score": (keys, 8), "efrom": (self["need"], 4), "snext": (self["need"], 4)}
+        self.add_tables(lengths)
+        self.tables["fresh"][:] = 0
+        self["scap"], self["ecap"] = nodes + 1, self["need"]
+
+    def add_tables(self, lengths: Mapping[str, tuple[int, int]]) -> None:
+        for name, (length, size) in lengths.items():
+            self.tables[name] = np.empty(length, np.int32 if size == 4 else np.int64)
+            self.reach(self.tables[name])
+            self[name] = address(self.tables[name])
+
+    def keys(self, capacity: int = 0) -> int:
+        """Return how many keys there can be."""
+        return self.kernels + (capacity or self["ncap"] if self.keyed else 0)
 
     def grow_scratch(self, size: int) -> None:
         self.scratch = aligned(size)

@@ -34,7 +34,7 @@ from acronumba.ir.types import BoolT, FloatT, TensorT, Word
 from acronumba.kernels.fusion import Fusion
 from acronumba.kernels.spec import KernelSpec
 from acronumba.plan import Plan
-from acronumba.runtime import layout, pool, schedule
+from acronumba.runtime import layout, lookahead, pool, schedule
 from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, aligned, available
 from acronumba.runtime.trace import STAGES, BatchRecord, TraceData
 from acronumba.state import AT, MEMORY, STEPS, TABLE
@@ -45,6 +45,9 @@ _CHAIN = 64  # calls that a failure's chain holds at most
 
 
 _SHORT = 1e-4  # seconds of a run that is not worth waking threads for
+_LAUNCH = 1000  # nanoseconds that the start of a batch takes
+_STREAM = 20  # bytes of weights that one reads in a nanosecond
+_POLICIES = {"depth": state.BY_DEPTH, "agenda": state.BY_AGENDA, "lookahead": state.BY_LOOKAHEAD}
 _LARGEST = 1 << 36  # bytes of a tensor that is read but never stored which are always allowed
 
 
@@ -97,8 +100,9 @@ def runtime_module() -> tree.Module:
     """Return the library code that every model runs: schedule, layout, execution."""
     from acronumba.emit.parse import parse
 
-    functions = parse(state.constants() + schedule.SOURCE + pool.SOURCE + layout.SOURCE)
-    exports = ("drive", "edges", "number_keys", "pool_worker")
+    sources = (state.constants(), schedule.SOURCE, lookahead.SOURCE, pool.SOURCE, layout.SOURCE)
+    functions = parse("".join(sources))
+    exports = ("bound", "drive", "edges", "number_keys", "pool_worker")
     return tree.Module("runtime", functions, exports, "Schedule, layout and execution of mini-batches.")
 
 
@@ -244,7 +248,7 @@ class Executable:
     plan
         What to run.
     options
-        `schedule`, `phases`, `max_steps`, `memory_limit`; what kernels fuse (`Fusion.of`).
+        `schedule`, `effort`, `phases`, `max_steps`, `memory_limit`; what kernels fuse (`Fusion.of`).
     kernels
         Ready kernels in the order of the plan; None: those of `kernels.cpu`, compiled for this machine.
     interpret
@@ -284,7 +288,8 @@ class Executable:
         self._recent = 1.0  # seconds of the last run; short ones do not wake other threads
         self._buffers: deque[Buffers] = deque(maxlen=8)
         self._prepared: _Prepared | None = None
-        self._policy = state.AGENDA if options.schedule == "agenda" else state.PHASES
+        given = options.schedule
+        self._policy = _POLICIES[given] if isinstance(given, str) else state.BY_DEPTH
 
     # ------------------------------------------------------------------------------------------------- shared values
 
@@ -385,7 +390,6 @@ class Executable:
             kernels=len(specs),
             most=max((len(s.results) for s in specs), default=0),
             keyed=any(s.dims for s in specs),
-            agenda=True,
             ghosts=self.host.ghosts,
             reach=self.engine.reach,
         )
@@ -416,6 +420,8 @@ class Executable:
         buffers["machine"] = self.engine.address["machine"]
         buffers["policy"] = self._policy
         buffers["phased"] = int(self.options.phases)
+        buffers["effort"] = -1 if self.options.effort is None else self.options.effort
+        buffers["launch"] = _launch(specs)
         buffers["steps"] = min(self.options.max_steps, state.SLICE)
         buffers["rest"] = max(0, self.options.max_steps - state.SLICE)
         buffers["threads"] = self.threads
@@ -478,7 +484,7 @@ class Executable:
         ------
         MemoryError
             If the results need more memory than allowed. (An instance that needs too much while it runs fails alone.)
-        ValueError
+        ScheduleError
             If a user's schedule is none.
         """
         instances = None
@@ -531,7 +537,7 @@ class Executable:
             start = time.perf_counter()
             if caller and buffers["stage"] == 1:
                 self._levels(buffers)
-                buffers["policy"] = state.CALLER
+                buffers["policy"] = state.BY_CALLER
             buffers["stop"] = stop
             while (status := self.engine.drive(buffers.address)) != state.DONE:
                 arena = self._grow(buffers, arena, status, failures)
@@ -549,20 +555,34 @@ class Executable:
         for column in columns.values():
             column.flags.writeable = False
         assert callable(self.options.schedule)
-        given = np.asarray(self.options.schedule(columns))
-        if given.dtype.kind not in "iu":
-            raise ValueError(f"a schedule returns int32[nodes], not {given.dtype}")
-        levels = given.astype(np.int32)
+        levels = np.asarray(self.options.schedule(columns))
         schedule.check_levels(levels, columns["key"], first, source)
         buffers.column("level", n)[:] = levels
         buffers["levels"] = int(levels.max()) + 1 if n else 0
 
     def _edges(self, buffers: Buffers) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return first[n + 1] and operand[m]: node v reads the nodes operand[first[v]:first[v + 1]]."""
-        while self.engine.call("edges", buffers.address) != state.DONE:
-            buffers.grow_edges(buffers["need"])
+        self._complete(buffers, "edges")
         n = buffers["n"]
-        return buffers.columns["efirst"][: n + 1].copy(), buffers.edges["efrom"][: buffers["edges"]].copy()
+        return buffers.tables["efirst"][: n + 1].copy(), buffers.tables["efrom"][: buffers["edges"]].copy()
+
+    def _lower_bound(self, buffers: Buffers) -> int:
+        """Return a number of batches that no schedule goes below; what was scheduled stays as it is."""
+        if buffers["policy"] != state.BY_LOOKAHEAD:
+            kept = {name: buffers.columns[name].copy() for name in schedule.COLUMNS}
+            words = {name: buffers[name] for name in ("batches", "levels")}
+            self._complete(buffers, "bound")
+            for name, column in kept.items():
+                buffers.columns[name][:] = column
+            for name, word in words.items():
+                buffers[name] = word
+        return buffers["bound"]
+
+    def _complete(self, buffers: Buffers, name: str) -> None:
+        """Call a function of the library until it has all the room it wants."""
+        while (status := self.engine.call(name, buffers.address)) != state.DONE:
+            assert status is not None
+            buffers.grow_tables(status)
 
     def _limit(self) -> int:
         return self.options.memory_limit or available() // 2
@@ -593,8 +613,8 @@ class Executable:
                     buffers["left"] -= left
                 else:
                     self._abandon(buffers, failures, STEPS)
-            case state.GROW_EDGES:
-                buffers.grow_edges(need)
+            case state.GROW_CHAINS | state.GROW_EDGES:
+                buffers.grow_tables(status)
             case state.GROW_SCRATCH:
                 if buffers.bytes + need > self._limit():
                     raise MemoryError(f"the mini-batch needs {need:,} bytes of scratch, more than `memory_limit`")
@@ -790,18 +810,19 @@ class Run:
         n, batches = buffers["n"], buffers["batches"]
         first, source = e._edges(buffers)
         kinds = buffers.column("kind", n).copy()
-        keys = buffers.column("key", n).copy()
+        keys = buffers.column("key", n)
         order = buffers.column("order", n).copy()
         starts = buffers.columns["bstart"][: batches + 1].copy()
         batch = np.empty(n, np.int32)
         batch[order] = np.repeat(np.arange(batches, dtype=np.int32), np.diff(starts))
         phase = np.zeros(n, np.int32)
         depth = buffers.column("depth", n).copy()
-        if buffers["policy"] == state.PHASES and buffers["phased"]:
-            component, begin = buffers.fixed["component"], buffers.fixed["deepest"]
-            phase = component[kinds]
-            depth = buffers.column("level", n) - begin[phase]
-            # Phases are numbered over all kernels; count only those that occur.
+        policy = buffers["policy"]
+        if policy == state.BY_LOOKAHEAD or (policy == state.BY_DEPTH and buffers["phased"]):
+            component, first_level = buffers.fixed["component"], buffers.fixed["lfirst"]
+            phase = component[keys if buffers["groups"] == buffers["keys"] else kinds]
+            depth = buffers.column("level", n) - first_level[phase]
+            # Components are numbered over all keys; count only those that occur.
             phase = np.unique(phase, return_inverse=True)[1].astype(np.int32)
         inst = buffers.column("instance", n).copy()
         if self._instances is not None:
@@ -821,7 +842,7 @@ class Run:
             for v, size, r in zip(heads, np.diff(starts), rows, strict=True)
         )
         to = np.repeat(np.arange(n, dtype=np.int32), np.diff(first))
-        bound = schedule.lower_bound(keys, first, source)
+        bound = e._lower_bound(buffers)
         return TraceData(
             nodes=n,
             kinds=kinds,
@@ -891,6 +912,17 @@ def _cost(spec: KernelSpec) -> int:
         elif TENSORS[op.op].kind in ("reduce", "arg"):
             total += size(shapes[op.args[0]]) * 0.1
     return int(total) + 1
+
+
+def _launch(specs: Sequence[KernelSpec]) -> int:
+    """Return about how many nanoseconds a batch takes beside its nodes, over all kernels: its start, its weights."""
+    weights = 0
+    for spec in specs:
+        read = {k for op in spec.body if op.op == "matmul" for k in op.args if k < len(spec.operands)}
+        for operand in (spec.operands[k] for k in read):
+            if operand.kind == "shared":
+                weights += math.prod(n for n in operand.shape if isinstance(n, int)) * np.dtype(operand.dtype).itemsize
+    return _LAUNCH + weights // (_STREAM * max(len(specs), 1))
 
 
 def _with_kernels(

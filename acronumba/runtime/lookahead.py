@@ -1,0 +1,463 @@
+"""The schedule `lookahead`: components of the graph of keys one by one, each with few batches, and a bound below them.
+
+In: the node columns, as for `schedule`, whose components, levels, frontier and batches are used. Out: levels of fewer
+batches, and `bound`. Compiled library code in the language of `emit.parse`; one text for every model.
+
+A batch runs all ready nodes of one key, so a schedule is a word over keys, and only the keys are to be chosen. It is
+feasible iff the keys of every path of the graph are a subsequence of it: the shortest common supersequence of all
+paths is sought, which is NP-hard with two keys already.
+
+Bound. Of each key, the nodes of one path run in different batches: no schedule has fewer batches than the sum, over
+the keys, of the most nodes of the key on one path. A component of one key (a leaf, a classifier, an LSTM, a tree)
+has as many depths: the schedule by depth is optimal, and nothing more is done. In a component of several keys a pass
+over its nodes finds the sum (`chains`). If the schedule by depth has as many batches, it is proved optimal; this is
+the usual end. Otherwise the component is searched, as far as `effort` says, until the bound is reached:
+
+    0   `look`: run the key next of which the largest share of nodes is ready, where nodes count that begin the longest
+        chains of their key that are left ("soft tightness"). If all those of the longest chains are ready, the bound
+        of what remains falls with the batch: such keys go first. Where there is none, a key that would make one.
+    1   `prune`: leave out the steps that no node needs.
+    2   the same on the reversed graph, pruned.
+    3   also the schedules by the agenda, by depth in the component and by depth without components, restricted to the
+        component and pruned. A schedule restricted to the keys of a component is feasible for the component, and
+        pruning adds nothing: so there are never more batches than the best of these three has.
+
+Without an `effort`, a search is left out if all the batches above the bound together cost less time than it would
+take; then the shortest of the three schedules of 3 is taken as it is, so that the guarantee holds in any case.
+
+The bound is of ED-Batch (Chen et al. 2023), whose condition for a safe batch implies a tight one; soft tightness,
+pruning and the guarantee are this project's own. All tables are linear in the nodes and edges of a component.
+"""
+
+from __future__ import annotations
+
+SOURCE = '''
+NEAR = 8  # so many heights below the largest count in the score of a kind
+TIGHT = 1000.0  # more than any share
+SEARCH = 60  # nanoseconds per node that one more search takes
+
+
+def lookahead(ST: i64, improve: i64) -> i64:
+    """Make batches by component; compute the bound; search the components that have more, if `improve`."""
+    find_components(ST)
+    make_batches(ST, 1)
+    groups = ld(ST, GROUPS)
+    size = ld(ST, SIZE)
+    bfirst = ld(ST, BFIRST)
+    total = 0
+    searched = 0
+    st(ST, WHOLE, 0)
+    for c in range(groups):
+        batches = ld32(bfirst, c + 1) - ld32(bfirst, c)
+        least = batches
+        if ld32(size, c) > 1 and batches > 1:
+            if ld(ST, N) > ld(ST, CCAP):
+                return GROW_CHAINS
+            least = chains(ST, c, 0)
+            if batches > least and improve != 0:
+                status = search(ST, c, least)
+                if status != DONE:
+                    return status
+                searched = 1
+        total = total + least
+    st(ST, BOUND, total)
+    if searched != 0:
+        component_levels(ST)
+        make_batches(ST, 1)
+    return DONE
+
+
+def chains(ST: i64, c: i64, back: i64) -> i64:
+    """Find the most nodes of its own kind on a path to each node of component c, `own` (back: from it, `height`).
+
+    Eight kinds at a time. Returns the sum over the kinds of the largest.
+    """
+    kind = ld(ST, KIND)
+    key = ld(ST, KEY)
+    order = ld(ST, ORDER)
+    args = ld(ST, ARGS)
+    level = ld(ST, LEVEL)
+    local = ld(ST, LOCAL)
+    table = ld(ST, TABLE)
+    chain = ld(ST, CHAINS)
+    longest = ld(ST, LONGEST)
+    own = ld(ST, HEIGHT if back else OWN)
+    first = ld32(ld(ST, LFIRST), c)
+    low = ld32(ld(ST, BSTART), ld32(ld(ST, BFIRST), c))
+    high = ld32(ld(ST, BSTART), ld32(ld(ST, BFIRST), c + 1))
+    kinds = ld32(ld(ST, SIZE), c)
+    fill_bytes(longest, 0, 4 * kinds)
+    for block in range(0, kinds, 8):
+        if back != 0:
+            for x in range(low, high):
+                store(chain + 32 * ld32(order, x), i32x8(0))
+        for i in range(low, high):
+            x = i
+            if back != 0:
+                x = low + high - 1 - i
+            v = ld32(order, x)
+            at = ld(args, x)
+            k = table + 8 * K_WIDTH * ld32(kind, v)
+            mine = ld32(local, ld32(key, v)) - block
+            most = i32x8(0)
+            if back != 0:
+                most = load(i32x8, chain + 32 * v)
+            else:
+                tensors = ld(k, K_TENSORS)
+                for j in range(tensors):
+                    u = ld(ld(at, j), 1) >> 32
+                    if u >= 0 and ld32(level, u) >= first:
+                        most = max(most, load(i32x8, chain + 32 * u))
+                for j in range(ld(k, K_LISTS)):
+                    items = ld(ld(at, tensors + j), 0)
+                    for e in range(ld(ld(at, tensors + j), 1)):
+                        u = ld(ld(items, e), 1) >> 32
+                        if u >= 0 and ld32(level, u) >= first:
+                            most = max(most, load(i32x8, chain + 32 * u))
+            most = most + select(lanes(i32x8) == i32x8(i32(mine)), i32x8(1), i32x8(0))
+            store(chain + 32 * v, most)
+            if mine >= 0 and mine < 8:
+                d = ld32(chain, 8 * v + mine)
+                st32(own, x - low, d)
+                st32(longest, block + mine, max(ld32(longest, block + mine), d))
+            if back != 0:
+                tensors = ld(k, K_TENSORS)
+                for j in range(tensors):
+                    u = ld(ld(at, j), 1) >> 32
+                    if u >= 0 and ld32(level, u) >= first:
+                        store(chain + 32 * u, max(most, load(i32x8, chain + 32 * u)))
+                for j in range(ld(k, K_LISTS)):
+                    items = ld(ld(at, tensors + j), 0)
+                    for e in range(ld(ld(at, tensors + j), 1)):
+                        u = ld(ld(items, e), 1) >> 32
+                        if u >= 0 and ld32(level, u) >= first:
+                            store(chain + 32 * u, max(most, load(i32x8, chain + 32 * u)))
+    total = 0
+    for t in range(kinds):
+        total = total + ld32(longest, t)
+    return total
+
+
+def pays(ST: i64, batches: i64, nodes: i64) -> i64:
+    """Return whether one more search may be worth its time, if it can save so many batches of so many nodes."""
+    if batches * ld(ST, LAUNCH) > nodes * SEARCH:
+        return 1
+    return 0
+
+
+def search(ST: i64, c: i64, least: i64) -> i64:
+    """Find a schedule of component c, of `least` batches if it can be, and give its nodes their steps."""
+    bfirst = ld(ST, BFIRST)
+    first = ld32(bfirst, c)
+    depths = ld32(bfirst, c + 1) - first
+    low = ld32(ld(ST, BSTART), first)
+    n = ld32(ld(ST, BSTART), ld32(bfirst, c + 1)) - low
+    effort = ld(ST, EFFORT)
+    if effort < 0 and pays(ST, depths - least, n) == 0:
+        return settle(ST, c, depths)
+    status = graph(ST, c)
+    if status != DONE:
+        return status
+    chains(ST, c, 1)
+    word = ld(ST, WORD)
+    count = look(ST, 0)
+    if effort != 0 and count > least:
+        count = prune(ST, count)
+    copy_bytes(ld(ST, BEST), word, 4 * count)
+    again = 0
+    if effort >= 2:
+        again = 1
+    if effort < 0:
+        again = pays(ST, count - least, n)
+    if count > least and again != 0:
+        count = consider(ST, look(ST, 1), count)
+    if count > least and (effort < 0 or effort > 2):
+        if ld(ST, WHOLE) == 0:
+            status = guarantees(ST)
+            if status != DONE:
+                return status
+            status = graph(ST, c)
+            if status != DONE:
+                return status
+        for i in range(depths):
+            st32(word, i, ld32(ld(ST, LOCAL), ld32(ld(ST, BKEY), first + i)))
+        count = consider(ST, depths, count)
+        length = ld32(ld(ST, TURNED), c)
+        copy_bytes(word, ld(ST, TURNS) + 4 * low, 4 * length)
+        count = consider(ST, length, count)
+        length = ld32(ld(ST, FALLEN), c)
+        copy_bytes(word, ld(ST, FALLS) + 4 * low, 4 * length)
+        count = consider(ST, length, count)
+    follow(ST, c, ld(ST, BEST), count)
+    return DONE
+
+
+def consider(ST: i64, length: i64, most: i64) -> i64:
+    """Prune the schedule in `word`; keep it if it is shorter than `most`. Returns the length of what is kept."""
+    length = prune(ST, length)
+    if length >= most:
+        return most
+    copy_bytes(ld(ST, BEST), ld(ST, WORD), 4 * length)
+    return length
+
+
+def settle(ST: i64, c: i64, depths: i64) -> i64:
+    """Take the shortest of the schedules by the agenda and by depth, of which that in component c is in force."""
+    status = guarantees(ST)
+    if status != DONE:
+        return status
+    words = ld(ST, TURNS)
+    length = ld32(ld(ST, TURNED), c)
+    if ld32(ld(ST, FALLEN), c) < length:
+        words = ld(ST, FALLS)
+        length = ld32(ld(ST, FALLEN), c)
+    if length < depths:
+        status = graph(ST, c)
+        if status != DONE:
+            return status
+        follow(ST, c, words + 4 * ld32(ld(ST, BSTART), ld32(ld(ST, BFIRST), c)), length)
+    return DONE
+
+
+def follow(ST: i64, c: i64, word: i64, length: i64):
+    """Give the nodes of component c the steps at which a schedule runs them, as depths."""
+    step = ld(ST, STEP)
+    start(ST, 0)
+    for i in range(length):
+        advance(ST, 0, ld32(word, i), i, step)
+    order = ld(ST, ORDER) + 4 * ld32(ld(ST, BSTART), ld32(ld(ST, BFIRST), c))
+    place = ld(ST, PLACE)
+    for i in range(ld(ST, MEMBERS)):
+        v = ld32(order, i)
+        st(place, v, (c << 48) | (ld32(step, i) << 16) | (ld(place, v) & 65535))
+    st32(ld(ST, DEEPEST), c, length)
+    st32(ld(ST, MIXED), c, 0)
+
+
+def guarantees(ST: i64) -> i64:
+    """Cut the schedules of the whole graph by the agenda and by depth into those of the components, once."""
+    if ld(ST, WHOLE) != 0:
+        return DONE
+    status = agenda(ST, ld(ST, TURN))
+    if status != DONE:
+        return status
+    restrict(ST, ld(ST, TURN), ld(ST, TURNS), ld(ST, TURNED))
+    restrict(ST, ld(ST, DEPTH), ld(ST, FALLS), ld(ST, FALLEN))
+    st(ST, WHOLE, 1)
+    return DONE
+
+
+def restrict(ST: i64, time: i64, words: i64, lengths: i64):
+    """Write the schedule that runs nodes in the order of `time` as a word for each component."""
+    n = ld(ST, N)
+    key = ld(ST, KEY)
+    local = ld(ST, LOCAL)
+    place = ld(ST, PLACE)
+    bstart = ld(ST, BSTART)
+    bfirst = ld(ST, BFIRST)
+    sorted = ld(ST, SPARE)
+    last = ld(ST, COUNTED)
+    counts = ld(ST, COUNTS)
+    fill_bytes(counts, 0, 4 * (n + 1))
+    for v in range(n):
+        t = ld32(time, v) + 1
+        st32(counts, t, ld32(counts, t) + 1)
+    for t in range(n):
+        st32(counts, t + 1, ld32(counts, t + 1) + ld32(counts, t))
+    for v in range(n):
+        t = ld32(time, v)
+        st32(sorted, ld32(counts, t), v)
+        st32(counts, t, ld32(counts, t) + 1)
+    fill_bytes(last, 255, 4 * ld(ST, KEYS))
+    fill_bytes(lengths, 0, 4 * ld(ST, GROUPS))
+    for i in range(n):
+        v = ld32(sorted, i)
+        k = ld32(key, v)
+        t = ld32(time, v)
+        if ld32(last, k) != t:
+            st32(last, k, t)
+            c = ld(place, v) >> 48
+            length = ld32(lengths, c)
+            st32(words, ld32(bstart, ld32(bfirst, c)) + length, ld32(local, k))
+            st32(lengths, c, length + 1)
+
+
+def prune(ST: i64, length: i64) -> i64:
+    """Leave out the steps of `word` that no member needs. Returns how many are left; none of these can go.
+
+    Members run as late as they can in one pass from the back; then from the front as early as they can, where a step
+    is skipped if it is the last chance of no member that has not run.
+    """
+    word = ld(ST, WORD)
+    late = ld(ST, LATE)
+    due = ld(ST, DUE)
+    queue = ld(ST, QUEUE)
+    ready = ld(ST, READY)
+    start(ST, 1)
+    for i in range(length):
+        at = length - 1 - i
+        advance(ST, 1, ld32(word, at), at, late)
+    fill_bytes(due, 0, 4 * length)
+    for v in range(ld(ST, MEMBERS)):
+        at = ld32(late, v)
+        st32(due, at, ld32(due, at) + 1)
+    start(ST, 0)
+    left = 0
+    for i in range(length):
+        if ld32(due, i) != 0:
+            t = ld32(word, i)
+            for x in range(ld32(ready, 2 * t), ld32(ready, 2 * t + 1)):
+                at = ld32(late, ld32(queue, x))
+                st32(due, at, ld32(due, at) - 1)
+            advance(ST, 0, t, left, ld(ST, STEP))
+            st32(word, left, t)
+            left = left + 1
+    return left
+
+
+def look(ST: i64, back: i64) -> i64:
+    """Write a schedule to `word`, by soft tightness; back: on the reversed graph, and then reverse it."""
+    n = ld(ST, MEMBERS)
+    kinds = ld(ST, GKINDS)
+    kind = ld(ST, SKIND)
+    height = ld(ST, OWN if back else HEIGHT)
+    longest = ld(ST, LONGEST)
+    queue = ld(ST, QUEUE)
+    ready = ld(ST, READY)
+    begin = ld(ST, RSTART)
+    remain = ld(ST, REMAIN)
+    able = ld(ST, ABLE)
+    peak = ld(ST, PEAK)
+    counted = ld(ST, COUNTED)
+    score = ld(ST, SCORE)
+    word = ld(ST, WORD)
+    start(ST, back)
+    total = 0
+    for t in range(kinds):
+        st32(begin, t, total)
+        st32(peak, t, ld32(longest, t))
+        st32(counted, t, ld32(ready, 2 * t))
+        total = total + ld32(longest, t) + 1
+    fill_bytes(remain, 0, 4 * total)
+    fill_bytes(able, 0, 4 * total)
+    for v in range(n):
+        at = ld32(begin, ld32(kind, v)) + ld32(height, v)
+        st32(remain, at, ld32(remain, at) + 1)
+    st(ST, BUDGET, 2 * n)
+    done = 0
+    length = 0
+    while done < n:
+        best = -1
+        most = -1.0
+        for t in range(kinds):
+            high = ld32(ready, 2 * t + 1)
+            if ld32(ready, 2 * t) < high:
+                if ld32(counted, t) < high:
+                    for i in range(ld32(counted, t), high):
+                        at = ld32(begin, t) + ld32(height, ld32(queue, i))
+                        st32(able, at, ld32(able, at) + 1)
+                    st32(counted, t, high)
+                    stf(score, t, tightness(ST, t))
+                if ldf(score, t) > most:
+                    most = ldf(score, t)
+                    best = t
+        if most < TIGHT and ld(ST, BUDGET) > 0:
+            best = peek(ST, back, best)
+        low = ld32(ready, 2 * best)
+        high = ld32(ready, 2 * best + 1)
+        for i in range(low, high):
+            at = ld32(begin, best) + ld32(height, ld32(queue, i))
+            st32(remain, at, ld32(remain, at) - 1)
+            st32(able, at, ld32(able, at) - 1)
+        done = done + high - low
+        advance(ST, back, best, length, ld(ST, STEP))
+        at = ld32(peak, best)
+        while at > 0 and ld32(remain, ld32(begin, best) + at) == 0:
+            at = at - 1
+        st32(peak, best, at)
+        st32(word, length, best)
+        length = length + 1
+    if back != 0:
+        for i in range(length // 2):
+            t = ld32(word, i)
+            st32(word, i, ld32(word, length - 1 - i))
+            st32(word, length - 1 - i, t)
+    return length
+
+
+def tightness(ST: i64, t: i64) -> f64:
+    """Return the share of ready members among the highest of kind t, those one lower counting half as much."""
+    remain = ld(ST, REMAIN) + 4 * ld32(ld(ST, RSTART), t)
+    able = ld(ST, ABLE) + 4 * ld32(ld(ST, RSTART), t)
+    peak = ld32(ld(ST, PEAK), t)
+    some = 0.0
+    all = 0.0
+    weight = 1.0
+    for j in range(min(NEAR, peak)):
+        some = some + weight * f64(ld32(able, peak - j))
+        all = all + weight * f64(ld32(remain, peak - j))
+        weight = weight / 2.0
+    share = some / all
+    if ld32(able, peak) == ld32(remain, peak):
+        share = share + TIGHT
+    return share
+
+
+def peek(ST: i64, back: i64, otherwise: i64) -> i64:
+    """Return the best kind among those after whose run some kind is tight, if there is one."""
+    kinds = ld(ST, GKINDS)
+    kind = ld(ST, SKIND)
+    first = ld(ST, EFIRST if back else SFIRST)
+    next = ld(ST, EFROM if back else SNEXT)
+    height = ld(ST, OWN if back else HEIGHT)
+    degree = ld(ST, DEGREE)
+    queue = ld(ST, QUEUE)
+    ready = ld(ST, READY)
+    begin = ld(ST, RSTART)
+    remain = ld(ST, REMAIN)
+    able = ld(ST, ABLE)
+    peak = ld(ST, PEAK)
+    score = ld(ST, SCORE)
+    fresh = ld(ST, FRESH)
+    touched = ld(ST, TOUCHED)
+    left = ld(ST, BUDGET)
+    best = otherwise
+    most = -1.0
+    for t in range(kinds):
+        low = ld32(ready, 2 * t)
+        high = ld32(ready, 2 * t + 1)
+        if low < high:
+            count = 0
+            for i in range(low, high):
+                v = ld32(queue, i)
+                begins = ld32(first, v)
+                ends = ld32(first, v + 1)
+                left = left - 1 - (ends - begins)
+                for e in range(begins, ends):
+                    u = ld32(next, e)
+                    d = ld32(degree, u) - 1
+                    st32(degree, u, d)
+                    k = ld32(kind, u)
+                    if d == 0 and ld32(height, u) == ld32(peak, k):
+                        if ld32(fresh, k) == 0:
+                            st32(touched, count, k)
+                            count = count + 1
+                        st32(fresh, k, ld32(fresh, k) + 1)
+            for i in range(low, high):
+                v = ld32(queue, i)
+                for e in range(ld32(first, v), ld32(first, v + 1)):
+                    u = ld32(next, e)
+                    st32(degree, u, ld32(degree, u) + 1)
+            tight = 0
+            for i in range(count):
+                k = ld32(touched, i)
+                at = ld32(begin, k) + ld32(peak, k)
+                if ld32(fresh, k) + ld32(able, at) == ld32(remain, at):
+                    tight = 1
+                st32(fresh, k, 0)
+            if tight != 0 and ldf(score, t) > most:
+                most = ldf(score, t)
+                best = t
+    st(ST, BUDGET, left)
+    return best
+'''
