@@ -75,6 +75,11 @@ class KernelEntry:
     keep: object = None  # what owns the code
 
 
+def no_kernels(plan: Plan) -> tuple[KernelEntry, ...]:
+    """Return what stands for the kernels of an `Executable` that is asked to `record` only."""
+    return (KernelEntry(plan=0, run=0),) * len(plan.kernels)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """Why an instance has no result."""
@@ -182,7 +187,8 @@ class Executable:
     options
         `schedule`, `phases`, `max_steps`, `memory_limit`.
     kernels
-        Ready kernels in the order of the plan; None: those of `kernels.cpu`, compiled for this machine.
+        Ready kernels in the order of the plan; None: those of `kernels.cpu`, compiled for this machine. What only
+        records needs none: `no_kernels`.
     interpret
         Run machine, schedule and layout in plain Python. `kernels` is called with the engine and returns the kernels.
     progress
@@ -368,6 +374,7 @@ class Executable:
         keep: Sequence[NDArray[Any]] = (),
         stable: bool = False,
         timed: bool = False,
+        last: int = 4,
     ) -> Run:
         """Run a mini-batch.
 
@@ -385,6 +392,8 @@ class Executable:
             The shared arrays do not change any more.
         timed
             Measure the stages one by one.
+        last
+            Number in `STAGES` of the last stage: less than 4 leaves the results without values.
 
         Raises
         ------
@@ -411,7 +420,7 @@ class Executable:
         helped = self.threads > 1 and self._recent > _SHORT
         buffers["pool"] = _pool().enter(self.threads) if helped else 0
         try:
-            arena, seconds = self._stages(buffers, arena, failures, timed)
+            arena, seconds = self._stages(buffers, arena, failures, timed, last)
         except _TooLarge as error:
             found = error.instances if instances is None else instances[error.instances].tolist()
             rest = self.run(given, shared, skip={*skip, *found}, keep=keep, stable=stable, timed=timed)
@@ -430,14 +439,28 @@ class Executable:
             run.words[list(run.errors)] = 0  # what failed has no result: these words are of an earlier mini-batch
         return run
 
+    def record(
+        self,
+        roots: Words,
+        shared: Sequence[Any] = (),
+        *,
+        skip: Collection[int] = (),
+        keep: Sequence[NDArray[Any]] = (),
+    ) -> TraceData:
+        """Record and schedule a mini-batch, and execute nothing: no kernel is called. See `run`."""
+        run = self.run(roots, shared, skip=skip, keep=keep, timed=True, last=STAGES.index("schedule"))
+        trace = run.trace()
+        run.close()
+        return trace
+
     def _stages(
-        self, buffers: Buffers, arena: Arena, failures: dict[int, Failure], timed: bool
+        self, buffers: Buffers, arena: Arena, failures: dict[int, Failure], timed: bool, last: int
     ) -> tuple[Arena, dict[str, float]]:
         """Run the stages, in one call if nothing must grow; return the arena and, where asked for, the times."""
         caller = callable(self.options.schedule)
         seconds: dict[str, float] = {}
         buffers["policy"] = self._policy
-        for stop in (1, 2, 3, 4) if timed else (1, 4) if caller else (4,):
+        for stop in range(1, last + 1) if timed else (1, last) if caller else (last,):
             start = time.perf_counter()
             if caller and buffers["stage"] == 1:
                 self._levels(buffers)

@@ -1,0 +1,171 @@
+"""What the benchmarks measured, for the terminal, as JSON, and as a plot.
+
+In: `bench.speed.Speeds` or `bench.ablate.Ablation`. Out: rich tables of 80 to 120 columns, plain numbers, a file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from acronumba.views.report import bytes_text
+
+if TYPE_CHECKING:
+    from acronumba.bench.ablate import Ablation, Row
+    from acronumba.bench.ablate import Table as Measured
+    from acronumba.bench.speed import Speeds
+
+WIDE = 104  # columns from which on tables are complete
+
+
+def ablation_view(a: Ablation, width: int = 120) -> RenderableType:
+    """Return a table per model and one for the options; below `WIDE` columns some are left out."""
+    head = f"{a.instances} instances, size {a.size}, {a.pairs} interleaved pairs, {_where(a.machine)}"
+    parts: list[RenderableType] = [Text(head, "bold")]
+    for table in a.tables:
+        parts += ["", _measured(table, width >= WIDE)]
+    parts += ["", Text(_LEGEND, "dim"), "", _options(a)]
+    return Group(*parts)
+
+
+_LEGEND = (
+    "batches per schedule, * proved optimal; ns: of recording and scheduling, per node; ms: of a mini-batch, median;\n"
+    "times: how many times longer it takes than with all on, and where the true median lies (19 in 20)."
+)
+
+
+def _where(machine: Mapping[str, Any]) -> str:
+    return f"{machine['processor']}, Python {machine['python']}, numba {machine['numba']}"
+
+
+def _measured(m: Measured, wide: bool) -> Table:
+    table = Table(
+        title=f"{m.workload}: {m.why}", title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0)
+    )
+    schedules = [c.schedule for c in m.rows[0].counts]
+    launches = any(c.launches != c.batches for r in m.rows for c in r.counts)
+    table.add_column("options", no_wrap=True)
+    names = ["nodes", *schedules, "at least"] + ["launches"] * launches + ["bytes"] * wide
+    names += ["record", "schedule"] if wide else ["ns"]
+    for name in [*names, "ms", "times"]:
+        table.add_column(name, justify="right", no_wrap=True)
+    if wide:
+        table.add_column("between", justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for row in m.rows:
+        table.add_row(*_cells(row, schedules, launches, wide))
+    return table
+
+
+def _cells(row: Row, schedules: Sequence[str], launches: bool, wide: bool) -> list[str | Text]:
+    mine = row.counts[0]
+    by_name = {c.schedule: c for c in row.counts}
+    cells: list[str | Text] = [row.variant, f"{mine.nodes:,}"]
+    cells += [f"{by_name[s].batches:,}{'*' if by_name[s].optimal else ' '}" for s in schedules]
+    cells.append(f"{mine.lower_bound:,}")
+    cells += [f"{mine.launches:,}"] * launches + [bytes_text(mine.bytes).replace("bytes", "B")] * wide
+    host = (row.record_ns, row.schedule_ns)
+    cells += [f"{t:.0f}" for t in host] if wide else [f"{sum(host):.0f}"]
+    cells.append(f"{row.seconds.median * 1e3:.2f}" if row.seconds else "")
+    cells.append(f"{row.ratio.median:.2f}" if row.ratio else "")
+    if wide:
+        cells.append(f"{row.ratio.low:.2f}..{row.ratio.high:.2f}" if row.ratio else "")
+    return [*cells, _coloured(row.verdict)]
+
+
+def _coloured(verdict: str) -> Text:
+    word = verdict.partition(" ")[0]
+    return Text(verdict, {"pays": "green", "costs": "red", "free": "", "same": "dim"}.get(word, ""))
+
+
+def _options(a: Ablation) -> Table:
+    table = Table(title="What each option is worth", title_justify="left", title_style="bold", box=None)
+    for name in ("option", "slower without", "in", "batches", "at worst", "in", "verdict"):
+        table.add_column(name, no_wrap=name in ("option", "verdict"), justify="right" if "w" in name else "left")
+    for o in a.options:
+        most, least = (f"{o.times:.2f}x" if o.model else "", f"{1 / o.cost:.2f}x" if o.worst else "")
+        table.add_row(o.option, most, o.model, o.batches, least, o.worst, _coloured(o.verdict))
+    return table
+
+
+def speeds_view(s: Speeds) -> RenderableType:
+    """Return the table of speeds."""
+    from acronumba.bench.speed import HAND, OBJECTS, PACKED, PLAIN
+
+    head = f"milliseconds for {s.instances} instances, size {s.size}, {s.threads} thread, {_where(s.machine)}"
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    table.add_column("model", no_wrap=True)
+    for name in ("plain", "by hand", "objects", "packed", "faster", "than hand", "batches", "least", "differs"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in s.rows:
+        ms = {name: q.median * 1e3 for name, q in row.seconds.items()}
+        hand = ms.get(HAND)
+        table.add_row(
+            row.workload,
+            f"{ms[PLAIN]:.1f}",
+            f"{hand:.2f}" if hand else "",
+            f"{ms[OBJECTS]:.2f}",
+            f"{ms[PACKED]:.2f}",
+            f"{ms[PLAIN] / ms[OBJECTS]:.1f}x",
+            f"{hand / ms[OBJECTS]:.1f}x" if hand else "",
+            f"{row.batches:,}",
+            f"{row.lower_bound:,}",
+            f"{row.difference:.0e}",
+        )
+    note = "faster: objects against plain; than hand: objects against NumPy batched by hand, on data prepared for it"
+    return Group(Text(head, "bold"), "", table, "", Text(note, "dim"))
+
+
+def numbers(result: Any) -> dict[str, Any]:
+    """Return a result of a benchmark as values for JSON."""
+    return dataclasses.asdict(result)
+
+
+def plot(a: Ablation, path: str | Path) -> Path:
+    """Draw the times without each option, with all on as 1, and the batches likewise; write the picture to `path`.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    """
+    need_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    variants = [row.variant for row in a.tables[0].rows[1:]]
+    figure = Figure(figsize=(4 + 1.2 * len(a.tables), 1.5 + 0.45 * len(variants) * 2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(2, 1)
+    width = 0.8 / len(a.tables)
+    for number, table in enumerate(a.tables):
+        places = [k + width * (number - (len(a.tables) - 1) / 2) for k in range(len(variants))]
+        rows = table.rows[1:]
+        on = table.rows[0].counts[0].batches
+        times = [r.ratio.median if r.ratio else 1.0 for r in rows]
+        below = [r.ratio.median - r.ratio.low if r.ratio else 0.0 for r in rows]
+        above = [r.ratio.high - r.ratio.median if r.ratio else 0.0 for r in rows]
+        axes[0].bar(places, times, width, yerr=(below, above), label=table.workload, capsize=2)
+        axes[1].bar(places, [r.counts[0].batches / max(on, 1) for r in rows], width)
+    for ax, title in zip(axes, ("time of a mini-batch", "batches"), strict=True):
+        ax.set_ylabel(f"{title}\n(all on = 1)")
+        ax.set_yscale("log")
+        ax.axhline(1, color="black", linewidth=0.8)
+        ax.set_xticks(range(len(variants)), variants, rotation=30, ha="right")
+    axes[0].legend(ncols=3, fontsize="small")
+    figure.suptitle(f"{a.instances} instances, size {a.size}, {_where(a.machine)}", fontsize="medium")
+    figure.savefig(path, dpi=150)
+    return Path(path)
+
+
+def need_matplotlib() -> None:
+    """Raise `ImportError` with what to do if matplotlib is not installed."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ImportError("a plot needs matplotlib, which is not installed: pip install matplotlib")

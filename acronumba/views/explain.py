@@ -1,0 +1,213 @@
+"""An explanation for the terminal: the user's source with what became of each line, and what each option is worth.
+
+In: an `Explanation`. Out: a rich renderable that fits 80 columns, or plain text. On the left of a line are the
+letters of the blocks that compute it and their phases; below it, what the analyses found there.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+
+from rich.console import Console, Group, RenderableType
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from acronumba.explanation import MEANINGS, Block, Explanation, Remark, SourceFunction, SourceLine
+
+_STYLES = {
+    "shared": "cyan",
+    "row": "cyan",
+    "once": "cyan",
+    "hoisted": "green",
+    "moved": "green",
+    "rows": "green",
+    "fused": "magenta",
+    "ghost": "yellow",
+    "wait": "red",
+}
+_BLOCK = "bold yellow"
+_MOST = 4  # remarks shown below a line
+
+
+def explanation_view(e: Explanation) -> RenderableType:
+    """Return the whole explanation."""
+    bound = "proved optimal" if e.optimal else f"at least {e.lower_bound:,}"
+    head = Text(f"{e.model}: ", "bold").append(
+        f"{_count(e.instances, 'instance')}, {_count(e.nodes, 'node')} in {_batches(e.batches)} ({bound})", "bold"
+    )
+    parts: list[RenderableType] = [head]
+    parts += _section("varying by instance", e.parameters)
+    parts += _section("shared by all instances", e.shared or ("nothing",))
+    parts += _section("constants (another value compiles anew)", e.constants)
+    parts += _section("called, not inlined", (", ".join(e.recursive),) if e.recursive else ())
+    file = ""
+    for function in e.functions:
+        parts.append("")
+        if function.file != file:
+            file = function.file
+            parts += [Text(_shown(file), "bold"), Text("block phase", "dim")]
+        parts.append(_function(function))
+    parts += _legend(e)
+    if e.blocks:
+        parts += ["", Text("Blocks: what is computed together, in order of execution", "bold")]
+        parts += [_block(b) for b in e.blocks]
+    parts += _effects(e)
+    parts += _section("without effect in this version", (", ".join(e.idle),) if e.idle else ())
+    parts += _section("warnings", e.warnings)
+    return Group(*parts)
+
+
+def explanation_text(e: Explanation, width: int = 80) -> str:
+    """Return the explanation as plain text, without a line break at its end."""
+    out = io.StringIO()
+    Console(file=out, width=width, color_system=None, force_terminal=False).print(explanation_view(e))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def _shown(file: str) -> str:
+    """Return the path from here if it is below here."""
+    try:
+        short = os.path.relpath(file)
+    except ValueError:  # another drive
+        return file
+    return file if short.startswith("..") else short
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"
+
+
+def _batches(n: int) -> str:
+    return f"{n:,} {'batch' if n == 1 else 'batches'}"
+
+
+def _grid(*widths: int | None) -> Table:
+    """Return a table without lines; None: a column that takes what is left, and wraps."""
+    table = Table.grid(padding=(0, 1, 0, 0), expand=True)
+    for width in widths:
+        if width is None:
+            table.add_column(overflow="fold", ratio=1)
+        else:
+            table.add_column(width=width, no_wrap=True)
+    return table
+
+
+def _section(title: str, lines: tuple[str, ...]) -> Iterator[RenderableType]:
+    if lines:
+        yield from ("", Text(f"{title}:", "bold"))
+        table = _grid(0, None)
+        for line in lines:
+            table.add_row("", Text(line))
+        yield table
+
+
+# --------------------------------------------------------------------------------------------------------------- lines
+
+
+def _function(function: SourceFunction) -> Table:
+    """Return the lines of a function in columns: blocks, phases, number, text."""
+    code = "\n".join(line.text for line in function.lines)
+    texts = Syntax(code, "python", theme="ansi_dark", background_color="default").highlight(code).split("\n")
+    left = max(len(_letters(line)) for line in function.lines)
+    table = _grid(max(left, 5), 5, len(str(function.lines[-1].number)), None)
+    for line, text in zip(function.lines, texts, strict=False):
+        number = Text(str(line.number), "dim")
+        table.add_row(Text(_letters(line), _BLOCK), Text(" ".join(map(str, line.phases[:3])), "dim"), number, text)
+        for remark in _shortened(line):
+            table.add_row("", "", "", remark)
+    return table
+
+
+def _letters(line: SourceLine) -> str:
+    """Return "A B": the blocks of a line; of many, the first and the last."""
+    text = " ".join(line.blocks)
+    return text if len(text) <= 5 else f"{line.blocks[0]}..{line.blocks[-1]}"
+
+
+def _shortened(line: SourceLine) -> Iterator[Table]:
+    for remark in line.remarks[:_MOST]:
+        yield _remark(remark, line)
+    more = len(line.remarks) - _MOST
+    if more > 0:
+        yield _indented(Text(f"... and {more} more", "dim"), line)
+
+
+def _remark(remark: Remark, line: SourceLine) -> Table:
+    text = Text(f"{remark.kind}: ", _STYLES.get(remark.kind, "blue"))
+    where = remark.expression
+    if where and len(where) <= 32 and where not in remark.text:
+        text.append(f"`{where}` ", "dim")
+    text.append(remark.text, "dim")
+    return _indented(text, line)
+
+
+def _indented(text: Text, line: SourceLine) -> Table:
+    """Return the text below the line, as far to the right as its code, wrapped there."""
+    indent = min(len(line.text) - len(line.text.lstrip()), 16)
+    table = Table.grid(padding=0, expand=True)
+    table.add_column(width=indent + 2, no_wrap=True)
+    table.add_column(overflow="fold", ratio=1)
+    table.add_row(Text(" " * indent + "^ ", "dim"), text)
+    return table
+
+
+def _legend(e: Explanation) -> Iterator[RenderableType]:
+    """Say what the marks mean that occur."""
+    kinds = {r.kind for f in e.functions for line in f.lines for r in line.remarks}
+    if kinds:
+        yield ""
+        table = _grid(10, None)
+        for kind, meaning in MEANINGS.items():
+            if kind in kinds:
+                table.add_row(Text(kind, _STYLES.get(kind, "blue")), Text(meaning, "dim"))
+        yield table
+
+
+# ---------------------------------------------------------------------------------------------------- blocks, effects
+
+
+def _block(block: Block) -> Table:
+    table = _grid(2, None)
+    used = f"phase {block.phase}, {_count(block.nodes, 'node')} in {_batches(block.batches)}"
+    head = Text(f"{block.name}: ", "bold").append(used if block.nodes else "not used", "")
+    table.add_row(Text(block.letter, _BLOCK), head)
+    for title, items in (
+        ("computes", block.operations),
+        ("shared", block.shared),
+        ("varying", block.varying),
+        ("gives", block.results),
+    ):
+        if items:
+            inner = _grid(8, None)
+            inner.add_row(Text(title, "dim"), Text(", ".join(items)))
+            table.add_row("", inner)
+    return table
+
+
+def _effects(e: Explanation) -> Iterator[RenderableType]:
+    """Say what each option is worth."""
+    if not e.effects:
+        return
+    yield from ("", Text("Worth of each option in this mini-batch (recorded with it changed)", "bold"))
+    table = _grid(1, 24, None)
+    same = []
+    for effect in e.effects:
+        other = isinstance(effect.value, str)
+        setting = f'{effect.option}="{effect.value}"' if other else effect.option
+        mine, theirs = (e.nodes, e.batches), (effect.nodes, effect.batches)
+        if mine == theirs:
+            same.append(setting + " (makes other kernels)" * effect.planned)
+            continue
+        if other or effect.value:  # what it would be
+            mine, theirs = theirs, mine
+        text = f"{_batches(mine[1])} instead of {theirs[1]:,}"
+        if mine[0] != theirs[0]:
+            text += f", {_count(mine[0], 'node')} instead of {theirs[0]:,}"
+        table.add_row("", Text(setting + " (is off)" * (effect.value is True), "bold"), Text(text))
+    if table.row_count:
+        yield table
+    if same:
+        yield from _section("as many nodes and batches either way", (", ".join(same),))
