@@ -108,10 +108,10 @@ def _show(args: argparse.Namespace) -> int:
         else:
             print(explanation)
         if args.stage is None:
-            print("\nstages: explain, " + ", ".join(stages))
+            print("\nstages: " + ", ".join([*stages, "explain"]))
         return 0
     if args.stage == "list":
-        print("\n".join(["explain", *stages]))
+        print("\n".join([*stages, "explain"]))
         return 0
     from acronumba.views.stages import print_stages
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from acronumba.effects import Effect, changes, effects
 from acronumba.errors import Loc
 from acronumba.ir.types import type_text
@@ -82,7 +84,7 @@ class Block:
     shared: tuple[str, ...]  # operands that are the same for all nodes
     varying: tuple[str, ...]  # operands of each node
     results: tuple[str, ...]
-    phase: int  # component of the kernel graph that it is in; -1 if it was not recorded
+    phases: tuple[int, ...]  # components of the kernel graph that it is in; none if it was not recorded
     nodes: int  # in the mini-batch that was explained
     batches: int
 
@@ -164,12 +166,9 @@ def explain(model: Model, call: _Call) -> Explanation:
 
 def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
     """Return the kernels in order of execution; those that were not recorded come last."""
-    paths = [s.path for s in compiled.program.shared]
-    phases: dict[int, int] = {}
-    for v in trace.order.tolist():
-        phases.setdefault(int(trace.kinds[v]), int(trace.phase[v]))
-    heads = trace.kinds[trace.order].tolist()
-    order = sorted(range(len(trace.specs)), key=lambda k: heads.index(k) if k in phases else len(heads) + k)
+    paths = [s.path for s in compiled.plan.program.shared]
+    used = list(dict.fromkeys(trace.kinds[trace.order].tolist()))
+    order = [*used, *(k for k in range(len(trace.specs)) if k not in used)]
     out = []
     for number, k in enumerate(order):
         spec = trace.specs[k]
@@ -183,7 +182,7 @@ def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
                 shared=tuple(_operand(o, paths[o.index]) for o in spec.operands if o.kind == "shared"),
                 varying=tuple(_operand(o, o.name) for o in spec.operands if o.kind != "shared"),
                 results=tuple(_value(spec, value) for value in spec.results),
-                phase=phases.get(k, -1),
+                phases=tuple(np.unique(trace.phase[mine]).tolist()),
                 nodes=int(mine.sum()),
                 batches=len(set(trace.batch[mine].tolist())),
             )
@@ -235,7 +234,7 @@ def _functions(compiled: Compiled, blocks: Sequence[Block]) -> tuple[SourceFunct
                     number=number,
                     text=line.rstrip(),
                     blocks=tuple(b.letter for b in here),
-                    phases=tuple(sorted({b.phase for b in here if b.phase >= 0})),
+                    phases=tuple(sorted({phase for b in here for phase in b.phases})),
                     remarks=remarks.get((file, number), ()),
                 )
             )
@@ -269,7 +268,7 @@ def _remarks(compiled: Compiled) -> dict[tuple[str, int], tuple[Remark, ...]]:
 
 def _reads(compiled: Compiled) -> Iterable[tuple[Loc, str, tuple[str, ...]]]:
     """Yield what kernels read of shared tensors, by line: the whole ("shared"), or a row that data chooses ("row")."""
-    paths = [s.path for s in compiled.program.shared]
+    paths = [s.path for s in compiled.plan.program.shared]
     found: dict[tuple[str, int, str], dict[str, None]] = defaultdict(dict)
     locs: dict[tuple[str, int, str], Loc] = {}
     for spec in compiled.plan.kernels:

@@ -194,12 +194,14 @@ class Compiled:
 
     @lazy
     def recorder(self) -> Any:
-        """Machine code of everything but the kernels: it can record and schedule."""
-        from acronumba.runtime.driver import Executable, no_kernels
+        """Machine code of everything but the kernels, which are NumPy: for `record`."""
+        from acronumba.runtime.driver import Executable
+        from acronumba.runtime.reference import reference_kernels
 
         with self._lock:
             if "recorder" not in self.__dict__:
-                self.__dict__["recorder"] = Executable(self.plan, self.options, kernels=no_kernels(self.plan))
+                kernels = reference_kernels(self.plan.kernels)
+                self.__dict__["recorder"] = Executable(self.plan, self.options, kernels=kernels)
         return self.__dict__["recorder"]
 
     def host_text(self) -> str:

@@ -75,11 +75,6 @@ class KernelEntry:
     keep: object = None  # what owns the code
 
 
-def no_kernels(plan: Plan) -> tuple[KernelEntry, ...]:
-    """Return what stands for the kernels of an `Executable` that is asked to `record` only."""
-    return (KernelEntry(plan=0, run=0),) * len(plan.kernels)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """Why an instance has no result."""
@@ -187,8 +182,7 @@ class Executable:
     options
         `schedule`, `phases`, `max_steps`, `memory_limit`.
     kernels
-        Ready kernels in the order of the plan; None: those of `kernels.cpu`, compiled for this machine. What only
-        records needs none: `no_kernels`.
+        Ready kernels in the order of the plan; None: those of `kernels.cpu`, compiled for this machine.
     interpret
         Run machine, schedule and layout in plain Python. `kernels` is called with the engine and returns the kernels.
     progress

@@ -36,7 +36,7 @@ def ablation_view(a: Ablation, width: int = 120) -> RenderableType:
 
 
 _LEGEND = (
-    "batches per schedule, * proved optimal; ns: of recording and scheduling, per node; ms: of a mini-batch, median;\n"
+    "batches per schedule, * proved optimal; record, schedule: ns per node; ms: of a mini-batch, median;\n"
     "times: how many times longer it takes than with all on, and where the true median lies (19 in 20)."
 )
 
@@ -52,8 +52,8 @@ def _measured(m: Measured, wide: bool) -> Table:
     schedules = [c.schedule for c in m.rows[0].counts]
     launches = any(c.launches != c.batches for r in m.rows for c in r.counts)
     table.add_column("options", no_wrap=True)
-    names = ["nodes", *schedules, "at least"] + ["launches"] * launches + ["bytes"] * wide
-    names += ["record", "schedule"] if wide else ["ns"]
+    names = ["nodes", *schedules] + ["launches"] * launches
+    names += ["at least", "bytes", "record", "schedule"] if wide else []
     for name in [*names, "ms", "times"]:
         table.add_column(name, justify="right", no_wrap=True)
     if wide:
@@ -69,10 +69,10 @@ def _cells(row: Row, schedules: Sequence[str], launches: bool, wide: bool) -> li
     by_name = {c.schedule: c for c in row.counts}
     cells: list[str | Text] = [row.variant, f"{mine.nodes:,}"]
     cells += [f"{by_name[s].batches:,}{'*' if by_name[s].optimal else ' '}" for s in schedules]
-    cells.append(f"{mine.lower_bound:,}")
-    cells += [f"{mine.launches:,}"] * launches + [bytes_text(mine.bytes).replace("bytes", "B")] * wide
-    host = (row.record_ns, row.schedule_ns)
-    cells += [f"{t:.0f}" for t in host] if wide else [f"{sum(host):.0f}"]
+    cells += [f"{mine.launches:,}"] * launches
+    if wide:
+        cells += [f"{mine.lower_bound:,}", bytes_text(mine.bytes).replace("bytes", "B")]
+        cells += [f"{row.record_ns:.0f}", f"{row.schedule_ns:.0f}"]
     cells.append(f"{row.seconds.median * 1e3:.2f}" if row.seconds else "")
     cells.append(f"{row.ratio.median:.2f}" if row.ratio else "")
     if wide:
@@ -139,27 +139,34 @@ def plot(a: Ablation, path: str | Path) -> Path:
     need_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     variants = [row.variant for row in a.tables[0].rows[1:]]
-    figure = Figure(figsize=(4 + 1.2 * len(a.tables), 1.5 + 0.45 * len(variants) * 2), layout="constrained")
+    figure = Figure(figsize=(10, 2 + 0.06 * len(variants) * (4 + len(a.tables))), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(2, 1)
-    width = 0.8 / len(a.tables)
+    axes = figure.subplots(1, 2, sharey=True)
     for number, table in enumerate(a.tables):
-        places = [k + width * (number - (len(a.tables) - 1) / 2) for k in range(len(variants))]
-        rows = table.rows[1:]
-        on = table.rows[0].counts[0].batches
-        times = [r.ratio.median if r.ratio else 1.0 for r in rows]
-        below = [r.ratio.median - r.ratio.low if r.ratio else 0.0 for r in rows]
-        above = [r.ratio.high - r.ratio.median if r.ratio else 0.0 for r in rows]
-        axes[0].bar(places, times, width, yerr=(below, above), label=table.workload, capsize=2)
-        axes[1].bar(places, [r.counts[0].batches / max(on, 1) for r in rows], width)
+        places = [k + 0.7 * ((number + 0.5) / len(a.tables) - 0.5) for k in range(len(variants))]
+        on, *rows = table.rows
+        spans = [(r.ratio.low, r.ratio.median, r.ratio.high) if r.ratio else (1.0, 1.0, 1.0) for r in rows]
+        errors = [m - low for low, m, _ in spans], [high - m for _, m, high in spans]
+        batches = [r.counts[0].batches / max(on.counts[0].batches, 1) for r in rows]
+        style = {"fmt": "o", "markersize": 4, "color": f"C{number}"}
+        axes[0].errorbar([m for _, m, _ in spans], places, xerr=errors, label=table.workload, **style)
+        axes[1].errorbar(batches, places, **style)
     for ax, title in zip(axes, ("time of a mini-batch", "batches"), strict=True):
-        ax.set_ylabel(f"{title}\n(all on = 1)")
-        ax.set_yscale("log")
-        ax.axhline(1, color="black", linewidth=0.8)
-        ax.set_xticks(range(len(variants)), variants, rotation=30, ha="right")
-    axes[0].legend(ncols=3, fontsize="small")
+        ax.set_xlabel(f"{title}, all on = 1")
+        ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        ax.xaxis.set_minor_formatter(NullFormatter())
+        ax.axvline(1, color="black", linewidth=0.8)
+        ax.grid(axis="x", which="both", alpha=0.3)
+        for k in range(len(variants) - 1):
+            ax.axhline(k + 0.5, color="black", linewidth=0.3)
+    axes[0].set_yticks(range(len(variants)), variants)
+    axes[0].invert_yaxis()
+    figure.legend(loc="outside right upper", fontsize="small")
     figure.suptitle(f"{a.instances} instances, size {a.size}, {_where(a.machine)}", fontsize="medium")
     figure.savefig(path, dpi=150)
     return Path(path)

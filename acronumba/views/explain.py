@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.syntax import Syntax
@@ -42,7 +43,7 @@ def explanation_view(e: Explanation) -> RenderableType:
     parts += _section("varying by instance", e.parameters)
     parts += _section("shared by all instances", e.shared or ("nothing",))
     parts += _section("constants (another value compiles anew)", e.constants)
-    parts += _section("called, not inlined", (", ".join(e.recursive),) if e.recursive else ())
+    parts += _listed("called, not inlined", e.recursive)
     file = ""
     for function in e.functions:
         parts.append("")
@@ -55,7 +56,7 @@ def explanation_view(e: Explanation) -> RenderableType:
         parts += ["", Text("Blocks: what is computed together, in order of execution", "bold")]
         parts += [_block(b) for b in e.blocks]
     parts += _effects(e)
-    parts += _section("without effect in this version", (", ".join(e.idle),) if e.idle else ())
+    parts += _listed("without effect in this version", e.idle)
     parts += _section("warnings", e.warnings)
     return Group(*parts)
 
@@ -104,6 +105,11 @@ def _section(title: str, lines: tuple[str, ...]) -> Iterator[RenderableType]:
         yield table
 
 
+def _listed(title: str, names: Sequence[str]) -> Iterator[RenderableType]:
+    if names:
+        yield from ("", Text(f"{title}: ", "bold").append(", ".join(names), "not bold"))
+
+
 # --------------------------------------------------------------------------------------------------------------- lines
 
 
@@ -115,7 +121,7 @@ def _function(function: SourceFunction) -> Table:
     table = _grid(max(left, 5), 5, len(str(function.lines[-1].number)), None)
     for line, text in zip(function.lines, texts, strict=False):
         number = Text(str(line.number), "dim")
-        table.add_row(Text(_letters(line), _BLOCK), Text(" ".join(map(str, line.phases[:3])), "dim"), number, text)
+        table.add_row(Text(_letters(line), _BLOCK), Text(_numbers(line.phases), "dim"), number, text)
         for remark in _shortened(line):
             table.add_row("", "", "", remark)
     return table
@@ -127,21 +133,42 @@ def _letters(line: SourceLine) -> str:
     return text if len(text) <= 5 else f"{line.blocks[0]}..{line.blocks[-1]}"
 
 
+def _numbers(phases: tuple[int, ...]) -> str:
+    """Return "0 3": of many, the first and the last."""
+    text = " ".join(map(str, phases))
+    return text if len(text) <= 5 else f"{phases[0]}..{phases[-1]}"
+
+
 def _shortened(line: SourceLine) -> Iterator[Table]:
-    for remark in line.remarks[:_MOST]:
-        yield _remark(remark, line)
-    more = len(line.remarks) - _MOST
-    if more > 0:
-        yield _indented(Text(f"... and {more} more", "dim"), line)
+    texts = list(_merged(line))
+    for text in texts[:_MOST]:
+        yield _indented(text, line)
+    if len(texts) > _MOST:
+        yield _indented(Text(f"... and {len(texts) - _MOST} more", "dim"), line)
 
 
-def _remark(remark: Remark, line: SourceLine) -> Table:
-    text = Text(f"{remark.kind}: ", _STYLES.get(remark.kind, "blue"))
-    where = remark.expression
-    if where and len(where) <= 32 and where not in remark.text:
-        text.append(f"`{where}` ", "dim")
-    text.append(remark.text, "dim")
-    return _indented(text, line)
+def _merged(line: SourceLine) -> Iterator[Text]:
+    """Yield the remarks of a line; those that say the same of several values, as one."""
+    groups: dict[tuple[str, str], dict[str, None]] = {}
+    for remark in line.remarks:
+        subject, predicate = _parts(remark)
+        groups.setdefault((remark.kind, predicate), {})[subject] = None
+    for (kind, predicate), subjects in groups.items():
+        of = ", ".join(filter(None, subjects)).replace(":,", ",")
+        if len(subjects) > 1 and predicate.startswith("is "):
+            said = f"{of} ({predicate.removeprefix('is ')})"
+        else:
+            said = f"{of} {predicate}".strip()
+        yield Text(f"{kind}: ", _STYLES.get(kind, "blue")).append(said, "dim")
+
+
+def _parts(remark: Remark) -> tuple[str, str]:
+    """Return of what a remark speaks, and what it says."""
+    if sentence := re.match(r"(`[^`]*`|\S+) (is .*)", remark.text):
+        return sentence[1], sentence[2]
+    e = remark.expression
+    short = 0 < len(e) <= 32 and e not in remark.text and not e.startswith("def ")
+    return f"`{e}`:" if short else "", remark.text
 
 
 def _indented(text: Text, line: SourceLine) -> Table:
@@ -171,7 +198,8 @@ def _legend(e: Explanation) -> Iterator[RenderableType]:
 
 def _block(block: Block) -> Table:
     table = _grid(2, None)
-    used = f"phase {block.phase}, {_count(block.nodes, 'node')} in {_batches(block.batches)}"
+    phases = f"phase{'s' * (len(block.phases) > 1)} {_numbers(block.phases)}"
+    used = f"{phases}, {_count(block.nodes, 'node')} in {_batches(block.batches)}"
     head = Text(f"{block.name}: ", "bold").append(used if block.nodes else "not used", "")
     table.add_row(Text(block.letter, _BLOCK), head)
     for title, items in (
@@ -209,5 +237,4 @@ def _effects(e: Explanation) -> Iterator[RenderableType]:
         table.add_row("", Text(setting + " (is off)" * (effect.value is True), "bold"), Text(text))
     if table.row_count:
         yield table
-    if same:
-        yield from _section("as many nodes and batches either way", (", ".join(same),))
+    yield from _listed("as many nodes and batches either way", same)
