@@ -151,6 +151,7 @@ def test_notes_of_the_analyses_are_put_below_their_lines(monkeypatch: pytest.Mon
     loc = here.number, at, at + len("cell.w @ x")
     made = Compiled.plan
     told = (
+        note("moved", "`p.b` and 1 more", *loc),
         note("hoisted", "depends on nothing that is carried", *loc),
         note("hoisted", "depends on nothing that is carried", *loc),  # found twice, said once
         note("shared", "p.forward.w is the same tensor for all instances", *loc, option="reuse"),
@@ -161,11 +162,14 @@ def test_notes_of_the_analyses_are_put_below_their_lines(monkeypatch: pytest.Mon
     )
     e, _ = explained("birnn")
     remarks = line_with(e, "h = np.tanh(").remarks
-    assert [(r.kind, r.option) for r in remarks] == [("hoisted", "hoist"), ("shared", "reuse"), ("shared", "reuse")]
-    assert remarks[0].expression == "cell.w @ x" and remarks[0].column == at
+    assert [(r.kind, r.option) for r in remarks] == [
+        ("moved", "hoist"), ("hoisted", "hoist"), ("shared", "reuse"), ("shared", "reuse"),
+    ]  # fmt: skip
+    assert remarks[1].expression == "cell.w @ x" and remarks[1].column == at
     text = " ".join(str(e).split())
     assert text.count("hoisted: `cell.w @ x`: depends on nothing that is carried") == 1
-    assert "shared: p.forward.w, p.forward.u (the same tensor for all instances)" in text
+    assert "shared: p.forward.w, p.forward.u" in text
+    assert "moved: `p.b` and 1 more" in text
     assert f"hoisted {MEANINGS['hoisted']}" in text
 
 

@@ -117,26 +117,21 @@ def _function(function: SourceFunction) -> Table:
     """Return the lines of a function in columns: blocks, phases, number, text."""
     code = "\n".join(line.text for line in function.lines)
     texts = Syntax(code, "python", theme="ansi_dark", background_color="default").highlight(code).split("\n")
-    left = max(len(_letters(line)) for line in function.lines)
-    table = _grid(max(left, 5), 5, len(str(function.lines[-1].number)), None)
+    left = max(5, *(len(_listing(line.blocks)) for line in function.lines))
+    right = max(5, *(len(_listing(line.phases)) for line in function.lines))
+    table = _grid(left, right, len(str(function.lines[-1].number)), None)
     for line, text in zip(function.lines, texts, strict=False):
         number = Text(str(line.number), "dim")
-        table.add_row(Text(_letters(line), _BLOCK), Text(_numbers(line.phases), "dim"), number, text)
+        table.add_row(Text(_listing(line.blocks), _BLOCK), Text(_listing(line.phases), "dim"), number, text)
         for remark in _shortened(line):
             table.add_row("", "", "", remark)
     return table
 
 
-def _letters(line: SourceLine) -> str:
-    """Return "A B": the blocks of a line; of many, the first and the last."""
-    text = " ".join(line.blocks)
-    return text if len(text) <= 5 else f"{line.blocks[0]}..{line.blocks[-1]}"
-
-
-def _numbers(phases: tuple[int, ...]) -> str:
-    """Return "0 3": of many, the first and the last."""
-    text = " ".join(map(str, phases))
-    return text if len(text) <= 5 else f"{phases[0]}..{phases[-1]}"
+def _listing(items: Sequence[object]) -> str:
+    """Return "A B"; of many, the first and the last."""
+    text = " ".join(map(str, items))
+    return text if len(text) <= 9 else f"{items[0]}..{items[-1]}"
 
 
 def _shortened(line: SourceLine) -> Iterator[Table]:
@@ -154,11 +149,14 @@ def _merged(line: SourceLine) -> Iterator[Text]:
         subject, predicate = _parts(remark)
         groups.setdefault((remark.kind, predicate), {})[subject] = None
     for (kind, predicate), subjects in groups.items():
-        of = ", ".join(filter(None, subjects)).replace(":,", ",")
-        if len(subjects) > 1 and predicate.startswith("is "):
-            said = f"{of} ({predicate.removeprefix('is ')})"
+        of = ", ".join(filter(None, subjects))
+        said = predicate.removeprefix("is ")
+        if of and said != predicate and MEANINGS.get(kind, "").startswith(said):
+            said = of  # the legend says the rest
+        elif len(subjects) > 1 and said != predicate:
+            said = f"{of} ({said})"
         else:
-            said = f"{of} {predicate}".strip()
+            said = f"{of}{':' * (of != '' and said == predicate)} {predicate}".strip()
         yield Text(f"{kind}: ", _STYLES.get(kind, "blue")).append(said, "dim")
 
 
@@ -167,8 +165,9 @@ def _parts(remark: Remark) -> tuple[str, str]:
     if sentence := re.match(r"(`[^`]*`|\S+) (is .*)", remark.text):
         return sentence[1], sentence[2]
     e = remark.expression
-    short = 0 < len(e) <= 32 and e not in remark.text and not e.startswith("def ")
-    return f"`{e}`:" if short else "", remark.text
+    if not 0 < len(e) <= 32 or e.startswith("def ") or e in remark.text or "`" in remark.text:
+        return "", remark.text  # it names what it speaks of
+    return f"`{e}`", remark.text
 
 
 def _indented(text: Text, line: SourceLine) -> Table:
@@ -198,7 +197,7 @@ def _legend(e: Explanation) -> Iterator[RenderableType]:
 
 def _block(block: Block) -> Table:
     table = _grid(2, None)
-    phases = f"phase{'s' * (len(block.phases) > 1)} {_numbers(block.phases)}"
+    phases = f"phase{'s' * (len(block.phases) > 1)} {_listing(block.phases)}"
     used = f"{phases}, {_count(block.nodes, 'node')} in {_batches(block.batches)}"
     head = Text(f"{block.name}: ", "bold").append(used if block.nodes else "not used", "")
     table.add_row(Text(block.letter, _BLOCK), head)
@@ -237,4 +236,5 @@ def _effects(e: Explanation) -> Iterator[RenderableType]:
         table.add_row("", Text(setting + " (is off)" * (effect.value is True), "bold"), Text(text))
     if table.row_count:
         yield table
+        yield Text("  (batches are not time: acronumba bench --ablate)", "dim")
     yield from _listed("as many nodes and batches either way", same)
