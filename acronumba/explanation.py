@@ -261,7 +261,7 @@ def _remarks(compiled: Compiled) -> dict[tuple[str, int], tuple[Remark, ...]]:
     for loc, kind, paths in _reads(compiled):
         place = loc.file, loc.line
         if not any(note.kind == kind for note in notes[place]):
-            text = ", ".join(paths)
+            text = ", ".join(f"`{path}`" for path in paths)
             made[place][Remark(kind=kind, text=text, option="reuse", expression="", column=loc.column)] = None
     return {place: tuple(here) for place, here in made.items()}
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from acronumba import model
 from acronumba.bench import ablate, measure, run, speed
 from acronumba.bench.ablate import ON, Ablation, count, moved, variants, verdict
 from acronumba.bench.measure import Ratio, interleaved, pairs, quartiles, ratio
@@ -128,6 +129,16 @@ def test_bytes_are_those_of_nodes_and_of_batches() -> None:
     per_node = rows + numbers + h + h  # the state is read and written
     assert moved(trace) == 5 * per_node + len(trace.batches) * 8 * h
     assert count("depth", trace).launches == len(trace.batches) == 3
+
+
+def test_bytes_follow_the_extents_of_each_batch() -> None:
+    @model
+    def twice(x: np.ndarray) -> np.ndarray:
+        return x * 2.0
+
+    trace = twice.trace([np.ones(3), np.ones(3), np.ones(5)]).data
+    assert sorted(trace.extents) == [(3,), (5,)]
+    assert moved(trace) == 2 * (3 + 3 + 5) * 8
 
 
 @pytest.fixture(scope="module")

@@ -251,32 +251,26 @@ def count(schedule: str, trace: TraceData) -> Count:
 
 
 def moved(trace: TraceData) -> int:
-    """Return the bytes that kernels read and write: those of each node, and shared operands once per batch.
-
-    Run-time extents, which a trace does not have, count as 16.
-    """
-    nodes = np.bincount(trace.kinds, minlength=len(trace.specs))
-    batches = dict.fromkeys(trace.kernels, 0)
-    for b in trace.batches:
-        batches[b.kernel] += 1
+    """Return the bytes that kernels read and write: those of each node, and shared operands once per batch."""
     total = 0
-    for k, spec in enumerate(trace.specs):
-        own, shared = _bytes(spec)
-        total += own * int(nodes[k]) + shared * batches[spec.name]
+    specs = dict(zip(trace.kernels, trace.specs, strict=True))
+    for batch, extents in zip(trace.batches, trace.extents, strict=True):
+        own, shared = _bytes(specs[batch.kernel], extents)
+        total += own * batch.size + shared
     return total
 
 
-def _bytes(spec: KernelSpec) -> tuple[int, int]:
+def _bytes(spec: KernelSpec, extents: Sequence[int]) -> tuple[int, int]:
     """Return the bytes that a kernel reads and writes per node, and those it reads per batch."""
 
     def size(dtype: str, shape: tuple[int | Dim, ...]) -> int:
-        return math.prod(16 if isinstance(n, Dim) else n for n in shape) * np.dtype(dtype).itemsize
+        return math.prod(extents[n.index] if isinstance(n, Dim) else n for n in shape) * np.dtype(dtype).itemsize
 
-    rows = {op.args[0]: op for op in spec.body if op.op == "take"}  # of a shared table, only a row is read
     own = shared = 0
     for k, o in enumerate(spec.operands):
-        if o.kind == "shared" and k in rows:
-            own += size(rows[k].dtype, rows[k].shape)
+        readers = [op for op in spec.body if k in op.args]
+        if o.shape and all(op.op == "take" and op.args[0] == k for op in readers):  # of a table, only rows are read
+            own += sum(size(op.dtype, op.shape) for op in readers)
         elif o.kind == "shared":
             shared += size(o.dtype, o.shape)
         else:

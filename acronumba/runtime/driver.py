@@ -680,6 +680,13 @@ class Run:
                 out.setdefault(instance, Failure(site=int(fail[i]) - 1))
         return dict(sorted(out.items()))
 
+    def _extents(self, node: int) -> tuple[int, ...]:
+        """Return the run-time extents of a node."""
+        table = self.buffers.fixed["table"].reshape(-1, len(TABLE))
+        args, dims = table[self.buffers.columns["kind"][node], [TABLE["args"], TABLE["dims"]]]
+        at = int(self.buffers.columns["row"][node]) + 8 * int(args)
+        return tuple(ctypes.c_int64.from_address(at + 8 * k).value for k in range(dims))
+
     def trace(self) -> TraceData:
         """Return what was recorded and scheduled."""
         e, buffers = self.executable, self.buffers
@@ -727,6 +734,7 @@ class Run:
             rounds=1,
             seconds=self.seconds,
             peak_bytes=buffers["used"] + buffers.bytes,
+            extents=tuple(map(self._extents, heads)),
         )
 
 
