@@ -17,7 +17,7 @@ from rich.console import Console
 
 from acronumba import model
 from acronumba.bench import ablate, measure, run, speed
-from acronumba.bench.ablate import ON, Ablation, count, moved, variants, verdict
+from acronumba.bench.ablate import ON, Ablation, Variant, count, moved, variants, verdict
 from acronumba.bench.measure import Ratio, interleaved, pairs, quartiles, ratio
 from acronumba.bench.workloads import SMALL, WORKLOADS, ZOO
 from acronumba.check import compare
@@ -26,6 +26,7 @@ from acronumba.config import SCHEDULES
 from acronumba.effects import switchable
 from acronumba.views import bench as views
 
+ALL = Variant(name=ON, changes={}, against={})
 SST = "(3 (2 It) (4 (2 is) (3 (3 very) (3 good))))\n(1 (2 Not) (1 (2 so) (2 good)))\n"
 
 
@@ -110,25 +111,30 @@ def test_verdicts(median: float, low: float, high: float, expected: str) -> None
 
 
 def test_variants_are_each_option_alone_and_all() -> None:
-    found = variants()
-    assert next(iter(found)) == ON and found[ON] == {}
+    first, *rest, last = variants()
+    assert first.name == ON and first.changes == {}
+    assert last.name == "all off" and last.changes == dict.fromkeys(switchable(), False)
     for name in switchable():
-        assert found[f"no {name}"] == {name: False}
-    assert list(found)[-1] == "all off" and found["all off"] == dict.fromkeys(switchable(), False)
-    assert sum(name.startswith("schedule") for name in found) == len(SCHEDULES) - 1
+        (v,) = [v for v in rest if v.option == name]
+        assert v.changes == {**v.against, name: False}
+    assert sum(v.name.startswith("schedule") for v in rest) == len(SCHEDULES) - 1
 
 
 def test_bytes_are_those_of_nodes_and_of_batches() -> None:
-    w = WORKLOADS["experts"]
-    xs = [[1, 2, 3], [4, 5]]
-    trace = w.model.trace(xs, p=w.params(8)).data
-    (spec,) = trace.specs
-    h, number = 8 * 4, 8
-    rows = 8 * h + 2 * h  # of the table of weights, of two tables of vectors
-    numbers = sum(o.kind == "int" for o in spec.operands) * number
-    per_node = rows + numbers + h + h  # the state is read and written
-    assert moved(trace) == 5 * per_node + len(trace.batches) * 8 * h
-    assert count("depth", trace).launches == len(trace.batches) == 3
+    @model
+    def chain(ks: list[int], *, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+        h = b
+        for k in ks:
+            h = np.tanh(w[k] @ h + b)
+        return h
+
+    w, b = np.ones((5, 8, 8), np.float32), np.ones(8, np.float32)
+    trace = chain.trace([[1, 2, 3], [4, 0]], w=w, b=b).data
+    assert trace.nodes == 5 and len(trace.batches) == 3
+    number, h = 8, 8 * 4
+    per_node = 8 * h + number + h + h  # a row of the table, its number, the state before and after
+    assert moved(trace) == 5 * per_node + 3 * h
+    assert count("depth", trace).launches == 3
 
 
 def test_bytes_follow_the_extents_of_each_batch() -> None:
@@ -150,7 +156,7 @@ def test_an_ablation_counts_and_times_every_variant(small: Ablation) -> None:
     assert [t.workload for t in small.tables] == ["branches", "birnn"]
     for table in small.tables:
         rows = {r.variant: r for r in table.rows}
-        assert list(rows) == list(variants())
+        assert list(rows) == [v.name for v in variants()]
         assert [o.option for o in small.options] == list(switchable())
         on = rows[ON]
         assert on.seconds is not None and on.ratio is None
@@ -167,7 +173,9 @@ def test_an_ablation_counts_and_times_every_variant(small: Ablation) -> None:
 
 
 def test_what_changes_nothing_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ablate, "variants", lambda: {ON: {}, "no threads": {"threads": 2}})
+    monkeypatch.setattr(
+        ablate, "variants", lambda: (ALL, dataclasses.replace(ALL, name="threads 2", changes={"threads": 2}))
+    )
     a = ablate.ablate([WORKLOADS["branches"]], size=8, batch=4, count=3)
     (on, other) = a.tables[0].rows
     assert other.verdict == "same" and other.seconds is None and on.seconds is None
@@ -185,12 +193,13 @@ def test_tables_fit(small: Ablation, width: int) -> None:
     lines = printed(views.ablation_view(small, width), width)
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
-    for name in variants():
-        assert name in text
+    for v in variants():
+        assert v.name in text
     assert "proved optimal" in text and "verdict" in text
     assert ("between" in text) == (width >= views.WIDE)
     row = next(line for line in lines if line.startswith("no blocks"))
-    assert f"{small.tables[0].rows[2].counts[0].nodes}" in row and "…" not in row
+    (off,) = [r for r in small.tables[0].rows if r.variant == "no blocks"]
+    assert f" {off.counts[0].nodes} " in row and "…" not in text
 
 
 def test_json_has_device_and_versions(small: Ablation) -> None:
@@ -231,7 +240,9 @@ def test_the_command_ablates(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(ablate, "variants", lambda: {ON: {}, "no blocks": {"blocks": False}})
+    monkeypatch.setattr(
+        ablate, "variants", lambda: (ALL, Variant(name="no blocks", changes={"blocks": False}, against={}))
+    )
     path = tmp_path / "figures.json"
     arguments = f"bench --ablate --models branches --size 8 --batch 2 --rounds 1 --json {path}".split()
     assert main(arguments) in (

@@ -27,6 +27,7 @@ from acronumba.runtime.trace import TraceData
 
 ON, OFF = "all on", "all off"
 TOLERANCE = 1.03  # an option may cost this much on a model that it does nothing for
+_OF_DEPTH = ("phases", "ghosts")  # options that serve the schedule "depth" alone
 _AT_RUN_TIME = (
     "phases",
     "schedule",
@@ -78,7 +79,7 @@ class Best:
     option: str
     model: str  # where switching it off costs most; "" if nowhere
     times: float  # how many times longer a mini-batch takes there without it
-    batches: str  # "18 instead of 61": the largest saving
+    batches: str  # "18 instead of 61 (birnn, depth)": the largest saving
     worst: str  # where it costs most
     cost: float  # how many times longer a mini-batch takes there with it
     verdict: str  # "pays", "free", "costs": the last where it costs more than 3% and outside the spread
@@ -96,15 +97,31 @@ class Ablation:
     options: tuple[Best, ...]
 
 
-def variants() -> dict[str, dict[str, Any]]:
-    """Return the changes of options by the name of the variant: all on first, all off last."""
-    out: dict[str, dict[str, Any]] = {ON: {}}
-    out |= {f"no {name}": {name: False} for name in switchable()}
-    out |= {f"schedule {name}": {"schedule": name} for name in config.SCHEDULES if name != config.Options().schedule}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """Options to measure, and those to compare them with."""
+
+    name: str
+    changes: dict[str, Any]  # of the options of the model
+    against: dict[str, Any]  # likewise
+    option: str = ""  # the one that is switched off
+
+
+def variants() -> tuple[Variant, ...]:
+    """Return what is measured: all on first, all off last. What serves one schedule only is switched off in that."""
+    default = config.Options().schedule
+    out = [Variant(name=ON, changes={}, against={})]
+    for name in switchable():
+        base = {"schedule": "depth"} if name in _OF_DEPTH and default != "depth" else {}
+        title = f"no {name}" + ", depth" * bool(base)
+        out.append(Variant(name=title, changes={**base, name: False}, against=base, option=name))
+    others: list[dict[str, Any]] = [{"schedule": name} for name in config.SCHEDULES if name != default]
     if "effort" not in config.NO_EFFECT:
-        out |= {f"effort {level}": {"effort": level} for level in range(4)}
-    out[OFF] = dict.fromkeys(switchable(), False)
-    return out
+        others += [{"effort": level} for level in range(4)]
+    for change in others:
+        ((name, value),) = change.items()
+        out.append(Variant(name=f"{name} {value}", changes=change, against={}))
+    return (*out, Variant(name=OFF, changes=dict.fromkeys(switchable(), False), against={}))
 
 
 def ablate(
@@ -162,61 +179,51 @@ def inputs(workload: Workload, size: str | int, batch: int, trees: str | None) -
 
 def _rows(name: str, model: Model, xs: Any, p: Any, count: int, step: Callable[[int, str], None]) -> list[Row]:
     packed, shared = pack(xs), pack(p)
-    on = _Variant(model, xs, p)
-    run_on = partial(model.batch, packed, p=shared)
-    run_on()
-    host = _host_times(model, packed, shared)
+    # Each set of options is a model of its own, so that what is compiled for it goes when it has been measured.
+    bases: dict[str, _Measured] = {}
+
+    def made(changes: dict[str, Any]) -> _Measured:
+        return _Measured(Model(model.__wrapped__, options=model.options.replace(**changes)), xs, p)
+
+    def base(changes: dict[str, Any]) -> _Measured:
+        return bases.get(str(changes)) or bases.setdefault(str(changes), made(changes))
+
     rows: list[Row] = []
     own: list[float] = []  # medians of "all on", one for every variant that it was compared with
-    for variant, changes in variants().items():
-        step(1, f"{name}: {variant}")
-        if not changes:
-            rows.append(_row(variant, changes, on, host))
-            continue
-        # A model of its own, so that what is compiled for the variant goes when it has been measured.
-        other = Model(model.__wrapped__, options=model.options.replace(**changes))
-        made = _Variant(other, xs, p)
-        if not made.differs(on, changes):
-            rows.append(_row(variant, changes, made, host))
-            continue
-        seconds, base, ratio = pairs(partial(other.batch, packed, p=shared), run_on, count)
-        own.append(base.median)
-        rows.append(_row(variant, changes, made, _host_times(other, packed, shared), seconds, ratio))
+    for variant in variants():
+        step(1, f"{name}: {variant.name}")
+        on = base(variant.against)
+        it = made(variant.changes) if variant.changes != variant.against else on
+        seconds: Quartiles | None = None
+        ratio: Ratio | None = None
+        if it is not on and it.differs(on, variant):
+            run, run_on = (partial(v.model.batch, packed, p=shared) for v in (it, on))
+            seconds, taken, ratio = pairs(run, run_on, count)
+            own += [taken.median] if not variant.against else []
+        host = it.host_times(packed, shared) if seconds or it is on else on.host_times(packed, shared)
+        nodes = max(it.counts[0].nodes, 1)
+        rows.append(
+            Row(
+                variant=variant.name,
+                option=variant.option,
+                counts=it.counts,
+                record_ns=host[0] / nodes * 1e9,
+                schedule_ns=host[1] / nodes * 1e9,
+                seconds=seconds,
+                ratio=ratio,
+                verdict=verdict(ratio) if it is not on else "",
+            )
+        )
     rows[0] = replace(rows[0], seconds=quartiles(own) if own else None)
     return rows
 
 
-def _row(
-    variant: str,
-    changes: dict[str, Any],
-    made: _Variant,
-    host: tuple[float, float],
-    seconds: Quartiles | None = None,
-    ratio: Ratio | None = None,
-) -> Row:
-    nodes = max(made.counts[0].nodes, 1)
-    return Row(
-        variant=variant,
-        option=next(iter(changes)) if list(changes.values()) == [False] else "",
-        counts=made.counts,
-        record_ns=host[0] / nodes * 1e9,
-        schedule_ns=host[1] / nodes * 1e9,
-        seconds=seconds,
-        ratio=ratio,
-        verdict=verdict(ratio) if changes else "",
-    )
-
-
-def _host_times(model: Model, packed: Any, shared: Any) -> tuple[float, float]:
-    """Return the median seconds of recording and of scheduling."""
-    runs = [model.trace(packed, p=shared).seconds for _ in range(_TRACES)]  # the traces themselves hold memory
-    return statistics.median(s["record"] for s in runs), statistics.median(s["schedule"] for s in runs)
-
-
-class _Variant:
+class _Measured:
     """A workload recorded under one set of options, and under every schedule."""
 
     def __init__(self, model: Model, xs: Any, p: Any) -> None:
+        self.model = model
+        self._host: tuple[float, float] | None = None
         call = model._bind((xs,), {"p": p})
         compiled, self.trace = model._record(call)
         self.code = [compiled.text("plan"), compiled.host_text()]
@@ -228,13 +235,21 @@ class _Variant:
                 counts.append(count(name, Model(model.__wrapped__, options=options)._record(call)[1]))
         self.counts = tuple(counts)
 
-    def differs(self, other: _Variant, changes: dict[str, Any]) -> bool:
+    def differs(self, other: _Measured, variant: Variant) -> bool:
         """Whether there is something to time: other code, another schedule, or another way to make it."""
         return (
-            any(name in _AT_RUN_TIME for name in changes)
+            any(variant.changes.get(name) != variant.against.get(name) for name in _AT_RUN_TIME)
             or self.code != other.code
             or not np.array_equal(self.trace.batch, other.trace.batch)
         )
+
+    def host_times(self, packed: Any, shared: Any) -> tuple[float, float]:
+        """Return the median seconds of recording and of scheduling."""
+        if self._host is None:  # the traces themselves are not kept: they hold memory
+            runs = [self.model.trace(packed, p=shared).seconds for _ in range(_TRACES)]
+            record, schedule = (statistics.median(s[stage] for s in runs) for stage in ("record", "schedule"))
+            self._host = record, schedule
+        return self._host
 
 
 def count(schedule: str, trace: TraceData) -> Count:
@@ -301,10 +316,13 @@ def _best(option: str, tables: Sequence[Table]) -> Best:
     timed = [(name, r.ratio) for name, _, r in rows if r.ratio is not None]
     model, most = max(timed, key=lambda m: m[1].median, default=("", None))
     worst, least = min(timed, key=lambda m: m[1].median, default=("", None))
-    saved = max(rows, key=lambda m: m[2].counts[0].batches / max(m[1].counts[0].batches, 1), default=None)
-    text = ""
-    if saved is not None and saved[2].counts[0].batches > saved[1].counts[0].batches:
-        text = f"{saved[1].counts[0].batches:,} instead of {saved[2].counts[0].batches:,} ({saved[0]})"
+    saved, text = 1.0, ""
+    for name, on, row in rows:
+        before = {c.schedule: c.batches for c in on.counts}
+        for c in row.counts:
+            if c.batches > saved * max(before[c.schedule], 1):
+                saved = c.batches / max(before[c.schedule], 1)
+                text = f"{before[c.schedule]:,} instead of {c.batches:,} ({name}, {c.schedule})"
     verdicts = [r.verdict for _, _, r in rows]
     if any(v.startswith("costs") for v in verdicts):
         end = "costs"

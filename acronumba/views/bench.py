@@ -37,7 +37,8 @@ def ablation_view(a: Ablation, width: int = 120) -> RenderableType:
 
 _LEGEND = (
     "batches per schedule, * proved optimal; record, schedule: ns per node; ms: of a mini-batch, median;\n"
-    "times: how many times longer it takes than with all on, and where the true median lies (19 in 20)."
+    "times: how many times longer it takes than with all on (those of depth: than with that), and where\n"
+    "the true median lies (19 in 20)."
 )
 
 
