@@ -74,13 +74,12 @@ def _numbers(attr: object) -> list[int]:
 
 class _Generator:
     def __init__(self, spec: KernelSpec, target: Target, fusion: Fusion) -> None:
-        self.spec = spec
         self.target = target
         self.stages = plan_stages(spec, target, fusion)
         self.graph = self.stages.graph
-        self.gathered = [] if fusion.gather else self.stages.gathered
-        stages = self.stages.stages
-        self.blocked = len(stages) > 1 or bool(self.gathered) or any(isinstance(s, ProductStage) for s in stages)
+        self.spec = self.graph.spec
+        self.gathered = self.stages.gathered
+        self.blocked = self.stages.blocked
         self.scratch = Scratch()
         self.slots: dict[int, Slots] = {}  # by number of the stage, or by value for products of one node
         self.kernel = self._kernel()
@@ -103,7 +102,7 @@ class _Generator:
         rules: list[Poly] = []
         block = Poly.of(ROWS)
         if self.blocked:
-            leads = [count(s.lead) for s in self.stages.stages if isinstance(s, ProductStage)]
+            leads = self.stages.leads
             if all(m.constant is not None for m in leads):
                 block = Poly.of(max(1, ROWS // max([1, *(m.constant or 0 for m in leads)])))
             else:
