@@ -24,18 +24,16 @@ from acronumba.codes import refuse
 
 SCHEDULES = ("depth", "agenda")
 PRECISIONS = ("float32", "tf32", "bf16")
-NO_EFFECT = frozenset(
-    "reuse duplicate hoist ghosts fuse horizontal gather_fusion forkjoin effort precision simd persistent".split()
-)
+NO_EFFECT = frozenset("reuse duplicate hoist ghosts forkjoin effort precision simd persistent".split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How a model is compiled and run.
 
-    The first ten are the optimisations. In this version `phases` and `blocks` can be switched off. The others are
-    accepted and change nothing yet (`NO_EFFECT`): what this version has of them is always on, and `Model.explain`
-    says so. No option changes a result's bits.
+    The first ten are the optimisations. In this version `phases`, `blocks`, `fuse`, `horizontal` and `gather_fusion`
+    can be switched off. The others are accepted and change nothing yet (`NO_EFFECT`): what this version has of them
+    is always on, and `Model.explain` says so. No option changes a result's bits.
     """
 
     reuse: bool = True  # operands that are the same for all instances are not gathered
@@ -45,7 +43,9 @@ class Options:
     ghosts: bool = True  # arms of a branch are padded to one depth
     blocks: bool = True  # static blocks: straight-line tensor code is one node
     fuse: bool = True  # vertical fusion inside a block
-    horizontal: bool = True  # products with the same left operand become one
+    horizontal: bool = (
+        True  # products with one left operand or one weight, and other independent operations, become one
+    )
     gather_fusion: bool = True  # kernels read scattered operands directly
     forkjoin: bool = True  # independent calls of one instance are fibers
     schedule: str | Callable[..., Any] = "depth"  # one of SCHEDULES, or a function from DFG columns to batch numbers

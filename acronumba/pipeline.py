@@ -216,8 +216,9 @@ class Compiled:
         from acronumba.emit.target import host
         from acronumba.emit.text import module_text
         from acronumba.kernels.cpu import generate
+        from acronumba.kernels.fusion import Fusion
 
-        return module_text(generate(self.plan.kernels[k], host()).module)
+        return module_text(generate(self.plan.kernels[k], host(), Fusion.of(self.options)).module)
 
     @property
     def constants(self) -> list[str]:

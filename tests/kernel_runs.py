@@ -13,6 +13,7 @@ from acronumba.emit import interpret, tree
 from acronumba.emit.target import Target, host
 from acronumba.errors import NOWHERE
 from acronumba.kernels import cpu
+from acronumba.kernels.fusion import EVERYTHING, Fusion
 from acronumba.kernels.spec import Dim, KernelOp, KernelSpec, Operand, Size
 from acronumba.kernels.tiles import aligned_zeros, tile_module
 
@@ -130,10 +131,9 @@ class Runner:
         scratch[int(plan[0]) :] = 0
         table = [place(at), place(failures), extents.ctypes.data, *(place(r) for r in results)]
         for use in code.shared:
-            o = spec.operands[use.operand]
-            array = np.array(shared[use.operand], o.dtype, order="C")
-            assert array.shape == o.shape
-            table.append(place(array if use.packing is None else use.packing.apply(array)))
+            arrays = [np.array(shared[v], spec.operands[v].dtype, order="C") for v in use.operands]
+            assert [a.shape for a in arrays] == [spec.operands[v].shape for v in use.operands]
+            table.append(place(arrays[0] if use.packing is None else use.packing.apply(*arrays)))
         if memory is not None and code.tiles:
             addresses: dict[Any, int] = {}
             functions = memory.add_module(tile_module(code.tiles, host()))
@@ -149,10 +149,14 @@ class Runner:
         return results, failures[: len(nodes)]
 
 
-def compile_all(specs: Sequence[KernelSpec], target: Target | None = None) -> list[Runner]:
-    """Compile many kernels at once."""
+def compile_all(
+    specs: Sequence[KernelSpec], target: Target | None = None, fusions: Sequence[Fusion] = ()
+) -> list[Runner]:
+    """Compile many kernels at once; with `fusions`, one kernel of each spec for each of them."""
     target = target or host()
-    codes = [cpu.generate(spec, target) for spec in specs]
+    specs = [spec for spec in specs for _ in fusions or [0]]
+    settings = [*fusions] * (len(specs) // len(fusions)) if fusions else [EVERYTHING] * len(specs)
+    codes = [cpu.generate(spec, target, fusion) for spec, fusion in zip(specs, settings, strict=True)]
     keys = sorted({key for code in codes for key in code.tiles}, key=lambda k: (k.dtype, k.vectors, k.rows))
     modules: list[tree.Module] = [code.module for code in codes]
     groups: dict[tuple[str, int], list[Any]] = {}
@@ -167,5 +171,5 @@ def compile_all(specs: Sequence[KernelSpec], target: Target | None = None) -> li
     return [Runner(s, c, m, tiles, [loaded]) for s, c, m in zip(specs, codes, loaded, strict=False)]
 
 
-def interpreted(spec: KernelSpec, target: Target | None = None) -> Runner:
-    return Runner(spec, cpu.generate(spec, target or host()), None, {}, [])
+def interpreted(spec: KernelSpec, target: Target | None = None, fusion: Fusion = EVERYTHING) -> Runner:
+    return Runner(spec, cpu.generate(spec, target or host(), fusion), None, {}, [])

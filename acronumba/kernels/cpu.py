@@ -20,21 +20,22 @@ from acronumba.emit.target import Target
 from acronumba.emit.tree import F64, I64, Builder, Expr, const, convert, intrinsic, select
 from acronumba.kernels import math
 from acronumba.kernels.element import DTYPES
+from acronumba.kernels.fusion import EVERYTHING, Fusion
 from acronumba.kernels.index import ONE, Poly, count, size_poly
-from acronumba.kernels.products import ProductWriter, Slots, lefts, tile_shape
+from acronumba.kernels.products import ProductWriter, Slots, calls_of, tile_shape
 from acronumba.kernels.spec import Dim, KernelSpec
 from acronumba.kernels.stages import Nest, Product, ProductStage, RowStage, Single, plan_stages
 from acronumba.kernels.tiles import Packing, TileKey
-from acronumba.kernels.weights import ViewPacking
-from acronumba.kernels.writer import LANE_BUFFER, ROWS, Home, Kernel, Scratch, Writer, identifier
+from acronumba.kernels.weights import SideBySide, ViewPacking
+from acronumba.kernels.writer import LANE_BUFFER, ROWS, Gathered, Home, Kernel, Scratch, Writer, identifier
 
 
 @dataclass(frozen=True, slots=True)
 class SharedUse:
-    """An entry of the table P: the address of a shared operand's array, or of a packed copy of it."""
+    """An entry of the table P: the address of a shared operand's array, or of a packed copy of one or more."""
 
-    operand: int  # number of the operand in the spec
-    packing: Packing | ViewPacking | None
+    operands: tuple[int, ...]  # numbers of the operands in the spec
+    packing: Packing | ViewPacking | SideBySide | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class KernelCode:
     tiles: tuple[TileKey, ...]  # their addresses follow the shared entries in P
 
 
-def generate(spec: KernelSpec, target: Target) -> KernelCode:
+def generate(spec: KernelSpec, target: Target, fusion: Fusion = EVERYTHING) -> KernelCode:
     """Return the code of a kernel.
 
     Parameters
@@ -54,9 +55,11 @@ def generate(spec: KernelSpec, target: Target) -> KernelCode:
     spec : KernelSpec
         What to compute for one node.
     target : Target
-        The processor. The same spec and target give the same text.
+        The processor.
+    fusion : Fusion
+        What is computed in one go. The same arguments give the same text; compiled code is kept by its text.
     """
-    return _Generator(spec, target).run()
+    return _Generator(spec, target, fusion).run()
 
 
 def _numbers(attr: object) -> list[int]:
@@ -70,12 +73,13 @@ def _numbers(attr: object) -> list[int]:
 
 
 class _Generator:
-    def __init__(self, spec: KernelSpec, target: Target) -> None:
-        self.spec = spec
+    def __init__(self, spec: KernelSpec, target: Target, fusion: Fusion) -> None:
         self.target = target
-        self.stages = plan_stages(spec, target)
+        self.stages = plan_stages(spec, target, fusion)
         self.graph = self.stages.graph
-        self.blocked = any(isinstance(s, ProductStage) for s in self.stages.stages)
+        self.spec = self.graph.spec
+        self.gathered = self.stages.gathered
+        self.blocked = self.stages.blocked
         self.scratch = Scratch()
         self.slots: dict[int, Slots] = {}  # by number of the stage, or by value for products of one node
         self.kernel = self._kernel()
@@ -98,14 +102,14 @@ class _Generator:
         rules: list[Poly] = []
         block = Poly.of(ROWS)
         if self.blocked:
-            leads = [count(s.lead) for s in self.stages.stages if isinstance(s, ProductStage)]
+            leads = self.stages.leads
             if all(m.constant is not None for m in leads):
-                block = Poly.of(max(1, ROWS // max(1, *(m.constant or 0 for m in leads))))
+                block = Poly.of(max(1, ROWS // max([1, *(m.constant or 0 for m in leads)])))
             else:
                 rules, block = leads, Poly.of("block")
         kernel = Kernel(
             name=self.spec.name, stages=self.stages, target=self.target, homes={}, scratch=self.scratch, block=block,
-            block_rule=rules, table={}, table_slot=-1, lane_slot=-1, names=names,
+            block_rule=rules, table={}, table_slot=-1, lane_slot=-1, gathered={}, names=names,
         )  # fmt: skip
         kernel.lane_slot = self.scratch.add("lane_buffer", Poly.of(LANE_BUFFER))
         if self.blocked:
@@ -113,10 +117,13 @@ class _Generator:
             used = [
                 v
                 for v, o in enumerate(self.spec.operands)
-                if o.kind != "shared" and (self.graph.users[v] or v in numbers)
+                if o.kind != "shared" and v not in self.gathered and (self.graph.users[v] or v in numbers)
             ]
             kernel.table = {v: k for k, v in enumerate(used)}
             kernel.table_slot = self.scratch.add("words", block * 8 * max(1, len(used)))
+        for v in self.gathered:
+            row = self._row(v)
+            kernel.gathered[v] = Gathered(self.scratch.add(f"{names[v]}_rows", row * block), row)
         self._homes(kernel, block)
         for number, stage in enumerate(self.stages.stages):
             if isinstance(stage, ProductStage):
@@ -158,23 +165,25 @@ class _Generator:
             elif isinstance(self.stages.stages[number], RowStage) and used.get(v, set()) <= {number}:
                 home = Home("row", self.scratch.add(kernel.names[v] + "_at", size), size)
             else:
-                # rows start at cache lines where their size is known
-                known = size.constant
-                row = Poly.of(-(-known // 64) * 64) if known is not None else size
+                row = self._row(v)
                 home = Home("block", self.scratch.add(name, row * block), row)
             home.local = v in local
             kernel.homes[v] = home
 
+    def _row(self, v: int) -> Poly:
+        """Return the bytes from one node's row of a value to the next: rows start at cache lines if that is known."""
+        size = count(self.graph.shape(v)) * DTYPES[self.graph.dtype(v)].size
+        known = size.constant
+        return Poly.of(-(-known // 64) * 64) if known is not None else size
+
     def _stage_slots(self, number: int, stage: ProductStage, block: Poly) -> None:
-        pieces = sum(len(group[0].pieces) for group in lefts(stage).values())
-        dtype = self.graph.dtype(stage.parts[0].product.value)
-        q, rows = tile_shape([p.gates for p in stage.parts], stage.n, self.target, dtype)
-        width = self.target.lanes(DTYPES[dtype].ty) * DTYPES[dtype].size
-        vectors = sum(p.gates for p in stage.parts) * q
+        calls = calls_of(stage, self.graph, self.target)
+        dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
+        width = self.target.lanes(dtype.ty) * dtype.size
         self.slots[number] = Slots(
-            self.scratch.add("rows", block * count(stage.lead) * (8 * pieces)),
-            self.scratch.add("lengths", Poly.of(8 * pieces)),
-            self.scratch.add("sums", Poly.of(rows * vectors * width)),
+            self.scratch.add("rows", block * count(stage.lead) * (8 * calls.pieces * calls.members)),
+            self.scratch.add("lengths", Poly.of(8 * calls.pieces)),
+            self.scratch.add("sums", Poly.of(calls.rows * calls.members * calls.vectors * width)),
         )
 
     def _product_slots(self, product: Product) -> None:
@@ -207,6 +216,8 @@ class _Generator:
     def _functions(self) -> list[tree.Function]:
         functions: list[tree.Function] = []
         if self.blocked:
+            if self.gathered:
+                functions.append(self._gather())
             for number, stage in enumerate(self.stages.stages):
                 functions.append(self._stage_function(number, stage))
             functions.append(self._blocks())
@@ -250,9 +261,26 @@ class _Generator:
             w.depth[i1.name] = 1
             f.set(i1, select(i1 < f["hi"], i1, f["hi"]))
             self._fill_table(w, i0, i1)
+            if self.gathered:
+                f.do(tree.Call("gather", (f["P"], i0, i1, f["S"]), tree.VOID))
             for number in range(len(self.stages.stages)):
                 f.do(tree.Call(f"stage_{number}", (f["P"], i0, i1, f["S"]), tree.VOID))
             f.set(i0, i1)
+        f.ret()
+        return f.function()
+
+    def _gather(self) -> tree.Function:
+        w = Writer(self.kernel, "gather", ("P", "i0", "i1", "S"), "Copy the operands of nodes i0..i1 to rows.")
+        f = w.f
+        nodes = w.bind("nodes", tree.load(f["P"], 0))
+        with w.loop("r", 0, f["i1"] - f["i0"]) as r:
+            words = w.bind("words", tree.load(nodes, f["i0"] + r))
+            for v in self.gathered:
+                name = self.kernel.names[v]
+                lies = w.bind(name, tree.load(w.bind(f"{name}_record", tree.load(words, self.spec.operands[v].index))))
+                to, row = w.scratch(self.kernel.gathered[v].slot), w.number(self.kernel.gathered[v].row_bytes)
+                size = w.number(count(self.graph.shape(v)) * DTYPES[self.graph.dtype(v)].size)
+                f.do(intrinsic("copy_bytes", w.bind(f"{name}_row", to + r * row), lies, size, type=tree.VOID))
         f.ret()
         return f.function()
 

@@ -8,7 +8,7 @@ loops of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from acronumba.emit import tree
@@ -17,9 +17,20 @@ from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address,
 from acronumba.kernels.element import DTYPES, cast, less
 from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.spec import Size
-from acronumba.kernels.stages import Nest, Product, ProductStage, Single, axes_of, axis_of, stretch, through
-from acronumba.kernels.tiles import Packing, panel_shape
-from acronumba.kernels.weights import ViewPacking
+from acronumba.kernels.stages import (
+    Graph,
+    Nest,
+    Part,
+    Product,
+    ProductStage,
+    Single,
+    axes_of,
+    axis_of,
+    stretch,
+    through,
+)
+from acronumba.kernels.tiles import Packing, narrow, panel_shape, widest
+from acronumba.kernels.weights import SideBySide, ViewPacking
 from acronumba.kernels.writer import Kernel, Writer, to_memory
 
 
@@ -34,16 +45,91 @@ class Slots:
 
 
 def tile_shape(gates: Sequence[int], n: Size, target: Target, dtype: str) -> tuple[int, int]:
-    """Return the vectors per gate and the rows of tiles for products side by side."""
+    """Return the vectors per gate and the rows of tiles for calls of so many gates each."""
     shapes = [panel_shape(g, n if isinstance(n, int) else 1 << 20, target, dtype) for g in gates]
     return min(s.q for s in shapes), min(s.rows for s in shapes)
 
 
-def lefts(stage: ProductStage) -> dict[tuple[int, ...], list[Product]]:
-    """Return the products of a stage by left operand."""
-    out: dict[tuple[int, ...], list[Product]] = {}
+@dataclass(slots=True, eq=False)
+class Call:
+    """What one call of a tile computes, for each of some rows.
+
+    The products of a member have one left operand and lie side by side in the packed weight. Members have the same
+    weights: the rows of their left operands lie side by side in the table of addresses, and so do their sums.
+    """
+
+    members: list[list[Part]]
+
+    @property
+    def gates(self) -> int:
+        return sum(part.gates for part in self.members[0])
+
+    @property
+    def lefts(self) -> tuple[tuple[int, ...], ...]:
+        """The pieces of each member's left operand."""
+        return tuple(parts[0].product.pieces for parts in self.members)
+
+
+@dataclass(slots=True, eq=False)
+class Calls:
+    """How tiles compute the products of a stage."""
+
+    q: int  # vectors per gate
+    rows: int  # rows that one call works on; times `members` is the height of the tile
+    members: int  # of every call
+    calls: list[Call]
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of sums that belong to one row of a tile."""
+        return sum(call.gates for call in self.calls) * self.q
+
+    @property
+    def lefts(self) -> dict[tuple[tuple[int, ...], ...], int]:
+        """The left operands of the calls, and how many pieces there are before them in the table of addresses."""
+        out: dict[tuple[tuple[int, ...], ...], int] = {}
+        for call in self.calls:
+            if call.lefts not in out:
+                out[call.lefts] = sum(len(lefts[0]) for lefts in out)
+        return out
+
+    @property
+    def pieces(self) -> int:
+        return sum(len(lefts[0]) for lefts in self.lefts)
+
+
+def calls_of(stage: ProductStage, graph: Graph, target: Target) -> Calls:
+    """Share out the products of a stage to calls of tiles."""
+    dtype = graph.dtype(stage.parts[0].product.value)
+    same: dict[object, list[list[Part]]] = {}
+    for parts in _side_by_side(stage, target, dtype):
+        sizes = tuple(graph.shape(piece)[-1] for piece in parts[0].product.pieces)
+        same.setdefault((sizes, *((part.product.matrix, part.gates) for part in parts)), []).append(parts)
+    together = [Call(members) for members in same.values()]
+    q, rows = tile_shape([call.gates for call in together], stage.n, target, dtype)
+    most = max(len(call.members) for call in together)
+    if most <= rows and all(len(call.members) == most for call in together):
+        return Calls(q, rows // most, most, together)
+    return Calls(q, rows, 1, [Call([parts]) for call in together for parts in call.members])
+
+
+def _side_by_side(stage: ProductStage, target: Target, dtype: str) -> list[list[Part]]:
+    """Put products with one left operand next to each other where each alone leaves a tile idle."""
+    left: dict[tuple[int, ...], list[Part]] = {}
+    out = []
     for part in stage.parts:
-        out.setdefault(part.product.pieces, []).append(part.product)
+        if part.gates < widest(target) and narrow(part.gates, stage.n, target, dtype):
+            left.setdefault(part.product.pieces, []).append(part)
+        else:
+            out.append([part])
+    for parts in left.values():
+        together: list[Part] = []
+        for part in parts:
+            if together and sum(p.gates for p in together) + part.gates > widest(target):
+                out.append(together)
+                together = []
+            together.append(part)
+        out.append(together)
     return out
 
 
@@ -306,81 +392,93 @@ class ProductWriter(Writer):
         slots = self.slots[number]
         dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
         lanes = self.target.lanes(dtype.ty)
-        q, rows = tile_shape([p.gates for p in stage.parts], stage.n, self.target, dtype.name)
+        calls = calls_of(stage, self.graph, self.target)
+        q, rows, members = calls.q, calls.rows, calls.members
         width = lanes * dtype.size
         lead = count(stage.lead)
-        step = self.kernel.block * lead  # rows of a piece in the table of addresses
+        step = self.kernel.block * lead * members  # rows of a piece in the table of addresses
         names = ", ".join(self.kernel.names[p.product.value] for p in stage.parts)
         nodes = self.bind("nodes", f["i1"] - f["i0"])
         table = self.scratch(slots.rows)
         lengths = self.scratch(slots.lengths)
         sums = self.scratch(slots.sums)
-        groups = lefts(stage)
-        offset: dict[tuple[int, ...], int] = {}
         f.comment(f"{names}: the rows of the left operand")
         with self.loop("r", 0, nodes) as r:
             self.at_node(r, f["i0"])
-            pieces = 0
-            for key in groups:
-                offset[key] = pieces
-                for piece in key:
-                    self.row_addresses(piece, stage.lead, self.plus(table, step * (8 * pieces)), r)
-                    pieces += 1
+            for lefts, before in calls.lefts.items():
+                for j, left in enumerate(lefts):
+                    for k, piece in enumerate(left, before):
+                        self.row_addresses(piece, stage.lead, self.plus(table, step * (8 * k)), r, members, j)
         self.home_depth = 0
-        for key, start in offset.items():
-            for k, piece in enumerate(key):
-                f.store(lengths, start + k, self.number(size_poly(self.graph.shape(piece)[-1])))
+        for lefts, before in calls.lefts.items():
+            for k, piece in enumerate(lefts[0], before):
+                f.store(lengths, k, self.number(size_poly(self.graph.shape(piece)[-1])))
         if stage.n == 0:
             return
         total = self.bind("total", nodes * self.number(lead)) if lead != ONE else nodes
         tiles = self.bind("tiles", (total + (rows - 1)) // rows)
         panels = -(-stage.n // (q * lanes))
-        vectors = sum(p.gates for p in stage.parts) * q
-        weights = {p.product.value: self.weight(p.product, p.gates, stage.n, q, lanes, dtype.name) for p in stage.parts}
+        weights = [self.weights(call.members[0], stage.n, q, lanes, dtype.name) for call in calls.calls]
+        apart = calls.vectors * width  # bytes of sums from one row of a tile to the next
         with self.loop("panel", 0, panels) as panel, self.loop("t", 0, tiles) as t:
             a = self.bind("a", total * t // tiles)
             m = self.bind("m", total * (t + 1) // tiles - a)
             start = 0
-            starts = []
-            for part in stage.parts:
-                product = part.product
-                address, packing = weights[product.value]
-                key = product.pieces
-                place = self.kernel.tile(part.gates * q, rows, dtype.name) - 1
+            starts = {}
+            for call, weight in zip(calls.calls, weights, strict=True):
+                place = self.kernel.tile(call.gates * q, rows * members, dtype.name) - 1
+                before = calls.lefts[call.lefts]
+                wide = call.gates * q * width
+                panel_bytes = self.inner(call.members[0][0].product) * wide
                 f.do(call_address(
-                    tree.load(f["P"] + 8 * place, m),
-                    self.plus(table, step * (8 * offset[key])) + a * 8, self.number(step),
-                    const(len(key), I64), lengths + 8 * offset[key] if offset[key] else lengths,
-                    address + panel * packing.panel_bytes, const(packing.step, I64), sums + start if start else sums,
-                    const(vectors * width, I64), const(0, I64),
+                    tree.load(f["P"] + 8 * place, m * members if members > 1 else m),
+                    self.plus(table, step * (8 * before)) + a * (8 * members), self.number(step),
+                    const(len(call.lefts[0]), I64), lengths + 8 * before if before else lengths,
+                    weight + panel * panel_bytes, const(wide, I64), sums + start if start else sums,
+                    const(apart, I64), const(0, I64),
                 ))  # fmt: skip
-                starts.append(start)
-                start += part.gates * q * width
+                for j, parts in enumerate(call.members):
+                    at = start + j * apart
+                    for part in parts:
+                        starts[part.product.value] = at
+                        at += part.gates * q * width
+                start += wide
             if stage.tail:
-                self.tail(stage, panel, a, m, sums, starts, q, lanes, vectors * width, lead)
+                self.tail(stage, panel, a, m, sums, starts, q, lanes, apart * members, lead)
 
     @property
     def target(self) -> Target:
         return self.kernel.target
 
-    def weight(self, product: Product, gates: int, n: int, q: int, lanes: int, dtype: str) -> tuple[Local, Packing]:
-        weight = product.weight
-        assert weight is not None
-        k = weight.shape[1] if product.flip else weight.shape[0]
-        packing = Packing(gates=gates, n=n, k=k, q=q, lanes=lanes, dtype=dtype, transposed=product.flip)
-        entry = self.kernel.share(product.right, ViewPacking(weight.steps, packing) if weight.steps else packing)
-        name = f"{self.kernel.names[product.right]}_packed"
-        return self.bind(name, tree.load(self.f["P"], 3 + self.kernel.results + entry)), packing
+    @staticmethod
+    def inner(product: Product) -> int:
+        """Return the extent that a product with a shared weight sums over."""
+        assert product.weight is not None
+        return product.weight.shape[1] if product.flip else product.weight.shape[0]
 
-    def row_addresses(self, v: int, lead: tuple[Size, ...], table: Expr, r: Expr) -> None:
-        """Store the addresses of the rows of `v` for the node at hand, `lead` rows per node."""
+    def weights(self, parts: Sequence[Part], n: int, q: int, lanes: int, dtype: str) -> Local:
+        """Return the address of the packed weights of some products, side by side."""
+        packings: list[Packing | ViewPacking] = []
+        for part in parts:
+            weight, flip = part.product.weight, part.product.flip
+            assert weight is not None
+            k = self.inner(part.product)
+            packing = Packing(gates=part.gates, n=n, k=k, q=q, lanes=lanes, dtype=dtype, transposed=flip)
+            packings.append(ViewPacking(weight.steps, packing) if weight.steps else packing)
+        operands = tuple(part.product.right for part in parts)
+        entry = self.kernel.share(operands, packings[0] if len(parts) == 1 else SideBySide(tuple(packings)))
+        name = "_".join(self.kernel.names[v] for v in operands)
+        return self.bind(f"{name}_packed", tree.load(self.f["P"], 3 + self.kernel.results + entry))
+
+    def row_addresses(self, v: int, lead: tuple[Size, ...], table: Expr, r: Expr, members: int, member: int) -> None:
+        """Store the addresses of the rows of `v` for the node at hand, `lead` rows per node, `members` side by side."""
         at = [ZERO] * len(lead)
+        row = count(lead) * (8 * members)
 
         def inner() -> None:
             here = Index((*lead, self.graph.shape(v)[-1]), (*at, ZERO))
-            sub = Index(lead, tuple(at)).flat
-            base = table + (r * self.number(count(lead) * 8) if count(lead) != ONE else r * 8)
-            self.f.store(self.plus(base, sub * 8), 0, self.address(v, here))
+            sub = Index(lead, tuple(at)).flat * (8 * members) + 8 * member
+            self.f.store(self.plus(table + r * self.number(row), sub), 0, self.address(v, here))
 
         self.space(range(len(lead)), lead, at, inner)
 
@@ -393,10 +491,10 @@ class ProductWriter(Writer):
         return self.plus(base, flat * DTYPES[self.graph.dtype(v)].size)
 
     def tail(
-        self, stage: ProductStage, panel: Local, a: Expr, m: Expr, sums: Expr, starts: Sequence[int],
+        self, stage: ProductStage, panel: Local, a: Expr, m: Expr, sums: Expr, starts: Mapping[int, int],
         q: int, lanes: int, step: int, lead: Poly,
     ) -> None:  # fmt: skip
-        """Finish the panel just computed, rows a..a+m; `starts` are the products in a row of `step` bytes."""
+        """Finish the panel just computed, rows a..a+m; `starts`: where products are in a row of `step` bytes."""
         self.note_names(stage.tail)
         single = Const(0, I64)
         j = self.column(panel, single, q, lanes, stage.n) if q == 1 else None
@@ -408,8 +506,7 @@ class ProductWriter(Writer):
 
             def vector(number: Expr, j: Local) -> None:
                 self.panels = {
-                    part.product.value: (self.bind("sums_of", acc + start) if start else acc, q, number)
-                    for part, start in zip(stage.parts, starts, strict=True)
+                    v: (self.bind("sums_of", acc + start) if start else acc, q, number) for v, start in starts.items()
                 }
                 self.panel_n = stage.n
                 self.panel_at = (*at, ZERO if stage.n == 1 else Poly.of(j.name))

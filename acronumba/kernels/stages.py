@@ -10,20 +10,23 @@ twice. Everything stored is a task; tasks go into stages, in the order of their 
     ProductStage  for a block of nodes: products with shared weights in register tiles, and the element-wise tasks that
                   need only the panel of columns just computed (the tail)
 
-Products with shared weights whose tails meet (`w @ x + u @ h`) or whose left operands are equal share a stage. A
-product whose columns are split in equal parts is computed as that many gates side by side, so that all parts meet in
-one panel.
+Products with shared weights share a stage where their tails meet (`w @ x + u @ h`) and, as long as neither feeds the
+other, where their left operands are equal (read once) or their weights are (read once). A product whose columns are
+split in equal parts is computed as that many gates side by side, so that all parts meet in one panel. `Fusion` says
+which of this is done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from acronumba.emit.target import Target
 from acronumba.ir.ops import TENSORS
+from acronumba.kernels.constants import fold
 from acronumba.kernels.element import COST, DTYPES
+from acronumba.kernels.fusion import EVERYTHING, Fusion
 from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, divide, reindex, size_poly
 from acronumba.kernels.spec import Dim, KernelOp, KernelSpec, Operand, Size
 from acronumba.kernels.weights import Weight, weight
@@ -85,6 +88,11 @@ class Graph:
         if op.op in VIEWS:
             return "view"
         return "concat" if op.op == "concat" else TENSORS[op.op].kind
+
+    def lookup(self, v: int) -> bool:
+        """Whether `v` is a `take` whose index is known only at run time: where it reads depends on the node."""
+        op = self.op(v)
+        return op is not None and op.op == "take" and self.kind(op.args[1]) != "create"
 
 
 def axis_of(op: KernelOp) -> int:
@@ -183,6 +191,11 @@ class Product:
     flip: bool = False  # shared: the weight has its columns first; lanes, panel: the matrix lies the other way
     weight: Weight | None = None  # shared: the right operand
 
+    @property
+    def matrix(self) -> tuple[object, ...]:
+        """What is packed for the product: the same for products that can share it."""
+        return (self.weight.operand, self.weight.steps, self.flip) if self.weight is not None else ()
+
 
 @dataclass(slots=True, eq=False)
 class Nest:
@@ -234,6 +247,18 @@ class Stages:
     products: dict[int, Product]
     stages: list[RowStage | ProductStage]
     reads: dict[int, dict[int, bool]]  # of stored values: stored values read, and whether only at the same place
+    gathered: list[int]  # operands that are copied before the first stage
+
+    @property
+    def blocked(self) -> bool:
+        """Whether stages run block by block, not all together node by node."""
+        products = any(isinstance(s, ProductStage) for s in self.stages)
+        return products or len(self.stages) > 1 or bool(self.gathered)
+
+    @property
+    def leads(self) -> list[Poly]:
+        """Rows of a node in each product stage: blocks have so many nodes that their rows stay in the cache."""
+        return [count(s.lead) for s in self.stages if isinstance(s, ProductStage)]
 
     def leaf(self, v: int) -> bool:
         return v < self.graph.first or v in self.stored
@@ -242,35 +267,42 @@ class Stages:
 class Planner:
     """Makes `Stages` of a spec; see `plan_stages`."""
 
-    def __init__(self, spec: KernelSpec, target: Target) -> None:
+    def __init__(self, spec: KernelSpec, target: Target, fusion: Fusion) -> None:
         self.graph = Graph(spec)
         self.target = target
+        self.fusion = fusion
         self.stored: set[int] = set(spec.results)
         self.products: dict[int, Product] = {}
-        self.cost: list[int] = []
 
     # ---- what is stored
 
     def leaf(self, v: int) -> bool:
         return v < self.graph.first or v in self.stored
 
-    def follow(self, v: int, index: Index, places: Places) -> tuple[int, Index]:
-        """Return the first value below views, and the place in it."""
-        while not self.leaf(v) and self.graph.kind(v) == "view":
-            v, index = through(places, self.graph, v, index)
-        return v, index
-
-    def contiguous(self, v: int, axis: int) -> bool:
-        """Whether `v` is a view of something stored with neighbours along `axis` next to each other."""
+    def beside(self, v: int, axis: int, ends: Callable[[int], bool]) -> int | None:
+        """Return the first value below views, at the latest where `ends`; None if neighbours along `axis` of `v` are
+        apart in it.
+        """
         shape = self.graph.shape(v)
         names = [f"i{k}" for k in range(len(shape))]
         index = Index(shape, tuple(Poly.of(n) for n in names))
         probe = names[axis]
+        places = Symbolic(dict(zip(names, shape, strict=True)), probe)
         try:
-            leaf, place = self.follow(v, index, Symbolic(dict(zip(names, shape, strict=True)), probe))
+            while not ends(v) and self.graph.kind(v) == "view":
+                v, index = through(places, self.graph, v, index)
         except Untraceable:
-            return False
-        return self.leaf(leaf) and place.flat.slope(probe) == ONE
+            return None
+        return v if index.flat.slope(probe) == ONE else None
+
+    def contiguous(self, v: int, axis: int) -> bool:
+        """Whether `v` is a view of something stored with neighbours along `axis` next to each other."""
+        found = self.beside(v, axis, self.leaf)
+        return found is not None and self.leaf(found)
+
+    def ordered(self, v: int, axis: int) -> int | None:
+        """Return `beside` by addressing and results alone: what decides on bits must not depend on what is stored."""
+        return self.beside(v, axis, lambda u: u < self.graph.first or u in self.graph.spec.results)
 
     def view(self, v: int) -> bool:
         while not self.leaf(v):
@@ -304,15 +336,16 @@ class Planner:
             return Product(v, "shared", x, w.operand, self.in_rows(x), sx[:-1], sy[1], flip=w.flip, weight=w)
         if floats and (w := weight(graph.spec, x)) is not None and len(sy) == 1:
             return Product(v, "shared", y, w.operand, self.in_rows(y), (), sx[0], flip=not w.flip, weight=w)
-        if floats and len(sy) == 1:
-            if not self.view(x):
-                self.stored.add(x)
-            if self.contiguous(x, len(sx) - 1):
-                self.in_rows_plain(y)
-                return Product(v, "lanes", x, y, (x,), (), 1)
-        if floats and len(sx) == 1 and len(sy) == 2 and self.view(y) and self.contiguous(y, 0):
+        if floats and len(sy) == 1 and self.ordered(x, len(sx) - 1) is not None:
             self.in_rows_plain(x)
-            return Product(v, "lanes", y, x, (y,), (), 1, flip=True)
+            self.in_rows_plain(y)
+            return Product(v, "lanes", x, y, (x,), (), 1)
+        if floats and len(sx) == 1 and len(sy) == 2 and (below := self.ordered(y, 0)) is not None:
+            if not self.contiguous(y, 0):
+                self.stored.add(below)
+            if self.contiguous(y, 0):
+                self.in_rows_plain(x)
+                return Product(v, "lanes", y, x, (y,), (), 1, flip=True)
         if floats and len(sx) >= 2 and len(sy) >= 2 and (isinstance(sx[-2], Dim) or sx[-2] >= 4):
             pieces = self.in_rows(x)
             if not self.view(y):
@@ -321,8 +354,16 @@ class Planner:
             return Product(v, "panel", x, y, pieces, (), sy[-1], flip=across)
         for a in (x, y):
             if not self.view(a):
-                self.stored.add(a)
+                self.stored.add(a if self.ordered(a, len(graph.shape(a)) - 1) is not None else self.ground(a))
         return Product(v, "loops", x, y, (x,), (), 1)
+
+    def ground(self, v: int) -> int:
+        """Return the first value below views that is none."""
+        while self.graph.kind(v) == "view":
+            op = self.graph.op(v)
+            assert op is not None
+            v = op.args[0]
+        return v
 
     def in_rows_plain(self, v: int) -> None:
         if not self.contiguous(v, len(self.graph.shape(v)) - 1):
@@ -331,7 +372,11 @@ class Planner:
     def choose(self) -> None:
         graph = self.graph
         for v in range(graph.first, graph.count):
-            if graph.kind(v) in ("reduce", "arg", "product", "stack"):
+            kinds = ["reduce", "arg", "product", "stack"]
+            if not self.fusion.vertical:
+                kinds += ["element", "concat"]
+            together = self.fusion.vertical and self.fusion.gather
+            if graph.kind(v) in kinds or (not together and graph.lookup(v)):
                 self.stored.add(v)
         while True:  # what is stored may make other things contiguous
             before = set(self.stored)
@@ -457,6 +502,8 @@ class Planner:
                     made = item.values if isinstance(item, Nest) else [item.value]
                     done.update(made)
                     pending = [v for v in pending if v not in done]
+                    if not self.fusion.vertical:
+                        current = None
                 continue
             stage = self.product_stage(pending, reads, done)
             stages.append(stage)
@@ -464,7 +511,10 @@ class Planner:
             done.update(part.product.value for part in stage.parts)
             done.update(stage.tail)
             pending = [v for v in pending if v not in done]
-        return Stages(graph, self.stored, self.products, stages, {v: reads[v] for v in range(graph.count)})
+        operands = [] if self.fusion.gather else enumerate(graph.spec.operands)
+        gathered = [v for v, o in operands if o.kind == "tensor" and graph.users[v]]
+        by_value = {v: reads[v] for v in range(graph.count)}
+        return Stages(graph, self.stored, self.products, stages, by_value, gathered)
 
     def check_reads(self, v: int, reads: list[dict[int, bool]]) -> set[int]:
         op = self.graph.op(v)
@@ -510,12 +560,14 @@ class Planner:
         nest = Nest(space, ())
         inside: set[int] = set()
         lanes = self.lanes(v)
-        for u in pending:
+        for u in pending if self.fusion.vertical else [v]:
             other = self.loops_of(u)
             if other is None or other[0] != space or self.lanes(u) != lanes:
                 continue
             unmet = {x: same for x, same in reads[u].items() if x not in done}
             if any(x not in inside or not same for x, same in unmet.items()):
+                continue
+            if nest.values and not unmet and not self.fusion.horizontal:
                 continue
             if self.graph.kind(u) == "reduce":
                 if nest.reductions and other[1] != nest.reduced:
@@ -576,6 +628,8 @@ class Planner:
         whole = product.columns
         assert isinstance(whole, int)
         out = [whole]
+        if not self.fusion.vertical:
+            return out
         lanes = self.target.lanes(DTYPES[self.graph.dtype(product.value)].ty)
         for v in pending:
             if product.value in reads[v] and v not in self.products:
@@ -602,6 +656,8 @@ class Planner:
             p = self.products.get(v)
             if p is None or v not in ready or p.how != "shared" or p.lead != first.lead:
                 return False
+            if not self.fusion.horizontal:
+                return False
             whole = p.columns
             return (
                 isinstance(whole, int)
@@ -610,12 +666,14 @@ class Planner:
                 and (whole == n or whole // max(n, 1) <= MOST_GATES)
             )
 
-        for v in ready:
-            if v not in group and fits(v) and self.products[v].pieces == first.pieces:
-                group.append(v)
+        # What is ready depends on nothing that is not done: no product of the group feeds another.
+        alike = [v for v in ready if v not in group and fits(v)]
+        while joined := [v for v in alike if any(self.alike(v, u) for u in group)]:
+            group += joined
+            alike = [v for v in alike if v not in joined]
         tail: list[int] = []
         space = (*first.lead, n)
-        changed = True
+        changed = self.fusion.vertical
         while changed:
             changed = False
             for v in pending:
@@ -637,6 +695,11 @@ class Planner:
             parts.append(Part(p, p.columns // n if n else 1))
         order = {v: k for k, v in enumerate(pending)}
         return ProductStage(first.lead, n, parts, sorted(tail, key=order.__getitem__))
+
+    def alike(self, v: int, u: int) -> bool:
+        """Whether two products read the same left operand or the same weight."""
+        p, q = self.products[v], self.products[u]
+        return p.pieces == q.pieces or p.matrix == q.matrix
 
     def matches(self, v: int, n: int, space: tuple[Size, ...], group: set[int], tail: set[int], done: set[int]) -> bool:
         """Whether the stored value `v` can be computed panel by panel: products are read at the panel's own columns."""
@@ -707,6 +770,6 @@ class Planner:
         return out
 
 
-def plan_stages(spec: KernelSpec, target: Target) -> Stages:
+def plan_stages(spec: KernelSpec, target: Target, fusion: Fusion = EVERYTHING) -> Stages:
     """Decide what the kernel stores and in which order it computes."""
-    return Planner(spec, target).run()
+    return Planner(fold(spec), target, fusion).run()

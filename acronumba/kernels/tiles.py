@@ -160,18 +160,26 @@ def panel_shape(gates: int, n: int, target: Target, dtype: str) -> PanelShape:
     """
     lanes = target.lanes(TYPES[dtype])
     needed = max(1, -(-n // lanes))  # vectors of columns per gate
-    enough = 20 if target.registers >= 32 else 8
     most = max(1, widest(target) // gates)
 
     def score(q: int) -> float:
-        wide = max(_passes(gates * q, target))
-        rows = _rows(gates * q, target)
-        busy = min(1.0, rows * wide / enough)
-        used = needed / (-(-needed // q) * q)
-        return rows * wide / (rows + wide) * busy * used
+        return _score(gates * q, target) * needed / (-(-needed // q) * q)
 
     q = max(range(1, min(most, needed) + 1), key=score)
     return PanelShape(q, _rows(gates * q, target), gates * q)
+
+
+def _score(vectors: int, target: Target) -> float:
+    """Return how much of the processor's time tiles of so many vectors use well."""
+    enough = 20 if target.registers >= 32 else 8
+    wide, rows = max(_passes(vectors, target)), _rows(vectors, target)
+    return rows * wide / (rows + wide) * min(1.0, rows * wide / enough)
+
+
+def narrow(gates: int, n: int, target: Target, dtype: str) -> bool:
+    """Whether a panel of `gates` products of `n` columns has too few vectors of columns to keep a tile busy."""
+    whole = panel_shape(gates, n, target, dtype).vectors
+    return 1.2 * _score(whole, target) < max(_score(v, target) for v in range(1, widest(target) + 1))
 
 
 def tile_keys(shape: PanelShape, dtype: str) -> tuple[TileKey, ...]:

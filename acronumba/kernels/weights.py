@@ -1,7 +1,8 @@
 """Shared weights of products: matrices that are the same for all nodes, or static views of shared tensors.
 
 In: the value that a product multiplies by. Out: the shared operand below it and the steps that make the matrix of it
-(`Weight`). The steps are applied once, when the weight is packed for the tiles; kernels only see the packed form.
+(`Weight`). The steps are applied once, when the weight is packed for the tiles; kernels only see the packed form, in
+which the weights of several products may lie side by side.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from acronumba.ir.ops import TENSORS
 from acronumba.kernels.spec import KernelOp, KernelSpec
-from acronumba.kernels.tiles import Packing
+from acronumba.kernels.tiles import Packing, aligned_zeros
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,20 @@ class ViewPacking:
         for step in self.steps:
             array = step.apply(array)
         return self.packing.apply(array)
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """Several weights as one: the gates of each after those of the one before."""
+
+    parts: tuple[Packing | ViewPacking, ...]
+
+    def apply(self, *arrays: NDArray[Any]) -> NDArray[Any]:
+        """Return the packed copy of the arrays, one per part, aligned to 64 bytes."""
+        packed = [part.apply(array) for part, array in zip(self.parts, arrays, strict=True)]
+        panels, k, _, columns = packed[0].shape
+        out = aligned_zeros((panels, k, sum(p.shape[2] for p in packed), columns), packed[0].dtype.name)
+        return np.concatenate(packed, axis=2, out=out)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,14 @@ class Home:
     local: bool = False  # one element, kept in a local while its stage works on the node
 
 
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Where an operand was copied to: a row per node of the block."""
+
+    slot: int  # of scratch
+    row_bytes: Poly
+
+
 @dataclass(slots=True, eq=False)
 class Scratch:
     """The layout of scratch memory: slots of bytes, 64-byte aligned; fixed sizes come first."""
@@ -94,8 +102,9 @@ class Kernel:
     table: dict[int, int]  # operands whose words are in the block's table: column; empty: no table
     table_slot: int
     lane_slot: int
+    gathered: dict[int, Gathered]  # operands that are copied before they are read
     names: list[str]
-    shared: list[tuple[int, object]] = field(default_factory=list)
+    shared: list[tuple[tuple[int, ...], object]] = field(default_factory=list)
     tiles: dict[tuple[int, str], int] = field(default_factory=dict)  # (vectors, dtype): rows of the tallest tile
     wanted: list[tuple[str, Ty]] = field(default_factory=list)
     helpers: list[str] = field(default_factory=list)
@@ -111,9 +120,9 @@ class Kernel:
         before = list(self.tiles)[: list(self.tiles).index(key)]
         return 3 + self.results + len(self.shared) + sum(self.tiles[k] for k in before)
 
-    def share(self, operand: int, packing: object) -> int:
-        """Return the entry of the shared table for an operand, packed or not."""
-        entry = (operand, packing)
+    def share(self, operands: tuple[int, ...], packing: object) -> int:
+        """Return the entry of the shared table for an operand, or for one or more packed ones."""
+        entry = (operands, packing)
         if entry not in self.shared:
             self.shared.append(entry)
         return self.shared.index(entry)
@@ -350,6 +359,10 @@ class Writer:
     def taken(self, v: int, at: Index) -> Poly:
         op = self.graph.op(v)
         assert op is not None
+        index, extent = self.graph.op(op.args[1]), self.graph.shape(op.args[0])[axis_of(op)]
+        if index is not None and index.op == "const" and isinstance(extent, int):
+            k = int(index.attrs[0])  # type: ignore[call-overload]
+            return Poly.of(max(0, min(k + extent if k < 0 else k, extent - 1)))
         if at.depends(self.lane):
             raise NeedScalar
         key = ("taken", v, at)
@@ -430,8 +443,10 @@ class Writer:
             return known
         name = self.kernel.names[v]
         if v < self.graph.first:
-            if self.graph.spec.operands[v].kind == "shared":
-                known = self.bind(name, tree.load(self.f["P"], 3 + self.kernel.results + self.kernel.share(v, None)))
+            if v in self.kernel.gathered:
+                known = self.block_row(f"{name}_row", self.kernel.gathered[v])
+            elif self.graph.spec.operands[v].kind == "shared":
+                known = self.bind(name, tree.load(self.f["P"], 3 + self.kernel.results + self.kernel.share((v,), None)))
             else:
                 known = self.bind(name, self.operand_word(v))
             return self.keep(key, known)
@@ -439,11 +454,15 @@ class Writer:
         if home.kind == "result":
             known = self.result(home.slot, home)
         elif home.kind == "block":
-            assert self.row is not None
-            known = self.bind(f"{name}_row", self.scratch(home.slot) + self.row * self.number(home.row_bytes))
+            known = self.block_row(f"{name}_row", home)
         else:
             return self.scratch(home.slot)
         return self.keep(key, known)
+
+    def block_row(self, name: str, home: Home | Gathered) -> Local:
+        """Return the address of the row in scratch of the node at hand."""
+        assert self.row is not None
+        return self.bind(name, self.scratch(home.slot) + self.row * self.number(home.row_bytes))
 
     def result(self, k: int, home: Home) -> Local:
         assert self.node is not None

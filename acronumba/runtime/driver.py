@@ -28,6 +28,7 @@ from acronumba.errors import Loc
 from acronumba.hostgen import Host, make_host
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import BoolT, FloatT, TensorT, Word
+from acronumba.kernels.fusion import Fusion
 from acronumba.kernels.spec import KernelSpec
 from acronumba.plan import Plan
 from acronumba.runtime import layout, pool, schedule
@@ -50,16 +51,18 @@ class _TooLarge(Exception):
 
 
 class PackingLike(Protocol):
-    """How a kernel wants a shared array."""
+    """How a kernel wants shared arrays."""
 
-    def apply(self, array: NDArray[Any], /) -> NDArray[Any]: ...
+    @property
+    def apply(self) -> Callable[..., NDArray[Any]]:
+        """Called with the arrays."""
 
 
 class SharedUseLike(Protocol):
-    """An entry of a kernel's table that holds a shared array, as it is or packed."""
+    """An entry of a kernel's table that holds a shared array as it is, or one or more of them packed."""
 
     @property
-    def operand(self) -> int: ...
+    def operands(self) -> tuple[int, ...]: ...
     @property
     def packing(self) -> PackingLike | None: ...
 
@@ -153,6 +156,18 @@ class Interpreted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Packed:
+    """Shared arrays packed for a kernel."""
+
+    copies: tuple[NDArray[Any], ...]  # of the arrays
+    array: NDArray[Any]
+
+    def holds(self, given: Sequence[object]) -> bool:
+        """Whether the arrays still have the bits that were packed."""
+        return all(map(_equal, given, self.copies))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Prepared:
     """Shared values in the form that compiled code reads."""
 
@@ -162,11 +177,11 @@ class _Prepared:
     copies: Mapping[int, NDArray[Any]]  # parameters whose array could not be used as it is
     entries: tuple[tuple[int, ...], ...]  # per kernel: what its parameter table ends with
     keep: tuple[NDArray[Any], ...]  # arrays and value records
-    packed: Mapping[tuple[int, object], tuple[NDArray[Any], NDArray[Any]]]  # (parameter, packing): copy, packed form
+    packed: Mapping[tuple[tuple[int, ...], object], _Packed]  # by parameters and packing
 
     def holds(self) -> bool:
         """Whether the arrays still have the bits that were copied."""
-        return all(_equal(self.given[k], old) for (k, _), (old, _) in self.packed.items()) and all(
+        return all(p.holds([self.given[k] for k in ks]) for (ks, _), p in self.packed.items()) and all(
             np.array_equal(np.asarray(self.given[k]), old, equal_nan=old.dtype.kind == "f")
             for k, old in self.copies.items()
         )
@@ -180,7 +195,7 @@ class Executable:
     plan
         What to run.
     options
-        `schedule`, `phases`, `max_steps`, `memory_limit`.
+        `schedule`, `phases`, `max_steps`, `memory_limit`; what kernels fuse (`Fusion.of`).
     kernels
         Ready kernels in the order of the plan; None: those of `kernels.cpu`, compiled for this machine.
     interpret
@@ -207,7 +222,7 @@ class Executable:
             assert callable(kernels)
             self.kernels = tuple(kernels(self.engine))
         elif kernels is None:
-            self.engine, self.kernels = _with_kernels(self.modules, plan.kernels, progress)
+            self.engine, self.kernels = _with_kernels(self.modules, plan.kernels, Fusion.of(options), progress)
         else:
             assert not callable(kernels)
             self.engine = _Compiled(self.modules, progress)
@@ -263,23 +278,23 @@ class Executable:
                 case _:
                     table[k] = int(value)
             arrays.append(array)
-        packed: dict[tuple[int, object], tuple[NDArray[Any], NDArray[Any]]] = {}
+        packed: dict[tuple[tuple[int, ...], object], _Packed] = {}
         entries = []
         for spec, kernel in zip(self.plan.kernels, self.kernels, strict=True):
             words = []
             for use in kernel.shared:
-                k = spec.operands[use.operand].index
-                array = arrays[k]
-                assert array is not None
+                ks = tuple(spec.operands[v].index for v in use.operands)
+                used = [array for k in ks if (array := arrays[k]) is not None]
+                assert len(used) == len(ks)
                 if use.packing is not None:
-                    if (k, use.packing) not in packed:
-                        old = last.packed.get((k, use.packing)) if last is not None else None
-                        if old is None or not _equal(array, old[0]):
-                            old = (array.copy(), use.packing.apply(array))
-                        packed[k, use.packing] = old
-                        keep.append(old[1])
-                    array = packed[k, use.packing][1]
-                words.append(address(array))
+                    if (ks, use.packing) not in packed:
+                        old = last.packed.get((ks, use.packing)) if last is not None else None
+                        if old is None or not old.holds(used):
+                            old = _Packed(copies=tuple(a.copy() for a in used), array=use.packing.apply(*used))
+                        packed[ks, use.packing] = old
+                        keep.append(old.array)
+                    used = [packed[ks, use.packing].array]
+                words.append(address(used[0]))
             entries.append((*words, *kernel.tiles))
         for array in keep:
             self.engine.reach(array)
@@ -786,7 +801,10 @@ def _cost(spec: KernelSpec) -> int:
 
 
 def _with_kernels(
-    modules: tuple[tree.Module, ...], specs: Sequence[KernelSpec], progress: Callable[[str, int, int], None] | None
+    modules: tuple[tree.Module, ...],
+    specs: Sequence[KernelSpec],
+    fusion: Fusion,
+    progress: Callable[[str, int, int], None] | None,
 ) -> tuple[_Compiled, tuple[KernelEntry, ...]]:
     """Compile the modules, the kernels and the tiles they want."""
     from acronumba.emit.target import host
@@ -794,7 +812,7 @@ def _with_kernels(
     from acronumba.kernels.tiles import TileKey, tile_module
 
     target = host()
-    codes = [generate(spec, target) for spec in specs]
+    codes = [generate(spec, target, fusion) for spec in specs]
     wanted: dict[tuple[str, int], set[TileKey]] = {}
     for code in codes:
         for key in code.tiles:

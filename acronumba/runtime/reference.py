@@ -24,7 +24,7 @@ from acronumba.runtime.driver import Interpreted, KernelEntry
 class _Plain:
     """A shared array as it is."""
 
-    operand: int
+    operands: tuple[int, ...]
     packing: None = None
 
 
@@ -56,7 +56,7 @@ def interpreted_kernels(specs: Sequence[KernelSpec]) -> Callable[[Interpreted], 
 
 
 def _shared(spec: KernelSpec) -> tuple[_Plain, ...]:
-    return tuple(_Plain(k) for k, o in enumerate(spec.operands) if o.kind == "shared")
+    return tuple(_Plain((k,)) for k, o in enumerate(spec.operands) if o.kind == "shared")
 
 
 def _word(address: int) -> int:
@@ -87,7 +87,7 @@ def _functions(spec: KernelSpec) -> tuple[Callable[[int, int], None], Callable[[
 
     def operand(k: int, o: Operand, table: int, row: int, dims: list[int]) -> Any:
         if o.kind == "shared":
-            j = [use.operand for use in uses].index(k)
+            j = [use.operands for use in uses].index((k,))
             return _array(_word(table + 8 * (3 + len(outs) + j)), o.dtype, _extents(o.shape, dims))
         word = _word(row + 8 * o.index)
         match o.kind:
