@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acronumba.effects import Effect, changes, effects
+from acronumba.effects import Count, Effect, changes, count, effects
 from acronumba.errors import Loc
 from acronumba.ir.types import type_text
+from acronumba.kernels.account import fusion_notes, stage_texts
+from acronumba.kernels.fusion import Fusion
 from acronumba.kernels.spec import Dim, KernelSpec, Operand
 from acronumba.source_lines import functions_of, spanned
 
@@ -81,6 +84,7 @@ class Block:
     name: str  # of the kernel
     places: tuple[Loc, ...]  # where it is recorded
     operations: tuple[str, ...]
+    stages: tuple[str, ...]  # what the kernel does one after the other, and what in one go
     shared: tuple[str, ...]  # operands that are the same for all nodes
     varying: tuple[str, ...]  # operands of each node
     results: tuple[str, ...]
@@ -104,11 +108,7 @@ class Explanation:
     effects: tuple[Effect, ...]  # of each option
     idle: tuple[str, ...]  # options that were changed and change nothing in this version
     warnings: tuple[str, ...]  # a line each: where float32 becomes float64
-    schedule: str  # its name
-    nodes: int  # of the mini-batch
-    batches: int
-    lower_bound: int
-    optimal: bool  # proved: no schedule has fewer batches
+    count: Count  # of the mini-batch
 
     def __str__(self) -> str:
         from acronumba.views.explain import explanation_text
@@ -153,11 +153,7 @@ def explain(model: Model, call: _Call) -> Explanation:
         effects=found,
         idle=options.without_effect(),
         warnings=program.warnings,
-        schedule=options.schedule if isinstance(options.schedule, str) else "your function",
-        nodes=trace.nodes,
-        batches=len(trace.batches),
-        lower_bound=trace.lower_bound,
-        optimal=trace.optimal,
+        count=count(trace, options),
     )
 
 
@@ -167,6 +163,7 @@ def explain(model: Model, call: _Call) -> Explanation:
 def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
     """Return the kernels in order of execution; those that were not recorded come last."""
     paths = [s.path for s in compiled.plan.program.shared]
+    fusion = Fusion.of(compiled.options)
     used = list(dict.fromkeys(trace.kinds[trace.order].tolist()))
     order = [*used, *(k for k in range(len(trace.specs)) if k not in used)]
     out = []
@@ -179,6 +176,7 @@ def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
                 name=spec.name,
                 places=tuple(dict.fromkeys((*compiled.plan.uses[k], *(op.loc for op in spec.body if op.loc.line)))),
                 operations=tuple(op.op for op in spec.body),
+                stages=stage_texts(spec, fusion, paths=paths),
                 shared=tuple(_operand(o, paths[o.index]) for o in spec.operands if o.kind == "shared"),
                 varying=tuple(_operand(o, o.name) for o in spec.operands if o.kind != "shared"),
                 results=tuple(_value(spec, value) for value in spec.results),
@@ -245,7 +243,9 @@ def _functions(compiled: Compiled, blocks: Sequence[Block]) -> tuple[SourceFunct
 def _remarks(compiled: Compiled) -> dict[tuple[str, int], tuple[Remark, ...]]:
     """Return what happened at each line, from left to right, each thing once."""
     notes: dict[tuple[str, int], list[Note]] = defaultdict(list)
-    for note in compiled.plan.notes:
+    paths, fusion = [s.path for s in compiled.plan.program.shared], Fusion.of(compiled.options)
+    fused = (fusion_notes(spec, fusion, paths=paths) for spec in compiled.plan.kernels)
+    for note in chain(compiled.plan.notes, *fused):
         notes[note.loc.file, note.loc.line].append(note)
     made: dict[tuple[str, int], dict[Remark, None]] = defaultdict(dict)
     for place, here in notes.items():
@@ -258,10 +258,10 @@ def _remarks(compiled: Compiled) -> dict[tuple[str, int], tuple[Remark, ...]]:
                 column=note.loc.column,
             )
             made[place][remark] = None
-    for loc, kind, paths in _reads(compiled):
+    for loc, kind, read in _reads(compiled):
         place = loc.file, loc.line
         if not any(note.kind == kind for note in notes[place]):
-            text = ", ".join(f"`{path}`" for path in paths)
+            text = ", ".join(f"`{path}`" for path in read)
             made[place][Remark(kind=kind, text=text, option="reuse", expression="", column=loc.column)] = None
     return {place: tuple(here) for place, here in made.items()}
 

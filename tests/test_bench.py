@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from acronumba import model
+from acronumba import Options, model
 from acronumba.bench import ablate, measure, run, speed
-from acronumba.bench.ablate import ON, Ablation, Variant, count, moved, variants, verdict
+from acronumba.bench.ablate import ON, Ablation, Variant, variants, verdict
 from acronumba.bench.measure import Ratio, interleaved, pairs, quartiles, ratio
 from acronumba.bench.workloads import SMALL, WORKLOADS, ZOO
 from acronumba.check import compare
 from acronumba.cli import main
 from acronumba.config import SCHEDULES
-from acronumba.effects import switchable
+from acronumba.effects import count, switchable
 from acronumba.views import bench as views
 
 ALL = Variant(name=ON, changes={}, against={})
@@ -120,43 +120,42 @@ def test_variants_are_each_option_alone_and_all() -> None:
     assert sum(v.name.startswith("schedule") for v in rest) == len(SCHEDULES) - 1
 
 
-def test_bytes_are_those_of_nodes_and_of_batches() -> None:
-    @model
-    def chain(ks: list[int], *, w: np.ndarray, b: np.ndarray) -> np.ndarray:
-        h = b
-        for k in ks:
-            h = np.tanh(w[k] @ h + b)
-        return h
-
-    w, b = np.ones((5, 8, 8), np.float32), np.ones(8, np.float32)
-    trace = chain.trace([[1, 2, 3], [4, 0]], w=w, b=b).data
-    assert trace.nodes == 5 and len(trace.batches) == 3
-    number, h = 8, 8 * 4
-    per_node = 8 * h + number + h + h  # a row of the table, its number, the state before and after
-    assert moved(trace) == 5 * per_node + 3 * h
-    assert count("depth", trace).launches == 3
-
-
-def test_bytes_follow_the_extents_of_each_batch() -> None:
+def test_bytes_and_launches_follow_nodes_and_extents() -> None:
     @model
     def twice(x: np.ndarray) -> np.ndarray:
         return x * 2.0
 
     trace = twice.trace([np.ones(3), np.ones(3), np.ones(5)]).data
     assert sorted(trace.extents) == [(3,), (5,)]
-    assert moved(trace) == 2 * (3 + 3 + 5) * 8
+    c = count(trace, twice.options)
+    assert (c.nodes, c.batches, c.launches) == (3, 2, 2)
+    assert c.bytes == 2 * (3 + 3 + 5) * 8
+
+
+def test_launches_tell_what_is_fused() -> None:
+    w = WORKLOADS["gates"]
+    trace = w.model.trace(w.instances(2), p=w.params(8)).data
+    on = count(trace, Options())
+    off = count(trace, Options(fuse=False, horizontal=False, gather_fusion=False))
+    assert on.batches == off.batches <= on.launches < off.launches
+    assert on.bytes < off.bytes
+
+
+FEW = tuple(v for v in variants() if v.option in ("", "blocks", "phases") and not v.name.startswith("effort"))
 
 
 @pytest.fixture(scope="module")
 def small() -> Ablation:
-    return ablate.ablate([WORKLOADS["branches"], WORKLOADS["birnn"]], size=8, batch=4, count=3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ablate, "variants", lambda: FEW)
+        return ablate.ablate([WORKLOADS["branches"], WORKLOADS["birnn"]], size=8, batch=2, count=2)
 
 
 def test_an_ablation_counts_and_times_every_variant(small: Ablation) -> None:
     assert [t.workload for t in small.tables] == ["branches", "birnn"]
     for table in small.tables:
         rows = {r.variant: r for r in table.rows}
-        assert list(rows) == [v.name for v in variants()]
+        assert list(rows) == [v.name for v in FEW]
         assert [o.option for o in small.options] == list(switchable())
         on = rows[ON]
         assert on.seconds is not None and on.ratio is None
@@ -193,7 +192,7 @@ def test_tables_fit(small: Ablation, width: int) -> None:
     lines = printed(views.ablation_view(small, width), width)
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
-    for v in variants():
+    for v in FEW:
         assert v.name in text
     assert "proved optimal" in text and "verdict" in text
     assert ("between" in text) == (width >= views.WIDE)

@@ -8,7 +8,6 @@ schedule, there is nothing to time.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,9 +20,7 @@ from acronumba import config, pack
 from acronumba.api import Model
 from acronumba.bench.measure import Quartiles, Ratio, machine, pairs, quartiles
 from acronumba.bench.workloads import Workload
-from acronumba.effects import switchable
-from acronumba.kernels.spec import Dim, KernelSpec
-from acronumba.runtime.trace import TraceData
+from acronumba.effects import Count, count, switchable
 
 ON, OFF = "all on", "all off"
 TOLERANCE = 1.03  # an option may cost this much on a model that it does nothing for
@@ -34,19 +31,6 @@ _AT_RUN_TIME = (
     "effort",
 )  # options that work on the recorded graph, so that equal code may run otherwise
 _TRACES = 15
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
-    """What a mini-batch comes to under one schedule."""
-
-    schedule: str
-    nodes: int
-    batches: int
-    lower_bound: int  # no schedule of these nodes has fewer batches
-    optimal: bool  # proved: there are no fewer
-    launches: int  # calls of kernels
-    bytes: int  # that kernels read and write, without caches: operands and results of nodes, shared operands of batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,11 +212,11 @@ class _Measured:
         compiled, self.trace = model._record(call)
         self.code = [compiled.text("plan"), compiled.host_text()]
         self.code += [compiled.kernel_text(k) for k in range(len(compiled.plan.kernels))]
-        counts = [count(str(model.options.schedule), self.trace)]
+        counts = [count(self.trace, model.options)]
         for name in config.SCHEDULES:
             if name != model.options.schedule:
                 options = model.options.replace(schedule=name)
-                counts.append(count(name, Model(model.__wrapped__, options=options)._record(call)[1]))
+                counts.append(count(Model(model.__wrapped__, options=options)._record(call)[1], options))
         self.counts = tuple(counts)
 
     def differs(self, other: _Measured, variant: Variant) -> bool:
@@ -250,50 +234,6 @@ class _Measured:
             record, schedule = (statistics.median(s[stage] for s in runs) for stage in ("record", "schedule"))
             self._host = record, schedule
         return self._host
-
-
-def count(schedule: str, trace: TraceData) -> Count:
-    """Return what a trace comes to."""
-    return Count(
-        schedule=schedule,
-        nodes=trace.nodes,
-        batches=len(trace.batches),
-        lower_bound=trace.lower_bound,
-        optimal=trace.optimal,
-        launches=len(trace.batches),
-        bytes=moved(trace),
-    )
-
-
-def moved(trace: TraceData) -> int:
-    """Return the bytes that kernels read and write: those of each node, and shared operands once per batch."""
-    total = 0
-    specs = dict(zip(trace.kernels, trace.specs, strict=True))
-    for batch, extents in zip(trace.batches, trace.extents, strict=True):
-        own, shared = _bytes(specs[batch.kernel], extents)
-        total += own * batch.size + shared
-    return total
-
-
-def _bytes(spec: KernelSpec, extents: Sequence[int]) -> tuple[int, int]:
-    """Return the bytes that a kernel reads and writes per node, and those it reads per batch."""
-
-    def size(dtype: str, shape: tuple[int | Dim, ...]) -> int:
-        return math.prod(extents[n.index] if isinstance(n, Dim) else n for n in shape) * np.dtype(dtype).itemsize
-
-    own = shared = 0
-    for k, o in enumerate(spec.operands):
-        readers = [op for op in spec.body if k in op.args]
-        if o.shape and all(op.op == "take" and op.args[0] == k for op in readers):  # of a table, only rows are read
-            own += sum(size(op.dtype, op.shape) for op in readers)
-        elif o.kind == "shared":
-            shared += size(o.dtype, o.shape)
-        else:
-            own += size(o.dtype, o.shape)
-    for value in spec.results:
-        op = spec.body[value - len(spec.operands)]
-        own += size(op.dtype, op.shape)
-    return own, shared
 
 
 def verdict(ratio: Ratio | None) -> str:

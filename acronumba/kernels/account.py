@@ -6,9 +6,10 @@ In: a `KernelSpec` and a `Fusion`. Out: an `Account` for a batch of given extent
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from acronumba.analysis.notes import Note
@@ -89,8 +90,15 @@ def account(
     target : Target, optional
         The processor; by default this one.
     """
+    return accountant(spec, fusion, target)(nodes, tuple(extents))
+
+
+def accountant(
+    spec: KernelSpec, fusion: Fusion = EVERYTHING, target: Target | None = None
+) -> Callable[[int, tuple[int, ...]], Account]:
+    """Return the function from nodes and extents of a batch to its account, for many batches of one kernel."""
     stages = plan_stages(spec, target or host(), fusion)
-    return _Counter(stages, extents).count(nodes)
+    return functools.cache(lambda nodes, extents: _Counter(stages, extents).count(nodes))
 
 
 class _Counter:
@@ -379,7 +387,16 @@ def _tail(stages: Stages, stage: ProductStage) -> set[int]:
 def stages_text(
     spec: KernelSpec, fusion: Fusion = EVERYTHING, *, paths: Sequence[str] = (), target: Target | None = None
 ) -> str:
-    """Return the stages of a kernel for people, a line each.
+    """Return the stages of a kernel for people, a line each; see `stage_texts`."""
+    lines = stage_texts(spec, fusion, paths=paths, target=target)
+    count = f"{len(lines)} stage{'s' if len(lines) != 1 else ''}"
+    return "\n".join([f"kernel {spec.name}: {count}", *(f"  {k}  {line}" for k, line in enumerate(lines, 1))]) + "\n"
+
+
+def stage_texts(
+    spec: KernelSpec, fusion: Fusion = EVERYTHING, *, paths: Sequence[str] = (), target: Target | None = None
+) -> tuple[str, ...]:
+    """Return what each stage of a kernel does, in words.
 
     Parameters
     ----------
@@ -403,14 +420,13 @@ def stages_text(
             lines.append(f"{head} with tail: {tail}" if tail else head)
         else:
             lines.append(f"loops: {words.operations(_computed(stages, stage)) or 'copy'}")
-    count = f"{len(lines)} stage{'s' if len(lines) != 1 else ''}"
-    return "\n".join([f"kernel {spec.name}: {count}", *(f"  {k}  {line}" for k, line in enumerate(lines, 1))]) + "\n"
+    return tuple(lines)
 
 
 def fusion_notes(
     spec: KernelSpec, fusion: Fusion = EVERYTHING, *, paths: Sequence[str] = (), target: Target | None = None
 ) -> tuple[Note, ...]:
-    """Return for each of the user's lines what its operations are computed together with; see `stages_text`."""
+    """Return for each of the user's lines what its operations are computed together with; see `stage_texts`."""
     stages = plan_stages(spec, target or host(), fusion)
     words = _Words(stages, paths)
     out: list[Note] = []

@@ -36,9 +36,9 @@ def ablation_view(a: Ablation, width: int = 120) -> RenderableType:
 
 
 _LEGEND = (
-    "batches per schedule, * proved optimal; record, schedule: ns per node; ms: of a mini-batch, median;\n"
-    "times: how many times longer it takes than with all on (those of depth: than with that), and where\n"
-    "the true median lies (19 in 20)."
+    "batches per schedule, * proved optimal; launches: passes over the nodes of a batch; record, schedule: ns a node;\n"
+    "ms: of a mini-batch, median; times: how many times longer it takes than with all on (those of depth: than with\n"
+    "that), and where the true median lies (19 in 20)."
 )
 
 
@@ -51,28 +51,26 @@ def _measured(m: Measured, wide: bool) -> Table:
         title=f"{m.workload}: {m.why}", title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0)
     )
     schedules = [c.schedule for c in m.rows[0].counts]
-    launches = any(c.launches != c.batches for r in m.rows for c in r.counts)
     table.add_column("options", no_wrap=True)
-    names = ["nodes", *schedules] + ["launches"] * launches
-    names += ["at least", "bytes", "record", "schedule"] if wide else []
+    names = ["nodes", *schedules]
+    names += ["at least", "launches", "bytes", "record", "schedule"] if wide else []
     for name in [*names, "ms", "times"]:
         table.add_column(name, justify="right", no_wrap=True)
     if wide:
         table.add_column("between", justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for row in m.rows:
-        table.add_row(*_cells(row, schedules, launches, wide))
+        table.add_row(*_cells(row, schedules, wide))
     return table
 
 
-def _cells(row: Row, schedules: Sequence[str], launches: bool, wide: bool) -> list[str | Text]:
+def _cells(row: Row, schedules: Sequence[str], wide: bool) -> list[str | Text]:
     mine = row.counts[0]
     by_name = {c.schedule: c for c in row.counts}
     cells: list[str | Text] = [row.variant, f"{mine.nodes:,}"]
     cells += [f"{by_name[s].batches:,}{'*' if by_name[s].optimal else ' '}" for s in schedules]
-    cells += [f"{mine.launches:,}"] * launches
     if wide:
-        cells += [f"{mine.lower_bound:,}", bytes_text(mine.bytes).replace("bytes", "B")]
+        cells += [f"{mine.lower_bound:,}", f"{mine.launches:,}", bytes_text(mine.bytes).replace("bytes", "B")]
         cells += [f"{row.record_ns:.0f}", f"{row.schedule_ns:.0f}"]
     cells.append(f"{row.seconds.median * 1e3:.2f}" if row.seconds else "")
     cells.append(f"{row.ratio.median:.2f}" if row.ratio else "")

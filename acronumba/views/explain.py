@@ -16,7 +16,9 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from acronumba.effects import Count
 from acronumba.explanation import MEANINGS, Block, Explanation, Remark, SourceFunction, SourceLine
+from acronumba.views.report import bytes_text
 
 _STYLES = {
     "shared": "cyan",
@@ -29,15 +31,17 @@ _STYLES = {
     "ghost": "yellow",
     "wait": "red",
 }
+_ORDER = {kind: k for k, kind in enumerate(MEANINGS)}  # that remarks are shown in
 _BLOCK = "bold yellow"
 _MOST = 4  # remarks shown below a line
 
 
 def explanation_view(e: Explanation) -> RenderableType:
     """Return the whole explanation."""
-    bound = "proved optimal" if e.optimal else f"at least {e.lower_bound:,}"
+    c = e.count
+    bound = "proved optimal" if c.optimal else f"at least {c.lower_bound:,}"
     head = Text(f"{e.model}: ", "bold").append(
-        f"{_count(e.instances, 'instance')}, {_count(e.nodes, 'node')} in {_batches(e.batches)} ({bound})", "bold"
+        f"{_count(e.instances, 'instance')}, {_count(c.nodes, 'node')} in {_batches(c.batches)} ({bound})", "bold"
     )
     parts: list[RenderableType] = [head]
     parts += _section("varying by instance", e.parameters)
@@ -148,7 +152,7 @@ def _merged(line: SourceLine) -> Iterator[Text]:
     for remark in line.remarks:
         subject, predicate = _parts(remark)
         groups.setdefault((remark.kind, predicate), {})[subject] = None
-    for (kind, predicate), subjects in groups.items():
+    for (kind, predicate), subjects in sorted(groups.items(), key=lambda group: _ORDER.get(group[0][0], len(_ORDER))):
         of = ", ".join(filter(None, subjects))
         said = predicate.removeprefix("is ")
         if of and said != predicate and MEANINGS.get(kind, "").startswith(said):
@@ -165,9 +169,8 @@ def _parts(remark: Remark) -> tuple[str, str]:
     if sentence := re.match(r"(`[^`]*`|\S+) (is .*)", remark.text):
         return sentence[1], sentence[2]
     e = remark.expression
-    if not 0 < len(e) <= 32 or e.startswith("def ") or e in remark.text or "`" in remark.text:
-        return "", remark.text  # it names what it speaks of
-    return f"`{e}`", remark.text
+    silent = remark.kind in ("hoisted", "moved", "rows") and e not in remark.text and "`" not in remark.text
+    return f"`{e}`" if silent and 0 < len(e) <= 32 else "", remark.text
 
 
 def _indented(text: Text, line: SourceLine) -> Table:
@@ -201,8 +204,11 @@ def _block(block: Block) -> Table:
     used = f"{phases}, {_count(block.nodes, 'node')} in {_batches(block.batches)}"
     head = Text(f"{block.name}: ", "bold").append(used if block.nodes else "not used", "")
     table.add_row(Text(block.letter, _BLOCK), head)
+    for number, stage in enumerate(block.stages, 1):
+        inner = _grid(8, None)
+        inner.add_row(Text(f"stage {number}", "dim"), Text(stage))
+        table.add_row("", inner)
     for title, items in (
-        ("computes", block.operations),
         ("shared", block.shared),
         ("varying", block.varying),
         ("gives", block.results),
@@ -219,22 +225,30 @@ def _effects(e: Explanation) -> Iterator[RenderableType]:
     if not e.effects:
         return
     yield from ("", Text("Worth of each option in this mini-batch (recorded with it changed)", "bold"))
-    table = _grid(1, 24, None)
+    table = _grid(1, 20, None)
     same = []
     for effect in e.effects:
         other = isinstance(effect.value, str)
         setting = f'{effect.option}="{effect.value}"' if other else effect.option
-        mine, theirs = (e.nodes, e.batches), (effect.nodes, effect.batches)
-        if mine == theirs:
-            same.append(setting + " (makes other kernels)" * effect.planned)
-            continue
-        if other or effect.value:  # what it would be
-            mine, theirs = theirs, mine
-        text = f"{_batches(mine[1])} instead of {theirs[1]:,}"
-        if mine[0] != theirs[0]:
-            text += f", {_count(mine[0], 'node')} instead of {theirs[0]:,}"
-        table.add_row("", Text(setting + " (is off)" * (effect.value is True), "bold"), Text(text))
+        mine, theirs = (effect.count, e.count) if other or effect.value else (e.count, effect.count)
+        differences = list(_differences(mine, theirs))
+        if differences:
+            name = Text(setting + " (is off)" * (effect.value is True), "bold")
+            table.add_row("", name, Text("; ".join(differences)))
+        else:
+            same.append(setting)
     if table.row_count:
         yield table
-        yield Text("  (batches are not time: acronumba bench --ablate)", "dim")
-    yield from _listed("as many nodes and batches either way", same)
+    yield from _listed("the same either way", same)
+
+
+def _differences(mine: Count, theirs: Count) -> Iterator[str]:
+    """Return "18 batches instead of 61", and the same for what else differs."""
+    if mine.batches != theirs.batches:
+        yield f"{_batches(mine.batches)} instead of {theirs.batches:,}"
+    if mine.nodes != theirs.nodes:
+        yield f"{_count(mine.nodes, 'node')} instead of {theirs.nodes:,}"
+    elif mine.batches == theirs.batches and mine.launches != theirs.launches:
+        yield f"{mine.launches:,} passes over nodes instead of {theirs.launches:,}"
+    if mine.bytes != theirs.bytes:
+        yield f"{bytes_text(mine.bytes)} moved instead of {bytes_text(theirs.bytes)}"
