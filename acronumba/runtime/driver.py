@@ -672,6 +672,13 @@ class Run:
     def _instance(self, k: int) -> int:
         return k if self._instances is None else int(self._instances[k])
 
+    def _extents(self, node: int) -> tuple[int, ...]:
+        """Return the run-time extents of a node."""
+        table = self.buffers.fixed["table"].reshape(-1, len(TABLE))
+        args, dims = table[self.buffers.columns["kind"][node], [TABLE["args"], TABLE["dims"]]]
+        at = int(self.buffers.columns["row"][node]) + 8 * int(args)
+        return tuple(ctypes.c_int64.from_address(at + 8 * k).value for k in range(dims))
+
     def _errors(self, memory: Mapping[int, Failure]) -> dict[int, Failure]:
         e, buffers = self.executable, self.buffers
         out = {self._instance(k): failure for k, failure in memory.items()}
@@ -694,13 +701,6 @@ class Run:
                 instance = self._instance(int(buffers.columns["instance"][order[i]]))
                 out.setdefault(instance, Failure(site=int(fail[i]) - 1))
         return dict(sorted(out.items()))
-
-    def _extents(self, node: int) -> tuple[int, ...]:
-        """Return the run-time extents of a node."""
-        table = self.buffers.fixed["table"].reshape(-1, len(TABLE))
-        args, dims = table[self.buffers.columns["kind"][node], [TABLE["args"], TABLE["dims"]]]
-        at = int(self.buffers.columns["row"][node]) + 8 * int(args)
-        return tuple(ctypes.c_int64.from_address(at + 8 * k).value for k in range(dims))
 
     def trace(self) -> TraceData:
         """Return what was recorded and scheduled."""
