@@ -37,8 +37,8 @@ def ablation_view(a: Ablation, width: int = 120) -> RenderableType:
 
 _LEGEND = (
     "batches per schedule, * proved optimal; bound: there are no fewer; passes: over the nodes of a batch;\n"
-    "host ns: of recording and scheduling, per node; ms: of a mini-batch, median; times: how many times longer it takes\n"
-    "than with all on (those of depth: than with that), and where the true median lies (19 in 20)."
+    "host ns: of recording and scheduling, per node; ms: of a mini-batch, median; times: how many times longer it\n"
+    "takes than with all on (those of depth: than with that), and where the true median lies (19 in 20)."
 )
 
 
