@@ -175,6 +175,19 @@ def test_a_shared_weight_is_read_once_for_several_operands() -> None:
     assert module_text(code.module).count("call_address(") == 1
 
 
+@pytest.mark.parametrize("length", [1, 3, 60])
+def test_a_weight_is_shared_by_operands_of_a_run_time_length(length: int) -> None:
+    b = SpecBuilder("rows", dims=1)
+    x, y, w = b.tensor("x", Dim(0), 24), b.tensor("y", Dim(0), 24), b.shared("w", 24, 40)
+    one, two = (b.op("matmul", v, w, shape=(Dim(0), 40)) for v in (x, y))
+    spec = b.spec(b.op("mul", one, two, shape=(Dim(0), 40)))
+    assert kinds(spec) == ["product"]
+    rows, shared = inputs(spec, 3, (length,))
+    same(spec, rows, shared, (length,), compiled=False)
+    out, _ = interpreted(spec)(rows, shared, (length,))
+    assert close(out[0][2], evaluate(spec, rows[2], shared, (length,))[0])
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("members", [1, 2, 5])
 def test_narrow_products_lie_side_by_side(members: int, dtype: str) -> None:
