@@ -22,7 +22,7 @@ from acronumba.kernels import math
 from acronumba.kernels.element import DTYPES
 from acronumba.kernels.fusion import EVERYTHING, Fusion
 from acronumba.kernels.index import ONE, Poly, count, size_poly
-from acronumba.kernels.products import ProductWriter, Slots, calls_of, tile_shape
+from acronumba.kernels.products import ProductWriter, Slots, passes_of, table_of, tile_shape
 from acronumba.kernels.spec import Dim, KernelSpec
 from acronumba.kernels.stages import Nest, Product, ProductStage, RowStage, Single, plan_stages
 from acronumba.kernels.tiles import Packing, TileKey
@@ -177,13 +177,14 @@ class _Generator:
         return Poly.of(-(-known // 64) * 64) if known is not None else size
 
     def _stage_slots(self, number: int, stage: ProductStage, block: Poly) -> None:
-        calls = calls_of(stage, self.graph, self.target)
+        passes = passes_of(stage, self.stages, self.target)
+        _, rows, pieces = table_of(passes, block * count(stage.lead))
         dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
         width = self.target.lanes(dtype.ty) * dtype.size
         self.slots[number] = Slots(
-            self.scratch.add("rows", block * count(stage.lead) * (8 * calls.pieces * calls.members)),
-            self.scratch.add("lengths", Poly.of(8 * calls.pieces)),
-            self.scratch.add("sums", Poly.of(calls.rows * calls.members * calls.vectors * width)),
+            self.scratch.add("rows", rows),
+            self.scratch.add("lengths", Poly.of(8 * pieces)),
+            self.scratch.add("sums", Poly.of(width * max(p.rows * p.members * p.vectors for p in passes))),
         )
 
     def _product_slots(self, product: Product) -> None:
