@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from acronumba.check import Check
     from acronumba.explanation import Explanation
     from acronumba.pipeline import Compiled
+    from acronumba.runtime.trace import TraceData
     from acronumba.stages import Stages
 
 FEW = 8  # specialisations kept per model and set of options
@@ -171,13 +172,17 @@ class Model:
         return Trace(model=self.__qualname__, results=done.results, data=done.trace, errors=done.errors)
 
     def explain(self, *columns: Any, **shared: Any) -> Explanation:
-        """Return what the compiler decided, with the user's source lines. Prints itself."""
+        """Return what the compiler decided, on the user's source lines, and what each option is worth.
+
+        The mini-batch is recorded and scheduled, with every option as it is and with each one changed; no kernel is
+        compiled and nothing is computed. Prints itself.
+        """
         from acronumba.explanation import explain
 
-        done = self._run(columns, shared, trace=True)
-        if done.compiled is None:
+        call = self._bind(columns, shared)
+        if not call.count:
             raise refuse("ACR706", message="at least one instance is needed to know the types")
-        return explain(done.compiled, done.trace)
+        return explain(self, call)
 
     def stages(self, *columns: Any, **shared: Any) -> Stages:
         """Return the text of every stage of the compiler, a mapping in order."""
@@ -192,6 +197,11 @@ class Model:
         call = self._bind(columns, shared)
         done = self._execute(call) if call.count else _Done(Results.of([]), {})
         return check(self.__wrapped__, call.columns, call.shared, done)
+
+    def _record(self, call: _Call) -> tuple[Compiled, TraceData]:
+        """Record and schedule a mini-batch; no kernel is compiled, and nothing is computed."""
+        compiled, leaves, packed = self._specialise(call)
+        return compiled, compiled.record(packed, leaves)
 
     def _interpret(self, *columns: Any, planned: bool = True, **shared: Any) -> list[Any]:
         """Run the reference interpreter in place of machine code; for tests."""

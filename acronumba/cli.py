@@ -3,7 +3,7 @@
 acronumba demo                              a model, run plainly and batched
 acronumba explain CODE                      the page of a refusal
 acronumba show FILE.py:MODEL [--stage NAME] what the compiler makes of a model
-acronumba bench                             measurements (not in this version)
+acronumba bench [--ablate]                  how fast the models of the zoo are, what each option is worth
 acronumba doctor                            what the machine has, and what was found wrong
 acronumba cache clear                       forget compiled code
 """
@@ -29,6 +29,7 @@ from acronumba.errors import AcronumbaError
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status (0: well, 1: an error, 2: wrong usage)."""
     args = _parser().parse_args(argv)
+    args.argv = list(sys.argv[1:] if argv is None else argv)
     try:
         return int(args.run(args) or 0)
     except AcronumbaError as error:
@@ -41,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     from acronumba import __version__
+    from acronumba.bench.run import add_arguments
 
     parser = argparse.ArgumentParser(
         prog="acronumba", description="Automatic batching of dynamic deep learning models."
@@ -59,9 +61,8 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("code", nargs="?", metavar="CODE", help="such as ACR101; without it, all codes are listed")
     show = add("show", _show, "what the compiler makes of a model")
     show.add_argument("model", metavar="FILE.py:MODEL")
-    show.add_argument("--stage", metavar="NAME", help="one of the stages, such as ir, plan, host; `list` names them")
-    bench = add("bench", _bench, "measurements (not in this version)")
-    bench.add_argument("arguments", nargs=argparse.REMAINDER, help="for the benchmarks")
+    show.add_argument("--stage", metavar="NAME", help="explain, or a stage such as ir, plan, host; `list` names them")
+    add_arguments(add("bench", _bench, "how fast the models of the zoo are, and what each option is worth"))
     add("doctor", _doctor, "what the machine has, and what was found wrong")
     cache = add("cache", _cache, "the cache of compiled code")
     cache.add_argument("action", choices=["clear", "path"])
@@ -98,12 +99,19 @@ def _show(args: argparse.Namespace) -> int:
         return 2
     model, columns, shared = find_example(file, name)
     stages = model.stages(*columns, **shared)
-    if args.stage is None:
-        print(model.explain(*columns, **shared))
-        print("\nstages: " + ", ".join(stages))
+    if args.stage in (None, "explain"):
+        from rich.console import Console
+
+        explanation = model.explain(*columns, **shared)
+        if sys.stdout.isatty():
+            Console().print(explanation)
+        else:
+            print(explanation)
+        if args.stage is None:
+            print("\nstages: " + ", ".join([*stages, "explain"]))
         return 0
     if args.stage == "list":
-        print("\n".join(stages))
+        print("\n".join([*stages, "explain"]))
         return 0
     from acronumba.views.stages import print_stages
 
@@ -203,10 +211,9 @@ def _observe(module: Any, model: Any) -> tuple[tuple[Any, ...], dict[str, Any]] 
 
 
 def _bench(args: argparse.Namespace) -> int:
-    if importlib.util.find_spec("acronumba.bench.run") is None:
-        print("`acronumba bench` is not in this version; the demo measures one model: acronumba demo", file=sys.stderr)
-        return 1
-    return int(importlib.import_module("acronumba.bench.run").main(args.arguments) or 0)
+    from acronumba.bench.run import run
+
+    return run(args, args.argv[1:])
 
 
 def _doctor(args: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ from acronumba.codes import refuse
 
 SCHEDULES = ("lookahead", "depth", "agenda")
 PRECISIONS = ("float32", "tf32", "bf16")
-NO_EFFECT = frozenset("fuse horizontal gather_fusion forkjoin precision simd persistent".split())
+NO_EFFECT = frozenset("forkjoin precision simd persistent".split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Options:
     ghosts: bool = True  # of the schedule "depth": arms of a branch are padded to one depth
     blocks: bool = True  # static blocks: straight-line tensor code is one node
     fuse: bool = True  # vertical fusion inside a block
-    horizontal: bool = True  # products with the same left operand become one
+    horizontal: bool = True  # independent products with one left operand or one weight become one
     gather_fusion: bool = True  # kernels read scattered operands directly
     forkjoin: bool = True  # independent calls of one instance are fibers
     schedule: str | Callable[..., Any] = "lookahead"  # one of SCHEDULES, or from DFG columns to batch numbers

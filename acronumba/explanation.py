@@ -1,34 +1,94 @@
-"""`Model.explain`: what the compiler decided, with the user's source lines.
+"""`Model.explain`: what the compiler decided, on the user's own source lines.
 
-In: a specialisation. Out: an `Explanation`: for each kernel the lines it comes from, what it reads from each node
-and what all nodes share; which shared values the program uses; where float32 becomes float64.
+In: a model and the arguments of a batch. Out: an `Explanation`: every function that is compiled, line by line, with
+the blocks (kernels) that compute the line, their phases, and what each analysis found there and why (`Plan.notes`);
+then the blocks, and what each option is worth in this mini-batch (`effects`). Nothing is computed for it.
+`views.explain` prints it.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from acronumba.effects import Count, Effect, changes, count, effects
+from acronumba.errors import Loc
 from acronumba.ir.types import type_text
+from acronumba.kernels.account import fusion_notes, stage_texts
+from acronumba.kernels.fusion import Fusion
 from acronumba.kernels.spec import Dim, KernelSpec, Operand
-from acronumba.source_lines import line_text
+from acronumba.source_lines import functions_of, spanned
 
 if TYPE_CHECKING:
+    from acronumba.analysis.notes import Note
+    from acronumba.api import Model, _Call
     from acronumba.pipeline import Compiled
     from acronumba.runtime.trace import TraceData
 
+MEANINGS = {  # of the kinds of remarks, for the legend
+    "shared": "the same tensor for all instances, read once per batch",
+    "row": "a row of a table that all instances share",
+    "once": "computed once per mini-batch",
+    "duplicated": "the function has a copy for this context",
+    "merged": "kernels of several contexts are one, as a copy does not pay",
+    "hoisted": "a block of its own, as no recursion or loop carries what it reads",
+    "moved": "does not change in the loop: computed before it",
+    "rows": "recorded row by row, so that lengths do not matter",
+    "fused": "computed in the same block as another operation",
+    "ghost": "an arm of the branch waits for the other, so that instances line up",
+    "wait": "needs the value of a tensor: what was recorded so far runs first",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelNote:
-    """One kernel."""
+class Remark:
+    """What happened to an expression."""
 
-    name: str
-    lines: tuple[tuple[int, str], ...]  # line numbers and texts of the user's source that it computes
+    kind: str  # a key of `MEANINGS`
+    text: str  # what and why
+    option: str  # the option that switches it off; "" if none does
+    expression: str  # the user's text; "" if it is more than one line
+    column: int  # where it begins
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLine:
+    """A line of the user's source."""
+
+    number: int
+    text: str  # without its line break
+    blocks: tuple[str, ...]  # letters of the blocks that compute it
+    phases: tuple[int, ...]  # of those blocks
+    remarks: tuple[Remark, ...]  # from left to right
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFunction:
+    """A function of the user that is compiled."""
+
+    file: str
+    lines: tuple[SourceLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Operations that are computed together: a kernel."""
+
+    letter: str  # A, B, ... in order of execution
+    name: str  # of the kernel
+    places: tuple[Loc, ...]  # where it is recorded
     operations: tuple[str, ...]
+    stages: tuple[str, ...]  # what the kernel does one after the other, and what in one go
     shared: tuple[str, ...]  # operands that are the same for all nodes
     varying: tuple[str, ...]  # operands of each node
     results: tuple[str, ...]
-    phase: int  # component of the kernel graph that it is in; -1 if it was not recorded
+    phases: tuple[int, ...]  # components of the kernel graph that it is in; none if it was not recorded
     nodes: int  # in the mini-batch that was explained
     batches: int
     once: bool  # whether it computes what all instances share
@@ -39,102 +99,110 @@ class Explanation:
     """What the compiler decided. `str` and rich print it."""
 
     model: str
-    parameters: tuple[str, ...]  # types of the positional parameters
+    instances: int  # of the mini-batch
+    parameters: tuple[str, ...]  # names and types of the positional parameters
     shared: tuple[str, ...]  # shared values that are used: path and type
     constants: tuple[str, ...]  # shared ints that became constants of the program
     recursive: tuple[str, ...]  # functions that are called; all others are inlined
-    kernels: tuple[KernelNote, ...]
+    functions: tuple[SourceFunction, ...]
+    blocks: tuple[Block, ...]  # in order of their phases
+    effects: tuple[Effect, ...]  # of each option
     idle: tuple[str, ...]  # options that were changed and change nothing in this version
     warnings: tuple[str, ...]  # a line each: where float32 becomes float64
-    nodes: int  # of the mini-batch
-    batches: int
-    lower_bound: int
+    count: Count  # of the mini-batch
 
     def __str__(self) -> str:
-        lines = [f"{self.model}"]
-        lines += ["", "varying by instance:", *(f"  {p}" for p in self.parameters)]
-        lines += ["", "shared by all instances:", *(f"  {s}" for s in self.shared or ("nothing",))]
-        if self.constants:
-            lines += ["", "constants (another value compiles anew):", *(f"  {c}" for c in self.constants)]
-        if self.recursive:
-            lines += ["", f"called, not inlined: {', '.join(self.recursive)}"]
-        count = sum(len(k.operations) for k in self.kernels)
-        single = sum(len(k.operations) * k.nodes for k in self.kernels)
-        bound = "proved optimal" if self.batches <= self.lower_bound else f"at least {self.lower_bound}"
-        lines += [
-            "",
-            f"this mini-batch: {self.nodes} nodes (of {single} operations) in {self.batches} batches ({bound})",
-        ]
-        lines += ["", f"blocks: {count} operations became {len(self.kernels)} kernels, in order of their phases"]
-        for kernel in sorted(self.kernels, key=lambda k: k.phase):
-            used = (
-                f"phase {kernel.phase}, {kernel.nodes} nodes in {kernel.batches} batches"
-                if kernel.nodes
-                else "once per mini-batch"
-                if kernel.once
-                else "not used"
-            )
-            lines += ["", f"  {kernel.name}: {used}", f"    computes {', '.join(kernel.operations)}"]
-            lines += [f"    {number:>5} | {text}" for number, text in kernel.lines]
-            lines += [f"    shared:  {', '.join(kernel.shared)}"] * bool(kernel.shared)
-            lines += [f"    varying: {', '.join(kernel.varying)}"] * bool(kernel.varying)
-            lines += [f"    gives:   {', '.join(kernel.results)}"]
-        if self.idle:
-            lines += ["", f"without effect in this version: {', '.join(self.idle)}"]
-        if self.warnings:
-            lines += ["", "warnings:", *(f"  {w}" for w in self.warnings)]
-        return "\n".join(lines)
+        from acronumba.views.explain import explanation_text
+
+        return explanation_text(self)
 
     __repr__ = __str__
 
+    def __rich__(self) -> Any:
+        from acronumba.views.explain import explanation_view
 
-def explain(compiled: Compiled, trace: TraceData) -> Explanation:
-    """Return what was decided for a specialisation, and what came of it in a mini-batch."""
-    program = compiled.program
-    planned = compiled.plan.program
-    paths = [s.path for s in planned.shared]
-    once = {compiled.plan.kernels[o.kernel].name for o in planned.once}
-    names = compiled.fn.__code__.co_varnames[: compiled.fn.__code__.co_argcount]
+        return explanation_view(self)
+
+    def to_text(self, path: str | Path, width: int = 80) -> Path:
+        """Write it as plain text; return the path."""
+        from acronumba.views.explain import explanation_text
+
+        Path(path).write_text(explanation_text(self, width) + "\n", encoding="utf-8")
+        return Path(path)
+
+
+def explain(model: Model, call: _Call) -> Explanation:
+    """Return what was decided for a mini-batch, and what came of it."""
+    from acronumba.views.progress import progress
+
+    with progress(f"explaining {model.__qualname__}", 1 + len(changes(model.options))) as step:
+        compiled, trace = model._record(call)
+        step(1)
+        found = effects(model, call, step)
+    program, options = compiled.program, compiled.options
+    code = compiled.fn.__code__
+    blocks = _blocks(compiled, trace)
     return Explanation(
         model=compiled.fn.__qualname__,
-        parameters=tuple(f"{n}: {type_text(t)}" for n, t in zip(names, program.params, strict=False)),
+        instances=call.count,
+        parameters=tuple(f"{n}: {type_text(t)}" for n, t in zip(code.co_varnames, program.params, strict=False)),
         shared=tuple(f"{s.path}: {type_text(s.type)}" for s in program.shared),
         constants=tuple(compiled.constants),
         recursive=tuple(f.name for f in program.functions[1:]),
-        kernels=tuple(_note(k, compiled.fn.__code__.co_filename, trace, paths, once) for k in compiled.plan.kernels),
-        idle=compiled.options.without_effect(),
+        functions=_functions(compiled, blocks),
+        blocks=blocks,
+        effects=found,
+        idle=options.without_effect(),
         warnings=program.warnings,
-        nodes=trace.nodes,
-        batches=len(trace.batches),
-        lower_bound=trace.lower_bound,
+        count=count(trace, options),
     )
 
 
-def _note(spec: KernelSpec, file: str, trace: TraceData, paths: list[str], once: set[str]) -> KernelNote:
-    lines: dict[tuple[str, int], str] = {}
-    for op in spec.body:
-        if op.loc.line:
-            lines.setdefault((op.loc.file, op.loc.line), line_text(op.loc))
-    ours = {f for f, _ in lines} & {file} or {f for f, _ in lines}
-    batches = [b for b in trace.batches if b.kernel == spec.name]
-    return KernelNote(
-        name=spec.name,
-        lines=tuple((n, text) for (f, n), text in sorted(lines.items()) if f in ours),
-        operations=tuple(op.op for op in spec.body),
-        shared=tuple(f"{paths[o.index]}: {_tensor(o.dtype, o.shape)}" for o in spec.operands if o.kind == "shared"),
-        varying=tuple(_operand(o) for o in spec.operands if o.kind != "shared"),
-        results=tuple(_value(spec, k) for k in spec.results),
-        phase=min((b.phase for b in batches), default=-1),
-        nodes=sum(b.size for b in batches),
-        batches=len(batches),
-        once=spec.name in once,
-    )
+# -------------------------------------------------------------------------------------------------------------- blocks
 
 
-def _operand(o: Operand) -> str:
-    return (
-        f"{o.name}: {_tensor(o.dtype, o.shape)}" if o.shape or o.kind in ("tensor", "shared") else f"{o.name}: {o.kind}"
-    )
+def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
+    """Return the kernels in order of execution; those that were not recorded come last."""
+    paths = [s.path for s in compiled.plan.program.shared]
+    fusion = Fusion.of(compiled.options)
+    used = list(dict.fromkeys(trace.kinds[trace.order].tolist()))
+    order = [*used, *(k for k in range(len(trace.specs)) if k not in used)]
+    once = {o.kernel for o in compiled.plan.program.once}
+    out = []
+    for number, k in enumerate(order):
+        spec = trace.specs[k]
+        mine = trace.kinds == k
+        out.append(
+            Block(
+                letter=letter(number),
+                name=spec.name,
+                places=tuple(dict.fromkeys((*compiled.plan.uses[k], *(op.loc for op in spec.body if op.loc.line)))),
+                operations=tuple(op.op for op in spec.body),
+                stages=stage_texts(spec, fusion, paths=paths),
+                shared=tuple(_operand(o, paths[o.index]) for o in spec.operands if o.kind == "shared"),
+                varying=tuple(_operand(o, o.name) for o in spec.operands if o.kind != "shared"),
+                results=tuple(_value(spec, value) for value in spec.results),
+                phases=tuple(np.unique(trace.phase[mine]).tolist()),
+                nodes=int(mine.sum()),
+                batches=len(set(trace.batch[mine].tolist())),
+                once=k in once,
+            )
+        )
+    return tuple(out)
+
+
+def letter(number: int) -> str:
+    """Return A, B, ..., Z, AA, AB, ... for 0, 1, ..."""
+    text = ""
+    number += 1
+    while number:
+        number, digit = divmod(number - 1, 26)
+        text = chr(ord("A") + digit) + text
+    return text
+
+
+def _operand(o: Operand, name: str) -> str:
+    return f"{name}: {_tensor(o.dtype, o.shape) if o.shape or o.kind in ('tensor', 'shared') else o.kind}"
 
 
 def _value(spec: KernelSpec, k: int) -> str:
@@ -144,3 +212,75 @@ def _value(spec: KernelSpec, k: int) -> str:
 
 def _tensor(dtype: str, shape: tuple[int | Dim, ...]) -> str:
     return f"{dtype}[{', '.join('?' if isinstance(n, Dim) else str(n) for n in shape)}]"
+
+
+# --------------------------------------------------------------------------------------------------------------- lines
+
+
+def _functions(compiled: Compiled, blocks: Sequence[Block]) -> tuple[SourceFunction, ...]:
+    """Return the source of every function that is compiled, with blocks and remarks; the model's own file first."""
+    letters: dict[tuple[str, int], list[Block]] = defaultdict(list)
+    for block in blocks:
+        for place in dict.fromkeys((p.file, p.line) for p in block.places):
+            letters[place].append(block)
+    remarks = _remarks(compiled)
+    home = compiled.fn.__code__.co_filename
+    out = []
+    for file, first, text in sorted(functions_of(compiled.program), key=lambda f: (f[0] != home, f[0], f[1])):
+        lines = []
+        for number, line in enumerate(text.splitlines(), first):
+            here = letters[file, number]
+            lines.append(
+                SourceLine(
+                    number=number,
+                    text=line.rstrip(),
+                    blocks=tuple(b.letter for b in here),
+                    phases=tuple(sorted({phase for b in here for phase in b.phases})),
+                    remarks=remarks.get((file, number), ()),
+                )
+            )
+        out.append(SourceFunction(file=file, lines=tuple(lines)))
+    return tuple(out)
+
+
+def _remarks(compiled: Compiled) -> dict[tuple[str, int], tuple[Remark, ...]]:
+    """Return what happened at each line, from left to right, each thing once."""
+    notes: dict[tuple[str, int], list[Note]] = defaultdict(list)
+    paths, fusion = [s.path for s in compiled.plan.program.shared], Fusion.of(compiled.options)
+    fused = (fusion_notes(spec, fusion, paths=paths) for spec in compiled.plan.kernels)
+    for note in chain(compiled.plan.notes, *fused):
+        notes[note.loc.file, note.loc.line].append(note)
+    made: dict[tuple[str, int], dict[Remark, None]] = defaultdict(dict)
+    for place, here in notes.items():
+        for note in sorted(here, key=lambda n: n.loc.column):
+            remark = Remark(
+                kind=note.kind,
+                text=note.text,
+                option=note.option,
+                expression=spanned(note.loc),
+                column=note.loc.column,
+            )
+            made[place][remark] = None
+    for loc, kind, read in _reads(compiled):
+        place = loc.file, loc.line
+        if not any(note.kind == kind for note in notes[place]):
+            text = ", ".join(f"`{path}`" for path in read)
+            made[place][Remark(kind=kind, text=text, option="reuse", expression="", column=loc.column)] = None
+    return {place: tuple(here) for place, here in made.items()}
+
+
+def _reads(compiled: Compiled) -> Iterable[tuple[Loc, str, tuple[str, ...]]]:
+    """Yield what kernels read of shared tensors, by line: the whole ("shared"), or a row that data chooses ("row")."""
+    paths = [s.path for s in compiled.plan.program.shared]
+    found: dict[tuple[str, int, str], dict[str, None]] = defaultdict(dict)
+    locs: dict[tuple[str, int, str], Loc] = {}
+    for spec in compiled.plan.kernels:
+        for op in spec.body:
+            shared = [k for k in op.args if k < len(spec.operands) and spec.operands[k].kind == "shared"]
+            row = op.op == "take" and shared[:1] == [op.args[0]]
+            for k in shared:
+                key = op.loc.file, op.loc.line, "row" if row else "shared"
+                locs.setdefault(key, op.loc)
+                found[key][paths[spec.operands[k].index]] = None
+    for key, names in found.items():
+        yield locs[key], key[2], tuple(names)

@@ -192,6 +192,18 @@ class Compiled:
                     _debug(5, f"kernel {spec.name}", partial(self.kernel_text, k))
         return self.__dict__["executable"]
 
+    @lazy
+    def recorder(self) -> Any:
+        """Machine code of everything but the kernels, which are NumPy: for `record`."""
+        from acronumba.runtime.driver import Executable
+        from acronumba.runtime.reference import reference_kernels
+
+        with self._lock:
+            if "recorder" not in self.__dict__:
+                kernels = reference_kernels(self.plan.kernels)
+                self.__dict__["recorder"] = Executable(self.plan, self.options, kernels=kernels)
+        return self.__dict__["recorder"]
+
     def host_text(self) -> str:
         """Return the host program as text."""
         from acronumba.emit.text import module_text
@@ -230,13 +242,7 @@ class Compiled:
         timed : bool
             Measure the stages one by one.
         """
-        words, keep = list(leaves), list(packed.keep)
-        for k, packer in self._shared_packers.items():
-            batch = packer.pack([[leaves[k]]])
-            for error in batch.errors.values():
-                raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}")
-            words[k] = int(batch.roots[0, 0])
-            keep += batch.keep
+        words, keep = self._shared_words(packed, leaves)
         stable = self._array_roots <= frozen
         skip = packed.errors
         executable = self.executable
@@ -249,6 +255,23 @@ class Compiled:
         self._slow = time.perf_counter() - start > 0.3
         _debug(6, "run", lambda: f"{len(packed)} instances, {run.nodes} nodes, {run.batches} batches")
         return run
+
+    def record(self, packed: Any, leaves: Sequence[Any]) -> TraceData:
+        """Record and schedule a packed mini-batch; no kernel is compiled, and nothing is executed. See `run`."""
+        words, keep = self._shared_words(packed, leaves)
+        trace: TraceData = self.recorder.record(packed.roots, words, skip=packed.errors, keep=keep)
+        return trace
+
+    def _shared_words(self, packed: Any, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Return the shared values, lists and objects as words, and what owns all that words lead to."""
+        words, keep = list(leaves), list(packed.keep)
+        for k, packer in self._shared_packers.items():
+            batch = packer.pack([[leaves[k]]])
+            for error in batch.errors.values():
+                raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}")
+            words[k] = int(batch.roots[0, 0])
+            keep += batch.keep
+        return words, keep
 
     @lazy
     def _shared_packers(self) -> dict[int, Any]:

@@ -28,20 +28,31 @@ def line_text(loc: Loc) -> str:
 
 @lru_cache(maxsize=64)
 def _functions(file: str) -> tuple[tuple[int, int, int], ...]:
-    """Return (first line, decorators included; def line; last line) of every function of a file."""
+    """Return (first line, decorators included; def line; last line) of every function of a file, and of what is
+    assigned outside of functions (it may hold a lambda).
+    """
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
         return ()
+    assigned = [n for n in tree.body if isinstance(n, ast.Assign | ast.AnnAssign)]
     return tuple(
         (min([n.lineno, *(d.lineno for d in n.decorator_list)]), n.lineno, n.end_lineno or n.lineno)
         for n in ast.walk(tree)
         if isinstance(n, ast.FunctionDef)
-    )
+    ) + tuple((n.lineno, n.lineno, n.end_lineno or n.lineno) for n in assigned)
+
+
+def spanned(loc: Loc) -> str:
+    """Return the user's expression at a place; nothing if it takes more than one line."""
+    if not loc.file or loc.end_line != loc.line:
+        return ""
+    line = linecache.getline(loc.file, loc.line).encode()
+    return line[loc.column : loc.end_column].decode(errors="replace")
 
 
 def functions_of(program: Program) -> Iterator[tuple[str, int, str]]:
-    """Yield (file, line, text) of every outermost function of the user that has instructions in the program."""
+    """Yield (file, line, text) of every outermost function (or assignment) of the user that the program comes from."""
     wanted: dict[tuple[str, int], str] = {}
     for loc in locs_of(program):
         if not loc.file:

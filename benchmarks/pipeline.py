@@ -13,13 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,27 +27,6 @@ for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 HIDDEN = 256
 BATCHES = (64, 256, 1024, 4096)
 BLOCKS = (20, 60, 150, 300)
-
-
-def seconds(f: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    f()
-    return time.perf_counter() - start
-
-
-def quartiles(values: Sequence[float]) -> dict[str, float]:
-    low, median, high = statistics.quantiles(values, n=4)
-    return {"median": median, "low": low, "high": high}
-
-
-def interleaved(competitors: dict[str, Callable[[], Any]], rounds: int) -> dict[str, dict[str, float]]:
-    for f in competitors.values():
-        f()
-    times: dict[str, list[float]] = {name: [] for name in competitors}
-    for _ in range(rounds):
-        for name, f in competitors.items():
-            times[name].append(seconds(f))
-    return {name: quartiles(t) for name, t in times.items()}
 
 
 def trees(path: str | None, count: int) -> list[Any]:
@@ -67,6 +44,7 @@ def speed(path: str | None) -> dict[str, Any]:
 
     from acronumba import pack
     from acronumba.bench import yardsticks
+    from acronumba.bench.measure import interleaved, quartiles
     from acronumba.zoo import tree_lstm
 
     xs, p = trees(path, 64), tree_lstm.params(HIDDEN)
@@ -86,7 +64,7 @@ def speed(path: str | None) -> dict[str, Any]:
         },
         21,
     )
-    times["plain"] = {k: v * 8 for k, v in times["plain"].items()}
+    times["plain"] = times["plain"].scaled(8)
     runs = [ours.trace(packed, p=snapshot).seconds for _ in range(31)]  # a trace kept alive would keep its memory
     stage = {k: statistics.median(t[k] for t in runs) for k in runs[0]}
     trace = ours.trace(packed, p=snapshot)
@@ -94,15 +72,15 @@ def speed(path: str | None) -> dict[str, Any]:
     packing = [ours.trace(xs, p=p).seconds["pack"] for _ in range(31)]
     return {
         "largest difference from plain": error,
-        "milliseconds": {k: {q: v * 1e3 for q, v in t.items()} for k, t in times.items()},
-        "times faster than numpy by hand": times["numpy by hand"]["median"] / times["ours, objects"]["median"],
-        "times faster, packed": times["numpy by hand"]["median"] / times["ours, packed"]["median"],
+        "milliseconds": {k: asdict(t.scaled(1e3)) for k, t in times.items()},
+        "times faster than numpy by hand": times["numpy by hand"].median / times["ours, objects"].median,
+        "times faster, packed": times["numpy by hand"].median / times["ours, packed"].median,
         "nodes": trace.nodes,
         "batches": len(trace.batches),
         "at least": trace.lower_bound,
         "record, ns per node": stage["record"] / trace.nodes * 1e9,
         "schedule, ns per node": stage["schedule"] / trace.nodes * 1e9,
-        "packing, us per object": {k: v / objects * 1e6 for k, v in quartiles(packing).items()},
+        "packing, us per object": asdict(quartiles(packing).scaled(1e6 / objects)),
     }
 
 
@@ -224,20 +202,10 @@ def main() -> None:
     parser.add_argument("--trees", help="a file of trees")
     parser.add_argument("--json", help="write the figures there")
     args = parser.parse_args()
-    import numba
-    import numpy as np
-
-    from acronumba.emit.target import host
+    from acronumba.bench.measure import machine
 
     figures = {
-        "machine": {
-            "processor": host().name,
-            "cores": os.cpu_count(),
-            "python": platform.python_version(),
-            "numba": numba.__version__,
-            "numpy": np.__version__,
-            "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE", ""),
-        },
+        "machine": machine(),
         "speed": speed(args.trees),
         "first call, seconds": first_call(),
         "host program": host_compile(),

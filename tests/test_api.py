@@ -479,8 +479,8 @@ def test_an_optimisation_switched_off_makes_other_batches_of_the_same_bits(optio
 
 def test_options_that_change_nothing_yet_are_named():
     xs, p = trees(2), params()
-    text = str(classify.with_options(fuse=False, threads=1).explain(xs, p=p))
-    assert "without effect in this version: fuse=False" in text and "threads" not in text
+    text = str(classify.with_options(persistent=False, threads=1).explain(xs, p=p))
+    assert "without effect in this version: persistent=False" in text and "threads" not in text
     assert "without effect" not in str(classify.explain(xs, p=p))
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from acronumba.bench import openblas
-from acronumba.zoo import demo
 
 EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("*.py"))
 
@@ -43,15 +42,6 @@ def test_the_demo_agrees_and_shows_what_was_batched(root: Path) -> None:
     assert "launches saved" in done.stdout
     for competitor in ("one tree at a time", "by hand level by level", "from Python objects", "packed once"):
         assert re.search(rf"{competitor}\s+[\d.]+ ms +[\d.]+ x", done.stdout)
-
-
-def test_competitors_take_turns() -> None:
-    order: list[str] = []
-    competitors = {"a": lambda: order.append("a"), "b": lambda: order.append("b")}
-    times = demo.interleaved(competitors, 3)
-    assert order == ["a", "b"] * 4  # once to warm up
-    assert list(times) == ["a", "b"]
-    assert all(value >= 0 for value in times.values())
 
 
 def test_openblas_is_asked_for_one_thread() -> None:

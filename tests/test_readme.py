@@ -1,4 +1,4 @@
-"""The README is true: its programs run and print what it shows, its commands and links exist.
+"""The README and the pages under `docs` are true: programs run and print what is shown, commands and links exist.
 
 The blocks after ``<!-- run -->`` are one program, in order; what it prints is compared with the blocks after
 ``<!-- prints -->``. Likewise the tour shows the stages of the compiler. ``--update-golden`` writes both anew.
@@ -23,12 +23,11 @@ BLOCK = re.compile(r"<!-- (run|prints) -->\n```(?:python|text)\n(.*?)```\n", re.
 CUT = "-- cut --"
 
 
-def printed(root: Path, text: str, folder: Path) -> list[str]:
-    """Run the program of the README; return what it prints for each block of output."""
+def printed(root: Path, text: str, script: Path) -> list[str]:
+    """Run the program of a page; return what it prints for each block of output."""
     program = ""
     for kind, body in BLOCK.findall(text):
         program += body if kind == "run" else f'print("{CUT}")\n'
-    script = folder / "readme.py"
     script.write_text(program)
     done = subprocess.run(
         [sys.executable, "-W", "error::RuntimeWarning", str(script)],
@@ -39,16 +38,19 @@ def printed(root: Path, text: str, folder: Path) -> list[str]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    out = done.stdout.replace(str(folder) + os.sep, "")
+    out = done.stdout.replace(str(script.parent) + os.sep, "")
     parts = out.split(CUT + "\n")
     assert parts.pop() == "", "something is printed after the last block of output"
     return parts
 
 
-def test_programs_print_what_the_readme_shows(root: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    path = root / "README.md"
+@pytest.mark.parametrize(("page", "outputs_shown"), [("README.md", 3), ("docs/options.md", 1)])
+def test_programs_print_what_the_page_shows(
+    root: Path, tmp_path: Path, request: pytest.FixtureRequest, page: str, outputs_shown: int
+) -> None:
+    path = root / page
     text = path.read_text(encoding="utf-8")
-    outputs = iter(printed(root, text, tmp_path))
+    outputs = iter(printed(root, text, tmp_path / f"{path.stem.lower()}.py"))
 
     def filled(match: re.Match[str]) -> str:
         if match[1] == "run":
@@ -59,8 +61,8 @@ def test_programs_print_what_the_readme_shows(root: Path, tmp_path: Path, reques
     if request.config.getoption("--update-golden"):
         path.write_text(new, encoding="utf-8")
     else:
-        assert new == text, "run with --update-golden, and read the README"
-    assert text.count("<!-- prints -->") == 3
+        assert new == text, "run with --update-golden, and read the page"
+    assert text.count("<!-- prints -->") == outputs_shown
 
 
 SHOW = re.compile(r"<!-- show: (.*?) -->\n```text\n(.*?)```\n", re.S)
@@ -149,7 +151,9 @@ def test_commands_of_the_readme_exist(root: Path) -> None:
     assert commands <= targets
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/language.md", "docs/architecture.md", "docs/tour.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/language.md", "docs/architecture.md", "docs/tour.md", "docs/options.md"]
+)
 def test_links_lead_somewhere(root: Path, name: str) -> None:
     page = root / name
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")) if "://" not in link]
@@ -172,3 +176,13 @@ def test_the_language_page_has_every_option_that_does_something(root: Path) -> N
     paragraph = page[page.index("`Options` are") : page.index("## Failures")]
     names = set(re.findall(r"^\| `([a-z_]+)`", paragraph, re.M))
     assert names == set(Options.__dataclass_fields__) - NO_EFFECT
+
+
+def test_the_page_of_options_has_every_optimisation_and_schedule(root: Path) -> None:
+    from acronumba.config import SCHEDULES
+    from acronumba.effects import OPTIMISATIONS
+
+    page = (root / "docs" / "options.md").read_text(encoding="utf-8")
+    options, schedules = page.split("| `schedule` |")
+    assert tuple(re.findall(r"^\| `([a-z_]+)`", options, re.M)) == OPTIMISATIONS
+    assert set(SCHEDULES) <= set(re.findall(r'^\| `"([a-z]+)"`', schedules, re.M))

@@ -22,7 +22,7 @@ from acronumba.kernels import math
 from acronumba.kernels.element import DTYPES
 from acronumba.kernels.fusion import EVERYTHING, Fusion
 from acronumba.kernels.index import ONE, Poly, count, size_poly
-from acronumba.kernels.products import ProductWriter, Slots, calls_of, tile_shape
+from acronumba.kernels.products import ProductWriter, Slots, passes_of, table_of, tile_shape
 from acronumba.kernels.spec import Dim, KernelSpec
 from acronumba.kernels.stages import Nest, Product, ProductStage, RowStage, Single, plan_stages
 from acronumba.kernels.tiles import Packing, TileKey
@@ -74,13 +74,12 @@ def _numbers(attr: object) -> list[int]:
 
 class _Generator:
     def __init__(self, spec: KernelSpec, target: Target, fusion: Fusion) -> None:
-        self.spec = spec
         self.target = target
         self.stages = plan_stages(spec, target, fusion)
         self.graph = self.stages.graph
-        self.gathered = [] if fusion.gather else self.stages.gathered
-        stages = self.stages.stages
-        self.blocked = len(stages) > 1 or bool(self.gathered) or any(isinstance(s, ProductStage) for s in stages)
+        self.spec = self.graph.spec
+        self.gathered = self.stages.gathered
+        self.blocked = self.stages.blocked
         self.scratch = Scratch()
         self.slots: dict[int, Slots] = {}  # by number of the stage, or by value for products of one node
         self.kernel = self._kernel()
@@ -103,7 +102,7 @@ class _Generator:
         rules: list[Poly] = []
         block = Poly.of(ROWS)
         if self.blocked:
-            leads = [count(s.lead) for s in self.stages.stages if isinstance(s, ProductStage)]
+            leads = self.stages.leads
             if all(m.constant is not None for m in leads):
                 block = Poly.of(max(1, ROWS // max([1, *(m.constant or 0 for m in leads)])))
             else:
@@ -178,13 +177,14 @@ class _Generator:
         return Poly.of(-(-known // 64) * 64) if known is not None else size
 
     def _stage_slots(self, number: int, stage: ProductStage, block: Poly) -> None:
-        calls = calls_of(stage, self.graph, self.target)
+        passes = passes_of(stage, self.stages, self.target)
+        _, rows, pieces = table_of(passes, block * count(stage.lead))
         dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
         width = self.target.lanes(dtype.ty) * dtype.size
         self.slots[number] = Slots(
-            self.scratch.add("rows", block * count(stage.lead) * (8 * calls.pieces * calls.members)),
-            self.scratch.add("lengths", Poly.of(8 * calls.pieces)),
-            self.scratch.add("sums", Poly.of(calls.rows * calls.members * calls.vectors * width)),
+            self.scratch.add("rows", rows),
+            self.scratch.add("lengths", Poly.of(8 * pieces)),
+            self.scratch.add("sums", Poly.of(width * max(p.rows * p.members * p.vectors for p in passes))),
         )
 
     def _product_slots(self, product: Product) -> None:

@@ -16,12 +16,12 @@ class Fusion:
     """What is computed together.
 
     vertical     an operation that reads another's result is computed in the same loop, from registers or from the
-                 panel of a product; off: every operation is a stage of its own and stores its result. Addressing
-                 (reshape, transpose, slice, broadcast) is never an operation of its own
+                 panel of a product; off: every operation is a stage of its own and stores its result, except
+                 addressing that is the same for all nodes (reshape, transpose, slice, broadcast, a constant index)
     horizontal   independent operations share a stage: products with the same left operand or the same weight, and
                  element-wise operations and reductions over one iteration space; off: only what depends on each other
-    gather       operands are read where they lie, through pointers; off: a first stage copies the block's operands
-                 into contiguous rows
+    gather       operands are read where they lie, through pointers or indices; off: a first stage copies the block's
+                 operands into contiguous rows, and rows looked up in a table are copied before they are read
     """
 
     vertical: bool = True

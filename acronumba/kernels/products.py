@@ -18,12 +18,12 @@ from acronumba.kernels.element import DTYPES, cast, less
 from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.spec import Size
 from acronumba.kernels.stages import (
-    Graph,
     Nest,
     Part,
     Product,
     ProductStage,
     Single,
+    Stages,
     axes_of,
     axis_of,
     stretch,
@@ -71,46 +71,68 @@ class Call:
 
 
 @dataclass(slots=True, eq=False)
-class Calls:
-    """How tiles compute the products of a stage."""
+class Pass:
+    """Products of a stage that tiles compute together, panel by panel, and what follows on each panel."""
 
     q: int  # vectors per gate
     rows: int  # rows that one call works on; times `members` is the height of the tile
     members: int  # of every call
     calls: list[Call]
+    tail: list[int]
 
     @property
     def vectors(self) -> int:
         """Vectors of sums that belong to one row of a tile."""
         return sum(call.gates for call in self.calls) * self.q
 
-    @property
-    def lefts(self) -> dict[tuple[tuple[int, ...], ...], int]:
-        """The left operands of the calls, and how many pieces there are before them in the table of addresses."""
-        out: dict[tuple[tuple[int, ...], ...], int] = {}
-        for call in self.calls:
-            if call.lefts not in out:
-                out[call.lefts] = sum(len(lefts[0]) for lefts in out)
-        return out
 
-    @property
-    def pieces(self) -> int:
-        return sum(len(lefts[0]) for lefts in self.lefts)
+Lefts = tuple[tuple[int, ...], ...]  # pieces of the left operand of each member
 
 
-def calls_of(stage: ProductStage, graph: Graph, target: Target) -> Calls:
-    """Share out the products of a stage to calls of tiles."""
+def passes_of(stage: ProductStage, stages: Stages, target: Target) -> list[Pass]:
+    """Share out the products of a stage to passes and calls of tiles.
+
+    Products are in one pass if a tail needs both, if they have one weight, or if they lie side by side: the others
+    would only drive each other's panels out of the cache.
+    """
+    graph = stages.graph
     dtype = graph.dtype(stage.parts[0].product.value)
     same: dict[object, list[list[Part]]] = {}
     for parts in _side_by_side(stage, target, dtype):
         sizes = tuple(graph.shape(piece)[-1] for piece in parts[0].product.pieces)
         same.setdefault((sizes, *((part.product.matrix, part.gates) for part in parts)), []).append(parts)
-    together = [Call(members) for members in same.values()]
-    q, rows = tile_shape([call.gates for call in together], stage.n, target, dtype)
-    most = max(len(call.members) for call in together)
-    if most <= rows and all(len(call.members) == most for call in together):
-        return Calls(q, rows // most, most, together)
-    return Calls(q, rows, 1, [Call([parts]) for call in together for parts in call.members])
+    groups = [({part.product.value for parts in members for part in parts}, [members]) for members in same.values()]
+    for v in stage.tail:
+        near = {v, *stages.reads[v]}
+        met = [g for g in groups if not near.isdisjoint(g[0])]
+        if met:
+            one = {v}.union(*(values for values, _ in met)), [members for _, lists in met for members in lists]
+            groups = sorted([one, *(g for g in groups if near.isdisjoint(g[0]))], key=lambda g: min(g[0]))
+    out = []
+    for values, lists in groups:
+        calls = [Call(members) for members in lists]
+        q, rows = tile_shape([call.gates for call in calls], stage.n, target, dtype)
+        many = len(calls[0].members)
+        if many > rows or any(len(call.members) != many for call in calls):
+            calls, many = [Call([parts]) for call in calls for parts in call.members], 1
+        out.append(Pass(q, rows // many, many, calls, [v for v in stage.tail if v in values]))
+    return out
+
+
+def table_of(passes: Sequence[Pass], rows: Poly) -> tuple[dict[Lefts, tuple[Poly, int]], Poly, int]:
+    """Lay out the addresses of left operands, `rows` of each in a block.
+
+    Return where those of a call start: in the table, in bytes, and among the lengths of pieces; and the ends of both.
+    """
+    out: dict[Lefts, tuple[Poly, int]] = {}
+    end, pieces = ZERO, 0
+    for one in passes:
+        for call in one.calls:
+            if call.lefts not in out:
+                out[call.lefts] = end, pieces
+                end = end + rows * (8 * one.members * len(call.lefts[0]))
+                pieces += len(call.lefts[0])
+    return out, end, pieces
 
 
 def _side_by_side(stage: ProductStage, target: Target, dtype: str) -> list[list[Part]]:
@@ -392,59 +414,63 @@ class ProductWriter(Writer):
         slots = self.slots[number]
         dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
         lanes = self.target.lanes(dtype.ty)
-        calls = calls_of(stage, self.graph, self.target)
-        q, rows, members = calls.q, calls.rows, calls.members
         width = lanes * dtype.size
         lead = count(stage.lead)
-        step = self.kernel.block * lead * members  # rows of a piece in the table of addresses
-        names = ", ".join(self.kernel.names[p.product.value] for p in stage.parts)
+        passes = passes_of(stage, self.stages, self.target)
+        places, _, _ = table_of(passes, self.kernel.block * lead)
         nodes = self.bind("nodes", f["i1"] - f["i0"])
         table = self.scratch(slots.rows)
         lengths = self.scratch(slots.lengths)
         sums = self.scratch(slots.sums)
+        names = ", ".join(self.kernel.names[p.product.value] for p in stage.parts)
         f.comment(f"{names}: the rows of the left operand")
         with self.loop("r", 0, nodes) as r:
             self.at_node(r, f["i0"])
-            for lefts, before in calls.lefts.items():
+            for lefts, (start, _) in places.items():
+                step = self.kernel.block * lead * (8 * len(lefts))  # from the rows of one piece to those of the next
                 for j, left in enumerate(lefts):
-                    for k, piece in enumerate(left, before):
-                        self.row_addresses(piece, stage.lead, self.plus(table, step * (8 * k)), r, members, j)
+                    for k, piece in enumerate(left):
+                        at = self.plus(table, start + step * k)
+                        self.row_addresses(piece, stage.lead, at, r, len(lefts), j)
         self.home_depth = 0
-        for lefts, before in calls.lefts.items():
-            for k, piece in enumerate(lefts[0], before):
+        for lefts, (_, first) in places.items():
+            for k, piece in enumerate(lefts[0], first):
                 f.store(lengths, k, self.number(size_poly(self.graph.shape(piece)[-1])))
         if stage.n == 0:
             return
         total = self.bind("total", nodes * self.number(lead)) if lead != ONE else nodes
-        tiles = self.bind("tiles", (total + (rows - 1)) // rows)
-        panels = -(-stage.n // (q * lanes))
-        weights = [self.weights(call.members[0], stage.n, q, lanes, dtype.name) for call in calls.calls]
-        apart = calls.vectors * width  # bytes of sums from one row of a tile to the next
-        with self.loop("panel", 0, panels) as panel, self.loop("t", 0, tiles) as t:
-            a = self.bind("a", total * t // tiles)
-            m = self.bind("m", total * (t + 1) // tiles - a)
-            start = 0
-            starts = {}
-            for call, weight in zip(calls.calls, weights, strict=True):
-                place = self.kernel.tile(call.gates * q, rows * members, dtype.name) - 1
-                before = calls.lefts[call.lefts]
-                wide = call.gates * q * width
-                panel_bytes = self.inner(call.members[0][0].product) * wide
-                f.do(call_address(
-                    tree.load(f["P"] + 8 * place, m * members if members > 1 else m),
-                    self.plus(table, step * (8 * before)) + a * (8 * members), self.number(step),
-                    const(len(call.lefts[0]), I64), lengths + 8 * before if before else lengths,
-                    weight + panel * panel_bytes, const(wide, I64), sums + start if start else sums,
-                    const(apart, I64), const(0, I64),
-                ))  # fmt: skip
-                for j, parts in enumerate(call.members):
-                    at = start + j * apart
-                    for part in parts:
-                        starts[part.product.value] = at
-                        at += part.gates * q * width
-                start += wide
-            if stage.tail:
-                self.tail(stage, panel, a, m, sums, starts, q, lanes, apart * members, lead)
+        for one in passes:
+            q, members = one.q, one.members
+            step = self.kernel.block * lead * members
+            tiles = self.bind("tiles", (total + (one.rows - 1)) // one.rows)
+            panels = -(-stage.n // (q * lanes))
+            weights = [self.weights(call.members[0], stage.n, q, lanes, dtype.name) for call in one.calls]
+            apart = one.vectors * width  # bytes of sums from one row of a tile to the next
+            with self.loop("panel", 0, panels) as panel, self.loop("t", 0, tiles) as t:
+                a = self.bind("a", total * t // tiles)
+                m = self.bind("m", total * (t + 1) // tiles - a)
+                begin = 0
+                starts = {}
+                for call, weight in zip(one.calls, weights, strict=True):
+                    tile = self.kernel.tile(call.gates * q, one.rows * members, dtype.name) - 1
+                    start, first = places[call.lefts]
+                    wide = call.gates * q * width
+                    panel_bytes = self.inner(call.members[0][0].product) * wide
+                    f.do(call_address(
+                        tree.load(f["P"] + 8 * tile, m * members if members > 1 else m),
+                        self.plus(table, start) + a * (8 * members), self.number(step),
+                        const(len(call.lefts[0]), I64), lengths + 8 * first if first else lengths,
+                        weight + panel * panel_bytes, const(wide, I64), sums + begin if begin else sums,
+                        const(apart, I64), const(0, I64),
+                    ))  # fmt: skip
+                    for j, parts in enumerate(call.members):
+                        at_ = begin + j * apart
+                        for part in parts:
+                            starts[part.product.value] = at_
+                            at_ += part.gates * q * width
+                    begin += wide
+                if one.tail:
+                    self.tail(stage, one, panel, a, m, sums, starts, lanes, apart * members)
 
     @property
     def target(self) -> Target:
@@ -491,18 +517,19 @@ class ProductWriter(Writer):
         return self.plus(base, flat * DTYPES[self.graph.dtype(v)].size)
 
     def tail(
-        self, stage: ProductStage, panel: Local, a: Expr, m: Expr, sums: Expr, starts: Mapping[int, int],
-        q: int, lanes: int, step: int, lead: Poly,
+        self, stage: ProductStage, one: Pass, panel: Local, a: Expr, m: Expr, sums: Expr, starts: Mapping[int, int],
+        lanes: int, step: int,
     ) -> None:  # fmt: skip
         """Finish the panel just computed, rows a..a+m; `starts`: where products are in a row of `step` bytes."""
-        self.note_names(stage.tail)
+        self.note_names(one.tail)
+        q = one.q
         single = Const(0, I64)
         j = self.column(panel, single, q, lanes, stage.n) if q == 1 else None
         # panels are whole: of the last one's vectors some may have no columns left
         ragged = -(-stage.n // lanes) % q != 0
         with self.loop("r", a, a + m) as r:
             acc = self.bind("acc", sums + (r - a) * step)
-            at = self.enter_row(r, stage.lead, lead)
+            at = self.enter_row(r, stage.lead)
 
             def vector(number: Expr, j: Local) -> None:
                 self.panels = {
@@ -511,7 +538,7 @@ class ProductWriter(Writer):
                 self.panel_n = stage.n
                 self.panel_at = (*at, ZERO if stage.n == 1 else Poly.of(j.name))
                 with self.lanes_of(j, lanes, stage.n):
-                    self.finish_vector(stage)
+                    self.finish_vector(stage, one)
                 self.panels = {}
 
             if j is not None:
@@ -526,12 +553,12 @@ class ProductWriter(Writer):
                         vector(number, column)
         self.home_depth = 0
 
-    def enter_row(self, r: Local, lead: tuple[Size, ...], count_: Poly) -> list[Poly]:
+    def enter_row(self, r: Local, lead: tuple[Size, ...]) -> list[Poly]:
         """Find the node that row `r` of the block belongs to; return the place of the row in the node."""
         at = [ZERO] * len(lead)
         node: Expr = r
-        if count_ != ONE:
-            many = self.number(count_)
+        if count(lead) != ONE:
+            many = self.number(count(lead))
             node = self.bind("node_of", r // many)
             rest = self.named("row_of", r - node * many)
             real = [k for k in range(len(lead)) if lead[k] != 1]
@@ -543,12 +570,12 @@ class ProductWriter(Writer):
         self.node = self.bind("node", self.f["i0"] + node)
         return at
 
-    def finish_vector(self, stage: ProductStage) -> None:
+    def finish_vector(self, stage: ProductStage, one: Pass) -> None:
         """Compute and store the values of the tail at one vector of columns."""
         here = Index((*stage.lead, stage.n), self.panel_at)
         gates = {part.product.value: part.gates for part in stage.parts}
-        self.inline = {v for v in stage.tail if v not in gates}
-        for v in stage.tail:
+        self.inline = {v for v in one.tail if v not in gates}
+        for v in one.tail:
             if v not in gates:
                 self.prepare(v, here)
                 self.put(v, here, self.value(v, here))

@@ -24,6 +24,7 @@ from typing import Protocol
 
 from acronumba.emit.target import Target
 from acronumba.ir.ops import TENSORS
+from acronumba.kernels.constants import fold
 from acronumba.kernels.element import COST, DTYPES
 from acronumba.kernels.fusion import EVERYTHING, Fusion
 from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, divide, reindex, size_poly
@@ -87,6 +88,11 @@ class Graph:
         if op.op in VIEWS:
             return "view"
         return "concat" if op.op == "concat" else TENSORS[op.op].kind
+
+    def lookup(self, v: int) -> bool:
+        """Whether `v` is a `take` whose index is known only at run time: where it reads depends on the node."""
+        op = self.op(v)
+        return op is not None and op.op == "take" and self.kind(op.args[1]) != "create"
 
 
 def axis_of(op: KernelOp) -> int:
@@ -241,15 +247,21 @@ class Stages:
     products: dict[int, Product]
     stages: list[RowStage | ProductStage]
     reads: dict[int, dict[int, bool]]  # of stored values: stored values read, and whether only at the same place
+    gathered: list[int]  # operands that are copied before the first stage
+
+    @property
+    def blocked(self) -> bool:
+        """Whether stages run block by block, not all together node by node."""
+        products = any(isinstance(s, ProductStage) for s in self.stages)
+        return products or len(self.stages) > 1 or bool(self.gathered)
+
+    @property
+    def leads(self) -> list[Poly]:
+        """Rows of a node in each product stage: blocks have so many nodes that their rows stay in the cache."""
+        return [count(s.lead) for s in self.stages if isinstance(s, ProductStage)]
 
     def leaf(self, v: int) -> bool:
         return v < self.graph.first or v in self.stored
-
-    @property
-    def gathered(self) -> list[int]:
-        """The operands that each node has its own of, and that are read in their places: what a gather copies."""
-        operands = enumerate(self.graph.spec.operands)
-        return [v for v, o in operands if o.kind == "tensor" and self.graph.users[v]]
 
 
 class Planner:
@@ -360,8 +372,11 @@ class Planner:
     def choose(self) -> None:
         graph = self.graph
         for v in range(graph.first, graph.count):
-            kinds = ("reduce", "arg", "product", "stack")
-            if graph.kind(v) in kinds or (not self.fusion.vertical and self.operation(v)):
+            kinds = ["reduce", "arg", "product", "stack"]
+            if not self.fusion.vertical:
+                kinds += ["element", "concat"]
+            together = self.fusion.vertical and self.fusion.gather
+            if graph.kind(v) in kinds or (not together and graph.lookup(v)):
                 self.stored.add(v)
         while True:  # what is stored may make other things contiguous
             before = set(self.stored)
@@ -376,12 +391,6 @@ class Planner:
             if self.stored == before:
                 break
         self.store_dear()
-
-    def operation(self, v: int) -> bool:
-        """Whether `v` is computed or copied, not only addressed or made of nothing."""
-        op = self.graph.op(v)
-        assert op is not None
-        return op.op == "take" or self.graph.kind(v) not in ("view", "create")
 
     def store_dear(self) -> None:
         graph = self.graph
@@ -502,7 +511,10 @@ class Planner:
             done.update(part.product.value for part in stage.parts)
             done.update(stage.tail)
             pending = [v for v in pending if v not in done]
-        return Stages(graph, self.stored, self.products, stages, {v: reads[v] for v in range(graph.count)})
+        operands = [] if self.fusion.gather else enumerate(graph.spec.operands)
+        gathered = [v for v, o in operands if o.kind == "tensor" and graph.users[v]]
+        by_value = {v: reads[v] for v in range(graph.count)}
+        return Stages(graph, self.stored, self.products, stages, by_value, gathered)
 
     def check_reads(self, v: int, reads: list[dict[int, bool]]) -> set[int]:
         op = self.graph.op(v)
@@ -760,4 +772,4 @@ class Planner:
 
 def plan_stages(spec: KernelSpec, target: Target, fusion: Fusion = EVERYTHING) -> Stages:
     """Decide what the kernel stores and in which order it computes."""
-    return Planner(spec, target, fusion).run()
+    return Planner(fold(spec), target, fusion).run()

@@ -359,6 +359,10 @@ class Writer:
     def taken(self, v: int, at: Index) -> Poly:
         op = self.graph.op(v)
         assert op is not None
+        index, extent = self.graph.op(op.args[1]), self.graph.shape(op.args[0])[axis_of(op)]
+        if index is not None and index.op == "const" and isinstance(extent, int):
+            k = int(index.attrs[0])  # type: ignore[call-overload]
+            return Poly.of(max(0, min(k + extent if k < 0 else k, extent - 1)))
         if at.depends(self.lane):
             raise NeedScalar
         key = ("taken", v, at)

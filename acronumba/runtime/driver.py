@@ -462,6 +462,7 @@ class Executable:
         keep: Sequence[NDArray[Any]] = (),
         stable: bool = False,
         timed: bool = False,
+        last: int = 4,
     ) -> Run:
         """Run a mini-batch.
 
@@ -479,6 +480,8 @@ class Executable:
             The shared arrays do not change any more.
         timed
             Measure the stages one by one.
+        last
+            Number in `STAGES` of the last stage: less than 4 leaves the results without values.
 
         Raises
         ------
@@ -505,7 +508,7 @@ class Executable:
         helped = self.threads > 1 and self._recent > _SHORT
         buffers["pool"] = _pool().enter(self.threads) if helped else 0
         try:
-            arena, seconds = self._stages(buffers, arena, failures, timed)
+            arena, seconds = self._stages(buffers, arena, failures, timed, last)
         except _TooLarge as error:
             found = error.instances if instances is None else instances[error.instances].tolist()
             rest = self.run(given, shared, skip={*skip, *found}, keep=keep, stable=stable, timed=timed)
@@ -526,14 +529,28 @@ class Executable:
             run.words[list(run.errors)] = 0  # what failed has no result: these words are of an earlier mini-batch
         return run
 
+    def record(
+        self,
+        roots: Words,
+        shared: Sequence[Any] = (),
+        *,
+        skip: Collection[int] = (),
+        keep: Sequence[NDArray[Any]] = (),
+    ) -> TraceData:
+        """Record and schedule a mini-batch, and execute nothing: no kernel is called. See `run`."""
+        run = self.run(roots, shared, skip=skip, keep=keep, timed=True, last=STAGES.index("schedule"))
+        trace = run.trace()
+        run.close()
+        return trace
+
     def _stages(
-        self, buffers: Buffers, arena: Arena, failures: dict[int, Failure], timed: bool
+        self, buffers: Buffers, arena: Arena, failures: dict[int, Failure], timed: bool, last: int
     ) -> tuple[Arena, dict[str, float]]:
         """Run the stages, in one call if nothing must grow; return the arena and, where asked for, the times."""
         caller = callable(self.options.schedule)
         seconds: dict[str, float] = {}
         buffers["policy"] = self._policy
-        for stop in (1, 2, 3, 4) if timed else (1, 4) if caller else (4,):
+        for stop in range(1, last + 1) if timed else (1, last) if caller else (last,):
             start = time.perf_counter()
             if caller and buffers["stage"] == 1:
                 self._levels(buffers)
@@ -762,6 +779,13 @@ class Run:
     def _instance(self, k: int) -> int:
         return k if self._instances is None else int(self._instances[k])
 
+    def _extents(self, node: int) -> tuple[int, ...]:
+        """Return the run-time extents of a node."""
+        table = self.buffers.fixed["table"].reshape(-1, len(TABLE))
+        args, dims = table[self.buffers.columns["kind"][node], [TABLE["args"], TABLE["dims"]]]
+        at = int(self.buffers.columns["row"][node]) + 8 * int(args)
+        return tuple(ctypes.c_int64.from_address(at + 8 * k).value for k in range(dims))
+
     def _errors(self, memory: Mapping[int, Failure]) -> dict[int, Failure]:
         e, buffers = self.executable, self.buffers
         out = {self._instance(k): failure for k, failure in memory.items()}
@@ -860,6 +884,7 @@ class Run:
             rounds=1,
             seconds=self.seconds,
             peak_bytes=buffers["used"] + buffers.bytes,
+            extents=tuple(map(self._extents, heads)),
         )
 
 

@@ -50,6 +50,7 @@ class TraceData:
     rounds: int  # waits of all instances together; 1 if no value was read back
     seconds: Mapping[str, float] = field(default_factory=dict)  # per name of `STAGES`, and "total"
     peak_bytes: int = 0  # of memory for values
+    extents: tuple[tuple[int, ...], ...] = ()  # of each batch: its run-time extents, in the order of the specification
 
 
 def empty_trace() -> TraceData:

@@ -11,10 +11,6 @@ import inspect
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
-from statistics import median
-from typing import Any
 
 TREES = 200
 SIZE = 256
@@ -50,6 +46,7 @@ def run(trees: int = TREES, size: int = SIZE) -> int:
 
     from acronumba import pack
     from acronumba.bench import yardsticks
+    from acronumba.bench.measure import interleaved, timed
     from acronumba.views.progress import progress
     from acronumba.views.report import print_trace
     from acronumba.zoo import tree_lstm
@@ -89,7 +86,7 @@ def run(trees: int = TREES, size: int = SIZE) -> int:
     packed, shared = pack(instances), pack(p)
     again, _ = timed(lambda: yardsticks.plain(tree_lstm.sentiment, instances, p))
     times = {"plain Python and NumPy, one tree at a time": min(first, again)}
-    times |= interleaved(
+    rivals = interleaved(
         {
             "NumPy, batched by hand level by level": lambda: by_level(flat),
             "acronumba, from Python objects": lambda: one_thread.batch(instances, p=p),
@@ -97,6 +94,7 @@ def run(trees: int = TREES, size: int = SIZE) -> int:
         },
         ROUNDS,
     )
+    times |= {name: found.median for name, found in rivals.items()}
     slowest = max(times.values())
     for name, value in times.items():
         print(f"{name:44} {value * 1e3:9.1f} ms {slowest / value:8.1f} x")
@@ -104,38 +102,6 @@ def run(trees: int = TREES, size: int = SIZE) -> int:
     print(f"\nNumPy ran with OPENBLAS_NUM_THREADS=1 and OPENBLAS_CORETYPE {core}, the fastest here, on trees")
     print("that were flattened beforehand.")
     return 0 if agree else 1
-
-
-def interleaved(competitors: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Return the median seconds of each competitor; they take turns, so that a busy moment hits all.
-
-    Parameters
-    ----------
-    competitors : mapping from name to function
-        Who takes longer than a quarter of a second takes part in three rounds only.
-    rounds : int
-
-    Returns
-    -------
-    dict
-        Seconds by name, in the order given.
-    """
-    times: dict[str, list[float]] = {name: [] for name in competitors}
-    for f in competitors.values():
-        f()
-    for k in range(rounds):
-        for name, f in competitors.items():
-            if k >= 3 and median(times[name]) > 0.25:
-                continue
-            times[name].append(timed(f)[0])
-    return {name: median(values) for name, values in times.items()}
-
-
-def timed(f: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the seconds that a call takes, and its result."""
-    start = time.perf_counter()
-    result = f()
-    return time.perf_counter() - start, result
 
 
 def _title(text: str) -> None:

@@ -1,0 +1,134 @@
+"""How things are timed: in turns, so that a busy moment of the machine hits all competitors alike.
+
+In: functions. Out: medians and quartiles, or the ratio of two of them with an interval that holds it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+SLOW = 0.25  # seconds: who takes longer takes part in three rounds only
+SHORT = 5e-3  # seconds: what takes less is repeated until it takes this
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quartiles:
+    """A median and the quartiles around it."""
+
+    median: float
+    low: float
+    high: float
+
+    def scaled(self, factor: float) -> Quartiles:
+        """Return them in another unit."""
+        return Quartiles(median=self.median * factor, low=self.low * factor, high=self.high * factor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """How many times longer one function takes than another, from interleaved pairs."""
+
+    median: float
+    low: float  # from six pairs on, the true median lies between these in 19 of 20 measurements
+    high: float
+    pairs: int
+
+
+def timed(f: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the seconds that a call takes, and its result."""
+    start = time.perf_counter()
+    result = f()
+    return time.perf_counter() - start, result
+
+
+def quartiles(values: Sequence[float]) -> Quartiles:
+    """Return the median and quartiles of some numbers."""
+    if len(values) == 1:
+        return Quartiles(median=values[0], low=values[0], high=values[0])
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    return Quartiles(median=median, low=low, high=high)
+
+
+def interleaved(competitors: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Quartiles]:
+    """Return the seconds of each competitor; they take turns.
+
+    Parameters
+    ----------
+    competitors : mapping from name to function
+        Each is called once before, untimed. Who takes longer than a quarter of a second takes part in three rounds.
+    rounds : int
+    """
+    times: dict[str, list[float]] = {name: [] for name in competitors}
+    for f in competitors.values():
+        f()
+    for k in range(rounds):
+        for name, f in competitors.items():
+            if k < 3 or statistics.median(times[name]) <= SLOW:
+                times[name].append(timed(f)[0])
+    return {name: quartiles(values) for name, values in times.items()}
+
+
+def pairs(a: Callable[[], Any], b: Callable[[], Any], count: int = 15) -> tuple[Quartiles, Quartiles, Ratio]:
+    """Return the seconds of `a` and of `b`, and how many times longer `a` takes: the ratios of `count` pairs.
+
+    Either is first in every second pair; what is short is repeated, and its fastest
+    run counts: another program that takes the processor away is no property of the code.
+    """
+    a(), b()
+    repeats = [max(1, math.ceil(SHORT / max(min(timed(f)[0] for _ in range(2)), 1e-7))) for f in (a, b)]
+
+    def seconds(f: Callable[[], Any], times: int) -> float:
+        return min(timed(f)[0] for _ in range(times))
+
+    first: list[float] = []
+    second: list[float] = []
+    for k in range(count):
+        order = ((a, repeats[0], first), (b, repeats[1], second))
+        for f, times, into in order if k % 2 == 0 else reversed(order):
+            into.append(seconds(f, times))
+    return quartiles(first), quartiles(second), ratio(first, second)
+
+
+def ratio(a: Sequence[float], b: Sequence[float]) -> Ratio:
+    """Return the median of the ratios of pairs, with the order statistics between which the true median lies.
+
+    The interval assumes nothing of the distribution: that the true median is below the k-th smallest of n ratios has
+    the probability of fewer than k heads in n throws of a coin (David & Nagaraja, Order Statistics, 7.1).
+    """
+    ratios = sorted(x / y for x, y in zip(a, b, strict=True))
+    n = len(ratios)
+    k, below = 0, 0.0
+    while k < (n - 1) // 2 and below + math.comb(n, k) / 2**n <= 0.025:
+        below += math.comb(n, k) / 2**n
+        k += 1
+    k = max(k - 1, 0)
+    return Ratio(median=statistics.median(ratios), low=ratios[k], high=ratios[n - 1 - k], pairs=n)
+
+
+def machine() -> dict[str, Any]:
+    """Return what figures depend on: processor, versions, settings."""
+    import numba
+    import numpy as np
+
+    import acronumba
+    from acronumba.emit.target import host
+
+    target = host()
+    return {
+        "processor": target.name,
+        "vector bits": target.vector_bits,
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "acronumba": acronumba.__version__,
+        "python": platform.python_version(),
+        "numba": numba.__version__,
+        "numpy": np.__version__,
+        "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE", ""),
+    }

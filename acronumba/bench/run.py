@@ -1,0 +1,118 @@
+"""``acronumba bench``: how fast the models of the zoo are, and with ``--ablate`` what each option is worth.
+
+In: arguments of the command line. Out: a table, and files if asked for. Without ``--ablate`` the work is done in a
+child process, because NumPy reads once, when it is imported, how many threads it may use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+_CHILD = "ACRONUMBA_BENCH_CHILD"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("--ablate", action="store_true", help="every option off alone, all off, all on")
+    parser.add_argument("--models", nargs="+", metavar="NAME", help="which models; `list` names them")
+    parser.add_argument("--size", default="small", metavar="small|large|N", help="hidden size (default small)")
+    parser.add_argument(
+        "--batch", type=_positive, default=64, metavar="N", help="instances per mini-batch (default 64)"
+    )
+    parser.add_argument("--trees", metavar="FILE", help="trees of the Stanford Sentiment Treebank")
+    parser.add_argument("--rounds", type=_positive, default=15, metavar="N", help="interleaved runs (default 15)")
+    parser.add_argument("--threads", type=_positive, default=1, metavar="N", help="that run kernels (default 1)")
+    parser.add_argument("--json", metavar="FILE", help="write the figures there")
+    parser.add_argument("--plot", metavar="FILE", help="draw them there (with --ablate; needs matplotlib)")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return number
+
+
+def main(argv: Sequence[str]) -> int:
+    """Parse the arguments and run."""
+    parser = argparse.ArgumentParser(prog="acronumba bench", description="measurements")
+    add_arguments(parser)
+    return run(parser.parse_args(argv), list(argv))
+
+
+def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
+    """Run a benchmark; return the exit status: 1 if an option costs more than it may, 2 for wrong usage."""
+    from acronumba.bench.workloads import WORKLOADS, ZOO
+
+    names = args.models or [w.name for w in (WORKLOADS.values() if args.ablate else ZOO)]
+    if names == ["list"]:
+        for w in WORKLOADS.values():
+            print(f"{w.name:16}{w.why}")
+        return 0
+    wrong = [name for name in names if name not in WORKLOADS]
+    size = int(args.size) if str(args.size).isdecimal() else args.size
+    if wrong or size in (0, "") or (isinstance(size, str) and size not in ("small", "large")):
+        what = f"no model {wrong[0]!r}; there are: {', '.join(WORKLOADS)}" if wrong else f"no size {args.size!r}"
+        print(what, file=sys.stderr)
+        return 2
+    if args.plot and not args.ablate:
+        print("--plot draws what --ablate measures", file=sys.stderr)
+        return 2
+    if args.plot:
+        from acronumba.views.bench import need_matplotlib
+
+        try:
+            need_matplotlib()  # before, not after minutes of measuring
+        except ImportError as error:
+            print(error, file=sys.stderr)
+            return 1
+    if not args.ablate and _CHILD not in os.environ:
+        return _in_child(argv, args.threads)
+    return _measure(args, [WORKLOADS[name] for name in names], size)
+
+
+def _in_child(argv: Sequence[str], threads: int) -> int:
+    from acronumba.bench.openblas import best_setting
+
+    environment = {**os.environ, **best_setting(threads=threads), _CHILD: "1"}
+    sys.stdout.flush()
+    program = [sys.executable, "-m", "acronumba.bench.run", *argv]
+    return subprocess.run(program, env=environment, check=False).returncode
+
+
+def _measure(args: argparse.Namespace, workloads: Sequence[Any], size: str | int) -> int:
+    from rich.console import Console
+
+    from acronumba.bench import ablate, speed
+    from acronumba.views import bench as views
+    from acronumba.views.progress import progress
+
+    console = Console() if sys.stdout.isatty() else Console(width=120)
+    given = {"size": size, "batch": args.batch, "trees": args.trees, "threads": args.threads}
+    result: ablate.Ablation | speed.Speeds
+    if args.ablate:
+        with progress("ablation", len(workloads) * len(ablate.variants())) as step:
+            result = ablate.ablate(workloads, count=args.rounds, step=step, **given)
+        console.print(views.ablation_view(result, console.width))
+    else:
+        with progress("speed", len(workloads)) as step:
+            result = speed.measure(workloads, rounds=args.rounds, step=step, **given)
+        console.print(views.speeds_view(result))
+    if args.json:
+        Path(args.json).write_text(json.dumps(views.numbers(result), indent=2) + "\n", encoding="utf-8")
+    if isinstance(result, ablate.Ablation):
+        if args.plot:
+            views.plot(result, args.plot)
+        return int(any(o.verdict == "costs" for o in result.options))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,97 @@
+"""What each option is worth for a mini-batch: nodes, batches, passes over nodes, bytes.
+
+In: a model and the arguments of a batch. Out: an `Effect` for every option that can be switched and for every other
+schedule. The mini-batch is recorded and scheduled anew for each of them; kernels are not compiled and nothing is
+computed, so it takes a moment per option. Times are for `acronumba bench --ablate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from acronumba import config
+from acronumba.config import Options
+from acronumba.kernels.account import accountant
+from acronumba.kernels.fusion import Fusion
+
+if TYPE_CHECKING:
+    from acronumba.api import Model, _Call
+    from acronumba.runtime.trace import TraceData
+
+OPTIMISATIONS = tuple("reuse duplicate hoist phases ghosts blocks fuse horizontal gather_fusion forkjoin".split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """What a mini-batch comes to under one schedule."""
+
+    schedule: str
+    nodes: int
+    batches: int
+    lower_bound: int  # no schedule of these nodes has fewer batches
+    optimal: bool  # proved: there are no fewer
+    launches: int  # passes over the nodes of a batch: stages of kernels
+    bytes: int  # that these read and write, as if there were no caches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """A mini-batch recorded with one option changed."""
+
+    option: str  # its name
+    value: bool | str  # what it was changed to
+    count: Count
+
+
+def count(trace: TraceData, options: Options) -> Count:
+    """Return what a trace comes to: nodes and batches as recorded, launches and bytes by `kernels.account`."""
+    fusion = Fusion.of(options)
+    of = {name: accountant(spec, fusion) for name, spec in zip(trace.kernels, trace.specs, strict=True)}
+    made = [of[b.kernel](b.size, extents) for b, extents in zip(trace.batches, trace.extents, strict=True)]
+    return Count(
+        schedule=options.schedule if isinstance(options.schedule, str) else "your function",
+        nodes=trace.nodes,
+        batches=len(trace.batches),
+        lower_bound=trace.lower_bound,
+        optimal=trace.optimal,
+        launches=sum(len(a.stages) for a in made),
+        bytes=sum(a.bytes for a in made),
+    )
+
+
+def switchable() -> tuple[str, ...]:
+    """Return the optimisations that this version can switch off, in the order of `Options`."""
+    return tuple(name for name in OPTIMISATIONS if name not in config.NO_EFFECT)
+
+
+def changes(options: Options) -> list[tuple[str, bool | str]]:
+    """Return the changes of one option each that `effects` tries: each optimisation, and each other schedule."""
+    out: list[tuple[str, bool | str]] = [(name, not getattr(options, name)) for name in switchable()]
+    return out + [("schedule", name) for name in config.SCHEDULES if name != options.schedule]
+
+
+def effects(
+    model: Model, call: _Call, step: Callable[[int, str], None] = lambda count, text: None
+) -> tuple[Effect, ...]:
+    """Return what a mini-batch comes to with each option changed alone.
+
+    Parameters
+    ----------
+    model
+        With the options to start from.
+    call
+        The arguments of the batch.
+    step
+        Called with 1 and a text after each option.
+    """
+    from acronumba.api import Model
+
+    out = []
+    for name, value in changes(model.options):
+        other = Model(model.__wrapped__, options=model.options.replace(**{name: value}))
+        trace = other._record(call)[1]
+        out.append(Effect(option=name, value=value, count=count(trace, other.options)))
+        step(1, f"{name}={value!r}")
+    return tuple(out)

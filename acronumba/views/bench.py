@@ -1,0 +1,177 @@
+"""What the benchmarks measured, for the terminal, as JSON, and as a plot.
+
+In: `bench.speed.Speeds` or `bench.ablate.Ablation`. Out: rich tables of 80 to 120 columns, plain numbers, a file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from acronumba.views.report import bytes_text
+
+if TYPE_CHECKING:
+    from acronumba.bench.ablate import Ablation, Row
+    from acronumba.bench.ablate import Table as Measured
+    from acronumba.bench.speed import Speeds
+
+WIDE = 104  # columns from which on tables are complete
+
+
+def ablation_view(a: Ablation, width: int = 120) -> RenderableType:
+    """Return a table per model and one for the options; below `WIDE` columns some are left out."""
+    head = f"{a.instances} instances, size {a.size}, {a.pairs} interleaved pairs, {_where(a.machine)}"
+    parts: list[RenderableType] = [Text(head, "bold")]
+    for table in a.tables:
+        parts += ["", _measured(table, width >= WIDE)]
+    parts += ["", Text(_LEGEND, "dim"), "", _options(a)]
+    return Group(*parts)
+
+
+_LEGEND = (
+    "batches per schedule, * proved optimal; bound: there are no fewer; passes: over the nodes of a batch;\n"
+    "host ns: of recording and scheduling, per node; ms: of a mini-batch, median; times: how many times longer it\n"
+    "takes than with all on (those of depth: than with that), and where the true median lies (19 in 20)."
+)
+
+
+def _where(machine: Mapping[str, Any]) -> str:
+    return f"{machine['processor']}, Python {machine['python']}, numba {machine['numba']}"
+
+
+def _measured(m: Measured, wide: bool) -> Table:
+    table = Table(
+        title=f"{m.workload}: {m.why}", title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0)
+    )
+    schedules = [c.schedule for c in m.rows[0].counts]
+    table.add_column("options", no_wrap=True)
+    names = ["nodes", *schedules]
+    names += ["bound", "passes", "bytes", "host ns"] if wide else []
+    for name in [*names, "ms", "times"]:
+        table.add_column(name, justify="right", no_wrap=True)
+    if wide:
+        table.add_column("between", justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for row in m.rows:
+        table.add_row(*_cells(row, schedules, wide))
+    return table
+
+
+def _cells(row: Row, schedules: Sequence[str], wide: bool) -> list[str | Text]:
+    mine = row.counts[0]
+    by_name = {c.schedule: c for c in row.counts}
+    cells: list[str | Text] = [row.variant, f"{mine.nodes:,}"]
+    cells += [f"{by_name[s].batches:,}{'*' if by_name[s].optimal else ' '}" for s in schedules]
+    if wide:
+        cells += [f"{mine.lower_bound:,}", f"{mine.launches:,}", bytes_text(mine.bytes).replace("bytes", "B")]
+        cells.append(f"{row.record_ns:.0f}+{row.schedule_ns:.0f}")
+    cells.append(f"{row.seconds.median * 1e3:.2f}" if row.seconds else "")
+    cells.append(f"{row.ratio.median:.2f}" if row.ratio else "")
+    if wide:
+        cells.append(f"{row.ratio.low:.2f}..{row.ratio.high:.2f}" if row.ratio else "")
+    return [*cells, _coloured(row.verdict)]
+
+
+def _coloured(verdict: str) -> Text:
+    word = verdict.partition(" ")[0]
+    return Text(verdict, {"pays": "green", "costs": "red", "free": "", "same": "dim"}.get(word, ""))
+
+
+def _options(a: Ablation) -> Table:
+    table = Table(title="What each option is worth", title_justify="left", title_style="bold", box=None)
+    for name in ("option", "slower without", "in", "batches", "at worst", "in", "verdict"):
+        table.add_column(name, no_wrap=name in ("option", "verdict"), justify="right" if "w" in name else "left")
+    for o in a.options:
+        most, least = (f"{o.times:.2f}x" if o.model else "", f"{1 / o.cost:.2f}x" if o.worst else "")
+        table.add_row(o.option, most, o.model, o.batches, least, o.worst, _coloured(o.verdict))
+    return table
+
+
+def speeds_view(s: Speeds) -> RenderableType:
+    """Return the table of speeds."""
+    from acronumba.bench.speed import HAND, OBJECTS, PACKED, PLAIN
+
+    head = f"milliseconds for {s.instances} instances, size {s.size}, {s.threads} thread, {_where(s.machine)}"
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    table.add_column("model", no_wrap=True)
+    for name in ("plain", "by hand", "objects", "packed", "faster", "than hand", "batches", "least", "differs"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in s.rows:
+        ms = {name: q.median * 1e3 for name, q in row.seconds.items()}
+        hand = ms.get(HAND)
+        table.add_row(
+            row.workload,
+            f"{ms[PLAIN]:.1f}",
+            f"{hand:.2f}" if hand else "",
+            f"{ms[OBJECTS]:.2f}",
+            f"{ms[PACKED]:.2f}",
+            f"{ms[PLAIN] / ms[OBJECTS]:.1f}x",
+            f"{hand / ms[OBJECTS]:.1f}x" if hand else "",
+            f"{row.batches:,}",
+            f"{row.lower_bound:,}",
+            f"{row.difference:.0e}",
+        )
+    note = "faster: objects against plain; than hand: objects against NumPy batched by hand, on data prepared for it"
+    return Group(Text(head, "bold"), "", table, "", Text(note, "dim"))
+
+
+def numbers(result: Any) -> dict[str, Any]:
+    """Return a result of a benchmark as values for JSON."""
+    return dataclasses.asdict(result)
+
+
+def plot(a: Ablation, path: str | Path) -> Path:
+    """Draw the times without each option, with all on as 1, and the batches likewise; write the picture to `path`.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    """
+    need_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    variants = [row.variant for row in a.tables[0].rows[1:]]
+    figure = Figure(figsize=(10, 2 + 0.06 * len(variants) * (4 + len(a.tables))), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, 2, sharey=True)
+    for number, table in enumerate(a.tables):
+        places = [k + 0.7 * ((number + 0.5) / len(a.tables) - 0.5) for k in range(len(variants))]
+        on, *rows = table.rows
+        spans = [(r.ratio.low, r.ratio.median, r.ratio.high) if r.ratio else (1.0, 1.0, 1.0) for r in rows]
+        errors = [m - low for low, m, _ in spans], [high - m for _, m, high in spans]
+        batches = [r.counts[0].batches / max(on.counts[0].batches, 1) for r in rows]
+        style = {"fmt": "o", "markersize": 4, "color": f"C{number}"}
+        axes[0].errorbar([m for _, m, _ in spans], places, xerr=errors, label=table.workload, **style)
+        axes[1].errorbar(batches, places, **style)
+    for ax, title in zip(axes, ("time of a mini-batch", "batches"), strict=True):
+        ax.set_xlabel(f"{title}, all on = 1")
+        ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        ax.xaxis.set_minor_formatter(NullFormatter())
+        ax.axvline(1, color="black", linewidth=0.8)
+        ax.grid(axis="x", which="both", alpha=0.3)
+        for k in range(len(variants) - 1):
+            ax.axhline(k + 0.5, color="black", linewidth=0.3)
+    axes[0].set_yticks(range(len(variants)), variants)
+    axes[0].invert_yaxis()
+    figure.legend(loc="outside right upper", fontsize="small")
+    figure.suptitle(f"{a.instances} instances, size {a.size}, {_where(a.machine)}", fontsize="medium")
+    figure.savefig(path, dpi=150)
+    return Path(path)
+
+
+def need_matplotlib() -> None:
+    """Raise `ImportError` with what to do if matplotlib is not installed."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ImportError("a plot needs matplotlib, which is not installed: pip install matplotlib")

@@ -1,0 +1,254 @@
+"""An explanation for the terminal: the user's source with what became of each line, and what each option is worth.
+
+In: an `Explanation`. Out: a rich renderable that fits 80 columns, or plain text. On the left of a line are the
+letters of the blocks that compute it and their phases; below it, what the analyses found there.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from acronumba.effects import Count
+from acronumba.explanation import MEANINGS, Block, Explanation, Remark, SourceFunction, SourceLine
+from acronumba.views.report import bytes_text
+
+_STYLES = {
+    "shared": "cyan",
+    "row": "cyan",
+    "once": "cyan",
+    "hoisted": "green",
+    "moved": "green",
+    "rows": "green",
+    "fused": "magenta",
+    "ghost": "yellow",
+    "wait": "red",
+}
+_ORDER = {kind: k for k, kind in enumerate(MEANINGS)}  # that remarks are shown in
+_BLOCK = "bold yellow"
+_MOST = 4  # remarks shown below a line
+
+
+def explanation_view(e: Explanation) -> RenderableType:
+    """Return the whole explanation."""
+    c = e.count
+    bound = "proved optimal" if c.optimal else f"at least {c.lower_bound:,}"
+    head = Text(f"{e.model}: ", "bold").append(
+        f"{_count(e.instances, 'instance')}, {_count(c.nodes, 'node')} in {_batches(c.batches)} ({bound})", "bold"
+    )
+    parts: list[RenderableType] = [head]
+    parts += _section("varying by instance", e.parameters)
+    parts += _section("shared by all instances", e.shared or ("nothing",))
+    parts += _section("constants (another value compiles anew)", e.constants)
+    parts += _listed("called, not inlined", e.recursive)
+    file = ""
+    for function in e.functions:
+        parts.append("")
+        if function.file != file:
+            file = function.file
+            parts += [Text(_shown(file), "bold"), Text("block phase", "dim")]
+        parts.append(_function(function))
+    parts += _legend(e)
+    if e.blocks:
+        parts += ["", Text("Blocks: what is computed together, in order of execution", "bold")]
+        parts += [_block(b) for b in e.blocks]
+    parts += _effects(e)
+    parts += _listed("without effect in this version", e.idle)
+    parts += _section("warnings", e.warnings)
+    return Group(*parts)
+
+
+def explanation_text(e: Explanation, width: int = 80) -> str:
+    """Return the explanation as plain text, without a line break at its end."""
+    out = io.StringIO()
+    Console(file=out, width=width, color_system=None, force_terminal=False).print(explanation_view(e))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def _shown(file: str) -> str:
+    """Return the path from here if it is below here."""
+    try:
+        short = os.path.relpath(file)
+    except ValueError:  # another drive
+        return file
+    return file if short.startswith("..") else short
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"
+
+
+def _batches(n: int) -> str:
+    return f"{n:,} {'batch' if n == 1 else 'batches'}"
+
+
+def _grid(*widths: int | None) -> Table:
+    """Return a table without lines; None: a column that takes what is left, and wraps."""
+    table = Table.grid(padding=(0, 1, 0, 0), expand=True)
+    for width in widths:
+        if width is None:
+            table.add_column(overflow="fold", ratio=1)
+        else:
+            table.add_column(width=width, no_wrap=True)
+    return table
+
+
+def _section(title: str, lines: tuple[str, ...]) -> Iterator[RenderableType]:
+    if lines:
+        yield from ("", Text(f"{title}:", "bold"))
+        table = _grid(0, None)
+        for line in lines:
+            table.add_row("", Text(line))
+        yield table
+
+
+def _listed(title: str, names: Sequence[str]) -> Iterator[RenderableType]:
+    if names:
+        yield from ("", Text(f"{title}: ", "bold").append(", ".join(names), "not bold"))
+
+
+# --------------------------------------------------------------------------------------------------------------- lines
+
+
+def _function(function: SourceFunction) -> Table:
+    """Return the lines of a function in columns: blocks, phases, number, text."""
+    code = "\n".join(line.text for line in function.lines)
+    texts = Syntax(code, "python", theme="ansi_dark", background_color="default").highlight(code).split("\n")
+    left = max(5, *(len(_listing(line.blocks)) for line in function.lines))
+    right = max(5, *(len(_listing(line.phases)) for line in function.lines))
+    table = _grid(left, right, len(str(function.lines[-1].number)), None)
+    for line, text in zip(function.lines, texts, strict=False):
+        number = Text(str(line.number), "dim")
+        table.add_row(Text(_listing(line.blocks), _BLOCK), Text(_listing(line.phases), "dim"), number, text)
+        for remark in _shortened(line):
+            table.add_row("", "", "", remark)
+    return table
+
+
+def _listing(items: Sequence[object]) -> str:
+    """Return "A B"; of many, the first and the last."""
+    text = " ".join(map(str, items))
+    return text if len(text) <= 9 else f"{items[0]}..{items[-1]}"
+
+
+def _shortened(line: SourceLine) -> Iterator[Table]:
+    texts = list(_merged(line))
+    for text in texts[:_MOST]:
+        yield _indented(text, line)
+    if len(texts) > _MOST:
+        yield _indented(Text(f"... and {len(texts) - _MOST} more", "dim"), line)
+
+
+def _merged(line: SourceLine) -> Iterator[Text]:
+    """Yield the remarks of a line; those that say the same of several values, as one."""
+    groups: dict[tuple[str, str], dict[str, None]] = {}
+    for remark in line.remarks:
+        subject, predicate = _parts(remark)
+        groups.setdefault((remark.kind, predicate), {})[subject] = None
+    for (kind, predicate), subjects in sorted(groups.items(), key=lambda group: _ORDER.get(group[0][0], len(_ORDER))):
+        of = ", ".join(filter(None, subjects))
+        said = predicate.removeprefix("is ")
+        if of and said != predicate and MEANINGS.get(kind, "").startswith(said):
+            said = of  # the legend says the rest
+        elif len(subjects) > 1 and said != predicate:
+            said = f"{of} ({said})"
+        else:
+            said = f"{of}{':' * (of != '' and said == predicate)} {predicate}".strip()
+        yield Text(f"{kind}: ", _STYLES.get(kind, "blue")).append(said, "dim")
+
+
+def _parts(remark: Remark) -> tuple[str, str]:
+    """Return of what a remark speaks, and what it says."""
+    if sentence := re.match(r"(`[^`]*`|\S+) (is .*)", remark.text):
+        return sentence[1], sentence[2]
+    e = remark.expression
+    silent = remark.kind in ("hoisted", "moved", "rows") and e not in remark.text and "`" not in remark.text
+    return f"`{e}`" if silent and 0 < len(e) <= 32 else "", remark.text
+
+
+def _indented(text: Text, line: SourceLine) -> Table:
+    """Return the text below the line, as far to the right as its code, wrapped there."""
+    indent = min(len(line.text) - len(line.text.lstrip()), 16)
+    table = Table.grid(padding=0, expand=True)
+    table.add_column(width=indent + 2, no_wrap=True)
+    table.add_column(overflow="fold", ratio=1)
+    table.add_row(Text(" " * indent + "^ ", "dim"), text)
+    return table
+
+
+def _legend(e: Explanation) -> Iterator[RenderableType]:
+    """Say what the marks mean that occur."""
+    kinds = {r.kind for f in e.functions for line in f.lines for r in line.remarks}
+    if kinds:
+        yield ""
+        table = _grid(10, None)
+        for kind, meaning in MEANINGS.items():
+            if kind in kinds:
+                table.add_row(Text(kind, _STYLES.get(kind, "blue")), Text(meaning, "dim"))
+        yield table
+
+
+# ---------------------------------------------------------------------------------------------------- blocks, effects
+
+
+def _block(block: Block) -> Table:
+    table = _grid(2, None)
+    phases = f"phase{'s' * (len(block.phases) > 1)} {_listing(block.phases)}"
+    used = f"{phases}, {_count(block.nodes, 'node')} in {_batches(block.batches)}"
+    head = Text(f"{block.name}: ", "bold").append(used if block.nodes else "not used", "")
+    table.add_row(Text(block.letter, _BLOCK), head)
+    for number, stage in enumerate(block.stages, 1):
+        inner = _grid(8, None)
+        inner.add_row(Text(f"stage {number}", "dim"), Text(stage))
+        table.add_row("", inner)
+    for title, items in (
+        ("shared", block.shared),
+        ("varying", block.varying),
+        ("gives", block.results),
+    ):
+        if items:
+            inner = _grid(8, None)
+            inner.add_row(Text(title, "dim"), Text(", ".join(items)))
+            table.add_row("", inner)
+    return table
+
+
+def _effects(e: Explanation) -> Iterator[RenderableType]:
+    """Say what each option is worth."""
+    if not e.effects:
+        return
+    yield from ("", Text("Worth of each option in this mini-batch (recorded with it changed)", "bold"))
+    table = _grid(1, 20, None)
+    same = []
+    for effect in e.effects:
+        other = isinstance(effect.value, str)
+        setting = f'{effect.option}="{effect.value}"' if other else effect.option
+        mine, theirs = (effect.count, e.count) if other or effect.value else (e.count, effect.count)
+        differences = list(_differences(mine, theirs))
+        if differences:
+            name = Text(setting + " (is off)" * (effect.value is True), "bold")
+            table.add_row("", name, Text("; ".join(differences)))
+        else:
+            same.append(setting)
+    if table.row_count:
+        yield table
+    yield from _listed("the same either way", same)
+
+
+def _differences(mine: Count, theirs: Count) -> Iterator[str]:
+    """Return "18 batches instead of 61", and the same for what else differs."""
+    if mine.batches != theirs.batches:
+        yield f"{_batches(mine.batches)} instead of {theirs.batches:,}"
+    if mine.nodes != theirs.nodes:
+        yield f"{_count(mine.nodes, 'node')} instead of {theirs.nodes:,}"
+    elif mine.batches == theirs.batches and mine.launches != theirs.launches:
+        yield f"{mine.launches:,} passes over nodes instead of {theirs.launches:,}"
+    if mine.bytes != theirs.bytes:
+        yield f"{bytes_text(mine.bytes)} moved instead of {bytes_text(theirs.bytes)}"

@@ -1,0 +1,290 @@
+"""`acronumba bench`: workloads, what is counted, how times are compared, tables, files, the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import io
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from acronumba import Options, model
+from acronumba.bench import ablate, measure, run, speed
+from acronumba.bench.ablate import ON, Ablation, Variant, variants, verdict
+from acronumba.bench.measure import Ratio, interleaved, pairs, quartiles, ratio
+from acronumba.bench.workloads import SMALL, WORKLOADS, ZOO
+from acronumba.check import compare
+from acronumba.cli import main
+from acronumba.config import SCHEDULES
+from acronumba.effects import count, switchable
+from acronumba.views import bench as views
+
+ALL = Variant(name=ON, changes={}, against={})
+SST = "(3 (2 It) (4 (2 is) (3 (3 very) (3 good))))\n(1 (2 Not) (1 (2 so) (2 good)))\n"
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_workloads_compute_what_the_plain_calls_do(name: str) -> None:
+    w = WORKLOADS[name]
+    xs, p = w.instances(3), w.params(8)
+    for got, x in zip(w.model._interpret(xs, p=p), xs, strict=True):
+        plain = w.model(x, p=p)
+        assert compare(got, plain, plain)[0] in ("equal", "close")
+
+
+def test_workloads_have_what_options_are_there_for() -> None:
+    assert [w.name for w in ZOO] == ["tree_lstm", "child_sum_lstm", "mv_rnn", "birnn"]
+    text = " ".join(w.why for w in SMALL)
+    for option in ("ghosts", "lookahead", "duplicate", "hoist", "horizontal", "fuse", "rows", "gather_fusion", "reuse"):
+        assert option in text
+
+
+def test_instances_of_a_file_are_repeated(tmp_path: Path) -> None:
+    path = tmp_path / "trees.txt"
+    path.write_text(SST)
+    xs, _ = ablate.inputs(WORKLOADS["birnn"], 8, 5, str(path))
+    assert [len(x) for x in xs] == [4, 3, 4, 3, 4]
+    assert len(ablate.inputs(WORKLOADS["child_sum_lstm"], 8, 5, str(path))[0]) == 5
+
+
+# ---------------------------------------------------------------------------------------------------------------- times
+
+
+def test_competitors_take_turns() -> None:
+    order: list[str] = []
+    times = interleaved({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 3)
+    assert order == ["a", "b"] * 4  # once to warm up
+    assert list(times) == ["a", "b"]
+    assert all(0 <= q.low <= q.median <= q.high for q in times.values())
+
+
+def test_each_of_a_pair_is_first_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "SHORT", 0.0)
+    order: list[str] = []
+    a, b, found = pairs(lambda: order.append("a"), lambda: order.append("b"), 4)
+    assert "".join(order) == "ab" + "aabb" + "ab" + "ba" + "ab" + "ba"
+    assert found.pairs == 4 and a.median > 0 and b.median > 0
+
+
+def test_quartiles() -> None:
+    q = quartiles([5.0, 1.0, 3.0, 2.0, 4.0])
+    assert (q.low, q.median, q.high) == (2.0, 3.0, 4.0)
+    assert quartiles([7.0]).median == 7.0
+    assert q.scaled(2.0).high == 8.0
+
+
+@pytest.mark.parametrize("n", [7, 15, 31])
+def test_the_interval_holds_the_median_19_times_in_20(n: int) -> None:
+    rng = random.Random(n)
+    true = math.log(2)  # the median of these
+    hits = 0
+    for _ in range(2000):
+        r = ratio([rng.expovariate(1) for _ in range(n)], [1.0] * n)
+        assert r.low <= r.median <= r.high
+        hits += r.low <= true <= r.high
+    assert 0.94 <= hits / 2000 <= 0.995
+
+
+@pytest.mark.parametrize(
+    ("median", "low", "high", "expected"),
+    [
+        (1.5, 1.4, 1.6, "pays 1.50x"),
+        (1.01, 0.99, 1.02, "free"),
+        (0.98, 0.97, 0.99, "free"),  # less than 3%
+        (0.80, 0.70, 1.01, "free"),  # inside the spread
+        (0.80, 0.75, 0.90, "costs 25%"),
+    ],
+)
+def test_verdicts(median: float, low: float, high: float, expected: str) -> None:
+    assert verdict(Ratio(median=median, low=low, high=high, pairs=15)) == expected
+    assert verdict(None) == "same"
+
+
+# ------------------------------------------------------------------------------------------------------------- ablation
+
+
+def test_variants_are_each_option_alone_and_all() -> None:
+    first, *rest, last = variants()
+    assert first.name == ON and first.changes == {}
+    assert last.name == "all off" and last.changes == dict.fromkeys(switchable(), False)
+    for name in switchable():
+        (v,) = [v for v in rest if v.option == name]
+        assert v.changes == {**v.against, name: False}
+    assert sum(v.name.startswith("schedule") for v in rest) == len(SCHEDULES) - 1
+
+
+def test_bytes_and_launches_follow_nodes_and_extents() -> None:
+    @model
+    def twice(x: np.ndarray) -> np.ndarray:
+        return x * 2.0
+
+    trace = twice.trace([np.ones(3), np.ones(3), np.ones(5)]).data
+    assert sorted(trace.extents) == [(3,), (5,)]
+    c = count(trace, twice.options)
+    assert (c.nodes, c.batches, c.launches) == (3, 2, 2)
+    assert c.bytes == 2 * (3 + 3 + 5) * 8
+
+
+def test_launches_tell_what_is_fused() -> None:
+    w = WORKLOADS["gates"]
+    trace = w.model.trace(w.instances(2), p=w.params(8)).data
+    on = count(trace, Options())
+    off = count(trace, Options(fuse=False, horizontal=False, gather_fusion=False))
+    assert on.batches == off.batches <= on.launches < off.launches
+    assert on.bytes < off.bytes
+
+
+FEW = tuple(v for v in variants() if v.option in ("", "blocks", "phases") and not v.name.startswith("effort"))
+
+
+@pytest.fixture(scope="module")
+def small() -> Ablation:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ablate, "variants", lambda: FEW)
+        return ablate.ablate([WORKLOADS["branches"], WORKLOADS["birnn"]], size=8, batch=2, count=2)
+
+
+def test_an_ablation_counts_and_times_every_variant(small: Ablation) -> None:
+    assert [t.workload for t in small.tables] == ["branches", "birnn"]
+    for table in small.tables:
+        rows = {r.variant: r for r in table.rows}
+        assert list(rows) == [v.name for v in FEW]
+        assert [o.option for o in small.options] == list(switchable())
+        on = rows[ON]
+        assert on.seconds is not None and on.ratio is None
+        for row in table.rows:
+            assert {c.schedule for c in row.counts} == set(SCHEDULES)
+            assert all(c.batches >= c.lower_bound for c in row.counts)
+            assert all(c.optimal for c in row.counts if c.batches == c.lower_bound)
+            assert row.record_ns > 0 and row.schedule_ns > 0
+            assert (row.ratio is None) == (row.variant == ON or row.verdict == "same")
+        assert rows["no blocks"].counts[0].nodes > on.counts[0].nodes
+        assert rows["no blocks"].counts[0].batches > on.counts[0].batches
+    birnn = {r.variant: r for r in small.tables[1].rows}
+    assert birnn[ON].counts[0].optimal
+
+
+def test_what_changes_nothing_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        ablate, "variants", lambda: (ALL, dataclasses.replace(ALL, name="threads 2", changes={"threads": 2}))
+    )
+    a = ablate.ablate([WORKLOADS["branches"]], size=8, batch=4, count=3)
+    (on, other) = a.tables[0].rows
+    assert other.verdict == "same" and other.seconds is None and on.seconds is None
+    assert other.counts == on.counts
+
+
+def printed(view: Any, width: int) -> list[str]:
+    out = io.StringIO()
+    Console(file=out, width=width, color_system=None).print(view)
+    return out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_tables_fit(small: Ablation, width: int) -> None:
+    lines = printed(views.ablation_view(small, width), width)
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    for v in FEW:
+        assert v.name in text
+    assert "proved optimal" in text and "verdict" in text
+    assert ("between" in text) == (width >= views.WIDE)
+    row = next(line for line in lines if line.startswith("no blocks"))
+    (off,) = [r for r in small.tables[0].rows if r.variant == "no blocks"]
+    assert f" {off.counts[0].nodes} " in row and "…" not in text
+
+
+def test_json_has_device_and_versions(small: Ablation) -> None:
+    data = json.loads(json.dumps(views.numbers(small)))
+    assert {"processor", "acronumba", "python", "numba", "numpy", "cores"} <= set(data["machine"])
+    assert data["tables"][0]["rows"][0]["counts"][0]["nodes"] == small.tables[0].rows[0].counts[0].nodes
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="needs matplotlib")
+def test_plot(small: Ablation, tmp_path: Path) -> None:
+    assert views.plot(small, tmp_path / "plot.png").stat().st_size > 10_000
+
+
+# ---------------------------------------------------------------------------------------------------------------- speed
+
+
+def test_speeds_are_compared_with_the_plain_calls() -> None:
+    s = speed.measure([WORKLOADS["tree_lstm"], WORKLOADS["birnn"]], size=8, batch=3, rounds=1)
+    trees, tags = s.rows
+    assert set(trees.seconds) == {speed.PLAIN, speed.HAND, speed.OBJECTS, speed.PACKED}
+    assert set(tags.seconds) == {speed.PLAIN, speed.OBJECTS, speed.PACKED}
+    assert trees.difference < 1e-5 and tags.difference < 1e-5
+    lines = printed(views.speeds_view(s), 100)
+    assert any("tree_lstm" in line for line in lines) and max(map(len, lines)) <= 100
+
+
+def test_differences_are_found_in_any_structure() -> None:
+    a = [np.ones(3), [np.zeros(2)]]
+    b = [np.ones(3), [np.array([0.0, 0.5])]]
+    assert speed.difference(a, a) == 0.0
+    assert speed.difference(a, b) == 1.0
+
+
+# --------------------------------------------------------------------------------------------------------- command line
+
+
+def test_the_command_ablates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(
+        ablate, "variants", lambda: (ALL, Variant(name="no blocks", changes={"blocks": False}, against={}))
+    )
+    path = tmp_path / "figures.json"
+    arguments = f"bench --ablate --models branches --size 8 --batch 2 --rounds 1 --json {path}".split()
+    assert main(arguments) in (
+        0,
+        1,
+    )  # 1: an option costs more than it may, which three trees on a busy machine can show
+    out = capsys.readouterr().out
+    assert "\x1b" not in out and "no blocks" in out and max(map(len, out.splitlines())) <= 120
+    assert json.loads(path.read_text())["pairs"] == 1
+
+
+def test_the_command_measures_speed_in_a_child(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "trees.txt"
+    path.write_text(SST)
+    assert main(f"bench --models tree_lstm --size 8 --batch 2 --rounds 1 --trees {path}".split()) == 0
+    assert "tree_lstm" in capfd.readouterr().out
+
+
+def test_the_command_names_models_and_says_what_is_wrong(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["bench", "--models", "list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(WORKLOADS)
+    for wrong in ("--models nothing", "--size huge", "--size 0", "--plot x.png"):
+        assert main(["bench", *wrong.split()]) == 2
+        assert capsys.readouterr().err
+    for wrong in ("--batch 0", "--rounds x"):
+        with pytest.raises(SystemExit) as caught:
+            main(["bench", *wrong.split()])
+        assert caught.value.code == 2
+    capsys.readouterr()
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else found(name))
+    assert main(["bench", "--ablate", "--plot", "x.png"]) == 1
+    assert "pip install" in capsys.readouterr().err
+
+
+def test_the_exit_status_tells_of_costs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, small: Ablation
+) -> None:
+    for verdict_, status in (("pays", 0), ("free", 0), ("costs", 1)):
+        options = tuple(dataclasses.replace(o, verdict=verdict_) for o in small.options)
+        result = dataclasses.replace(small, options=options)
+        monkeypatch.setattr(ablate, "ablate", lambda *a, result=result, **k: result)
+        assert run.main(["--ablate"]) == status
+    capsys.readouterr()
