@@ -202,7 +202,9 @@ def _block(block: Block) -> Table:
     table = _grid(2, None)
     phases = f"phase{'s' * (len(block.phases) > 1)} {_listing(block.phases)}"
     used = f"{phases}, {_count(block.nodes, 'node')} in {_batches(block.batches)}"
-    head = Text(f"{block.name}: ", "bold").append(used if block.nodes else "not used", "")
+    head = Text(f"{block.name}: ", "bold").append(
+        used if block.nodes else "once per mini-batch" if block.once else "not used", ""
+    )
     table.add_row(Text(block.letter, _BLOCK), head)
     for number, stage in enumerate(block.stages, 1):
         inner = _grid(8, None)
