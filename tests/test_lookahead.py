@@ -190,9 +190,10 @@ def test_compiled_and_plain_python_agree() -> None:
         dims = [rng.randrange(2) for _ in graph] if k % 3 == 0 else None
         ours = Recorded(graph, kinds, dims, lists=k % 4 == 1)
         definition = Recorded(graph, kinds, dims, lists=k % 4 == 1, compiled=False)
-        for policy, effort in ((state.BY_LOOKAHEAD, 3), (state.BY_LOOKAHEAD, -1), (state.BY_AGENDA)):
+        for policy, effort in ((state.BY_LOOKAHEAD, 3), (state.BY_LOOKAHEAD, -1), (state.BY_AGENDA, 0)):
             assert ours.run(policy, effort=effort) == definition.run(policy, effort=effort)
-        ours.call("bound"), definition.call("bound")
+        ours.call("bound")
+        definition.call("bound")
         assert ours.bound == definition.bound
 
 
