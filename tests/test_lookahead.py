@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
+import numpy as np
 import pytest
 from recorded import Graph, Recorded, check, fewest_batches, longest_chains, random_graph
 
 from acronumba import state
+from acronumba.bench.fsm import learn
+from acronumba.runtime.schedule import check_levels
 
 KINDS = (1, 2, 3, 4, 5, 8, 17, 40, 70, 130)
 
@@ -107,6 +111,27 @@ def test_known_words() -> None:
             assert fewest_batches(graph) == best
 
 
+@pytest.mark.parametrize(
+    ("words", "alone", "best"),
+    [
+        ("baabb a ba baab bab abaa b", 7, state.BY_AGENDA),
+        ("ca a bccaccc caccbaaa ca", 12, state.BY_AGENDA),
+        ("deddb fedde feddb feddb", 8, state.BY_DEPTH),
+        ("bddad bddcdd cddcd bddcd", 9, state.BY_DEPTH),
+    ],
+)
+def test_where_an_old_schedule_beats_the_search(words: str, alone: int, best: int) -> None:
+    """Found by a search: only with the schedules by agenda and by depth among the candidates, the promise is kept."""
+    graph, kinds = out_of_step(words.split())
+    g = Recorded(graph, kinds)
+    promised = g.count(best, phased=False)
+    assert g.count(effort=2) == alone > promised
+    assert g.count(effort=3) <= promised
+    for launch in (0, 1000, 10**6):  # nothing pays, everything does
+        g.buffers["launch"] = launch
+        assert g.count() <= promised
+
+
 def test_components_are_searched_apart() -> None:
     """A search in one component, between others that are proved optimal, leaves those as they are."""
     graph: Graph = [(0, []) for _ in range(4)]  # leaves
@@ -167,7 +192,8 @@ def test_compiled_and_plain_python_agree() -> None:
         definition = Recorded(graph, kinds, dims, lists=k % 4 == 1, compiled=False)
         for policy, effort in ((state.BY_LOOKAHEAD, 3), (state.BY_LOOKAHEAD, -1), (state.BY_AGENDA, 0)):
             assert ours.run(policy, effort=effort) == definition.run(policy, effort=effort)
-        ours.call("bound"), definition.call("bound")
+        ours.call("bound")
+        definition.call("bound")
         assert ours.bound == definition.bound
 
 
@@ -195,3 +221,27 @@ def test_memory_is_linear() -> None:
         g = Recorded(graph, kinds)
         check(graph, g.run(effort=3))
         assert sum(t.nbytes for t in g.buffers.tables.values()) < 200 * len(graph)
+
+
+def test_a_learned_policy_is_a_schedule_of_more_batches() -> None:
+    """The state machine of ED-Batch, learned on one mini-batch and used on another."""
+    rng = random.Random(11)
+
+    def columns(graph: Graph) -> dict[str, Any]:
+        first = np.cumsum([0, *(len(ops) for _, ops in graph)])
+        return {
+            "key": np.array([k for k, _ in graph], np.int32),
+            "first": first.astype(np.int32),
+            "operand": np.array([u for _, ops in graph for u in ops], np.int32),
+        }
+
+    ours = theirs = 0
+    for kinds in (1, 3, 5):
+        seen, new = (random_graph(rng, 60, kinds, True) for _ in range(2))
+        policy = learn([columns(seen)], 60)
+        given = columns(new)
+        levels = policy(given)
+        check_levels(levels, given["key"], given["first"], given["operand"])
+        ours += Recorded(new, kinds).count()
+        theirs += int(levels.max()) + 1
+    assert ours < theirs

@@ -168,7 +168,7 @@ class Buffers:
         nodes, heap = self.heat
         pieces = [(address(a), a.nbytes) for a in arrays[:8] if a.dtype == np.int64]
         pieces.append((self.starts[0], min(heap, self.chunks[0].nbytes)))
-        for name in ("kind", "depth", "instance", "row", "place", "level", "order", "args"):
+        for name in ("kind", "depth", "instance", "row"):
             column = self.columns[name]
             pieces.append((address(column), column.itemsize * min(nodes, len(column))))
         if sum(size for _, size in pieces) > _CACHE:
