@@ -22,8 +22,8 @@ the usual end. Otherwise the component is searched, as far as `effort` says, unt
         component and pruned. A schedule restricted to the keys of a component is feasible for the component, and
         pruning adds nothing: so there are never more batches than the best of these three has.
 
-Without an `effort`, a search is left out if all the batches above the bound together cost less time than it would
-take; then the shortest of the three schedules of 3 is taken as it is, so that the guarantee holds in any case.
+Without an `effort`, 2 is left out if all the batches above the bound together cost less time than it would take, and
+then those of 3 are taken as they are, without pruning: the guarantee holds in any case.
 
 The bound is of ED-Batch (Chen et al. 2023), whose condition for a safe batch implies a tight one; soft tightness,
 pruning and the guarantee are this project's own. All tables are linear in the nodes and edges of a component.
@@ -138,9 +138,9 @@ def chains(ST: i64, c: i64, back: i64) -> i64:
     return total
 
 
-def pays(ST: i64, batches: i64, nodes: i64) -> i64:
-    """Return whether one more search may be worth its time, if it can save so many batches of so many nodes."""
-    if batches * ld(ST, LAUNCH) > nodes * SEARCH:
+def pays(ST: i64, batches: i64) -> i64:
+    """Return whether one more search may be worth its time, if it can save so many batches at most."""
+    if batches * ld(ST, LAUNCH) > ld(ST, MEMBERS) * SEARCH:
         return 1
     return 0
 
@@ -151,10 +151,7 @@ def search(ST: i64, c: i64, least: i64) -> i64:
     first = ld32(bfirst, c)
     depths = ld32(bfirst, c + 1) - first
     low = ld32(ld(ST, BSTART), first)
-    n = ld32(ld(ST, BSTART), ld32(bfirst, c + 1)) - low
     effort = ld(ST, EFFORT)
-    if effort < 0 and pays(ST, depths - least, n) == 0:
-        return settle(ST, c, depths)
     status = graph(ST, c)
     if status != DONE:
         return status
@@ -164,13 +161,11 @@ def search(ST: i64, c: i64, least: i64) -> i64:
     if effort != 0 and count > least:
         count = prune(ST, count)
     copy_bytes(ld(ST, BEST), word, 4 * count)
-    again = 0
-    if effort >= 2:
-        again = 1
+    more = 1
     if effort < 0:
-        again = pays(ST, count - least, n)
-    if count > least and again != 0:
-        count = consider(ST, look(ST, 1), count)
+        more = pays(ST, count - least)
+    if count > least and (effort < 0 or effort > 1) and more != 0:
+        count = consider(ST, look(ST, 1), count, 1)
     if count > least and (effort < 0 or effort > 2):
         if ld(ST, WHOLE) == 0:
             status = guarantees(ST)
@@ -181,42 +176,25 @@ def search(ST: i64, c: i64, least: i64) -> i64:
                 return status
         for i in range(depths):
             st32(word, i, ld32(ld(ST, LOCAL), ld32(ld(ST, BKEY), first + i)))
-        count = consider(ST, depths, count)
+        count = consider(ST, depths, count, more)
         length = ld32(ld(ST, TURNED), c)
         copy_bytes(word, ld(ST, TURNS) + 4 * low, 4 * length)
-        count = consider(ST, length, count)
+        count = consider(ST, length, count, more)
         length = ld32(ld(ST, FALLEN), c)
         copy_bytes(word, ld(ST, FALLS) + 4 * low, 4 * length)
-        count = consider(ST, length, count)
+        count = consider(ST, length, count, more)
     follow(ST, c, ld(ST, BEST), count)
     return DONE
 
 
-def consider(ST: i64, length: i64, most: i64) -> i64:
-    """Prune the schedule in `word`; keep it if it is shorter than `most`. Returns the length of what is kept."""
-    length = prune(ST, length)
+def consider(ST: i64, length: i64, most: i64, more: i64) -> i64:
+    """Keep the schedule in `word`, pruned if `more`, if it is shorter than `most`; return the length that is kept."""
+    if more != 0:
+        length = prune(ST, length)
     if length >= most:
         return most
     copy_bytes(ld(ST, BEST), ld(ST, WORD), 4 * length)
     return length
-
-
-def settle(ST: i64, c: i64, depths: i64) -> i64:
-    """Take the shortest of the schedules by the agenda and by depth, of which that in component c is in force."""
-    status = guarantees(ST)
-    if status != DONE:
-        return status
-    words = ld(ST, TURNS)
-    length = ld32(ld(ST, TURNED), c)
-    if ld32(ld(ST, FALLEN), c) < length:
-        words = ld(ST, FALLS)
-        length = ld32(ld(ST, FALLEN), c)
-    if length < depths:
-        status = graph(ST, c)
-        if status != DONE:
-            return status
-        follow(ST, c, words + 4 * ld32(ld(ST, BSTART), ld32(ld(ST, BFIRST), c)), length)
-    return DONE
 
 
 def follow(ST: i64, c: i64, word: i64, length: i64):
