@@ -86,7 +86,8 @@ def make_plan(program: Program, options: Options) -> Plan:
     notes += merged
     if options.hoist:
         texts["rows"] = rows_text(kernels)
-    texts |= {"hoist": notes_text(notes), "phases": phases_text(program, kernels, uses)}
+    moved_or_hoisted = [note for note in notes if note.kind in ("hoisted", "moved")]
+    texts |= {"hoist": notes_text(moved_or_hoisted), "phases": phases_text(program, kernels, uses)}
     if options.ghosts and options.schedule == "depth":
         program, padded, texts["ghosts"] = pad_arms(program)
         notes += padded

@@ -744,7 +744,7 @@ def test_stages_come_in_order():
     names = list(stages)
     assert names[:3] == ["source", "schema", "ir"]
     at = names.index("plan")
-    assert {"hoist", "phases", "ghosts"} <= set(names[3:at])
+    assert {"sharing", "rows", "hoist", "phases"} <= set(names[3:at])
     assert names[at + 1] == "host"
     assert names[at + 2 :] and all(n.startswith("kernels/") and n.endswith("/cpu") for n in names[at + 2 :])
     assert "def encode(t: Tree, p: Params):" in stages["source"] and "def classify" in stages["source"]

@@ -20,7 +20,7 @@ BITWISE: dict[str, tuple[Any, ...]] = {
         ("hoist", "phases", "ghosts", "blocks", "fuse", "horizontal", "gather_fusion", "forkjoin", "simd"),
         (True, False),
     ),
-    "schedule": ("depth", "agenda"),
+    "schedule": ("lookahead", "depth", "agenda"),
     "effort": (None, 0, 1, 2, 3),
     "threads": (1, 2),
 }

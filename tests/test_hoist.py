@@ -244,7 +244,7 @@ def test_a_classifier_in_the_loop_is_one_batch() -> None:
         "matmul max reshape sub exp sum reshape div",
     ]
     assert len(sizes(rnn, [XS])) == 2 + max(map(len, XS))
-    notes = [note.text for note in compiled(rnn, [XS]).plan.notes]
+    notes = [note.text for note in compiled(rnn, [XS]).plan.notes if note.kind == "hoisted"]
     assert [text.partition(":")[0] for text in notes] == [
         "depends on nothing that is carried",
         "nothing carried depends on it",
@@ -286,7 +286,8 @@ def test_invariants_leave_inner_loops() -> None:
     columns = CASES["nested"][1]
     found = sizes(nested, columns)
     assert ("matmul", WORDS) in found
-    assert [note.kind for note in compiled(nested, columns).plan.notes] == ["moved"]
+    kinds = [note.kind for note in compiled(nested, columns).plan.notes]
+    assert [kind for kind in kinds if kind in ("hoisted", "moved")] == ["moved"]
 
     @model
     def three(xs: list[Array], q: Array, *, p: Params) -> Any:

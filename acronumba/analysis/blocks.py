@@ -171,11 +171,11 @@ class Grouping:
         If possible they are all that are left of their kind, so that kinds alternate as little as may be.
         """
         left = [k for k, instr in enumerate(instrs) if k not in done and isinstance(instr, Op)]
-        kinds: dict[tuple[int, Var | None], list[int]] = defaultdict(list)
-        for k in left:
-            kinds[self.apart.numbers.get(id(instrs[k]), 0), over.get(k)].append(k)
+        number = min(self.apart.numbers.get(id(instrs[k]), 0) for k in left if needs[k] <= done)
+        left = [k for k in left if self.apart.numbers.get(id(instrs[k]), 0) == number]
         first: set[int] = set()
-        for (_, n), kind in sorted(kinds.items(), key=lambda item: item[0][0]):
+        for n in dict.fromkeys(over.get(k) for k in left):
+            kind = [k for k in left if over.get(k) is n]
             taken: set[int] = set()
             for k in kind:
                 if needs[k] <= done | taken and (n is None or self._one_site(instrs, {k, *taken})):

@@ -97,7 +97,7 @@ def merge_copies(
     alike: dict[object, list[int]] = defaultdict(list)
     once = {o.kernel for o in program.once}
     for k, spec in enumerate(kernels):
-        if k not in once and any(o.kind == "shared" for o in spec.operands):
+        if k not in once and spec.rows is None and any(o.kind == "shared" for o in spec.operands):
             alike[same_but_shared(spec, lines=True)].append(k)
     sets: list[list[int]] = []
     notes: list[Note] = []

@@ -821,7 +821,7 @@ class Run:
             if len(np.unique(instances[nodes])) < 2:
                 continue
             for o in spec.operands:
-                if o.kind == "tensor":
+                if o.kind == "tensor" and (spec.rows is None or spec.rows[o.index] != "item"):
                     records = [_word(int(rows[v]) + 8 * o.index) for v in nodes]
                     found = {_word(record) for record in records}
                     if len(found) == 1:
