@@ -53,7 +53,7 @@ def same(spec: KernelSpec, rows: Any, shared: Any, dims: Any, compiled: bool) ->
 # ---- equal bits
 
 
-@pytest.mark.parametrize("seed", (0, 2, 4, 10))
+@pytest.mark.parametrize("seed", [0, 2, 4, 10])
 def test_random_kernels_have_the_same_bits(seed: int) -> None:
     for k in range(2):
         for fuzz in (Fuzz(seed + k), Fuzz(5000 + seed + k, 10, **PRODUCTS)):

@@ -77,8 +77,8 @@ def _shown(file: str) -> str:
     try:
         short = os.path.relpath(file)
     except ValueError:  # another drive
-        return file
-    return file if short.startswith("..") else short
+        return os.path.basename(file)
+    return os.path.basename(file) if short.startswith("..") else short
 
 
 def _count(n: int, what: str) -> str:
