@@ -56,7 +56,7 @@ def test_the_optimum_of_small_graphs(nodes: int, kinds: int, chains: bool) -> No
             count = g.count(effort=effort)
             assert count >= best >= g.bound
             found[k] += count == best
-    assert min(found) >= 0.95 * rounds
+    assert found[0] >= 0.95 * rounds and found[1] >= 0.9 * rounds
 
 
 def test_what_the_bound_proves_is_optimal() -> None:

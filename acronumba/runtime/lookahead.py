@@ -22,8 +22,9 @@ the usual end. Otherwise the component is searched, as far as `effort` says, unt
         component and pruned. A schedule restricted to the keys of a component is feasible for the component, and
         pruning adds nothing: so there are never more batches than the best of these three has.
 
-Without an `effort`, 2 is left out if all the batches above the bound together cost less time than it would take, and
-then those of 3 are taken as they are, without pruning: the guarantee holds in any case.
+Each is compared with the schedule by depth in the component. Without an `effort`, 0 and 1, and then 2, are left out if
+all the batches above the bound together cost less time than the search would take; then those of 3 are taken as they
+are, without pruning: the guarantee holds in any case.
 
 The bound is of ED-Batch (Chen et al. 2023), whose condition for a safe batch implies a tight one; soft tightness,
 pruning and the guarantee are this project's own. All tables are linear in the nodes and edges of a component.
@@ -138,9 +139,12 @@ def chains(ST: i64, c: i64, back: i64) -> i64:
     return total
 
 
-def pays(ST: i64, batches: i64) -> i64:
-    """Return whether one more search may be worth its time, if it can save so many batches at most."""
-    if batches * ld(ST, LAUNCH) > ld(ST, MEMBERS) * SEARCH:
+def pays(ST: i64, c: i64, batches: i64) -> i64:
+    """Return whether one more search of component c may be worth its time, if it can save so many batches at most."""
+    bstart = ld(ST, BSTART)
+    bfirst = ld(ST, BFIRST)
+    members = ld32(bstart, ld32(bfirst, c + 1)) - ld32(bstart, ld32(bfirst, c))
+    if batches * ld(ST, LAUNCH) > members * SEARCH:
         return 1
     return 0
 
@@ -152,20 +156,21 @@ def search(ST: i64, c: i64, least: i64) -> i64:
     depths = ld32(bfirst, c + 1) - first
     low = ld32(ld(ST, BSTART), first)
     effort = ld(ST, EFFORT)
+    more = 1
+    if effort < 0:
+        more = pays(ST, c, depths - least)
     status = graph(ST, c)
     if status != DONE:
         return status
-    chains(ST, c, 1)
     word = ld(ST, WORD)
-    count = look(ST, 0)
-    if effort != 0 and count > least:
-        count = prune(ST, count)
-    copy_bytes(ld(ST, BEST), word, 4 * count)
-    more = 1
-    if effort < 0:
-        more = pays(ST, count - least)
-    if count > least and (effort < 0 or effort > 1) and more != 0:
-        count = consider(ST, look(ST, 1), count, 1)
+    count = depths
+    if more != 0:
+        chains(ST, c, 1)
+        count = consider(ST, look(ST, 0), count, effort)
+        if effort < 0:
+            more = pays(ST, c, count - least)
+        if count > least and (effort < 0 or effort > 1) and more != 0:
+            count = consider(ST, look(ST, 1), count, 1)
     if count > least and (effort < 0 or effort > 2):
         if ld(ST, WHOLE) == 0:
             status = guarantees(ST)
@@ -174,16 +179,18 @@ def search(ST: i64, c: i64, least: i64) -> i64:
             status = graph(ST, c)
             if status != DONE:
                 return status
-        for i in range(depths):
-            st32(word, i, ld32(ld(ST, LOCAL), ld32(ld(ST, BKEY), first + i)))
-        count = consider(ST, depths, count, more)
+        if more != 0:
+            for i in range(depths):
+                st32(word, i, ld32(ld(ST, LOCAL), ld32(ld(ST, BKEY), first + i)))
+            count = consider(ST, depths, count, 1)
         length = ld32(ld(ST, TURNED), c)
         copy_bytes(word, ld(ST, TURNS) + 4 * low, 4 * length)
         count = consider(ST, length, count, more)
         length = ld32(ld(ST, FALLEN), c)
         copy_bytes(word, ld(ST, FALLS) + 4 * low, 4 * length)
         count = consider(ST, length, count, more)
-    follow(ST, c, ld(ST, BEST), count)
+    if count < depths:
+        follow(ST, c, ld(ST, BEST), count)
     return DONE
 
 
