@@ -33,6 +33,8 @@ from acronumba.kernels.tiles import Packing, narrow, panel_shape, widest
 from acronumba.kernels.weights import SideBySide, ViewPacking
 from acronumba.kernels.writer import Kernel, Writer, to_memory
 
+LINE = 64  # bytes of a line of the cache
+
 
 @dataclass(slots=True, eq=False)
 class Slots:
@@ -449,6 +451,7 @@ class ProductWriter(Writer):
             with self.loop("panel", 0, panels) as panel, self.loop("t", 0, tiles) as t:
                 a = self.bind("a", total * t // tiles)
                 m = self.bind("m", total * (t + 1) // tiles - a)
+                self.fetch_rows(stage, one, panel, a, m, lanes)
                 begin = 0
                 starts = {}
                 for call, weight in zip(one.calls, weights, strict=True):
@@ -515,6 +518,29 @@ class ProductWriter(Writer):
         flat = index.flat
         base = self.base(v)
         return self.plus(base, flat * DTYPES[self.graph.dtype(v)].size)
+
+    def fetch_rows(self, stage: ProductStage, one: Pass, panel: Local, a: Expr, m: Expr, lanes: int) -> None:
+        """Fetch what the tail reads of scattered rows, and where it stores, while the tile computes."""
+        graph = self.graph
+        lefts = {piece for call in one.calls for left in call.lefts for piece in left}
+        read = {v for op in map(graph.op, one.tail) if op is not None for v in op.args}
+        wide = [
+            v
+            for v in sorted({*read, *one.tail})
+            if v not in lefts and graph.shape(v) == (stage.n,)
+            if (graph.op(v) is None and graph.spec.operands[v].kind == "tensor") or v in graph.spec.results
+        ]
+        if one.q == 1 or stage.lead or all(graph.op(v) is not None for v in wide):
+            return
+        self.f.comment("fetch the scattered rows that are needed after the tile")
+        with self.loop("r", a, a + m) as r:
+            self.enter_row(r, stage.lead)
+            for v in wide:
+                size = one.q * lanes * DTYPES[graph.dtype(v)].size
+                at = self.bind("next", self.address(v, Index((stage.n,), (ZERO,))) + panel * size)
+                for line in range(0, size, LINE):
+                    self.f.do(intrinsic("prefetch", at + line if line else at, type=tree.VOID))
+        self.home_depth = 0
 
     def tail(
         self, stage: ProductStage, one: Pass, panel: Local, a: Expr, m: Expr, sums: Expr, starts: Mapping[int, int],
