@@ -16,7 +16,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from acronumba.effects import Count
+from acronumba.effects import OF_DEPTH, Count
 from acronumba.explanation import MEANINGS, Block, Explanation, Remark, SourceFunction, SourceLine
 from acronumba.views.report import bytes_text
 
@@ -228,7 +228,8 @@ def _effects(e: Explanation) -> Iterator[RenderableType]:
         return
     yield from ("", Text("Worth of each option in this mini-batch (recorded with it changed)", "bold"))
     table = _grid(1, 20, None)
-    same = []
+    same: list[str] = []
+    elsewhere: list[str] = []
     for effect in e.effects:
         other = isinstance(effect.value, str)
         setting = f'{effect.option}="{effect.value}"' if other else effect.option
@@ -238,10 +239,11 @@ def _effects(e: Explanation) -> Iterator[RenderableType]:
             name = Text(setting + " (is off)" * (effect.value is True), "bold")
             table.add_row("", name, Text("; ".join(differences)))
         else:
-            same.append(setting)
+            (elsewhere if setting in OF_DEPTH and e.count.schedule != "depth" else same).append(setting)
     if table.row_count:
         yield table
     yield from _listed("the same either way", same)
+    yield from _listed('the same, as they serve schedule="depth"', elsewhere)
 
 
 def _differences(mine: Count, theirs: Count) -> Iterator[str]:
@@ -251,6 +253,7 @@ def _differences(mine: Count, theirs: Count) -> Iterator[str]:
     if mine.nodes != theirs.nodes:
         yield f"{_count(mine.nodes, 'node')} instead of {theirs.nodes:,}"
     elif mine.batches == theirs.batches and mine.launches != theirs.launches:
-        yield f"{mine.launches:,} passes over nodes instead of {theirs.launches:,}"
+        passes = "pass" if mine.launches == 1 else "passes"
+        yield f"{mine.launches:,} {passes} over nodes instead of {theirs.launches:,}"
     if mine.bytes != theirs.bytes:
         yield f"{bytes_text(mine.bytes)} moved instead of {bytes_text(theirs.bytes)}"
