@@ -137,7 +137,9 @@ def find_example(file: str, name: str) -> tuple[Any, tuple[Any, ...], dict[str, 
     model = getattr(module, name, None)
     if not isinstance(model, Model):
         models = [k for k, v in vars(module).items() if isinstance(v, Model)]
-        raise refuse("ACR710", message=f"{file} has no model `{name}`", seen=f"models: {', '.join(models) or 'none'}")
+        seen = f"models: {', '.join(models) or 'none'}"
+        rewrite = f"acronumba show {file}:{models[0]}" if models else "put `@model` before the function"
+        raise refuse("ACR710", message=f"{file} has no model `{name}`", seen=seen, rewrite=rewrite)
     if hasattr(module, "example"):
         columns, shared = module.example()
         return model, tuple(columns), dict(shared)
@@ -169,7 +171,7 @@ def _load(file: str) -> Any:
     if not path.is_file():
         from acronumba.codes import refuse
 
-        raise refuse("ACR710", message=f"there is no file {file}")
+        raise refuse("ACR710", message=f"there is no file {file}", rewrite="give the path of a Python file")
     sys.path.insert(0, str(path.resolve().parent))
     spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
     assert spec is not None and spec.loader is not None

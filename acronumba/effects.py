@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from acronumba.api import Model, _Call
     from acronumba.runtime.trace import TraceData
 
+OF_DEPTH = ("phases", "ghosts")  # serve the schedule "depth" alone
 OPTIMISATIONS = tuple("reuse duplicate hoist phases ghosts blocks fuse horizontal gather_fusion forkjoin".split())
 
 

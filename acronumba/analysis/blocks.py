@@ -357,7 +357,7 @@ class Kernels:
             args = [one.whole.get(v, v) for v in args]
             rows = shape[outs[0]][0]
             shape = {v: (rows, *s[1:]) for v, s in shape.items()}
-            self._note_rows(group, rows)
+            self._note_rows(group)
         emit = Emit(
             outs=tuple(outs),
             kernel=self._intern(spec, loc),
@@ -373,9 +373,8 @@ class Kernels:
         ]
         return [emit, *copies]
 
-    def _note_rows(self, group: _Group, rows: Extent) -> None:
-        assert isinstance(rows, Var)
-        text = f"each of the {rows.name} rows is computed alone, those of all instances together"
+    def _note_rows(self, group: _Group) -> None:
+        text = "each row is computed alone, those of all instances together"
         for loc in dict.fromkeys(op.loc for op in group.own):
             self.notes.append(Note(loc=loc, kind="rows", text=text, option="hoist"))
 

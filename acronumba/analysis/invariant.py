@@ -224,7 +224,7 @@ class _Mover:
         out.append(Block(instrs=tuple(before_loop), end=Jump(block=head, loc=loc)))
         for i in moved:
             if isinstance(i, Op):
-                text = f"does not change in the loop of line {loc.line}: it is recorded once, before it"
+                text = "does not change in the loop: it is recorded once, before it"
                 self.notes.append(Note(loc=i.loc, kind="moved", text=text, option="hoist"))
         return replace(function, blocks=tuple(out))
 

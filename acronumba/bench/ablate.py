@@ -20,16 +20,11 @@ from acronumba import config, pack
 from acronumba.api import Model
 from acronumba.bench.measure import Quartiles, Ratio, machine, pairs, quartiles
 from acronumba.bench.workloads import Workload
-from acronumba.effects import Count, count, switchable
+from acronumba.effects import OF_DEPTH, Count, count, switchable
 
 ON, OFF = "all on", "all off"
 TOLERANCE = 1.03  # an option may cost this much on a model that it does nothing for
-_OF_DEPTH = ("phases", "ghosts")  # options that serve the schedule "depth" alone
-_AT_RUN_TIME = (
-    "phases",
-    "schedule",
-    "effort",
-)  # options that work on the recorded graph, so that equal code may run otherwise
+_AT_RUN_TIME = ("phases", "schedule", "effort")  # work on the recorded graph: equal code may run otherwise
 _TRACES = 15
 
 
@@ -96,7 +91,7 @@ def variants() -> tuple[Variant, ...]:
     default = config.Options().schedule
     out = [Variant(name=ON, changes={}, against={})]
     for name in switchable():
-        base = {"schedule": "depth"} if name in _OF_DEPTH and default != "depth" else {}
+        base = {"schedule": "depth"} if name in OF_DEPTH and default != "depth" else {}
         title = f"no {name}" + ", depth" * bool(base)
         out.append(Variant(name=title, changes={**base, name: False}, against=base, option=name))
     others: list[dict[str, Any]] = [{"schedule": name} for name in config.SCHEDULES if name != default]

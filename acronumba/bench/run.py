@@ -62,6 +62,13 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
         what = f"no model {wrong[0]!r}; there are: {', '.join(WORKLOADS)}" if wrong else f"no size {args.size!r}"
         print(what, file=sys.stderr)
         return 2
+    if args.trees and not os.path.isfile(args.trees):
+        print(f"no file {args.trees!r}", file=sys.stderr)
+        return 2
+    for file in filter(None, (args.json, args.plot)):
+        if not Path(file).absolute().parent.is_dir():  # say so before minutes of measuring
+            print(f"no folder for {file!r}", file=sys.stderr)
+            return 2
     if args.plot and not args.ablate:
         print("--plot draws what --ablate measures", file=sys.stderr)
         return 2

@@ -211,8 +211,10 @@ class Emitter:
             self.block = None
 
     def var(self, name: str, type: Word) -> Var:
-        """Return a new variable, named after the user's where there is a name."""
+        """Return a new variable, named after the user's where there is a name; "#fold(...)" is named fold."""
         names = self.code.names
+        if name.startswith("#") and "(" in name:
+            name = name[1:].partition("(")[0]
         base = name or "v"
         out = base
         while out in names or not name:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from acronumba.bench.ablate import Table as Measured
     from acronumba.bench.speed import Speeds
 
+SURE = 6  # pairs from which on an interval holds the true median in 19 of 20 measurements
 WIDE = 104  # columns from which on tables are complete
 
 
@@ -31,14 +32,17 @@ def ablation_view(a: Ablation, width: int = 120) -> RenderableType:
     parts: list[RenderableType] = [Text(head, "bold")]
     for table in a.tables:
         parts += ["", _measured(table, width >= WIDE)]
-    parts += ["", Text(_LEGEND, "dim"), "", _options(a)]
+    legend = _LEGEND if a.pairs >= SURE else _LEGEND.replace(_SURELY, _HARDLY)
+    parts += ["", Text(legend, "dim"), "", _options(a)]
     return Group(*parts)
 
 
+_SURELY = "and where the true median lies (19 in 20)"
+_HARDLY = f"least and most (with less than {SURE} pairs this proves nothing)"
 _LEGEND = (
     "batches per schedule, * proved optimal; bound: there are no fewer; passes: over the nodes of a batch;\n"
     "host ns: of recording and scheduling, per node; ms: of a mini-batch, median; times: how many times longer it\n"
-    "takes than with all on (those of depth: than with that), and where the true median lies (19 in 20)."
+    f"takes than with all on (those of depth: than with that), {_SURELY}."
 )
 
 

@@ -16,7 +16,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from acronumba.effects import Count
+from acronumba.effects import OF_DEPTH, Count
 from acronumba.explanation import MEANINGS, Block, Explanation, Remark, SourceFunction, SourceLine
 from acronumba.views.report import bytes_text
 
@@ -33,7 +33,7 @@ _STYLES = {
 }
 _ORDER = {kind: k for k, kind in enumerate(MEANINGS)}  # that remarks are shown in
 _BLOCK = "bold yellow"
-_MOST = 4  # remarks shown below a line
+_MOST = 4  # remarks shown below a line, if they are not of more kinds
 
 
 def explanation_view(e: Explanation) -> RenderableType:
@@ -139,15 +139,20 @@ def _listing(items: Sequence[object]) -> str:
 
 
 def _shortened(line: SourceLine) -> Iterator[Table]:
-    texts = list(_merged(line))
-    for text in texts[:_MOST]:
-        yield _indented(text, line)
-    if len(texts) > _MOST:
-        yield _indented(Text(f"... and {len(texts) - _MOST} more", "dim"), line)
+    """Yield the remarks of a line: the first of each kind, and more while there is room."""
+    found = list(_merged(line))
+    kinds = [kind for kind, _ in found]
+    first = {kinds.index(kind) for kind in kinds}
+    others = [k for k in range(len(found)) if k not in first]
+    shown = first | set(others[: max(_MOST - len(first), 0)])
+    for k in sorted(shown):
+        yield _indented(found[k][1], line)
+    if len(found) > len(shown):
+        yield _indented(Text(f"... and {len(found) - len(shown)} more", "dim"), line)
 
 
-def _merged(line: SourceLine) -> Iterator[Text]:
-    """Yield the remarks of a line; those that say the same of several values, as one."""
+def _merged(line: SourceLine) -> Iterator[tuple[str, Text]]:
+    """Yield the remarks of a line with their kinds; those that say the same of several values, as one."""
     groups: dict[tuple[str, str], dict[str, None]] = {}
     for remark in line.remarks:
         subject, predicate = _parts(remark)
@@ -161,7 +166,7 @@ def _merged(line: SourceLine) -> Iterator[Text]:
             said = f"{of} ({said})"
         else:
             said = f"{of}{':' * (of != '' and said == predicate)} {predicate}".strip()
-        yield Text(f"{kind}: ", _STYLES.get(kind, "blue")).append(said, "dim")
+        yield kind, Text(f"{kind}: ", _STYLES.get(kind, "blue")).append(said, "dim")
 
 
 def _parts(remark: Remark) -> tuple[str, str]:
@@ -228,7 +233,8 @@ def _effects(e: Explanation) -> Iterator[RenderableType]:
         return
     yield from ("", Text("Worth of each option in this mini-batch (recorded with it changed)", "bold"))
     table = _grid(1, 20, None)
-    same = []
+    same: list[str] = []
+    elsewhere: list[str] = []
     for effect in e.effects:
         other = isinstance(effect.value, str)
         setting = f'{effect.option}="{effect.value}"' if other else effect.option
@@ -238,10 +244,11 @@ def _effects(e: Explanation) -> Iterator[RenderableType]:
             name = Text(setting + " (is off)" * (effect.value is True), "bold")
             table.add_row("", name, Text("; ".join(differences)))
         else:
-            same.append(setting)
+            (elsewhere if setting in OF_DEPTH and e.count.schedule != "depth" else same).append(setting)
     if table.row_count:
         yield table
     yield from _listed("the same either way", same)
+    yield from _listed('the same, as they serve schedule="depth"', elsewhere)
 
 
 def _differences(mine: Count, theirs: Count) -> Iterator[str]:
@@ -251,6 +258,7 @@ def _differences(mine: Count, theirs: Count) -> Iterator[str]:
     if mine.nodes != theirs.nodes:
         yield f"{_count(mine.nodes, 'node')} instead of {theirs.nodes:,}"
     elif mine.batches == theirs.batches and mine.launches != theirs.launches:
-        yield f"{mine.launches:,} passes over nodes instead of {theirs.launches:,}"
+        passes = "pass" if mine.launches == 1 else "passes"
+        yield f"{mine.launches:,} {passes} over nodes instead of {theirs.launches:,}"
     if mine.bytes != theirs.bytes:
         yield f"{bytes_text(mine.bytes)} moved instead of {bytes_text(theirs.bytes)}"
