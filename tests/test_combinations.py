@@ -84,11 +84,31 @@ def rows(xs: np.ndarray, *, w: np.ndarray, u: np.ndarray, embed: np.ndarray, sca
     return ys.mean(axis=0) + total, nn.layer_norm(ys)
 
 
+@model
+def views(xs: np.ndarray, *, w: np.ndarray, u: np.ndarray, embed: np.ndarray, scale: np.ndarray) -> Any:
+    """Products read views that are also results."""
+    t = xs.T
+    y = np.tanh(xs @ w)
+    q = xs.sum(axis=1)
+    return t, t @ q, y.T, y.T @ q, y[::-1], scale @ y[::-1].T
+
+
+@model
+def deep(xs: np.ndarray, *, w: np.ndarray, u: np.ndarray, embed: np.ndarray, scale: np.ndarray) -> Any:
+    """Attention, then many layers: kernels of many stages and products of both sorts."""
+    y = ((xs @ xs.T) @ xs).sum(axis=0) + scale
+    for _ in range(3):
+        y = np.tanh(u @ np.tanh(w @ y))
+    return y
+
+
 SHARED = {"w": normal(H, H), "u": normal(H, H), "embed": normal(10, H), "scale": normal(H)}
 DEEP = Tree(0, Tree(1, Tree(2), Tree(3, Tree(4), None)), Tree(5, Tree(6), Tree(7)))
 COLUMNS: dict[str, tuple[Any, list[Any]]] = {
     "trees": (trees, [Tree(1), DEEP, Tree(2, Tree(3), None), Tree(4, DEEP, Tree(5))]),
     "sentences": (sentences, [[0, 1, 2, 3], [], [4, 4, 3], [9], [1, 0, 1, 0, 3, 6]]),
+    "views": (views, [normal(n, H) for n in (3, 1, 6, 2)]),
+    "deep": (deep, [normal(n, H) for n in (3, 5, 2)]),
     "rows": (rows, [normal(n, H) for n in (3, 1, 6, 3, 2)]),
 }
 
@@ -144,7 +164,8 @@ def test_reuse_and_duplicate_change_rounding_alone(name: str) -> None:
     f, column = COLUMNS[name]
     want = f._interpret(column, **SHARED)
     for reuse, duplicate in ((True, False), (False, True), (False, False)):
-        for run in (f.with_options(reuse=reuse, duplicate=duplicate)._interpret, f.with_options(reuse=reuse).batch):
+        changed = f.with_options(reuse=reuse, duplicate=duplicate)
+        for run in (changed._interpret, changed.batch):
             for a, b in zip(run(column, **SHARED), want, strict=True):
                 near(a, b)
 

@@ -9,7 +9,7 @@ kernel, and so on. Operations that have rows over one extent (`analysis.rows`) a
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -127,12 +127,10 @@ class Grouping:
         moved: dict[Var, Op] = dict(self.free)  # operations that are computed by whoever reads them
         moved |= {i.out: i for i in block.instrs if isinstance(i, Op) and id(i) in self.apart.again}
         if not self.table.options.blocks:
-            readers: dict[Var, int] = Counter(
-                a for i in block.instrs if isinstance(i, Op) for a in i.args if isinstance(a, Var)
-            )
+            read = {a for i in block.instrs if isinstance(i, Op) for a in i.args if isinstance(a, Var)}
             for op in block.instrs:
                 if isinstance(op, Op) and TENSORS[op.op].kind == "address" and self.used_in[op.out] <= {here}:
-                    if readers[op.out] and op.out not in self.host_reads:
+                    if op.out in read and op.out not in self.host_reads:
                         moved[op.out] = op
         if self.table.options.hoist:
             moved |= self._numbers(block, moved)
@@ -145,6 +143,7 @@ class Grouping:
             above = self.dominators[self.numbers[id(block)]]
             found = self.rows.find(instrs, needs, above, moved, extents)
             needs = [before | found.needs.get(k, set()) for k, before in enumerate(needs)]
+        views = self._views(block)
         done: set[int] = set()
         out: list[Instr | _Group] = []
         while len(done) < len(instrs):
@@ -157,12 +156,30 @@ class Grouping:
                 continue
             taken = self._taken(instrs, needs, done, found.over)
             assert taken, "a cycle of instructions"
-            group = self._group([i for k in sorted(taken) if isinstance(i := instrs[k], Op)], moved, extents)
-            if min(taken) in found.over:
+            rows = min(taken) in found.over
+            again = moved if rows else {**views, **moved}
+            group = self._group([i for k in sorted(taken) if isinstance(i := instrs[k], Op)], again, extents)
+            if rows:
                 one_row = partial(self.rows.one_row, group.body, group.own, found=found, moved=moved, extents=extents)
                 group = replace(group, one_row=one_row)
             out.append(group)
             done |= taken
+        return out
+
+    def _views(self, block: Block) -> dict[Var, Op]:
+        """Return the views that products of a node read.
+
+        They sum in the order in which a matrix lies, so none may read a copy that another kernel has made.
+        """
+        out: dict[Var, Op] = {}
+        read: set[Var] = set()
+        for op in (i for i in reversed(block.instrs) if isinstance(i, Op)):
+            args = {a for a in op.args if isinstance(a, Var)}
+            if op.op == "matmul" and not any(isinstance(a, SharedArg) for a in op.args):
+                read |= args
+            elif TENSORS[op.op].kind == "address" and op.site < 0 and op.out in read and args <= self.fixed:
+                out[op.out] = op
+                read |= args
         return out
 
     def _taken(self, instrs: list[Instr], needs: list[set[int]], done: set[int], over: Mapping[int, Var]) -> set[int]:
@@ -550,4 +567,12 @@ class _Spec:
         )
 
     def spec(self, results: list[int], loc: Loc) -> KernelSpec:
-        return KernelSpec("", tuple(self.operands), len(self.dims), tuple(self.body), tuple(results))
+        """Return the specification; a view that is a result is not the one that products read."""
+        first, body, out = len(self.operands), list(self.body), []
+        for v in results:
+            op = self.body[v - first]
+            if TENSORS[op.op].kind == "address" and any(v in user.args for user in self.body):
+                body.append(op)
+                v = first + len(body) - 1
+            out.append(v)
+        return KernelSpec("", tuple(self.operands), len(self.dims), tuple(body), tuple(out))

@@ -81,7 +81,7 @@ class _Generator:
         self.gathered = self.stages.gathered
         self.blocked = self.stages.blocked
         self.scratch = Scratch()
-        self.slots: dict[int, Slots] = {}  # by number of the stage, or by value for products of one node
+        self.slots: dict[tuple[str, int], Slots] = {}  # by ("stage", number), or ("value", v) for products of one node
         self.kernel = self._kernel()
 
     def _names(self) -> list[str]:
@@ -181,7 +181,7 @@ class _Generator:
         _, rows, pieces = table_of(passes, block * count(stage.lead))
         dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
         width = self.target.lanes(dtype.ty) * dtype.size
-        self.slots[number] = Slots(
+        self.slots["stage", number] = Slots(
             self.scratch.add("rows", rows),
             self.scratch.add("lengths", Poly.of(8 * pieces)),
             self.scratch.add("sums", Poly.of(width * max(p.rows * p.members * p.vectors for p in passes))),
@@ -194,7 +194,7 @@ class _Generator:
         q, rows = tile_shape([1], product.columns, self.target, dtype.name)
         shape = self.graph.shape(product.left)
         width = q * self.target.lanes(dtype.ty) * dtype.size
-        self.slots[product.value] = Slots(
+        self.slots["value", product.value] = Slots(
             self.scratch.add("rows", size_poly(shape[-2]) * (8 * len(product.pieces))),
             self.scratch.add("lengths", Poly.of(8 * len(product.pieces))),
             self.scratch.add("sums", Poly.of(rows * width)),

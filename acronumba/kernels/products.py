@@ -161,7 +161,7 @@ class ProductWriter(Writer):
     """Writes one stage of a kernel as a function."""
 
     def __init__(
-        self, kernel: Kernel, slots: dict[int, Slots], name: str, params: Sequence[str], doc: str = ""
+        self, kernel: Kernel, slots: dict[tuple[str, int], Slots], name: str, params: Sequence[str], doc: str = ""
     ) -> None:
         super().__init__(kernel, name, params, doc)
         self.slots = slots
@@ -413,7 +413,7 @@ class ProductWriter(Writer):
 
     def products(self, number: int, stage: ProductStage) -> None:
         f = self.f
-        slots = self.slots[number]
+        slots = self.slots["stage", number]
         dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
         lanes = self.target.lanes(dtype.ty)
         width = lanes * dtype.size
@@ -760,7 +760,7 @@ class ProductWriter(Writer):
         op = self.graph.op(product.value)
         assert op is not None
         v, y = product.value, product.right
-        slots = self.slots[v]
+        slots = self.slots["value", v]
         t = DTYPES[op.dtype]
         lanes = self.target.lanes(t.ty)
         q, height = tile_shape([1], product.columns, self.target, t.name)

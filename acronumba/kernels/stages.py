@@ -301,8 +301,8 @@ class Planner:
         return found is not None and self.leaf(found)
 
     def ordered(self, v: int, axis: int) -> int | None:
-        """Return `beside` by addressing and results alone: what decides on bits must not depend on what is stored."""
-        return self.beside(v, axis, lambda u: u < self.graph.first or u in self.graph.spec.results)
+        """Return `beside` by addressing alone: what decides on bits must not depend on what is stored."""
+        return self.beside(v, axis, lambda u: u < self.graph.first)
 
     def view(self, v: int) -> bool:
         while not self.leaf(v):
