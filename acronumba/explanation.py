@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from acronumba.runtime.trace import TraceData
 
 MEANINGS = {  # of the kinds of remarks, for the legend
-    "shared": "the same tensor for all instances, read once per batch",
+    "shared": "the same tensor for all instances: not gathered",
     "row": "a row of a table that all instances share",
     "once": "computed once per mini-batch",
     "duplicated": "the function has a copy for this context",

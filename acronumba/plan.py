@@ -53,6 +53,14 @@ class Plan:
     texts: Mapping[str, str] = field(default_factory=dict)  # per analysis, in order: what it found, for `Model.stages`
 
 
+_TOLD = {  # analyses whose text is what they have decided, and the kinds of their notes
+    "once": ("once",),
+    "invariant": ("moved",),
+    "hoist": ("hoisted",),
+    "copies": ("duplicated", "merged"),
+}
+
+
 def make_plan(program: Program, options: Options) -> Plan:
     """Return the program with its tensor operations grouped into kernels.
 
@@ -86,8 +94,9 @@ def make_plan(program: Program, options: Options) -> Plan:
     notes += merged
     if options.hoist:
         texts["rows"] = rows_text(kernels)
-    moved_or_hoisted = [note for note in notes if note.kind in ("hoisted", "moved")]
-    texts |= {"hoist": notes_text(moved_or_hoisted), "phases": phases_text(program, kernels, uses)}
+    for name, kinds in _TOLD.items():
+        texts[name] = notes_text([note for note in notes if note.kind in kinds])
+    texts["phases"] = phases_text(program, kernels, uses)
     if options.ghosts and options.schedule == "depth":
         program, padded, texts["ghosts"] = pad_arms(program)
         notes += padded

@@ -148,7 +148,7 @@ def test_kernels_around_a_call() -> None:
     assert ops(g) == ["sin"]
 
 
-def test_constants_are_made_where_they_are_used() -> None:
+def test_a_constant_that_leaves_is_computed_once_for_all() -> None:
     sites: list[n.Site] = []
     h = Hand("f", [("x", VEC), ("c", BOOL)], [VEC], sites)
     x, c = h.params
@@ -163,12 +163,13 @@ def test_constants_are_made_where_they_are_used() -> None:
     p = program([h], sites, [VEC, BOOL], VEC, shared=[("w", TensorT(F32, (4, 4)))])
     plan = make_plan(p, Options())
     assert sorted(sorted(ops(k)) for k in plan.kernels) == [
-        ["add", "broadcast", "const", "matmul", "transpose"],
+        ["add", "matmul", "transpose"],
         ["broadcast", "const"],
     ]
     by = {len(k.body): k for k in plan.kernels}
     assert by[2].operands == ()
-    assert [o.kind for o in by[5].operands] == ["tensor", "shared"]
+    assert [plan.kernels[o.kernel] for o in plan.program.once] == [by[2]]
+    assert [o.kind for o in by[3].operands] == ["tensor", "shared", "shared"]
 
 
 def test_run_time_extents_are_numbered_once() -> None:

@@ -226,4 +226,4 @@ def test_phases_follow_the_graph_of_each_mini_batch() -> None:
         done = run.run(np.array([[m] for m in modes], np.int64))
         counts.append(max(done.trace().phase) + 1)
         done.close()
-    assert counts == [3, 3, 2, 3]
+    assert counts == [2, 2, 1, 2]

@@ -8,12 +8,13 @@ Which results, without views of them (transposed, sliced: kernels read these whe
 
   - what a matrix product reads, because the order of summation of a product depends on whether an operand is shared:
     whether it is must not depend on an option that keeps the bits;
-  - what leaves the tensor operations (an argument of a call, an element of a list), views as well: every instance
-    would have to copy it;
+  - what leaves the tensor operations (an argument of a call, what a loop begins with, an element of a list), views and
+    constants as well: every instance would have to make it;
   - with `hoist`, what other operations read; not element-wise results of which nodes read a row
     (`np.tanh(p.embed)[k]`): a kernel computes that row alone.
 
-What costs nothing is not worth a place in memory: constants (zeros, 2.0) and views stay in the kernels that read them.
+What costs nothing is not worth a place in memory: other constants (zeros, 2.0) and views stay in the kernels that read
+them.
 What may fail (an index out of range), has a run-time extent, or is larger than `LARGEST` stays as well: a mini-batch
 may have no instance that asks for it. Source: loop-invariant code motion with the mini-batch as the loop; hash-consing
 (value numbering, Alpern, Wegman & Zadeck 1988) makes equal computations of different places one.
@@ -191,7 +192,7 @@ class _Finder:
         assert isinstance(t, TensorT)
         size = math.prod(n for n in value.op.shape if isinstance(n, int)) * np.dtype(t.dtype).itemsize
         costs = copied or (not value.views and TENSORS[value.op.op].kind != "create")
-        if value.used and costs and size <= LARGEST:
+        if (value.used or copied) and costs and size <= LARGEST:
             self.cut.setdefault(value)
 
 

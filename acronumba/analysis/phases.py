@@ -29,7 +29,7 @@ def phases_text(program: Program, kernels: Sequence[KernelSpec], uses: Sequence[
         Per kernel: where it is recorded.
     """
     reads = kernel_graph(program, len(kernels))
-    lines = []
+    lines = ["# what may read what; a mini-batch numbers its phases by what it has recorded"]
     for number, phase in enumerate(_in_order(reads)):
         lines.append(f"phase {number}: {', '.join(kernels[k].name for k in phase)}")
         for k in phase:
