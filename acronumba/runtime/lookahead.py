@@ -22,9 +22,10 @@ the usual end. Otherwise the component is searched, as far as `effort` says, unt
         component and pruned. A schedule restricted to the keys of a component is feasible for the component, and
         pruning adds nothing: so there are never more batches than the best of these three has.
 
-Each is compared with the schedule by depth in the component. Without an `effort`, 0 and 1, and then 2, are left out if
-all the batches above the bound together cost less time than the search would take; then those of 3 are taken as they
-are, without pruning: the guarantee holds in any case.
+Each is compared with the schedule by depth in the component. Without an `effort`, nothing is searched where a third of
+the batches above the bound (about what a search saves) costs less time than a search takes: on a processor a batch is
+cheap, and a schedule that takes longer to find than it saves is no gain. Where it pays, 2 and 3 are left out again if
+what the first search left is too little.
 
 The bound is of ED-Batch (Chen et al. 2023), whose condition for a safe batch implies a tight one; soft tightness,
 pruning and the guarantee are this project's own. All tables are linear in the nodes and edges of a component.
@@ -36,6 +37,7 @@ SOURCE = '''
 NEAR = 8  # so many heights below the largest count in the score of a kind
 TIGHT = 1000.0  # more than any share
 SEARCH = 60  # nanoseconds per node that one more search takes
+SAVES = 3  # one in so many batches above the bound is saved by it
 
 
 def lookahead(ST: i64, improve: i64) -> i64:
@@ -144,7 +146,7 @@ def pays(ST: i64, c: i64, batches: i64) -> i64:
     bstart = ld(ST, BSTART)
     bfirst = ld(ST, BFIRST)
     members = ld32(bstart, ld32(bfirst, c + 1)) - ld32(bstart, ld32(bfirst, c))
-    if batches * ld(ST, LAUNCH) > members * SEARCH:
+    if batches * ld(ST, LAUNCH) > members * SEARCH * SAVES:
         return 1
     return 0
 
@@ -157,21 +159,20 @@ def search(ST: i64, c: i64, least: i64) -> i64:
     low = ld32(ld(ST, BSTART), first)
     effort = ld(ST, EFFORT)
     more = 1
-    if effort < 0:
-        more = pays(ST, c, depths - least)
+    if effort < 0 and pays(ST, c, depths - least) == 0:
+        return DONE
     status = graph(ST, c)
     if status != DONE:
         return status
     word = ld(ST, WORD)
     count = depths
-    if more != 0:
-        chains(ST, c, 1)
-        count = consider(ST, look(ST, 0), count, effort)
-        if effort < 0:
-            more = pays(ST, c, count - least)
-        if count > least and (effort < 0 or effort > 1) and more != 0:
-            count = consider(ST, look(ST, 1), count, 1)
-    if count > least and (effort < 0 or effort > 2):
+    chains(ST, c, 1)
+    count = consider(ST, look(ST, 0), count, effort)
+    if effort < 0:
+        more = pays(ST, c, count - least)
+    if count > least and (effort < 0 or effort > 1) and more != 0:
+        count = consider(ST, look(ST, 1), count, 1)
+    if count > least and (effort < 0 or effort > 2) and more != 0:
         if ld(ST, WHOLE) == 0:
             status = guarantees(ST)
             if status != DONE:
@@ -179,16 +180,15 @@ def search(ST: i64, c: i64, least: i64) -> i64:
             status = graph(ST, c)
             if status != DONE:
                 return status
-        if more != 0:
-            for i in range(depths):
-                st32(word, i, ld32(ld(ST, LOCAL), ld32(ld(ST, BKEY), first + i)))
-            count = consider(ST, depths, count, 1)
+        for i in range(depths):
+            st32(word, i, ld32(ld(ST, LOCAL), ld32(ld(ST, BKEY), first + i)))
+        count = consider(ST, depths, count, 1)
         length = ld32(ld(ST, TURNED), c)
         copy_bytes(word, ld(ST, TURNS) + 4 * low, 4 * length)
-        count = consider(ST, length, count, more)
+        count = consider(ST, length, count, 1)
         length = ld32(ld(ST, FALLEN), c)
         copy_bytes(word, ld(ST, FALLS) + 4 * low, 4 * length)
-        count = consider(ST, length, count, more)
+        count = consider(ST, length, count, 1)
     if count < depths:
         follow(ST, c, ld(ST, BEST), count)
     return DONE
