@@ -24,6 +24,9 @@ that `Copy` joins at merges.
                 | var* = emit kernel(var*)       Emit       what `plan` makes of a group of Ops: one DFG node
                 | var = pad var, levels          Pad        the same tensor, which counts as deeper from here on
                 | var* = call function(var*)     Call
+                | var = read tensor              Read       the value of a tensor of one element; may wait for it
+                | spawn function(var*)           Spawn      a call that goes on beside what follows, until the next
+                | join                           Join       ... which goes on when all of this call's have returned
     end         = jump block | branch var block block | return var* | fail site(var*)
 
 Example (the leaf of a Tree-LSTM):
@@ -231,6 +234,39 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """The value of a tensor as a host number. If it has not been computed, the fiber waits until it is."""
+
+    out: Var  # FLOAT of a float32 or float64 tensor, INT of an integer one, BOOL of a bool one
+    tensor: Var  # of rank 0, not None
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spawn:
+    """A call that runs as a fiber of its own: what it returns is there after the next `Join`, not before.
+
+    A spawned call may wait; while it does, its caller goes on. Its results are words of this call's frame (`outs`) or
+    the words of an element of a list. Nothing between `Spawn` and `Join` may write what the callee reads, or read or
+    write what it writes.
+    """
+
+    outs: tuple[Var, ...]  # assigned by the `Join`; () if `into` is given
+    into: tuple[Var, Var] | None  # a list and an index below its length: where the results go
+    function: int
+    args: tuple[Var, ...]
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """Go on when every fiber that this call has spawned since its last `Join` has returned."""
+
+    outs: tuple[Var, ...]  # those of the spawns on every path here since the last join
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Jump:
     block: int
     loc: Loc
@@ -274,6 +310,9 @@ Instr: TypeAlias = (
     | Emit
     | Pad
     | Call
+    | Read
+    | Spawn
+    | Join
 )
 End: TypeAlias = Jump | Branch | Return | Fail
 
@@ -343,7 +382,7 @@ class Program:
 def reads(instr: Instr | End) -> tuple[Var, ...]:
     """Return the variables that an instruction or block end uses."""
     match instr:
-        case Const() | Shared() | Jump():
+        case Const() | Shared() | Jump() | Join():
             return ()
         case Copy() | Pad():
             return (instr.src,)
@@ -353,8 +392,10 @@ def reads(instr: Instr | End) -> tuple[Var, ...]:
             return (instr.ref,)
         case Check():
             return (instr.cond, *instr.args)
-        case ExtentOf():
+        case ExtentOf() | Read():
             return (instr.tensor,)
+        case Spawn():
+            return (*(instr.into or ()), *instr.args)
         case Branch():
             return (instr.cond,)
         case Op():
@@ -367,9 +408,9 @@ def reads(instr: Instr | End) -> tuple[Var, ...]:
 def writes(instr: Instr) -> tuple[Var, ...]:
     """Return the variables that an instruction assigns."""
     match instr:
-        case Load() | ListOp() | Emit() | Call():
+        case Load() | ListOp() | Emit() | Call() | Join():
             return instr.outs
-        case Check():
+        case Check() | Spawn():
             return ()
         case _:
             return (instr.out,)
