@@ -190,7 +190,7 @@ class _Frame:
     def _cut(block: Block, numbers: Iterator[int]) -> list[_Segment]:
         parts: list[list[Instr]] = [[]]
         for instr in block.instrs:
-            if _stands_alone(instr) and parts[-1]:
+            if _stands_alone(instr) and (parts[-1] or len(parts) == 1):  # going on is not another step of a loop
                 parts.append([])
             parts[-1].append(instr)
             if _stands_alone(instr) or isinstance(instr, Call | Join):
@@ -456,7 +456,7 @@ class _Machine:
         with b.when(reg["inst"] >= 0), b.when(load(lives, reg["inst"]) >= 0):
             b.store(lives, reg["inst"], reg["fuel"] + self.word("left"))
         with b.when(self.word("rtop") > 0):
-            at = b.let("at", self.word("ready") + (self.word("rtop") - 1) * 16)
+            at = b.let("at", self.word("runnable") + (self.word("rtop") - 1) * 16)
             self.put("rtop", self.word("rtop") - 1)
             b.set(reg["inst"], load(at, 1))
             left = b.let("left", load(lives, reg["inst"]))
@@ -497,7 +497,7 @@ class _Machine:
         self._room(frame, segment, const(8 * (callee.words + state.STUB), I64))
         self._save(frame, segment, spawn)
         b.store(reg["fp"], 1, segment.after)
-        at = b.let("at", self.word("ready") + self.word("rtop") * 16)
+        at = b.let("at", self.word("runnable") + self.word("rtop") * 16)
         b.store(at, 0, reg["fp"])
         b.store(at, 1, reg["inst"])
         self.put("rtop", self.word("rtop") + 1)
@@ -656,7 +656,7 @@ class _Machine:
                 back = self._spill(frame, segment)
                 self._leave(state.FUEL, 0, back)
             if k:
-                self.loops[back] = (segment.instrs[0] if segment.instrs else segment.block.end).loc
+                self.loops[back] = (*segment.block.instrs, segment.block.end)[0].loc
         for instr in segment.instrs:
             match instr:
                 case Call():

@@ -47,8 +47,8 @@ rounds      rounds that have been executed
 more        whether fibers wait for the values of this round
 single      whether `drive` returns after each round
 kept        bytes of results of earlier rounds
-fcap        fibers that `ready` and `waiting` have room for
-ready       int64[fcap, 2]: frame and instance of fibers that can go on, the next one last
+fcap        fibers that `runnable` and `waiting` have room for
+runnable    int64[fcap, 2]: frame and instance of fibers that can go on, the next one last
 rtop        number of them
 waiting     int64[fcap, 2]: frame and instance of fibers that wait for a value
 wtop        number of them
@@ -172,6 +172,7 @@ free        heads of the lists of free frames follow
 
 NAMES = tuple(line.split()[0] for line in _WORDS.strip().splitlines())
 AT = {name: k for k, name in enumerate(NAMES)}
+assert len(AT) == len(NAMES), "two words have one name"
 
 # Words of a row of `table`: addresses of the kernel's two functions and of its parameter table; numbers of tensors
 # among its arguments (they come first), of lists of tensors (they come next), of arguments, run-time extents and

@@ -151,7 +151,7 @@ class Buffers:
         self["ghosts"] = ghosts
         self["scratch"], self["ssize"] = address(self.scratch), len(self.scratch)
         self.lives: Words = np.empty(0, np.int64)
-        self.queues: dict[str, Words] = {}  # `ready` and `waiting`; not there if the program does not wait
+        self.queues: dict[str, Words] = {}  # `runnable` and `waiting`; not there if the program does not wait
         self.heat = (0, 0)  # nodes of the last run, bytes of the heap that it used
         self.grow_nodes(_NODES, 0)
 
@@ -301,7 +301,7 @@ class Buffers:
 
     def grow_fibers(self, capacity: int) -> None:
         """Give the queues room for so many fibers, keeping those that they hold."""
-        for name, top in (("ready", "rtop"), ("waiting", "wtop")):
+        for name, top in (("runnable", "rtop"), ("waiting", "wtop")):
             queue = np.empty(2 * capacity, np.int64)
             self.reach(queue)
             held = 2 * self[top]

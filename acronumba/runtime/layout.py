@@ -253,12 +253,12 @@ def next_round(ST: i64):
 
     What has run is input from now on: `layout` has made its results values of no node.
     """
-    ready = ld(ST, READY)
+    runnable = ld(ST, RUNNABLE)
     waiting = ld(ST, WAITING)
     count = ld(ST, WTOP)
     for k in range(count):
-        st(ready, 2 * k, ld(waiting, 2 * (count - 1 - k)))
-        st(ready, 2 * k + 1, ld(waiting, 2 * (count - 1 - k) + 1))
+        st(runnable, 2 * k, ld(waiting, 2 * (count - 1 - k)))
+        st(runnable, 2 * k + 1, ld(waiting, 2 * (count - 1 - k) + 1))
     st(ST, RTOP, count)
     st(ST, WTOP, 0)
     used = ld(ST, USED)
