@@ -597,7 +597,7 @@ class Executable:
                     self._grow(buffers, arenas, status, failures)
                 if timed:
                     seconds[STAGES[stop]] = seconds.get(STAGES[stop], 0.0) + time.perf_counter() - start
-                    if waiting and stop == STAGES.index("schedule"):
+                    if waiting and stop == STAGES.index("schedule") and (buffers["n"] or not rounds):
                         rounds.append(self._round(buffers, rounds))
             if not buffers["more"]:
                 return seconds
@@ -1003,12 +1003,14 @@ class Run:
         """Return what was recorded and scheduled. If the program waits for values, the run must have been timed."""
         e, buffers = self.executable, self.buffers
         rounds = self._rounds or [e._round(buffers, [])]
-        batches = tuple(record for r in rounds for record in r.batches)
         starts = np.cumsum([0, *(len(r.kinds) for r in rounds)])
         firsts = np.cumsum([0, *(len(r.batches) for r in rounds)])
-        phases = np.cumsum([0, *(int(r.phase.max(initial=-1)) + 1 for r in rounds)])
+        phases = np.cumsum([0, *(int(r.phase.max(initial=-1)) + 1 for r in rounds)]).tolist()
+        batches = tuple(
+            replace(b, phase=b.phase + at) for r, at in zip(rounds, phases, strict=False) for b in r.batches
+        )
 
-        def column(name: str, offsets: NDArray[Any] | None = None) -> NDArray[np.int32]:
+        def column(name: str, offsets: Sequence[int] | None = None) -> NDArray[np.int32]:
             parts = [getattr(r, name) for r in rounds]
             if offsets is not None:
                 parts = [part + offset for part, offset in zip(parts, offsets, strict=False)]
@@ -1026,8 +1028,8 @@ class Run:
             depth=column("depth"),
             phase=column("phase", phases),
             inst=inst,
-            batch=column("batch", firsts),
-            order=column("order", starts),
+            batch=column("batch", firsts.tolist()),
+            order=column("order", starts.tolist()),
             edges=column("edges"),
             kernels=tuple(s.name for s in e.plan.kernels),
             specs=e.plan.kernels,

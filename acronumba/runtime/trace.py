@@ -58,7 +58,7 @@ class TraceData:
     batches: tuple[BatchRecord, ...]  # in order of execution
     lower_bound: int  # no schedule has fewer batches
     optimal: bool  # proved: len(batches) == lower_bound, or as a certificate says
-    rounds: int  # waits of all instances together; 1 if no value was read back
+    rounds: int  # how often what was recorded was run: after all fibers waited, and at the end; 1 without waits
     waits: tuple[Wait, ...] = ()  # by round, in the order in which they came
     seconds: Mapping[str, float] = field(default_factory=dict)  # per name of `STAGES`, and "total"
     peak_bytes: int = 0  # of memory for values
