@@ -33,6 +33,7 @@ from acronumba.ir.nodes import (
     New,
     Op,
     Pad,
+    Read,
     Return,
     Scalar,
     Shared,
@@ -195,7 +196,7 @@ def rename(node: Instr | End, to: Mapping[Var, Var]) -> Instr | End:
             return replace(node, ref=v(node.ref))
         case Check():
             return replace(node, cond=v(node.cond), args=vs(node.args))
-        case ExtentOf():
+        case ExtentOf() | Read():
             return replace(node, tensor=v(node.tensor))
         case Branch():
             return replace(node, cond=v(node.cond))

@@ -41,6 +41,7 @@ from acronumba.ir.nodes import (
     Op,
     Pad,
     Program,
+    Read,
     Return,
     Scalar,
     Shared,
@@ -172,6 +173,7 @@ class Interpreter:
             Op: self._op,
             Emit: self._emit,
             Pad: self._copy,
+            Read: self._read,
         }
 
     def run(self, args: Sequence[object]) -> Any:
@@ -315,6 +317,9 @@ class Interpreter:
 
     def _shared_value(self, i: Shared, env: dict[Var, Any]) -> None:
         env[i.out] = self._shared[i.index]
+
+    def _read(self, i: Read, env: dict[Var, Any]) -> None:
+        env[i.out] = np.asarray(env[i.tensor]).item()
 
     def _op(self, i: Op, env: dict[Var, Any]) -> None:
         assert isinstance(i.out.type, TensorT)

@@ -34,6 +34,7 @@ from acronumba.ir.nodes import (
     Op,
     Pad,
     Program,
+    Read,
     Return,
     Scalar,
     Shared,
@@ -119,6 +120,8 @@ def instr_text(instr: Instr | End, program: Program | None = None) -> str:
         case Call():
             name = program.functions[instr.function].name if program else str(instr.function)
             right = f"call {name}{_given(instr.args) or '()'}"
+        case Read():
+            right = f"read {instr.tensor.name}"
         case Jump():
             return f"jump {instr.block}"
         case Branch():

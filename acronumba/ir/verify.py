@@ -35,6 +35,7 @@ from acronumba.ir.nodes import (
     Op,
     Pad,
     Program,
+    Read,
     Return,
     Scalar,
     Shared,
@@ -61,6 +62,7 @@ from acronumba.ir.types import (
     Type,
     UnionT,
     Word,
+    host_word,
     type_text,
     union_cases,
     union_word,
@@ -409,6 +411,11 @@ class _Rules:
                 callee = self.program.functions[instr.function]
                 self._words(instr.args, [p.type for p in callee.params])
                 self._results(callee.results, instr.outs)
+            case Read():
+                t = instr.tensor.type
+                if not isinstance(t, TensorT) or t.rank:
+                    raise _Wrong(f"{instr.tensor.name} is not a tensor of rank 0")
+                self._assign(host_word(t.dtype), instr.out)
             case Jump():
                 pass
             case Branch():
