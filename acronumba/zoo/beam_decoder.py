@@ -42,6 +42,7 @@ class Start:
 class Hypothesis:
     words: list[Array]  # int64[] each
     score: Array  # float32[]: the logarithm of its probability
+    x: Array  # float32[H]: vector of the last word
     h: Array  # float32[H]
     c: Array  # float32[H]
     ended: bool
@@ -65,13 +66,12 @@ class Params:
 
 def extended(hypothesis: Hypothesis, p: Params) -> list[Hypothesis]:
     """Return a hypothesis with each of its four most probable next words."""
-    x = p.embed[hypothesis.words[-1]] if len(hypothesis.words) > 0 else p.begin
-    h, c = lstm(p.cell, x, hypothesis.h, hypothesis.c)
+    h, c = lstm(p.cell, hypothesis.x, hypothesis.h, hypothesis.c)
     scores = nn.log_softmax(p.w_out @ h + p.b_out) + hypothesis.score
     longer = []
     for _ in range(BEAM):
         word = np.argmax(scores)
-        longer.append(Hypothesis(hypothesis.words + [word], scores[word], h, c, False))  # noqa: RUF005
+        longer.append(Hypothesis(hypothesis.words + [word], scores[word], p.embed[word], h, c, False))  # noqa: RUF005
         scores = np.where(np.arange(VOCABULARY) == word, -np.inf, scores)
     return longer
 
@@ -91,13 +91,13 @@ def candidates(beam: list[Hypothesis], p: Params) -> list[Hypothesis]:
 def decode(start: Start, *, p: Params) -> list[Sentence]:
     """Return the sentences found, the best first."""
     s = p.start[start.vector]
-    beam = [Hypothesis([], np.float32(0), s, s, False)]
+    beam = [Hypothesis([], np.float32(0), p.begin, s, s, False)]
     length = 0
     while length < LENGTH and any(not hypothesis.ended for hypothesis in beam):
         best = sorted(candidates(beam, p), key=lambda hypothesis: -hypothesis.score)
         beam = []
         for b in best[:BEAM]:
-            beam.append(Hypothesis(b.words, b.score, b.h, b.c, b.ended or int(b.words[-1]) == END))
+            beam.append(Hypothesis(b.words, b.score, b.x, b.h, b.c, b.ended or int(b.words[-1]) == END))
         length += 1
     return [Sentence(hypothesis.words, hypothesis.score) for hypothesis in beam]
 
@@ -106,13 +106,13 @@ def decode(start: Start, *, p: Params) -> list[Sentence]:
 def decode_emulated(start: Start, *, p: Params) -> list[Sentence]:
     """Return the sentences that the data chooses."""
     s = p.start[start.vector]
-    beam = [Hypothesis([], np.float32(0), s, s, False)]
+    beam = [Hypothesis([], np.float32(0), p.begin, s, s, False)]
     for choices in start.rounds:
         found = candidates(beam, p)
         beam = []
         for choice in choices:
             b = found[choice.candidate]
-            beam.append(Hypothesis(b.words, b.score, b.h, b.c, choice.ends))
+            beam.append(Hypothesis(b.words, b.score, b.x, b.h, b.c, choice.ends))
     return [Sentence(hypothesis.words, hypothesis.score) for hypothesis in beam]
 
 

@@ -2,7 +2,7 @@
 
 In: a sentence of 128 word numbers. Out: the probabilities of two classes and the number of layers that were used.
 After each application of the layer, a head on the first token predicts how certain a classification would be now
-("learning to exit", section 3.2); the loop ends when that is more than a half, and at the latest after seven. All
+("learning to exit"); the loop ends when that is more than a half, and at the latest after seven. All
 applications share their weights (as in ALBERT, Lan et al. 2020).
 
 In `classify_emulated` the data says after how many layers to stop.

@@ -72,12 +72,12 @@ class Params:
 
 
 def label(h: Array, parent: bool, more: bool, p: Params) -> Array:
-    """Return the probabilities of the words of a node, float32[V] (equation 8)."""
+    """Return the probabilities of the words of a node, float32[V]."""
     return nn.softmax(p.w @ h + parent * p.v_ancestral + more * p.v_fraternal)
 
 
 def family(h_parent: Array, x_parent: Array, level: int, p: Params) -> list[Node]:
-    """Return the children of a node with all that is below them (equations 2 to 8)."""
+    """Return the children of a node with all that is below them."""
     ancestral = gru(p.ancestral, x_parent, h_parent)
     fraternal, x = p.first_h, p.first_x
     siblings: list[Sibling] = []

@@ -85,13 +85,13 @@ def read(words: list[int], p: Params) -> list[Entry]:
 
 
 def scores(stack: list[Entry], buffer: list[Entry], history: Entry, p: Params) -> Array:
-    """Return the scores of the actions, float32[A] (equations 1 and 2)."""
+    """Return the scores of the actions, float32[A]."""
     state = nn.relu(p.w @ np.concatenate([stack[-1].h, buffer[-1].h, history.h]) + p.d)
     return p.g @ state + p.q
 
 
 def act(action: int, stack: list[Entry], buffer: list[Entry], p: Params) -> None:
-    """Change stack and buffer by an action (section 3.3)."""
+    """Change stack and buffer by an action."""
     if action == SHIFT:
         x = buffer.pop().x
     else:
