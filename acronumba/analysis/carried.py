@@ -35,6 +35,7 @@ from acronumba.ir.nodes import (
     Program,
     Return,
     Scalar,
+    Spawn,
     Var,
     writes,
 )
@@ -218,12 +219,16 @@ class _Inclusion:
                     self._put(v, (site, "", k % instr.width))
             case ListOp():
                 self._list(instr)
-            case Call():
+            case Call() | Spawn():
                 callee = self.program.functions[instr.function]
                 for v, p in zip(instr.args, callee.params, strict=True):
                     self._move(v, p)
                 for block in callee.blocks:
                     if isinstance(block.end, Return):
+                        if isinstance(instr, Spawn) and instr.into is not None:
+                            for j, v in enumerate(block.end.args):
+                                self.at(instr.into[0], partial(self._put_at, v, j))
+                            continue
                         for v, out in zip(block.end.args, instr.outs, strict=True):
                             self._move(v, out)
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from acronumba.analysis.carried import in_cycles, value_flow
-from acronumba.analysis.flow import dominators, predecessors, simplify, successors
+from acronumba.analysis.flow import dominators, live_at_start, predecessors, simplify, successors
 from acronumba.analysis.invariant import loops
 from acronumba.analysis.notes import Note
 from acronumba.ir.nodes import (
@@ -31,12 +31,13 @@ from acronumba.ir.nodes import (
     End,
     Function,
     Instr,
+    Join,
     Jump,
     Pad,
     Program,
     Return,
+    Spawn,
     Var,
-    reads,
     writes,
 )
 from acronumba.ir.types import TensorT
@@ -88,7 +89,7 @@ class _Arms:
         self.back = {(k, s) for k, b in enumerate(self.blocks) for s in successors(b.end) if s in self.over[k]}
         self.names = {v.name for b in self.blocks for i in b.instrs for v in writes(i)}
         self.names |= {v.name for v in function.params}
-        self.live = self._live()
+        self.live = live_at_start(self.blocks)
         self.pads: dict[tuple[int, int], dict[Var, int]] = defaultdict(dict)  # (block, next; -1: returns) -> levels
         self.notes: list[Note] = []
         self.lines: list[str] = []
@@ -188,7 +189,7 @@ class _Arms:
             k = work.pop()
             if k not in found:
                 found.add(k)
-                if any(isinstance(i, Call) for i in self.blocks[k].instrs):
+                if any(isinstance(i, Call | Spawn | Join) for i in self.blocks[k].instrs):
                     return None
                 work += [p for p in self.before[k] if p != top]
         order: list[int] = []
@@ -219,22 +220,6 @@ class _Arms:
                 for v in writes(i):
                     env[v] = depth
             out[k] = env
-        return out
-
-    def _live(self) -> list[set[Var]]:
-        """Return the variables that are read after the start of each block before they are assigned."""
-        out: list[set[Var]] = [set() for _ in self.blocks]
-        changed = True
-        while changed:
-            changed = False
-            for k in reversed(range(len(self.blocks))):
-                b = self.blocks[k]
-                live = {v for s in successors(b.end) for v in out[s]} | set(reads(b.end))
-                for i in reversed(b.instrs):
-                    live -= set(writes(i))
-                    live |= set(reads(i))
-                if live != out[k]:
-                    out[k], changed = live, True
         return out
 
 
