@@ -34,8 +34,8 @@ SST = "(3 (2 It) (4 (2 is) (3 (3 very) (3 good))))\n(1 (2 Not) (1 (2 so) (2 good
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_workloads_compute_what_the_plain_calls_do(name: str) -> None:
     w = WORKLOADS[name]
-    if w.waits:
-        pytest.skip("computed values decide")
+    if name == "beam_decoder":
+        pytest.skip("sorts by computed values")
     xs, p = w.instances(3), w.params(8)
     for got, x in zip(w.model._interpret(xs, p=p), xs, strict=True):
         plain = w.model(x, p=p)
@@ -222,11 +222,12 @@ def test_plot(small: Ablation, tmp_path: Path) -> None:
 
 
 def test_speeds_are_compared_with_the_plain_calls() -> None:
-    s = speed.measure([WORKLOADS["tree_lstm"], WORKLOADS["birnn"]], size=8, batch=3, rounds=1)
-    trees, tags = s.rows
+    names = ("tree_lstm", "birnn", "drnn_emulated")
+    s = speed.measure([WORKLOADS[name] for name in names], size=8, batch=3, rounds=1)
+    trees, tags, grown = s.rows
     assert set(trees.seconds) == {speed.PLAIN, speed.HAND, speed.OBJECTS, speed.PACKED}
     assert set(tags.seconds) == {speed.PLAIN, speed.OBJECTS, speed.PACKED}
-    assert trees.difference < 1e-5 and tags.difference < 1e-5
+    assert max(row.difference for row in (trees, tags, grown)) < 1e-5
     lines = printed(views.speeds_view(s), 100)
     assert any("tree_lstm" in line for line in lines) and max(map(len, lines)) <= 100
 

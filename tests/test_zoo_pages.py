@@ -60,10 +60,10 @@ PAGES = {  # of each model, the form that is shown, and how many instances
     "nested_rnn": ("encode", 4),
     "listops": ("classify", 8),
     "moe": ("mix", 8),
-    "drnn": ("generate_emulated", 16),
-    "berxit": ("classify_emulated", 8),
-    "stack_rnn": ("parse_emulated", 8),
-    "graph_rnn": ("generate_emulated", 8),
+    "drnn": ("generate", 16),
+    "berxit": ("classify", 8),
+    "stack_rnn": ("parse", 8),
+    "graph_rnn": ("generate", 8),
     "beam_decoder": ("decode_emulated", 8),
 }
 SMALL: dict[str, Callable[[int], Any]] = {  # where few or short instances say as much
@@ -106,11 +106,14 @@ def texts(name: str, folder: Path) -> dict[str, str]:
     model, p = getattr(module, attribute).with_options(effort=3), module.params(SIZE)
     xs = instances(name, count, folder)
     assert len(xs) == count
+    trace = model.trace(xs, p=p).data
     with override(Target(name="", features="", vector_bits=512, registers=32)):
         explain = str(model.explain(xs, p=p))
     return {
         "graph": _printed(report.dataflow(model.trace(xs[:1], p=p).data, limit=14)),
-        "schedule": _printed(report.schedule(model.trace(xs, p=p).data, limit=16)),
+        "schedule": _printed(report.schedule(trace, limit=16)),
+        "rounds": _printed(report.rounds(trace, limit=12)),
+        "timeline": _printed(report.timeline(trace)),
         "explain": explain,
     }
 

@@ -85,8 +85,9 @@ def family(h_parent: Array, x_parent: Array, level: int, p: Params) -> list[Node
     while more:
         fraternal = gru(p.fraternal, x, fraternal)
         h = np.tanh(p.u_fraternal @ fraternal + p.u_ancestral @ ancestral)
-        parent = level < LEVELS and float(nn.sigmoid(p.topology_a @ h)) > 0.5
-        more = len(siblings) + 1 < SIBLINGS and float(nn.sigmoid(p.topology_f @ h)) > 0.5
+        children, sibling = nn.sigmoid(p.topology_a @ h), nn.sigmoid(p.topology_f @ h)
+        parent = level < LEVELS and float(children) > 0.5
+        more = len(siblings) + 1 < SIBLINGS and float(sibling) > 0.5
         probabilities = label(h, parent, more, p)
         word = np.argmax(probabilities)
         x = p.embed[word]
