@@ -1,0 +1,871 @@
+"""Fibers inside of one instance: calls that may wait and do not need each other go on side by side.
+
+In: a planned program, as the last analysis. Out: the program in which some calls are `Spawn`, with a `Join` before
+what needs their results, and a note for each place where a fiber begins, or where none can. Nothing is annotated:
+what needs what is found by data flow, and which lists a call may change by `analysis.mutation`. Two things fork:
+
+Calls of one basic block (`_Scheduler`). In program order, each instruction runs as soon as it needs no result that is
+still awaited; a call that may wait is spawned. When nothing more can run, a join, and on with the rest. So calls are
+spawned together although something that needs their results stands between them. Nothing runs before a check that it
+stood behind.
+
+Loops of known length (`_Loops`). Its steps are parted: what may wait, with all that it needs, is independent of other
+steps; the rest carries something from one step to the next, or changes a list. The loop becomes two:
+
+    parts = fill(n, 0)                      for x in xs:                  if what is left is but one `append` to a
+    for i in range(n):                          y = f(x)                  list that nothing else has seen yet, that
+        spawn parts[i] = step(xs, i)            if float(y) > 0:          list is `parts`, and the second loop goes
+    join                                            total = total + y
+    for i in range(n):
+        y = parts[i]; ...                   the rest of the step, in order: sums have the bits of the plain call
+
+The independent part is a function of its own, unless it is a call already. A loop that may be left early stays: steps
+behind the last would run. Steps in which something fails may now run before others that fail first in the plain call;
+the instance fails all the same.
+
+Source: fork-join parallelism in dynamic batching is ACRoBat's (arXiv 2305.10611, section 4.2), there by annotation;
+loop distribution by dependence is D. Kuck et al., "Dependence graphs and compiler optimizations", POPL 1981.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from acronumba.analysis.dead import remove_dead
+from acronumba.analysis.flow import definitions, dominators, live_at_start, predecessors, rename, simplify, successors
+from acronumba.analysis.invariant import loops
+from acronumba.analysis.mutation import CHANGES, Mutation, own_lists
+from acronumba.analysis.notes import Note
+from acronumba.analysis.sharing import copied
+from acronumba.analysis.waits import waiting_functions
+from acronumba.config import Options
+from acronumba.errors import Loc
+from acronumba.ir.nodes import (
+    Block,
+    Branch,
+    Call,
+    Check,
+    Const,
+    Copy,
+    Emit,
+    End,
+    ExtentOf,
+    Fail,
+    Function,
+    Instr,
+    IsNull,
+    Join,
+    Jump,
+    ListNew,
+    ListOp,
+    New,
+    Pad,
+    Program,
+    Read,
+    Return,
+    Scalar,
+    Shared,
+    Spawn,
+    Var,
+    reads,
+    writes,
+)
+from acronumba.ir.types import BOOL, INT, BoolT, FloatT, IntT, ListT, RefT, StructT, TupleT, Type, Word, union
+
+_OPTION = "forkjoin"
+
+
+def fork(program: Program, options: Options) -> tuple[Program, tuple[Note, ...]]:
+    """Return the program with independent calls that may wait as fibers, and what was decided.
+
+    Parameters
+    ----------
+    program
+        Planned: no analysis that groups or moves tensor operations comes after this one.
+    options
+        `forkjoin`: if off, nothing changes.
+    """
+    waiting = waiting_functions(program)
+    if not options.forkjoin or not waiting:
+        return program, ()
+    world = _World(program, set(waiting))
+    number = 0
+    while number < len(world.functions):  # the parts of steps that become functions come behind
+        if number in world.waiting:
+            _Loops(world, number).run()
+            world.functions[number] = _Scheduler(world, world.functions[number]).run()
+        number += 1
+    return replace(program, functions=tuple(world.functions)), tuple(dict.fromkeys(world.notes))
+
+
+class _World:
+    """The program as far as it is rewritten."""
+
+    def __init__(self, program: Program, waiting: set[int]) -> None:
+        self.functions = list(program.functions)
+        self.waiting = waiting
+        self.mutation = Mutation(program)
+        self.names = {f.name for f in program.functions}
+        self.notes: list[Note] = []
+
+    def waits(self, instr: Instr) -> bool:
+        """Whether an instruction may wait."""
+        return isinstance(instr, Read) or (isinstance(instr, Call | Spawn) and instr.function in self.waiting)
+
+    def add(self, function: Function, name: str) -> int:
+        """Add a function that may wait, under a name like the given; return its number."""
+        n, made = 2, f"{name}_step"
+        while made in self.names:
+            made, n = f"{name}_step_{n}", n + 1
+        self.names.add(made)
+        new = copied(function, made)
+        for a, b in zip(_variables(new), _variables(function), strict=True):
+            self.mutation.copied(a, b)
+        self.mutation.add_function(new)
+        self.waiting.add(len(self.functions))
+        self.functions.append(new)
+        return len(self.functions) - 1
+
+    def note(self, loc: Loc, kind: str, text: str) -> None:
+        self.notes.append(Note(loc=loc, kind=kind, text=text, option=_OPTION))
+
+    def name(self, instr: Instr | End) -> str:
+        """Return what to call an instruction in a note."""
+        where = f"line {instr.loc.line}"
+        return f"{self.functions[instr.function].name} of {where}" if isinstance(instr, Call) else where
+
+
+def _variables(function: Function) -> list[Var]:
+    """Return all variables in order, one entry for each place."""
+    made = (v for b in function.blocks for i in b.instrs for v in (*writes(i), *reads(i)))
+    return [*function.params, *made]
+
+
+class _Names:
+    """Makes variables of new names in a function."""
+
+    def __init__(self, function: Function) -> None:
+        self.taken = {v.name for v in _variables(function)}
+
+    def var(self, name: str, type: Word) -> Var:
+        made, n = name, 1
+        while made in self.taken:
+            n += 1
+            made = f"{name}_{n}"
+        self.taken.add(made)
+        return Var(made, type)
+
+
+# ------------------------------------------------------------------------------------------------------ what needs what
+
+
+def _cannot_fault(instr: Instr) -> bool:
+    """Whether an instruction may run although a check before it has not."""
+    match instr:
+        case Const() | Copy() | IsNull() | New() | ListNew() | Shared() | Pad():
+            return True
+        case Scalar():
+            return instr.site < 0
+    return False
+
+
+class _Scheduler:
+    """Spawns the calls of each basic block of one function."""
+
+    def __init__(self, world: _World, function: Function) -> None:
+        self.world = world
+        self.function = function
+
+    def run(self) -> Function:
+        blocks = tuple(replace(b, instrs=self._block(b.instrs)) for b in self.function.blocks)
+        return replace(self.function, blocks=blocks)
+
+    def _block(self, instrs: tuple[Instr, ...]) -> tuple[Instr, ...]:
+        waiting = [k for k, i in enumerate(instrs) if self.world.waits(i)]
+        if len(waiting) < 2 or any(isinstance(i, Spawn | Join) for i in instrs):
+            return instrs
+        needs = self._needs(instrs)
+        left = list(range(len(instrs)))
+        out: list[Instr] = []
+        groups: list[list[int]] = []
+        while left:
+            alone: set[int] = set()
+            while True:
+                done, spawned, left_over = self._turn(instrs, left, needs, alone)
+                if not spawned or self._helps(instrs, done, spawned):
+                    break
+                alone.add(spawned[0])
+            out += [self._spawn(instrs[k]) if k in spawned else instrs[k] for k in done]
+            if spawned:
+                outs = tuple(v for k in spawned for v in writes(instrs[k]))
+                out.append(Join(outs=outs, loc=instrs[spawned[-1]].loc))
+                groups.append(spawned)
+            left = left_over
+        if not groups:
+            self._tell_serial(instrs, waiting, needs)
+            return instrs
+        for group in groups:
+            for k in group:
+                others = [self.world.name(instrs[j]) for j in group if j != k] or ["what is read after it"]
+                self.world.note(instrs[k].loc, "fibers", f"goes on beside {_and(others)}: neither needs the other")
+        return tuple(out)
+
+    def _turn(
+        self, instrs: Sequence[Instr], left: Sequence[int], needs: Sequence[set[int]], alone: Collection[int]
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Return what can run before the next join, which of it is spawned, and what cannot."""
+        done: list[int] = []
+        spawned: list[int] = []
+        late: list[int] = []
+        awaited: set[int] = set()
+        for k in left:
+            if needs[k] & awaited:
+                late.append(k)
+                awaited.add(k)
+                continue
+            done.append(k)
+            if isinstance(instrs[k], Call) and self.world.waits(instrs[k]) and k not in alone:
+                spawned.append(k)
+                awaited.add(k)
+        return done, spawned, late
+
+    def _helps(self, instrs: Sequence[Instr], done: Sequence[int], spawned: Sequence[int]) -> bool:
+        """Whether something waits while the first of the spawned calls does."""
+        first = done.index(spawned[0])
+        return any(self.world.waits(instrs[k]) for k in done[first + 1 :])
+
+    @staticmethod
+    def _spawn(instr: Instr) -> Spawn:
+        assert isinstance(instr, Call)
+        return Spawn(outs=instr.outs, into=None, function=instr.function, args=instr.args, loc=instr.loc)
+
+    def _needs(self, instrs: Sequence[Instr]) -> list[set[int]]:
+        """Return for each instruction those that must come before it."""
+        out: list[set[int]] = []
+        writer: dict[Var, int] = {}
+        readers: dict[Var, list[int]] = defaultdict(list)
+        checks: set[int] = set()
+        changes = [self.world.mutation.changes(i) for i in instrs]
+        touches = [self.world.mutation.touches(i) | c for i, c in zip(instrs, changes, strict=True)]
+        for k, instr in enumerate(instrs):
+            needs = {writer[v] for v in reads(instr) if v in writer}
+            for v in writes(instr):
+                needs |= {*readers[v], *({writer[v]} if v in writer else ())}
+            needs |= {j for j in range(k) if changes[j] & touches[k] or touches[j] & changes[k]}
+            if not _cannot_fault(instr):
+                needs |= checks
+            if isinstance(instr, Check):
+                checks = checks | {k}
+            out.append(needs)
+            for v in reads(instr):
+                readers[v].append(k)
+            for v in writes(instr):
+                writer[v], readers[v] = k, []
+        return out
+
+    def _tell_serial(self, instrs: Sequence[Instr], waiting: Sequence[int], needs: Sequence[set[int]]) -> None:
+        """Note why calls of a block follow each other."""
+        for n, k in enumerate(waiting):
+            if isinstance(instrs[k], Call) and n:
+                before = sorted(_closure(k, needs) & set(waiting[:n]))
+                if before:
+                    why = f"waits for {self.world.name(instrs[before[-1]])}, whose result it needs"
+                    lists = self.world.mutation
+                    first, second = instrs[before[-1]], instrs[k]
+                    if lists.changes(first) & lists.touches(second) or lists.touches(first) & lists.changes(second):
+                        why = f"waits for {self.world.name(first)}: one changes a list that the other has"
+                    self.world.note(instrs[k].loc, "serial", why)
+
+
+def _closure(k: int, needs: Sequence[set[int]]) -> set[int]:
+    """Return all that must come before an instruction."""
+    out: set[int] = set()
+    work = [k]
+    while work:
+        new = needs[work.pop()] - out
+        out |= new
+        work += new
+    return out
+
+
+def _and(texts: Sequence[str]) -> str:
+    distinct = list(dict.fromkeys(texts))
+    return " and ".join(filter(None, (", ".join(distinct[:-1]), distinct[-1])))
+
+
+# ---------------------------------------------------------------------------------------------------------------- loops
+
+
+class _Serial(Exception):
+    """Why the steps of a loop follow each other: a plain sentence without a subject, as in "carries `h` ..."."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loop:
+    """A loop over something of known length: for `index` from 0 to `length`."""
+
+    head: int
+    body: frozenset[int]  # blocks, the head included; those that only fail, too
+    first: int  # block where a step begins
+    last: int  # block that jumps back to the head
+    exit: int  # block behind the loop
+    index: Var
+    length: Var
+    step: frozenset[int]  # `id`s of the instructions that count: no part of a step
+    carried: frozenset[Var]  # what a step may read that another has assigned, but `index`
+    fixed: frozenset[Var]  # what the head computes that is the same in every step
+    varying: frozenset[Var]  # ... and that is not
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class _Item:
+    """A part of a step: an instruction on its spine, or all blocks between two blocks of the spine."""
+
+    block: int  # of the spine: where it is, or which one it follows
+    blocks: frozenset[int]  # of a region; empty for an instruction
+    instrs: tuple[Instr, ...]
+    reads: frozenset[Var]
+    writes: frozenset[Var]
+    checks: bool  # whether what comes behind it may rely on it
+    faults: bool  # whether it may rely on a check before it
+    reason: str = ""  # why it must stay in order; "" if it need not
+    cause: str = field(default="")  # the same, of what it needs
+
+
+class _Loops:
+    """Parts the loops of one function; see the module's text."""
+
+    def __init__(self, world: _World, number: int) -> None:
+        self.world = world
+        self.number = number
+        self.seen: set[Var] = set()  # conditions of loops that are done
+
+    @property
+    def function(self) -> Function:
+        return self.world.functions[self.number]
+
+    def run(self) -> None:
+        while True:
+            blocks = self.function.blocks
+            rest = {
+                head: body
+                for head, body in loops(blocks).items()
+                if self._condition(head) not in self.seen and self._waits(i for k in body for i in blocks[k].instrs)
+            }
+            if not rest:
+                return
+            head = max(rest, key=lambda h: (len(rest[h]), -h))  # outer loops first: inner ones go into their functions
+            condition = self._condition(head)
+            if condition is not None:
+                self.seen.add(condition)
+            try:
+                if head == 0 or condition is None:
+                    raise _Serial("it has no condition")
+                self._loop(_Steps(self.world, self.function, head, rest[head]))
+            except _Serial as e:
+                at = next(i.loc for k in sorted(rest[head]) for i in blocks[k].instrs if self.world.waits(i))
+                self.world.note(at, "serial", f"the steps of the loop follow each other: {e}")
+                if condition is None:
+                    return
+
+    def _condition(self, head: int) -> Var | None:
+        end = self.function.blocks[head].end
+        return end.cond if isinstance(end, Branch) else None
+
+    def _waits(self, instrs: Iterable[Instr]) -> bool:
+        return any(map(self.world.waits, instrs))
+
+    def _loop(self, steps: _Steps) -> None:
+        """Part one loop."""
+        items = steps.independent()
+        parted = [i for i in items if not i.reason]
+        rest = [i for i in items if i.reason]
+        waiting = next((i for part in parted for i in part.instrs if self.world.waits(i)), None)
+        if waiting is None:
+            reasons = [item.reason for item in rest if self._waits(item.instrs)]
+            raise _Serial(reasons[0] if reasons else "nothing in it waits")
+        to = steps.appended(rest)
+        if to is not None:
+            results = to.args[1:]
+        else:
+            wanted = steps.live_in(rest)
+            results = tuple(dict.fromkeys(v for item in parted for v in writes_of(item) if v in wanted))
+        call = steps.single_call(parted, results, exact=to is not None)
+        if call is not None and to is None:
+            results = call.outs
+        written = {v for item in parted for v in item.writes}
+        body = Function(
+            name=self.function.name,
+            params=(),
+            results=tuple(v.type for v in results),
+            blocks=steps.blocks(parted, Return(args=results, loc=waiting.loc)),
+            loc=self.function.loc,
+        )
+        body = remove_dead(simplify(body))
+        params = tuple(v for v in dict.fromkeys(_variables(body)) if v in live_at_start(body.blocks)[0])
+        ends = (v for b in body.blocks for v in reads(b.end))
+        params += tuple(v for v in dict.fromkeys(ends) if v in live_at_start(body.blocks)[0] and v not in params)
+        if call is None:
+            number = self.world.add(replace(body, params=params), self.function.name)
+            prefix: list[Instr] = []
+            args = params
+        else:
+            number, args = call.function, call.args
+            prefix = [i for item in parted for i in item.instrs if i is not call]
+        assert not written & set(params)
+        text = "each step of the loop is a fiber, as none needs another"
+        if to is None:
+            text = "this part of each step of the loop is a fiber: no step needs another's, and the rest runs after it"
+        self.world.note(waiting.loc, "fibers", text)
+        self._rewrite(steps, _Fork(number, tuple(args), tuple(prefix), results, to, waiting.loc), parted)
+
+    def _rewrite(self, steps: _Steps, fork: _Fork, parted: Sequence[_Item]) -> None:
+        """Put the loop of spawns before what is left of the loop."""
+        function, loop, loc = self.function, steps.loop, fork.loc
+        names = _Names(function)
+        blocks = list(function.blocks)
+        before, head_, body, after = (len(blocks) + k for k in range(4))
+
+        # what is the same for all steps, computed before the loop
+        to: dict[Var, Var] = {}
+        start: list[Instr] = []
+        for instr in blocks[loop.head].instrs:
+            if set(writes(instr)) <= loop.fixed:
+                to |= {v: names.var(v.name, v.type) for v in writes(instr)}
+                start.append(_reassigned(instr, to))
+        zero, count, i = names.var("zero", INT), names.var("count", INT), names.var("i", INT)
+        start.append(Const(out=zero, value=0, loc=loc))
+        start.append(Scalar(out=count, op="max", args=(to.get(loop.length, loop.length), zero), site=-1, loc=loc))
+        parts: Var | None = None
+        if fork.results:
+            if fork.to is not None:
+                parts = fork.to.args[0]
+            else:
+                parts = names.var("parts", ListT(TupleT(tuple(_as_type(v.type) for v in fork.results))))
+            empty = [names.var("none", v.type) for v in fork.results]
+            start += [Const(out=v, value=_empty(v.type), loc=loc) for v in empty]
+            args = (count, *empty)
+            start.append(ListOp(outs=(parts,), op="fill", width=len(empty), args=args, loc=loc))
+        start.append(Copy(out=i, src=zero, loc=loc))
+        blocks.append(Block(instrs=tuple(start), end=Jump(block=head_, loc=loc)))
+
+        more = names.var("more", BOOL)
+        self.seen.add(more)
+        test: Instr = Scalar(out=more, op="lt", args=(i, count), site=-1, loc=loc)
+        blocks.append(Block(instrs=(test,), end=Branch(cond=more, yes=body, no=after, loc=loc)))
+
+        to[loop.index] = i
+        step = [rename(instr, to) for instr in fork.prefix]
+        given = tuple(to.get(v, v) for v in fork.args)
+        into = None if parts is None else (parts, i)
+        one, next_ = names.var("one", INT), names.var("next", INT)
+        step += [
+            Spawn(outs=(), into=into, function=fork.function, args=given, loc=loc),
+            Const(out=one, value=1, loc=loc),
+            Scalar(out=next_, op="add", args=(i, one), site=-1, loc=loc),
+            Copy(out=i, src=next_, loc=loc),
+        ]
+        blocks.append(Block(instrs=tuple(step), end=Jump(block=head_, loc=loc)))  # type: ignore[arg-type]
+        goes_on = loop.exit if fork.to is not None else loop.head
+        blocks.append(Block(instrs=(Join(outs=(), loc=loc),), end=Jump(block=goes_on, loc=loc)))
+
+        for k, b in enumerate(function.blocks):
+            if k not in loop.body:
+                blocks[k] = replace(b, end=_redirected(b.end, loop.head, before))
+        if fork.to is not None:
+            for k, b in enumerate(blocks):
+                blocks[k] = replace(b, instrs=tuple(x for x in b.instrs if not _is_new(x, fork.to.args[0])))
+        else:
+            got: list[Instr] = []
+            if parts is not None:
+                outs = tuple(v if v in steps.single else names.var(v.name, v.type) for v in fork.results)
+                got.append(
+                    ListOp(outs=outs, op="get", width=len(outs), args=(parts, loop.index), loc=loc),
+                )
+                pairs = zip(fork.results, outs, strict=True)
+                got += [Copy(out=v, src=o, loc=loc) for v, o in pairs if v is not o]
+            for k, b in steps.without(parted).items():
+                blocks[k] = replace(b, instrs=(*got, *b.instrs)) if k == loop.first else b
+        self.world.functions[self.number] = remove_dead(simplify(replace(function, blocks=tuple(blocks))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Fork:
+    """What a step spawns."""
+
+    function: int
+    args: tuple[Var, ...]
+    prefix: tuple[Instr, ...]  # what computes the arguments
+    results: tuple[Var, ...]
+    to: ListOp | None  # the append that is all that is left of a step
+    loc: Loc
+
+
+class _Steps:
+    """What a step of one loop does, in order."""
+
+    def __init__(self, world: _World, function: Function, head: int, body: set[int]) -> None:
+        self.world = world
+        self.function = function
+        self.single = definitions(function)
+        self.over = dominators(function.blocks)
+        self.loops = loops(function.blocks)
+        self.live = live_at_start(function.blocks)
+        self.loop = self._counted(head, body)
+        self.spine = self._spine()
+        self.items = self._items()
+
+    # ---- the loop
+
+    def _counted(self, head: int, body: set[int]) -> _Loop:
+        """Return the loop as one over something of known length, or raise `_Serial`."""
+        blocks = self.function.blocks
+        before = predecessors(blocks)
+        latches = [p for p in before[head] if p in body]
+        end = blocks[head].end
+        if not isinstance(end, Branch) or (end.yes in body) == (end.no in body) or len(latches) != 1:
+            raise _Serial("how many there are is not known before the last")
+        first, leave = (end.yes, end.no) if end.yes in body else (end.no, end.yes)
+        whole = set(body)
+        for k in sorted(body - {head}):
+            for s in successors(blocks[k].end):
+                if s not in whole:
+                    if not isinstance(blocks[s].end, Fail) or len(before[s]) > 1:
+                        raise _Serial(f"line {blocks[k].end.loc.line} may leave it early")
+                    whole.add(s)
+        test = self.single.get(end.cond)
+        index = self._index(test, first == end.yes, head, latches[0], whole)
+        assert isinstance(test, Scalar)
+        written = {v for k in whole for i in blocks[k].instrs for v in writes(i)}
+        carried = (written & self.live[head]) - {index}
+        changed = self._changed(whole)
+        fixed: set[Var] = set()
+        varying: set[Var] = set()
+        for instr in blocks[head].instrs:
+            moves = isinstance(instr, Const | Copy | ExtentOf | IsNull | Shared) or (
+                (isinstance(instr, Scalar) and instr.site < 0) or (isinstance(instr, ListOp) and instr.op == "len")
+            )
+            if not moves:
+                raise _Serial("how many there are is not known before the last")
+            single = all(v in self.single for v in writes(instr))
+            steady = not (set(reads(instr)) & (carried | varying | {index}))
+            steady = steady and single and not (self.world.mutation.touches(instr) & changed)
+            steady = steady and not (isinstance(instr, ListOp) and instr.args[0] in self._changed_variables(whole))
+            (fixed if steady else varying).update(writes(instr))
+        length = test.args[1]
+        if length in varying or (length in written and length not in fixed):
+            raise _Serial("how many there are may change in the loop")
+        counting = self._counting(index, whole)
+        return _Loop(
+            head=head,
+            body=frozenset(whole),
+            first=first,
+            last=latches[0],
+            exit=leave,
+            index=index,
+            length=length,
+            step=counting,
+            carried=frozenset(carried),
+            fixed=frozenset(fixed),
+            varying=frozenset(varying),
+        )
+
+    def _changed(self, body: Iterable[int]) -> int:
+        """Return the lists that a loop may change, but those that it has made itself."""
+        out = 0
+        for k in body:
+            for i in self.function.blocks[k].instrs:
+                out |= self.world.mutation.changes(i)
+        return out
+
+    def _changed_variables(self, body: Iterable[int]) -> set[Var]:
+        instrs = (i for k in body for i in self.function.blocks[k].instrs)
+        return {i.args[0] for i in instrs if isinstance(i, ListOp) and i.op in CHANGES}
+
+    def _index(self, test: Instr | None, up: bool, head: int, latch: int, body: Collection[int]) -> Var:
+        """Return the variable that counts the steps from 0."""
+        unknown = _Serial("how many there are is not known before the last")
+        if not isinstance(test, Scalar) or test.op != "lt" or not up:
+            raise unknown
+        index = test.args[0]
+        places = [(k, i) for k, b in enumerate(self.function.blocks) for i in b.instrs if index in writes(i)]
+        inside = [(k, i) for k, i in places if k in body]
+        outside = [(k, i) for k, i in places if k not in body]
+        if len(inside) != 1 or len(outside) != 1 or index in self.function.params:
+            raise unknown
+        (at, step), (origin, start) = inside[0], outside[0]
+        if not isinstance(step, Copy) or not isinstance(start, Copy) or at != latch:
+            raise unknown
+        added, zero = self.single.get(step.src), self.single.get(start.src)
+        if not isinstance(added, Scalar) or added.op != "add" or not isinstance(zero, Const) or zero.value != 0:
+            raise unknown
+        by = [self.single.get(v) for v in added.args if v is not index]
+        if len(by) != 1 or not isinstance(by[0], Const) or by[0].value != 1 or not self._once_before(origin, head):
+            raise unknown
+        return index
+
+    def _once_before(self, block: int, head: int) -> bool:
+        """Whether each run of a loop comes behind a run of the block of its own."""
+        around = {h for h, inside in self.loops.items() if head in inside and h != head}
+        return block in self.over[head] and {h for h, inside in self.loops.items() if block in inside} == around
+
+    def _counting(self, index: Var, body: Iterable[int]) -> frozenset[int]:
+        out = set()
+        for i in (i for k in body for i in self.function.blocks[k].instrs):
+            if index in writes(i):
+                assert isinstance(i, Copy)
+                out |= {id(i), id(self.single[i.src])}
+        return frozenset(out)
+
+    # ---- its steps
+
+    def _spine(self) -> tuple[int, ...]:
+        """Return the blocks that every step runs once, in order."""
+        loop = self.loop
+        inner = set().union(
+            *(inside for h, inside in self.loops.items() if h != loop.head and h in loop.body), frozenset()
+        )
+        spine = (loop.body - inner - {loop.head}) & self.over[loop.last]
+        return tuple(sorted(spine, key=lambda k: len(self.over[k])))
+
+    def _items(self) -> tuple[_Item, ...]:
+        blocks, loop = self.function.blocks, self.loop
+        out: list[_Item] = []
+        for n, k in enumerate(self.spine):
+            for i in blocks[k].instrs:
+                if id(i) not in loop.step:
+                    out.append(
+                        _Item(
+                            block=k,
+                            blocks=frozenset(),
+                            instrs=(i,),
+                            reads=frozenset(reads(i)),
+                            writes=frozenset(writes(i)),
+                            checks=isinstance(i, Check),
+                            faults=not _cannot_fault(i),
+                        )
+                    )
+            if k != loop.last and not (isinstance(end := blocks[k].end, Jump) and end.block == self.spine[n + 1]):
+                below = self.spine[n + 1]
+                inside = frozenset(
+                    x
+                    for x in loop.body - set(self.spine) - {loop.head}
+                    if k in self.over[x] and below not in self.over[x]
+                )
+                instrs = tuple(i for x in sorted(inside) for i in blocks[x].instrs)
+                ends = {v for x in (k, *inside) for v in reads(blocks[x].end)}
+                out.append(
+                    _Item(
+                        block=k,
+                        blocks=inside,
+                        instrs=instrs,
+                        reads=frozenset(ends.union(*map(reads, instrs))),
+                        writes=frozenset(v for i in instrs for v in writes(i)),
+                        checks=True,
+                        faults=True,
+                    )
+                )
+        return tuple(out)
+
+    def independent(self) -> tuple[_Item, ...]:
+        """Return the items, each with the reason why it must stay in order, if it must."""
+        several = Counter(v for item in self.items for v in item.writes)
+        for item in self.items:
+            if (bad := item.reads & self.loop.carried) or (bad := item.writes & self.loop.carried):
+                item.reason = f"it carries {self._names(bad)} from one step to the next"
+            elif item.reads & self.loop.varying:
+                item.reason = "what its condition needs changes"
+            elif any(several[v] > 1 for v in item.writes):
+                item.reason = "it assigns a variable in several places"
+        mutation = self.world.mutation
+        changed = True
+        while changed:
+            changed = False
+            parted = [item for item in self.items if not item.reason]
+            made = {v for item in parted for i in item.instrs for v in writes(i)}
+            mine = own_lists(self.function) & made
+            outside = {v for item in parted for v in item.reads} - {v for item in parted for v in item.writes}
+            reached = mutation.reach(outside)
+            inside = [i for item in self.items if item.reason for i in item.instrs]
+            rest = 0
+            for i in inside:
+                if not self._private(i):
+                    rest |= mutation.changes(i)
+            late: dict[Var, str] = {}
+            unchecked = ""
+            for item in self.items:
+                if not item.reason:
+                    item.reason = self._why(item, late, unchecked, mine, reached, rest)
+                    changed |= bool(item.reason)
+                if item.reason:
+                    late |= dict.fromkeys(item.writes, item.reason)
+                    unchecked = unchecked or (item.reason if item.checks else "")
+        return self.items
+
+    def _why(
+        self, item: _Item, late: Mapping[Var, str], unchecked: str, mine: Collection[Var], reached: int, rest: int
+    ) -> str:
+        """Return why an item cannot run before the rest of the steps before it, or "" if it can."""
+        mutation = self.world.mutation
+        for v in sorted(item.reads, key=lambda v: v.name):
+            if v in late:
+                return late[v]
+        if unchecked and item.faults:
+            return unchecked
+        for i in item.instrs:
+            if isinstance(i, ListOp) and i.op in CHANGES:
+                if i.args[0] not in mine:
+                    return f"line {i.loc.line} changes {_named(i.args[0])}"
+            elif mutation.changes(i) & reached:
+                return f"{self.world.name(i)} changes a list that other steps have"
+            touched = mutation.touches(i)
+            if touched & rest and not (isinstance(i, ListOp) and i.args[0] in mine):
+                return f"line {i.loc.line} needs a list that the loop changes"
+        return ""
+
+    def _private(self, instr: Instr) -> bool:
+        """Whether the instruction appends to a list that nothing has seen before the loop ends."""
+        return isinstance(instr, ListOp) and instr.op == "append" and self._unseen(instr.args[0])
+
+    def _unseen(self, v: Var) -> bool:
+        new = self.single.get(v)
+        if not isinstance(new, ListNew):
+            return False
+        blocks = self.function.blocks
+        origin = next(k for k, b in enumerate(blocks) if any(i is new for i in b.instrs))
+        if origin in self.loop.body or not self._once_before(origin, self.loop.head):
+            return False
+        for k, b in enumerate(blocks):
+            if k in self.loop.body:
+                for i in b.instrs:
+                    if v in reads(i) and not (isinstance(i, ListOp) and i.op == "append" and v not in i.args[1:]):
+                        return False
+                if v in reads(b.end):
+                    return False
+            elif self.loop.head not in self.over[k] and any(v in reads(i) for i in (*b.instrs, b.end)):
+                return False
+        return True
+
+    @staticmethod
+    def _names(vs: Iterable[Var]) -> str:
+        return _and(sorted(map(_named, vs)))
+
+    # ---- its parts
+
+    def live_in(self, rest: Sequence[_Item]) -> set[Var]:
+        """Return what the rest of a step, and what follows, reads of what is computed before."""
+        kept = dict(self.without([item for item in self.items if item not in rest]))
+        blocks = tuple(kept.get(k, b) for k, b in enumerate(self.function.blocks))
+        return live_at_start(blocks)[self.loop.first]
+
+    def appended(self, rest: Sequence[_Item]) -> ListOp | None:
+        """Return the append that is all that is left of a step, if its list can have all elements at once."""
+        if len(rest) != 1 or len(rest[0].instrs) != 1 or rest[0].blocks or self.loop.carried:
+            return None
+        (instr,) = rest[0].instrs
+        if not isinstance(instr, ListOp) or not self._private(instr) or not instr.width:
+            return None
+        new = self.single[instr.args[0]]
+        written = {v for k in self.loop.body for i in self.function.blocks[k].instrs for v in writes(i)}
+        if not isinstance(new, ListNew) or new.count or written & self.live[self.loop.exit]:
+            return None
+        return instr
+
+    def single_call(self, parted: Sequence[_Item], results: Sequence[Var], *, exact: bool) -> Call | None:
+        """Return the call that is all that the independent part is for, behind what computes its arguments."""
+        if any(item.blocks for item in parted):
+            return None
+        instrs = [i for item in parted for i in item.instrs]
+        last = instrs[-1]
+        if not isinstance(last, Call) or not self.world.waits(last) or any(map(self.world.waits, instrs[:-1])):
+            return None
+        if any(isinstance(i, Emit | Call) for i in instrs[:-1]):
+            return None  # in the order of the plain call
+        fits = tuple(results) == last.outs if exact else set(results) <= set(last.outs)
+        return last if fits else None
+
+    def blocks(self, parted: Sequence[_Item], end: End) -> tuple[Block, ...]:
+        """Return the independent part of a step as blocks of their own; the first one is the first of the spine."""
+        kept = self.without([item for item in self.items if item not in parted], counting=False)
+        order = [self.loop.first, *(k for k in sorted(kept) if k != self.loop.first)]
+        number = {k: n for n, k in enumerate(order)}
+        out = []
+        for k in order:
+            b = kept[k]
+            out.append(replace(b, end=end if k == self.loop.last else _renumbered(b.end, number)))
+        return tuple(out)
+
+    def without(self, items: Sequence[_Item], counting: bool = True) -> dict[int, Block]:
+        """Return the blocks of a step without some of its items."""
+        gone = {id(i) for item in items if not item.blocks for i in item.instrs}
+        if not counting:
+            gone |= self.loop.step
+        skipped = {item.block for item in items if item.blocks}
+        blocks = self.function.blocks
+        out = {}
+        for n, k in enumerate(self.spine):
+            b = blocks[k]
+            end = Jump(block=self.spine[n + 1], loc=b.end.loc) if k in skipped else b.end
+            out[k] = Block(instrs=tuple(i for i in b.instrs if id(i) not in gone), end=end)
+        for item in self.items:
+            if item.blocks and item not in items:
+                out |= {k: blocks[k] for k in item.blocks}
+        return out
+
+
+def writes_of(item: _Item) -> list[Var]:
+    """Return what an item assigns, in order."""
+    return [v for i in item.instrs for v in writes(i)]
+
+
+def _named(v: Var) -> str:
+    return f"`{v.name}`"
+
+
+def _is_new(instr: Instr, v: Var) -> bool:
+    return isinstance(instr, ListNew) and instr.out is v
+
+
+def _reassigned(instr: Instr, to: Mapping[Var, Var]) -> Instr:
+    """Return an instruction with all its variables replaced."""
+    made = rename(instr, to)
+    if isinstance(made, ListOp):
+        return replace(made, outs=tuple(to.get(v, v) for v in made.outs))
+    assert isinstance(made, Const | Copy | ExtentOf | IsNull | Shared | Scalar)
+    return replace(made, out=to.get(made.out, made.out))
+
+
+def _redirected(end: End, old: int, new: int) -> End:
+    match end:
+        case Jump() if end.block == old:
+            return replace(end, block=new)
+        case Branch():
+            return replace(end, yes=new if end.yes == old else end.yes, no=new if end.no == old else end.no)
+    return end
+
+
+def _renumbered(end: End, number: Mapping[int, int]) -> End:
+    match end:
+        case Jump():
+            return replace(end, block=number[end.block])
+        case Branch():
+            return replace(end, yes=number[end.yes], no=number[end.no])
+    return end
+
+
+def _as_type(word: Word) -> Type:
+    """Return a type whose values take this word."""
+    return union(*map(StructT, word.classes)) if isinstance(word, RefT) else word
+
+
+def _empty(word: Word) -> int | float | bool | None:
+    match word:
+        case IntT():
+            return 0
+        case FloatT():
+            return 0.0
+        case BoolT():
+            return False
+    return None
