@@ -29,9 +29,9 @@ loop distribution by dependence is D. Kuck et al., "Dependence graphs and compil
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.flow import definitions, dominators, live_at_start, predecessors, rename, simplify, successors
@@ -331,7 +331,6 @@ class _Item:
     checks: bool  # whether what comes behind it may rely on it
     faults: bool  # whether it may rely on a check before it
     reason: str = ""  # why it must stay in order; "" if it need not
-    cause: str = field(default="")  # the same, of what it needs
 
 
 class _Loops:
@@ -671,14 +670,16 @@ class _Steps:
 
     def independent(self) -> tuple[_Item, ...]:
         """Return the items, each with the reason why it must stay in order, if it must."""
-        several = Counter(v for item in self.items for v in item.writes)
+        writers: dict[Var, list[int]] = defaultdict(list)
+        for n, item in enumerate(self.items):
+            for v in item.writes:
+                writers[v].append(n)
+        several = {v: places for v, places in writers.items() if len(places) > 1}
         for item in self.items:
             if (bad := item.reads & self.loop.carried) or (bad := item.writes & self.loop.carried):
                 item.reason = f"it carries {self._names(bad)} from one step to the next"
             elif item.reads & self.loop.varying:
                 item.reason = "what its condition needs changes"
-            elif any(several[v] > 1 for v in item.writes):
-                item.reason = "it assigns a variable in several places"
         mutation = self.world.mutation
         changed = True
         while changed:
@@ -702,7 +703,20 @@ class _Steps:
                 if item.reason:
                     late |= dict.fromkeys(item.writes, item.reason)
                     unchecked = unchecked or (item.reason if item.checks else "")
+            changed |= self._together(several)
         return self.items
+
+    def _together(self, several: Mapping[Var, Sequence[int]]) -> bool:
+        """Keep in order what assigns a variable that something kept in order assigns too, or reads in between."""
+        changed = False
+        for v, places in several.items():
+            reasons = [self.items[n].reason for n in places]
+            reasons += [item.reason for item in self.items[: places[-1]] if v in item.reads]
+            if why := next(filter(None, reasons), ""):
+                for n in places:
+                    changed |= not self.items[n].reason
+                    self.items[n].reason = self.items[n].reason or why
+        return changed
 
     def _why(
         self, item: _Item, late: Mapping[Var, str], unchecked: str, mine: Collection[Var], reached: int, rest: int
@@ -821,7 +835,7 @@ def writes_of(item: _Item) -> list[Var]:
 
 
 def _named(v: Var) -> str:
-    return f"`{v.name}`"
+    return "what it has joined" if v.name.startswith("#") else f"`{v.name}`"
 
 
 def _is_new(instr: Instr, v: Var) -> bool:
