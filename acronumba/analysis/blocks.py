@@ -2,8 +2,9 @@
 
 In: a `Function`. Out: the function with its `Op`s replaced by `Emit`s, and the specifications of their kernels.
 Within a basic block all host instructions that can run do so, then all tensor operations that are ready become one
-kernel, and so on. Operations that have rows over one extent (`analysis.rows`) are kernels of their own. Source: ACRoBat
-(arXiv 2305.10611), section 4.1, static blocks.
+kernel, and so on; tensors are read (`Read`) when nothing else is ready, so that one wait is enough for all that the
+block computes until then. Operations that have rows over one extent (`analysis.rows`) are kernels of their own.
+Source: ACRoBat (arXiv 2305.10611), section 4.1, static blocks.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from acronumba.ir.nodes import (
     Once,
     Op,
     Program,
+    Read,
     Scalar,
     Shared,
     SharedArg,
@@ -149,13 +151,18 @@ class Grouping:
         while len(done) < len(instrs):
             before = len(done)
             for k, instr in enumerate(instrs):
-                if k not in done and not isinstance(instr, Op) and needs[k] <= done:
+                if k not in done and not isinstance(instr, Op | Read) and needs[k] <= done:
                     done.add(k)
                     out.append(instr)
             if len(done) > before:
                 continue
+            ready = [k for k, instr in enumerate(instrs) if k not in done and needs[k] <= done]
+            if all(isinstance(instrs[k], Read) for k in ready):
+                assert ready, "a cycle of instructions"
+                done.update(ready)
+                out += [instrs[k] for k in ready]
+                continue
             taken = self._taken(instrs, needs, done, found.over)
-            assert taken, "a cycle of instructions"
             rows = min(taken) in found.over
             again = moved if rows else {**views, **moved}
             group = self._group([i for k in sorted(taken) if isinstance(i := instrs[k], Op)], again, extents)
@@ -266,6 +273,7 @@ class Grouping:
         checks: list[int] = []  # what may fail or relies on what was checked: in order
         lists: list[int] = []  # what reads or changes lists: in order
         calls: list[int] = []
+        waits: list[int] = []  # reads of tensors: what may fail comes after those before it
         for k, instr in enumerate(instrs):
             if isinstance(instr, Op):
                 used = [v for o in operands(instr, moved) for v in (*reads(o), *self._extent_vars(o, extents))]
@@ -281,10 +289,10 @@ class Grouping:
                 case ExtentOf():
                     needs |= {*checks, *calls}
                 case Check() | Load() | ClassTag():
-                    needs |= {*checks, *calls}
+                    needs |= {*checks, *calls, *waits}
                     checks = [k]
                 case Scalar() | Op() if instr.site >= 0:
-                    needs |= {*checks, *calls}
+                    needs |= {*checks, *calls, *waits}
                     checks = [k] if isinstance(instr, Scalar) else checks
                     if isinstance(instr, Op):
                         needs |= {fallible} - {-1}
@@ -293,8 +301,12 @@ class Grouping:
                     needs |= {*checks, *calls, *lists}
                     lists = [k]
                 case Call():
-                    needs |= {*checks, *calls, *lists}
+                    needs |= {*checks, *calls, *lists, *waits}
                     calls, lists = [k], []
+                case Read():
+                    # A failure of what was recorded before it shows when it waits; nothing waits where a check fails.
+                    needs |= {*checks, *calls, fallible} - {-1}
+                    waits.append(k)
                 case Op():
                     # Reading an operand relies on the checks before it, as an index that was checked does.
                     needs |= set(checks)

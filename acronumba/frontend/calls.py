@@ -309,25 +309,19 @@ def replace_fields(w: Lowerer, args: list[Val], kwargs: dict[str, Val], node: No
 # ---- builtins
 
 
-def _number(w: Lowerer, val: Val, node: Node, what: str) -> Num:
-    if isinstance(val, UnionVal):
-        val = w.not_none(val, node)
-    if isinstance(val, Tensor):
-        raise w.refuse("ACR601", node, seen=f"{what} of {w.describe(val)}")
-    if isinstance(val, EnumVal) and issubclass(val.cls, int):
-        out = w.enum_attribute(val, "value", node)
-        assert isinstance(out, Num)
-        return out
-    if not isinstance(val, Num):
-        raise w.refuse("ACR301", node, seen=f"{what} of {w.describe(val)}")
-    return val
+def _rounded(w: Lowerer, op: str, x: Num, node: Node) -> Num:
+    """Return a number as an int, by `SCALARS[op]` if it is a float."""
+    if x.type != FLOAT:
+        return w.as_int(x)
+    x = w.read(x)
+    w.check(w.negate(w.scalar("isnan", x)), "ValueError", "cannot convert float NaN to integer", (), node)
+    return w.scalar(op, x, node=node)
 
 
 @row("x=0", int)
 def _int(w: Lowerer, a: Args, node: Node) -> Val:
     def one(v: Val) -> Val:
-        x = _number(w, v, node, "int()")
-        return w.scalar("trunc", x, node=node) if x.type == FLOAT else w.as_int(x)
+        return _rounded(w, "trunc", w.host_value(v, node, "int()"), node)
 
     return w.each(a["x"], one, node)
 
@@ -337,7 +331,7 @@ def _float(w: Lowerer, a: Args, node: Node) -> Val:
     def one(v: Val) -> Val:
         if isinstance(v, StrVal) and v.value.strip().lstrip("+-") in ("inf", "nan", "infinity"):
             return number(float(v.value))
-        return w.as_float(_number(w, v, node, "float()"))
+        return w.as_float(w.host_value(v, node, "float()"))
 
     return w.each(a["x"], one, node)
 
@@ -378,7 +372,7 @@ def _abs(w: Lowerer, a: Args, node: Node) -> Val:
     def one(v: Val) -> Val:
         if isinstance(v, Tensor):
             return w.ufunc("abs", (v,), node)
-        x = _number(w, v, node, "abs")
+        x = w.host_value(v, node, "abs")
         return w.scalar("abs", w.read(x) if x.type == FLOAT else w.as_int(x), node=node)
 
     return w.each(a["x"], one, node)
@@ -388,15 +382,14 @@ def _abs(w: Lowerer, a: Args, node: Node) -> Val:
 def _round(w: Lowerer, a: Args, node: Node) -> Val:
     if not isinstance(a["ndigits"], NoneVal):
         raise w.refuse("ACR202", node, seen="round with digits", rewrite="round(x * 1000) / 1000")
-    x = _number(w, a["x"], node, "round")
-    return w.scalar("round", w.read(x), node=node) if x.type == FLOAT else w.as_int(x)
+    return _rounded(w, "round", w.host_value(a["x"], node, "round()"), node)
 
 
 @row("*args", range)
 def _range(w: Lowerer, a: Args, node: Node) -> Val:
     parts = []
     for v in a.rest:
-        x = _number(w, v, node, "range")
+        x = w.host_value(v, node, "range()", index=True)
         if x.type == FLOAT:
             raise w.refuse("ACR301", node, seen="range of a float")
         parts.append(w.as_int(x) if x.shared is None else x)
@@ -420,7 +413,7 @@ def _zip(w: Lowerer, a: Args, node: Node) -> Val:
 
 @row("x start=0", enumerate)
 def _enumerate(w: Lowerer, a: Args, node: Node) -> Val:
-    return Enumerate(_iterable(w, a["x"], node), _number(w, a["start"], node, "enumerate"))
+    return Enumerate(_iterable(w, a["x"], node), w.host_value(a["start"], node, "enumerate()", index=True))
 
 
 @row("x", reversed)
@@ -572,13 +565,6 @@ def _extreme(w: Lowerer, a: Args, node: Node, op: str) -> Val:
 
     def better(x: Val, y: Val) -> Num:
         result = w.compare(compare, x, y, where)
-        if isinstance(result, Tensor):
-            raise w.refuse(
-                "ACR601",
-                node,
-                seen=f"a comparison of {w.describe(x)} in min or max",
-                rewrite="np.maximum or np.minimum",
-            )
         return w.truth(result, node)
 
     def pick(best: tuple[Val, Val], v: Val) -> tuple[Val, Val]:
@@ -747,7 +733,7 @@ def _math(name: str) -> Handler:
     count = len(SCALARS[name].args)
 
     def handler(w: Lowerer, a: Args, node: Node) -> Val:
-        nums = [w.as_float(_number(w, v, node, f"math.{name}")) for v in a.rest]
+        nums = [w.as_float(w.host_value(v, node, f"math.{name}")) for v in a.rest]
         if len(nums) != count:
             raise w.refuse("ACR203", node, seen=f"{len(nums)} arguments for math.{name}")
         return w.scalar(name, *nums, node=node)
@@ -764,23 +750,22 @@ for _name in (
 
 @row("x base=None", math.log)
 def _math_log(w: Lowerer, a: Args, node: Node) -> Val:
-    x = w.scalar("log", w.as_float(_number(w, a["x"], node, "math.log")), node=node)
+    x = w.scalar("log", w.as_float(w.host_value(a["x"], node, "math.log")), node=node)
     if isinstance(a["base"], NoneVal):
         return x
     return w.scalar(
-        "div", x, w.scalar("log", w.as_float(_number(w, a["base"], node, "math.log")), node=node), node=node
+        "div", x, w.scalar("log", w.as_float(w.host_value(a["base"], node, "math.log")), node=node), node=node
     )
 
 
 @row("x y", math.pow)
 def _math_pow(w: Lowerer, a: Args, node: Node) -> Val:
-    return w.scalar("pow", *(w.as_float(_number(w, a[k], node, "math.pow")) for k in "xy"), node=node)
+    return w.scalar("pow", *(w.as_float(w.host_value(a[k], node, "math.pow")) for k in "xy"), node=node)
 
 
 def _whole(name: str) -> Handler:
     def handler(w: Lowerer, a: Args, node: Node) -> Val:
-        x = _number(w, a["x"], node, f"math.{name}")
-        return w.scalar(name, w.read(x), node=node) if x.type == FLOAT else w.as_int(x)
+        return _rounded(w, name, w.host_value(a["x"], node, f"math.{name}()"), node)
 
     return handler
 
@@ -798,7 +783,7 @@ def _math_prod(w: Lowerer, a: Args, node: Node) -> Val:
 def _written(w: Lowerer, function: Callable[..., Any], args: Sequence[Val], kind: Type, node: Node) -> Val:
     """Call a function of `mathematics` with numbers of a type."""
     what = f"math.{function.__name__}"
-    nums = [_number(w, v, node, what) for v in args]
+    nums = [w.host_value(v, node, what) for v in args]
     if kind == INT and any(x.type == FLOAT for x in nums):
         raise w.refuse("ACR301", node, seen=f"{what} of float")
     assert isinstance(function, types.FunctionType)
@@ -943,7 +928,7 @@ def _mean(w: Lowerer, a: Args, node: Node) -> Val:
 @row("a axis=None ddof=0 keepdims=False", np.var, method="var")
 def _var(w: Lowerer, a: Args, node: Node) -> Val:
     return w.variance(
-        a.tensor("a"), a.static("axis"), bool(a.static("keepdims")), _number(w, a["ddof"], node, "ddof"), node
+        a.tensor("a"), a.static("axis"), bool(a.static("keepdims")), w.host_value(a["ddof"], node, "ddof"), node
     )
 
 
@@ -1113,7 +1098,7 @@ def _shape(w: Lowerer, val: Val, node: Node) -> list[Num]:
     items = (val,) if isinstance(val, Num | Tensor) else w.items_of(val)
     if items is None:
         raise w.refuse("ACR403", node, seen=f"a shape {w.describe(val)}")
-    return [_number(w, v, node, "a shape") for v in items]
+    return [w.host_value(v, node, "a shape", index=True) for v in items]
 
 
 def _extents(w: Lowerer, val: Val, node: Node) -> list[Extent]:
@@ -1306,7 +1291,7 @@ row("x fill_value dtype=None", np.full_like)(_like(None))
 
 @row("*args dtype=None", np.arange)
 def _arange(w: Lowerer, a: Args, node: Node) -> Val:
-    parts = [_number(w, v, node, "np.arange") for v in a.rest]
+    parts = [w.host_value(v, node, "np.arange") for v in a.rest]
     start, stop, step = [number(0), *parts, number(1)] if len(parts) == 1 else [*parts, number(1)][:3]
     return w.arange(start, stop, step, a.dtype(), node)
 
@@ -1369,7 +1354,8 @@ def _finfo(w: Lowerer, a: Args, node: Node) -> Val:
 
 @row("x", method="item")
 def _item(w: Lowerer, a: Args, node: Node) -> Val:
-    raise w.refuse("ACR601", node, seen=f".item() of {w.describe(a['x'])}")
+    message = "can only convert an array of size 1 to a Python scalar"
+    return w.host(w.only_element(a.tensor("x"), message, message, node), ".item()", node)
 
 
 @row("x", method="tolist")
@@ -1450,7 +1436,9 @@ def list_method(w: Lowerer, base: ListVal, name: str, args: list[Val], kwargs: d
             n = w.list_lengths(base, node)
             w.check(w.scalar("gt", n, number(0)), "IndexError", "pop from empty list", (), node)
             if args:
-                i = w.checked_index(_number(w, args[0], node, "pop"), n, where, "pop index out of range")
+                i = w.checked_index(
+                    w.host_value(args[0], node, ".pop()", index=True), n, where, "pop index out of range"
+                )
             else:
                 i = w.scalar("sub", n, number(1))
             w.not_void(base, node)
@@ -1460,7 +1448,7 @@ def list_method(w: Lowerer, base: ListVal, name: str, args: list[Val], kwargs: d
             return w.element_of(base, outs)
         case "insert", [index, val]:
             w.check_mutable(base, where)
-            n, i = w.list_lengths(base, node), w.read(w.as_int(_number(w, index, node, "insert")))
+            n, i = w.list_lengths(base, node), w.read(w.as_int(w.host_value(index, node, ".insert()", index=True)))
             i = w.select(
                 w.scalar("lt", i, number(0)), w.scalar("max", number(0), w.scalar("add", i, n)), w.scalar("min", i, n)
             )

@@ -205,7 +205,7 @@ class Control(Walker):
             case ListVal():
                 return self.scalar("gt", self.list_lengths(val, node), number(0))
             case Tensor():
-                raise self.refuse("ACR601", node, seen=f"a condition on {self.describe(val)}")
+                return self.truth(self.truth_of_array(val, node), node)
             case Record() | Ref():
                 classes = (val.cls,) if isinstance(val, Record) else val.classes
                 if any(hasattr(c, "__bool__") for c in classes):
@@ -228,6 +228,40 @@ class Control(Walker):
             case Range():
                 return self.scalar("gt", self.range_count(val), number(0))
         raise self.refuse("ACR301", node, seen=f"{self.describe(val)} as a condition")
+
+    def truth_of_array(self, x: Tensor, node: ast.AST | None) -> Num:
+        """Read what decides whether an array of one element is true."""
+        ambiguous = "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
+        empty = (
+            "The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty."
+        )
+        x = self.only_element(x, empty, ambiguous, node)
+        if x.type.dtype == "uint64":  # which a host number may not hold
+            x = self.cast(x, "bool", node)
+        return self.host(x, "a condition", node)
+
+    def host_value(self, val: Val, node: ast.AST | None, what: str, index: bool = False) -> Num:
+        """Return a value as a Python number; that of a tensor is read, which may wait.
+
+        Parameters
+        ----------
+        what
+            Who needs the number, in the user's terms: "float()".
+        index
+            Python asks for an integer: NumPy's floats and bools are none.
+        """
+        if isinstance(val, UnionVal):
+            val = self.not_none(val, node)
+        if isinstance(val, EnumVal) and issubclass(val.cls, int):
+            val = self.enum_attribute(val, "value", node)
+        if isinstance(val, Tensor):
+            if val.type.rank:
+                raise self.refuse("ACR601", node, seen=f"{what} of {self.describe(val)}")
+            if not index or val.type.dtype.startswith(("int", "uint")):
+                return self.host(val, what, node)
+        if not isinstance(val, Num):
+            raise self.refuse("ACR301", node, seen=f"{what} of {self.describe(val)}")
+        return val
 
     # ---- loops
 

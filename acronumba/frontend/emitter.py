@@ -671,6 +671,10 @@ class Emitter:
     def tensor_var(self, val: Tensor) -> Var:
         """Return the tensor as a variable; a shared one becomes an ordinary value."""
         val.seen()
+        return self.variable(val)
+
+    def variable(self, val: Tensor) -> Var:
+        """Return the variable of a tensor that is only looked at."""
         if isinstance(val.ref, Var):
             return val.ref
         param = self.shared_params[val.ref.index]

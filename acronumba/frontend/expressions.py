@@ -480,9 +480,6 @@ class Expressions(Walker):
             except Dead:
                 self.block = None
                 break
-            if isinstance(val, Tensor):
-                raise self.refuse("ACR601", value, seen=f"{self.describe(val)} in `and` or `or`",
-                                  rewrite="use & | on bool arrays, or np.where")  # fmt: skip
             some: Val = val
             none: Val = val
             if isinstance(val, UnionVal) and any(isinstance(m, NoneT) for m in val.possible):
@@ -623,8 +620,6 @@ class Expressions(Walker):
                 self.block = None
                 break
             result = self.compare(op, left, right_val, node)
-            if isinstance(result, Tensor):
-                raise self.refuse("ACR601", node, seen="a chained comparison of tensors", rewrite="(a < b) & (b < c)")
             left = right_val
             if k == len(node.ops) - 1:
                 if self.block is not None:
@@ -635,7 +630,7 @@ class Expressions(Walker):
             yes, no = self.fork(self.truth(result, node))
             if no is not None:
                 points.append(no)
-                vals.append(number(False))
+                vals.append(result if isinstance(result, Tensor) else number(False))
             self.join([yes] if yes is not None else [])
             if self.block is None:
                 break

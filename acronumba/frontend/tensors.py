@@ -29,7 +29,7 @@ from acronumba.frontend.values import (
 )  # fmt: skip
 from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Extent, SharedArg, Var
-from acronumba.ir.types import BOOL, DTYPES, FLOAT, INT, BoolT, FloatT, IntT, TensorT
+from acronumba.ir.types import BOOL, DTYPES, FLOAT, INT, BoolT, FloatT, IntT, TensorT, host_word
 
 Node = ast.AST | Loc | None
 PYTHON = {INT: int, FLOAT: float, BOOL: bool}
@@ -129,6 +129,37 @@ class TensorOps(Emitter):
         if name not in DTYPES:
             raise self.refuse("ACR310", node, seen=name)
         return name
+
+    # ---- values that Python needs
+
+    def host(self, x: Tensor, why: str, node: Node = None) -> Num:
+        """Return the value of a tensor of rank 0 as a Python number; this may wait for it."""
+        if x.type.dtype == "uint64":
+            most = self.from_number(number(2**63 - 1), "uint64", node)
+            small = self.host(self.element("le", [x, most], "bool", node), why, node)
+            self.check(small, "OverflowError", "int too large for 64 bits", (), node)
+        word = host_word(x.type.dtype)
+        out = self.var("", word)
+        if self.block is not None:
+            self.emit(ir.Read(out=out, tensor=self.variable(x), loc=self.at(node), why=why))
+        return Num(word, var=out)
+
+    def only_element(self, x: Tensor, empty: str, several: str, node: Node = None) -> Tensor:
+        """Return the one element of an array as a tensor of rank 0.
+
+        An array of another size is refused if that is known, else the instance fails with one of the messages.
+        """
+        if not x.type.rank:
+            return x
+        n = self.count(x.dims)
+        if n.const is not NOT_CONST and n.const != 1:
+            raise self.refuse("ACR601", node, seen=self.describe(x))
+        if empty != several:
+            self.check(self.scalar("gt", n, number(0)), "ValueError", empty, (), node)
+        self.check(self.scalar("eq", n, number(1)), "ValueError", several, (), node)
+        if self.block is None:
+            return self.op("reshape", (x.ref,), x.type.dtype, (), (), node)
+        return self.reshape(x, (), node)
 
     # ---- element-wise
 

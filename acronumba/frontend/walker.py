@@ -143,6 +143,9 @@ class Walker(TensorOps):
     def truth(self, val: Val, node: ast.AST | None) -> Num:
         raise NotImplementedError
 
+    def host_value(self, val: Val, node: ast.AST | None, what: str, index: bool = False) -> Num:
+        raise NotImplementedError
+
     def snapshot(self) -> tuple[Any, ...]:
         raise NotImplementedError
 

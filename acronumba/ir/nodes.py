@@ -240,6 +240,7 @@ class Read:
     out: Var  # FLOAT of a float32 or float64 tensor, INT of an integer one, BOOL of a bool one
     tensor: Var  # of rank 0, not None
     loc: Loc
+    why: str = ""  # what needs it, for people: "a condition", "float()", "an index of a list"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -230,6 +230,11 @@ def dtype_type(dtype: np.dtype[np.generic] | str) -> str:
     return name
 
 
+def host_word(dtype: str) -> IntT | FloatT | BoolT:
+    """Return the Python number that one element of a tensor is: a float, an int or a bool."""
+    return BOOL if dtype == "bool" else FLOAT if dtype.startswith("float") else INT
+
+
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
 )  # fmt: skip

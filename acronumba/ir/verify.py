@@ -64,6 +64,7 @@ from acronumba.ir.types import (
     Type,
     UnionT,
     Word,
+    host_word,
     type_text,
     union_cases,
     union_word,
@@ -450,12 +451,10 @@ class _Rules:
                 self._words(instr.args, [p.type for p in callee.params])
                 self._results(callee.results, instr.outs)
             case Read():
-                kinds = {FloatT: ("float32", "float64"), BoolT: ("bool",)}
-                dtype = _dtype(instr.tensor.type)
-                good = isinstance(instr.tensor.type, TensorT) and not instr.tensor.type.shape
-                _demand(good, f"{instr.tensor.name} is not a tensor of rank 0")
-                wanted = next((t for t, names in kinds.items() if dtype in names), IntT)
-                _demand(isinstance(instr.out.type, wanted), f"{dtype} is read as {type_text(instr.out.type)}")
+                t = instr.tensor.type
+                if not isinstance(t, TensorT) or t.rank:
+                    raise _Wrong(f"{instr.tensor.name} is not a tensor of rank 0")
+                self._assign(host_word(t.dtype), instr.out)
             case Spawn():
                 self._spawn(instr)
             case Join():
