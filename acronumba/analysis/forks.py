@@ -60,6 +60,7 @@ from acronumba.ir.nodes import (
     Jump,
     ListNew,
     ListOp,
+    Load,
     New,
     Pad,
     Program,
@@ -443,7 +444,7 @@ class _Loops:
                 parts = fork.to.args[0]
             else:
                 parts = names.var("parts", ListT(TupleT(tuple(_as_type(v.type) for v in fork.results))))
-            empty = [names.var("none", v.type) for v in fork.results]
+            empty = [names.var("empty", v.type) for v in fork.results]
             start += [Const(out=v, value=_empty(v.type), loc=loc) for v in empty]
             args = (count, *empty)
             start.append(ListOp(outs=(parts,), op="fill", width=len(empty), args=args, loc=loc))
@@ -456,7 +457,8 @@ class _Loops:
         blocks.append(Block(instrs=(test,), end=Branch(cond=more, yes=body, no=after, loc=loc)))
 
         to[loop.index] = i
-        step = [rename(instr, to) for instr in fork.prefix]
+        to |= {v: names.var(v.name, v.type) for instr in fork.prefix for v in writes(instr)}
+        step: list[Instr] = [_reassigned(instr, to) for instr in fork.prefix]
         given = tuple(to.get(v, v) for v in fork.args)
         into = None if parts is None else (parts, i)
         one, next_ = names.var("one", INT), names.var("next", INT)
@@ -466,7 +468,7 @@ class _Loops:
             Scalar(out=next_, op="add", args=(i, one), site=-1, loc=loc),
             Copy(out=i, src=next_, loc=loc),
         ]
-        blocks.append(Block(instrs=tuple(step), end=Jump(block=head_, loc=loc)))  # type: ignore[arg-type]
+        blocks.append(Block(instrs=tuple(step), end=Jump(block=head_, loc=loc)))
         goes_on = loop.exit if fork.to is not None else loop.head
         blocks.append(Block(instrs=(Join(outs=(), loc=loc),), end=Jump(block=goes_on, loc=loc)))
 
@@ -795,8 +797,8 @@ class _Steps:
         last = instrs[-1]
         if not isinstance(last, Call) or not self.world.waits(last) or any(map(self.world.waits, instrs[:-1])):
             return None
-        if any(isinstance(i, Emit | Call) for i in instrs[:-1]):
-            return None  # in the order of the plain call
+        if any(isinstance(i, Call) for i in instrs[:-1]):
+            return None
         fits = tuple(results) == last.outs if exact else set(results) <= set(last.outs)
         return last if fits else None
 
@@ -812,8 +814,8 @@ class _Steps:
         return tuple(out)
 
     def without(self, items: Sequence[_Item], counting: bool = True) -> dict[int, Block]:
-        """Return the blocks of a step without some of its items."""
-        gone = {id(i) for item in items if not item.blocks for i in item.instrs}
+        """Return the blocks of a step without some of its items; constants are made wherever they are read."""
+        gone = {id(i) for item in items if not item.blocks for i in item.instrs if not isinstance(i, Const)}
         if not counting:
             gone |= self.loop.step
         skipped = {item.block for item in items if item.blocks}
@@ -845,10 +847,14 @@ def _is_new(instr: Instr, v: Var) -> bool:
 def _reassigned(instr: Instr, to: Mapping[Var, Var]) -> Instr:
     """Return an instruction with all its variables replaced."""
     made = rename(instr, to)
-    if isinstance(made, ListOp):
-        return replace(made, outs=tuple(to.get(v, v) for v in made.outs))
-    assert isinstance(made, Const | Copy | ExtentOf | IsNull | Shared | Scalar)
-    return replace(made, out=to.get(made.out, made.out))
+    assert not isinstance(made, End)
+    match made:
+        case ListOp() | Load() | Emit() | Call() | Join():
+            return replace(made, outs=tuple(to.get(v, v) for v in made.outs))
+        case Check() | Spawn():
+            return made
+        case _:
+            return replace(made, out=to.get(made.out, made.out))
 
 
 def _redirected(end: End, old: int, new: int) -> End:
