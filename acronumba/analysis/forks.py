@@ -7,7 +7,7 @@ what needs what is found by data flow, and which lists a call may change by `ana
 Calls of one basic block (`_Scheduler`). In program order, each instruction runs as soon as it needs no result that is
 still awaited; a call that may wait is spawned. When nothing more can run, a join, and on with the rest. So calls are
 spawned together although something that needs their results stands between them. Nothing runs before a check that it
-stood behind.
+relies on.
 
 Loops of known length (`_Loops`). Its steps are parted: what may wait, with all that it needs, is independent of other
 steps; the rest carries something from one step to the next, or changes a list. The loop becomes two:
@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.flow import definitions, dominators, live_at_start, predecessors, rename, simplify, successors
@@ -47,6 +48,7 @@ from acronumba.ir.nodes import (
     Branch,
     Call,
     Check,
+    ClassTag,
     Const,
     Copy,
     Emit,
@@ -163,7 +165,7 @@ class _Names:
 
 
 def _cannot_fault(instr: Instr) -> bool:
-    """Whether an instruction may run although a check before it has not."""
+    """Whether an instruction may run although no check before it has."""
     match instr:
         case Const() | Copy() | IsNull() | New() | ListNew() | Shared() | Pad():
             return True
@@ -172,12 +174,54 @@ def _cannot_fault(instr: Instr) -> bool:
     return False
 
 
+class _Facts:
+    """What a check may be about: the variables of one function that its condition is computed from.
+
+    An instruction relies on a check only if both are about one thing. What comes from memory or from a call is a thing
+    of its own.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.by: dict[Var, list[Instr]] = defaultdict(list)
+        self.found: dict[Var, frozenset[object]] = {}
+        for b in function.blocks:
+            for i in b.instrs:
+                for v in writes(i):
+                    self.by[v].append(i)
+
+    def of(self, vs: Iterable[Var]) -> frozenset[object]:
+        """Return what variables are about."""
+        return frozenset().union(*map(self._one, vs))
+
+    def _one(self, v: Var) -> frozenset[object]:
+        if v in self.found:
+            return self.found[v]
+        out: set[object] = set()
+        seen = {v}
+        work = [v]
+        while work:
+            at = work.pop()
+            constant = all(isinstance(i, Const) for i in self.by[at]) and self.by[at]
+            if not constant:
+                out.add(at)
+            for i in self.by[at]:
+                match i:
+                    case Shared():
+                        out.add(i.index)
+                    case Copy() | Scalar() | IsNull() | ClassTag() | ExtentOf() | Pad() | ListOp(op="len"):
+                        work += [u for u in reads(i) if u not in seen]
+                        seen.update(reads(i))
+        self.found[v] = frozenset(out)
+        return self.found[v]
+
+
 class _Scheduler:
     """Spawns the calls of each basic block of one function."""
 
     def __init__(self, world: _World, function: Function) -> None:
         self.world = world
         self.function = function
+        self.facts = _Facts(function)
 
     def run(self) -> Function:
         blocks = tuple(replace(b, instrs=self._block(b.instrs)) for b in self.function.blocks)
@@ -247,7 +291,7 @@ class _Scheduler:
         out: list[set[int]] = []
         writer: dict[Var, int] = {}
         readers: dict[Var, list[int]] = defaultdict(list)
-        checks: set[int] = set()
+        checks: dict[int, frozenset[object]] = {}
         changes = [self.world.mutation.changes(i) for i in instrs]
         touches = [self.world.mutation.touches(i) | c for i, c in zip(instrs, changes, strict=True)]
         for k, instr in enumerate(instrs):
@@ -256,9 +300,10 @@ class _Scheduler:
                 needs |= {*readers[v], *({writer[v]} if v in writer else ())}
             needs |= {j for j in range(k) if changes[j] & touches[k] or touches[j] & changes[k]}
             if not _cannot_fault(instr):
-                needs |= checks
+                about = self.facts.of(reads(instr))
+                needs |= {j for j, what in checks.items() if what & about}
             if isinstance(instr, Check):
-                checks = checks | {k}
+                checks[k] = self.facts.of([instr.cond])
             out.append(needs)
             for v in reads(instr):
                 readers[v].append(k)
@@ -329,8 +374,8 @@ class _Item:
     instrs: tuple[Instr, ...]
     reads: frozenset[Var]
     writes: frozenset[Var]
-    checks: bool  # whether what comes behind it may rely on it
-    faults: bool  # whether it may rely on a check before it
+    checks: frozenset[object]  # what is known behind it that was not before
+    faults: frozenset[object]  # what it may rely on
     reason: str = ""  # why it must stay in order; "" if it need not
 
 
@@ -418,7 +463,7 @@ class _Loops:
         text = "each step of the loop is a fiber, as none needs another"
         if to is None:
             text = "this part of each step of the loop is a fiber: no step needs another's, and the rest runs after it"
-        self.world.note(waiting.loc, "fibers", text)
+        self.world.note(to.loc if to is not None else waiting.loc, "fibers", text)
         self._rewrite(steps, _Fork(number, tuple(args), tuple(prefix), results, to, waiting.loc), parted)
 
     def _rewrite(self, steps: _Steps, fork: _Fork, parted: Sequence[_Item]) -> None:
@@ -583,7 +628,7 @@ class _Steps:
 
     def _changed_variables(self, body: Iterable[int]) -> set[Var]:
         instrs = (i for k in body for i in self.function.blocks[k].instrs)
-        return {i.args[0] for i in instrs if isinstance(i, ListOp) and i.op in CHANGES}
+        return {i.args[0] for i in instrs if _changes_directly(i)}
 
     def _index(self, test: Instr | None, up: bool, head: int, latch: int, body: Collection[int]) -> Var:
         """Return the variable that counts the steps from 0."""
@@ -632,7 +677,7 @@ class _Steps:
         return tuple(sorted(spine, key=lambda k: len(self.over[k])))
 
     def _items(self) -> tuple[_Item, ...]:
-        blocks, loop = self.function.blocks, self.loop
+        blocks, loop, facts = self.function.blocks, self.loop, _Facts(self.function)
         out: list[_Item] = []
         for n, k in enumerate(self.spine):
             for i in blocks[k].instrs:
@@ -644,8 +689,8 @@ class _Steps:
                             instrs=(i,),
                             reads=frozenset(reads(i)),
                             writes=frozenset(writes(i)),
-                            checks=isinstance(i, Check),
-                            faults=not _cannot_fault(i),
+                            checks=facts.of([i.cond]) if isinstance(i, Check) else frozenset(),
+                            faults=frozenset() if _cannot_fault(i) else facts.of(reads(i)),
                         )
                     )
             if k != loop.last and not (isinstance(end := blocks[k].end, Jump) and end.block == self.spine[n + 1]):
@@ -664,8 +709,8 @@ class _Steps:
                         instrs=instrs,
                         reads=frozenset(ends.union(*map(reads, instrs))),
                         writes=frozenset(v for i in instrs for v in writes(i)),
-                        checks=True,
-                        faults=True,
+                        checks=facts.of([*ends, *(i.cond for i in instrs if isinstance(i, Check))]),
+                        faults=facts.of([*ends, *(v for i in instrs for v in reads(i))]),
                     )
                 )
         return tuple(out)
@@ -688,23 +733,26 @@ class _Steps:
             changed = False
             parted = [item for item in self.items if not item.reason]
             made = {v for item in parted for i in item.instrs for v in writes(i)}
-            mine = own_lists(self.function) & made
             outside = {v for item in parted for v in item.reads} - {v for item in parted for v in item.writes}
             reached = mutation.reach(outside)
             inside = [i for item in self.items if item.reason for i in item.instrs]
-            rest = 0
+            rest, called = 0, 0
             for i in inside:
                 if not self._private(i):
                     rest |= mutation.changes(i)
+                if not isinstance(i, ListOp):
+                    called |= mutation.changes(i)
+            mine = (own_lists(self.function) & made) - {i.args[0] for i in inside if _changes_directly(i)}
+            mine = {v for v in mine if not mutation.held(v) & called}
             late: dict[Var, str] = {}
-            unchecked = ""
+            unchecked: dict[object, str] = {}
             for item in self.items:
                 if not item.reason:
                     item.reason = self._why(item, late, unchecked, mine, reached, rest)
                     changed |= bool(item.reason)
                 if item.reason:
                     late |= dict.fromkeys(item.writes, item.reason)
-                    unchecked = unchecked or (item.reason if item.checks else "")
+                    unchecked |= dict.fromkeys(item.checks, item.reason)
             changed |= self._together(several)
         return self.items
 
@@ -721,17 +769,23 @@ class _Steps:
         return changed
 
     def _why(
-        self, item: _Item, late: Mapping[Var, str], unchecked: str, mine: Collection[Var], reached: int, rest: int
+        self,
+        item: _Item,
+        late: Mapping[Var, str],
+        unchecked: Mapping[object, str],
+        mine: Collection[Var],
+        reached: int,
+        rest: int,
     ) -> str:
         """Return why an item cannot run before the rest of the steps before it, or "" if it can."""
         mutation = self.world.mutation
         for v in sorted(item.reads, key=lambda v: v.name):
             if v in late:
                 return late[v]
-        if unchecked and item.faults:
-            return unchecked
+        if why := next((why for fact, why in unchecked.items() if fact in item.faults), ""):
+            return why
         for i in item.instrs:
-            if isinstance(i, ListOp) and i.op in CHANGES:
+            if _changes_directly(i):
                 if i.args[0] not in mine:
                     return f"line {i.loc.line} changes {_named(i.args[0])}"
             elif mutation.changes(i) & reached:
@@ -829,6 +883,10 @@ class _Steps:
             if item.blocks and item not in items:
                 out |= {k: blocks[k] for k in item.blocks}
         return out
+
+
+def _changes_directly(instr: Instr) -> TypeGuard[ListOp]:
+    return isinstance(instr, ListOp) and instr.op in CHANGES
 
 
 def writes_of(item: _Item) -> list[Var]:
