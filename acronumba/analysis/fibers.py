@@ -55,6 +55,7 @@ class World:
 
     def __init__(self, program: Program, waiting: set[int]) -> None:
         self.functions = list(program.functions)
+        self.given = len(self.functions)  # functions of the user; those behind are parts of them
         self.waiting = waiting
         self.mutation = Mutation(program)
         self.names = {f.name for f in program.functions}
@@ -64,11 +65,11 @@ class World:
         """Whether an instruction may wait."""
         return isinstance(instr, Read) or (isinstance(instr, Call | Spawn) and instr.function in self.waiting)
 
-    def add(self, function: Function, name: str) -> int:
-        """Add a function that may wait, under a name like the given; return its number."""
-        n, made = 2, f"{name}_step"
+    def add(self, function: Function, name: str, what: str) -> int:
+        """Add a function that may wait and is a "step" or "part" of another; return its number."""
+        n, made = 2, f"{name}_{what}"
         while made in self.names:
-            made, n = f"{name}_step_{n}", n + 1
+            made, n = f"{name}_{what}_{n}", n + 1
         self.names.add(made)
         new = copied(function, made)
         for a, b in zip(variables(new), variables(function), strict=True):
@@ -84,7 +85,9 @@ class World:
     def name(self, instr: Instr | End) -> str:
         """Return what to call an instruction in a note."""
         where = f"line {instr.loc.line}"
-        return f"{self.functions[instr.function].name} of {where}" if isinstance(instr, Call) else where
+        if isinstance(instr, Call) and instr.function < self.given:
+            return f"{self.functions[instr.function].name} of {where}"
+        return where
 
 
 def variables(function: Function) -> list[Var]:
@@ -170,6 +173,7 @@ class Item:
     writes: frozenset[Var]
     checks: frozenset[object]  # what is known behind it that was not before
     faults: frozenset[object]  # what it may rely on
+    before: tuple[Instr, ...] = ()  # of a region: its first instructions, that stand in `block`
     reason: str = ""  # why it must stay in order; "" if it need not
 
 

@@ -148,7 +148,7 @@ class Loops:
         ends = (v for b in body.blocks for v in reads(b.end))
         params += tuple(v for v in dict.fromkeys(ends) if v in live_at_start(body.blocks)[0] and v not in params)
         if call is None:
-            number = self.world.add(replace(body, params=params), self.function.name)
+            number = self.world.add(replace(body, params=params), self.function.name, "step")
             prefix: list[Instr] = []
             args = params
         else:

@@ -34,6 +34,7 @@ from dataclasses import replace
 from acronumba.analysis.fibers import World
 from acronumba.analysis.fork_calls import Scheduler
 from acronumba.analysis.fork_loops import Loops
+from acronumba.analysis.fork_regions import outline_regions
 from acronumba.analysis.notes import Note
 from acronumba.analysis.waits import waiting_functions
 from acronumba.config import Options
@@ -57,6 +58,7 @@ def fork(program: Program, options: Options) -> tuple[Program, tuple[Note, ...]]
     number = 0
     while number < len(world.functions):  # the parts of steps that become functions come behind
         if number in world.waiting:
+            outline_regions(world, number)
             Loops(world, number).run()
             world.functions[number] = Scheduler(world, world.functions[number]).run()
         number += 1
