@@ -28,6 +28,7 @@ from acronumba.analysis.copies import merge_copies
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.extents import Extents
 from acronumba.analysis.flow import simplify
+from acronumba.analysis.forks import fork
 from acronumba.analysis.ghosts import pad_arms
 from acronumba.analysis.hoist import NO_SPLIT, split
 from acronumba.analysis.invariant import move_invariants
@@ -71,6 +72,7 @@ def make_plan(program: Program, options: Options) -> Plan:
     options
         `reuse`, `duplicate`, `hoist`: see `analysis.sharing`, `analysis.copies`, `analysis.once`, `analysis.rows`.
         `blocks`: whether a kernel may hold more than one operation (besides those that only move elements).
+        `ghosts`: see `analysis.ghosts`. `forkjoin`: see `analysis.forks`.
     """
     program, computed, told, texts = _shared(program, options)
     table = Kernels(program, options)
@@ -100,6 +102,10 @@ def make_plan(program: Program, options: Options) -> Plan:
     if options.ghosts and options.schedule == "depth":
         program, padded, texts["ghosts"] = pad_arms(program)
         notes += padded
+    # Last: what comes before need not know of fibers.
+    program, forks = fork(program, options)
+    notes += forks
+    texts["forks"] = notes_text(forks)
     return Plan(program=program, kernels=kernels, uses=uses, notes=tuple(notes), texts=texts)
 
 

@@ -160,7 +160,7 @@ class Grouping:
             if all(isinstance(instrs[k], Read) for k in ready):
                 assert ready, "a cycle of instructions"
                 done.update(ready)
-                out += [instrs[k] for k in ready]  # type: ignore[misc]
+                out += [instrs[k] for k in ready]
                 continue
             taken = self._taken(instrs, needs, done, found.over)
             rows = min(taken) in found.over

@@ -58,7 +58,7 @@ class Flow:
 
 def value_flow(program: Program) -> Flow:
     """Return which operations may feed which."""
-    return _Inclusion(program).run()
+    return Inclusion(program).run()
 
 
 def components(operands: Sequence[Iterable[int]]) -> list[list[int]]:
@@ -120,14 +120,17 @@ def in_cycles(operands: Sequence[Iterable[int]]) -> list[int]:
 _Cell = tuple[int, str, int]  # allocation, field ("" for a list), word of the field or element
 
 
-class _Inclusion:
-    """Solves the inclusions. A set is an integer whose bits are nodes, then allocations."""
+class Inclusion:
+    """Solves the inclusions. A set is an integer whose bits are nodes, then allocations.
+
+    `analysis.mutation` reads the solution too.
+    """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.nodes: list[Op | Emit] = []
         self.places: list[tuple[int, int]] = []
-        self.sites = 0
+        self.made: list[New | ListNew | ListOp] = []  # per allocation: what makes it
         self.slots: dict[Var | _Cell, int] = {}
         self.sets: list[int] = []
         self.told: list[int] = []  # the part of the set that has been passed on to `watch`
@@ -174,7 +177,12 @@ class _Inclusion:
             for target in self.into[slot]:
                 self.add(target, self.sets[slot])
 
-    def run(self) -> Flow:
+    def held(self, v: Var) -> int:
+        """Return the allocations that a variable may hold, one bit each."""
+        return self.sets[self.slots[v]] >> len(self.nodes) if v in self.slots else 0
+
+    def fill(self) -> None:
+        """Take in the whole program."""
         for f, function in enumerate(self.program.functions):
             for k, block in enumerate(function.blocks):
                 for instr in block.instrs:
@@ -192,6 +200,10 @@ class _Inclusion:
                     else:
                         self._instruction(instr)
         self.solve()
+
+    def run(self) -> Flow:
+        """Return the graph of the operations."""
+        self.fill()
         near: list[frozenset[int]] = []
         far: list[frozenset[int]] = []
         for function in self.program.functions:
@@ -207,14 +219,14 @@ class _Inclusion:
                 for v in instr.args:
                     self._move(v, instr.out)
             case New():
-                site = self._site(instr.out)
+                site = self._site(instr, instr.out)
                 for (name, j), v in zip(self.fields[instr.cls], instr.args, strict=True):
                     self._put(v, (site, name, j))
             case Load():
                 for j, v in enumerate(instr.outs):
                     self._from(instr.ref, instr.field, j, v)
             case ListNew():
-                site = self._site(instr.out)
+                site = self._site(instr, instr.out)
                 for k, v in enumerate(instr.args):
                     self._put(v, (site, "", k % instr.width))
             case ListOp():
@@ -244,17 +256,17 @@ class _Inclusion:
             case "extend":
                 self.at(instr.args[1], lambda source: self.at(it, lambda site: self._elements(source, site, width)))
             case "slice":
-                site = self._site(instr.outs[0])
+                site = self._site(instr, instr.outs[0])
                 self.at(it, lambda source: self._elements(source, site, width))
             case "fill":
-                site = self._site(instr.outs[0])
+                site = self._site(instr, instr.outs[0])
                 for j, v in enumerate(instr.args[1:]):
                     self._put(v, (site, "", j))
 
-    def _site(self, out: Var) -> int:
-        self.sites += 1
-        self.add(self.slot(out), 1 << (len(self.nodes) + self.sites - 1))
-        return self.sites - 1
+    def _site(self, instr: New | ListNew | ListOp, out: Var) -> int:
+        self.made.append(instr)
+        self.add(self.slot(out), 1 << (len(self.nodes) + len(self.made) - 1))
+        return len(self.made) - 1
 
     def _move(self, source: Var, target: Var) -> None:
         if _matters(source):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from acronumba.errors import Loc
 
-KINDS = ("shared", "row", "once", "duplicated", "merged", "hoisted", "moved", "rows", "fused", "ghost")
+KINDS = tuple("shared row once duplicated merged hoisted moved rows fused ghost fibers serial".split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,8 @@ class Note:
     rows        it is recorded as rows
     fused       it is computed in the same kernel as another
     ghost       an arm of the branch is padded to the depth of the other
+    fibers      calls, or steps of a loop, that may wait go on side by side
+    serial      ... follow each other
     """
 
     loc: Loc  # where
