@@ -543,11 +543,13 @@ class Executable:
         finally:
             if helped:
                 _pool().leave()
-        self._recent = seconds["total"] = time.perf_counter() - start
+        noted = seconds.pop("noted", 0.0)
+        self._recent = seconds["total"] = time.perf_counter() - start - noted
         used = buffers["kept"] + buffers["used"]
         buffers.cool()
         self.arenas.wanted = max(used, self.arenas.wanted - self.arenas.wanted // 8)
         run = Run(self, buffers, arenas, prepared, roots, instances, tuple(keep), seconds, rounds)
+        run.noted = noted
         run.errors = run._errors(failures)
         if verify_level() > 1:
             run.report_missed()
@@ -598,7 +600,9 @@ class Executable:
                 if timed:
                     seconds[STAGES[stop]] = seconds.get(STAGES[stop], 0.0) + time.perf_counter() - start
                     if waiting and stop == STAGES.index("schedule") and (buffers["n"] or not rounds):
+                        begun = time.perf_counter()
                         rounds.append(self._round(buffers, rounds))
+                        seconds["noted"] = seconds.get("noted", 0.0) + time.perf_counter() - begun
             if not buffers["more"]:
                 return seconds
 
@@ -895,7 +899,11 @@ class Run:
         By instance.
     seconds : mapping of str to float
         "total", and the stages where they were measured.
+    noted : float
+        Seconds besides, in which rounds were noted down for `trace`.
     """
+
+    noted = 0.0
 
     def __init__(
         self,
