@@ -352,6 +352,15 @@ def test_beams_find_what_scores_best_and_are_of_many_lengths() -> None:
     assert max(lengths.count(n) for n in lengths) < 40
 
 
+def test_what_does_not_depend_on_a_wait_shares_its_round() -> None:
+    assert moe.route.trace(moe.instances(8), p=moe.params(16)).rounds == 2
+    steps = drnn.SIBLINGS * drnn.LEVELS  # along the longest way, a round each
+    p = drnn.params(64)
+    trace = drnn.generate.trace(drnn.instances(16), p=p)
+    assert trace.rounds <= steps + 1
+    assert drnn.generate.with_options(forkjoin=False).trace(drnn.instances(16), p=p).rounds > 4 * steps
+
+
 @pytest.mark.parametrize("width", [16, 64])
 def test_beams_keep_what_they_are_told(width: int) -> None:
     p = beam_decoder.params(width)
