@@ -37,24 +37,18 @@ from acronumba.analysis.fork_loops import Loops
 from acronumba.analysis.fork_regions import outline_regions
 from acronumba.analysis.notes import Note
 from acronumba.analysis.waits import waiting_functions
-from acronumba.config import Options
 from acronumba.ir.nodes import Program
 
 
-def fork(program: Program, options: Options) -> tuple[Program, tuple[Note, ...]]:
+def fork(program: Program) -> tuple[Program, tuple[Note, ...]]:
     """Return the program with independent calls that may wait as fibers, and what was decided.
 
     Parameters
     ----------
     program
         Planned: no analysis that groups or moves tensor operations comes after this one.
-    options
-        `forkjoin`: if off, nothing changes.
     """
-    waiting = waiting_functions(program)
-    if not options.forkjoin or not waiting:
-        return program, ()
-    world = World(program, set(waiting))
+    world = World(program, set(waiting_functions(program)))
     number = 0
     while number < len(world.functions):  # the parts of steps that become functions come behind
         if number in world.waiting:
