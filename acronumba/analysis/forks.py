@@ -9,8 +9,8 @@ still awaited; a call that may wait is spawned. When nothing more can run, a joi
 spawned together although something that needs their results stands between them. Nothing runs before a check that it
 relies on.
 
-Loops of known length (`fork_loops`). Their steps are parted: what may wait, with all that it needs, is independent of other
-steps; the rest carries something from one step to the next, or changes a list. The loop becomes two:
+Loops of known length (`fork_loops`). Their steps are parted: what may wait, with all that it needs, is independent of
+other steps; the rest carries something from one step to the next, or changes a list. The loop becomes two:
 
     parts = fill(n, 0)                      for x in xs:                  if what is left is but one `append` to a
     for i in range(n):                          y = f(x)                  list that nothing else has seen yet, that
