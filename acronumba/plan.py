@@ -37,6 +37,7 @@ from acronumba.analysis.once import Computed, find_once
 from acronumba.analysis.phases import phases_text
 from acronumba.analysis.rows import rows_text
 from acronumba.analysis.sharing import share
+from acronumba.analysis.waits import waiting_functions
 from acronumba.config import Options, verify_level
 from acronumba.errors import Loc
 from acronumba.ir.nodes import Program
@@ -103,9 +104,10 @@ def make_plan(program: Program, options: Options) -> Plan:
         program, padded, texts["ghosts"] = pad_arms(program)
         notes += padded
     # Last: what comes before need not know of fibers.
-    program, forks = fork(program, options)
-    notes += forks
-    texts["forks"] = notes_text(forks)
+    if options.forkjoin and waiting_functions(program):
+        program, forks = fork(program)
+        notes += forks
+        texts["forks"] = notes_text(forks)
     return Plan(program=program, kernels=kernels, uses=uses, notes=tuple(notes), texts=texts)
 
 

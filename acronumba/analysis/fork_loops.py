@@ -269,6 +269,9 @@ class _Steps:
         if not isinstance(end, Branch) or (end.yes in body) == (end.no in body) or len(latches) != 1:
             raise _Serial("how many there are is not known before the last")
         first, leave = (end.yes, end.no) if end.yes in body else (end.no, end.yes)
+        test = self.single.get(end.cond)
+        index = self._index(test, first == end.yes, head, latches[0], body)
+        assert isinstance(test, Scalar)
         whole = set(body)
         for k in sorted(body - {head}):
             for s in successors(blocks[k].end):
@@ -276,9 +279,6 @@ class _Steps:
                     if not isinstance(blocks[s].end, Fail) or len(before[s]) > 1:
                         raise _Serial(f"line {blocks[k].end.loc.line} may leave it early")
                     whole.add(s)
-        test = self.single.get(end.cond)
-        index = self._index(test, first == end.yes, head, latches[0], whole)
-        assert isinstance(test, Scalar)
         written = {v for k in whole for i in blocks[k].instrs for v in writes(i)}
         carried = (written & self.live[head]) - {index}
         changed = self._changed(whole)
