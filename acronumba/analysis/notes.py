@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from acronumba.errors import Loc
 
-KINDS = ("shared", "row", "once", "duplicated", "merged", "hoisted", "moved", "rows", "fused", "ghost")
+KINDS = ("shared", "row", "once", "duplicated", "merged", "hoisted", "moved", "rows", "fused", "ghost", "wait")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +25,13 @@ class Note:
     rows        it is recorded as rows
     fused       it is computed in the same kernel as another
     ghost       an arm of the branch is padded to the depth of the other
+    wait        Python needs its value: what was recorded so far runs first
     """
 
     loc: Loc  # where
     kind: str  # one of `KINDS`
     text: str  # what and why, one plain sentence without a full stop
-    option: str  # the option that switches it off
+    option: str  # the option that switches it off; "" if none does
 
 
 def notes_text(notes: Sequence[Note]) -> str:
