@@ -67,7 +67,7 @@ def _table() -> dict[str, Code]:
             209: "this method or attribute is not in the language",
             210: "decorated, built-in and C functions cannot be compiled",
             211: "`np.random` is not in the language",
-            601: "Python needs the value of a tensor here",
+            601: "Python needs one number here, and this is an array of another size",
         },
         TypeMismatch: {
             301: "the types do not go together",

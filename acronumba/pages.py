@@ -965,25 +965,27 @@ shared = {"table": {"three": 5}}
 """,
     ),
     "ACR601": Page(
-        text="A NumPy scalar stays a tensor until Python itself needs it: as a condition, in `int()`, `float()`, "
-        "`range`, as an index of a list. That needs the value in the middle of the computation, which this "
-        "version does not do yet.",
-        rewrite="choose with `np.where`, or decide by data of the instance",
+        text="A condition, `float()`, `int()`, `range`, an index of a list need one number. NumPy's scalars are "
+        "numbers, and so is an array of one element as a condition and for `.item()`; other arrays are not, and the plain call "
+        "raises an exception too.",
+        rewrite="say what is meant of all elements: `x.any()`, `x.all()`, `x.sum()`, `x[0]`",
         wrong="""
 @model
-def f(x):
-    if np.sum(x) > 0.0:
+def f(x, *, gate):
+    if gate > 0.0:
         return x
     return -x
 
 xs = [np.ones(3), -np.ones(3)]
+shared = {"gate": np.array([1.0, -1.0, 0.0])}
 """,
         right="""
 @model
-def f(x):
-    return np.where(np.sum(x) > 0.0, x, -x)
+def f(x, *, gate):
+    return np.where(gate > 0.0, x, -x)
 
 xs = [np.ones(3), -np.ones(3)]
+shared = {"gate": np.array([1.0, -1.0, 0.0])}
 """,
     ),
     "ACR700": Page(

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 
 from acronumba.analysis.blocks import Grouping, Kernels
 from acronumba.analysis.carried import value_flow
+from acronumba.analysis.checks import remove_repeated_checks
 from acronumba.analysis.copies import merge_copies
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.extents import Extents
@@ -37,7 +38,7 @@ from acronumba.analysis.once import Computed, find_once
 from acronumba.analysis.phases import phases_text
 from acronumba.analysis.rows import rows_text
 from acronumba.analysis.sharing import share
-from acronumba.analysis.waits import waiting_functions
+from acronumba.analysis.waits import waiting_functions, waits_notes, waits_text
 from acronumba.config import Options, verify_level
 from acronumba.errors import Loc
 from acronumba.ir.nodes import Program
@@ -83,7 +84,7 @@ def make_plan(program: Program, options: Options) -> Plan:
         program, moved = move_invariants(program)
         notes += moved
     # The extents it adds are read by the grouping alone: nothing may be removed in between.
-    program = replace(program, functions=tuple(Extents(f).run() for f in program.functions))
+    program = replace(program, functions=tuple(remove_repeated_checks(Extents(f).run()) for f in program.functions))
     apart = NO_SPLIT
     if options.hoist and options.blocks:
         apart = split(program, value_flow(program))
@@ -99,6 +100,8 @@ def make_plan(program: Program, options: Options) -> Plan:
         texts["rows"] = rows_text(kernels)
     for name, kinds in _TOLD.items():
         texts[name] = notes_text([note for note in notes if note.kind in kinds])
+    notes += waits_notes(program)
+    texts["waits"] = waits_text(program)
     texts["phases"] = phases_text(program, kernels, uses)
     if options.ghosts and options.schedule == "depth":
         program, padded, texts["ghosts"] = pad_arms(program)

@@ -387,7 +387,7 @@ class Maker:
                 lambda: f"({x()} {self.pick('&|^')} {y()})", lambda: f"({x()} % 5) ** 2",
             ]  # fmt: skip
             if self.reads:
-                value = lambda: self.tensor(I64, (), d - 1, exact=True)[0]  # noqa: E731
+                value = lambda: self.tensor(I64, (), d - 1, exact=True)[0]
                 options += [lambda: f"(int({value()}) % 31)", lambda: f"({value()} % 7).item()"] * 2
             if self.chance(0.02):
                 return f"({x()} {self.pick(['//', '%'])} {y()})"

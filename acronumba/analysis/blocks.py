@@ -271,6 +271,7 @@ class Grouping:
         readers: dict[Var, list[int]] = defaultdict(list)
         fallible = -1  # the last operation that may fail when it is computed: the first one recorded is reported
         checks: list[int] = []  # what may fail or relies on what was checked: in order
+        guards: list[int] = []  # the last of these on which operands rely: arithmetic is not among them
         lists: list[int] = []  # what reads or changes lists: in order
         calls: list[int] = []
         waits: list[int] = []  # reads of tensors: what may fail comes after those before it
@@ -289,8 +290,8 @@ class Grouping:
                 case ExtentOf():
                     needs |= {*checks, *calls}
                 case Check() | Load() | ClassTag():
-                    needs |= {*checks, *calls, *waits}
-                    checks = [k]
+                    needs |= {*checks, *calls, *(waits if isinstance(instr, Check) else ())}
+                    checks = guards = [k]
                 case Scalar() | Op() if instr.site >= 0:
                     needs |= {*checks, *calls, *waits}
                     checks = [k] if isinstance(instr, Scalar) else checks
@@ -309,7 +310,7 @@ class Grouping:
                     waits.append(k)
                 case Op():
                     # Reading an operand relies on the checks before it, as an index that was checked does.
-                    needs |= set(checks)
+                    needs |= set(guards)
             out.append(needs)
             for v in used:
                 readers[v].append(k)

@@ -4,11 +4,12 @@ In: a `Program`, before or after its operations became kernels. Out: a `Flow`: i
 records of kernels (`Emit`), its edges say whose result a node may read. A cycle is what a recursion or a loop carries:
 the next step needs the last one. What is in no cycle has a number of batches that does not grow with the steps.
 
-A result travels through variables, arguments and results of calls, fields of rows and elements of lists. Rows and
-lists are told apart by the instruction that makes them, and their fields by name; order within a function is not
-looked at. That is Andersen's inclusion analysis (L. O. Andersen, "Program Analysis and Specialization for the C
-Programming Language", 1994): each variable has the set of operations and allocations that may reach it, and the sets
-grow along the assignments until nothing changes. It over-approximates: every edge of a run is an edge here.
+A result travels through variables, arguments and results of calls, fields of rows and elements of lists; once it is
+read (`Read`), through the numbers that are computed from it, to operations on them. Rows and lists are told apart by
+the instruction that makes them, and their fields by name; order within a function is not looked at. That is Andersen's
+inclusion analysis (L. O. Andersen, "Program Analysis and Specialization for the C Programming Language", 1994): each
+variable has the set of operations and allocations that may reach it, and the sets grow along the assignments until
+nothing changes. It over-approximates: every edge of a run is an edge here.
 
 Cycles are strongly connected components (R. Tarjan, "Depth-first search and linear graph algorithms", 1972). A helper
 that is called twice is in the program twice, unless it is recursive, and feeding one from the other is no cycle.
@@ -33,10 +34,12 @@ from acronumba.ir.nodes import (
     Op,
     Pad,
     Program,
+    Read,
     Return,
     Scalar,
     Spawn,
     Var,
+    reads,
     writes,
 )
 from acronumba.ir.types import ListT, RefT, TensorT
@@ -138,6 +141,11 @@ class Inclusion:
         self.watch: list[list[Callable[[int], None]]] = []  # what to do with an allocation that reaches the slot
         self.fields = {s.cls: [(f.name, j) for f in s.fields for j in range(f.width)] for s in program.layouts}
         self.work: list[int] = []
+        # Numbers matter where some may have been read from tensors.
+        self.numbers = any(isinstance(i, Read) for f in program.functions for b in f.blocks for i in b.instrs)
+
+    def _matters(self, v: Var) -> bool:
+        return self.numbers or isinstance(v.type, TensorT | RefT | ListT)
 
     def slot(self, key: Var | _Cell) -> int:
         if key not in self.slots:
@@ -215,6 +223,8 @@ class Inclusion:
         match instr:
             case Copy() | Pad():
                 self._move(instr.src, instr.out)
+            case Read():
+                self._move(instr.tensor, instr.out)
             case Scalar():
                 for v in instr.args:
                     self._move(v, instr.out)
@@ -269,18 +279,18 @@ class Inclusion:
         return len(self.made) - 1
 
     def _move(self, source: Var, target: Var) -> None:
-        if _matters(source):
+        if self._matters(source):
             self.include(self.slot(source), self.slot(target))
 
     def _put(self, v: Var, cell: _Cell) -> None:
-        if _matters(v):
+        if self._matters(v):
             self.include(self.slot(v), self.slot(cell))
 
     def _put_at(self, v: Var, word: int, site: int) -> None:
         self._put(v, (site, "", word))
 
     def _from(self, ref: Var, field: str, word: int, v: Var) -> None:
-        if _matters(v):
+        if self._matters(v):
             self.at(ref, lambda site: self.include(self.slot((site, field, word)), self.slot(v)))
 
     def _elements(self, source: int, target: int, width: int) -> None:
@@ -289,36 +299,44 @@ class Inclusion:
 
     def _reads(self, block: Block, near: list[frozenset[int]], far: list[frozenset[int]]) -> None:
         """Append the operands of the block's nodes."""
-        here: dict[Var, int] = {}  # the node that a variable holds the result of, made in this run of the block
+        here: dict[Var, tuple[frozenset[int], int]] = {}  # nodes of this run of the block, others: whose result it is
         mask = (1 << len(self.nodes)) - 1
+        nothing: tuple[frozenset[int], int] = (frozenset(), 0)
+
+        def held(v: Var) -> tuple[frozenset[int], int]:
+            if not self._matters(v):
+                return nothing
+            if v in here:
+                return here[v]
+            bits = self.sets[self.slot(v)]
+            others = bits & mask
+            if isinstance(v.type, ListT):
+                for site in _numbers(bits >> len(self.nodes)):
+                    others |= self.sets[self.slot((site, "", 0))] & mask
+            return frozenset(), others
+
         for instr in block.instrs:
             if isinstance(instr, Op | Emit):
-                node = len(near)
-                close, others = set(), 0
-                for v in instr.args:
-                    if not isinstance(v, Var) or not _matters(v):
-                        continue
-                    if v in here:
-                        close.add(here[v])
-                        continue
-                    bits = self.sets[self.slot(v)]
-                    others |= bits & mask
-                    if isinstance(v.type, ListT):
-                        for site in _numbers(bits >> len(self.nodes)):
-                            others |= self.sets[self.slot((site, "", 0))] & mask
-                near.append(frozenset(close))
-                far.append(frozenset(_numbers(others)))
+                used = reads(instr) if self.numbers else [v for v in instr.args if isinstance(v, Var)]
+                found = [held(v) for v in used]
+                node = frozenset((len(near),))
+                near.append(frozenset(u for close, _ in found for u in close))
+                far.append(frozenset(u for _, others in found for u in _numbers(others)))
                 for v in writes(instr):
-                    here[v] = node
+                    here[v] = node, 0
                 continue
+            sources: tuple[Var, ...] = ()
+            if isinstance(instr, Copy | Pad | Read) or (self.numbers and isinstance(instr, Scalar)):
+                sources = reads(instr)
+            found = [here.get(v) or held(v) for v in sources] if any(v in here for v in sources) else []
             for v in writes(instr):
                 here.pop(v, None)
-            if isinstance(instr, Copy | Pad) and instr.src in here:
-                here[instr.out] = here[instr.src]
-
-
-def _matters(v: Var) -> bool:
-    return isinstance(v.type, TensorT | RefT | ListT)
+                if found:
+                    near_here = frozenset(u for close, _ in found for u in close)
+                    others = 0
+                    for _, bits in found:
+                        others |= bits
+                    here[v] = near_here, others
 
 
 def _numbers(bits: int) -> list[int]:

@@ -37,6 +37,7 @@ from acronumba.ir.nodes import (
     Load,
     New,
     Program,
+    Read,
     Return,
     Scalar,
     Shared,
@@ -262,8 +263,10 @@ class _Flow:
         match instr:
             case Copy():
                 to[instr.src].add(instr.out)
-            case Scalar() if instr.op == "select":
-                for v in instr.args[1:]:
+            case Read():
+                to[instr.tensor].add(instr.out)
+            case Scalar():
+                for v in instr.args:
                     to[v].add(instr.out)
             case New():
                 for k, v in enumerate(instr.args):

@@ -6,10 +6,11 @@ would be two levels apart from there on, and whatever follows would run in two b
 the values that leave the shorter arm they line up again. A larger depth is always valid; results do not change.
 
 The depth of an arm is the longest chain of kernels recorded on it that leads to the value, and known where the arms
-have neither loops nor calls. What does not depend on anything carried (`carried`) counts nothing in a loop, as it is
-not part of the chain from step to step. Arms are found from where they join: a block with several predecessors, the
-head of a loop (where steps join), and the returns of a function. An arm that records nothing for a value and ends the
-step is not padded: that instance sits the step out, and is even with those that have not come as far.
+have neither loops nor calls, nor read a tensor (what comes after a wait is no part of the graph before it). What does
+not depend on anything carried (`carried`) counts nothing in a loop, as it is not part of the chain from step to step.
+Arms are found from where they join: a block with several predecessors, the head of a loop (where steps join), and the
+returns of a function. An arm that records nothing for a value and ends the step is not padded: that instance sits the
+step out, and is even with those that have not come as far.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from acronumba.ir.nodes import (
     Jump,
     Pad,
     Program,
+    Read,
     Return,
     Spawn,
     Var,
@@ -182,14 +184,14 @@ class _Arms:
         return list(dict.fromkeys(v for k in region for i in self.blocks[k].instrs for v in writes(i)))
 
     def _region(self, top: int, ends: list[int]) -> list[int] | None:
-        """Return the blocks between, in order, or None if there are loops or calls among them."""
+        """Return the blocks between, in order, or None if there are loops, calls or waits among them."""
         found: set[int] = set()
         work = [k for k in ends if k != top]
         while work:
             k = work.pop()
             if k not in found:
                 found.add(k)
-                if any(isinstance(i, Call | Spawn | Join) for i in self.blocks[k].instrs):
+                if any(isinstance(i, Call | Read | Spawn | Join) for i in self.blocks[k].instrs):
                     return None
                 work += [p for p in self.before[k] if p != top]
         order: list[int] = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from acronumba.errors import Loc
 
-KINDS = tuple("shared row once duplicated merged hoisted moved rows fused ghost fibers serial".split())
+KINDS = tuple("shared row once duplicated merged hoisted moved rows fused ghost wait fibers serial".split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,7 @@ class Note:
     rows        it is recorded as rows
     fused       it is computed in the same kernel as another
     ghost       an arm of the branch is padded to the depth of the other
+    wait        Python needs its value: what was recorded so far runs first
     fibers      calls, or steps of a loop, that may wait go on side by side
     serial      ... follow each other
     """
@@ -32,7 +33,7 @@ class Note:
     loc: Loc  # where
     kind: str  # one of `KINDS`
     text: str  # what and why, one plain sentence without a full stop
-    option: str  # the option that switches it off
+    option: str  # the option that switches it off; "" if none does
 
 
 def notes_text(notes: Sequence[Note]) -> str:

@@ -1,31 +1,73 @@
-"""Waits: which functions may have to wait for the value of a tensor.
+"""Waits: where the host program needs the value of a tensor, and which functions may come to such a place.
 
-In: a `Program`. Out: the numbers of the functions that contain a `Read`, or call one that does: the smallest fixed
-point on the call graph.
+In: a `Program`, before or after planning. Out: the functions that may wait, themselves or in what they call
+(`waiting_functions`), and each wait with its line, as text (`waits_text`) and as notes (`waits_notes`). A call of a
+function that cannot wait is an ordinary call; one of a function that may needs a frame that outlives the round.
+
+A function may wait if it reads a tensor or calls a function that may: the least solution, a fixed point over the graph
+of calls.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Iterator
 
-from acronumba.ir.nodes import Call, Program, Read, Spawn
+from acronumba.analysis.notes import Note
+from acronumba.ir.nodes import Call, Function, Program, Read, Spawn
+from acronumba.ir.types import TensorT
 
 
 def waiting_functions(program: Program) -> frozenset[int]:
-    """Return the functions that may wait, themselves or in what they call."""
-    callers: dict[int, set[int]] = defaultdict(set)
-    work = []
-    for number, function in enumerate(program.functions):
-        for block in function.blocks:
-            for instr in block.instrs:
-                if isinstance(instr, Read):
-                    work.append(number)
-                elif isinstance(instr, Call | Spawn):
-                    callers[instr.function].add(number)
+    """Return the numbers of the functions that may wait for the value of a tensor, themselves or in what they call."""
+    calls: list[set[int]] = []
     out: set[int] = set()
-    while work:
-        number = work.pop()
-        if number not in out:
+    for number, function in enumerate(program.functions):
+        instrs = [i for b in function.blocks for i in b.instrs]
+        calls.append({i.function for i in instrs if isinstance(i, Call | Spawn)})
+        if any(isinstance(i, Read) for i in instrs):
             out.add(number)
-            work += callers[number]
+    before = -1
+    while before < (before := len(out)):
+        out |= {number for number, callees in enumerate(calls) if callees & out}
     return frozenset(out)
+
+
+def waits_text(program: Program) -> str:
+    """Return per function where it waits: the line, the dtype that is read, and what needs it; or that it calls one."""
+    waiting = waiting_functions(program)
+    lines: list[str] = []
+    for number, function in enumerate(program.functions):
+        if number not in waiting:
+            continue
+        lines.append(f"{function.name}:")
+        own = [f"    line {i.loc.line}: {_dtype(i)} for {i.why or 'the host'}" for i in _waits(function)]
+        called = dict.fromkeys(
+            f"    line {i.loc.line}: calls {program.functions[i.function].name}"
+            for b in function.blocks
+            for i in b.instrs
+            if isinstance(i, Call | Spawn) and i.function in waiting
+        )
+        lines += [*dict.fromkeys(own), *called]
+    return "\n".join(lines) + "\n" if lines else "nothing waits\n"
+
+
+def waits_notes(program: Program) -> tuple[Note, ...]:
+    """Return a note for each place that waits."""
+    out: dict[Note, None] = {}
+    for function in program.functions:
+        for i in _waits(function):
+            text = f"waits for the value of a {_dtype(i)}, as {i.why or 'the host'} needs it"
+            out[Note(loc=i.loc, kind="wait", text=text, option="")] = None
+    return tuple(out)
+
+
+def _waits(function: Function) -> Iterator[Read]:
+    for block in function.blocks:
+        for instr in block.instrs:
+            if isinstance(instr, Read):
+                yield instr
+
+
+def _dtype(read: Read) -> str:
+    assert isinstance(read.tensor.type, TensorT)
+    return read.tensor.type.dtype

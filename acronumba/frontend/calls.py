@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.frontend import mathematics
+from acronumba.frontend.control import AMBIGUOUS, EMPTY
 from acronumba.frontend.emitter import Dead, Refused, Resweep
 from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
@@ -51,7 +52,7 @@ from acronumba.frontend.values import (
 from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Extent
 from acronumba.ir.ops import SCALARS
-from acronumba.ir.types import BOOL, FLOAT, INT, TupleT, Type, words
+from acronumba.ir.types import BOOL, FLOAT, INT, BoolT, FloatT, IntT, TensorT, TupleT, Type, words
 from acronumba.shared import field_names
 
 if TYPE_CHECKING:
@@ -372,7 +373,7 @@ def _abs(w: Lowerer, a: Args, node: Node) -> Val:
     def one(v: Val) -> Val:
         if isinstance(v, Tensor):
             return w.ufunc("abs", (v,), node)
-        x = w.host_value(v, node, "abs")
+        x = w.host_value(v, node, "abs()")
         return w.scalar("abs", w.read(x) if x.type == FLOAT else w.as_int(x), node=node)
 
     return w.each(a["x"], one, node)
@@ -557,19 +558,14 @@ def _extreme(w: Lowerer, a: Args, node: Node, op: str) -> Val:
     """`min` and `max`: the first of equal ones."""
     where = node or ast.Constant(0)
     compare = ast.Lt() if op == "lt" else ast.Gt()
-    key_func = a["key"]
+    key_func, what = a["key"], "min()" if op == "lt" else "max()"
     default = a["default"] if "default" in a.given else None
 
     def key_of(v: Val) -> Val:
         return v if isinstance(key_func, NoneVal) else w.call(key_func, (v,), {}, node)
 
-    def better(x: Val, y: Val) -> Num:
-        result = w.compare(compare, x, y, where)
-        return w.truth(result, node)
-
-    def pick(best: tuple[Val, Val], v: Val) -> tuple[Val, Val]:
-        k = key_of(v)
-        test = better(k, best[1])
+    def pick(best: tuple[Val, Val], v: Val, k: Val) -> tuple[Val, Val]:
+        test = w.truth(w.compare(compare, k, best[1], where), node)
         if isinstance(v, Num) and isinstance(best[0], Num) and v.type == best[0].type and isinstance(key_func, NoneVal):
             out = w.select(test, w.read(v), w.read(best[0]))
             return out, out
@@ -592,9 +588,12 @@ def _extreme(w: Lowerer, a: Args, node: Node, op: str) -> Val:
                 return default
             w.fail("ValueError", "min() or max() of an empty sequence", node)
             return number(0)
-        best = (items[0], key_of(items[0]))
-        for v in items[1:]:
-            best = pick(best, v)
+        keys = [key_of(v) for v in items]
+        if len(items) > 1 and any(map(_has_tensor, keys)):
+            keys = [_host_key(w, k, node, what) for k in keys]
+        best = (items[0], keys[0])
+        for v, k in zip(items[1:], keys[1:], strict=True):
+            best = pick(best, v, k)
         return best[0]
     length, get = w.protocol(val, where)
     some = w.scalar("gt", length(), number(0))
@@ -610,14 +609,25 @@ def _extreme(w: Lowerer, a: Args, node: Node, op: str) -> Val:
         w.join([yes] if yes is not None else [])
     if w.block is None:
         return number(0)
+    before = w.snapshot(), w.block, dict(w.state)
     first = get(number(0))
+    first_key = key_of(first)
+    keyed = w.block is not None and _has_tensor(first_key)
+    if keyed:  # all keys first, then the value of each: one wait
+        w.rollback(before[0])
+        w.block, w.state = before[1], before[2]
+        items_list = w.to_list(val, where)
+        keys_list = _host_keys(w, _keys(w, items_list, key_of, "keys", node), what, node)
+        val = Zip((items_list, keys_list))
+        first, first_key = (w.list_get(part, number(0), node) for part in (items_list, keys_list))
     key = (w.frame.scope, f"#best{spot(node)}")
-    w.state[key] = TupleVal((first, key_of(first)))
+    w.state[key] = TupleVal((first, first_key))
 
     def body() -> None:
-        old = w.state[key]
+        old, v = w.state[key], w.state[(w.frame.scope, "#item")]
         assert isinstance(old, TupleVal)
-        got = pick((old.items[0], old.items[1]), w.state[(w.frame.scope, "#item")])
+        pair = v.items if keyed and isinstance(v, TupleVal) else (v, key_of(v))
+        got = pick((old.items[0], old.items[1]), *pair)
         if w.block is not None:
             w.state[key] = TupleVal(got)
 
@@ -644,35 +654,20 @@ def _sorted(w: Lowerer, a: Args, node: Node) -> Val:
 
 def sort_list(w: Lowerer, base: ListVal, key: Val, reverse: Val, node: Node) -> None:
     """Sort a list in place, stably."""
-    where = node or ast.Constant(0)
     if base.cell.find().item is None:
         return
 
-    def number_of(k: Val) -> Val:
-        if isinstance(k, Tensor):
-            raise w.refuse("ACR601", node, seen=f"a sort by {w.describe(k)}")
-        if isinstance(k, EnumVal) and issubclass(k.cls, int):
-            k = w.enum_attribute(k, "value", node)
-        if not isinstance(k, Num):
-            raise w.refuse("ACR301", node, seen=f"a sort by {w.describe(k)}", rewrite="sort by a number")
-        return k
-
     def key_of(v: Val) -> Val:
-        k = v if isinstance(key, NoneVal) else w.call(key, (v,), {}, node)
-        return TupleVal(tuple(map(number_of, k.items))) if isinstance(k, TupleVal) else number_of(k)
-
-    def build(source: ListVal, what: str, value: Callable[[Val], Val]) -> ListVal:
-        return w.built(source, where, ast.Name("#key", ast.Store()),
-                       lambda: value(w.state[(w.frame.scope, "#key")]), (), what=what)  # fmt: skip
+        return v if isinstance(key, NoneVal) else w.call(key, (v,), {}, node)
 
     def sort(val: ListVal, by: ListVal) -> None:
         args = (val.var, by.var, w.word(down))
         w.emit(ir.ListOp(outs=(), op="sort", width=w.width(val), args=args, loc=w.at(node)))
 
     def part(k: int) -> Callable[[Val], Val]:
-        return lambda v: number_of(v.items[k] if isinstance(v, TupleVal) else v)
+        return lambda v: v.items[k] if isinstance(v, TupleVal) else v
 
-    keys = build(base, "keys", key_of)
+    keys = _host_keys(w, _keys(w, base, key_of, "keys", node), "a sort", node)
     if w.block is None:
         return
     down = w.truth(reverse, node)
@@ -680,11 +675,64 @@ def sort_list(w: Lowerer, base: ListVal, key: Val, reverse: Val, node: Node) -> 
         sort(base, keys)
         return
     for k in reversed(range(len(keys.item.items))):  # the sort is stable: by the last part first
-        parts = build(keys, f"keys{k}", part(k))
+        parts = _keys(w, keys, part(k), f"keys{k}", node)
         if w.block is None:
             return
         sort(base, parts)
         sort(keys, parts)
+
+
+def _keys(w: Lowerer, source: ListVal, value: Callable[[Val], Val], what: str, node: Node) -> ListVal:
+    """Return the list of something of each element of a list."""
+    item = (w.frame.scope, "#key")
+    target = ast.Name("#key", ast.Store())
+    return w.built(source, node or ast.Constant(0), target, lambda: value(w.state[item]), (), what=what)
+
+
+def _host_keys(w: Lowerer, keys: ListVal, what: str, node: Node) -> ListVal:
+    """Return keys as numbers and tuples of numbers, all that are tensors read in one go."""
+    if w.block is None or all(isinstance(t, IntT | FloatT | BoolT) for t in _parts(keys.item)):
+        return keys
+    return _keys(w, keys, lambda k: _host_key(w, k, node, what), "numbers", node)
+
+
+def _parts(t: Type) -> tuple[Type, ...]:
+    return t.items if isinstance(t, TupleT) else (t,)
+
+
+def _has_tensor(key: Val) -> bool:
+    """Whether a key, or a part of it, is a tensor."""
+    match key:
+        case TupleVal():
+            return any(map(_has_tensor, key.items))
+        case UnionVal():
+            return any(isinstance(u, TensorT) for t in key.possible for u in _parts(t))
+    return isinstance(key, Tensor)
+
+
+def _host_key(w: Lowerer, key: Val, node: Node, what: str) -> Val:
+    """Return a key as numbers, which are compared as NumPy compares the scalars that they were."""
+    if isinstance(key, TupleVal):
+        return TupleVal(tuple(_host_key(w, part, node, what) for part in key.items))
+    if not isinstance(key, UnionVal):
+        return _host_part(w, key, node, what)
+    val = w.not_none(key, node)
+    single = any(isinstance(t, TensorT) and t.dtype == "float32" for t in key.possible)
+
+    def one(v: Val) -> Val:
+        if single and isinstance(v, Num):  # beside float32 scalars NumPy takes Python's numbers for float32
+            v = w.from_number(v, "float32", node)
+        return w.as_float(_host_part(w, v, node, what))
+
+    return w.each(val, one, node)
+
+
+def _host_part(w: Lowerer, part: Val, node: Node, what: str) -> Num:
+    if isinstance(part, Tensor):
+        part = w.only_element(part, EMPTY, AMBIGUOUS, node)
+    elif not isinstance(part, Num | EnumVal):
+        raise w.refuse("ACR301", node, seen=f"{what} by {w.describe(part)}", rewrite="sort by a number")
+    return w.host_value(part, node, what)
 
 
 @row("x", iter)
@@ -733,7 +781,7 @@ def _math(name: str) -> Handler:
     count = len(SCALARS[name].args)
 
     def handler(w: Lowerer, a: Args, node: Node) -> Val:
-        nums = [w.as_float(w.host_value(v, node, f"math.{name}")) for v in a.rest]
+        nums = [w.as_float(w.host_value(v, node, f"math.{name}()")) for v in a.rest]
         if len(nums) != count:
             raise w.refuse("ACR203", node, seen=f"{len(nums)} arguments for math.{name}")
         return w.scalar(name, *nums, node=node)
@@ -750,17 +798,17 @@ for _name in (
 
 @row("x base=None", math.log)
 def _math_log(w: Lowerer, a: Args, node: Node) -> Val:
-    x = w.scalar("log", w.as_float(w.host_value(a["x"], node, "math.log")), node=node)
+    x = w.scalar("log", w.as_float(w.host_value(a["x"], node, "math.log()")), node=node)
     if isinstance(a["base"], NoneVal):
         return x
     return w.scalar(
-        "div", x, w.scalar("log", w.as_float(w.host_value(a["base"], node, "math.log")), node=node), node=node
+        "div", x, w.scalar("log", w.as_float(w.host_value(a["base"], node, "math.log()")), node=node), node=node
     )
 
 
 @row("x y", math.pow)
 def _math_pow(w: Lowerer, a: Args, node: Node) -> Val:
-    return w.scalar("pow", *(w.as_float(w.host_value(a[k], node, "math.pow")) for k in "xy"), node=node)
+    return w.scalar("pow", *(w.as_float(w.host_value(a[k], node, "math.pow()")) for k in "xy"), node=node)
 
 
 def _whole(name: str) -> Handler:
@@ -772,7 +820,13 @@ def _whole(name: str) -> Handler:
 
 row("x", math.floor)(_whole("floor"))
 row("x", math.ceil)(_whole("ceil"))
-row("x", math.trunc)(_whole("trunc"))
+
+
+@row("x", math.trunc)
+def _math_trunc(w: Lowerer, a: Args, node: Node) -> Val:
+    if isinstance(a["x"], Tensor) and a["x"].type.dtype != "float64":  # the only scalar that is a Python number too
+        raise w.refuse("ACR301", node, seen=f"math.trunc() of {w.describe(a['x'])}", rewrite="int(x)")
+    return _rounded(w, "trunc", w.host_value(a["x"], node, "math.trunc()"), node)
 
 
 @row("*xs", math.prod)
@@ -783,7 +837,7 @@ def _math_prod(w: Lowerer, a: Args, node: Node) -> Val:
 def _written(w: Lowerer, function: Callable[..., Any], args: Sequence[Val], kind: Type, node: Node) -> Val:
     """Call a function of `mathematics` with numbers of a type."""
     what = f"math.{function.__name__}"
-    nums = [w.host_value(v, node, what) for v in args]
+    nums = [w.host_value(v, node, f"{what}()", index=kind == INT) for v in args]
     if kind == INT and any(x.type == FLOAT for x in nums):
         raise w.refuse("ACR301", node, seen=f"{what} of float")
     assert isinstance(function, types.FunctionType)
@@ -1291,7 +1345,7 @@ row("x fill_value dtype=None", np.full_like)(_like(None))
 
 @row("*args dtype=None", np.arange)
 def _arange(w: Lowerer, a: Args, node: Node) -> Val:
-    parts = [w.host_value(v, node, "np.arange") for v in a.rest]
+    parts = [w.host_value(v, node, "np.arange()") for v in a.rest]
     start, stop, step = [number(0), *parts, number(1)] if len(parts) == 1 else [*parts, number(1)][:3]
     return w.arange(start, stop, step, a.dtype(), node)
 
@@ -1360,7 +1414,18 @@ def _item(w: Lowerer, a: Args, node: Node) -> Val:
 
 @row("x", method="tolist")
 def _tolist(w: Lowerer, a: Args, node: Node) -> Val:
-    raise w.refuse("ACR601", node, seen=f".tolist() of {w.describe(a['x'])}")
+    x = a.tensor("x")
+    if not x.type.rank:
+        return w.host(x, ".tolist()", node)
+    if x.type.rank > 1:
+        raise w.refuse("ACR202", node, seen=f".tolist() of {w.describe(x)}", rewrite="[row.tolist() for row in x]")
+    where, target, item = node or ast.Constant(0), ast.Name("#item", ast.Store()), (w.frame.scope, "#item")
+
+    def value() -> Val:
+        return w.each(w.state[item], lambda v: w.host_value(v, node, ".tolist()"), node)
+
+    rows = w.built(x, where, target, lambda: w.state[item], (), what="rows")  # all, then the value of each: one wait
+    return w.built(rows, where, target, value, (), what="values")
 
 
 # ---- methods of built-in types

@@ -62,6 +62,9 @@ from acronumba.ir.types import (
     Type,
 )  # fmt: skip
 
+AMBIGUOUS = "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
+EMPTY = "The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty."
+
 
 class Control(Walker):
     """Control flow: conditions that narrow what they test, loops, `match`."""
@@ -231,11 +234,7 @@ class Control(Walker):
 
     def truth_of_array(self, x: Tensor, node: ast.AST | None) -> Num:
         """Read what decides whether an array of one element is true."""
-        ambiguous = "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
-        empty = (
-            "The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty."
-        )
-        x = self.only_element(x, empty, ambiguous, node)
+        x = self.only_element(x, EMPTY, AMBIGUOUS, node)
         if x.type.dtype == "uint64":  # which a host number may not hold
             x = self.cast(x, "bool", node)
         return self.host(x, "a condition", node)

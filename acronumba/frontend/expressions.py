@@ -539,6 +539,11 @@ class Expressions(Walker):
 
     def binary_one(self, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
         name = _BINARY.get(type(op))
+        if isinstance(op, ast.Mult):  # an integer scalar repeats a list, as an int does
+            if _is_list(a) and is_index(b):
+                b = self.host_value(b, node, "the length of a list", index=True)
+            elif _is_list(b) and is_index(a):
+                a = self.host_value(a, node, "the length of a list", index=True)
         if isinstance(a, Tensor) or isinstance(b, Tensor):
             if all(isinstance(v, Tensor | Num) or self.sequence(v) is not None for v in (a, b)):
                 x = a if isinstance(a, Num) else self.as_tensor(a, node=node)
@@ -713,6 +718,8 @@ class Expressions(Walker):
 
     def contains(self, a: Val, b: Val, node: ast.AST) -> Num:
         """`a in b`."""
+        if isinstance(b, Range) and is_index(a):
+            a = self.host_value(a, node, "`in` a range", index=True)
         if isinstance(b, Range) and isinstance(a, Num) and a.type == INT:
             inside = self.both(self.scalar("ge", a, b.start), self.scalar("lt", a, b.stop))
             if b.step.const == 1:
@@ -792,3 +799,8 @@ _COMPARE = {
 
 def _is_list(val: Val) -> bool:
     return isinstance(val, ListVal | StaticList) or (isinstance(val, SharedVal) and val.node.kind == "list")
+
+
+def is_index(val: Val) -> bool:
+    """Whether a value is an integer scalar of NumPy."""
+    return isinstance(val, Tensor) and not val.type.rank and val.type.dtype.startswith(("int", "uint"))

@@ -103,15 +103,25 @@ class Lists(Walker):
                 return self.constant(value[where.value])
             case Static():  # list[int] in an annotation
                 return base
+        if isinstance(where, slice):
+            several = [name for name in ("start", "stop") if isinstance(getattr(where, name), UnionVal)]
+            if several:
+                bounds = {name: getattr(where, name) for name in ("start", "stop", "step")}
+
+                def one(v: Val) -> Val:
+                    return self.get_item(base, slice(*{**bounds, several[0]: v}.values()), node)
+
+                return self.each(bounds[several[0]], one, node)
+            where = slice(*(self.bound_value(v, node) for v in (where.start, where.stop, where.step)))
+        elif isinstance(where, Tensor):
+            where = self.host_value(where, node, "an index of a list", index=True)
         items = self.items_of(base)
         if items is not None:
             if isinstance(where, slice):
-                bounds = [None if v is None else self.static(v, node) for v in (where.start, where.stop, where.step)]
-                if NOT_CONST not in bounds:
-                    part = items[slice(*bounds)]
+                cut = [None if v is None else self.static(v, node) for v in (where.start, where.stop, where.step)]
+                if NOT_CONST not in cut:
+                    part = items[slice(*cut)]
                     return TupleVal(part) if isinstance(base, TupleVal | Record) else self.new_list(part, node)
-            elif isinstance(where, Tensor):
-                raise self.refuse("ACR601", node, seen=f"an index of {self.describe(base)} by {self.describe(where)}")
             elif isinstance(where, Num):
                 k = self.known(self.as_int(where) if where.type == BOOL else where)
                 if k is not NOT_CONST:
@@ -132,6 +142,10 @@ class Lists(Walker):
         raise self.refuse(
             "ACR301", node, seen=f"{self.describe(base)} cannot be indexed by {self.describe_index(where)}"
         )
+
+    def bound_value(self, val: Val | None, node: ast.AST) -> Val | None:
+        """Return a bound of a slice, that of a tensor as a number."""
+        return self.host_value(val, node, "a slice bound", index=True) if isinstance(val, Tensor) else val
 
     def _no_slices(self, where: tuple[Any, ...], node: ast.AST) -> Iterator[Val]:
         for w in where:
@@ -166,8 +180,6 @@ class Lists(Walker):
             parts = [v if isinstance(v, Num) else None for v in (where.start, where.stop)]
             start, _, count = self.slice_part(self.word(n), parts[0], parts[1], k, node)
             return self.list_slice(base, self.extent(start), k, self.extent(count), node)
-        if isinstance(where, Tensor):
-            raise self.refuse("ACR601", node, seen=f"an index of a list by {self.describe(where)}")
         if not isinstance(where, Num) or where.type == FLOAT:
             raise self.refuse("ACR301", node, seen=f"an index {self.describe(where)}")
         return self.list_get(base, self.checked_index(where, n, node), node)
@@ -236,6 +248,8 @@ class Lists(Walker):
             raise self.refuse("ACR113", target, seen=f"an assignment into {self.describe(base)}")
         self.check_mutable(base, target)
         where = self.index_of(target.slice)
+        if isinstance(where, Tensor):
+            where = self.host_value(where, target, "an index of a list", index=True)
         if not isinstance(where, Num):
             raise self.refuse("ACR109", target, seen="an assignment to a slice of a list")
         i = self.checked_index(where, self.list_lengths(base, target), target, "list assignment index out of range")
@@ -296,10 +310,9 @@ class Lists(Walker):
                     raise self.refuse("ACR403", node, seen="a slice whose step is known only at run time")
                 bounds = []
                 for v in (w.start, w.stop):
-                    if isinstance(v, Tensor):
-                        raise self.refuse("ACR601", node, seen=f"a slice bound {self.describe(v)}")
                     if isinstance(v, UnionVal):
                         v = self.not_none(v, node)
+                    v = self.bound_value(v, node)
                     bounds.append(v if isinstance(v, Num) else None)
                 cuts.append(self.slice_part(x.dims[axis], bounds[0], bounds[1], step, node))
             else:

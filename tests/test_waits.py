@@ -1,0 +1,728 @@
+"""Values that Python needs: models whose conditions, numbers, indices and orders depend on what was computed."""
+
+# ruff: noqa: C416, F841 -- the models say things in the ways that are to be compiled
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from model_cases import Case
+from test_models import agree, outcome, plain
+
+from acronumba import model, nn
+from acronumba.analysis.waits import waiting_functions, waits_text
+from acronumba.errors import AcronumbaError, InstanceErrors
+from acronumba.ir.nodes import Emit, Read
+from acronumba.results import equal
+
+RNG = np.random.default_rng(11)
+H, V = 5, 7
+CASES: list[Case] = []
+NAN = float("nan")
+
+
+def weights(*shape: int) -> np.ndarray:
+    return (RNG.standard_normal(shape) * 0.6).astype(np.float32)
+
+
+def vectors(count: int, size: int = H) -> list[np.ndarray]:
+    return [weights(size) for _ in range(count)]
+
+
+def case(*columns: Any, **shared: Any) -> Callable[[Any], Any]:
+    def register(fn: Any) -> Any:
+        CASES.append(Case(name=fn.__name__, model=model(fn), columns=columns, shared=shared))
+        return fn
+
+    return register
+
+
+W, U, E, WO = weights(H, H), weights(H, H), weights(V, H), weights(V, H)
+XS = [*vectors(5), np.full(H, NAN, np.float32), np.zeros(H, np.float32)]
+SINGLES = [np.float32(v) for v in (0.1, -2.5, 0.0, NAN, math.inf, -math.inf, 3e9, 7.99, -7.99)]
+INTS = [np.int64(v) for v in (0, 1, 2, 5, -1, -6)]
+LISTS = [vectors(4), vectors(1), vectors(6), [XS[5], XS[0], XS[5], XS[1]], vectors(2)]
+
+
+@dataclass
+class Tree:
+    word: int
+    left: Tree | None = None
+    right: Tree | None = None
+
+
+def tree(depth: int) -> Tree:
+    word = int(RNG.integers(V))
+    return Tree(word) if depth == 0 else Tree(word, tree(depth - 1), tree(int(RNG.integers(depth))))
+
+
+TREES = [tree(k) for k in (0, 1, 2, 3, 4)]
+
+
+@dataclass
+class Hypothesis:
+    score: Any
+    state: Any
+    words: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Expert:
+    w: np.ndarray
+    name: int = 0
+
+
+EXPERTS = [Expert(weights(H, H), k) for k in range(3)]
+
+# ---- conditions
+
+
+@case(XS)
+def if_else(x):
+    if np.sum(x) > 0:
+        return np.tanh(x)
+    return -x
+
+
+@case(XS, w=W)
+def conditional_expression(x, *, w):
+    h = w @ x
+    return (h if h[0] > h[1] else x) * 2
+
+
+@case(XS)
+def while_until_convergence(x):
+    n = 0
+    while np.abs(x).max() > 0.01 and n < 40:
+        x = x * 0.5
+        n += 1
+    return x, n
+
+
+@case(XS, w=W)
+def fixed_point(x, *, w):
+    h = np.zeros_like(x)
+    for n in range(30):
+        new = np.tanh(0.3 * (w @ h) + x)
+        if np.abs(new - h).max() < 1e-3:
+            return new, n
+        h = new
+    return h, -1
+
+
+@case(XS)
+def and_or_not(x):
+    s, t = np.sum(x), np.max(x)
+    if s > 0 and t < 1.5:
+        return 1
+    if not s or t > 2:
+        return 2
+    return 3
+
+
+@case(XS)
+def operands_of_and_or(x):
+    a, b = x[0] > 0, x[1]
+    return a and b, a or b, (x[2] > 0) or None, (x[3] > 0) and 5
+
+
+@case(XS)
+def chained(x):
+    if -1 < x[0] < x[1] < 2:
+        return x
+    return 0 <= x[2] < 1, -x
+
+
+@case(XS)
+def asserts(x):
+    assert x[0] > -0.2, "too small"
+    assert not np.isnan(x).any()
+    return x
+
+
+@case(XS)
+def bare_tensor(x):
+    n = 0
+    for k in range(5):
+        if x[k]:
+            n += 1
+    return n, bool(x[0]), not x[1]
+
+
+@case([np.array([[v]], np.float32) for v in (1, 0, NAN)])
+def array_of_one_element(x):
+    return (1 if x else 2), x.item()
+
+
+@case([np.ones(1), np.ones(2), np.ones(0), np.zeros(1)])
+def array_of_some_elements(x):
+    if x:
+        return 1
+    return 2
+
+
+@case([np.ones(1), np.ones(2), np.full(1, 3)])
+def item_of_an_array(x):
+    return x.item() * 2
+
+
+@case(XS)
+def any_and_all(x):
+    return any(v > 1 for v in x), all(v < 1 for v in x), any([x[0] > 0, x[1] > 0]), all([x[0] > 0, x[1] > 0])
+
+
+@case(LISTS)
+def any_of_a_list(xs):
+    return any(x[0] > 0 for x in xs), all(np.sum(x) > -1 for x in xs)
+
+
+# ---- numbers
+
+
+@case(SINGLES)
+def to_float(x):
+    return float(x), float(x * 2)
+
+
+@case(SINGLES)
+def to_int(x):
+    return int(x)
+
+
+@case([np.float64(v) for v in (2.5, 3.5, -0.5, NAN, 7.0)])
+def rounded(x):
+    return round(x), math.floor(x), math.ceil(x)
+
+
+@case(SINGLES)
+def to_bool(x):
+    return bool(x), bool(x > 0), not x
+
+
+@case([np.uint64(v) for v in (0, 5, 2**63 - 1)])
+def unsigned(x):
+    return bool(x), int(x)
+
+
+@case([np.uint64(v) for v in (0, 5, 2**63 + 5)])
+def truth_of_unsigned(x):
+    return (1 if x else 2), bool(x)
+
+
+@case([np.bool_(True), np.bool_(False)])
+def to_numbers_of_bool(x):
+    return int(x), float(x), bool(x), math.sqrt(x)
+
+
+@case([np.int8(v) for v in (-3, 0, 10)])
+def small_integers(x):
+    return int(x), float(x), x.item() * 1000, [k for k in range(x) if x > 0]
+
+
+@case(XS)
+def functions_of_math(x):
+    s = np.abs(x).sum()
+    return math.sqrt(s), math.exp(-s), math.log(s + 1), math.pow(x[0], 2), math.isnan(x[0]), math.hypot(x[0], x[1])
+
+
+@case(INTS)
+def functions_of_ints(n):
+    return math.gcd(n, 6), math.factorial(n), math.isqrt(n)
+
+
+@case(XS)
+def arithmetic_goes_on(x):
+    a = float(x[0])
+    y = x * a + a
+    return y, a * 2, a > 0.5
+
+
+@case([np.float32(v) for v in (0.1, 0.5, -1.0)])
+def python_numbers_stay_weak(x):
+    return x == 0.1, (1 if x == 0.1 else 2), (1 if float(x) == 0.1 else 2)
+
+
+@case(XS, w=WO)
+def item_and_tolist(x, *, w):
+    p = nn.softmax(w @ x)
+    return p.argmax().item(), [round(v * 100) if v == v else -1 for v in p.tolist()], x.tolist(), x[0].tolist()
+
+
+@case([np.zeros(3), np.ones(4), np.arange(0)])
+def tolist_of_any_length(x):
+    values = x.tolist()
+    return sum(values), len(values), values
+
+
+# ---- indices and lengths
+
+
+@case(XS)
+def range_of_a_tensor(x):
+    y = x
+    for k in range(np.argmax(x)):
+        y = y + k
+    return y, [k for k in range(np.argmin(x), 5, 2)]
+
+
+@case(XS, experts=EXPERTS)
+def argmax_of_experts(x, *, experts):
+    k = np.argmax(x[:3])
+    e = experts[k]
+    return e.w @ x, e.name
+
+
+@case(XS, ws=[W, U, weights(H, H)])
+def argmax_of_matrices(x, *, ws):
+    h = x
+    for _ in range(3):
+        h = np.tanh(ws[np.argmax(h[:3])] @ h)
+    return h
+
+
+@case(LISTS, w=weights(H))
+def list_indexed(xs, *, w):
+    scores = np.stack([x @ w for x in xs])
+    k = np.argmax(scores)
+    return xs[k], xs[-1 - k], xs[: k + 1][-1]
+
+
+@case(INTS)
+def index_out_of_range(n):
+    return [10, 20, 30][n]
+
+
+@case(INTS)
+def list_changed_at_an_index(n):
+    xs = [1, 2, 3, 4, 5, 6, 7]
+    xs[n] = 10
+    xs.insert(n, 11)
+    y = xs.pop(n)
+    return xs, y
+
+
+@case(INTS)
+def list_cut(n):
+    xs = [k * k for k in range(6)]
+    return xs[n:], xs[:n], xs[n : n + 2]
+
+
+@case(INTS, x=np.arange(8.0))
+def array_cut(n, *, x):
+    return x[:n], x[n:], np.zeros(np.abs(n)), np.arange(n)
+
+
+@case(INTS)
+def list_repeated(n):
+    return [1, 2] * n, [0.5] * (n + 1)
+
+
+def double(x):
+    return x * 2
+
+
+def triple(x):
+    return x * 3
+
+
+@case(XS)
+def function_chosen(x):
+    f = [double, triple, np.tanh][np.argmax(x[:3])]
+    return f(x)
+
+
+@case(INTS)
+def matched(n):
+    match n:
+        case 0:
+            return "no" == "yes"
+        case 1 | 2:
+            return n * 10
+        case _ if n < 0:
+            return -1
+    return 7
+
+
+@case(INTS)
+def member(n):
+    return n in (1, 2), n not in [5], n in range(2), n in [0, 1]
+
+
+# ---- orders
+
+
+@case(LISTS, w=weights(H))
+def min_and_max(xs, *, w):
+    scores = [x @ w for x in xs]
+    return max(scores), min(scores), max(xs, key=lambda x: x @ w), min(xs, key=lambda x: x[0])
+
+
+@case(XS)
+def max_of_some(x):
+    return max(x[0], x[1], x[2]), min(x[3], x[4]), max(x), min([x[0], x[1]], key=abs)
+
+
+@case([[], *LISTS])
+def max_with_default(xs):
+    return max((x[0] for x in xs), default=-1.0), max(xs, key=lambda x: (x[0] > 0, x[1]), default=None)
+
+
+@case(LISTS, w=weights(H))
+def sort_by_score(xs, *, w):
+    if np.isnan(xs[0][0]):
+        return xs
+    ys = list(xs)
+    ys.sort(key=lambda x: -(x @ w))
+    return ys, sorted(x[0] for x in xs), sorted(xs, key=lambda x: x[1], reverse=True)
+
+
+@case(LISTS)
+def sort_by_several(xs):
+    good = [x for x in xs if not np.isnan(x).any()]
+    return sorted(good, key=lambda x: (x[0] > 0, len(x), x[1])), [float(x[0]) for x in good]
+
+
+@case([3, 4, 1], e=E, w=W, wo=WO)
+def beam_search(n, *, e, w, wo):
+    beam = [Hypothesis(np.float32(0), np.zeros(H, np.float32))]
+    for _ in range(n):
+        new = []
+        for h in beam:
+            state = np.tanh(w @ h.state + (e[h.words[-1]] if h.words else e[0]))
+            scores = nn.log_softmax(wo @ state)
+            k = int(np.argmax(scores))
+            for word in (k, (k + 1) % V):
+                new.append(Hypothesis(h.score + scores[word], state, [*h.words, word]))
+        new.sort(key=lambda h: h.score, reverse=True)
+        beam = new[:2]
+    best = max(beam, key=lambda h: h.score)
+    return best.words, best.score
+
+
+# ---- recursion, loops, other control flow
+
+
+def shrink(x, n):
+    if np.abs(x).sum() < 0.1 or n == 0:
+        return x, n
+    return shrink(x * 0.4, n - 1)
+
+
+@case(XS)
+def recursion_that_stops_by_prediction(x):
+    return shrink(x, 9)
+
+
+def encode(t, e, w):
+    if t.left is None:
+        return e[t.word]
+    h = np.tanh(encode(t.left, e, w) + w @ encode(t.right, e, w))
+    if h[0] > 0:
+        return h
+    return -h * 0.5
+
+
+@case(TREES, e=E, w=W)
+def tree_with_decisions(t, *, e, w):
+    return encode(t, e, w)
+
+
+def grow(h, w, depth):
+    if depth == 0 or h[0] < -0.3:
+        return [h]
+    return grow(np.tanh(w @ h), w, depth - 1) + grow(np.tanh(h @ w), w, depth - 1)
+
+
+@case(XS, w=W)
+def tree_generated(x, *, w):
+    leaves = grow(x, w, 3)
+    return np.stack(leaves).sum(axis=0), len(leaves)
+
+
+@case([0, 2, 5], e=E, w=W, wo=WO)
+def greedy_decoder(start, *, e, w, wo):
+    h, word, words = np.zeros(H, np.float32), start, []
+    while len(words) < 8:
+        h = np.tanh(w @ h + e[word])
+        word = int(np.argmax(wo @ h))
+        if word == 3:
+            break
+        words.append(word)
+    return words, h
+
+
+@case(LISTS)
+def return_from_nested_loops(xs):
+    for i, x in enumerate(xs):
+        for j in range(5):
+            if x[j] > 0.5:
+                return i, j, x
+            if x[j] != x[j]:
+                break
+    return None
+
+
+@case(LISTS, w=W)
+def comprehensions(xs, *, w):
+    good = [w @ x for x in xs if x[0] > 0]
+    return (
+        [np.float32(float(x.sum())) for x in good],
+        sum(1 for x in xs if x[1] > 0),
+        [x if x[2] > 0 else -x for x in xs],
+    )
+
+
+@case(XS)
+def nested_functions(x):
+    limit = float(np.abs(x).mean())
+
+    def clip(v):
+        return v if v < limit else limit
+
+    pick = lambda v: 1 if v > 0 else -1
+    return [clip(v) * pick(v) for v in x.tolist()], pick(x[0])
+
+
+@case(XS)
+def raises(x):
+    if x[0] > 0.5:
+        raise ValueError("too large")
+    if np.isnan(x[0]):
+        raise ArithmeticError
+    return 1 / int(x[1] * 2)
+
+
+@case(XS, e=E)
+def fails_before_it_decides(x, *, e):
+    row = e[np.argmax(x) * 2]  # out of range for some
+    if np.sum(x) > 0:
+        raise ValueError("later")
+    return row
+
+
+@case(XS, e=E)
+def does_not_fail_unless_it_decides(x, *, e):
+    k = np.argmax(x) * 3
+    if k < V:
+        return e[k]
+    return None
+
+
+@case(XS, w=W)
+def decides_by_shared_values(x, *, w):
+    n = 0
+    while np.abs(w).sum() > 3 * n:
+        n += 1
+    return x * n if (w @ w)[0, 0] > 0 else -x
+
+
+@case(XS, w=W)
+def several_reads_at_once(x, *, w):
+    a = float((w @ x).sum())
+    b = float(np.tanh(w @ x).max())
+    c = int((x > 0).sum())
+    return np.float32(a + b), c
+
+
+@case(XS)
+def values_in_structures(x):
+    h = Hypothesis(float(x[0]), x)
+    pair = (h.score > 0, x[1] > 0)
+    return (h.score if pair[1] else None), pair, {"a": x[2].item()}["a"]
+
+
+@case([(0.5, [1.0, 2.0]), (-0.5, [3.0]), (2.0, [])])
+def numbers_of_the_instance(pair):
+    x, ys = pair
+    total = np.float32(x)
+    for y in ys:
+        total = total + np.float32(y) if total > 0 else total * 2
+    return total
+
+
+@case(XS)
+def unused(x):
+    float(x[0])
+    k = int(np.argmax(x))
+    return x + 1
+
+
+@case(LISTS)
+def optional(xs):
+    best = None
+    for x in xs:
+        s = x.sum()
+        if best is None or s > best:
+            best = s
+    return best
+
+
+@case(LISTS)
+def types_that_differ(xs):
+    keys = [x[0] if x[1] > 0 else 0 for x in xs]
+    return [1 if k > 0 else 2 for k in keys], max(keys)
+
+
+BEYOND = [  # Python's ints have no end, those of a batch have 64 bits
+    (to_int, [np.float32(1e30), np.float32(5)]),
+    (rounded, [np.float64(-1e300), np.float64(5)]),
+    (unsigned, [np.uint64(2**63), np.uint64(5)]),
+]
+
+
+@pytest.mark.parametrize(("fn", "column"), BEYOND, ids=lambda v: getattr(v, "__name__", ""))
+def test_an_int_beyond_64_bits_fails_its_instance(fn, column):
+    with pytest.raises(InstanceErrors) as caught:
+        model(fn)._interpret(column)
+    assert [type(e) for e in caught.value.errors.values()] == [OverflowError]
+    assert equal(caught.value.results[1], fn(column[1]))
+
+
+def test_there_are_models_of_each_kind():
+    names = [c.name for c in CASES]
+    assert len(set(names)) == len(names) >= 60
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_lowered(case):
+    agree(outcome(lambda *a, **k: case.model._interpret(*a, planned=False, **k), case), plain(case))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_planned(case):
+    agree(outcome(case.model._interpret, case), plain(case))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"hoist": False}, {"blocks": False}, {"reuse": False}, {"duplicate": False},
+        {"hoist": False, "blocks": False, "reuse": False}, {"schedule": "depth"},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_planned_otherwise(case, options):
+    agree(outcome(case.model.with_options(**options)._interpret, case), plain(case))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_compiled(case):
+    agree(outcome(case.model.batch, case), plain(case))
+
+
+def planned(case_: Case, **options: Any) -> Any:
+    m = case_.model.with_options(**options) if options else case_.model
+    compiled, _, _ = m._specialise(m._bind(case_.columns, case_.shared), packed=False)
+    return compiled.plan
+
+
+def named(name: str) -> Case:
+    return next(c for c in CASES if c.name == name)
+
+
+def shape_of(name: str) -> str:
+    """Return the order of records and reads in the entry of a planned model, e for a record and r for a read."""
+    function = planned(named(name)).program.functions[0]
+    kinds = {Emit: "e", Read: "r"}
+    return "".join(kinds.get(type(i), "") for b in function.blocks for i in b.instrs)
+
+
+def test_what_is_read_together_is_recorded_before_any_of_it_is_read():
+    assert shape_of("several_reads_at_once") == "errre"  # the last one makes the result
+
+
+def test_arithmetic_with_python_numbers_does_not_wait():
+    @model
+    def f(x):
+        s = np.sum(x)
+        return (s + 1) * 2 > 3, np.where(s > 0, x, -x), x[np.argmax(x)]
+
+    m = Case(name="f", model=f, columns=([np.ones(3)],), shared={})
+    assert not waiting_functions(planned(m).program)
+    assert planned(m).texts["waits"] == "nothing waits\n"
+
+
+def test_what_nobody_uses_is_not_read():
+    assert not waiting_functions(planned(named("unused")).program)
+
+
+def test_the_value_of_shared_tensors_alone_is_computed_once():
+    plan = planned(named("decides_by_shared_values"))
+    assert len(plan.program.once) >= 2
+
+
+def test_functions_that_wait_are_known_through_calls():
+    plan = planned(named("recursion_that_stops_by_prediction"))
+    names = {plan.program.functions[k].name for k in waiting_functions(plan.program)}
+    assert names == {"recursion_that_stops_by_prediction", "shrink"}
+    line = shrink.__code__.co_firstlineno + 1
+    told = waits_text(plan.program)
+    assert f"line {line}: bool for a condition" in told
+    assert "calls shrink" in told
+
+
+def test_a_wait_is_said_on_its_line():
+    case_ = named("to_int")
+    (note,) = [n for n in planned(case_).notes if n.kind == "wait"]
+    assert note.text.startswith("waits for the value of a float32") and "int()" in note.text
+    assert note.loc.line == to_int.__code__.co_firstlineno + 2
+
+
+REFUSED = []
+
+
+def refused(code: str, *column: Any, **shared: Any) -> Callable[[Any], Any]:
+    def register(fn: Any) -> Any:
+        REFUSED.append((code, fn, column, shared))
+        return fn
+
+    return register
+
+
+@refused("ACR601", [1.0], w=np.ones(3))
+def condition_on_an_array(x, *, w):
+    return x if w > 0 else -x
+
+
+@refused("ACR601", [1.0], w=np.ones((2, 2)))
+def float_of_an_array(x, *, w):
+    return float(w[0])
+
+
+@refused("ACR601", [1.0], w=np.ones(2, np.int64))
+def index_by_an_array(x, *, w):
+    return [1, 2, 3][w]
+
+
+@refused("ACR601", [np.ones(3)])
+def float_of_a_vector(x):
+    return float(x)
+
+
+@refused("ACR301", [1.0], w=np.float32(1))
+def index_by_a_float(x, *, w):
+    return [1, 2, 3][w]
+
+
+@refused("ACR301", [1.0], w=np.bool_(True))
+def range_of_a_bool(x, *, w):
+    return [k for k in range(w)]
+
+
+@refused("ACR202", [np.ones((2, 3))])
+def tolist_of_a_matrix(x):
+    return x.tolist()
+
+
+@pytest.mark.parametrize("entry", REFUSED, ids=lambda entry: entry[1].__name__)
+def test_refused(entry):
+    code, fn, columns, shared = entry
+    with pytest.raises(AcronumbaError) as caught:
+        model(fn)._interpret(*columns, **shared)
+    assert not isinstance(caught.value, InstanceErrors) and caught.value.code == code
