@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from acronumba.frontend.lower import Lowerer
 
 # Modules whose functions are walked like the user's, but what is said of them is said of the line that calls them.
-LIBRARY = frozenset(("acronumba.nn", "acronumba.frontend.mathematics"))
+LIBRARY = frozenset(("acronumba.nn", "acronumba.random", "acronumba.frontend.mathematics"))
 
 
 NEVER = "this call never returns"
