@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from acronumba.bench import yardsticks
-from acronumba.errors import Unsupported
 from acronumba.zoo import (
     beam_decoder,
     berxit,
@@ -50,15 +49,13 @@ MODELS: list[tuple[ModuleType, Callable[..., Any]]] = [
     (berxit, berxit.classify_emulated),
     (stack_rnn, stack_rnn.parse_emulated),
     (graph_rnn, graph_rnn.generate_emulated),
+    (beam_decoder, beam_decoder.decode),
     (beam_decoder, beam_decoder.decode_emulated),
     (moe, moe.route),
     (drnn, drnn.generate),
     (berxit, berxit.classify),
     (stack_rnn, stack_rnn.parse),
     (graph_rnn, graph_rnn.generate),
-]
-WAITING: list[tuple[ModuleType, Callable[..., Any]]] = [  # for now only plain calls; to be added to MODELS
-    (beam_decoder, beam_decoder.decode),  # sorts by computed values
 ]
 
 
@@ -68,7 +65,6 @@ def by_name(models: list[tuple[ModuleType, Callable[..., Any]]]) -> Any:
 
 
 BY_NAME = by_name(MODELS)
-PLAIN = by_name(MODELS + WAITING)
 CLASSIFIERS = (tree_lstm, child_sum_lstm, mv_rnn, birnn, bilstm_tagger, listops)
 SST = "(3 (2 It) (4 (3 (2 really) (3 works)) (2 .)))\n\n(2 (2 (1 No) (2 one)) (2 knows))\n(1 Ugh)\n"
 
@@ -370,12 +366,6 @@ def test_beams_keep_what_they_are_told(width: int) -> None:
         assert max(len(s.words) for s in found) == len(x.rounds)
 
 
-@by_name(WAITING)
-def test_computed_decisions_are_refused_in_this_version(module: ModuleType, model: Any) -> None:
-    with pytest.raises(Unsupported, match="ACR601"):
-        model.batch(module.instances(1), p=module.params(8))
-
-
 class Watched(np.ndarray):
     """An array that notes the dtype of everything computed from it."""
 
@@ -400,7 +390,7 @@ class Watched(np.ndarray):
         return [r.view(cls) for r in result] if isinstance(result, list) else np.asarray(result).view(cls)
 
 
-@PLAIN
+@BY_NAME
 def test_every_intermediate_is_float32(module: ModuleType, model: Callable[..., Any]) -> None:
     Watched.seen = set()
     model(module.instances(1)[0], p=mapped(lambda a: a.view(Watched), module.params(8)))
@@ -466,7 +456,7 @@ def test_sizes_and_seeds(module: ModuleType, model: Callable[..., Any]) -> None:
         module.params("huge")
 
 
-@PLAIN
+@BY_NAME
 def test_instances_are_the_same_for_a_seed_and_differ_between_seeds(
     module: ModuleType, model: Callable[..., Any]
 ) -> None:

@@ -64,7 +64,7 @@ PAGES = {  # of each model, the form that is shown, and how many instances
     "berxit": ("classify", 8),
     "stack_rnn": ("parse", 8),
     "graph_rnn": ("generate", 8),
-    "beam_decoder": ("decode_emulated", 8),
+    "beam_decoder": ("decode", 8),
 }
 SMALL: dict[str, Callable[[int], Any]] = {  # where few or short instances say as much
     "nested_rnn": lambda n: import_module("acronumba.zoo.nested_rnn").instances(n, iterations=(2, 5)),
