@@ -966,8 +966,8 @@ shared = {"table": {"three": 5}}
     ),
     "ACR601": Page(
         text="A condition, `float()`, `int()`, `range`, an index of a list need one number. NumPy's scalars are "
-        "numbers, and so is an array of one element as a condition and for `.item()`; other arrays are not, and the plain call "
-        "raises an exception too.",
+        "numbers, and so is an array of one element as a condition and for `.item()`; other arrays are not, and the "
+        "plain call raises an exception too.",
         rewrite="say what is meant of all elements: `x.any()`, `x.all()`, `x.sum()`, `x[0]`",
         wrong="""
 @model

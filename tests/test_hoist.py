@@ -15,8 +15,7 @@ from hand import F32, Hand, program
 
 from acronumba import InstanceErrors, model, nn
 from acronumba.analysis.carried import components, in_cycles, value_flow
-from acronumba.analysis.flow import simplify
-from acronumba.analysis.invariant import loops
+from acronumba.analysis.flow import loops, simplify
 from acronumba.ir import nodes as n
 from acronumba.ir.interpret import InstanceFailure, Interpreter
 from acronumba.ir.types import BOOL, INT, ListT, TensorT

@@ -1,12 +1,12 @@
 """Values that Python needs: models whose conditions, numbers, indices and orders depend on what was computed."""
 
-# ruff: noqa: C416, F841 -- the models say things in the ways that are to be compiled
+# ruff: noqa: B905, C413, C416, E712, F841, RUF034 -- the models say things in the ways that are to be compiled
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -568,6 +568,267 @@ def types_that_differ(xs):
     return [1 if k > 0 else 2 for k in keys], max(keys)
 
 
+# ---- further ways to say it
+
+
+@dataclass
+class Pair:
+    a: object
+    b: object = None
+
+
+@case(LISTS)
+def argmax_idiom(xs):
+    s = [x[0] * 2 for x in xs]
+    return (
+        max(range(len(xs)), key=lambda i: s[i]),
+        sorted(range(len(xs)), key=lambda i: s[i]),
+        min(enumerate(s), key=lambda p: p[1])[0],
+    )
+
+
+@case(LISTS)
+def zipped(xs):
+    s = [x.sum() for x in xs]
+    best = max(zip(s, xs), key=lambda p: p[0])
+    order = sorted(zip(s, range(len(s))), key=lambda p: (p[0], p[1]))
+    return best, [k for _, k in order]
+
+
+@case(LISTS)
+def tuples_sorted(xs):
+    return (
+        sorted([(x[0], k) for k, x in enumerate(xs)]),
+        max([(x[0], k) for k, x in enumerate(xs)]),
+        min([(k, x[0]) for k, x in enumerate(xs)]),
+    )
+
+
+@case(XS)
+def relu_by_max(x):
+    return max(x[0], 0.0), min(1, x[1]), max(0.0, x[2]) * 2
+
+
+@case(XS)
+def loop_best(x):
+    best, arg = None, -1
+    for i in range(5):
+        v = x[i]
+        if best is None or v > best:
+            best, arg = v, i
+    return best, arg
+
+
+@case(XS)
+def while_true(x):
+    n = 0
+    while True:
+        x = x * 0.7
+        n += 1
+        if not np.abs(x).max() > 0.1:
+            break
+        if n > 20:
+            return None
+    return x, n
+
+
+@case(LISTS)
+def reversed_sorted(xs):
+    for x in reversed(sorted(xs, key=lambda x: x[1])):
+        if x[2] > 0:
+            return x
+    return None
+
+
+@case(LISTS)
+def structs(xs):
+    ps = [Pair(x[0], x) for x in xs]
+    ps.sort(key=lambda p: -p.a)
+    ps[0] = replace(ps[0], b=ps[-1].b)
+    k = int(np.argmax(np.stack([p.a for p in ps])))
+    return ps[k].b, ps[-1].a
+
+
+@case(LISTS)
+def counting(xs):
+    s = [x[0] > 0 for x in xs]
+    return s.count(True), True in s, sum(s), [float(x[0]) for x in xs]
+
+
+@case(LISTS)
+def sum_floats(xs):
+    return sum(float(x[0]) for x in xs), sum(x[1] for x in xs), sum([x[2] > 0 for x in xs])
+
+
+def rec(xs, lo, hi):
+    if hi - lo <= 1:
+        return xs[lo]
+    m = (lo + hi) // 2
+    a = rec(xs, lo, m)
+    b = rec(xs, m, hi)
+    return a if a[0] > b[0] else b
+
+
+@case(LISTS)
+def tournament(xs):
+    return rec(xs, 0, len(xs))
+
+
+def even(x, n):
+    return odd(x * 0.5, n + 1) if x[0] > 0.1 else n
+
+
+def odd(x, n):
+    return even(x + 0.01, n + 1) if x[0] > 0.15 else -n
+
+
+@case(XS)
+def mutual(x):
+    return even(x, 0)
+
+
+@case(XS, w=weights(5, 5), flag=np.float32(1.0))
+def shared_cond(x, *, w, flag):
+    if flag > 0 and w[0, 0] > w[1, 1]:
+        return w @ x
+    return x
+
+
+@case(LISTS)
+def stack_machine(xs):
+    st = []
+    for x in xs:
+        st.append(x)
+        while len(st) > 1 and st[-1][0] > st[-2][0]:
+            a = st.pop()
+            b = st.pop()
+            st.append(np.tanh(a + b))
+    return st
+
+
+@case(LISTS)
+def dict_and_tuple(xs):
+    d = {"a": xs[0][0], "b": xs[-1]}
+    t = (d["a"] > 0, d["a"] < 0)
+    if t[0]:
+        d = {"a": d["a"] * 2, "b": -d["b"]}
+    return d, t
+
+
+@case(LISTS)
+def closures(xs):
+    th = xs[0].mean()
+
+    def f(v):
+        return v if v > th else None
+
+    out = [f(x.mean()) for x in xs]
+    return [1 if o is None else 2 for o in out], f(th + 1)
+
+
+@case(XS)
+def walrus(x):
+    if (s := x.sum()) > 0:
+        return s
+    return -s
+
+
+@case(XS)
+def ternary_chain(x):
+    return "a" == "b" if x[0] > 1 else (x if x[0] > 0 else None)
+
+
+@case([0, 1, 2, 3], w=weights(4, 5))
+def data_and_read(n, *, w):
+    x = w[n]
+    for k in range(int(np.abs(x[0]) * 5)):
+        if k > n:
+            break
+        x = x * 2
+    return x
+
+
+@case(XS)
+def aug(x):
+    a = float(x[0])
+    a += x[1]
+    a *= 2
+    n = 0
+    n += int(x[2] > 0)
+    return a, n
+
+
+@case(XS)
+def pow_mod(x):
+    n = int(abs(x[0]) * 10)
+    return 2**n, n % 3, -n // 2, n << 1
+
+
+@case([weights(2, 3), weights(3, 3), weights(4, 3)])
+def roweights(x):
+    out = []
+    for r in x:
+        if r[0] > 0:
+            out.append(r)
+    return out, [bool(v) for v in (x > 0).any(axis=1)], max(x, key=lambda r: r[1])
+
+
+@case([np.ones((2, 2)), np.ones((1, 1)), np.zeros((1, 1)), np.ones((0, 1))])
+def run_truth(x):
+    return 1 if (x if x.shape[0] else x) else 2
+
+
+@case(XS)
+def msgs(x):
+    if x[0] > 0:
+        raise KeyError("positive")
+    assert x[1] < 0, "bad"
+    return [1, 2][int(x[0] * 100)]
+
+
+@case(XS)
+def tuple_index(x):
+    return (x, x * 2, x * 3)[np.argmax(x) % 3], ((1, 2.5), (3, 4.5))[np.argmin(x) % 2]
+
+
+@case(XS)
+def noteq(x):
+    return x[0] != x[0], (x[0] != x[0]) == True, 1 if x[0] == x[1] == x[2] else 0
+
+
+@case([[np.int64(3), np.float32(2.5), np.bool_(True)], [np.int64(0), np.float32(0), np.bool_(False)]])
+def mixed(t):
+    return (
+        [float(v) for v in t],
+        [int(v) for v in t],
+        [bool(v) for v in t],
+        [1 if v else 0 for v in t],
+        max(t),
+        sorted(t),
+    )
+
+
+@case([None, np.float32(1), np.float32(-1)])
+def opt(x):
+    if x is None:
+        return 0
+    if x > 0:
+        return 1
+    return -1
+
+
+@case([None, np.float32(1), np.float32(0)])
+def opt2(x):
+    if x:
+        return 1
+    return x or 5
+
+
+@case([None, np.float32(1)])
+def opt3(x):
+    return float(x)
+
+
 BEYOND = [  # Python's ints have no end, those of a batch have 64 bits
     (to_int, [np.float32(1e30), np.float32(5)]),
     (rounded, [np.float64(-1e300), np.float64(5)]),
@@ -635,6 +896,35 @@ def shape_of(name: str) -> str:
 
 def test_what_is_read_together_is_recorded_before_any_of_it_is_read():
     assert shape_of("several_reads_at_once") == "errre"  # the last one makes the result
+
+
+def test_a_product_of_a_step_that_waits_is_computed_with_the_step():
+    @model
+    def steps(xs, *, w, u):
+        h = np.zeros(H, np.float32)
+        for x in xs:
+            h = np.tanh(w @ h + u @ x)
+            if h[0] > 0.9:
+                break
+        return h
+
+    @model
+    def others(xs, *, w, u):
+        h = np.zeros(H, np.float32)
+        for x in xs:
+            h = np.tanh(w @ h + u @ x)
+        return h
+
+    columns = ([vectors(4), vectors(2)],)
+    shared = {"w": W, "u": U}
+    counts = [
+        sum(
+            "matmul" in {op.op for op in spec.body}
+            for spec in planned(Case(name="", model=m, columns=columns, shared=shared)).kernels
+        )
+        for m in (steps, others)
+    ]
+    assert counts == [1, 2]
 
 
 def test_arithmetic_with_python_numbers_does_not_wait():

@@ -7,7 +7,7 @@ assigned once.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -188,6 +188,24 @@ def live_at_start(blocks: tuple[Block, ...]) -> list[set[Var]]:
                 live |= set(reads(i))
             if live != out[k]:
                 out[k], changed = live, True
+    return out
+
+
+def loops(blocks: tuple[Block, ...]) -> dict[int, set[int]]:
+    """Return the blocks of each natural loop, by its head."""
+    before = predecessors(blocks)
+    out: dict[int, set[int]] = defaultdict(set)
+    for k, over in enumerate(dominators(blocks)):
+        for head in successors(blocks[k].end):
+            if head in over:
+                body = out[head]
+                body.add(head)
+                work = [k]
+                while work:
+                    b = work.pop()
+                    if b not in body:
+                        body.add(b)
+                        work += before[b]
     return out
 
 

@@ -20,8 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from acronumba.analysis.carried import in_cycles, value_flow
-from acronumba.analysis.flow import dominators, live_at_start, predecessors, simplify, successors
-from acronumba.analysis.invariant import loops
+from acronumba.analysis.flow import dominators, live_at_start, loops, predecessors, simplify, successors
 from acronumba.analysis.notes import Note
 from acronumba.ir.nodes import (
     Block,

@@ -12,6 +12,8 @@ and does k multiplications for each element it stores. So does whatever takes `W
 Element-wise operations alone do not: they stay with the products that they lead to or come from, on the side of the
 split where less is stored.
 
+Where each step waits for the value of a tensor, the steps are not recorded together, and one kernel is best.
+
 What leads from one cycle to another of the same block stays in it, as the product between the two cells of a stacked
 RNN does: set free, the cells would run one after the other, in twice as many batches.
 
@@ -33,8 +35,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from acronumba.analysis.carried import Flow, components, in_cycles
+from acronumba.analysis.flow import dominators, loops, successors
 from acronumba.analysis.notes import Note
-from acronumba.ir.nodes import Op, Program, SharedArg, Var, reads
+from acronumba.analysis.waits import waiting_functions
+from acronumba.ir.nodes import Call, Op, Program, Read, SharedArg, Var, reads
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import ListT, TensorT
 
@@ -139,10 +143,12 @@ class _Numbers:
         for k, c in enumerate(self.cycle):
             if c >= 0:
                 self.steps[flow.places[k]] |= 1 << c
+        waiting = _waiting_steps(program)
         self.heavy = [
             k
             for k, op in enumerate(self.ops)
             if self.cycle[k] < 0 and not self.fixed[k] and is_worth(op) and not self.between(k)
+            if flow.places[k] not in waiting
         ]
         self.near: list[list[int]] = [[] for _ in self.ops]  # who reads it in the same run of the block
         self.kept = [False] * len(self.ops)  # stored whatever the numbers are
@@ -314,6 +320,25 @@ class _Numbers:
                     if group[u] != g and not self.fixed[u]:
                         graph.near[g].add(group[u])
         return graph, group
+
+
+def _waiting_steps(program: Program) -> set[tuple[int, int]]:
+    """Return the blocks (function, number) of the loops of which each step may wait, in all that they run."""
+    waiting = waiting_functions(program)
+    out: set[tuple[int, int]] = set()
+    for number in waiting:
+        blocks = program.functions[number].blocks
+        waits = {
+            k
+            for k, b in enumerate(blocks)
+            if any(isinstance(i, Read) or (isinstance(i, Call) and i.function in waiting) for i in b.instrs)
+        }
+        over = dominators(blocks)
+        for head, body in loops(blocks).items():
+            ends = [k for k in body if head in successors(blocks[k].end)]
+            if any(all(w in over[k] for k in ends) for w in waits & body):
+                out |= {(number, k) for k in body}
+    return out
 
 
 class _Groups:

@@ -14,11 +14,10 @@ only for the sake of an operation, if they cannot fail and have no effect.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from acronumba.analysis.flow import definitions, dominators, predecessors, rename, simplify, successors
+from acronumba.analysis.flow import definitions, dominators, loops, predecessors, rename, simplify, successors
 from acronumba.analysis.hoist import is_worth, stored
 from acronumba.analysis.notes import Note
 from acronumba.ir.nodes import (
@@ -62,24 +61,6 @@ def move_invariants(program: Program) -> tuple[Program, tuple[Note, ...]]:
         functions.append(mover.run())
         notes += mover.notes
     return replace(program, functions=tuple(functions)), tuple(dict.fromkeys(notes))
-
-
-def loops(blocks: tuple[Block, ...]) -> dict[int, set[int]]:
-    """Return the blocks of each natural loop, by its head."""
-    before = predecessors(blocks)
-    out: dict[int, set[int]] = defaultdict(set)
-    for k, over in enumerate(dominators(blocks)):
-        for head in successors(blocks[k].end):
-            if head in over:
-                body = out[head]
-                body.add(head)
-                work = [k]
-                while work:
-                    b = work.pop()
-                    if b not in body:
-                        body.add(b)
-                        work += before[b]
-    return out
 
 
 def assigned(function: Function) -> list[set[Var]]:
