@@ -3,7 +3,7 @@
 In: a mini-batch that has run. Out: a verdict per instance. The float64 run is the reference interpreter with every
 float32 read as float64. With e the largest difference from it over an array and s that array's largest magnitude,
 the batched result is *close* if e <= max(bound * s, 4 * the plain call's own e), where bound is 1e-5, or 1e-12 if
-the result is float64. Structure, integers and bools must agree; where they do not, but the plain call disagrees with
+the result is float64 and nothing that was read from a float32 array. Structure, integers and bools must agree; where they do not, but the plain call disagrees with
 the float64 run too, values were compared that rounding cannot tell apart, and the verdict is *undecided*.
 """
 
@@ -17,6 +17,8 @@ import numpy as np
 
 from acronumba.failures import ENDLESS
 from acronumba.ir.interpret import InstanceFailure
+from acronumba.ir.nodes import Program, Read
+from acronumba.ir.types import TensorT
 from acronumba.results import equal, parts_of
 
 VERDICTS = ("equal", "close", "undecided", "different")
@@ -119,11 +121,20 @@ def _instance(
         wide = exact.run(list(instance))
     except InstanceFailure:
         wide = None
-    return verdict(*compare(batched, plain, wide))
+    return verdict(*compare(batched, plain, wide, single=reads_single(done.compiled.program)))
 
 
-def compare(batched: Any, plain: Any, wide: Any) -> tuple[str, float, float, str]:
-    """Return verdict, relative error, the plain call's relative error, and the leaf where the error is largest."""
+def reads_single(program: Program) -> bool:
+    """Whether the program has Python numbers that were read from float32 tensors."""
+    instrs = (i for f in program.functions for b in f.blocks for i in b.instrs)
+    return any(isinstance(i, Read) and i.tensor.type == TensorT("float32", ()) for i in instrs)
+
+
+def compare(batched: Any, plain: Any, wide: Any, *, single: bool = False) -> tuple[str, float, float, str]:
+    """Return verdict, relative error, the plain call's relative error, and the leaf where the error is largest.
+
+    Python's floats are held to the bound of float32 if they may be made of float32 tensors (`single`).
+    """
     mine, theirs, reference = list(leaves(batched)), list(leaves(plain)), list(leaves(wide))
     if _shape(mine, _kind) != _shape(theirs, _kind):
         unsure = _shape(theirs, _form) != _shape(reference, _form)
@@ -138,7 +149,8 @@ def compare(batched: Any, plain: Any, wide: Any) -> tuple[str, float, float, str
                 return ("undecided" if unsure else "different"), worst, plain_worst, str(a)
             continue
         e, e_plain, s = float_errors(a.value, b.value, w.value)
-        bound = BOUNDS["float32" if np.asarray(a.value).dtype == np.float32 else "float64"]
+        low = single if type(a.value) is float else np.asarray(a.value).dtype == np.float32
+        bound = BOUNDS["float32" if low else "float64"]
         if e / s >= worst:
             worst, plain_worst, place = e / s, e_plain / s, a
         if not e <= max(bound * s, FACTOR * e_plain):
