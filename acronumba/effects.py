@@ -35,6 +35,7 @@ class Count:
     optimal: bool  # proved: there are no fewer
     launches: int  # passes over the nodes of a batch: stages of kernels
     bytes: int  # that these read and write, as if there were no caches
+    rounds: int = 1  # 1 + how often all fibers had to wait for values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,7 @@ def count(trace: TraceData, options: Options) -> Count:
         optimal=trace.optimal,
         launches=sum(len(a.stages) for a in made),
         bytes=sum(a.bytes for a in made),
+        rounds=trace.rounds,
     )
 
 

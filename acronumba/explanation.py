@@ -151,7 +151,7 @@ def explain(model: Model, call: _Call) -> Explanation:
         shared=tuple(f"{s.path}: {type_text(s.type)}" for s in program.shared),
         constants=tuple(compiled.constants),
         recursive=tuple(f.name for f in program.functions[1:]),
-        functions=_functions(compiled, blocks),
+        functions=_functions(compiled, blocks, trace),
         blocks=blocks,
         effects=found,
         idle=options.without_effect(),
@@ -219,13 +219,13 @@ def _tensor(dtype: str, shape: tuple[int | Dim, ...]) -> str:
 # --------------------------------------------------------------------------------------------------------------- lines
 
 
-def _functions(compiled: Compiled, blocks: Sequence[Block]) -> tuple[SourceFunction, ...]:
+def _functions(compiled: Compiled, blocks: Sequence[Block], trace: TraceData) -> tuple[SourceFunction, ...]:
     """Return the source of every function that is compiled, with blocks and remarks; the model's own file first."""
     letters: dict[tuple[str, int], list[Block]] = defaultdict(list)
     for block in blocks:
         for place in dict.fromkeys((p.file, p.line) for p in block.places):
             letters[place].append(block)
-    remarks = _remarks(compiled)
+    remarks = _remarks(compiled, trace)
     home = compiled.fn.__code__.co_filename
     out = []
     for file, first, text in sorted(functions_of(compiled.program), key=lambda f: (f[0] != home, f[0], f[1])):
@@ -245,8 +245,11 @@ def _functions(compiled: Compiled, blocks: Sequence[Block]) -> tuple[SourceFunct
     return tuple(out)
 
 
-def _remarks(compiled: Compiled) -> dict[tuple[str, int], tuple[Remark, ...]]:
-    """Return what happened at each line, from left to right, each thing once."""
+def _remarks(compiled: Compiled, trace: TraceData) -> dict[tuple[str, int], tuple[Remark, ...]]:
+    """Return what happened at each line, from left to right, each thing once; of waits, what they came to."""
+    waits: dict[Loc, list[int]] = defaultdict(list)
+    for wait in trace.waits:
+        waits[wait.loc].append(wait.round)
     notes: dict[tuple[str, int], list[Note]] = defaultdict(list)
     paths, fusion = [s.path for s in compiled.plan.program.shared], Fusion.of(compiled.options)
     fused = (fusion_notes(spec, fusion, paths=paths) for spec in compiled.plan.kernels)
@@ -255,9 +258,13 @@ def _remarks(compiled: Compiled) -> dict[tuple[str, int], tuple[Remark, ...]]:
     made: dict[tuple[str, int], dict[Remark, None]] = defaultdict(dict)
     for place, here in notes.items():
         for note in sorted(here, key=lambda n: n.loc.column):
+            cost = ""
+            if note.kind == "wait":
+                rounds = waits[note.loc]
+                cost = f": {len(rounds):,} times, in {len(set(rounds)):,} of {trace.rounds:,} rounds"
             remark = Remark(
                 kind=note.kind,
-                text=note.text,
+                text=note.text + cost,
                 option=note.option,
                 expression=spanned(note.loc),
                 column=note.loc.column,

@@ -40,8 +40,10 @@ def explanation_view(e: Explanation) -> RenderableType:
     """Return the whole explanation."""
     c = e.count
     bound = "proved optimal" if c.optimal else f"at least {c.lower_bound:,}"
+    rounds = f", {_count(c.rounds, 'round')}" if c.rounds > 1 else ""
     head = Text(f"{e.model}: ", "bold").append(
-        f"{_count(e.instances, 'instance')}, {_count(c.nodes, 'node')} in {_batches(c.batches)} ({bound})", "bold"
+        f"{_count(e.instances, 'instance')}, {_count(c.nodes, 'node')} in {_batches(c.batches)} ({bound}){rounds}",
+        "bold",
     )
     parts: list[RenderableType] = [head]
     parts += _section("varying by instance", e.parameters)
@@ -253,6 +255,8 @@ def _effects(e: Explanation) -> Iterator[RenderableType]:
 
 def _differences(mine: Count, theirs: Count) -> Iterator[str]:
     """Return "18 batches instead of 61", and the same for what else differs."""
+    if mine.rounds != theirs.rounds:
+        yield f"{_count(mine.rounds, 'round')} instead of {theirs.rounds:,}"
     if mine.batches != theirs.batches:
         yield f"{_batches(mine.batches)} instead of {theirs.batches:,}"
     if mine.nodes != theirs.nodes:
