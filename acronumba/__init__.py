@@ -32,11 +32,14 @@ from acronumba.results import Results, Trace
 
 if TYPE_CHECKING:
     from acronumba import nn as nn
+    from acronumba import random as random
     from acronumba.storage import load, save
 
 __version__ = "0.1.0"
 
-_LATER = {"nn": "acronumba.nn", "save": "acronumba.storage", "load": "acronumba.storage"}  # imported when first used
+_LATER = {  # imported when first used
+    "nn": "acronumba.nn", "random": "acronumba.random", "save": "acronumba.storage", "load": "acronumba.storage",
+}  # fmt: skip
 
 __all__ = [
     "AcronumbaError",
@@ -53,6 +56,7 @@ __all__ = [
     "model",
     "nn",
     "pack",
+    "random",
     "save",
 ]
 
@@ -61,8 +65,6 @@ def __getattr__(name: str) -> Any:
     if name in _LATER:
         module = importlib.import_module(_LATER[name])
         return module if module.__name__ == f"{__name__}.{name}" else getattr(module, name)
-    if name == "random":
-        raise AttributeError("acronumba.random is not in this version: pass random numbers as a positional parameter")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -24,7 +24,7 @@ from acronumba.codes import refuse
 
 SCHEDULES = ("lookahead", "depth", "agenda")
 PRECISIONS = ("float32", "tf32", "bf16")
-NO_EFFECT = frozenset("forkjoin precision simd persistent".split())
+NO_EFFECT = frozenset("precision simd persistent".split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,8 @@ MEANINGS = {  # of the kinds of remarks, for the legend
     "rows": "recorded row by row, so that lengths do not matter",
     "fused": "computed in the same block as another operation",
     "ghost": "an arm of the branch waits for the other, so that instances line up",
+    "fibers": "goes on beside others of the same instance while it waits",
+    "serial": "waits for others of the same instance, as it may need them",
     "wait": "needs the value of a tensor: what was recorded so far runs first",
 }
 

@@ -10,6 +10,13 @@ that recursion is as deep as memory), gives the callee its arguments in locals, 
 results to the address in its frame and dispatches on its parent's resume block, which loads what lives on. That frame
 protocol is all that a resumable call needs: whoever has a frame can continue it.
 
+So a fiber is no more than the number of a frame in a queue. Where the value of a tensor is read that has not been
+computed, the variables that live on are saved, the frame is put among those that wait, and the machine goes on with
+another fiber or starts the next instance. When all wait it returns WAIT; the caller runs what is recorded and puts
+them among those that are ready. A spawned call is a call whose caller is ready at once. Its parent is a stub, which
+leads to a block that counts the calls that are still out; the caller goes on behind its join when none is. Programs
+that read no values are written without any of this.
+
 A block that allocates first tests that there is room for the most it can use, before any effect. If not, a cold path
 saves the live variables in the frame and leaves; a reload block brings them back. What has no static bound (`append`
 on a full list) is a block of its own that tests for itself.
@@ -30,7 +37,24 @@ from acronumba import state
 from acronumba.analysis.flow import successors
 from acronumba.config import Options
 from acronumba.emit import tree
-from acronumba.emit.tree import F64, I1, I32, I64, Builder, Expr, Local, Ty, const, convert, intrinsic, load, select
+from acronumba.emit.tree import (
+    F32,
+    F64,
+    I1,
+    I8,
+    I16,
+    I32,
+    I64,
+    Builder,
+    Expr,
+    Local,
+    Ty,
+    const,
+    convert,
+    intrinsic,
+    load,
+    select,
+)
 from acronumba.errors import Loc
 from acronumba.ir.nodes import (
     Block,
@@ -46,15 +70,18 @@ from acronumba.ir.nodes import (
     Function,
     Instr,
     IsNull,
+    Join,
     Jump,
     ListNew,
     ListOp,
     Load,
     New,
     Pad,
+    Read,
     Return,
     Scalar,
     Shared,
+    Spawn,
     Var,
     reads,
     writes,
@@ -66,6 +93,11 @@ from acronumba.state import AT, FRAME, RECORD
 _MOST = 1 << 48  # elements that no memory has room for, and whose bytes fit 64 bits
 _PADDING = 16  # levels; the columns of levels have room for so many per node
 DYNAMIC = frozenset({"append", "insert", "extend", "slice", "fill", "sort"})  # lists operations without a static bound
+
+
+def _stands_alone(instr: Instr) -> bool:
+    """Whether an instruction is a segment of its own, which can be entered again: it tests for room, or waits."""
+    return isinstance(instr, Read | Spawn) or (isinstance(instr, ListOp) and instr.op in DYNAMIC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +112,9 @@ class Host:
     loops: Mapping[int, Loc]  # block that a loop goes on with, after a pause -> the loop
     types: Mapping[int, tuple[Word, ...]]  # site -> types of its values
     ghosts: int  # most levels that a value may be deeper than its node
+    waiting: bool  # whether the program waits for values
+    waits: Mapping[int, Loc]  # block that a fiber goes on with -> what it waited for
+    arrive: int  # block of `stub` that spawned calls return to; -1 if there are none
 
 
 def generate(plan: Plan, options: Options) -> tree.Module:
@@ -106,9 +141,9 @@ class _Segment:
     last: bool  # whether the block's end follows; otherwise a call or the next segment
     first: bool  # whether the basic block begins here
     after: int = -1  # number of the segment that follows, if not last
-    resumes: Call | None = None  # the call after which it goes on
+    resumes: Call | Spawn | Join | None = None  # the call after which it goes on
     live: list[Var] = field(default_factory=list)  # at its start
-    dynamic: bool = False  # it is one operation that tests for room itself
+    dynamic: bool = False  # it is one operation that tests for room itself, or waits
     nodes: int = 0  # most nodes recorded until the next test, if it begins with one
     room: int = 0  # most words allocated until then
     clean: frozenset[Var] | None = None  # variables whose slot holds their value, at its start; None: not known yet
@@ -123,9 +158,10 @@ class _Frame:
         for block, segments in zip(function.blocks, self.segments, strict=True):
             for a, b in itertools.pairwise(segments):
                 a.after = b.number
-                if a.instrs and isinstance(a.instrs[-1], Call):
+                if a.instrs and isinstance(a.instrs[-1], Call | Spawn | Join):
                     b.resumes = a.instrs[-1]
             assert segments[0].block is block
+        self.spawns = any(isinstance(i, Spawn) for block in function.blocks for i in block.instrs)
         self.heads = {s for k, block in enumerate(function.blocks) for s in successors(block.end) if s <= k}
         self.by_number = {s.number: s for s in self.all}
         self.tests = self._tests()
@@ -143,22 +179,26 @@ class _Frame:
 
     @property
     def words(self) -> int:
-        return FRAME + len(self.slots)
+        return self.first_slot + len(self.slots)
+
+    @property
+    def first_slot(self) -> int:
+        """Return the word of the first slot. A function that spawns fibers counts them in the word before it."""
+        return FRAME + self.spawns
 
     @staticmethod
     def _cut(block: Block, numbers: Iterator[int]) -> list[_Segment]:
         parts: list[list[Instr]] = [[]]
         for instr in block.instrs:
-            dynamic = isinstance(instr, ListOp) and instr.op in DYNAMIC
-            if dynamic and parts[-1]:
+            if _stands_alone(instr) and (parts[-1] or len(parts) == 1):  # going on is not another step of a loop
                 parts.append([])
             parts[-1].append(instr)
-            if dynamic or isinstance(instr, Call):
+            if _stands_alone(instr) or isinstance(instr, Call | Join):
                 parts.append([])
         last = len(parts) - 1
         segments = [_Segment(next(numbers), p, block, k == last, k == 0) for k, p in enumerate(parts)]
         for segment, part in zip(segments, parts, strict=True):
-            segment.dynamic = bool(part) and isinstance(part[0], ListOp) and part[0].op in DYNAMIC
+            segment.dynamic = bool(part) and _stands_alone(part[0])
         return segments
 
     def _liveness(self) -> None:
@@ -229,20 +269,21 @@ class _Frame:
     def after(self, segment: _Segment) -> list[_Segment]:
         """Return the segments that may follow without a call."""
         if not segment.last:
-            return [] if segment.instrs and isinstance(segment.instrs[-1], Call) else [self.by_number[segment.after]]
+            jumps = not segment.instrs or not isinstance(segment.instrs[-1], Call | Spawn | Join)
+            return [self.by_number[segment.after]] if jumps else []
         return [self.segments[k][0] for k in successors(segment.block.end)]
 
     def _slots(self) -> None:
         """Give a slot to what lives across a call or may have to be saved; the results of a call are neighbours."""
         for segment in self.all:
-            if segment.resumes is not None:
+            if segment.resumes is not None and not isinstance(segment.resumes, Join):
                 for v in segment.resumes.outs:
                     assert v not in self.slots
-                    self.slots[v] = FRAME + len(self.slots)
+                    self.slots[v] = self.first_slot + len(self.slots)
         for segment in self.all:
             if segment.resumes is not None or segment.dynamic or segment in self.tests:
                 for v in segment.live:
-                    self.slots.setdefault(v, FRAME + len(self.slots))
+                    self.slots.setdefault(v, self.first_slot + len(self.slots))
 
     def cleanness(self) -> None:
         """Fill in `clean`, a forward analysis: what need not be saved again."""
@@ -254,7 +295,7 @@ class _Frame:
             segment = work.pop()
             clean = set(segment.clean or ())
             for instr in segment.instrs:
-                if isinstance(instr, Call):
+                if isinstance(instr, Call | Spawn | Join):
                     clean |= {v for v in by[segment.after].live if v in self.slots}
                 else:
                     clean -= set(writes(instr))
@@ -282,7 +323,11 @@ class _Machine:
             frame.reserve(self._words)
             frame.cleanness()
         self.numbers = numbers
-        pads = [i.levels for f in self.program.functions for x in f.blocks for i in x.instrs if isinstance(i, Pad)]
+        instrs = [i for f in self.program.functions for x in f.blocks for i in x.instrs]
+        self.arrive = next(numbers) if any(isinstance(i, Spawn) for i in instrs) else -1
+        self.waiting = self.arrive >= 0 or any(isinstance(i, Read) for i in instrs)
+        self.waits: dict[int, Loc] = {}
+        pads = [i.levels for i in instrs if isinstance(i, Pad)]
         self.ghosts = min(sum(pads), _PADDING)
         self.shapes: list[int] = []
         self.shape_at: dict[tuple[int, ...], int] = {}
@@ -328,8 +373,15 @@ class _Machine:
             values = max((len(t) for t in self.types.values()), default=0)
             self.put("etop", self.word("etop") + 8 * (3 + values))
             b.set(self.reg["n"], self.word("first"))
+            if self.waiting:
+                b.store(self.word("lives"), self.reg["inst"], state.DEAD)
             b.goto(state.SCHEDULER)
         self.blocks.append((state.FAILED, "the instance has failed: its nodes are dropped", body))
+        if self.arrive >= 0:
+            with b.nested() as body:
+                self._arrive()
+            self.blocks.append((self.arrive, "a fiber has returned", body))
+            self.entries.add(self.arrive)
         with b.nested() as body:
             for name in self.REGISTERS:
                 self.put(name, self.reg[name])
@@ -353,17 +405,29 @@ class _Machine:
             loops=self.loops,
             types=self.types,
             ghosts=self.ghosts,
+            waiting=self.waiting,
+            waits=self.waits,
+            arrive=self.arrive,
         )
 
     def _scheduler(self) -> None:
         b, reg = self.b, self.reg
         entry = self.frames[0]
+        if self.waiting:
+            self._resume()
         with b.when(self.word("next") >= self.word("batch")):
+            if self.waiting:
+                with b.when(self.word("wtop") > 0):
+                    self._leave(state.WAIT, 0, state.SCHEDULER)
             self._leave(state.DONE, 0, state.SCHEDULER)
         with b.when(reg["top"] + 8 * entry.words > reg["end"]):
             self._leave(state.GROW_HEAP, 8 * entry.words, state.SCHEDULER)
-        spent = b.let("spent", self.word("spent") + self.word("steps") - reg["fuel"])
+        if self.waiting:
+            with b.when(self.word("wtop") + 1 > self.word("fcap")):
+                self._leave(state.GROW_FIBERS, 1, state.SCHEDULER)
+        spent = b.let("spent", self.word("spent") + self.word("granted") - reg["fuel"])
         b.set(reg["fuel"], self.word("steps"))
+        self.put("granted", reg["fuel"])
         self.put("spent", spent)
         with b.when(spent > state.SLICE):
             self.put("spent", 0)
@@ -373,6 +437,8 @@ class _Machine:
         self.put("first", reg["n"])
         self.put("base", reg["top"])
         self.put("left", self.word("rest"))
+        if self.waiting:
+            b.store(self.word("lives"), reg["inst"], 0)
         child = self._new_frame(0, entry)
         b.store(child, 0, self.st + 8 * AT["root"])
         b.store(child, 2, self.word("results") + reg["inst"] * (8 * len(entry.function.results)))
@@ -383,6 +449,102 @@ class _Machine:
         b.set(reg["fp"], child)
         b.goto(entry.entry)
 
+    def _resume(self) -> None:
+        """Go on with the next fiber that is ready, if there is one."""
+        b, reg = self.b, self.reg
+        lives = b.let("lives", self.word("lives"))
+        with b.when(reg["inst"] >= 0), b.when(load(lives, reg["inst"]) >= 0):
+            b.store(lives, reg["inst"], reg["fuel"] + self.word("left"))
+        with b.when(self.word("rtop") > 0):
+            at = b.let("at", self.word("runnable") + (self.word("rtop") - 1) * 16)
+            self.put("rtop", self.word("rtop") - 1)
+            b.set(reg["inst"], load(at, 1))
+            left = b.let("left", load(lives, reg["inst"]))
+            with b.when(left < 0):  # another fiber of the instance has failed
+                b.goto(state.SCHEDULER)
+            self.put("spent", self.word("spent") + self.word("granted") - reg["fuel"])
+            b.set(reg["fuel"], select(left < self.word("steps"), left, self.word("steps")))
+            self.put("granted", reg["fuel"])
+            self.put("left", left - reg["fuel"])
+            self.put("first", reg["n"])
+            self.put("base", reg["top"])
+            b.set(reg["fp"], load(at))
+            b.set(reg["pc"], load(reg["fp"], 1))
+            b.again()
+
+    def _read(self, frame: _Frame, segment: _Segment, instr: Read) -> None:
+        """Take the value of a tensor; wait if there is none yet, and try again."""
+        b = self.b
+        record = self[instr.tensor]
+        with b.when((load(record, 1) >> 32) >= 0):
+            back = self._spill(frame, segment)
+            self.waits[back] = instr.loc
+            b.store(self.reg["fp"], 1, back)
+            at = b.let("at", self.word("waiting") + self.word("wtop") * 16)
+            b.store(at, 0, self.reg["fp"])
+            b.store(at, 1, self.reg["inst"])
+            self.put("wtop", self.word("wtop") + 1)
+            b.goto(state.SCHEDULER)
+        assert isinstance(instr.tensor.type, TensorT)
+        self._assign(instr.out, _value(load(record), instr.tensor.type.dtype))
+
+    def _spawn(self, frame: _Frame, segment: _Segment, spawn: Spawn) -> None:
+        """Call a function whose parent is a stub, and let the caller be ready."""
+        b, reg = self.b, self.reg
+        callee = self.frames[spawn.function]
+        with b.when(self.word("rtop") + self.word("wtop") + 2 > self.word("fcap")):
+            self._leave(state.GROW_FIBERS, 2, self._spill(frame, segment))
+        self._room(frame, segment, const(8 * (callee.words + state.STUB), I64))
+        self._save(frame, segment, spawn)
+        b.store(reg["fp"], 1, segment.after)
+        at = b.let("at", self.word("runnable") + self.word("rtop") * 16)
+        b.store(at, 0, reg["fp"])
+        b.store(at, 1, reg["inst"])
+        self.put("rtop", self.word("rtop") + 1)
+        b.store(reg["fp"], FRAME, load(reg["fp"], FRAME) + 1)
+        stub = b.let("stub", self.word("stubs"))
+        with b.when(stub.ne(0)):
+            self.put("stubs", load(stub))
+        with b.otherwise():
+            b.set(stub, reg["top"])
+            b.set(reg["top"], reg["top"] + 8 * state.STUB)
+        b.store(stub, 0, reg["fp"])
+        b.store(stub, 1, self.arrive)
+        b.store(stub, 2, segment.after)
+        child = self._new_frame(spawn.function, callee)
+        b.store(child, 0, stub)
+        if spawn.into is not None:
+            width = len(callee.function.results)
+            b.store(child, 2, load(self[spawn.into[0]]) + self[spawn.into[1]] * (8 * width))
+        elif spawn.outs:
+            b.store(child, 2, reg["fp"] + 8 * frame.slots[spawn.outs[0]])
+        self._enter(child, callee, spawn.args)
+
+    def _arrive(self) -> None:
+        """A spawned call has returned to its stub: the caller goes on if it waits at its join and this was the last."""
+        b, reg = self.b, self.reg
+        up = b.let("up", load(reg["fp"]))
+        b.store(reg["fp"], 0, self.word("stubs"))
+        self.put("stubs", reg["fp"])
+        left = b.let("left", load(up, FRAME) - 1)
+        with b.when(left.eq(0)):
+            b.store(up, FRAME, 1)
+            b.set(reg["fp"], up)
+            b.set(reg["pc"], load(up, 1))
+            b.again()
+        b.store(up, FRAME, left)
+        b.goto(state.SCHEDULER)
+
+    def _join(self, frame: _Frame, segment: _Segment, join: Join) -> None:
+        b, reg = self.b, self.reg
+        self._save(frame, segment, join)
+        left = b.let("left", load(reg["fp"], FRAME) - 1)
+        with b.when(left > 0):
+            b.store(reg["fp"], 1, segment.after)
+            b.store(reg["fp"], FRAME, left)
+            b.goto(state.SCHEDULER)
+        b.goto(segment.after)
+
     def _new_frame(self, function: int, frame: _Frame) -> Local:
         b, top = self.b, self.reg["top"]
         child = b.let("frame", load(self.st, self.free(function)))
@@ -391,6 +553,8 @@ class _Machine:
         with b.otherwise():
             b.set(child, top)
             b.set(top, top + 8 * frame.words)
+        if frame.spawns:
+            b.store(child, FRAME, 1)
         return child
 
     def _leave(self, status: Expr | int, need: Expr | int, back: int) -> None:
@@ -492,16 +656,23 @@ class _Machine:
                 back = self._spill(frame, segment)
                 self._leave(state.FUEL, 0, back)
             if k:
-                self.loops[back] = (segment.instrs[0] if segment.instrs else segment.block.end).loc
+                self.loops[back] = (*segment.block.instrs, segment.block.end)[0].loc
         for instr in segment.instrs:
-            if isinstance(instr, Call):
-                self._call(frame, segment, instr)
-            elif isinstance(instr, ListOp) and instr.op in DYNAMIC:
-                self._dynamic(frame, segment, instr)
-            else:
-                self._instr(instr)
+            match instr:
+                case Call():
+                    self._call(frame, segment, instr)
+                case Read():
+                    self._read(frame, segment, instr)
+                case Spawn():
+                    self._spawn(frame, segment, instr)
+                case Join():
+                    self._join(frame, segment, instr)
+                case ListOp() if instr.op in DYNAMIC:
+                    self._dynamic(frame, segment, instr)
+                case _:
+                    self._instr(instr)
         if not segment.last:
-            if not (segment.instrs and isinstance(segment.instrs[-1], Call)):
+            if not (segment.instrs and isinstance(segment.instrs[-1], Call | Spawn | Join)):
                 b.goto(segment.after)
             return
         end = segment.block.end
@@ -517,24 +688,33 @@ class _Machine:
             case Fail():
                 self._fail(end.site, end.args)
 
-    def _call(self, frame: _Frame, segment: _Segment, call: Call) -> None:
-        b, reg = self.b, self.reg
-        after = next(s for s in frame.all if s.number == segment.after)
+    def _save(self, frame: _Frame, segment: _Segment, call: Call | Spawn | Join) -> None:
+        """Save what lives on after the call that the segment ends with."""
+        after = frame.by_number[segment.after]
         clean = set(segment.clean or ())
         for instr in segment.instrs:
             clean -= set(writes(instr))
         for v in after.live:
             if v not in call.outs and v not in clean:
-                self._set(reg["fp"], frame.slots[v], self[v])
+                self._set(self.reg["fp"], frame.slots[v], self[v])
+
+    def _call(self, frame: _Frame, segment: _Segment, call: Call) -> None:
+        b, reg = self.b, self.reg
+        self._save(frame, segment, call)
         callee = self.frames[call.function]
         child = self._new_frame(call.function, callee)
         b.store(child, 0, reg["fp"])
         if call.outs:
             b.store(child, 2, reg["fp"] + 8 * frame.slots[call.outs[0]])
         b.store(reg["fp"], 1, segment.after)
-        b.set(reg["fp"], child)
+        self._enter(child, callee, call.args)
+
+    def _enter(self, child: Local, callee: _Frame, args: tuple[Var, ...]) -> None:
+        """Give the callee its arguments and go there."""
+        b = self.b
+        b.set(self.reg["fp"], child)
         params = callee.function.params
-        moves = [(self[p], self[a]) for p, a in zip(params, call.args, strict=True) if self[p] is not self[a]]
+        moves = [(self[p], self[a]) for p, a in zip(params, args, strict=True) if self[p] is not self[a]]
         targets = {p.name for p, _ in moves}
         values = [b.let("arg", a) if a.name in targets else a for _, a in moves]
         for (p, _), value in zip(moves, values, strict=True):
@@ -886,6 +1066,30 @@ class _Machine:
                 numbers, finite = numbers & a.eq(a), finite & _finite(a)
             self._unless(y.ne(y) & numbers | _infinite(y) & finite, instr)
         self._assign(instr.out, y)
+
+
+_VALUES = {
+    "bool": I8,
+    "int8": I8,
+    "uint8": I8,
+    "int16": I16,
+    "uint16": I16,
+    "int32": I32,
+    "uint32": I32,
+    "float32": F32,
+}
+
+
+def _value(data: Expr, dtype: str) -> Expr:
+    """Return the number at an address: a bool, an int64 or a float64."""
+    x = load(data, 0, _VALUES.get(dtype, F64 if dtype == "float64" else I64))
+    if dtype == "bool":
+        return x.ne(0)
+    if dtype == "float32":
+        return convert(x, F64)
+    if x.type in (F64, I64):
+        return x
+    return convert(x, I64, "unsigned") if dtype.startswith("u") else convert(x, I64)
 
 
 def _infinite(x: Expr) -> Expr:

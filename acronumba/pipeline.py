@@ -320,7 +320,7 @@ class Compiled:
         """Return the record of a run that was timed."""
         data: TraceData = run.trace()
         seconds = {"pack": packing, "record": 0.0, "schedule": 0.0, "layout": 0.0, "execute": 0.0, **run.seconds}
-        return replace(data, seconds={**seconds, "total": total})
+        return replace(data, seconds={**seconds, "total": total - run.noted})
 
     def _progress(self, name: str, number: int, count: int) -> None:
         _debug(5, "module", lambda: f"{self.fn.__qualname__}: {name} ({number} of {count})")

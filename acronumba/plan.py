@@ -29,6 +29,7 @@ from acronumba.analysis.copies import merge_copies
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.extents import Extents
 from acronumba.analysis.flow import simplify
+from acronumba.analysis.forks import fork
 from acronumba.analysis.ghosts import pad_arms
 from acronumba.analysis.hoist import NO_SPLIT, split
 from acronumba.analysis.invariant import move_invariants
@@ -37,7 +38,7 @@ from acronumba.analysis.once import Computed, find_once
 from acronumba.analysis.phases import phases_text
 from acronumba.analysis.rows import rows_text
 from acronumba.analysis.sharing import share
-from acronumba.analysis.waits import waits_notes, waits_text
+from acronumba.analysis.waits import waiting_functions, waits_notes, waits_text
 from acronumba.config import Options, verify_level
 from acronumba.errors import Loc
 from acronumba.ir.nodes import Program
@@ -73,6 +74,7 @@ def make_plan(program: Program, options: Options) -> Plan:
     options
         `reuse`, `duplicate`, `hoist`: see `analysis.sharing`, `analysis.copies`, `analysis.once`, `analysis.rows`.
         `blocks`: whether a kernel may hold more than one operation (besides those that only move elements).
+        `ghosts`: see `analysis.ghosts`. `forkjoin`: see `analysis.forks`.
     """
     program, computed, told, texts = _shared(program, options)
     table = Kernels(program, options)
@@ -104,6 +106,11 @@ def make_plan(program: Program, options: Options) -> Plan:
     if options.ghosts and options.schedule == "depth":
         program, padded, texts["ghosts"] = pad_arms(program)
         notes += padded
+    # Last: what comes before need not know of fibers.
+    if options.forkjoin and waiting_functions(program):
+        program, forks = fork(program)
+        notes += forks
+        texts["forks"] = notes_text(forks)
     return Plan(program=program, kernels=kernels, uses=uses, notes=tuple(notes), texts=texts)
 
 

@@ -260,7 +260,7 @@ class Trace:
 
     @property
     def rounds(self) -> int:
-        """How often values of tensors were read back."""
+        """How often what was recorded was run, since all waited for values or at the end: 1 without waits."""
         return self.data.rounds
 
     @property

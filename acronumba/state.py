@@ -7,7 +7,10 @@ frames, one per function, follow them.
 
 What the addresses lead to, in words of 8 bytes:
 
-    frame          +0 parent   +1 resume block   +2 address for the results   +3.. slots of variables
+    frame          +0 parent   +1 resume block   +2 address for the results   +3.. slots of variables; of functions
+                   that spawn fibers, +3 is 1 + the number of those that have not returned, less 1 while it waits
+                   for them
+    stub           +0 parent   +1 the block where fibers arrive   +2 block after the spawn: what a fiber has as parent
     value record   +0 address of the data   +1 node << 32 | depth   +2 address of the shape
     list           +0 address of the segment   +1 length   +2 capacity
     row of a class +0 number of the class   +1.. fields
@@ -37,8 +40,21 @@ steps       fuel of each instance at its start: at most SLICE
 rest        steps that each instance may take beyond `steps`
 left        the same of the current instance
 spent       about how many steps were taken since the machine was entered
-first       `n` when the current instance was started
-base        `top` when the current instance was started
+first       `n` when the fiber that runs was started or went on
+base        `top` when it was
+waits       whether the program reads values of tensors: only then the words down to `lives` are used
+rounds      rounds that have been executed
+more        whether fibers wait for the values of this round
+single      whether `drive` returns after each round
+kept        bytes of results of earlier rounds
+fcap        fibers that `runnable` and `waiting` have room for
+runnable    int64[fcap, 2]: frame and instance of fibers that can go on, the next one last
+rtop        number of them
+waiting     int64[fcap, 2]: frame and instance of fibers that wait for a value
+wtop        number of them
+granted     fuel at which `spent` was measured last
+stubs       head of the list of free stubs
+lives       int64[batch]: steps that each instance has left; DEAD if it has failed
 roots       int64[batch, words of the parameters]
 results     int64[batch, words of the result]
 shared      int64[shared parameters]: number, reference, or address of a value record
@@ -156,6 +172,7 @@ free        heads of the lists of free frames follow
 
 NAMES = tuple(line.split()[0] for line in _WORDS.strip().splitlines())
 AT = {name: k for k, name in enumerate(NAMES)}
+assert len(AT) == len(NAMES), "two words have one name"
 
 # Words of a row of `table`: addresses of the kernel's two functions and of its parameter table; numbers of tensors
 # among its arguments (they come first), of lists of tensors (they come next), of arguments, run-time extents and
@@ -165,8 +182,13 @@ AT = {name: k for k, name in enumerate(NAMES)}
 TABLE = {name: k for k, name in enumerate("plan run params tensors lists args dims results fallible cost rows".split())}
 
 # What `drive` and the machine return. GROW_*: make room for `need` and call again. FUEL: the instance has none left.
-# PAUSE: look whether anything has happened (a signal), and call again.
+# PAUSE: look whether anything has happened (a signal), and call again. WAIT (of the machine): every fiber waits for a
+# value. NODES_FAILED: nodes of a round have failed; their instances are to be marked as DEAD before the next.
 DONE, GROW_NODES, GROW_HEAP, GROW_ARENA, GROW_SCRATCH, GROW_EDGES, FUEL, PAUSE, GROW_CHAINS = range(9)
+GROW_FIBERS, WAIT, NODES_FAILED = range(9, 12)
+
+DEAD = -1  # what `lives` says of an instance that has failed
+STUB = 3  # words of a stub
 
 SLICE = 1 << 21  # steps of the machine after which it returns
 PATIENCE = 200_000_000  # about how many nanoseconds of kernels run before `execute` returns
@@ -191,7 +213,7 @@ def constants() -> str:
     lines += [f"K_{name.upper()} = {k}" for name, k in TABLE.items()]
     lines.append(f"K_WIDTH = {len(TABLE)}")
     shared = (
-        "DONE", "GROW_ARENA", "GROW_SCRATCH", "GROW_CHAINS", "GROW_EDGES", "PAUSE", "PATIENCE",
+        "DONE", "GROW_ARENA", "GROW_SCRATCH", "GROW_CHAINS", "GROW_EDGES", "PAUSE", "PATIENCE", "WAIT", "NODES_FAILED",
         "BY_DEPTH", "BY_AGENDA", "BY_LOOKAHEAD",
     )  # fmt: skip
     lines += [f"{name} = {globals()[name]}" for name in shared]

@@ -4,7 +4,8 @@ In: a source of random numbers. Out: a `Case`, whose source can be written to a 
 instances and shared values for the model in it. What is drawn is well typed: names carry a dtype and a shape, extents
 that are known only at run time are letters, and expressions are made for a wanted type. A tensor is *exact* if NumPy and
 any correct engine compute the same bits for it (no sums of products, no transcendental functions): only such tensors
-meet comparisons and rounding, so that a difference is never one of rounding. Some instances fail on purpose.
+meet comparisons and rounding, so that a difference is never one of rounding; half of the models decide by their
+values. Some instances fail on purpose.
 
     python tests/generate.py 17             the model of seed 17
     python tests/generate.py 17 --run       compile it and compare
@@ -281,6 +282,7 @@ class Maker:
         self.loops = 0
         self.extents: dict[str, str] = {}  # text of a run-time extent
         self.result: Type | None = None
+        self.reads = rng.random() < 0.5  # decides by values of tensors too
 
     # ---- choices
 
@@ -384,6 +386,9 @@ class Maker:
                 lambda: f"int({self.a_float(d - 1)})", lambda: f"(-{x()})", lambda: f"round({self.a_float(d - 1)})",
                 lambda: f"({x()} {self.pick('&|^')} {y()})", lambda: f"({x()} % 5) ** 2",
             ]  # fmt: skip
+            if self.reads:
+                value = lambda: self.tensor(I64, (), d - 1, exact=True)[0]
+                options += [lambda: f"(int({value()}) % 31)", lambda: f"({value()} % 7).item()"] * 2
             if self.chance(0.02):
                 return f"({x()} {self.pick(['//', '%'])} {y()})"
         return self.pick(options)()
@@ -405,6 +410,8 @@ class Maker:
                 lambda: f"math.sqrt(abs({x()}))", lambda: f"math.{self.pick(['tanh', 'sin', 'floor', 'atan'])}({x()}) * 1.0",
                 lambda: f"({x()} if {self.a_bool(d - 1)} else {y()})", lambda: f"({x()} // 0.75)", lambda: f"({x()} % 1.5)",
             ]  # fmt: skip
+            if self.reads:
+                options += [lambda: f"float({self.tensor(self.dtype, (), d - 1, exact=True)[0]})"] * 4
             if self.chance(0.02):
                 return f"({x()} / {y()})"
         return self.pick(options)()
@@ -431,6 +438,8 @@ class Maker:
                 lambda: f"not ({self.a_bool(d - 1)})", lambda: f"{self.a_float(1)} {self.pick(['<', '>='])} {self.a_float(1)}",
                 lambda: f"{self.an_int(0)} <= {self.an_int(1)} < {self.an_int(0)}",
             ]  # fmt: skip
+            if self.reads:
+                options += [lambda: f"bool({self.tensor(B, (), d - 1, exact=True)[0]})"] * 4
         out = self.pick(options)()
         return out if out.isidentifier() else f"({out})"
 

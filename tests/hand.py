@@ -152,6 +152,22 @@ class Hand:
         self._add(n.Call(outs=made, function=function, args=args, loc=self.at))
         return made[0] if len(made) == 1 else made
 
+    def read(self, tensor: n.Var) -> n.Var:
+        dtype = tensor.type.dtype if isinstance(tensor.type, TensorT) else ""
+        v = self.var("value", BOOL if dtype == "bool" else FLOAT if dtype.startswith("float") else INT)
+        self._add(n.Read(out=v, tensor=tensor, loc=self.at))
+        return v
+
+    def spawn(
+        self, function: int, *args: n.Var, outs: Sequence[Word] = (), into: tuple[n.Var, n.Var] | None = None
+    ) -> tuple[n.Var, ...]:
+        made = tuple(self.var("r", t) for t in outs)
+        self._add(n.Spawn(outs=made, into=into, function=function, args=args, loc=self.at))
+        return made
+
+    def join(self, *outs: n.Var) -> None:
+        self._add(n.Join(outs=outs, loc=self.at))
+
     @contextmanager
     def block(self, number: int) -> Any:
         self.instrs, self.end = [], None

@@ -474,3 +474,40 @@ def mutual(n, *, p):
         return -h if n <= 0 else ping(n - 2, np.tanh(p.u @ h))
 
     return ping(n, p.b)
+
+
+@dataclass
+class Plan:
+    parts: list[Plan]
+
+
+@dataclass
+class Grown:
+    h: np.ndarray
+    below: list[Grown]
+
+
+PLANS = [Plan([]), Plan([Plan([])]), Plan([Plan([Plan([]), Plan([])]), Plan([]), Plan([Plan([Plan([])])])])]
+
+
+@case(PLANS, p=W)
+def grown_lists(plan, *, p):
+    """Lists of nodes that have lists of nodes, with nothing but the recursion to say of what."""
+
+    def grow(plan, h):
+        h = np.tanh(p.w @ h)
+        return [Grown(h, grow(part, h + p.b)) for part in plan.parts]
+
+    return grow(plan, p.b)
+
+
+@case(PLANS, p=W)
+def grown_lists_of_parents(plan, *, p):
+    def grow(plan, h):
+        out = []
+        for part in plan.parts:
+            h = np.tanh(p.w @ h)
+            out.append(Grown(h, grow(part, h) if len(part.parts) > 0 else []))
+        return out
+
+    return grow(plan, p.b)

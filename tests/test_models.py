@@ -31,13 +31,13 @@ def plain(case: Case) -> list[object]:
     return out
 
 
-def agree(got: list[object], expected: list[object]) -> None:
+def agree(got: list[object], expected: list[object], *, single: bool = False) -> None:
     assert len(got) == len(expected)
     for k, (mine, theirs) in enumerate(zip(got, expected, strict=True)):
         if isinstance(theirs, Exception):
             assert type(mine) is type(theirs) and str(mine) == str(theirs), (k, mine, theirs)
         else:
-            assert equal(mine, theirs) or compare(mine, theirs, theirs)[0] == "close", (k, mine, theirs)
+            assert equal(mine, theirs) or compare(mine, theirs, theirs, single=single)[0] == "close", (k, mine, theirs)
 
 
 def outcome(run, case: Case) -> list[object]:

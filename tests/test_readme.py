@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from acronumba import zoo
 from acronumba.zoo import demo
 
 BLOCK = re.compile(r"<!-- (run|prints) -->\n```(?:python|text)\n(.*?)```\n", re.S)
@@ -152,7 +154,17 @@ def test_commands_of_the_readme_exist(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/language.md", "docs/architecture.md", "docs/tour.md", "docs/options.md"]
+    "name",
+    [
+        "README.md",
+        *(f"docs/{page}.md" for page in ("language", "architecture", "tour", "options")),
+        *(
+            f"docs/zoo/{m.name}.md"
+            for m in pkgutil.iter_modules(zoo.__path__)
+            if m.name not in ("data", "cells", "demo")
+        ),
+        "docs/zoo/index.md",
+    ],
 )
 def test_links_lead_somewhere(root: Path, name: str) -> None:
     page = root / name

@@ -16,7 +16,23 @@ import numpy as np
 import pytest
 
 from acronumba.bench import yardsticks
-from acronumba.zoo import birnn, child_sum_lstm, data, mv_rnn, tree_lstm
+from acronumba.zoo import (
+    beam_decoder,
+    berxit,
+    bilstm_tagger,
+    birnn,
+    cells,
+    child_sum_lstm,
+    data,
+    drnn,
+    graph_rnn,
+    listops,
+    moe,
+    mv_rnn,
+    nested_rnn,
+    stack_rnn,
+    tree_lstm,
+)
 from acronumba.zoo.tree_lstm import Tree
 
 MODELS: list[tuple[ModuleType, Callable[..., Any]]] = [
@@ -24,8 +40,32 @@ MODELS: list[tuple[ModuleType, Callable[..., Any]]] = [
     (child_sum_lstm, child_sum_lstm.classify),
     (mv_rnn, mv_rnn.sentiment),
     (birnn, birnn.tag),
+    (bilstm_tagger, bilstm_tagger.tag),
+    (nested_rnn, nested_rnn.encode),
+    (listops, listops.classify),
+    (moe, moe.mix),
+    (moe, moe.route_emulated),
+    (drnn, drnn.generate_emulated),
+    (berxit, berxit.classify_emulated),
+    (stack_rnn, stack_rnn.parse_emulated),
+    (graph_rnn, graph_rnn.generate_emulated),
+    (beam_decoder, beam_decoder.decode),
+    (beam_decoder, beam_decoder.decode_emulated),
+    (moe, moe.route),
+    (drnn, drnn.generate),
+    (berxit, berxit.classify),
+    (stack_rnn, stack_rnn.parse),
+    (graph_rnn, graph_rnn.generate),
 ]
-BY_NAME = pytest.mark.parametrize(("module", "model"), MODELS, ids=[m.__name__.rpartition(".")[2] for m, _ in MODELS])
+
+
+def by_name(models: list[tuple[ModuleType, Callable[..., Any]]]) -> Any:
+    ids = [f"{module.__name__.rpartition('.')[2]}-{model.__name__}" for module, model in models]
+    return pytest.mark.parametrize(("module", "model"), models, ids=ids)
+
+
+BY_NAME = by_name(MODELS)
+CLASSIFIERS = (tree_lstm, child_sum_lstm, mv_rnn, birnn, bilstm_tagger, listops)
 SST = "(3 (2 It) (4 (3 (2 really) (3 works)) (2 .)))\n\n(2 (2 (1 No) (2 one)) (2 knows))\n(1 Ugh)\n"
 
 
@@ -38,11 +78,28 @@ def softmax(x: Any) -> Any:
     return e / e.sum()
 
 
+def mapped(f: Callable[[Any], Any], value: Any) -> Any:
+    """The weights with every array changed."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {x.name: mapped(f, getattr(value, x.name)) for x in dataclasses.fields(value)}
+        return dataclasses.replace(value, **parts)
+    if isinstance(value, list):
+        return [mapped(f, v) for v in value]
+    return f(value) if isinstance(value, np.ndarray) else value
+
+
 def wide(value: Any) -> Any:
     """The weights with every array in float64."""
+    return mapped(lambda a: a.astype(np.float64), value)
+
+
+def leaves(value: Any) -> list[Any]:
+    """The arrays and numbers in a result or in weights."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.replace(value, **{f.name: wide(getattr(value, f.name)) for f in dataclasses.fields(value)})
-    return value.astype(np.float64)
+        return [a for f in dataclasses.fields(value) for a in leaves(getattr(value, f.name))]
+    if isinstance(value, list | tuple):
+        return [a for v in value for a in leaves(v)]
+    return [value]
 
 
 def tree_formula(t: Tree, p: Any) -> tuple[Any, Any]:
@@ -119,12 +176,204 @@ def test_birnn_is_its_formula() -> None:
         assert all(np.abs(a - b).max() < 1e-5 for a, b in zip(got, expected, strict=True))
 
 
+def test_cells_are_their_formulas() -> None:
+    rng = np.random.default_rng(0)
+    x, h, c = (rng.standard_normal(n) for n in (3, 5, 5))
+    of_lstm, of_gru = wide(cells.lstm_params(rng, 5, 3)), wide(cells.gru_params(rng, 5, 3))
+
+    def gates(cell: Any) -> tuple[list[Any], list[Any]]:
+        rows = [slice(k, k + 5) for k in range(0, len(cell.b), 5)]
+        return [cell.w[r] @ x + cell.b[r] for r in rows], [cell.u[r] @ h for r in rows]
+
+    i, f, o, u = (a + b for a, b in zip(*gates(of_lstm), strict=True))
+    memory = sigmoid(f) * c + sigmoid(i) * np.tanh(u)
+    got = cells.lstm(of_lstm, x, h, c)
+    assert np.allclose(got, (sigmoid(o) * np.tanh(memory), memory), rtol=1e-12)
+    (xr, xz, xn), (hr, hz, hn) = gates(of_gru)
+    r, z = sigmoid(xr + hr), sigmoid(xz + hz)
+    assert np.allclose(cells.gru(of_gru, x, h), z * h + (1 - z) * np.tanh(xn + r * hn), rtol=1e-12)
+
+
+def test_listops_are_their_binary_trees() -> None:
+    p = listops.params(16)
+    leaf = [Tree(word=k) for k in range(len(listops.SYMBOLS))]
+    e = listops.Expression
+
+    def tree(x: listops.Expression) -> Tree:
+        if x.symbol < 10:
+            return leaf[x.symbol]
+        t = leaf[x.symbol]
+        for argument in x.arguments:
+            t = Tree(left=t, right=tree(argument))
+        return Tree(left=t, right=leaf[listops.CLOSE])
+
+    for x in [*listops.instances(5), e(7), e(10, [])]:
+        same: Any = p  # the weights of a Tree-LSTM by the same names
+        expected, _ = tree_lstm.encode(tree(x), same)
+        assert np.array_equal(listops.encode(x, p)[0], expected)
+
+
+def test_expressions_are_read_and_have_values(tmp_path: Path) -> None:
+    path = tmp_path / "some.tsv"
+    path.write_text(
+        "5\t( ( ( [MAX 5 ) 2 ) ] )\n\n"
+        "6\t( ( ( ( [SM 9 ) ( ( ( ( [MED 1 ) 8 ) 7 ) ] ) ) 0 ) ] )\n"
+        "2\t( ( ( ( [MIN 3 ) ( ( ( [MED 1 ) 4 ) ] ) ) 9 ) ] )\n7\t7\n"
+    )
+    found = listops.read(path)
+    assert [listops.value(x) for x in found] == [5, 6, 2, 7]
+    assert [len(x.arguments) for x in found] == [2, 3, 3, 0]
+    assert listops.SYMBOLS[found[1].arguments[1].symbol] == "[MED"
+    values = [listops.value(x) for x in listops.instances(300)]
+    assert set(values) == set(range(10))
+
+
+@pytest.mark.parametrize("text", ["( [MAX 1", "( 1 ) ]", "1 2", "[AVG 1 ]", "( ( [MAX ] )"])
+def test_broken_expressions_are_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "broken.tsv"
+    path.write_text("1\t1\n1\t" + text + "\n")
+    with pytest.raises(ValueError, match=r"broken\.tsv:2: not an expression"):
+        listops.read(path)
+
+
+# --------------------------------------------------------------------------- computed decisions, and the same from data
+
+
+def test_a_router_decides_as_a_list_and_as_a_stack_of_experts() -> None:
+    p = moe.params(16)
+    chosen = set()
+    for x in moe.instances(8):
+        experts = [int(np.argmax(p.w_router @ p.embed[w])) for w in x.words]
+        chosen.update(experts)
+        routed = moe.route(x, p=p)
+        told = moe.route_emulated(dataclasses.replace(x, experts=experts), p=p)
+        for a, b, c in zip(routed, told, moe.mix(x, p=p), strict=True):
+            assert np.array_equal(a, b)
+            assert np.allclose(a, c, rtol=1e-5, atol=1e-6)
+    assert len(chosen) == moe.EXPERTS
+
+
+def test_trees_grow_as_they_are_told_to() -> None:
+    def shape(nodes: list[drnn.Node]) -> drnn.Shape:
+        return drnn.Shape([shape(n.children) for n in nodes])
+
+    def levels(nodes: list[drnn.Node]) -> int:
+        return 1 + max(levels(n.children) for n in nodes) if nodes else 0
+
+    def families(nodes: list[drnn.Node]) -> list[int]:
+        return [len(nodes), *(f for n in nodes if n.children for f in families(n.children))]
+
+    p = drnn.params(32)
+    trees = []
+    for x in drnn.instances(64):
+        tree = drnn.generate(x, p=p)
+        told = drnn.generate_emulated(dataclasses.replace(x, shape=shape(tree)), p=p)
+        for a, b in zip(leaves(tree), leaves(told), strict=True):
+            assert np.array_equal(a, b)
+        trees.append(tree)
+    assert {levels(t) for t in trees} == {1, 2, 3, 4}
+    assert {f for t in trees for f in families(t)} == {1, 2, 3, 4}
+    assert len({str(shape(t)) for t in trees}) > 16
+    assert len({int(n.word) for t in trees for n in t}) > 8
+
+
+def test_sentences_leave_the_layers_when_they_are_told_to() -> None:
+    p = berxit.params(32)
+    used = []
+    for x in berxit.instances(64, length=16):
+        probabilities, layers = berxit.classify(x, p=p)
+        told, certain = berxit.classify_emulated(dataclasses.replace(x, layers=layers), p=p)
+        assert np.array_equal(probabilities, told)
+        assert certain >= 0.5 or layers == berxit.LAYERS
+        used.append(layers)
+    assert len(set(used)) >= 5
+    assert max(used.count(k) for k in used) < 40
+
+
+def test_a_parser_takes_the_actions_that_it_is_told() -> None:
+    p = stack_rnn.params(32)
+    depths = set()
+    taken: list[int] = []
+    for x in stack_rnn.instances(64):
+        actions, vector = stack_rnn.parse(x, p=p)
+        scores, told = stack_rnn.parse_emulated(dataclasses.replace(x, actions=actions), p=p)
+        assert np.array_equal(vector, told)
+        assert actions.count(stack_rnn.SHIFT) == len(x.words) and len(actions) == 2 * len(x.words) - 1
+        depth, left = 0, len(x.words)
+        for action, score in zip(actions, scores, strict=True):
+            valid = [k for k in range(3) if (left > 0 if k == stack_rnn.SHIFT else depth > 1)]
+            assert action == max(valid, key=score.__getitem__)
+            depth, left = (depth + 1, left - 1) if action == stack_rnn.SHIFT else (depth - 1, left)
+            depths.add(depth)
+        taken += actions
+    assert len(depths) > 5
+    assert min(taken.count(k) for k in range(3)) > len(taken) / 20
+
+
+def test_graphs_have_the_edges_that_they_are_told() -> None:
+    p = graph_rnn.params(32)
+    counts = []
+    for x in graph_rnn.instances(16):
+        graph = graph_rnn.generate(x, p=p)
+        probabilities, state = graph_rnn.generate_emulated(dataclasses.replace(x, edges=graph.edges), p=p)
+        assert np.array_equal(graph.state, state)
+        assert [len(row) for row in graph.edges] == list(range(1, graph_rnn.NODES))
+        for edges, draws, chances in zip(graph.edges, x.draws, probabilities, strict=True):
+            assert edges == [int(d < c) for d, c in zip(draws, chances, strict=True)]
+        counts.append(sum(map(sum, graph.edges)))
+    assert len(set(counts)) > 4
+    assert 20 < min(counts) < max(counts) < 120
+
+
+def test_beams_find_what_scores_best_and_are_of_many_lengths() -> None:
+    p = beam_decoder.params(32)
+    lengths = []
+    for x in beam_decoder.instances(64):
+        found = beam_decoder.decode(x, p=p)
+        assert [s.score for s in found] == sorted((s.score for s in found), reverse=True)
+        assert len(found) == beam_decoder.BEAM and len({str(s.words) for s in found}) == beam_decoder.BEAM
+        for s in found:
+            ended = [int(w) == beam_decoder.END for w in s.words]
+            assert not any(ended[:-1]) and (ended[-1] or len(s.words) == beam_decoder.LENGTH)
+        best = found[0]
+        h = c = p.start[x.vector]
+        vector, total = p.begin, 0.0
+        for word in best.words:
+            h, c = cells.lstm(p.cell, vector, h, c)
+            total += math.log(softmax((p.w_out @ h + p.b_out).astype(np.float64))[word])
+            vector = p.embed[word]
+        assert math.isclose(total, float(best.score), rel_tol=1e-4)
+        lengths.append(max(len(s.words) for s in found))
+    assert len(set(lengths)) > 6
+    assert max(lengths.count(n) for n in lengths) < 40
+
+
+def test_what_does_not_depend_on_a_wait_shares_its_round() -> None:
+    assert moe.route.trace(moe.instances(8), p=moe.params(16)).rounds == 2
+    steps = drnn.SIBLINGS * drnn.LEVELS  # along the longest way, a round each
+    p = drnn.params(64)
+    trace = drnn.generate.trace(drnn.instances(16), p=p)
+    assert trace.rounds <= steps + 1
+    assert drnn.generate.with_options(forkjoin=False).trace(drnn.instances(16), p=p).rounds > 4 * steps
+
+
+@pytest.mark.parametrize("width", [16, 64])
+def test_beams_keep_what_they_are_told(width: int) -> None:
+    p = beam_decoder.params(width)
+    for x in beam_decoder.instances(16, seed=2):
+        found = beam_decoder.decode_emulated(x, p=p)
+        assert len(found) == len(x.rounds[-1])
+        assert max(len(s.words) for s in found) == len(x.rounds)
+
+
 class Watched(np.ndarray):
     """An array that notes the dtype of everything computed from it."""
 
     seen: set[str] = set()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kw: Any) -> Any:
+        if "out" in kw:
+            kw["out"] = tuple(x.view(np.ndarray) for x in kw["out"])
         arrays = [x.view(np.ndarray) if isinstance(x, Watched) else x for x in inputs]
         return self._note(getattr(ufunc, method)(*arrays, **kw))
 
@@ -143,30 +392,19 @@ class Watched(np.ndarray):
 
 @BY_NAME
 def test_every_intermediate_is_float32(module: ModuleType, model: Callable[..., Any]) -> None:
-    def watch(value: Any) -> Any:
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return dataclasses.replace(
-                value, **{f.name: watch(getattr(value, f.name)) for f in dataclasses.fields(value)}
-            )
-        return value.view(Watched)
-
     Watched.seen = set()
-    model(module.instances(1)[0], p=watch(module.params(8)))
+    model(module.instances(1)[0], p=mapped(lambda a: a.view(Watched), module.params(8)))
     assert Watched.seen == {"float32"}
 
 
-@BY_NAME
+@by_name([(module, model) for module, model in MODELS if module in CLASSIFIERS])
 def test_results_are_probabilities(module: ModuleType, model: Callable[..., Any]) -> None:
     p = module.params(12, seed=3)
     for x in module.instances(6, seed=3):
         result = model(x, p=p)
-        for row in arrays(result):
+        for row in leaves(result):
             assert row.dtype == np.float32 and row.shape == (module.CLASSES,)
             assert math.isclose(float(row.sum()), 1, rel_tol=1e-5) and row.min() >= 0
-
-
-def arrays(result: Any) -> list[Any]:
-    return result if isinstance(result, list) else [result]
 
 
 @BY_NAME
@@ -178,35 +416,34 @@ def test_batched_results_are_as_near_to_float64_as_promised(module: ModuleType, 
     for x, got in zip(instances, batched, strict=True):
         plain, exact = model(x, p=p), model(x, p=wide_p)
         assert type(got) is type(plain)
-        for a, b, c in zip(arrays(got), arrays(plain), arrays(exact), strict=True):
-            assert a.dtype == b.dtype
-            assert a.shape == b.shape
+        for a, b, c in zip(leaves(got), leaves(plain), leaves(exact), strict=True):
+            assert type(a) is type(b)
+            assert np.asarray(a).dtype == np.asarray(b).dtype
+            assert np.shape(a) == np.shape(b)
             assert np.abs(a - c).max() <= max(1e-5 * np.abs(c).max(), 4 * np.abs(b - c).max())
 
 
 @BY_NAME
 def test_results_do_not_depend_on_the_rest_of_the_batch(module: ModuleType, model: Any) -> None:
     p, instances = module.params(24), module.instances(9, seed=6)
-    together = [arrays(r) for r in model.batch(instances, p=p)]
-    backwards = [arrays(r) for r in model.batch(instances[::-1], p=p)][::-1]
-    alone = [arrays(r) for r in model.batch(instances[4:5], p=p)]
+    together = [leaves(r) for r in model.batch(instances, p=p)]
+    backwards = [leaves(r) for r in model.batch(instances[::-1], p=p)][::-1]
+    alone = [leaves(r) for r in model.batch(instances[4:5], p=p)]
     for one, other in [*zip(together, backwards, strict=True), (together[4], alone[0])]:
-        assert [a.tobytes() for a in one] == [b.tobytes() for b in other]
+        assert [np.asarray(a).tobytes() for a in one] == [np.asarray(b).tobytes() for b in other]
 
 
 @BY_NAME
 def test_a_batch_takes_fewer_launches_than_nodes(module: ModuleType, model: Any) -> None:
-    trace = model.trace(module.instances(16, seed=7), p=module.params(16))
+    trace = model.trace(module.instances(48, seed=7), p=module.params(16))
     assert trace.lower_bound <= len(trace.batches) < trace.nodes / 4
     assert sum(batch.size for batch in trace.batches) == trace.nodes
 
 
-@BY_NAME
+@by_name(list({module: (module, model) for module, model in MODELS}.values()))
 def test_sizes_and_seeds(module: ModuleType, model: Callable[..., Any]) -> None:
     def flat(value: Any) -> list[Any]:
-        if dataclasses.is_dataclass(value):
-            return [a for f in dataclasses.fields(value) for a in flat(getattr(value, f.name))]
-        return [value]
+        return [a for a in leaves(value) if isinstance(a, np.ndarray)]
 
     small = flat(module.params("small"))
     assert {a.dtype.name for a in small} == {"float32"}

@@ -37,6 +37,7 @@ from acronumba.ir.nodes import (
     Read,
     Return,
     Scalar,
+    Spawn,
     Var,
     reads,
     writes,
@@ -60,7 +61,7 @@ class Flow:
 
 def value_flow(program: Program) -> Flow:
     """Return which operations may feed which."""
-    return _Inclusion(program).run()
+    return Inclusion(program).run()
 
 
 def components(operands: Sequence[Iterable[int]]) -> list[list[int]]:
@@ -122,14 +123,17 @@ def in_cycles(operands: Sequence[Iterable[int]]) -> list[int]:
 _Cell = tuple[int, str, int]  # allocation, field ("" for a list), word of the field or element
 
 
-class _Inclusion:
-    """Solves the inclusions. A set is an integer whose bits are nodes, then allocations."""
+class Inclusion:
+    """Solves the inclusions. A set is an integer whose bits are nodes, then allocations.
+
+    `analysis.mutation` reads the solution too.
+    """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.nodes: list[Op | Emit] = []
         self.places: list[tuple[int, int]] = []
-        self.sites = 0
+        self.made: list[New | ListNew | ListOp] = []  # per allocation: what makes it
         self.slots: dict[Var | _Cell, int] = {}
         self.sets: list[int] = []
         self.told: list[int] = []  # the part of the set that has been passed on to `watch`
@@ -181,7 +185,12 @@ class _Inclusion:
             for target in self.into[slot]:
                 self.add(target, self.sets[slot])
 
-    def run(self) -> Flow:
+    def held(self, v: Var) -> int:
+        """Return the allocations that a variable may hold, one bit each."""
+        return self.sets[self.slots[v]] >> len(self.nodes) if v in self.slots else 0
+
+    def fill(self) -> None:
+        """Take in the whole program."""
         for f, function in enumerate(self.program.functions):
             for k, block in enumerate(function.blocks):
                 for instr in block.instrs:
@@ -199,6 +208,10 @@ class _Inclusion:
                     else:
                         self._instruction(instr)
         self.solve()
+
+    def run(self) -> Flow:
+        """Return the graph of the operations."""
+        self.fill()
         near: list[frozenset[int]] = []
         far: list[frozenset[int]] = []
         for function in self.program.functions:
@@ -216,24 +229,28 @@ class _Inclusion:
                 for v in instr.args:
                     self._move(v, instr.out)
             case New():
-                site = self._site(instr.out)
+                site = self._site(instr, instr.out)
                 for (name, j), v in zip(self.fields[instr.cls], instr.args, strict=True):
                     self._put(v, (site, name, j))
             case Load():
                 for j, v in enumerate(instr.outs):
                     self._from(instr.ref, instr.field, j, v)
             case ListNew():
-                site = self._site(instr.out)
+                site = self._site(instr, instr.out)
                 for k, v in enumerate(instr.args):
                     self._put(v, (site, "", k % instr.width))
             case ListOp():
                 self._list(instr)
-            case Call():
+            case Call() | Spawn():
                 callee = self.program.functions[instr.function]
                 for v, p in zip(instr.args, callee.params, strict=True):
                     self._move(v, p)
                 for block in callee.blocks:
                     if isinstance(block.end, Return):
+                        if isinstance(instr, Spawn) and instr.into is not None:
+                            for j, v in enumerate(block.end.args):
+                                self.at(instr.into[0], partial(self._put_at, v, j))
+                            continue
                         for v, out in zip(block.end.args, instr.outs, strict=True):
                             self._move(v, out)
 
@@ -249,17 +266,17 @@ class _Inclusion:
             case "extend":
                 self.at(instr.args[1], lambda source: self.at(it, lambda site: self._elements(source, site, width)))
             case "slice":
-                site = self._site(instr.outs[0])
+                site = self._site(instr, instr.outs[0])
                 self.at(it, lambda source: self._elements(source, site, width))
             case "fill":
-                site = self._site(instr.outs[0])
+                site = self._site(instr, instr.outs[0])
                 for j, v in enumerate(instr.args[1:]):
                     self._put(v, (site, "", j))
 
-    def _site(self, out: Var) -> int:
-        self.sites += 1
-        self.add(self.slot(out), 1 << (len(self.nodes) + self.sites - 1))
-        return self.sites - 1
+    def _site(self, instr: New | ListNew | ListOp, out: Var) -> int:
+        self.made.append(instr)
+        self.add(self.slot(out), 1 << (len(self.nodes) + len(self.made) - 1))
+        return len(self.made) - 1
 
     def _move(self, source: Var, target: Var) -> None:
         if self._matters(source):

@@ -15,9 +15,11 @@ from acronumba.ir.nodes import (
     Emit,
     Function,
     Instr,
+    Join,
     ListOp,
     Op,
     Scalar,
+    Spawn,
     Var,
     reads,
     writes,
@@ -31,7 +33,7 @@ def is_pure(instr: Instr) -> bool:
             return instr.site < 0
         case ListOp():
             return instr.op in ("len", "get", "slice", "fill")
-        case Check() | Call() | Emit():
+        case Check() | Call() | Emit() | Spawn() | Join():
             return False
         case _:
             return True

@@ -26,6 +26,7 @@ from acronumba.ir.nodes import (
     Function,
     Instr,
     IsNull,
+    Join,
     Jump,
     ListNew,
     ListOp,
@@ -37,7 +38,9 @@ from acronumba.ir.nodes import (
     Return,
     Scalar,
     Shared,
+    Spawn,
     Var,
+    reads,
     writes,
 )
 
@@ -171,6 +174,23 @@ def dominators(blocks: tuple[Block, ...]) -> list[set[int]]:
     return out
 
 
+def live_at_start(blocks: tuple[Block, ...]) -> list[set[Var]]:
+    """Return the variables that are read after the start of each block before they are assigned."""
+    out: list[set[Var]] = [set() for _ in blocks]
+    changed = True
+    while changed:
+        changed = False
+        for k in reversed(range(len(blocks))):
+            b = blocks[k]
+            live = {v for s in successors(b.end) for v in out[s]} | set(reads(b.end))
+            for i in reversed(b.instrs):
+                live -= set(writes(i))
+                live |= set(reads(i))
+            if live != out[k]:
+                out[k], changed = live, True
+    return out
+
+
 def loops(blocks: tuple[Block, ...]) -> dict[int, set[int]]:
     """Return the blocks of each natural loop, by its head."""
     before = predecessors(blocks)
@@ -204,7 +224,7 @@ def rename(node: Instr | End, to: Mapping[Var, Var]) -> Instr | End:
         return to.get(x, x) if isinstance(x, Var) else x
 
     match node:
-        case Const() | Shared() | Jump():
+        case Const() | Shared() | Jump() | Join():
             return node
         case Copy() | Pad():
             return replace(node, src=v(node.src))
@@ -216,6 +236,9 @@ def rename(node: Instr | End, to: Mapping[Var, Var]) -> Instr | End:
             return replace(node, cond=v(node.cond), args=vs(node.args))
         case ExtentOf() | Read():
             return replace(node, tensor=v(node.tensor))
+        case Spawn():
+            into = None if node.into is None else (v(node.into[0]), v(node.into[1]))
+            return replace(node, into=into, args=vs(node.args))
         case Branch():
             return replace(node, cond=v(node.cond))
         case Op():

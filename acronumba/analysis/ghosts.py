@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from acronumba.analysis.carried import in_cycles, value_flow
-from acronumba.analysis.flow import dominators, loops, predecessors, simplify, successors
+from acronumba.analysis.flow import dominators, live_at_start, loops, predecessors, simplify, successors
 from acronumba.analysis.notes import Note
 from acronumba.ir.nodes import (
     Block,
@@ -31,13 +31,14 @@ from acronumba.ir.nodes import (
     End,
     Function,
     Instr,
+    Join,
     Jump,
     Pad,
     Program,
     Read,
     Return,
+    Spawn,
     Var,
-    reads,
     writes,
 )
 from acronumba.ir.types import TensorT
@@ -89,7 +90,7 @@ class _Arms:
         self.back = {(k, s) for k, b in enumerate(self.blocks) for s in successors(b.end) if s in self.over[k]}
         self.names = {v.name for b in self.blocks for i in b.instrs for v in writes(i)}
         self.names |= {v.name for v in function.params}
-        self.live = self._live()
+        self.live = live_at_start(self.blocks)
         self.pads: dict[tuple[int, int], dict[Var, int]] = defaultdict(dict)  # (block, next; -1: returns) -> levels
         self.notes: list[Note] = []
         self.lines: list[str] = []
@@ -189,7 +190,7 @@ class _Arms:
             k = work.pop()
             if k not in found:
                 found.add(k)
-                if any(isinstance(i, Call | Read) for i in self.blocks[k].instrs):
+                if any(isinstance(i, Call | Read | Spawn | Join) for i in self.blocks[k].instrs):
                     return None
                 work += [p for p in self.before[k] if p != top]
         order: list[int] = []
@@ -220,22 +221,6 @@ class _Arms:
                 for v in writes(i):
                     env[v] = depth
             out[k] = env
-        return out
-
-    def _live(self) -> list[set[Var]]:
-        """Return the variables that are read after the start of each block before they are assigned."""
-        out: list[set[Var]] = [set() for _ in self.blocks]
-        changed = True
-        while changed:
-            changed = False
-            for k in reversed(range(len(self.blocks))):
-                b = self.blocks[k]
-                live = {v for s in successors(b.end) for v in out[s]} | set(reads(b.end))
-                for i in reversed(b.instrs):
-                    live -= set(writes(i))
-                    live |= set(reads(i))
-                if live != out[k]:
-                    out[k], changed = live, True
         return out
 
 

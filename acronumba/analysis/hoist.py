@@ -51,7 +51,7 @@ ELEMENT = 0.05  # an element of anything else
 WORTH = 4.0  # what is split off takes at least so many times what the split costs
 UNKNOWN = 16  # stands for a run-time extent
 
-_FUNCTIONS = frozenset("exp log sqrt sin cos tanh sigmoid erf pow div mod floordiv".split())
+_FUNCTIONS = frozenset("exp log sqrt sin cos tanh sigmoid erf pow div mod floordiv threefry".split())
 
 
 def work(op: Op) -> float:

@@ -40,6 +40,7 @@ from acronumba.ir.nodes import (
     Scalar,
     Shared,
     SharedArg,
+    Spawn,
     Var,
     reads,
     writes,
@@ -127,7 +128,7 @@ def _present(program: Program) -> set[Var]:
             for b in f.blocks:
                 for instr in b.instrs:
                     out -= {v for v, yes in zip(writes(instr), sure(instr), strict=True) if not yes}
-                    if isinstance(instr, Call):
+                    if isinstance(instr, Call | Spawn):
                         params = functions[instr.function].params
                         out -= {p for p, a in zip(params, instr.args, strict=True) if a not in out}
         if len(out) == before:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from acronumba.errors import Loc
 
-KINDS = ("shared", "row", "once", "duplicated", "merged", "hoisted", "moved", "rows", "fused", "ghost", "wait")
+KINDS = tuple("shared row once duplicated merged hoisted moved rows fused ghost wait fibers serial".split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,8 @@ class Note:
     fused       it is computed in the same kernel as another
     ghost       an arm of the branch is padded to the depth of the other
     wait        Python needs its value: what was recorded so far runs first
+    fibers      calls, or steps of a loop, that may wait go on side by side
+    serial      ... follow each other
     """
 
     loc: Loc  # where

@@ -39,6 +39,7 @@ from acronumba.ir.nodes import (
     ExtentOf,
     Function,
     Instr,
+    Join,
     ListNew,
     ListOp,
     Load,
@@ -50,6 +51,7 @@ from acronumba.ir.nodes import (
     Shared,
     SharedArg,
     Site,
+    Spawn,
     Var,
     writes,
 )
@@ -279,6 +281,16 @@ class Sharing:
                 self.calls[context][id(instr)] = to
                 for v, fact in zip(instr.outs, self.results[to], strict=True):
                     self._meet(facts, v, fact)
+            case Spawn():
+                to = self._context(instr.function, tuple(of(v) for v in instr.args))
+                self.calls[context][id(instr)] = to
+                if instr.into is not None:
+                    for place in sorted(of(instr.into[0]).which - {DATA}):
+                        self._put(self.lists[place].anywhere, self.results[to], listed=True)
+                for v, fact in zip(instr.outs, self.results[to], strict=False):
+                    self._meet(facts, v, fact)
+            case Join():
+                pass  # its results are those of the calls
             case _:
                 for v in writes(instr):
                     self._meet(facts, v, VARYING)
@@ -543,7 +555,7 @@ class _Rewriter:
             out: list[Instr] = []
             self.numbers: dict[int, Var] = {}
             for instr in block.instrs:
-                if isinstance(instr, Call):
+                if isinstance(instr, Call | Spawn):
                     out.append(replace(instr, function=to[id(instr)]))
                 elif isinstance(instr, Op):
                     args = tuple(self._operand(instr, a, contexts, single, out) for a in instr.args)

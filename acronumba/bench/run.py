@@ -51,10 +51,10 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
     """Run a benchmark; return the exit status: 1 if an option costs more than it may, 2 for wrong usage."""
     from acronumba.bench.workloads import WORKLOADS, ZOO
 
-    names = args.models or [w.name for w in (WORKLOADS.values() if args.ablate else ZOO)]
+    names = args.models or [w.name for w in (WORKLOADS.values() if args.ablate else ZOO) if not w.waits]
     if names == ["list"]:
         for w in WORKLOADS.values():
-            print(f"{w.name:16}{w.why}")
+            print(f"{w.name:24}{w.why}")
         return 0
     wrong = [name for name in names if name not in WORKLOADS]
     size = int(args.size) if str(args.size).isdecimal() else args.size

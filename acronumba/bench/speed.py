@@ -7,7 +7,7 @@ in turns.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from typing import Any
 
@@ -94,6 +94,8 @@ def measure(
 
 def difference(a: Any, b: Any) -> float:
     """Return the largest difference of two results of one structure, relative to the largest number."""
+    if is_dataclass(b):
+        return max((difference(getattr(a, x.name), getattr(b, x.name)) for x in fields(b)), default=0.0)
     if isinstance(a, list | tuple):
         return max((difference(x, y) for x, y in zip(a, b, strict=True)), default=0.0)
     return float(np.abs(np.asarray(a) - b).max() / max(float(np.abs(b).max()), 1e-30))

@@ -14,7 +14,21 @@ from typing import Any
 import numpy as np
 
 from acronumba import model, nn
-from acronumba.zoo import birnn, child_sum_lstm, mv_rnn, tree_lstm
+from acronumba.zoo import (
+    beam_decoder,
+    berxit,
+    bilstm_tagger,
+    birnn,
+    child_sum_lstm,
+    drnn,
+    graph_rnn,
+    listops,
+    moe,
+    mv_rnn,
+    nested_rnn,
+    stack_rnn,
+    tree_lstm,
+)
 from acronumba.zoo.data import Array, hidden_size, normal
 
 SIZES = {"small": 256, "large": 512}  # H
@@ -33,6 +47,7 @@ class Workload:
     instances: Callable[[int], Any]  # how many
     read: Callable[[str], Any] | None  # of a file of trees; None: it has no words
     why: str  # what it is there for
+    waits: bool = False  # whether computed values decide what it does
 
 
 # ------------------------------------------------------------------------------------ a loop whose data decides: ghosts
@@ -231,15 +246,15 @@ def experts_params(size: str | int = "small") -> Experts:
 # ---------------------------------------------------------------------------------------------------------- all of them
 
 
-def _zoo(module: ModuleType, model: Any, why: str) -> Workload:
-    name = module.__name__.rpartition(".")[2]
+def _zoo(module: ModuleType, model: Any, why: str, suffix: str = "", waits: bool = False) -> Workload:
     return Workload(
-        name=name,
+        name=module.__name__.rpartition(".")[2] + suffix,
         model=model,
         params=module.params,
         instances=module.instances,
         read=getattr(module, "read_sst", None),
         why=why,
+        waits=waits,
     )
 
 
@@ -254,6 +269,24 @@ ZOO: tuple[Workload, ...] = (
     _zoo(child_sum_lstm, child_sum_lstm.classify, "trees with any number of children"),
     _zoo(mv_rnn, mv_rnn.sentiment, "a matrix per node"),
     _zoo(birnn, birnn.tag, "two directions, a class per word"),
+    _zoo(bilstm_tagger, bilstm_tagger.tag, "rare words are spelled"),
+    _zoo(nested_rnn, nested_rnn.encode, "a loop in a loop"),
+    _zoo(listops, listops.classify, "a loop in a recursion"),
+    _zoo(moe, moe.mix, "weights chosen by a computed index"),
+    _zoo(moe, moe.route_emulated, "a list of experts, chosen by data", "_emulated"),
+    _zoo(drnn, drnn.generate_emulated, "trees grown as the data says", "_emulated"),
+    _zoo(berxit, berxit.classify_emulated, "as many layers as the data says", "_emulated"),
+    _zoo(stack_rnn, stack_rnn.parse_emulated, "a parser that is told its actions", "_emulated"),
+    _zoo(graph_rnn, graph_rnn.generate_emulated, "a loop in a loop, with edges from the data", "_emulated"),
+    _zoo(beam_decoder, beam_decoder.decode_emulated, "a beam that is told what to keep", "_emulated"),
+)
+WAITING: tuple[Workload, ...] = (  # those of the zoo that decide by what they compute
+    _zoo(moe, moe.route, "a list of experts, chosen by a router", "_route", waits=True),
+    _zoo(drnn, drnn.generate, "trees that decide how they grow", waits=True),
+    _zoo(berxit, berxit.classify, "early exit from a stack of layers", waits=True),
+    _zoo(stack_rnn, stack_rnn.parse, "a parser that decides its actions", waits=True),
+    _zoo(graph_rnn, graph_rnn.generate, "a graph whose edges are drawn", waits=True),
+    _zoo(beam_decoder, beam_decoder.decode, "beam search", waits=True),
 )
 SMALL: tuple[Workload, ...] = (
     _small(branches, branches_params, "arms of different depth: ghosts, lookahead"),
@@ -263,4 +296,4 @@ SMALL: tuple[Workload, ...] = (
     _small(sentences, projections_params, "one product over a sentence: rows"),
     _small(experts, experts_params, "weights chosen by data: reuse, gather_fusion"),
 )
-WORKLOADS: dict[str, Workload] = {w.name: w for w in (*ZOO, *SMALL)}
+WORKLOADS: dict[str, Workload] = {w.name: w for w in (*ZOO, *WAITING, *SMALL)}

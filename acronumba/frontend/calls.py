@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from acronumba import random
 from acronumba.frontend import mathematics
 from acronumba.frontend.control import AMBIGUOUS, EMPTY
 from acronumba.frontend.emitter import Dead, Refused, Resweep
@@ -882,6 +883,15 @@ def _float_unary(w: Lowerer, name: str, val: Val, node: Node) -> Tensor:
     return w.element(name, [w.cast(x, dtype, node)], dtype, node)
 
 
+@row("key counter", random.threefry)
+def _threefry(w: Lowerer, a: Args, node: Node) -> Val:
+    parts = [v if isinstance(v, Num) else w.as_tensor(v, node=node) for v in (a["key"], a["counter"])]
+    for v in parts:
+        if isinstance(v, Tensor) and v.type.dtype != "uint64":
+            raise w.refuse("ACR301", node, seen=f"threefry of {w.describe(v)}", rewrite="x.astype(np.uint64)")
+    return w.element("threefry", [_as_dtype(w, v, "uint64", node) for v in parts], "uint64", node)
+
+
 def _ufunc(op: str) -> Handler:
     def handler(w: Lowerer, a: Args, node: Node) -> Val:
         vals = list(a.values.values())
@@ -900,7 +910,8 @@ _BINARY: dict[str, tuple[Any, ...]] = {
     "add": (np.add,), "sub": (np.subtract,), "mul": (np.multiply,), "div": (np.divide,), "floordiv": (np.floor_divide,),
     "mod": (np.mod,), "pow": (np.power,), "maximum": (np.maximum,), "minimum": (np.minimum,), "and": (np.bitwise_and,),
     "or": (np.bitwise_or,), "xor": (np.bitwise_xor,), "eq": (np.equal,), "ne": (np.not_equal,), "lt": (np.less,),
-    "le": (np.less_equal,), "gt": (np.greater,), "ge": (np.greater_equal,),
+    "le": (np.less_equal,), "gt": (np.greater,), "ge": (np.greater_equal,), "lshift": (np.left_shift,),
+    "rshift": (np.right_shift,),
 }  # fmt: skip
 for _op, _fs in _UNARY.items():
     row("x", *_fs)(_ufunc(_op))

@@ -691,7 +691,7 @@ class Emitter:
         for name, v in zip(val.names, val.items, strict=True):
             t = self.type_of(v)
             old = table.get(name)
-            wider = t if old is None or isinstance(old, OpaqueT) else union(old, t)
+            wider = t if old is None or isinstance(old, OpaqueT) else since(old, t)
             if wider != old:
                 if endless(wider):
                     raise self.refuse("ACR303", seen=type_text(wider)[:200])
@@ -1508,6 +1508,18 @@ def _loosest(vals: list[Val]) -> Val:
 def _last_name(path: str) -> str:
     out = "".join(c if c.isalnum() else "_" for c in path.rsplit(".", 1)[-1]).strip("_")
     return out or "shared"
+
+
+def since(old: Type, new: Type) -> Type:
+    """Return the type of results of which more is known than in an earlier sweep, when a list may have been empty."""
+    match old, new:
+        case ListT(item=NoneT()), ListT():
+            return new
+        case TupleT(), TupleT() if len(old.items) == len(new.items):
+            return TupleT(tuple(map(since, old.items, new.items)))
+        case DictT(), DictT() if old.keys == new.keys:
+            return DictT(old.keys, tuple(map(since, old.items, new.items)))
+    return union(old, new)
 
 
 def endless(t: Type) -> bool:

@@ -26,6 +26,7 @@ from acronumba.frontend.objects import as_function, is_foreign, python_class, py
 from acronumba.frontend.source import NoSource, is_forbidden, read_source, scan, spot
 from acronumba.frontend.values import (
     NOT_CONST,
+    PRIMITIVES,
     Bound,
     DictVal,
     EnumVal,
@@ -255,8 +256,8 @@ class Expressions(Walker):
         return self.shared_value(known.shared)
 
     def function(self, fn: types.FunctionType, node: ast.AST | Loc | None) -> Val:
-        """Return a function object as a value; primitives of `acronumba.nn` stay themselves."""
-        if (fn.__module__ == "acronumba.nn" and fn.__name__ in ("sigmoid", "erf")) or is_foreign(fn):
+        """Return a function object as a value; those of `PRIMITIVES` stay themselves."""
+        if f"{fn.__module__}.{fn.__name__}" in PRIMITIVES or is_foreign(fn):
             return Static(fn)
         try:
             source = read_source(fn)
@@ -550,7 +551,7 @@ class Expressions(Walker):
                 y = b if isinstance(b, Num) else self.as_tensor(b, node=node)
                 if isinstance(op, ast.MatMult):
                     return self.matmul(self.as_tensor(x), self.as_tensor(y), node)
-                if name is None or name in ("lshift", "rshift"):
+                if name is None:
                     raise self.refuse("ACR202", node, seen=f"{OPERATORS[type(op)]} of arrays")
                 return self.ufunc(name, (x, y), node)
         if isinstance(a, Num) and isinstance(b, Num):

@@ -29,6 +29,7 @@ from acronumba.frontend.emitter import (
     equal_templates,
     is_own,
     is_several,
+    since,
 )  # fmt: skip
 from acronumba.frontend.objects import as_function
 from acronumba.frontend.source import assigned_names, spot
@@ -65,15 +66,12 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import SharedArg, Var
 from acronumba.ir.types import (
     BoolT,
-    DictT,
     EnumT,
     FloatT,
     IntT,
     ListT,
     NoneT,
     TensorT,
-    TupleT,
-    Type,
     type_text,
     union,
     words,
@@ -84,7 +82,7 @@ if TYPE_CHECKING:
     from acronumba.frontend.lower import Lowerer
 
 # Modules whose functions are walked like the user's, but what is said of them is said of the line that calls them.
-LIBRARY = frozenset(("acronumba.nn", "acronumba.frontend.mathematics"))
+LIBRARY = frozenset(("acronumba.nn", "acronumba.random", "acronumba.frontend.mathematics"))
 
 
 NEVER = "this call never returns"
@@ -589,18 +587,6 @@ def structure(shared: Shared) -> Any:
         case SharedLeaf(type=t):
             return t
     return shared_key(shared)
-
-
-def since(old: Type, new: Type) -> Type:
-    """Return the type of results of which more is known than in an earlier sweep, when a list may have been empty."""
-    match old, new:
-        case ListT(item=NoneT()), ListT():
-            return new
-        case TupleT(), TupleT() if len(old.items) == len(new.items):
-            return TupleT(tuple(map(since, old.items, new.items)))
-        case DictT(), DictT() if old.keys == new.keys:
-            return DictT(old.keys, tuple(map(since, old.items, new.items)))
-    return union(old, new)
 
 
 def functions_in(val: Val) -> list[Func]:

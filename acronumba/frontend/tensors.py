@@ -40,7 +40,7 @@ UFUNCS: dict[str, Any] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "floordiv": np.floor_divide,
     "mod": np.remainder, "pow": np.power, "maximum": np.maximum, "minimum": np.minimum, "and": np.bitwise_and,
     "or": np.bitwise_or, "xor": np.bitwise_xor, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
-    "gt": np.greater, "ge": np.greater_equal,
+    "gt": np.greater, "ge": np.greater_equal, "lshift": np.left_shift, "rshift": np.right_shift,
 }  # fmt: skip
 
 

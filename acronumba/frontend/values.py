@@ -37,6 +37,9 @@ from acronumba.ir.types import (
 )  # fmt: skip
 from acronumba.shared import SharedLeaf, SharedNode
 
+# Functions written in NumPy that are one operation to the compiler.
+PRIMITIVES = frozenset(("acronumba.nn.sigmoid", "acronumba.nn.erf", "acronumba.random.threefry"))
+
 NOT_CONST: Any = type("NotConst", (), {"__repr__": lambda self: "<run time>"})()
 
 

@@ -32,6 +32,7 @@ from acronumba.ir.nodes import (
     FieldLayout,
     Function,
     IsNull,
+    Join,
     Jump,
     ListNew,
     ListOp,
@@ -46,6 +47,7 @@ from acronumba.ir.nodes import (
     Scalar,
     Shared,
     SharedArg,
+    Spawn,
     StructLayout,
     Var,
 )
@@ -102,15 +104,29 @@ class _Stop(Exception):
         self.text = text
 
 
+class _Spawned:
+    """A spawned call: what it is given, and what it has returned until the next join."""
+
+    __slots__ = ("args", "into", "loc", "results", "spawn")
+
+    def __init__(self, spawn: Spawn, env: Mapping[Var, Any]) -> None:
+        self.spawn = spawn
+        self.loc = spawn.loc
+        self.args = [env[a] for a in spawn.args]
+        self.into = None if spawn.into is None else (env[spawn.into[0]], env[spawn.into[1]])
+        self.results: tuple[Any, ...] | None = None
+
+
 class _Frame:
     """A call in progress: its variables, and what it runs next."""
 
-    __slots__ = ("block", "call", "env", "function", "next")
+    __slots__ = ("block", "call", "env", "function", "next", "spawned")
 
-    def __init__(self, function: Function, env: dict[Var, Any], call: Call | None) -> None:
+    def __init__(self, function: Function, env: dict[Var, Any], call: _Spawned | Call | None) -> None:
         self.function = function
         self.env = env
         self.call = call  # the caller's instruction
+        self.spawned: list[_Spawned] = []  # since the last join
         self.block: Block = function.blocks[0]
         self.next = 0  # index of the next instruction in `block`
 
@@ -130,6 +146,9 @@ class Interpreter:
         Read every float32 as float64.
     max_steps
         Blocks that an instance may run.
+    late
+        Run spawned calls when they are joined, the last one first, instead of where they are spawned. The results are
+        the same.
     """
 
     def __init__(
@@ -140,11 +159,13 @@ class Interpreter:
         kernels: Sequence[KernelSpec] = (),
         float64: bool = False,
         max_steps: int = 10**8,
+        late: bool = False,
     ) -> None:
         self.program = program
         self.kernels = tuple(kernels)
         self.float64 = float64
         self.max_steps = max_steps
+        self.late = late
         self._memo = Memo(float64=float64)
         self._shared: list[Any] = []
         given = len(program.shared) - len(program.once)
@@ -205,13 +226,24 @@ class Interpreter:
                     frame.next += 1
                     loc = instr.loc
                     if isinstance(instr, Call):
-                        function = self.program.functions[instr.function]
-                        inner = [env[a] for a in instr.args]
-                        callee = _Frame(function, dict(zip(function.params, inner, strict=True)), instr)
+                        callee = self._called(instr, [env[a] for a in instr.args], instr)
+                    elif isinstance(instr, Spawn):
+                        frame.spawned.append(_Spawned(instr, env))
+                        if not self.late:
+                            callee = self._called(instr, frame.spawned[-1].args, frame.spawned[-1])
+                    elif isinstance(instr, Join):
+                        waiting = [s for s in frame.spawned if s.results is None]
+                        if waiting:
+                            frame.next -= 1
+                            callee = self._called(waiting[-1].spawn, waiting[-1].args, waiting[-1])
+                        else:
+                            _deliver(frame, instr)
+                    else:
+                        rules[type(instr)](instr, env)
+                    if callee is not None:
                         if len(stack) >= MAX_DEPTH:
                             raise _Stop(-1, (), "RecursionError", f"more than {MAX_DEPTH} calls deep")
                         break
-                    rules[type(instr)](instr, env)
                 else:
                     loc = frame.block.end.loc
                     steps += 1
@@ -227,10 +259,14 @@ class Interpreter:
                             raise _Stop(end.site, tuple(env[a] for a in end.args))
                         case Return() as end:
                             results = tuple(env[a] for a in end.args)
+                            assert not frame.spawned, f"{frame.function.name} returns without a join"
                             stack.pop()
                             if frame.call is None:
                                 return results
-                            stack[-1].env.update(zip(frame.call.outs, results, strict=True))
+                            if isinstance(frame.call, _Spawned):
+                                frame.call.results = results
+                            else:
+                                stack[-1].env.update(zip(frame.call.outs, results, strict=True))
                             continue
             except _Stop as stop:
                 raise self._failure(stop, stack, loc) from stop.__cause__
@@ -239,6 +275,10 @@ class Interpreter:
                 raise
             if callee is not None:
                 stack.append(callee)
+
+    def _called(self, instr: Call | Spawn, args: Sequence[Any], call: Call | _Spawned) -> _Frame:
+        function = self.program.functions[instr.function]
+        return _Frame(function, dict(zip(function.params, args, strict=True)), call)
 
     def _failure(self, stop: _Stop, stack: list[_Frame], loc: Loc) -> InstanceFailure:
         chain = tuple(f.call.loc for f in stack if f.call is not None)
@@ -393,6 +433,22 @@ class Interpreter:
                     f"{spec.name} gives shape {value.shape}, the program announces {_extents(shape, env)}"
                 )
             env[out] = value
+
+
+def _deliver(frame: _Frame, join: Join) -> None:
+    """Give the results of spawned calls to the variables and lists that wait for them."""
+    given: dict[Var, Any] = {}
+    for s in frame.spawned:
+        assert s.results is not None
+        if s.into is None:
+            given.update(zip(s.spawn.outs, s.results, strict=True))
+        else:
+            (to, k), w = s.into, len(s.results)
+            assert 0 <= k < to.count, f"list index {k} of {to.count}"
+            to.words[k * w : k * w + w] = s.results
+    assert given.keys() == set(join.outs), f"{frame.function.name}: a join of other results than were spawned"
+    frame.env.update(given)
+    frame.spawned = []
 
 
 def _extents(shape: tuple[Extent, ...], env: dict[Var, Any]) -> tuple[int, ...]:

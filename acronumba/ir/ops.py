@@ -8,6 +8,8 @@ Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
 
     element-wise   neg abs sign exp log sqrt sin cos tanh sigmoid erf floor not isnan       x
                    add sub mul div floordiv mod pow maximum minimum and or xor              x, y of one dtype
+                   lshift rshift                                                            x, y integers of one dtype
+                   threefry                                                                 key, counter: uint64
                    eq ne lt le gt ge -> bool                                                x, y of one dtype
                    where                                                                    bool, x, y
                    cast                                                                     x -> dtype of the result
@@ -41,6 +43,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from acronumba.random import threefry
 
 Array = Any  # np.ndarray or NumPy scalar
 Shape = tuple[object, ...]  # of ints, and of whatever stands for run-time extents
@@ -137,6 +141,9 @@ ELEMENT: Mapping[str, Callable[..., Array]] = {
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
+    "lshift": np.left_shift,
+    "rshift": np.right_shift,
+    "threefry": threefry,
     "eq": np.equal,
     "ne": np.not_equal,
     "lt": np.less,
@@ -153,6 +160,7 @@ REDUCTIONS: Mapping[str, Callable[..., Array]] = {
 _ARITY = {
     "where": 3,
     **dict.fromkeys("add sub mul div floordiv mod pow maximum minimum and or xor eq ne lt le gt ge".split(), 2),
+    **dict.fromkeys("lshift rshift threefry".split(), 2),
 }
 
 

@@ -26,6 +26,7 @@ from acronumba.ir.nodes import (
     Function,
     Instr,
     IsNull,
+    Join,
     Jump,
     ListNew,
     ListOp,
@@ -39,6 +40,7 @@ from acronumba.ir.nodes import (
     Scalar,
     Shared,
     SharedArg,
+    Spawn,
     StructLayout,
     Var,
     writes,
@@ -118,10 +120,15 @@ def instr_text(instr: Instr | End, program: Program | None = None) -> str:
         case Pad():
             right = f"pad {instr.src.name}, {instr.levels}"
         case Call():
-            name = program.functions[instr.function].name if program else str(instr.function)
-            right = f"call {name}{_given(instr.args) or '()'}"
+            right = f"call {_callee(instr, program)}{_given(instr.args) or '()'}"
         case Read():
             right = f"read {instr.tensor.name}"
+        case Spawn():
+            to = f"{instr.into[0].name}[{instr.into[1].name}]" if instr.into else ", ".join(v.name for v in instr.outs)
+            right = f"{_callee(instr, program)}{_given(instr.args) or '()'}"
+            return f"spawn {to} = {right}" if to else f"spawn {right}"
+        case Join():
+            right = "join"
         case Jump():
             return f"jump {instr.block}"
         case Branch():
@@ -144,7 +151,7 @@ def _line(instr: Instr | End, program: Program | None) -> str:
             types = _tensor_text(instr.out, instr.shape)
         case Emit():
             types = ", ".join(_tensor_text(v, s) for v, s in zip(instr.outs, instr.shapes, strict=True))
-        case Load() | ListOp() | Call() | Shared() | ListNew() | Copy() | Pad():
+        case Load() | ListOp() | Call() | Join() | Shared() | ListNew() | Copy() | Pad():
             shown = (v for v in writes(instr) if isinstance(v.type, TensorT | ListT | RefT))
             types = ", ".join(type_text(v.type) for v in shown)
         case _:
@@ -156,6 +163,10 @@ def _op(op: Op, program: Program | None) -> str:
     args = [_shared(a.index, program) if isinstance(a, SharedArg) else a.name for a in op.args]
     inner = ", ".join([*args, *map(_static, op.attrs)])
     return f"{op.op}({inner}){_site(op.site)}"
+
+
+def _callee(instr: Call | Spawn, program: Program | None) -> str:
+    return program.functions[instr.function].name if program else str(instr.function)
 
 
 def _static(attr: object) -> str:

@@ -27,6 +27,7 @@ from acronumba.ir.nodes import (
     Function,
     Instr,
     IsNull,
+    Join,
     Jump,
     ListNew,
     ListOp,
@@ -40,6 +41,7 @@ from acronumba.ir.nodes import (
     Scalar,
     Shared,
     SharedArg,
+    Spawn,
     StructLayout,
     Var,
     reads,
@@ -278,6 +280,7 @@ def _function(function: Function, program: Program, kernels: Sequence[KernelSpec
         return
     if not broken:
         yield from _definitions(function, program)
+        yield from _joins(function)
     rules = _Rules(function, program, kernels)
     for number, block in enumerate(function.blocks):
         for instr in (*block.instrs, block.end):
@@ -350,6 +353,42 @@ def _definitions(function: Function, program: Program) -> Iterator[str]:
                 known.update(writes(instr))
 
 
+def _joins(function: Function) -> Iterator[str]:
+    """On every path, what is spawned is joined before it is used and before the function returns."""
+    none: tuple[frozenset[Spawn], frozenset[Var]] = (frozenset(), frozenset())
+    before = {0: none}  # the spawns that may wait, the results that do on every path
+    work = [0]
+    found: dict[str, None] = {}
+    while work:
+        k = work.pop()
+        may, must = before[k]
+        block = function.blocks[k]
+        for instr in (*block.instrs, block.end):
+            waiting = {v for s in may for v in s.outs}
+            used = [v.name for v in dict.fromkeys(reads(instr)) if v in waiting]
+            if used:
+                found[f"{_where(function, k, instr)}: {', '.join(used)} is used before the join"] = None
+            match instr:
+                case Spawn():
+                    if waiting & set(instr.outs):
+                        found[f"{_where(function, k, instr)}: spawned again before the join"] = None
+                    may, must = may | {instr}, must | set(instr.outs)
+                case Join():
+                    if set(instr.outs) != waiting or waiting != must or len(set(instr.outs)) != len(instr.outs):
+                        names = ", ".join(sorted(v.name for v in waiting))
+                        found[f"{_where(function, k, instr)}: not what every path here has spawned: {names}"] = None
+                    may, must = none
+                case Return() if may:
+                    found[f"{_where(function, k, instr)}: returns before the join"] = None
+        for target in _targets(block.end):
+            old = before.get(target)
+            new = (may, must) if old is None else (old[0] | may, old[1] & must)
+            if new != old:
+                before[target] = new
+                work.append(target)
+    yield from found
+
+
 class _Rules:
     """The rule of each instruction."""
 
@@ -416,6 +455,10 @@ class _Rules:
                 if not isinstance(t, TensorT) or t.rank:
                     raise _Wrong(f"{instr.tensor.name} is not a tensor of rank 0")
                 self._assign(host_word(t.dtype), instr.out)
+            case Spawn():
+                self._spawn(instr)
+            case Join():
+                pass
             case Jump():
                 pass
             case Branch():
@@ -505,6 +548,20 @@ class _Rules:
             case _:
                 for word in any_word:
                     self._assign(word, i.out)
+
+    def _spawn(self, i: Spawn) -> None:
+        _demand(0 <= i.function < len(self.program.functions), f"no function {i.function}")
+        callee = self.program.functions[i.function]
+        self._words(i.args, [p.type for p in callee.params])
+        if i.into is None:
+            self._results(callee.results, i.outs)
+            return
+        to, index = i.into
+        _demand(not i.outs, "results in variables and in a list")
+        _demand(index.type == INT, f"{index.name} is not an int")
+        item = words(self._item(to, len(callee.results)))
+        good = all(map(fits, callee.results, item))
+        _demand(good, f"{_texts(callee.results)} into {type_text(to.type)}")
 
     def _load(self, i: Load) -> None:
         if not isinstance(i.ref.type, RefT):

@@ -301,6 +301,7 @@ def _below(stages: Stages, roots: Sequence[int], ends: Iterable[int] = ()) -> se
 SYMBOLS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "&", "or": "|", "xor": "^",
+    "lshift": "<<", "rshift": ">>",
 }  # fmt: skip
 
 

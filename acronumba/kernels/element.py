@@ -61,7 +61,7 @@ class Functions(Protocol):
         """Give an expression that is used more than once a local."""
 
     def math(self, name: str, *args: Expr) -> Expr:
-        """Call a function of `kernels.math` on floats."""
+        """Call a function of `kernels.math`."""
 
     def helper(self, name: str, *args: Expr) -> Expr:
         """Call a scalar function of `HELPERS`, adding it to the module."""
@@ -255,6 +255,32 @@ def power(w: Functions, a: Expr, exponent: float, b: Expr) -> Expr:
     return w.math("pow", a, b)
 
 
+def _lshift(w: Functions, args: list[Expr], t: Dtype) -> Expr:
+    a, by = args
+    whole, inside = _within(by, t)
+    return a << inside if whole is None else select(whole, a << inside, like(0, a))
+
+
+def _rshift(w: Functions, args: list[Expr], t: Dtype) -> Expr:
+    a, by = args
+    whole, inside = _within(by, t)
+    if t.kind == "i":
+        return a >> inside  # by one bit less than all of them: 0 or -1, as by more
+    shifted = intrinsic("lshr", a, inside)
+    return shifted if whole is None else select(whole, shifted, like(0, a))
+
+
+def _within(by: Expr, t: Dtype) -> tuple[Expr | None, Expr]:
+    """Return whether a shift leaves any bit (None: certainly), and the shift, at most by all bits but one.
+
+    NumPy reads a negative shift as one by more than all bits.
+    """
+    most = t.ty.bits - 1
+    if isinstance(by, Const) and 0 <= by.value <= most:
+        return None, by
+    return _unsigned("<=", by, like(most, by)), intrinsic("umin", by, like(most, by))
+
+
 def _where(w: Functions, args: list[Expr], t: Dtype) -> Expr:
     return select(*args)
 
@@ -272,6 +298,7 @@ ELEMENT: Mapping[str, Rule] = {
     "maximum": lambda w, args, t: larger_of(args[0], args[1], t),
     "minimum": lambda w, args, t: smaller_of(args[0], args[1], t),
     "and": _arithmetic("&", "&"), "or": _arithmetic("|", "|"), "xor": _arithmetic("^", "^"),
+    "lshift": _lshift, "rshift": _rshift, "threefry": _math("threefry"),
     "eq": _compare("=="), "ne": _compare("!="), "lt": _compare("<"), "le": _compare("<="), "gt": _compare(">"),
     "ge": _compare(">="),
     "where": _where,
@@ -285,6 +312,7 @@ COST: Mapping[str, int] = {
     **dict.fromkeys("exp log sin cos tanh sigmoid erf pow".split(), 20),
     **dict.fromkeys("div sqrt".split(), 5),
     **dict.fromkeys("floordiv mod".split(), 8),
+    "threefry": 100,
 }
 
 

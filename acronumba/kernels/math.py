@@ -1,5 +1,7 @@
 """Element-wise functions of floats, as texts of the small language: the same code for scalars and vectors of any width.
 
+One function, the random generator `threefry`, is of integers: of `i64` and vectors of it.
+
 In: a type, `f32`, `f64` or a vector of them. Out: its functions by name (`functions`), or those that some names need
 (`closure`), which a generator adds to its module. The value of an element depends on that element alone: lane, width
 and neighbours do not change a bit, nothing is contracted or reordered, and fma stands where it is written. NaN,
@@ -314,6 +316,37 @@ def pow(x: vec, y: vec) -> vec:
     return libm_pow(x, y)
 '''
 
+_ROUND = """
+    x = x + y
+    y = rotated(y, {0}) ^ x"""
+_INJECTION = """
+    x = x + k{0}
+    y = y + k{1} + {2}"""
+_ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
+
+_INTEGER = (
+    '''
+def rotated(x: word, by: word) -> word:
+    return (x << by) | lshr(x, 32 - by)
+
+
+def threefry(key: vec, counter: vec) -> vec:
+    """Threefry-2x32 with 20 rounds: 64 random bits for a key and a counter, each two words."""
+    k0 = word(key)
+    k1 = word(lshr(key, 32))
+    k2 = k0 ^ k1 ^ 0x1BD11BDA
+    x = word(counter) + k0
+    y = word(lshr(counter, 32)) + k1'''
+    + "".join(
+        _ROUND.format(_ROTATIONS[n % 8])
+        + (_INJECTION.format((n // 4 + 1) % 3, (n // 4 + 2) % 3, n // 4 + 1) if n % 4 == 3 else "")
+        for n in range(20)
+    )
+    + """
+    return (vec(y) << 32) | (vec(x) & 0xFFFFFFFF)
+"""
+)
+
 _SOME_SCALAR = '''
 def some(m: mask) -> i1:
     """Whether any lane holds."""
@@ -333,16 +366,20 @@ _DEFINITION = re.compile(r"^def (\w+)\(", re.MULTILINE)
 
 
 def text(ty: tree.Ty) -> str:
-    """Return the source text of the functions of `f32`, `f64` or a vector of them, under their full names.
+    """Return the source text of the functions of `f32`, `f64`, `i64` or a vector of them, under their full names.
 
     Raises
     ------
     TypeError
         If there are no functions of the type.
     """
-    if ty.kind != "f" or ty.bits not in (32, 64):
+    if ty.scalar not in (tree.F32, tree.F64, tree.I64):
         raise TypeError(f"there are no functions of {ty}")
-    source = (_SOME_SCALAR if ty.lanes == 1 else _SOME_VECTOR) + (_SINGLE if ty.bits == 32 else _DOUBLE) + _COMMON
+    source = (
+        _INTEGER
+        if ty.kind == "i"
+        else (_SOME_SCALAR if ty.lanes == 1 else _SOME_VECTOR) + (_SINGLE if ty.bits == 32 else _DOUBLE) + _COMMON
+    )
     names = {name: f"{name}_{ty}" for name in _DEFINITION.findall(source)}
     names |= {f"wide_{name}": f"{name}_{_wide(ty)}" for name in _WIDE}
     return _NAME.sub(lambda match: names.get(match[1], match[1]), source).strip() + "\n"
@@ -359,7 +396,7 @@ def functions(ty: tree.Ty) -> Mapping[str, tree.Function]:
     Parameters
     ----------
     ty : Ty
-        `f32`, `f64` or a vector of them.
+        `f32`, `f64`, `i64` or a vector of them.
 
     Returns
     -------
@@ -373,8 +410,9 @@ def functions(ty: tree.Ty) -> Mapping[str, tree.Function]:
         If there are no functions of the type.
     """
     types = {"vec": ty, "ivec": _integer(ty), "mask": _mask(ty), "wide": _wide(ty)}
+    types["word"] = tree.I32.vector(ty.lanes)
     source = text(ty)
-    if ty.bits == 32:  # the parser has to see what is called
+    if ty.scalar == tree.F32:  # the parser has to see what is called
         types["iwide"] = _integer(_wide(ty))
         source = re.sub(r"\b(i?)vec\b", r"\1wide", text(_wide(ty))) + "\n\n" + source
     ending = f"_{ty}"
@@ -415,7 +453,7 @@ def closure(wanted: Iterable[tuple[str, tree.Ty]]) -> tuple[tree.Function, ...]:
     """
     out: dict[str, tree.Function] = {}
     for name, ty in wanted:
-        types = (ty, _wide(ty))
+        types = (ty, _wide(ty)) if ty.kind == "f" else (ty,)
         known = {f.name: f for t in types for f in functions(t).values()}
         calls = {key: value for t in types for key, value in _calls(t).items()}
         todo = [(f"{name}_{ty}", False)]

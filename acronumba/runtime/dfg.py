@@ -21,6 +21,7 @@ _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
 _WARMS = 16  # pieces of memory that are fetched before a run
 _CACHE = 1 << 20  # bytes: more than these are not fetched, as they would drive each other out
+_FIBERS = 256  # that the first queues have room for
 _KEPT = 1 << 28  # a larger heap or arena is given back to the system when its run is over
 
 # int32 tables of the search for a schedule, by what they have entries for; see `acronumba.state`
@@ -120,7 +121,7 @@ class Buffers:
         self.address = address(self.st)
         self.chunks: list[Words] = []
         self.starts: list[int] = []  # their addresses
-        self.where: dict[str, int] = {}  # addresses of `errors` and `results`
+        self.where: dict[str, int] = {}  # addresses of `errors`, `results` and `lives`
         self.used = 0  # chunks of the heap that the run has entered
         self.columns: dict[str, NDArray[Any]] = {}
         self.tables: dict[str, NDArray[Any]] = {}  # of the search for a schedule; not there before they are asked for
@@ -149,6 +150,8 @@ class Buffers:
         self["kernels"], self["most"], self["keyed"], self["most_groups"] = kernels, most, int(keyed), MOST_GROUPS
         self["ghosts"] = ghosts
         self["scratch"], self["ssize"] = address(self.scratch), len(self.scratch)
+        self.lives: Words = np.empty(0, np.int64)
+        self.queues: dict[str, Words] = {}  # `runnable` and `waiting`; not there if the program does not wait
         self.heat = (0, 0)  # nodes of the last run, bytes of the heap that it used
         self.grow_nodes(_NODES, 0)
 
@@ -161,7 +164,9 @@ class Buffers:
     @property
     def bytes(self) -> int:
         """Bytes of the heap and the columns."""
-        return sum(c.nbytes for c in (*self.chunks, *self.columns.values(), *self.tables.values()))
+        return sum(
+            c.nbytes for c in (*self.chunks, *self.columns.values(), *self.tables.values(), *self.queues.values())
+        )
 
     def warm(self, arrays: Sequence[NDArray[Any]]) -> None:
         """Note what the next run will use: packed instances, and as much of heap and columns as the last run."""
@@ -287,12 +292,31 @@ class Buffers:
         self.reach(self.scratch)
         self["scratch"], self["ssize"] = address(self.scratch), size
 
+    def begin_fibers(self, batch: int) -> None:
+        """Give the queues room for the fibers of so many instances."""
+        self.words("lives", batch)
+        self["lives"] = self.where["lives"]
+        if self["fcap"] <= batch:
+            self.grow_fibers(max(_FIBERS, batch + 1))
+
+    def grow_fibers(self, capacity: int) -> None:
+        """Give the queues room for so many fibers, keeping those that they hold."""
+        for name, top in (("runnable", "rtop"), ("waiting", "wtop")):
+            queue = np.empty(2 * capacity, np.int64)
+            self.reach(queue)
+            held = 2 * self[top]
+            if held:
+                queue[:held] = self.queues[name][:held]
+            self.queues[name] = queue
+            self[name] = address(queue)
+        self["fcap"] = capacity
+
     def column(self, name: str, n: int) -> NDArray[Any]:
         """Return the first n entries of a column."""
         return self.columns[name][:n]
 
     def words(self, name: str, count: int) -> int:
-        """Give `errors` or `results` room for `count` words; return the address."""
+        """Give `errors`, `results` or `lives` room for `count` words; return the address."""
         if name not in self.where or len(getattr(self, name)) < count:
             array = np.empty(max(count, 64), np.int64)
             setattr(self, name, array)

@@ -16,7 +16,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -36,7 +36,7 @@ from acronumba.kernels.spec import KernelSpec
 from acronumba.plan import Plan
 from acronumba.runtime import layout, lookahead, pool, schedule
 from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, aligned, available
-from acronumba.runtime.trace import STAGES, BatchRecord, TraceData
+from acronumba.runtime.trace import STAGES, BatchRecord, TraceData, Wait
 from acronumba.state import AT, MEMORY, STEPS, TABLE
 
 log = logging.getLogger("acronumba")
@@ -48,6 +48,7 @@ _SHORT = 1e-4  # seconds of a run that is not worth waking threads for
 _LAUNCH = 400  # nanoseconds that the start of a batch takes
 _STREAM = 100  # bytes of weights in a nanosecond: half a tile of rows is idle at the end of a batch, for all of them
 _POLICIES = {"depth": state.BY_DEPTH, "agenda": state.BY_AGENDA, "lookahead": state.BY_LOOKAHEAD}
+_MANY = 8  # an instance that takes so many times the steps of the others is not like them
 _LARGEST = 1 << 36  # bytes of a tensor that is read but never stored which are always allowed
 
 
@@ -206,6 +207,24 @@ class _Prepared:
                 for k, old in self.copies.items()
             )
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Round:
+    """What was recorded and scheduled between two waits of everyone. n nodes."""
+
+    kinds: NDArray[np.int32]  # int32[n]: kernels
+    depth: NDArray[np.int32]  # int32[n]: depth in its phase
+    phase: NDArray[np.int32]  # int32[n]
+    inst: NDArray[np.int32]  # int32[n]: instances as the machine numbers them
+    batch: NDArray[np.int32]  # int32[n]
+    order: NDArray[np.int32]  # int32[n]: nodes in order of execution
+    edges: NDArray[np.int32]  # int32[m, 2]: producer and consumer, numbered over all rounds
+    batches: tuple[BatchRecord, ...]
+    extents: tuple[tuple[int, ...], ...]  # of each batch
+    bound: int  # of batches
+    waits: tuple[Wait, ...]  # for values of this round
+    results: dict[int, int]  # value record -> node, of this round and those before; nodes numbered over all rounds
 
 
 class _Making:
@@ -428,6 +447,7 @@ class Executable:
         buffers["largest"] = max(self.options.memory_limit or available(), _LARGEST)
         buffers["shapes"] = address(self.shapes)
         buffers["root_pc"] = state.SCHEDULER
+        buffers["waits"] = int(self.host.waiting)
         return buffers
 
     def _begin(self, buffers: Buffers, roots: Words, prepared: _Prepared, arena: Arena) -> None:
@@ -443,13 +463,16 @@ class Executable:
         st[AT["free"] :] = 0
         st[_FRESH] = 0
         buffers["stop"] = 4
-        buffers["fuel"] = buffers["steps"]
+        buffers["fuel"] = buffers["granted"] = buffers["steps"]
         buffers["batch"] = batch
         buffers["roots"] = address(roots)
         buffers["results"] = buffers.words("results", batch * self.result_words)
         buffers["etop"] = buffers.words("errors", batch * (3 + self.host.values))
         buffers["shared"] = prepared.address
         buffers["arena"], buffers["asize"] = arena.address, arena.size
+        if self.host.waiting:
+            buffers["inst"] = -1
+            buffers.begin_fibers(batch)
 
     # ---------------------------------------------------------------------------------------------------------- run
 
@@ -481,7 +504,8 @@ class Executable:
         timed
             Measure the stages one by one.
         last
-            Number in `STAGES` of the last stage: less than 4 leaves the results without values.
+            Number in `STAGES` of the last stage: less than 4 leaves the results without values. A program that waits
+            for values is always executed.
 
         Raises
         ------
@@ -505,10 +529,12 @@ class Executable:
         self._begin(buffers, roots, prepared, arena)
         buffers.warm(keep)
         failures: dict[int, Failure] = {}
+        arenas = [arena]
+        rounds: list[_Round] = []
         helped = self.threads > 1 and self._recent > _SHORT
         buffers["pool"] = _pool().enter(self.threads) if helped else 0
         try:
-            arena, seconds = self._stages(buffers, arena, failures, timed, last)
+            seconds = self._stages(buffers, arenas, failures, timed, last, rounds)
         except _TooLarge as error:
             found = error.instances if instances is None else instances[error.instances].tolist()
             rest = self.run(given, shared, skip={*skip, *found}, keep=keep, stable=stable, timed=timed)
@@ -517,11 +543,13 @@ class Executable:
         finally:
             if helped:
                 _pool().leave()
-        self._recent = seconds["total"] = time.perf_counter() - start
-        used = buffers["used"]
+        noted = seconds.pop("noted", 0.0)
+        self._recent = seconds["total"] = time.perf_counter() - start - noted
+        used = buffers["kept"] + buffers["used"]
         buffers.cool()
         self.arenas.wanted = max(used, self.arenas.wanted - self.arenas.wanted // 8)
-        run = Run(self, buffers, arena, prepared, roots, instances, tuple(keep), seconds)
+        run = Run(self, buffers, arenas, prepared, roots, instances, tuple(keep), seconds, rounds)
+        run.noted = noted
         run.errors = run._errors(failures)
         if verify_level() > 1:
             run.report_missed()
@@ -537,30 +565,46 @@ class Executable:
         skip: Collection[int] = (),
         keep: Sequence[NDArray[Any]] = (),
     ) -> TraceData:
-        """Record and schedule a mini-batch, and execute nothing: no kernel is called. See `run`."""
+        """Record and schedule a mini-batch, and execute nothing that no value is read of. See `run`."""
         run = self.run(roots, shared, skip=skip, keep=keep, timed=True, last=STAGES.index("schedule"))
         trace = run.trace()
         run.close()
         return trace
 
     def _stages(
-        self, buffers: Buffers, arena: Arena, failures: dict[int, Failure], timed: bool, last: int
-    ) -> tuple[Arena, dict[str, float]]:
-        """Run the stages, in one call if nothing must grow; return the arena and, where asked for, the times."""
+        self,
+        buffers: Buffers,
+        arenas: list[Arena],
+        failures: dict[int, Failure],
+        timed: bool,
+        last: int,
+        rounds: list[_Round],
+    ) -> dict[str, float]:
+        """Run the stages, in one call if nothing must grow; return, where asked for, the times."""
         caller = callable(self.options.schedule)
+        waiting = self.host.waiting
+        if waiting:
+            last = 4
+            buffers["single"] = int(timed or caller)
         seconds: dict[str, float] = {}
-        buffers["policy"] = self._policy
-        for stop in range(1, last + 1) if timed else (1, last) if caller else (last,):
-            start = time.perf_counter()
-            if caller and buffers["stage"] == 1:
-                self._levels(buffers)
-                buffers["policy"] = state.BY_CALLER
-            buffers["stop"] = stop
-            while (status := self.engine.drive(buffers.address)) != state.DONE:
-                arena = self._grow(buffers, arena, status, failures)
-            if timed:
-                seconds[STAGES[stop]] = time.perf_counter() - start
-        return arena, seconds
+        while True:
+            buffers["policy"] = self._policy
+            for stop in range(1, last + 1) if timed else (1, last) if caller else (last,):
+                start = time.perf_counter()
+                if caller and buffers["stage"] == 1:
+                    self._levels(buffers)
+                    buffers["policy"] = state.BY_CALLER
+                buffers["stop"] = stop
+                while (status := self.engine.drive(buffers.address)) != state.DONE:
+                    self._grow(buffers, arenas, status, failures)
+                if timed:
+                    seconds[STAGES[stop]] = seconds.get(STAGES[stop], 0.0) + time.perf_counter() - start
+                    if waiting and stop == STAGES.index("schedule") and (buffers["n"] or not rounds):
+                        begun = time.perf_counter()
+                        rounds.append(self._round(buffers, rounds))
+                        seconds["noted"] = seconds.get("noted", 0.0) + time.perf_counter() - begun
+            if not buffers["more"]:
+                return seconds
 
     def _levels(self, buffers: Buffers) -> None:
         """Ask the user's schedule."""
@@ -604,8 +648,8 @@ class Executable:
     def _limit(self) -> int:
         return self.options.memory_limit or available() // 2
 
-    def _grow(self, buffers: Buffers, arena: Arena, status: int, failures: dict[int, Failure]) -> Arena:
-        """Make the room that compiled code asks for; return the arena to go on with."""
+    def _grow(self, buffers: Buffers, arenas: list[Arena], status: int, failures: dict[int, Failure]) -> None:
+        """Make the room that compiled code asks for; the last of the arenas is the one to go on with."""
         need = buffers["need"]
         match status:
             case state.GROW_HEAP:
@@ -614,11 +658,11 @@ class Executable:
                 elif (room := self._limit() - buffers.bytes) >= need:
                     buffers.next_chunk(need, room)
                 else:
-                    self._abandon(buffers, failures, MEMORY)
+                    self._no_memory(buffers, failures)
             case state.GROW_NODES:
                 capacity = max(2 * buffers["ncap"], buffers["n"] + need)
                 if buffers.bytes * 2 > self._limit():
-                    self._abandon(buffers, failures, MEMORY)
+                    self._no_memory(buffers, failures)
                 else:
                     buffers.grow_nodes(capacity, buffers["n"])
             case state.PAUSE:
@@ -626,7 +670,7 @@ class Executable:
             case state.FUEL:
                 left = min(state.SLICE, buffers["left"])
                 if left:
-                    buffers["fuel"] = left
+                    buffers["fuel"] = buffers["granted"] = left
                     buffers["left"] -= left
                 else:
                     self._abandon(buffers, failures, STEPS)
@@ -637,14 +681,21 @@ class Executable:
                     raise MemoryError(f"the mini-batch needs {need:,} bytes of scratch, more than `memory_limit`")
                 buffers.grow_scratch(need)
             case state.GROW_ARENA:
-                if buffers.bytes + need > self._limit():
+                if buffers.bytes + buffers["kept"] + need > self._limit():
                     self._too_large(buffers)
-                arena = self.arenas.take(need)
+                if not self.host.waiting:
+                    arenas.clear()  # of this run: nothing lies in it
+                room = 2 * sum(a.size for a in arenas)
+                arena = self.arenas.take(max(need, min(room, self._limit() - buffers.bytes - buffers["kept"])))
+                arenas.append(arena)
                 self.engine.reach(arena.block)
                 buffers["arena"], buffers["asize"] = arena.address, arena.size
+            case state.GROW_FIBERS:
+                buffers.grow_fibers(2 * buffers["fcap"])
+            case state.NODES_FAILED:
+                self._fail_nodes(buffers, failures)
             case _:
                 raise AssertionError(f"status {status}")
-        return arena
 
     def _abandon(self, buffers: Buffers, failures: dict[int, Failure], site: int) -> None:
         """Fail the instance that runs; what it has allocated is forgotten."""
@@ -653,13 +704,54 @@ class Executable:
         loop = self.host.loops.get(buffers["pc"])
         calls = self._calls(buffers, buffers["fp"])
         failures[buffers["inst"]] = Failure(site=site, calls=calls if loop is None else (loop, *calls))
+        if self.host.waiting:
+            buffers.lives[buffers["inst"]] = state.DEAD
         buffers["n"] = buffers["first"]
         buffers.rewind(buffers["base"])
+        buffers["stubs"] = 0
         buffers.st[AT["free"] :] = 0
         buffers["pc"] = state.SCHEDULER
 
+    def _no_memory(self, buffers: Buffers, failures: dict[int, Failure]) -> None:
+        """Fail the instance that has used up the memory."""
+        if (runaway := self._runaway(buffers)) >= 0:
+            raise _TooLarge([runaway])
+        self._abandon(buffers, failures, MEMORY)
+
+    def _runaway(self, buffers: Buffers) -> int:
+        """Return the instance that has taken many times the steps of the others, between which it waits; or -1."""
+        if not self.host.waiting:
+            return -1
+        left = buffers.lives[: buffers["next"]].copy()
+        if buffers["inst"] >= 0:
+            left[buffers["inst"]] = buffers["fuel"] + buffers["left"]
+        taken = np.where(left < 0, 0, self.options.max_steps - left)
+        found = int(np.argmax(taken))
+        others = np.delete(taken, found)
+        return found if not len(others) or taken[found] > _MANY * max(1, int(np.median(others))) else -1
+
+    def _fail_nodes(self, buffers: Buffers, failures: dict[int, Failure]) -> None:
+        """Note the failures of a round's nodes; what their instances still have to do is dropped."""
+        for instance, failure in self._failed(buffers):
+            if buffers.lives[instance] >= 0:
+                failures.setdefault(instance, failure)
+                buffers.lives[instance] = state.DEAD
+        buffers["failures"] = 0
+
+    def _failed(self, buffers: Buffers) -> list[tuple[int, Failure]]:
+        """Return the instances and failures of nodes, in program order."""
+        fallible = buffers.fixed["table"].reshape(-1, len(TABLE))[:, TABLE["fallible"]]
+        order = buffers.column("order", buffers["n"])
+        at = np.flatnonzero(fallible[buffers.columns["kind"][order]])
+        fail = buffers.columns["fail"]
+        at = at[fail[at] != 0]
+        at = at[np.argsort(order[at], kind="stable")]
+        return [(int(buffers.columns["instance"][order[i]]), Failure(site=int(fail[i]) - 1)) for i in at]
+
     def _too_large(self, buffers: Buffers) -> NoReturn:
         """Raise `TooLarge` for the instances that no memory suffices for, `MemoryError` if there are none."""
+        if buffers["rounds"] and (runaway := self._runaway(buffers)) >= 0:
+            raise _TooLarge([runaway])
         n, batches, most = buffers["n"], buffers["batches"], buffers.most
         table = buffers.fixed["table"].reshape(-1, len(TABLE))
         sizes = buffers.columns["offset"][: 2 * batches * most].reshape(batches, most, 2)[:, :, 1].astype(np.float64)
@@ -685,6 +777,90 @@ class Executable:
             out[v] = ctypes.c_int64.from_address(shape).value
         return out
 
+    def _round(self, buffers: Buffers, before: Sequence[_Round]) -> _Round:
+        """Return what was recorded and scheduled since the last round."""
+        n, batches = buffers["n"], buffers["batches"]
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        start = sum(len(r.kinds) for r in before)
+        kinds = buffers.column("kind", n).copy()
+        first, source = self._edges(buffers)
+        to = np.repeat(np.arange(n, dtype=np.int32), np.diff(first))
+        edges = np.stack([source, to], axis=1) + start
+        results = before[-1].results if before else {}
+        if self.host.waiting:
+            row = buffers.column("row", n)
+            args, dims, several = (table[kinds, TABLE[name]] for name in ("args", "dims", "results"))
+            records = row + 8 * (args + dims)
+            if before:
+                older = [(results[a], start + v) for v in range(n) for a in self._operands(buffers, v) if a in results]
+                edges = np.concatenate([np.array(older, np.int32).reshape(-1, 2), edges])
+            results.update({int(records[v]) + 24 * j: start + v for v in range(n) for j in range(several[v])})
+        keys = buffers.column("key", n)
+        order = buffers.column("order", n).copy()
+        starts = buffers.columns["bstart"][: batches + 1].copy()
+        batch = np.empty(n, np.int32)
+        batch[order] = np.repeat(np.arange(batches, dtype=np.int32), np.diff(starts))
+        phase = np.zeros(n, np.int32)
+        depth = buffers.column("depth", n).copy()
+        policy = buffers["policy"]
+        if policy == state.BY_LOOKAHEAD or (policy == state.BY_DEPTH and buffers["phased"]):
+            component, first_level = buffers.fixed["component"], buffers.fixed["lfirst"]
+            phase = component[keys if buffers["groups"] == buffers["keys"] else kinds]
+            depth = buffers.column("level", n) - first_level[phase]
+            # Components are numbered over all keys; count only those that occur.
+            phase = np.unique(phase, return_inverse=True)[1].astype(np.int32)
+        heads = order[starts[:-1]] if n else order[:0]
+        rows = np.add.reduceat(self._rows(buffers)[order], starts[:-1]) if n else order
+        names = tuple(s.name for s in self.plan.kernels)
+        several_rows = [s.rows is not None for s in self.plan.kernels]
+        extents = tuple(self._extents(buffers, v) for v in heads)
+        waiting = buffers.queues["waiting"][: 2 * buffers["wtop"]].reshape(-1, 2) if buffers["more"] else ()
+        return _Round(
+            kinds=kinds,
+            depth=depth,
+            phase=phase,
+            inst=buffers.column("instance", n).copy(),
+            batch=batch,
+            order=order,
+            edges=edges,
+            batches=tuple(
+                BatchRecord(
+                    phase=int(phase[v]),
+                    depth=int(depth[v]),
+                    kernel=names[kinds[v]],
+                    size=int(size),
+                    round=len(before),
+                    rows=int(r) * several_rows[kinds[v]],
+                )
+                for v, size, r in zip(heads, np.diff(starts), rows, strict=True)
+            ),
+            extents=extents,
+            bound=self._lower_bound(buffers),
+            waits=tuple(
+                Wait(round=len(before), instance=int(k), loc=self.host.waits[_word(int(frame) + 8)])
+                for frame, k in waiting
+            ),
+            results=results,
+        )
+
+    def _operands(self, buffers: Buffers, node: int) -> list[int]:
+        """Return the value records that a node reads, those of lists included."""
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))[buffers.columns["kind"][node]]
+        tensors, lists = (int(table[TABLE[name]]) for name in ("tensors", "lists"))
+        row = int(buffers.columns["row"][node])
+        found = [_word(row + 8 * k) for k in range(tensors)]
+        for k in range(tensors, tensors + lists):
+            it = _word(row + 8 * k)
+            found += [_word(_word(it) + 8 * i) for i in range(_word(it + 8))]
+        return found
+
+    def _extents(self, buffers: Buffers, node: int) -> tuple[int, ...]:
+        """Return the run-time extents of a node."""
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        args, dims = table[buffers.columns["kind"][node], [TABLE["args"], TABLE["dims"]]]
+        at = int(buffers.columns["row"][node]) + 8 * int(args)
+        return tuple(_word(at + 8 * k) for k in range(dims))
+
     def _calls(self, buffers: Buffers, frame: int) -> tuple[Loc, ...]:
         """Return the calls on the way to a frame, the innermost first."""
         out: list[Loc] = []
@@ -693,12 +869,22 @@ class Executable:
             frame = ctypes.c_int64.from_address(frame).value
             if frame == root:
                 break
-            out.append(self.host.calls[ctypes.c_int64.from_address(frame + 8).value])
+            block = _word(frame + 8)
+            if block == self.host.arrive:  # a stub: it says where it was spawned, and by whom
+                block = _word(frame + 16)
+                frame = _word(frame)
+            out.append(self.host.calls[block])
         return tuple(out)
 
 
 _FRESH = np.array(
-    [AT[name] for name in ("stage", "pc", "n", "next", "batches", "used", "edges", "failures", "spent", "run_batches")]
+    [
+        AT[name]
+        for name in (
+            *("stage", "pc", "n", "next", "batches", "used", "edges", "failures", "spent", "run_batches"),
+            *("rounds", "more", "single", "kept", "rtop", "wtop", "stubs"),
+        )
+    ]
 )
 
 
@@ -713,18 +899,23 @@ class Run:
         By instance.
     seconds : mapping of str to float
         "total", and the stages where they were measured.
+    noted : float
+        Seconds besides, in which rounds were noted down for `trace`.
     """
+
+    noted = 0.0
 
     def __init__(
         self,
         executable: Executable,
         buffers: Buffers,
-        arena: Arena,
+        arenas: Sequence[Arena],
         prepared: _Prepared,
         roots: Words,
         instances: Words | None,
         keep: tuple[NDArray[Any], ...],
         seconds: Mapping[str, float],
+        rounds: Sequence[_Round],
     ) -> None:
         self.executable = executable
         self.seconds = seconds
@@ -734,7 +925,8 @@ class Run:
         self._roots = roots
         self._keep = keep
         self._instances = instances
-        self._arena: NDArray[np.uint8] = np.asarray(arena)
+        self._arenas: tuple[NDArray[np.uint8], ...] = tuple(map(np.asarray, arenas))
+        self._rounds = rounds
         width = executable.result_words
         words = buffers.results[: len(roots) * width].reshape(len(roots), width)
         if instances is None:
@@ -764,7 +956,7 @@ class Run:
     def memory(self) -> tuple[NDArray[Any], ...]:
         """Every array that references in the results may lead into."""
         heap = self.buffers.chunks[: self.buffers.used]
-        return (*heap, self._arena, self.executable.shapes, *self._prepared.keep, *self._keep)
+        return (*heap, *self._arenas, self.executable.shapes, *self._prepared.keep, *self._keep)
 
     @property
     def nodes(self) -> int:
@@ -779,13 +971,6 @@ class Run:
     def _instance(self, k: int) -> int:
         return k if self._instances is None else int(self._instances[k])
 
-    def _extents(self, node: int) -> tuple[int, ...]:
-        """Return the run-time extents of a node."""
-        table = self.buffers.fixed["table"].reshape(-1, len(TABLE))
-        args, dims = table[self.buffers.columns["kind"][node], [TABLE["args"], TABLE["dims"]]]
-        at = int(self.buffers.columns["row"][node]) + 8 * int(args)
-        return tuple(ctypes.c_int64.from_address(at + 8 * k).value for k in range(dims))
-
     def _errors(self, memory: Mapping[int, Failure]) -> dict[int, Failure]:
         e, buffers = self.executable, self.buffers
         out = {self._instance(k): failure for k, failure in memory.items()}
@@ -799,14 +984,8 @@ class Run:
             values = tuple(_value(record[3 + k], t) for k, t in enumerate(types))
             out[self._instance(instance)] = Failure(site=site, values=values, calls=e._calls(buffers, frame))
         if buffers["failures"]:
-            fallible = buffers.fixed["table"].reshape(-1, len(TABLE))[:, TABLE["fallible"]]
-            order = buffers.column("order", buffers["n"])
-            at = np.flatnonzero(fallible[buffers.columns["kind"][order]])
-            fail = buffers.columns["fail"]
-            at = at[fail[at] != 0]
-            for i in at[np.argsort(order[at], kind="stable")]:  # the first in program order is Python's
-                instance = self._instance(int(buffers.columns["instance"][order[i]]))
-                out.setdefault(instance, Failure(site=int(fail[i]) - 1))
+            for instance, failure in e._failed(buffers):  # the first in program order is Python's
+                out.setdefault(self._instance(instance), failure)
         return dict(sorted(out.items()))
 
     def report_missed(self) -> None:
@@ -829,62 +1008,47 @@ class Run:
                         log.warning("kernel %s: %s is %s for all instances", spec.name, o.name, where)
 
     def trace(self) -> TraceData:
-        """Return what was recorded and scheduled."""
+        """Return what was recorded and scheduled. If the program waits for values, the run must have been timed."""
         e, buffers = self.executable, self.buffers
-        n, batches = buffers["n"], buffers["batches"]
-        first, source = e._edges(buffers)
-        kinds = buffers.column("kind", n).copy()
-        keys = buffers.column("key", n)
-        order = buffers.column("order", n).copy()
-        starts = buffers.columns["bstart"][: batches + 1].copy()
-        batch = np.empty(n, np.int32)
-        batch[order] = np.repeat(np.arange(batches, dtype=np.int32), np.diff(starts))
-        phase = np.zeros(n, np.int32)
-        depth = buffers.column("depth", n).copy()
-        policy = buffers["policy"]
-        if policy == state.BY_LOOKAHEAD or (policy == state.BY_DEPTH and buffers["phased"]):
-            component, first_level = buffers.fixed["component"], buffers.fixed["lfirst"]
-            phase = component[keys if buffers["groups"] == buffers["keys"] else kinds]
-            depth = buffers.column("level", n) - first_level[phase]
-            # Components are numbered over all keys; count only those that occur.
-            phase = np.unique(phase, return_inverse=True)[1].astype(np.int32)
-        inst = buffers.column("instance", n).copy()
+        rounds = self._rounds or [e._round(buffers, [])]
+        starts = np.cumsum([0, *(len(r.kinds) for r in rounds)])
+        firsts = np.cumsum([0, *(len(r.batches) for r in rounds)])
+        phases = np.cumsum([0, *(int(r.phase.max(initial=-1)) + 1 for r in rounds)]).tolist()
+        batches = tuple(
+            replace(b, phase=b.phase + at) for r, at in zip(rounds, phases, strict=False) for b in r.batches
+        )
+
+        def column(name: str, offsets: Sequence[int] | None = None) -> NDArray[np.int32]:
+            parts = [getattr(r, name) for r in rounds]
+            if offsets is not None:
+                parts = [part + offset for part, offset in zip(parts, offsets, strict=False)]
+            return np.concatenate(parts).astype(np.int32)
+
+        inst = column("inst")
+        waits = tuple(w for r in rounds for w in r.waits)
         if self._instances is not None:
             inst = self._instances[inst].astype(np.int32)
-        names = tuple(s.name for s in e.plan.kernels)
-        heads = order[starts[:-1]] if n else order[:0]
-        rows = np.add.reduceat(e._rows(buffers)[order], starts[:-1]) if n else order
-        several = [s.rows is not None for s in e.plan.kernels]
-        records = tuple(
-            BatchRecord(
-                phase=int(phase[v]),
-                depth=int(depth[v]),
-                kernel=names[kinds[v]],
-                size=int(size),
-                rows=int(r) * several[kinds[v]],
-            )
-            for v, size, r in zip(heads, np.diff(starts), rows, strict=True)
-        )
-        to = np.repeat(np.arange(n, dtype=np.int32), np.diff(first))
-        bound = e._lower_bound(buffers)
+            waits = tuple(replace(w, instance=self._instance(w.instance)) for w in waits)
+        bound = sum(r.bound for r in rounds)
         return TraceData(
-            nodes=n,
-            kinds=kinds,
-            depth=depth.astype(np.int32),
-            phase=phase,
+            nodes=int(starts[-1]),
+            kinds=column("kinds"),
+            depth=column("depth"),
+            phase=column("phase", phases),
             inst=inst,
-            batch=batch,
-            order=order,
-            edges=np.stack([source, to], axis=1).astype(np.int32),
-            kernels=names,
+            batch=column("batch", firsts.tolist()),
+            order=column("order", starts.tolist()),
+            edges=column("edges"),
+            kernels=tuple(s.name for s in e.plan.kernels),
             specs=e.plan.kernels,
-            batches=records,
+            batches=batches,
             lower_bound=bound,
-            optimal=batches == bound,
-            rounds=1,
+            optimal=len(batches) == bound,
+            rounds=len(rounds),
+            waits=waits,
             seconds=self.seconds,
-            peak_bytes=buffers["used"] + buffers.bytes,
-            extents=tuple(map(self._extents, heads)),
+            peak_bytes=buffers["kept"] + buffers["used"] + buffers.bytes,
+            extents=tuple(x for r in rounds for x in r.extents),
         )
 
 

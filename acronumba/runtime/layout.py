@@ -68,6 +68,7 @@ def layout(ST: i64) -> i64:
         st(ST, NEED, space)
         return GROW_SCRATCH
     arena = ld(ST, ARENA)
+    waits = ld(ST, WAITS)
     for b in range(batches):
         k = K_WIDTH * ld(keytab, 2 * ld32(bkey, b))
         record = 8 * (ld(table, k + K_ARGS) + ld(table, k + K_DIMS))
@@ -82,6 +83,9 @@ def layout(ST: i64) -> i64:
                 for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
                     st(ld(args, i) + record + 24 * j, 0, data)
                     data = data + size * count_rows(ST, k, i, i + 1)
+            if waits != 0:
+                for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
+                    st(ld(args, i) + record + 24 * j, 1, -1)
     return DONE
 
 
@@ -244,30 +248,74 @@ def warm_up(ST: i64):
             prefetch(at + b)
 
 
+def next_round(ST: i64):
+    """Forget the nodes that have run and let the fibers that wait for them go on, in the order in which they came.
+
+    What has run is input from now on: `layout` has made its results values of no node.
+    """
+    runnable = ld(ST, RUNNABLE)
+    waiting = ld(ST, WAITING)
+    count = ld(ST, WTOP)
+    for k in range(count):
+        st(runnable, 2 * k, ld(waiting, 2 * (count - 1 - k)))
+        st(runnable, 2 * k + 1, ld(waiting, 2 * (count - 1 - k) + 1))
+    st(ST, RTOP, count)
+    st(ST, WTOP, 0)
+    used = ld(ST, USED)
+    st(ST, KEPT, ld(ST, KEPT) + used)
+    st(ST, ARENA, ld(ST, ARENA) + used)
+    st(ST, ASIZE, ld(ST, ASIZE) - used)
+    st(ST, USED, 0)
+    st(ST, N, 0)
+    st(ST, EDGES, 0)
+    st(ST, BATCHES, 0)
+    st(ST, RUN_BATCHES, 0)
+    st(ST, MORE, 0)
+    st(ST, STAGE, 0)
+
+
 def drive(ST: i64) -> i64:
-    """Run the stages from `stage` to `stop`; go on where it returned before if called again."""
+    """Run the stages from `stage` to `stop`, round by round; go on where it returned before if called again."""
     stop = ld(ST, STOP)
-    if ld(ST, STAGE) == 0 and stop > 0:
-        if ld(ST, N) == 0:
-            warm_up(ST)
-        status = call_address_i64(ld(ST, MACHINE), ST)
-        if status != DONE:
-            return status
-        st(ST, STAGE, 1)
-    if ld(ST, STAGE) == 1 and stop > 1:
-        status = schedule(ST)
-        if status != DONE:
-            return status
-        st(ST, STAGE, 2)
-    if ld(ST, STAGE) == 2 and stop > 2:
-        status = layout(ST)
-        if status != DONE:
-            return status
-        st(ST, STAGE, 3)
-    if ld(ST, STAGE) == 3 and stop > 3:
-        status = execute(ST)
-        if status != DONE:
-            return status
-        st(ST, STAGE, 4)
+    while 1 != 0:
+        if ld(ST, STAGE) == 4 and ld(ST, MORE) != 0:
+            next_round(ST)
+        if ld(ST, STAGE) == 0 and stop > 0:
+            if ld(ST, N) == 0 and ld(ST, ROUNDS) == 0:
+                warm_up(ST)
+            status = call_address_i64(ld(ST, MACHINE), ST)
+            if status == WAIT:
+                st(ST, MORE, 1)
+            elif status != DONE:
+                return status
+            st(ST, STAGE, 1)
+        if ld(ST, STAGE) == 1 and stop > 1:
+            status = schedule(ST)
+            if status != DONE:
+                return status
+            st(ST, STAGE, 2)
+        if ld(ST, STAGE) == 2 and stop > 2:
+            status = layout(ST)
+            if status != DONE:
+                return status
+            st(ST, STAGE, 3)
+        if ld(ST, STAGE) == 3 and stop > 3:
+            status = execute(ST)
+            if status != DONE:
+                return status
+            st(ST, STAGE, 4)
+            st(ST, ROUNDS, ld(ST, ROUNDS) + 1)
+            if ld(ST, MORE) != 0:
+                if ld(ST, FAILURES) != 0:
+                    return NODES_FAILED
+                if ld(ST, ROUNDS) & 63 == 0:
+                    return PAUSE
+        another = ld(ST, MORE)
+        if ld(ST, SINGLE) != 0:
+            another = 0
+        if ld(ST, STAGE) < 4:
+            another = 0
+        if another == 0:
+            return DONE
     return DONE
 '''

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.errors import Loc
 from acronumba.kernels.spec import KernelSpec
 
 STAGES = ("pack", "record", "schedule", "layout", "execute")
@@ -27,7 +28,17 @@ class BatchRecord:
     kernel: str  # name of the kernel
     size: int  # nodes
     seconds: float | None = None  # time of its execution, where it was measured
+    round: int = 0  # number of the round it belongs to
     rows: int = 0  # of nodes that are several rows, which are computed together; 0 where a node is one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """A fiber that waited, for a value of this round."""
+
+    round: int
+    instance: int
+    loc: Loc  # what is read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,7 +58,8 @@ class TraceData:
     batches: tuple[BatchRecord, ...]  # in order of execution
     lower_bound: int  # no schedule has fewer batches
     optimal: bool  # proved: len(batches) == lower_bound, or as a certificate says
-    rounds: int  # waits of all instances together; 1 if no value was read back
+    rounds: int  # how often what was recorded was run: after all fibers waited, and at the end; 1 without waits
+    waits: tuple[Wait, ...] = ()  # by round, in the order in which they came
     seconds: Mapping[str, float] = field(default_factory=dict)  # per name of `STAGES`, and "total"
     peak_bytes: int = 0  # of memory for values
     extents: tuple[tuple[int, ...], ...] = ()  # of each batch: its run-time extents, in the order of the specification

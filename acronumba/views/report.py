@@ -7,6 +7,7 @@ Colours are for people at a terminal; `NO_COLOR` switches them off.
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -168,6 +169,50 @@ def dataflow(trace: TraceData, limit: int = 30, deepest: int = 10) -> Group:
     return Group(tree, *_more(trace.nodes - len(seen), "nodes"))
 
 
+def rounds(trace: TraceData, limit: int = 20) -> Group:
+    """Return the rounds: what ran in each, how many fibers waited for its values, and where."""
+    table = Table(title="Rounds", box=None, title_justify="left", padding=(0, 1), expand=True)
+    for heading in ("round", "nodes", "batches", "instances", "fibers wait"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("for a value in", ratio=1, overflow="fold")
+    for k in range(min(trace.rounds, limit)):
+        mine = np.flatnonzero(np.array([b.round == k for b in trace.batches]))
+        nodes = np.isin(trace.batch, mine)
+        waits = [w for w in trace.waits if w.round == k]
+        lines = Counter(f"{w.loc.function}, line {w.loc.line}" for w in waits)
+        where = "; ".join(f"{line} ({count:,})" if len(lines) > 1 else line for line, count in lines.most_common(4))
+        table.add_row(
+            str(k), f"{nodes.sum():,}", f"{len(mine):,}", f"{len(np.unique(trace.inst[nodes])):,}",
+            f"{len(waits):,}", Text(where),
+        )  # fmt: skip
+    return Group(table, *_more(trace.rounds - limit, "rounds"))
+
+
+def timeline(trace: TraceData, limit: int = 16, width: int = 64) -> Group:
+    """Return for each instance what it did in each round.
+
+    A digit: so many of its fibers waited for values of the round (+: ten or more). A dot: it ran to its end.
+    """
+    table = Table(title="Timeline", box=None, title_justify="left", padding=(0, 1), expand=True)
+    table.add_column("instance", justify="right", no_wrap=True)
+    table.add_column("fibers that wait, by round; . the instance ends", ratio=1, no_wrap=True, overflow="crop")
+    round_of = np.array([b.round for b in trace.batches], np.int32)[trace.batch]
+    count = int(max(trace.inst.max(initial=-1), max((w.instance for w in trace.waits), default=-1))) + 1
+    waiting = np.zeros((count, trace.rounds), np.int64)
+    for w in trace.waits:
+        waiting[w.instance, w.round] += 1
+    ran = np.zeros((count, trace.rounds), bool)
+    ran[trace.inst, round_of] = True
+    for k in range(min(count, limit)):
+        active = np.flatnonzero(ran[k] | (waiting[k] > 0))
+        end = int(active[-1]) + 1 if len(active) else 0
+        if end and waiting[k, end - 1]:
+            end += 1  # it took the last value, and ended without computing anything
+        cells = "".join("." if n == 0 else str(n) if n < 10 else "+" for n in [*waiting[k], 0][: min(end, width)])
+        table.add_row(str(k), Text(cells + ("..." if end > width else "")))
+    return Group(table, *_more(count - limit, "instances"))
+
+
 def _more(count: int, what: str) -> list[Text]:
     return [Text(f"  ... and {count:,} more {what}", "dim")] if count > 0 else []
 
@@ -177,6 +222,7 @@ def trace_view(trace: TraceData, name: str = "", limit: int = 40, graph: bool = 
     head = Text(f"{name}: " if name else "", "bold").append(f"{trace.nodes:,} nodes in {bound_text(trace)}", "bold")
     parts: list[RenderableType] = [head, "", summary(trace)]
     if trace.nodes:
+        parts += ["", rounds(trace), "", timeline(trace)] if trace.rounds > 1 else []
         parts += ["", kernels(trace), "", schedule(trace, limit)]
         parts += ["", dataflow(trace)] if graph else []
     return Group(*parts)

@@ -37,6 +37,11 @@ def normal(rng: np.random.Generator, *shape: int) -> Array:
     return (rng.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32)
 
 
+def vectors(rng: np.random.Generator, *shape: int) -> Array:
+    """Return float32 normals of variance 1: rows that are looked up, so that nothing is summed over."""
+    return rng.standard_normal(shape).astype(np.float32)
+
+
 def word_id(word: str, vocabulary: int) -> int:
     """Return a number below `vocabulary` for a word, the same in every process (hashing, Weinberger et al. 2009)."""
     return zlib.crc32(word.encode()) % vocabulary

@@ -1,0 +1,250 @@
+"""What the analyses of fibers have in common: the program being rewritten, the parts of a step, what relies on what.
+
+`analysis.forks` says what they are for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+from acronumba.analysis.flow import rename
+from acronumba.analysis.mutation import CHANGES, Mutation
+from acronumba.analysis.notes import Note
+from acronumba.analysis.sharing import copied
+from acronumba.errors import Loc
+from acronumba.ir.nodes import (
+    Block,
+    Branch,
+    Call,
+    Check,
+    ClassTag,
+    Const,
+    Copy,
+    Emit,
+    End,
+    ExtentOf,
+    Function,
+    Instr,
+    IsNull,
+    Join,
+    Jump,
+    ListNew,
+    ListOp,
+    Load,
+    New,
+    Pad,
+    Program,
+    Read,
+    Scalar,
+    Shared,
+    Spawn,
+    Var,
+    reads,
+    writes,
+)
+from acronumba.ir.types import Word
+
+OPTION = "forkjoin"
+
+
+class World:
+    """The program as far as it is rewritten."""
+
+    def __init__(self, program: Program, waiting: set[int]) -> None:
+        self.functions = list(program.functions)
+        self.given = len(self.functions)  # functions of the user; those behind are parts of them
+        self.waiting = waiting
+        self.mutation = Mutation(program)
+        self.names = {f.name for f in program.functions}
+        self.notes: list[Note] = []
+
+    def waits(self, instr: Instr) -> bool:
+        """Whether an instruction may wait."""
+        return isinstance(instr, Read) or (isinstance(instr, Call | Spawn) and instr.function in self.waiting)
+
+    def add(self, function: Function, name: str, what: str) -> int:
+        """Add a function that may wait and is a "step" or "part" of another; return its number."""
+        n, made = 2, f"{name}_{what}"
+        while made in self.names:
+            made, n = f"{name}_{what}_{n}", n + 1
+        self.names.add(made)
+        new = copied(function, made)
+        for a, b in zip(variables(new), variables(function), strict=True):
+            self.mutation.copied(a, b)
+        self.mutation.add_function(new)
+        self.waiting.add(len(self.functions))
+        self.functions.append(new)
+        return len(self.functions) - 1
+
+    def note(self, loc: Loc, kind: str, text: str) -> None:
+        self.notes.append(Note(loc=loc, kind=kind, text=text, option=OPTION))
+
+    def name(self, instr: Instr | End) -> str:
+        """Return what to call an instruction in a note."""
+        where = f"line {instr.loc.line}"
+        if isinstance(instr, Call) and instr.function < self.given:
+            return f"{self.functions[instr.function].name} of {where}"
+        return where
+
+
+def variables(function: Function) -> list[Var]:
+    """Return all variables in order, one entry for each place."""
+    made = (v for b in function.blocks for i in b.instrs for v in (*writes(i), *reads(i)))
+    return [*function.params, *made]
+
+
+class Names:
+    """Makes variables of new names in a function."""
+
+    def __init__(self, function: Function) -> None:
+        self.taken = {v.name for v in variables(function)}
+
+    def var(self, name: str, type: Word) -> Var:
+        made, n = name, 1
+        while made in self.taken:
+            n += 1
+            made = f"{name}_{n}"
+        self.taken.add(made)
+        return Var(made, type)
+
+
+def cannot_fault(instr: Instr) -> bool:
+    """Whether an instruction may run although no check before it has."""
+    match instr:
+        case Const() | Copy() | IsNull() | New() | ListNew() | Shared() | Pad():
+            return True
+        case Scalar():
+            return instr.site < 0
+    return False
+
+
+class Facts:
+    """What a check may be about: the variables of one function that its condition is computed from.
+
+    An instruction relies on a check only if both are about one thing. What comes from memory or from a call is a thing
+    of its own.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.by: dict[Var, list[Instr]] = defaultdict(list)
+        self.found: dict[Var, frozenset[object]] = {}
+        for b in function.blocks:
+            for i in b.instrs:
+                for v in writes(i):
+                    self.by[v].append(i)
+
+    def of(self, vs: Iterable[Var]) -> frozenset[object]:
+        """Return what variables are about."""
+        return frozenset().union(*map(self._one, vs))
+
+    def _one(self, v: Var) -> frozenset[object]:
+        if v in self.found:
+            return self.found[v]
+        out: set[object] = set()
+        seen = {v}
+        work = [v]
+        while work:
+            at = work.pop()
+            constant = all(isinstance(i, Const) for i in self.by[at]) and self.by[at]
+            if not constant:
+                out.add(at)
+            for i in self.by[at]:
+                match i:
+                    case Shared():
+                        out.add(i.index)
+                    case Copy() | Scalar() | IsNull() | ClassTag() | ExtentOf() | Pad() | ListOp(op="len"):
+                        work += [u for u in reads(i) if u not in seen]
+                        seen.update(reads(i))
+        self.found[v] = frozenset(out)
+        return self.found[v]
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Item:
+    """A part of a step: an instruction on its spine, or all blocks between two blocks of the spine."""
+
+    block: int  # of the spine: where it is, or which one it follows
+    blocks: frozenset[int]  # of a region; empty for an instruction
+    instrs: tuple[Instr, ...]
+    reads: frozenset[Var]
+    writes: frozenset[Var]
+    checks: frozenset[object]  # what is known behind it that was not before
+    faults: frozenset[object]  # what it may rely on
+    before: tuple[Instr, ...] = ()  # of a region: its first instructions, that stand in `block`
+    reason: str = ""  # why it must stay in order; "" if it need not
+
+
+def one_item(block: int, instr: Instr, facts: Facts) -> Item:
+    """Return an instruction as an item."""
+    return Item(
+        block=block,
+        blocks=frozenset(),
+        instrs=(instr,),
+        reads=frozenset(reads(instr)),
+        writes=frozenset(writes(instr)),
+        checks=facts.of([instr.cond]) if isinstance(instr, Check) else frozenset(),
+        faults=frozenset() if cannot_fault(instr) else facts.of(reads(instr)),
+    )
+
+
+def region_item(block: int, inside: frozenset[int], blocks: Sequence[Block], facts: Facts) -> Item:
+    """Return the blocks that lie behind a block, and the branch that leads to them, as an item."""
+    instrs = tuple(i for x in sorted(inside) for i in blocks[x].instrs)
+    ends = {v for x in (block, *inside) for v in reads(blocks[x].end)}
+    return Item(
+        block=block,
+        blocks=inside,
+        instrs=instrs,
+        reads=frozenset(ends.union(*map(reads, instrs))),
+        writes=frozenset(v for i in instrs for v in writes(i)),
+        checks=facts.of([*ends, *(i.cond for i in instrs if isinstance(i, Check))]),
+        faults=facts.of([*ends, *(v for i in instrs for v in reads(i))]),
+    )
+
+
+def changes_directly(instr: Instr) -> TypeGuard[ListOp]:
+    return isinstance(instr, ListOp) and instr.op in CHANGES
+
+
+def writes_of(item: Item) -> list[Var]:
+    """Return what an item assigns, in order."""
+    return [v for i in item.instrs for v in writes(i)]
+
+
+def listed(texts: Sequence[str]) -> str:
+    distinct = list(dict.fromkeys(texts))
+    return " and ".join(filter(None, (", ".join(distinct[:-1]), distinct[-1])))
+
+
+def reassigned(instr: Instr, to: Mapping[Var, Var]) -> Instr:
+    """Return an instruction with all its variables replaced."""
+    made = rename(instr, to)
+    assert not isinstance(made, End)
+    match made:
+        case ListOp() | Load() | Emit() | Call() | Join():
+            return replace(made, outs=tuple(to.get(v, v) for v in made.outs))
+        case Check() | Spawn():
+            return made
+        case _:
+            return replace(made, out=to.get(made.out, made.out))
+
+
+def redirected(end: End, old: int, new: int) -> End:
+    match end:
+        case Jump() if end.block == old:
+            return replace(end, block=new)
+        case Branch():
+            return replace(end, yes=new if end.yes == old else end.yes, no=new if end.no == old else end.no)
+    return end
+
+
+def renumbered(end: End, number: Mapping[int, int]) -> End:
+    match end:
+        case Jump():
+            return replace(end, block=number[end.block])
+        case Branch():
+            return replace(end, yes=number[end.yes], no=number[end.no])
+    return end
