@@ -3,8 +3,9 @@
 In: a mini-batch that has run. Out: a verdict per instance. The float64 run is the reference interpreter with every
 float32 read as float64. With e the largest difference from it over an array and s that array's largest magnitude,
 the batched result is *close* if e <= max(bound * s, 4 * the plain call's own e), where bound is 1e-5, or 1e-12 if
-the result is float64 and nothing that was read from a float32 array. Structure, integers and bools must agree; where they do not, but the plain call disagrees with
-the float64 run too, values were compared that rounding cannot tell apart, and the verdict is *undecided*.
+the result is float64 (1e-5 for a Python float if the model reads values of float32). Structure, integers, bools and
+whether the instance fails must agree; where they do not, but the plain call disagrees with the float64 run too, values
+were compared that rounding cannot tell apart, and the verdict is *undecided*.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.analysis.waits import waiting_functions
 from acronumba.failures import ENDLESS
-from acronumba.ir.interpret import InstanceFailure
+from acronumba.ir.interpret import InstanceFailure, Interpreter
 from acronumba.ir.nodes import Program, Read
 from acronumba.ir.types import TensorT
 from acronumba.results import equal, parts_of
@@ -107,13 +109,15 @@ def _instance(
         if isinstance(error, RecursionError) and not isinstance(mine, RecursionError):
             return verdict("undecided", where=": the plain call is too deep for Python")
         if mine is None:
-            return verdict("different", where=f": the plain call raises {type(error).__name__}, the batch does not")
+            text = "different" if _fails(exact, instance, otherwise=True) else "undecided"
+            return verdict(text, where=f": the plain call raises {type(error).__name__}, the batch does not")
         same = isinstance(mine, type(error)) or type(mine).__mro__[1:2] == (type(error),)
         return verdict("equal" if same else "different", where=f": {type(error).__name__}, {type(mine).__name__}")
     if mine is not None:
         # Overflow of 64 bits and data of another type than declared are failures of the batch alone.
         fine = isinstance(mine, OverflowError) or getattr(mine, "code", "") == "ACR701"
-        return verdict("equal" if fine else "different", where=f": the batch raises {type(mine).__name__}: {mine}")
+        text = "equal" if fine else "undecided" if _fails(exact, instance, otherwise=False) else "different"
+        return verdict(text, where=f": the batch raises {type(mine).__name__}: {mine}")
     batched = done.results[k]
     if equal(batched, plain):
         return verdict("equal")
@@ -121,19 +125,34 @@ def _instance(
         wide = exact.run(list(instance))
     except InstanceFailure:
         wide = None
-    return verdict(*compare(batched, plain, wide, single=reads_single(done.compiled.program)))
+    return verdict(*compare(batched, plain, wide, single=_reads_single(done.compiled.program)))
 
 
-def reads_single(program: Program) -> bool:
-    """Whether the program has Python numbers that were read from float32 tensors."""
-    instrs = (i for f in program.functions for b in f.blocks for i in b.instrs)
-    return any(isinstance(i, Read) and i.tensor.type == TensorT("float32", ()) for i in instrs)
+def _fails(exact: Interpreter | None, instance: Sequence[Any], *, otherwise: bool) -> bool:
+    """Whether the float64 run of an instance fails; `otherwise` if no failure can depend on computed values."""
+    if exact is None or not waiting_functions(exact.program):
+        return otherwise
+    try:
+        exact.run(list(instance))
+    except InstanceFailure:
+        return True
+    return False
+
+
+def _reads_single(program: Program) -> bool:
+    """Whether Python's numbers may come from tensors of float32."""
+    return any(
+        isinstance(i, Read) and i.tensor.type == TensorT("float32", ())
+        for f in program.functions
+        for b in f.blocks
+        for i in b.instrs
+    )
 
 
 def compare(batched: Any, plain: Any, wide: Any, *, single: bool = False) -> tuple[str, float, float, str]:
     """Return verdict, relative error, the plain call's relative error, and the leaf where the error is largest.
 
-    Python's floats are held to the bound of float32 if they may be made of float32 tensors (`single`).
+    `single`: Python's floats may come from tensors of float32.
     """
     mine, theirs, reference = list(leaves(batched)), list(leaves(plain)), list(leaves(wide))
     if _shape(mine, _kind) != _shape(theirs, _kind):
@@ -149,8 +168,8 @@ def compare(batched: Any, plain: Any, wide: Any, *, single: bool = False) -> tup
                 return ("undecided" if unsure else "different"), worst, plain_worst, str(a)
             continue
         e, e_plain, s = float_errors(a.value, b.value, w.value)
-        low = single if type(a.value) is float else np.asarray(a.value).dtype == np.float32
-        bound = BOUNDS["float32" if low else "float64"]
+        narrow = single if type(a.value) is float else np.asarray(a.value).dtype == np.float32
+        bound = BOUNDS["float32" if narrow else "float64"]
         if e / s >= worst:
             worst, plain_worst, place = e / s, e_plain / s, a
         if not e <= max(bound * s, FACTOR * e_plain):

@@ -28,6 +28,11 @@ def test_float64_may_differ_by_1e_12(error, expected):
     assert verdict(wide + np.array([0, 100 * error]), wide.copy(), wide) == expected
 
 
+@pytest.mark.parametrize(("single", "expected"), [(False, "different"), (True, "close")])
+def test_python_floats_that_were_read_from_float32_may_differ_as_those_do(single, expected):
+    assert compare(1.0 + 1e-7, 1.0, 1.0, single=single)[0] == expected
+
+
 @pytest.mark.parametrize(("factor", "expected"), [(3.9, "close"), (4.2, "different")])
 def test_four_times_the_plain_calls_own_error_is_allowed(factor, expected):
     wide = np.array([1.0, 2.0])

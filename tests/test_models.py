@@ -31,7 +31,7 @@ def plain(case: Case) -> list[object]:
     return out
 
 
-def agree(got: list[object], expected: list[object], single: bool = False) -> None:
+def agree(got: list[object], expected: list[object], *, single: bool = False) -> None:
     assert len(got) == len(expected)
     for k, (mine, theirs) in enumerate(zip(got, expected, strict=True)):
         if isinstance(theirs, Exception):

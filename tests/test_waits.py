@@ -851,12 +851,12 @@ def test_there_are_models_of_each_kind():
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_lowered(case):
-    agree(outcome(lambda *a, **k: case.model._interpret(*a, planned=False, **k), case), plain(case))
+    agree(outcome(lambda *a, **k: case.model._interpret(*a, planned=False, **k), case), plain(case), single=True)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_planned(case):
-    agree(outcome(case.model._interpret, case), plain(case))
+    agree(outcome(case.model._interpret, case), plain(case), single=True)
 
 
 @pytest.mark.parametrize(
@@ -869,12 +869,12 @@ def test_planned(case):
 )  # fmt: skip
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_planned_otherwise(case, options):
-    agree(outcome(case.model.with_options(**options)._interpret, case), plain(case))
+    agree(outcome(case.model.with_options(**options)._interpret, case), plain(case), single=True)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_compiled(case):
-    agree(outcome(case.model.batch, case), plain(case), single=True)  # floats of float32 tensors
+    agree(outcome(case.model.batch, case), plain(case), single=True)
 
 
 def planned(case_: Case, **options: Any) -> Any:

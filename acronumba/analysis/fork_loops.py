@@ -22,8 +22,7 @@ from acronumba.analysis.fibers import (
     variables,
     writes_of,
 )
-from acronumba.analysis.flow import definitions, dominators, live_at_start, predecessors, simplify, successors
-from acronumba.analysis.flow import loops
+from acronumba.analysis.flow import definitions, dominators, live_at_start, loops, predecessors, simplify, successors
 from acronumba.analysis.mutation import own_lists
 from acronumba.errors import Loc
 from acronumba.ir.nodes import (

@@ -12,9 +12,8 @@ from dataclasses import replace
 
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.fibers import Facts, Item, Names, World, one_item, region_item, renumbered
-from acronumba.analysis.flow import dominators, live_at_start, simplify, successors
+from acronumba.analysis.flow import dominators, live_at_start, loops, simplify, successors
 from acronumba.analysis.fork_calls import take_turns, what_needs
-from acronumba.analysis.flow import loops
 from acronumba.ir.nodes import (
     Block,
     Call,
