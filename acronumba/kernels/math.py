@@ -324,7 +324,8 @@ _INJECTION = """
     y = y + k{1} + {2}"""
 _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 
-_INTEGER = '''
+_INTEGER = (
+    '''
 def rotated(x: word, by: word) -> word:
     return (x << by) | lshr(x, 32 - by)
 
@@ -335,13 +336,16 @@ def threefry(key: vec, counter: vec) -> vec:
     k1 = word(lshr(key, 32))
     k2 = k0 ^ k1 ^ 0x1BD11BDA
     x = word(counter) + k0
-    y = word(lshr(counter, 32)) + k1''' + "".join(
-    _ROUND.format(_ROTATIONS[n % 8])
-    + (_INJECTION.format((n // 4 + 1) % 3, (n // 4 + 2) % 3, n // 4 + 1) if n % 4 == 3 else "")
-    for n in range(20)
-) + """
+    y = word(lshr(counter, 32)) + k1'''
+    + "".join(
+        _ROUND.format(_ROTATIONS[n % 8])
+        + (_INJECTION.format((n // 4 + 1) % 3, (n // 4 + 2) % 3, n // 4 + 1) if n % 4 == 3 else "")
+        for n in range(20)
+    )
+    + """
     return (vec(y) << 32) | (vec(x) & 0xFFFFFFFF)
 """
+)
 
 _SOME_SCALAR = '''
 def some(m: mask) -> i1:
@@ -371,7 +375,11 @@ def text(ty: tree.Ty) -> str:
     """
     if ty.scalar not in (tree.F32, tree.F64, tree.I64):
         raise TypeError(f"there are no functions of {ty}")
-    source = _INTEGER if ty.kind == "i" else (_SOME_SCALAR if ty.lanes == 1 else _SOME_VECTOR) + (_SINGLE if ty.bits == 32 else _DOUBLE) + _COMMON
+    source = (
+        _INTEGER
+        if ty.kind == "i"
+        else (_SOME_SCALAR if ty.lanes == 1 else _SOME_VECTOR) + (_SINGLE if ty.bits == 32 else _DOUBLE) + _COMMON
+    )
     names = {name: f"{name}_{ty}" for name in _DEFINITION.findall(source)}
     names |= {f"wide_{name}": f"{name}_{_wide(ty)}" for name in _WIDE}
     return _NAME.sub(lambda match: names.get(match[1], match[1]), source).strip() + "\n"
