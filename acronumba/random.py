@@ -280,8 +280,8 @@ def normal(key: Key, shape: Shape = (), dtype: Any = np.float32) -> Array:
 
 def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
     """Return a polynomial; the coefficient of the highest power comes first."""
-    y = 0 * x
-    for c in coefficients:
+    y: Array = coefficients[0]
+    for c in coefficients[1:]:
         y = y * x + c
     return y
 
