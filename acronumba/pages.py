@@ -623,8 +623,9 @@ xs = [1.0, 2.0]
     ),
     "ACR211": Page(
         text="`np.random` keeps a hidden counter, so that a result would depend on the order in which instances are "
-        "computed. Random numbers must be functions of data: draw them before the batch and pass them.",
-        rewrite="draw the numbers before the batch and pass them as a positional parameter",
+        "computed. The functions of `acronumba.random` are functions of a key, which is data: make keys by "
+        "`random.key` or `random.keys`, pass one as a positional parameter, and draw from it or from its children.",
+        rewrite="draw from a key that is a positional parameter: acronumba.random.normal(key, shape)",
         wrong="""
 @model
 def f(x):
@@ -633,12 +634,14 @@ def f(x):
 xs = [1.0, 2.0]
 """,
         right="""
+from acronumba import random
+
 @model
 def f(x):
-    value, noise = x
-    return value + noise
+    value, key = x
+    return value + random.normal(key)
 
-xs = [(1.0, 0.3), (2.0, -0.1)]
+xs = [(1.0, random.key(0, 0)), (2.0, random.key(0, 1))]
 """,
     ),
     "ACR301": Page(

@@ -10,15 +10,15 @@ here as its definition.
 >>> bool(random.uniform(key.child(0)) == random.uniform(key.child(0)))
 True
 
-Number j of a draw is a function of the key, of the kind of the draw and of j alone, in row-major order: a longer draw
+Number j of a draw, in row-major order, is a function of the key, of the kind of the draw and of j alone: a longer draw
 begins with the numbers of a shorter one. Draws of different kinds from one key are independent of each other; two draws
-of one kind from one key are the same numbers, so that a key is used once for each kind, and `Key.child` gives more keys.
+of one kind from one key are the same numbers. A key is therefore used once for each kind; `Key.child` gives more keys.
 
 A key has 64 bits. Children of one key, and keys of one seed, are all different; of n keys of other descent two are
 alike with a probability of about n * n / 2**65.
 
-Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011: Threefry-2x32 with 20 rounds,
-which passes all tests of BigCrush for every key (13 rounds do).
+Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. Threefry-2x32 has 20 rounds
+where 13 pass all tests of BigCrush.
 """
 
 from __future__ import annotations
@@ -116,7 +116,12 @@ class Key:
         ValueError
             If `n` is an array of rank 1 or more.
         """
-        return Key(threefry(self.bits ^ np.uint64(0x6A09E667F3BCC908), _counter(n)))
+        return Key(_children(self, _counter(n)))
+
+
+def _children(key: Key, numbers: Array) -> Array:
+    """Return the bits of the children of these numbers."""
+    return threefry(key.bits ^ np.uint64(0x6A09E667F3BCC908), numbers)
 
 
 def _counter(n: Array) -> Array:
@@ -154,7 +159,7 @@ def key(seed: int, i: int = 0) -> Key:
     --------
     >>> from acronumba import random
     >>> random.key(1, 5)
-    Key(bits=np.uint64(14498203089838318126))
+    Key(bits=np.uint64(18273722486072653187))
     """
     return _root(seed).child(i)
 
@@ -170,8 +175,7 @@ def keys(seed: int, n: int) -> list[Key]:
     -------
     list of Key
     """
-    root = _root(seed)
-    return [root.child(i) for i in range(n)]
+    return [Key(b) for b in _children(_root(seed), np.arange(n, dtype=np.uint64))]
 
 
 def _root(seed: int) -> Key:
@@ -180,15 +184,10 @@ def _root(seed: int) -> Key:
 
 def _draw(key: Key, kind: Array, shape: Shape) -> Array:
     """Return 64 bits for each element; draws of different kinds are of different keys."""
-    own = key.bits ^ kind
-    if isinstance(shape, int):
-        return threefry(own, np.arange(shape, dtype=np.uint64))
-    if len(shape) == 0:
+    own = np.broadcast_to(key.bits ^ kind, shape)
+    if own.ndim == 0:
         return threefry(own, np.uint64(0))
-    n = 1
-    for size in shape:
-        n = n * size
-    return threefry(own, np.reshape(np.arange(n, dtype=np.uint64), shape))
+    return threefry(own, np.reshape(np.arange(own.size, dtype=np.uint64), own.shape))
 
 
 def _is_double(dtype: Any) -> bool:
@@ -250,8 +249,8 @@ def normal(key: Key, shape: Shape = (), dtype: Any = np.float32) -> Array:
     Returns
     -------
     array [*shape]
-        Symmetric around 0, never 0 itself; magnitudes up to 5.42 (float64: 8.21), the quantiles of 2**24 (2**52) equally
-        likely probabilities.
+        Symmetric around 0, never 0 itself, up to 5.42 on both sides (float64: 8.21): the quantiles of 2**24 (2**52)
+        equally likely probabilities.
 
     Raises
     ------
@@ -281,8 +280,8 @@ def normal(key: Key, shape: Shape = (), dtype: Any = np.float32) -> Array:
 
 def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
     """Return a polynomial; the coefficient of the highest power comes first."""
-    y = 0 * x
-    for c in coefficients:
+    y: Array = coefficients[0]
+    for c in coefficients[1:]:
         y = y * x + c
     return y
 
@@ -399,9 +398,14 @@ def bernoulli(key: Key, p: Array = 0.5, shape: Shape | None = None) -> Array:
     -------
     bool array [*shape]
         Each independent of the others; the probability is `p` rounded up to a multiple of 2**-53.
+
+    Raises
+    ------
+    ValueError
+        If `p` does not broadcast to `shape`.
     """
     word = _draw(key, np.uint64(0x2DB43F5A0C8E9D17), np.shape(p) if shape is None else shape)
-    return (word >> 11).astype(np.int64).astype(np.float64) * 2.0**-53 < p
+    return (word >> 11).astype(np.int64).astype(np.float64) * 2.0**-53 < np.broadcast_to(p, np.shape(word))
 
 
 def choice(key: Key, p: Array, shape: Shape = ()) -> Array:

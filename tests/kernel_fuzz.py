@@ -150,7 +150,8 @@ class Fuzz:
         accepts = {
             **dict.fromkeys(("exp", "log", "sqrt", "sin", "cos", "tanh", "sigmoid", "erf", "div", "isnan"), floats),
             **dict.fromkeys(("neg", "sub", "sign", "floordiv", "mod", "floor"), number),
-            "pow": number, **dict.fromkeys(("not", "and", "or", "xor"), whole),
+            "pow": number, **dict.fromkeys(("not", "and", "or", "xor"), whole), "threefry": lambda t: t == "uint64",
+            **dict.fromkeys(("lshift", "rshift"), lambda t: t not in (*FLOATS, "bool")),
         }.get(op, any_)  # fmt: skip
         if op == "where":
             c = self.pick(lambda t, s: t == "bool")

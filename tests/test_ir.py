@@ -793,6 +793,9 @@ OPS: dict[str, tuple[list[Any], tuple[Any, ...], Any]] = {
     "iota": ([], (), np.arange(4)),
     "sigmoid": ([np.array([0.0, -800.0, 800.0])], (), np.array([0.5, 0.0, 1.0])),
     "and": ([np.array([6, 5]), np.int64(3)], (), np.array([2, 1])),
+    "lshift": ([np.uint8([1, 255, 3]), np.uint8([7, 4, 8])], (), np.uint8([128, 240, 0])),
+    "rshift": ([np.int8([-7, -7, 100]), np.int8([1, 8, -1])], (), np.int8([-4, -1, 0])),
+    "threefry": ([np.uint64(0), np.zeros(1, np.uint64)], (), np.uint64([0x99BA4EFE6B200159])),
     "isnan": ([np.array([1.0, np.nan])], (), np.array([False, True])),
 }
 

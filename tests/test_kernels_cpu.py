@@ -23,6 +23,11 @@ PRODUCTS: dict[str, Any] = {
     "favour": ("matmul", "matmul", "slice", "transpose", "concat", "add", "take", "tanh"),
     "extents": (1, 3, 6, 6, 18, 18, 36),
 }
+WORDS: dict[str, Any] = {
+    "dtypes": ("uint64", "uint64", "uint32", "int64", "int8", "bool"),
+    "favour": ("threefry", "lshift", "rshift", "lshift", "rshift", "xor", "mul", "cast"),
+    "extents": (1, 3, 9, 9, 20),
+}
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
 
 
@@ -117,6 +122,16 @@ def test_random_kernels_interpreted(seed: int) -> None:
 def test_random_products_interpreted(seed: int) -> None:
     for k in range(3):
         check(Fuzz(seed + k, 10, **PRODUCTS), interpreted_all, 2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_words_interpreted(seed: int) -> None:
+    check(Fuzz(9000 + seed, 14, **WORDS), interpreted_all, 2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_words_compiled(seed: int) -> None:
+    check(Fuzz(9100 + seed, 14, **WORDS), compile_all)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from acronumba.emit import compile, interpret, target, tree
-from acronumba.emit.tree import F32, F64, I64, Ty
+from acronumba.emit.tree import F32, F64, I32, I64, Ty
 from acronumba.kernels import math as library
 
 UNARY = ("exp", "log", "sin", "cos", "tanh", "sigmoid", "erf", "sign")
@@ -234,8 +234,9 @@ def test_closure_holds_what_is_called_once() -> None:
     assert names.index("exp_near_f64") < names.index("exp_f64") < names.index("pow_f32")
 
 
-def test_functions_exist_for_floats_only() -> None:
-    with pytest.raises(TypeError, match="no functions of i64"):
-        library.functions(I64)
+def test_functions_exist_for_floats_and_words_of_64_bits_only() -> None:
+    assert set(library.functions(I64)) == {"rotated", "threefry"}
+    with pytest.raises(TypeError, match="no functions of i32"):
+        library.functions(I32)
     with pytest.raises(KeyError):
         library.functions(F32)["arcsine"]
