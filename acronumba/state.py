@@ -45,7 +45,7 @@ base        `top` when it was
 waits       whether the program reads values of tensors: only then the words down to `lives` are used
 rounds      rounds that have been executed
 more        whether fibers wait for the values of this round
-single      whether `drive` returns after each round
+single      whether `drive` returns after each stage that it is to stop at, of each round
 kept        bytes of results of earlier rounds
 fcap        fibers that `runnable` and `waiting` have room for
 runnable    int64[fcap, 2]: frame and instance of fibers that can go on, the next one last

@@ -74,6 +74,19 @@ def test_a_loop_until_convergence(engine: str, schedule: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("wrong", [[], [77]])
+def test_a_trace_has_every_round(engine: str, wrong: list[int]) -> None:
+    """Also those after which the compiled loop returns: each 64th, and any in which a node failed."""
+    e = executable(halve(), engine)
+    values = VALUES.copy()
+    values[3] = 2.0**120
+    run = e.run(words([[k] for k in (3, 0, *wrong)]), [values, HALF], timed=True)
+    assert run.trace().rounds == 121
+    assert floats(run)[:2] == [(1.0, 120), (0.5, 0)]
+    assert sorted(run.errors) == [2] * bool(wrong)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_an_instance_that_fails_between_waits(engine: str) -> None:
     e = executable(halve(), engine, max_steps=10)
     run = e.run(words([[k] for k in (3, 6, 77, 2, 10)]), [VALUES, HALF])

@@ -279,6 +279,8 @@ def drive(ST: i64) -> i64:
     stop = ld(ST, STOP)
     while 1 != 0:
         if ld(ST, STAGE) == 4 and ld(ST, MORE) != 0:
+            if ld(ST, SINGLE) != 0 and stop == 4:
+                return DONE
             next_round(ST)
         if ld(ST, STAGE) == 0 and stop > 0:
             if ld(ST, N) == 0 and ld(ST, ROUNDS) == 0:
@@ -310,12 +312,9 @@ def drive(ST: i64) -> i64:
                     return NODES_FAILED
                 if ld(ST, ROUNDS) & 63 == 0:
                     return PAUSE
-        another = ld(ST, MORE)
-        if ld(ST, SINGLE) != 0:
-            another = 0
         if ld(ST, STAGE) < 4:
-            another = 0
-        if another == 0:
+            return DONE
+        if ld(ST, MORE) == 0:
             return DONE
     return DONE
 '''
