@@ -423,14 +423,35 @@ def test_batched_results_are_as_near_to_float64_as_promised(module: ModuleType, 
             assert np.abs(a - c).max() <= max(1e-5 * np.abs(c).max(), 4 * np.abs(b - c).max())
 
 
+def bits(result: Any) -> list[Any]:
+    """What a result is, to the bit."""
+    return [np.asarray(a).tobytes() for a in leaves(result)]
+
+
 @BY_NAME
 def test_results_do_not_depend_on_the_rest_of_the_batch(module: ModuleType, model: Any) -> None:
-    p, instances = module.params(24), module.instances(9, seed=6)
-    together = [leaves(r) for r in model.batch(instances, p=p)]
-    backwards = [leaves(r) for r in model.batch(instances[::-1], p=p)][::-1]
-    alone = [leaves(r) for r in model.batch(instances[4:5], p=p)]
-    for one, other in [*zip(together, backwards, strict=True), (together[4], alone[0])]:
-        assert [np.asarray(a).tobytes() for a in one] == [np.asarray(b).tobytes() for b in other]
+    """Batches of 1, 8, 64 and 256 instances, drawn in any order, some of them twice."""
+    p, distinct, rng = module.params(24), module.instances(40, seed=6), np.random.default_rng(6)
+    if module is berxit:
+        distinct = berxit.instances(40, seed=6, length=16)
+    alone = [bits(model.batch([x], p=p)[0]) for x in distinct]
+    for size in (8, 64, 256):
+        chosen = rng.integers(len(distinct), size=size).tolist()
+        results = model.batch([distinct[k] for k in chosen], p=p)
+        assert all(bits(r) == alone[k] for k, r in zip(chosen, results, strict=True))
+
+
+def test_sentences_that_are_certain_leave_the_batch() -> None:
+    p, sentences = berxit.params(32), berxit.instances(64, length=16)
+    layers = np.array([berxit.classify(x, p=p)[1] for x in sentences])
+    trace = berxit.classify.trace(sentences, p=p)
+    alive = [int((layers >= k).sum()) for k in range(1, berxit.LAYERS + 1)]
+    assert alive[0] == 64 and len(set(alive)) >= 5
+    for k, count in enumerate(alive):  # round k runs a layer of those alive, and the classes of those that have left
+        sizes = [batch.size for batch in trace.batches if batch.round == k]
+        assert sizes.count(count) >= 4
+        left = alive[k - 1] - count if 0 < k < berxit.LAYERS - 1 else alive[k - 1]
+        assert [size for size in sizes if size != count] == ([left] if k else [64 * 16])  # all words at once, at first
 
 
 @BY_NAME
