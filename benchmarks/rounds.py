@@ -22,7 +22,7 @@ from typing import Any
 for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_variable] = "1"
 
-from acronumba.zoo import beam_decoder, berxit, drnn, graph_rnn, moe, stack_rnn
+from acronumba.zoo import beam_decoder, berxit, drnn, graph_rnn, moe, stack_rnn  # noqa: E402
 
 
 def moe_chain(x: Any, result: Any) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -32,17 +33,10 @@ class Product:
         self.shape, self.packing, self.bits, self.interpreted = shape, packing, bits, interpreted
         self.element = np.dtype(packing.dtype).itemsize
 
-    def __call__(
-        self, pieces: Sequence[np.ndarray], packed: np.ndarray, height: int, start: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Multiply the rows, given in pieces, in tiles of at most `height` rows; `start`: continue from it."""
+    def __call__(self, pieces: Sequence[np.ndarray], packed: np.ndarray, height: int) -> np.ndarray:
+        """Multiply the rows, given in pieces, in tiles of at most `height` rows."""
         p, count = self.packing, len(pieces[0])
         out = tiles.aligned_zeros((count, p.panels, p.gates, p.columns), p.dtype)
-        if start is not None:
-            for g in range(p.gates):
-                padded = np.zeros((count, p.panels * p.columns), p.dtype)
-                padded[:, : p.n] = start[:, g * p.n : (g + 1) * p.n]
-                out[:, :, g] = padded.reshape(count, p.panels, p.columns)
         lengths = np.array([piece.shape[1] for piece in pieces], np.int64)
         for panel in range(p.panels):
             for first in range(0, count, height):
@@ -51,10 +45,10 @@ class Product:
                     [[row.ctypes.data for row in piece[first : first + rows]] for piece in pieces], np.int64
                 )
                 c = tiles.aligned_zeros((rows, p.gates * p.columns), p.dtype)
-                c[:] = out[first : first + rows, panel].reshape(rows, -1) if start is not None else np.nan
+                c[:] = np.nan
                 arguments = (
                     where.ctypes.data, rows, len(pieces), lengths.ctypes.data,
-                    packed.ctypes.data + panel * p.panel_bytes, p.step, c.ctypes.data, c.strides[0], start is not None,
+                    packed.ctypes.data + panel * p.panel_bytes, p.step, c.ctypes.data, c.strides[0],
                 )  # fmt: skip
                 name = tiles.TileKey(rows, self.shape.vectors, p.dtype).name
                 if self.interpreted:
@@ -101,20 +95,33 @@ def test_product_of_every_height(dtype: str, gates: int, n: int, bits: int) -> N
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_pieces_and_continuation_give_the_same_bits(dtype: str) -> None:
-    product, x, w, packed = setting(5, 33, 37, dtype, 256)
+@pytest.mark.parametrize("k", [37, tiles.CHUNK, 2 * tiles.CHUNK + 5])
+def test_pieces_give_the_same_bits(dtype: str, k: int) -> None:
+    product, x, w, packed = setting(5, 33, k, dtype, 256)
     whole = product([x], packed, product.shape.rows)
-    for cuts in ((0, 37), (1, 36), (20,), (5, 5, 11)):
+    assert_product(whole, x, w)
+    for cuts in ((0, k), (1, k - 1), (20,), (5, 5, 11), (k // 2,), (k // 3, 2 * k // 3)):
         pieces = [np.ascontiguousarray(piece) for piece in np.split(x, cuts, axis=1)]
         np.testing.assert_array_equal(product(pieces, packed, product.shape.rows), whole)
-    product_of = {}
-    for part in (slice(0, 21), slice(21, 37)):
-        packing = tiles.Packing(5, 33, part.stop - part.start, product.packing.q, product.packing.lanes, dtype, False)
-        product_of[part.start] = Product(product.shape, packing, 256), packing.apply(w[part])
-    first, first_packed = product_of[0]
-    rest, rest_packed = product_of[21]
-    begun = first([np.ascontiguousarray(x[:, :21])], first_packed, 2)
-    np.testing.assert_array_equal(rest([np.ascontiguousarray(x[:, 21:])], rest_packed, 2, begun), whole)
+
+
+@pytest.mark.parametrize("k", [1, tiles.CHUNK, tiles.CHUNK + 1, 3 * tiles.CHUNK])
+def test_long_sums_are_summed_by_chunks(k: int) -> None:
+    product, x, w, packed = setting(1, 5, k, "float64", 256)
+    total = np.zeros((len(x), 5))
+    for r, column in np.ndindex(total.shape):
+        for first in range(0, k, tiles.CHUNK):
+            c = 0.0
+            for i in range(first, min(first + tiles.CHUNK, k)):
+                c = float(Fraction(x[r, i]) * Fraction(w[i, column]) + Fraction(c))
+            total[r, column] = total[r, column] + c if first else c
+    np.testing.assert_array_equal(product([x], packed, product.shape.rows), total)
+
+
+def test_long_sums_are_accurate() -> None:
+    product, x, w, packed = setting(1, 64, 4096, "float32", 256)
+    exact = x.astype(np.float64) @ w.astype(np.float64)
+    assert np.sqrt(np.mean((product([x], packed, 4) - exact) ** 2)) < 8 * 2.0**-24 * np.sqrt(4096)
 
 
 def test_empty_sum_is_zero() -> None:
@@ -141,7 +148,7 @@ def test_unpacked_right_operand() -> None:
     for column in range(0, 3 * width, width):
         library.call(
             "tile_4x2_float32", rows.ctypes.data, 4, 1, k.ctypes.data, b[:, column:].ctypes.data, b.strides[0],
-            c[:, column:].ctypes.data, c.strides[0], 0,
+            c[:, column:].ctypes.data, c.strides[0],
         )  # fmt: skip
     assert_product(c, a, b)
 

@@ -5,9 +5,10 @@ here are the matrix products, the functions `plan` and `run`, and the layout of 
 all. The compiled form is described in `kernels.spec`; after the shared entries its table P holds the addresses of the
 tiles in the order of `KernelCode.tiles`.
 
-The order of summation of every product is fixed by the operation alone: k ascending with one fma per term, or, where
-both operands belong to the node and one is a vector whose products are sums along contiguous memory, lanes along k
-and a fixed tree. Results of a node therefore do not depend on the batch it is in.
+The order of summation of every product is fixed by the operation alone: k ascending with one fma per term, by chunks
+of `kernels.tiles.CHUNK` terms, or, where both operands belong to the node and one is a vector whose products are sums
+along contiguous memory, lanes along k and a fixed tree. Results of a node therefore do not depend on the batch it is
+in.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from acronumba.kernels.stages import (
     stretch,
     through,
 )
-from acronumba.kernels.tiles import Packing, narrow, panel_shape, widest
+from acronumba.kernels.tiles import CHUNK, Packing, narrow, panel_shape, widest
 from acronumba.kernels.weights import SideBySide, ViewPacking
 from acronumba.kernels.writer import Kernel, Writer, to_memory
 
@@ -464,7 +464,7 @@ class ProductWriter(Writer):
                         self.plus(table, start) + a * (8 * members), self.number(step),
                         const(len(call.lefts[0]), I64), lengths + 8 * first if first else lengths,
                         weight + panel * panel_bytes, const(wide, I64), sums + begin if begin else sums,
-                        const(apart, I64), const(0, I64),
+                        const(apart, I64),
                     ))  # fmt: skip
                     for j, parts in enumerate(call.members):
                         at_ = begin + j * apart
@@ -647,7 +647,7 @@ class ProductWriter(Writer):
         return place(sx, (k,) if len(sx) == 1 else (m, k)), place(sy, (k,) if len(sy) == 1 else (k, n))
 
     def loops_product(self, product: Product) -> None:
-        """K ascending, one accumulator per element; vectors along the result's last axis."""
+        """K ascending, one accumulator per element, by chunks as in tiles; vectors along the result's last axis."""
         op = self.graph.op(product.value)
         assert op is not None
         v = product.value
@@ -667,17 +667,29 @@ class ProductWriter(Writer):
             n = at[-1] if len(sy) > 1 else ZERO
             ty = t.ty.vector(lanes if self.lane is not None else 1)
             total = self.local(self.kernel.names[v], const(0, ty))
-            with self.loop("k", 0, self.number(size_poly(inner_size)), extent=inner_size) as k:
-                px, py = self.operand_places(product, at[:batch], m, n, Poly.of(k.name))
-                a = cast(self.value(x, px), DTYPES[self.graph.dtype(x)], t)
-                b = cast(self.value(y, py), DTYPES[self.graph.dtype(y)], t)
-                a, b = (const(e, ty) if e.type != ty else e for e in (a, b))
-                if t.kind == "f":
-                    self.f.set(total, intrinsic("fma", a, b, total))
-                elif t.kind == "b":
-                    self.f.set(total, total | (a & b))
-                else:
-                    self.f.set(total, total + a * b)
+
+            def terms(first: Expr | int, stop: Expr | int, total: Local) -> None:
+                with self.loop("k", first, stop, extent=inner_size) as k:
+                    px, py = self.operand_places(product, at[:batch], m, n, Poly.of(k.name))
+                    a = cast(self.value(x, px), DTYPES[self.graph.dtype(x)], t)
+                    b = cast(self.value(y, py), DTYPES[self.graph.dtype(y)], t)
+                    a, b = (const(e, ty) if e.type != ty else e for e in (a, b))
+                    if t.kind == "f":
+                        self.f.set(total, intrinsic("fma", a, b, total))
+                    elif t.kind == "b":
+                        self.f.set(total, total | (a & b))
+                    else:
+                        self.f.set(total, total + a * b)
+
+            end = self.number(size_poly(inner_size))
+            if t.kind != "f" or (isinstance(inner_size, int) and inner_size <= CHUNK):
+                terms(0, end, total)
+            else:
+                with self.loop("first", 0, end, CHUNK, extent=inner_size) as first:
+                    chunk = self.local("chunk", const(0, ty))
+                    stop = first + CHUNK
+                    terms(first, self.bind("stop", select(end < stop, end, stop)), chunk)
+                    self.f.set(total, select(const(first.eq(0), I1.vector(ty.lanes)), chunk, total + chunk))
             self.put(v, here, total)
 
         self.space(range(len(op.shape)), op.shape, at, inner, vector, lanes)
@@ -794,7 +806,7 @@ class ProductWriter(Writer):
                     f.do(call_address(
                         tree.load(f["P"] + 8 * entry, m), table + a * 8, total,
                         const(len(product.pieces), I64), lengths,
-                        panel, const(width, I64), sums, const(width, I64), const(0, I64),
+                        panel, const(width, I64), sums, const(width, I64),
                     ))  # fmt: skip
                     with self.loop("r", a, a + m, extent=many) as r:
                         at[batch] = ZERO if many == 1 else Poly.of(r.name)

@@ -4,11 +4,13 @@ In: how many products lie side by side (`gates`), their columns, the element typ
 the panel and of the tile (`panel_shape`), the packed copy of a weight (`Packing`), and the code of the tiles
 (`tile_module`), one module per panel width with a function for every number of rows. A tile computes
 
-    C[r][v] (+)= sum over k of  A[r][k] * W[k][v]        rows r < rows, vectors of columns v < vectors
+    C[r][v] = sum over k of  A[r][k] * W[k][v]        rows r < rows, vectors of columns v < vectors
 
-with all of C in registers, k ascending, one accumulator and one fma per element. The bits of a result depend on its row
-and its column alone: not on the tile's rows, not on the cut of k into pieces or calls, not on neighbours. Kernels call
-tiles by address (`kernels.cpu`), so a tile is compiled once per machine and used by every model.
+with all of C in registers, k ascending, one accumulator and one fma per element; after each `CHUNK` of k what has come
+together is added to C in memory and the accumulators start again from zero, so that long sums are as accurate as those
+of the libraries that block k for their caches. The bits of a result depend on its row and its column alone: not on the
+tile's rows, not on the cut of k into pieces, not on neighbours. Kernels call tiles by address (`kernels.cpu`), so a
+tile is compiled once per machine and used by every model.
 
 The right operand W is either a packed panel of a shared weight or any matrix whose columns are contiguous: `wstep` is
 the distance from k to k + 1. The left operand comes as rows of `segs` pieces, never concatenated:
@@ -19,7 +21,6 @@ the distance from k to k + 1. The left operand comes as rows of `segs` pieces, n
     K       int64[segs]         elements in each piece
     W       address of the right operand, wstep bytes from k to k + 1
     C       address of the result, cstep bytes from row to row
-    more    0: start from zero; 1: continue from what is in C
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 
 ALIGNMENT = 64  # bytes; packed panels start on a cache line
 MOST_ROWS = 12  # rows of a tile; their addresses live in integer registers
-PARAMETERS = ("T", "tstep", "segs", "K", "W", "wstep", "C", "cstep", "more")
+CHUNK = 256  # terms that are summed in a register before they are added to the sum in memory
+PARAMETERS = ("T", "tstep", "segs", "K", "W", "wstep", "C", "cstep")
 TYPES = {"float32": tree.F32, "float64": tree.F64}
 
 
@@ -188,7 +190,7 @@ def tile_keys(shape: PanelShape, dtype: str) -> tuple[TileKey, ...]:
 
 
 def tile_function(key: TileKey, target: Target) -> tree.Function:
-    """Return the tile `key` as a function of the nine parameters described at the top of this module."""
+    """Return the tile `key` as a function of the eight parameters described at the top of this module."""
     element = TYPES[key.dtype]
     vector = element.vector(target.lanes(element))
     size = element.bits // 8
@@ -197,7 +199,7 @@ def tile_function(key: TileKey, target: Target) -> tree.Function:
         key.name,
         [(name, tree.I64) for name in PARAMETERS],
         inline="never",
-        doc=f"C[r][v] (+)= sum of A[r][k] * W[k][v]: {key.rows} rows, {key.vectors} vectors of {vector.lanes} columns.",
+        doc=f"C[r][v] = sum of A[r][k] * W[k][v]: {key.rows} rows, {key.vectors} vectors of {vector.lanes} columns.",
     )
     first = 0
     for wide in _passes(key.vectors, target):
@@ -218,22 +220,41 @@ def _pass(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, size: int
         return _after(row, v * width)
 
     sums = {(r, v): f.let(f"c{r}_{v}", tree.const(0.0, vector)) for r in range(rows) for v in columns}
-    with f.when(f["more"] > 0):
+
+    def add() -> None:
+        """Add the sums to those of the chunks before."""
+        with f.when(begun > 0):
+            for (r, v), c in sums.items():
+                f.set(c, tree.Load(place(r, v), vector) + c)
         for (r, v), c in sums.items():
-            f.set(c, tree.Load(place(r, v), vector))
+            f.store_lanes(place(r, v), c)
+
+    begun = f.let("begun", 0)
+    left = f.let("left", CHUNK * size)
     w = f.let("w", _after(f["W"], columns.start * width))
     with f.loop("s", 0, f["segs"]) as s:
         piece = f.let("piece", f["T"] + s * f["tstep"] * 8)
         a = [f.let(f"a{r}", tree.load(piece, r)) for r in range(rows)]
-        with f.loop("k", 0, tree.load(f["K"], s) * size, size) as k:
-            row = {v: f.let(f"w{v}", tree.Load(_after(w, (v - columns.start) * width), vector)) for v in columns}
-            for r in range(rows):
-                x = f.let(f"x{r}", tree.convert(tree.Load(a[r] + k, vector.scalar), vector, "spread"))
-                for v in columns:
-                    f.set(sums[r, v], tree.intrinsic("fma", x, row[v], sums[r, v]))
-            f.set(w, w + f["wstep"])
-    for (r, v), c in sums.items():
-        f.store_lanes(place(r, v), c)
+        end = f.let("end", tree.load(f["K"], s) * size)
+        start = f.let("start", 0)
+        with f.while_(start < end):
+            with f.when(left.eq(0)):
+                add()
+                for c in sums.values():
+                    f.set(c, 0.0)
+                f.set(begun, 1)
+                f.set(left, CHUNK * size)
+            stop = f.let("stop", tree.select(end < start + left, end, start + left))
+            with f.loop("k", start, stop, size) as k:
+                row = {v: f.let(f"w{v}", tree.Load(_after(w, (v - columns.start) * width), vector)) for v in columns}
+                for r in range(rows):
+                    x = f.let(f"x{r}", tree.convert(tree.Load(a[r] + k, vector.scalar), vector, "spread"))
+                    for v in columns:
+                        f.set(sums[r, v], tree.intrinsic("fma", x, row[v], sums[r, v]))
+                f.set(w, w + f["wstep"])
+            f.set(left, left - (stop - start))
+            f.set(start, stop)
+    add()
 
 
 def tile_module(keys: Iterable[TileKey], target: Target) -> tree.Module:
