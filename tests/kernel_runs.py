@@ -83,6 +83,8 @@ class Runner:
     ) -> tuple[list[Array], Array]:  # fmt: skip
         """Run a batch; `nodes[i]` are the operands of node i in the order of the spec without the shared ones.
 
+        An array that several nodes are given is one array in memory.
+
         Returns the results, one array with a leading axis for the batch each, and the failures.
         """
         spec, code = self.spec, self.code
@@ -101,13 +103,16 @@ class Runner:
         given = [v for v, o in enumerate(spec.operands) if o.kind != "shared"]
         count = max([o.index for o in spec.operands if o.kind != "shared"], default=0) + 1
         words = np.zeros((max(len(nodes), 1), count), np.int64)
+        placed: dict[tuple[int, str], int] = {}
         for i, operands in enumerate(nodes):
             for v, x in zip(given, operands, strict=True):
                 o = spec.operands[v]
                 if o.kind == "tensor":
-                    data = np.array(x, o.dtype, order="C")
-                    assert data.shape == tuple(dims[n.index] if isinstance(n, Dim) else n for n in o.shape), o
-                    record = np.array([place(data), 0, 0], np.int64)
+                    if (id(x), o.dtype) not in placed:
+                        data = np.array(x, o.dtype, order="C")
+                        assert data.shape == tuple(dims[n.index] if isinstance(n, Dim) else n for n in o.shape), o
+                        placed[id(x), o.dtype] = place(data)
+                    record = np.array([placed[id(x), o.dtype], 0, 0], np.int64)
                     words[i, o.index] = place(record)
                 elif o.kind == "float":
                     words[i, o.index] = np.float64(x).view(np.int64)

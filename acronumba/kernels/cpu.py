@@ -30,6 +30,9 @@ from acronumba.kernels.tiles import Packing, TileKey
 from acronumba.kernels.weights import SideBySide, ViewPacking
 from acronumba.kernels.writer import LANE_BUFFER, ROWS, Gathered, Home, Kernel, Scratch, Writer, identifier
 
+MOST_TOGETHER = 1008  # nodes of a block in which those with the same matrix are found
+BLOCK_BYTES = 1 << 22  # of the rows of such a block
+
 
 @dataclass(frozen=True, slots=True)
 class SharedUse:
@@ -108,6 +111,8 @@ class _Generator:
                 block = Poly.of(max(1, ROWS // max([1, *(m.constant or 0 for m in leads)])))
             else:
                 rules, block = leads, Poly.of("block")
+            if not rules and any(isinstance(s, RowStage) and s.grouped for s in self.stages.stages):
+                block = block * max(1, self._many_rows() // (block.constant or 1))
         kernel = Kernel(
             name=self.spec.name, stages=self.stages, target=self.target, homes={}, scratch=self.scratch, block=block,
             block_rule=rules, table={}, table_slot=-1, lane_slot=-1, gathered={}, names=names,
@@ -129,11 +134,19 @@ class _Generator:
         for number, stage in enumerate(self.stages.stages):
             if isinstance(stage, ProductStage):
                 self._stage_slots(number, stage, block)
+            elif stage.grouped is not None:
+                slots = [self.scratch.add(name, block * 8) for name in ("matrices", "vectors", "order")]
+                self.slots["stage", number] = Slots(*slots)
             else:
                 for item in stage.items:
                     if isinstance(item, Single) and item.kind == "product":
                         self._product_slots(self.stages.products[item.value])
         return kernel
+
+    def _many_rows(self) -> int:
+        """Return how many nodes to put into a block: many have the same matrix, but their rows stay in the cache."""
+        row = sum((self._row(v).constant or 0) for v in self.stages.stored)
+        return min(MOST_TOGETHER, BLOCK_BYTES // max(1, row))
 
     def _homes(self, kernel: Kernel, block: Poly) -> None:
         made: dict[int, int] = {}
@@ -246,7 +259,9 @@ class _Generator:
         name = f"stage_{number}"
         what = "products" if isinstance(stage, ProductStage) else "loops"
         w = ProductWriter(self.kernel, self.slots, name, ("P", "i0", "i1", "S"), f"Nodes i0..i1, one block: {what}.")
-        if isinstance(stage, RowStage):
+        if isinstance(stage, RowStage) and stage.grouped is not None:
+            w.grouped(number, stage.grouped)
+        elif isinstance(stage, RowStage):
             w.rows(stage.items, const(0, I64), w.f["i1"] - w.f["i0"], w.f["i0"])
         else:
             w.products(number, stage)

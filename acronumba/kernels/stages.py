@@ -32,6 +32,7 @@ from acronumba.kernels.spec import Dim, KernelOp, KernelSpec, Operand, Size
 from acronumba.kernels.weights import Weight, weight
 
 VIEWS = frozenset(("reshape", "transpose", "broadcast", "slice", "take"))
+GROUPED = 4096  # elements of a matrix from which on it pays to look for nodes that have the same one
 DEAR = 6  # a value that costs more is stored rather than computed twice
 MOST_GATES = 6
 
@@ -190,6 +191,7 @@ class Product:
     columns: Size  # of the result
     flip: bool = False  # shared: the weight has its columns first; lanes, panel: the matrix lies the other way
     weight: Weight | None = None  # shared: the right operand
+    step: int = 0  # of a grouped stage: elements from one row of the matrix to the next
 
     @property
     def matrix(self) -> tuple[object, ...]:
@@ -221,7 +223,12 @@ class Single:
 
 @dataclass(slots=True, eq=False)
 class RowStage:
+    """Tasks done node by node. Or, if `grouped`, one product: nodes of a block with the same matrix are done together,
+    which reads the matrix once for all of them.
+    """
+
     items: list[Nest | Single] = field(default_factory=list)
+    grouped: Product | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -252,7 +259,7 @@ class Stages:
     @property
     def blocked(self) -> bool:
         """Whether stages run block by block, not all together node by node."""
-        products = any(isinstance(s, ProductStage) for s in self.stages)
+        products = any(isinstance(s, ProductStage) or s.grouped is not None for s in self.stages)
         return products or len(self.stages) > 1 or bool(self.gathered)
 
     @property
@@ -356,6 +363,40 @@ class Planner:
             if not self.view(a):
                 self.stored.add(a if self.ordered(a, len(graph.shape(a)) - 1) is not None else self.ground(a))
         return Product(v, "loops", x, y, (x,), (), 1)
+
+    def grouped(self, v: int) -> bool:
+        """Whether nodes with the same matrix are worth finding: it is large, an operand's, read once, and its rows are
+        equally far apart. What the kernel computes itself is each node's own; what it reads twice had better be in the
+        cache the second time.
+        """
+        product = self.products.get(v)
+        if product is None or product.how != "lanes" or len(self.graph.shape(v)) != 1:
+            return False
+        shape = self.graph.shape(product.left)
+        size = count(shape).constant
+        if size is None or size < GROUPED:
+            return False
+        below = self.beside(product.left, 0 if product.flip else 1, self.leaf)
+        step = self.row_step(product)
+        if below is None or below >= self.graph.first or len(self.graph.users[below]) > 1 or step is None:
+            return False
+        product.step = step
+        return True
+
+    def row_step(self, product: Product) -> int | None:
+        """Return how many elements apart the rows of a matrix are, along which is summed; None if that is no number."""
+        names = ["i0", "i1"]
+        shape = self.graph.shape(product.left)
+        probe = names[1 if product.flip else 0]
+        places = Symbolic(dict(zip(names, shape, strict=True)), probe)
+        v, index = product.left, Index(shape, tuple(Poly.of(n) for n in names))
+        try:
+            while not self.leaf(v):
+                v, index = through(places, self.graph, v, index)
+        except Untraceable:
+            return None
+        step = index.flat.slope(probe)
+        return step.constant if step is not None else None
 
     def ground(self, v: int) -> int:
         """Return the first value below views that is none."""
@@ -498,7 +539,14 @@ class Planner:
                     checks.remove(v)
                 if ready:
                     item = self.nest(ready, pending, reads, done)
+                    if isinstance(item, Single) and self.grouped(item.value):
+                        if current.items:
+                            current = RowStage()
+                            stages.append(current)
+                        current.grouped = self.products[item.value]
                     current.items.append(item)
+                    if current.grouped is not None:
+                        current = None
                     made = item.values if isinstance(item, Nest) else [item.value]
                     done.update(made)
                     pending = [v for v in pending if v not in done]
