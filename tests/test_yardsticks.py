@@ -44,6 +44,16 @@ def test_every_model_of_the_zoo_is_there_one_by_one() -> None:
     assert set(ONE_BY_ONE) == set(yardsticks.BATCHED)
 
 
+@pytest.mark.skipif(importlib.util.find_spec("dynet") is None, reason="needs dyNET38")
+@pytest.mark.parametrize("workload", ["tree_lstm", "birnn"])
+def test_dynet_agrees_with_the_plain_calls(workload: str) -> None:
+    p, xs, expected, exact = case(workload, 6)
+    program = yardsticks.makers(workload)[yardsticks.BY_DYNET](p, xs)
+    for _ in range(2):
+        verdict, error = yardsticks.agreement(program.results(program.run()), expected, exact)
+        assert verdict == "close", error
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("workload", yardsticks.BATCHED)
 @pytest.mark.parametrize("count", [1, 6])

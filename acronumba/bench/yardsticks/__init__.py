@@ -19,8 +19,8 @@ from acronumba.bench.yardsticks.by_numpy import NUMPY
 from acronumba.bench.yardsticks.program import Program
 from acronumba.check import VERDICTS, compare
 
-BY_NUMPY, TORCH_EACH, BY_TORCH = "NumPy by hand", "PyTorch one by one", "PyTorch by hand"
-YARDSTICKS = (BY_NUMPY, TORCH_EACH, BY_TORCH)
+BY_NUMPY, TORCH_EACH, BY_TORCH, BY_DYNET = "NumPy by hand", "PyTorch one by one", "PyTorch by hand", "DyNet"
+YARDSTICKS = (BY_NUMPY, TORCH_EACH, BY_TORCH, BY_DYNET)
 
 BATCHED: Mapping[str, Callable[..., Program]] = {
     "tree_lstm": trees.sentiment,
@@ -73,6 +73,10 @@ def makers(workload: str, *, threads: int = 1) -> dict[str, Callable[[Any, Any],
         by_torch.use_threads(threads)
         found[TORCH_EACH] = by_torch.inferring(ONE_BY_ONE[workload])
         found[BY_TORCH] = by_torch.inferring(lambda p, xs: batched(by_torch.TORCH, p, xs))
+    if workload in ("tree_lstm", "birnn") and importlib.util.find_spec("dynet") is not None:
+        from acronumba.bench.yardsticks.by_dynet import AUTOBATCHED
+
+        found[BY_DYNET] = AUTOBATCHED[workload]
     return found
 
 
