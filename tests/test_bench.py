@@ -237,7 +237,7 @@ def test_speeds_are_compared_with_all_yardsticks(quick: None) -> None:
         assert (yardsticks.BY_NUMPY in row.seconds) == (row.workload != "branches")  # which is not of the zoo
         assert set(row.verdicts) == {speed.OBJECTS, *yardsticks.makers(row.workload)}
         assert set(row.verdicts.values()) <= {"equal", "close", "undecided"}
-        assert 0 < row.host_share < 1 and row.product_flops > 0
+        assert 0 < row.host_share < 1 and row.product_flops > 0 and row.first > 0
         assert row.times(speed.OBJECTS) == 1.0 and row.times("nobody") is None
     lines = printed(views.speeds_view(s), 80)
     assert max(map(len, lines)) <= 80 and not any("…" in line for line in lines)

@@ -16,7 +16,7 @@ from acronumba import pack
 from acronumba.bench import yardsticks
 from acronumba.bench.ablate import inputs
 from acronumba.bench.ceiling import Ceiling, ceiling
-from acronumba.bench.measure import Quartiles, interleaved, machine, timed
+from acronumba.bench.measure import SLOWEST, Quartiles, interleaved, machine, timed
 from acronumba.bench.workloads import Workload
 from acronumba.effects import count
 from acronumba.runtime.trace import STAGES
@@ -36,6 +36,7 @@ class Speed:
     seconds: dict[str, Quartiles]  # of a mini-batch, per competitor; of yardsticks those that there are
     prepared: dict[str, float]  # seconds that a yardstick took to prepare its data and weights, once, not in `seconds`
     verdicts: dict[str, str]  # how well each competitor agrees with the plain calls: `yardsticks.agreement`
+    first: float  # seconds of our first call in this process, which compiles, or loads what was compiled before
     difference: float  # our largest difference from a float64 run, relative to the largest number
     stages: dict[str, float]  # seconds of each of our stages, and "total": medians of traced runs on packed data
     product_flops: int  # of our kernels' products, two for each term
@@ -122,7 +123,8 @@ def _row(workload: Workload, size: str | int, batch: int, trees: str | None, rou
     expected = yardsticks.plain(workload.model, xs, p)
     exact = yardsticks.plain(workload.model, xs, yardsticks.in_float64(p))
     results = {name: program.results(program.run()) for name, (_, program) in made.items()}
-    results[OBJECTS] = list(ours.batch(xs, p=p))
+    first, batched = timed(partial(ours.batch, xs, p=p))
+    results[OBJECTS] = list(batched)
     found = {name: yardsticks.agreement(got, expected, exact) for name, got in results.items()}
     for name, (verdict, error) in found.items():
         if verdict == "different":
@@ -134,8 +136,10 @@ def _row(workload: Workload, size: str | int, batch: int, trees: str | None, rou
     }
     competitors |= {name: program.run for name, (_, program) in made.items()}
     seconds = interleaved(competitors, rounds)
-    runs = [ours.trace(packed, p=shared).seconds for _ in range(_TRACES)]  # traces are not kept: they hold memory
     trace = ours.trace(packed, p=shared).data
+    runs = [trace.seconds]
+    while len(runs) < _TRACES and seconds[PACKED].median < SLOWEST:
+        runs.append(ours.trace(packed, p=shared).seconds)  # the traces themselves are not kept: they hold memory
     return Speed(
         workload=workload.name,
         size=size,
@@ -143,6 +147,7 @@ def _row(workload: Workload, size: str | int, batch: int, trees: str | None, rou
         seconds=seconds,
         prepared={name: taken for name, (taken, _) in made.items()},
         verdicts={name: verdict for name, (verdict, _) in found.items()},
+        first=first,
         difference=found[OBJECTS][1],
         stages={name: statistics.median(run[name] for run in runs) for name in (*STAGES, "total")},
         product_flops=count(trace, ours.options).product_flops,
