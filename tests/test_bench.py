@@ -264,9 +264,16 @@ def test_what_computes_something_else_is_not_timed(monkeypatch: pytest.MonkeyPat
             results=lambda out: [[row * np.float32(1.001) for row in rows] for rows in program.results(out)],
         )
 
-    monkeypatch.setattr(yardsticks, "makers", lambda name, threads: {"wrong": wrong})
-    with pytest.raises(RuntimeError, match="birnn, wrong: not the results"):
-        speed.measure([WORKLOADS["birnn"]], sizes=(8,), batches=(2,), rounds=1)
+    monkeypatch.setattr(yardsticks, "makers", lambda name, threads: {yardsticks.BY_NUMPY: wrong})
+    s = speed.measure([WORKLOADS["birnn"]], sizes=(8,), batches=(2,), rounds=1)
+    (row,) = s.rows
+    assert row.wrong == (yardsticks.BY_NUMPY,) and yardsticks.BY_NUMPY not in row.seconds
+    text = "\n".join(printed(views.speeds_view(s), 80))
+    assert "Not the results of the plain calls: birnn: NumPy by hand" in text
+    result = dataclasses.replace(s, rows=(row,))
+    monkeypatch.setattr(speed, "measure", lambda *args, **options: result)
+    monkeypatch.setenv("ACRONUMBA_BENCH_CHILD", "1")
+    assert run.main(["--models", "birnn"]) == 1
 
 
 def test_products_are_counted() -> None:

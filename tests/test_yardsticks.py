@@ -70,6 +70,11 @@ def test_agreement_holds_to_the_bound() -> None:
     assert yardsticks.agreement(one, one, [np.ones(3)]) == ("close", 0.0)
     off = [np.array([1, 1, 1.0001], np.float32)]
     assert yardsticks.agreement(off, one, [np.ones(3)])[0] == "different"
+    rough = [np.array([1, 1, 1.00003], np.float32)]  # another plain call than that of the instance in question
+    got, expected, exact = off + rough, one + rough, [np.ones(3)] * 2
+    assert yardsticks.agreement(got, expected, exact)[0] == "different"
+    assert yardsticks.agreement(got, expected, exact, alone=False)[0] == "close"
+    assert yardsticks.agreement(off + one, one + one, exact, alone=False)[0] == "different"
     assert yardsticks.agreement([one], one, [np.ones(3)])[0] == "different"
     assert yardsticks.agreement([], one, [np.ones(3)])[0] == "different"
     assert yardsticks.agreement([2], [1], [2])[0] == "undecided"  # the plain call itself depends on rounding

@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
-    """Run a benchmark; return the exit status: 1 if an option costs more than it may, 2 for wrong usage."""
+    """Run a benchmark; return the exit status: 1 if results are wrong or an option costs too much, 2 for wrong usage."""
     from acronumba.bench.workloads import WAITING, WORKLOADS, ZOO
 
     every = [w for w in WORKLOADS.values() if not w.waits] if args.ablate else [*ZOO, *WAITING]
@@ -124,7 +124,7 @@ def _measure(args: argparse.Namespace, workloads: Sequence[Any], sizes: Sequence
         if args.plot:
             views.plot(result, args.plot)
         return int(any(o.verdict == "costs" for o in result.options))
-    return 0
+    return int(any(row.wrong for row in result.rows))
 
 
 if __name__ == "__main__":

@@ -109,6 +109,9 @@ def speeds_view(s: Speeds) -> RenderableType:
     for size, instances in dict.fromkeys((row.size, row.instances) for row in s.rows):
         rows = [row for row in s.rows if (row.size, row.instances) == (size, instances)]
         parts += ["", _speeds(rows, f"size {size}, {instances} instances", c.gflops * s.threads)]
+    wrong = [f"{row.workload}: {name}" for row in s.rows for name in row.wrong]
+    if wrong:
+        parts += ["", Text("Not the results of the plain calls: " + ", ".join(wrong), "red")]
     return Group(*parts, "", Text(_SPEEDS_LEGEND, "dim"))
 
 
@@ -133,12 +136,12 @@ def _speeds(rows: Sequence[Speed], title: str, peak: float) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         own = row.seconds[OBJECTS]
-        times = [row.times(name) for name in there]
+        cells = [Text("wrong", "red") if name in row.wrong else _ratio(row.times(name)) for name in there]
         table.add_row(
-            row.workload,
+            Text(row.workload, "red" if OBJECTS in row.wrong else ""),
             _three(own.median * 1e3),
             f"{(own.high - own.low) / own.median / 2:.0%}",
-            *("" if t is None else _ratio(t) for t in times),
+            *cells,
             f"{row.gflops:.0f}",
             f"{row.gflops / peak:.0%}",
             f"{row.host_share:.1%}" if row.host_share < 0.0995 else f"{row.host_share:.0%}",
@@ -160,8 +163,8 @@ def _three(x: float) -> str:
     return f"{x:.0f}" if x >= 99.95 else f"{x:.1f}" if x >= 9.995 else f"{x:.2f}"
 
 
-def _ratio(x: float) -> Text:
-    return Text(_three(x), "red" if x < 1 else "")
+def _ratio(x: float | None) -> Text:
+    return Text("" if x is None else _three(x), "red" if x is not None and x < 1 else "")
 
 
 def numbers(result: Any) -> dict[str, Any]:

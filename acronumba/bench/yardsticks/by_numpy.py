@@ -71,8 +71,7 @@ def _log_softmax(x: Array) -> Array:
 
 def _layer_norm(x: Array, weight: Array | None, bias: Array | None) -> Array:
     y = x - x.mean(axis=-1, keepdims=True)
-    variance = np.einsum("...k,...k->...", y, y)[..., None] / np.float32(x.shape[-1])
-    y /= np.sqrt(variance + np.float32(1e-5))
+    y /= np.sqrt(np.square(y).mean(axis=-1, keepdims=True) + 1e-5)  # einsum would sum less exactly
     if weight is not None:
         y *= weight
     if bias is not None:
