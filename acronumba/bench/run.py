@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
-    """Run a benchmark; return the exit status: 1 if results are wrong or an option costs too much, 2 for wrong usage."""
+    """Run a benchmark; return the exit status: 1 if results are wrong or an option costs too much, 2 for bad usage."""
     from acronumba.bench.workloads import WAITING, WORKLOADS, ZOO
 
     every = [w for w in WORKLOADS.values() if not w.waits] if args.ablate else [*ZOO, *WAITING]
