@@ -35,6 +35,7 @@ class Count:
     optimal: bool  # proved: there are no fewer
     launches: int  # passes over the nodes of a batch: stages of kernels
     bytes: int  # that these read and write, as if there were no caches
+    product_flops: int  # of all products: two for each term
     rounds: int = 1  # 1 + how often all fibers had to wait for values
 
 
@@ -60,6 +61,7 @@ def count(trace: TraceData, options: Options) -> Count:
         optimal=trace.optimal,
         launches=sum(len(a.stages) for a in made),
         bytes=sum(a.bytes for a in made),
+        product_flops=sum(a.product_flops * (b.rows or b.size) for a, b in zip(made, trace.batches, strict=True)),
         rounds=trace.rounds,
     )
 

@@ -45,10 +45,11 @@ def speed(path: str | None) -> dict[str, Any]:
     from acronumba import pack
     from acronumba.bench import yardsticks
     from acronumba.bench.measure import interleaved, quartiles
+    from acronumba.bench.yardsticks.by_numpy import NUMPY
     from acronumba.zoo import tree_lstm
 
     xs, p = trees(path, 64), tree_lstm.params(HIDDEN)
-    flat, by_level = yardsticks.flatten(xs), yardsticks.tree_lstm_by_level(p)
+    by_level = yardsticks.BATCHED["tree_lstm"](NUMPY, p, xs)
     packed, snapshot = pack(xs), pack(p)
     ours = tree_lstm.sentiment.with_options(threads=1)
     results = ours.batch(xs, p=p)
@@ -57,7 +58,7 @@ def speed(path: str | None) -> dict[str, Any]:
     times = interleaved(
         {
             "plain": lambda: [tree_lstm.sentiment(x, p=p) for x in xs[:8]],
-            "numpy by hand": lambda: by_level(flat),
+            "numpy by hand": by_level.run,
             "ours, objects": lambda: ours.batch(xs, p=p),
             "ours, packed": lambda: ours.batch(packed, p=snapshot),
             "ours, objects, all threads": lambda: tree_lstm.sentiment.batch(xs, p=p),

@@ -17,10 +17,13 @@ import pytest
 from rich.console import Console
 
 from acronumba import Options, model, zoo
-from acronumba.bench import ablate, measure, run, speed
+from acronumba.bench import ablate, ceiling, measure, run, speed, yardsticks
 from acronumba.bench.ablate import ON, Ablation, Variant, variants, verdict
+from acronumba.bench.ceiling import Ceiling
 from acronumba.bench.measure import Ratio, interleaved, pairs, quartiles, ratio
 from acronumba.bench.workloads import SMALL, WAITING, WORKLOADS, ZOO
+from acronumba.bench.yardsticks.by_numpy import NUMPY
+from acronumba.bench.yardsticks.program import Program
 from acronumba.check import compare
 from acronumba.cli import main
 from acronumba.config import SCHEDULES
@@ -219,22 +222,72 @@ def test_plot(small: Ablation, tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------------------- speed
 
 
-def test_speeds_are_compared_with_the_plain_calls() -> None:
-    names = ("tree_lstm", "birnn", "drnn_emulated")
-    s = speed.measure([WORKLOADS[name] for name in names], size=8, batch=3, rounds=1)
-    trees, tags, grown = s.rows
-    assert set(trees.seconds) == {speed.PLAIN, speed.HAND, speed.OBJECTS, speed.PACKED}
-    assert set(tags.seconds) == {speed.PLAIN, speed.OBJECTS, speed.PACKED}
-    assert max(row.difference for row in (trees, tags, grown)) < 1e-5
-    lines = printed(views.speeds_view(s), 100)
-    assert any("tree_lstm" in line for line in lines) and max(map(len, lines)) <= 100
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "ceiling", lambda: Ceiling(gflops=100.0, copied=10.0))
 
 
-def test_differences_are_found_in_any_structure() -> None:
-    a = [np.ones(3), [np.zeros(2)]]
-    b = [np.ones(3), [np.array([0.0, 0.5])]]
-    assert speed.difference(a, a) == 0.0
-    assert speed.difference(a, b) == 1.0
+def test_speeds_are_compared_with_all_yardsticks(quick: None) -> None:
+    names = ("tree_lstm", "drnn", "beam_decoder_emulated", "branches")
+    s = speed.measure([WORKLOADS[name] for name in names], sizes=(8,), batches=(2, 3), rounds=1)
+    assert [(row.workload, row.instances) for row in s.rows] == [(name, n) for n in (2, 3) for name in names]
+    for row in s.rows:
+        own = {speed.PLAIN, speed.OBJECTS, speed.PACKED}
+        assert set(row.seconds) == own | set(yardsticks.makers(row.workload))
+        assert (yardsticks.BY_NUMPY in row.seconds) == (row.workload != "branches")  # which is not of the zoo
+        assert set(row.verdicts) == {speed.OBJECTS, *yardsticks.makers(row.workload)}
+        assert set(row.verdicts.values()) <= {"equal", "close", "undecided"}
+        assert 0 < row.host_share < 1 and row.product_flops > 0 and row.first > 0
+        assert row.times(speed.OBJECTS) == 1.0 and row.times("nobody") is None
+    lines = printed(views.speeds_view(s), 80)
+    assert max(map(len, lines)) <= 80 and not any("…" in line for line in lines)
+    assert sum(line.startswith("beam_decoder_emulated ") for line in lines) == 2
+    assert json.loads(json.dumps(views.numbers(s)))["rows"][0]["seconds"]["NumPy by hand"]["median"] > 0
+
+
+def test_the_widest_table_fits(quick: None) -> None:
+    s = speed.measure([WORKLOADS["beam_decoder_emulated"]], sizes=(8,), batches=(2,), rounds=1)
+    (row,) = s.rows
+    half = measure.Quartiles(median=0.5, low=0.1, high=2.0)
+    seconds = dict.fromkeys((speed.PLAIN, *yardsticks.YARDSTICKS), half.scaled(1e4))
+    wide = dataclasses.replace(row, seconds={**seconds, speed.OBJECTS: half.scaled(30), speed.PACKED: half})
+    lines = printed(views.speeds_view(dataclasses.replace(s, rows=(wide,))), 80)
+    (line,) = (line for line in lines if line.startswith("beam_decoder_emulated "))
+    assert len(line) <= 80 and "…" not in line and " 333 " in line
+
+
+def test_what_computes_something_else_is_not_timed(monkeypatch: pytest.MonkeyPatch, quick: None) -> None:
+    def wrong(p: Any, xs: Any) -> Program:
+        program = yardsticks.BATCHED["birnn"](NUMPY, p, xs)
+        return Program(
+            run=program.run,
+            results=lambda out: [[row * np.float32(1.001) for row in rows] for rows in program.results(out)],
+        )
+
+    monkeypatch.setattr(yardsticks, "makers", lambda name, threads: {yardsticks.BY_NUMPY: wrong})
+    s = speed.measure([WORKLOADS["birnn"]], sizes=(8,), batches=(2,), rounds=1)
+    (row,) = s.rows
+    assert row.wrong == (yardsticks.BY_NUMPY,) and yardsticks.BY_NUMPY not in row.seconds
+    text = "\n".join(printed(views.speeds_view(s), 80))
+    assert "Not the results of the plain calls: birnn: NumPy by hand" in text
+    result = dataclasses.replace(s, rows=(row,))
+    monkeypatch.setattr(speed, "measure", lambda *args, **options: result)
+    monkeypatch.setenv("ACRONUMBA_BENCH_CHILD", "1")
+    assert run.main(["--models", "birnn"]) == 1
+
+
+def test_products_are_counted() -> None:
+    w = WORKLOADS["birnn"]
+    xs = [[1, 2, 3], [4]]
+    c = count(w.model.trace(xs, p=w.params(8)).data, w.model.options)
+    assert c.product_flops == 2 * 4 * (2 * (8 * 8 + 8 * 8) + 16 * 16)  # of each word: both directions, the classes
+
+
+def test_a_ceiling_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceiling, "_BYTES", 1 << 16)
+    monkeypatch.setattr(ceiling, "_ROUNDS", 1000)
+    found = ceiling.ceiling()
+    assert found.gflops > 0 and found.copied > 0
 
 
 # --------------------------------------------------------------------------------------------------------- command line
@@ -270,7 +323,7 @@ def test_the_command_names_models_and_says_what_is_wrong(
 ) -> None:
     assert main(["bench", "--models", "list"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(WORKLOADS)
-    for wrong in ("--models nothing", "--size huge", "--size 0", "--plot x.png"):
+    for wrong in ("--models nothing", "--size huge", "--size 0", "--plot x.png", "--ablate --batch 2 3"):
         assert main(["bench", *wrong.split()]) == 2
         assert capsys.readouterr().err
     for wrong in ("--batch 0", "--rounds x"):

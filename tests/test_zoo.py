@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba.bench import yardsticks
 from acronumba.zoo import (
     beam_decoder,
     berxit,
@@ -528,19 +527,3 @@ def test_broken_lines_of_sst_are_named(tmp_path: Path, line: str) -> None:
     path.write_text("(2 fine)\n" + line + "\n")
     with pytest.raises(ValueError, match=r"broken\.txt:2: not a tree"):
         tree_lstm.read_sst(path)
-
-
-def test_trees_batched_by_hand_agree_with_plain_calls() -> None:
-    p = tree_lstm.params(24)
-    trees = [*tree_lstm.instances(20), Tree(word=3)]
-    flat = yardsticks.flatten(trees)
-    by_level = yardsticks.tree_lstm_by_level(p)(flat)
-    plain = np.stack(yardsticks.plain(tree_lstm.sentiment, trees, p))
-    assert by_level.shape == plain.shape and by_level.dtype == np.float32
-    assert np.abs(by_level - plain).max() < 1e-6
-    assert len(flat.leaves) + sum(len(level.nodes) for level in flat.levels) == flat.count
-    done = set(flat.leaves.tolist())
-    for level in flat.levels:  # children are computed before their parents, and every node once
-        assert done.issuperset([*level.left.tolist(), *level.right.tolist()])
-        assert done.isdisjoint(level.nodes.tolist())
-        done.update(level.nodes.tolist())

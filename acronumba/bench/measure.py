@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-SLOW = 0.25  # seconds: who takes longer takes part in three rounds only
+SLOW = 0.25  # seconds: who takes longer takes part in three rounds only,
+SLOWEST = 2.5  # and who takes longer than this in one
 SHORT = 5e-3  # seconds: what takes less is repeated until it takes this
 
 
@@ -62,7 +63,8 @@ def interleaved(competitors: Mapping[str, Callable[[], Any]], rounds: int) -> di
     Parameters
     ----------
     competitors : mapping from name to function
-        Each is called once before, untimed. Who takes longer than a quarter of a second takes part in three rounds.
+        Each is called once before, untimed. Who takes longer than a quarter of a second takes part in three rounds,
+        and who takes longer than two and a half seconds in one.
     rounds : int
     """
     times: dict[str, list[float]] = {name: [] for name in competitors}
@@ -70,7 +72,7 @@ def interleaved(competitors: Mapping[str, Callable[[], Any]], rounds: int) -> di
         f()
     for k in range(rounds):
         for name, f in competitors.items():
-            if k < 3 or statistics.median(times[name]) <= SLOW:
+            if not times[name] or statistics.median(times[name]) <= (SLOWEST if k < 3 else SLOW):
                 times[name].append(timed(f)[0])
     return {name: quartiles(values) for name, values in times.items()}
 

@@ -22,10 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("--ablate", action="store_true", help="every option off alone, all off, all on")
     parser.add_argument("--models", nargs="+", metavar="NAME", help="which models; `list` names them")
-    parser.add_argument("--size", default="small", metavar="small|large|N", help="hidden size (default small)")
-    parser.add_argument(
-        "--batch", type=_positive, default=64, metavar="N", help="instances per mini-batch (default 64)"
-    )
+    size, batch = "hidden sizes (default small)", "instances per mini-batch (default 64)"
+    parser.add_argument("--size", nargs="+", default=["small"], metavar="small|large|N", help=size)
+    parser.add_argument("--batch", nargs="+", type=_positive, default=[64], metavar="N", help=batch)
     parser.add_argument("--trees", metavar="FILE", help="trees of the Stanford Sentiment Treebank")
     parser.add_argument("--rounds", type=_positive, default=15, metavar="N", help="interleaved runs (default 15)")
     parser.add_argument("--threads", type=_positive, default=1, metavar="N", help="that run kernels (default 1)")
@@ -48,19 +47,26 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
-    """Run a benchmark; return the exit status: 1 if an option costs more than it may, 2 for wrong usage."""
-    from acronumba.bench.workloads import WORKLOADS, ZOO
+    """Run a benchmark; return the exit status: 1 if results are wrong or an option costs too much, 2 for bad usage."""
+    from acronumba.bench.workloads import WAITING, WORKLOADS, ZOO
 
-    names = args.models or [w.name for w in (WORKLOADS.values() if args.ablate else ZOO) if not w.waits]
+    every = [w for w in WORKLOADS.values() if not w.waits] if args.ablate else [*ZOO, *WAITING]
+    names = args.models or [w.name for w in every]
     if names == ["list"]:
         for w in WORKLOADS.values():
             print(f"{w.name:24}{w.why}")
         return 0
     wrong = [name for name in names if name not in WORKLOADS]
-    size = int(args.size) if str(args.size).isdecimal() else args.size
-    if wrong or size in (0, "") or (isinstance(size, str) and size not in ("small", "large")):
-        what = f"no model {wrong[0]!r}; there are: {', '.join(WORKLOADS)}" if wrong else f"no size {args.size!r}"
-        print(what, file=sys.stderr)
+    if wrong:
+        print(f"no model {wrong[0]!r}; there are: {', '.join(WORKLOADS)}", file=sys.stderr)
+        return 2
+    sizes = [int(size) if size.isdecimal() else size for size in args.size]
+    for size in sizes:
+        if size == 0 or (isinstance(size, str) and size not in ("small", "large")):
+            print(f"no size {size!r}", file=sys.stderr)
+            return 2
+    if args.ablate and len(sizes) * len(args.batch) > 1:
+        print("--ablate takes one --size and one --batch", file=sys.stderr)
         return 2
     if args.trees and not os.path.isfile(args.trees):
         print(f"no file {args.trees!r}", file=sys.stderr)
@@ -82,7 +88,7 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
             return 1
     if not args.ablate and _CHILD not in os.environ:
         return _in_child(argv, args.threads)
-    return _measure(args, [WORKLOADS[name] for name in names], size)
+    return _measure(args, [WORKLOADS[name] for name in names], sizes)
 
 
 def _in_child(argv: Sequence[str], threads: int) -> int:
@@ -94,7 +100,7 @@ def _in_child(argv: Sequence[str], threads: int) -> int:
     return subprocess.run(program, env=environment, check=False).returncode
 
 
-def _measure(args: argparse.Namespace, workloads: Sequence[Any], size: str | int) -> int:
+def _measure(args: argparse.Namespace, workloads: Sequence[Any], sizes: Sequence[str | int]) -> int:
     from rich.console import Console
 
     from acronumba.bench import ablate, speed
@@ -102,15 +108,15 @@ def _measure(args: argparse.Namespace, workloads: Sequence[Any], size: str | int
     from acronumba.views.progress import progress
 
     console = Console() if sys.stdout.isatty() else Console(width=120)
-    given = {"size": size, "batch": args.batch, "trees": args.trees, "threads": args.threads}
+    given = {"trees": args.trees, "threads": args.threads}
     result: ablate.Ablation | speed.Speeds
     if args.ablate:
         with progress("ablation", len(workloads) * len(ablate.variants())) as step:
-            result = ablate.ablate(workloads, count=args.rounds, step=step, **given)
+            result = ablate.ablate(workloads, size=sizes[0], batch=args.batch[0], count=args.rounds, step=step, **given)
         console.print(views.ablation_view(result, console.width))
     else:
-        with progress("speed", len(workloads)) as step:
-            result = speed.measure(workloads, rounds=args.rounds, step=step, **given)
+        with progress("speed", len(workloads) * len(sizes) * len(args.batch)) as step:
+            result = speed.measure(workloads, sizes=sizes, batches=args.batch, rounds=args.rounds, step=step, **given)
         console.print(views.speeds_view(result))
     if args.json:
         Path(args.json).write_text(json.dumps(views.numbers(result), indent=2) + "\n", encoding="utf-8")
@@ -118,7 +124,7 @@ def _measure(args: argparse.Namespace, workloads: Sequence[Any], size: str | int
         if args.plot:
             views.plot(result, args.plot)
         return int(any(o.verdict == "costs" for o in result.options))
-    return 0
+    return int(any(row.wrong for row in result.rows))
 
 
 if __name__ == "__main__":

@@ -1,101 +1,160 @@
-"""How fast the models of the zoo are, against the plain calls and against NumPy batched by hand.
+"""How fast the models of the zoo are, against the plain calls and against what can be written by hand.
 
-In: workloads, a size, a number of instances. Out: a `Speeds` of plain numbers. All competitors run in this process,
-in turns.
+In: workloads, sizes, numbers of instances. Out: a `Speeds` of plain numbers. All competitors run in this process, in
+turns, after their results have been compared with those of the plain calls.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
-
-import numpy as np
 
 from acronumba import pack
 from acronumba.bench import yardsticks
 from acronumba.bench.ablate import inputs
-from acronumba.bench.measure import Quartiles, interleaved, machine
+from acronumba.bench.ceiling import Ceiling, ceiling
+from acronumba.bench.measure import SLOWEST, Quartiles, interleaved, machine, timed
 from acronumba.bench.workloads import Workload
-from acronumba.zoo import tree_lstm
+from acronumba.effects import count
+from acronumba.runtime.trace import STAGES
 
-PLAIN, HAND, OBJECTS, PACKED = "plain", "NumPy by hand", "ours, objects", "ours, packed"
+PLAIN, OBJECTS, PACKED = "plain", "ours, objects", "ours, packed"
+WRONG = "different"  # the verdict
+_TRACES = 7
+_HOST = ("record", "schedule", "layout")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """One workload."""
+    """One workload, at one size and number of instances."""
 
     workload: str
-    seconds: dict[str, Quartiles]  # of a mini-batch, per competitor; "NumPy by hand" only where there is such a program
-    difference: float  # largest difference from the plain calls, relative to the largest result
+    size: str | int
+    instances: int
+    seconds: dict[str, Quartiles]  # of a mini-batch, per competitor; of yardsticks those that there are
+    prepared: dict[str, float]  # seconds that a yardstick took to prepare its data and weights, once, not in `seconds`
+    verdicts: dict[str, str]  # how well each competitor agrees with the plain calls: `yardsticks.agreement`
+    first: float  # seconds of our first call in this process, which compiles, or loads what was compiled before
+    difference: float  # our largest difference from a float64 run, relative to the largest number
+    stages: dict[str, float]  # seconds of each of our stages, and "total": medians of traced runs on packed data
+    product_flops: int  # of our kernels' products, two for each term
     nodes: int
     batches: int
     lower_bound: int
+
+    def times(self, competitor: str) -> float | None:
+        """Return how many times longer a competitor takes than we from objects; None where there is none."""
+        found = self.seconds.get(competitor)
+        return None if found is None else found.median / self.seconds[OBJECTS].median
+
+    @property
+    def wrong(self) -> tuple[str, ...]:
+        """Those whose results are not those of the plain calls."""
+        return tuple(name for name, verdict in self.verdicts.items() if verdict == WRONG)
+
+    @property
+    def gflops(self) -> float:
+        """Operations of products per second of the whole mini-batch from objects, in 10^9."""
+        return self.product_flops / self.seconds[OBJECTS].median / 1e9
+
+    @property
+    def host_share(self) -> float:
+        """What recording, scheduling and layout take of the time without packing."""
+        return sum(self.stages[name] for name in _HOST) / (self.stages["total"] - self.stages["pack"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speeds:
     """Everything that was measured."""
 
-    size: str | int
-    instances: int
     rounds: int
     threads: int
     machine: dict[str, Any]
+    ceiling: Ceiling
     rows: tuple[Speed, ...]
-
-
-def by_hand(workload: Workload, p: Any, xs: Any) -> Callable[[], Any] | None:
-    """Return the same model batched by hand in NumPy, on data prepared for it; None if nobody has written it."""
-    if workload.model is not tree_lstm.sentiment:
-        return None
-    return partial(yardsticks.tree_lstm_by_level(p), yardsticks.flatten(xs))
 
 
 def measure(
     workloads: Sequence[Workload],
     *,
-    size: str | int = "small",
-    batch: int = 64,
+    sizes: Sequence[str | int] = ("small",),
+    batches: Sequence[int] = (64,),
     trees: str | None = None,
     rounds: int = 15,
     threads: int = 1,
     step: Callable[[int, str], None] = lambda n, text: None,
 ) -> Speeds:
-    """Measure workloads; see `ablate` for the parameters."""
+    """Measure workloads.
+
+    Parameters
+    ----------
+    workloads
+    sizes
+        Of the models: "small", "large" or a number.
+    batches
+        Instances per mini-batch.
+    trees
+        A file of trees to take the instances from, where the workload can read one.
+    rounds
+        Turns of each competitor.
+    threads
+        That run kernels, ours and PyTorch's.
+    step
+        Called with 1 and a text before each row.
+
+    Returns
+    -------
+    Speeds
+        A yardstick whose results are not those of the plain calls is not timed; `Speed.wrong` names it.
+    """
     rows = []
-    for workload in workloads:
-        step(1, workload.name)
-        xs, p = inputs(workload, size, batch, trees)
-        ours = workload.model.with_options(threads=threads)
-        packed, shared = pack(xs), pack(p)
-        competitors: dict[str, Callable[[], Any]] = {
-            PLAIN: partial(yardsticks.plain, workload.model, xs, p),
-            OBJECTS: partial(ours.batch, xs, p=p),
-            PACKED: partial(ours.batch, packed, p=shared),
-        }
-        if hand := by_hand(workload, p, xs):
-            competitors[HAND] = hand
-        trace = ours.trace(xs, p=p)
-        rows.append(
-            Speed(
-                workload=workload.name,
-                seconds=interleaved(competitors, rounds),
-                difference=difference(list(trace.results), yardsticks.plain(workload.model, xs, p)),
-                nodes=trace.nodes,
-                batches=len(trace.batches),
-                lower_bound=trace.lower_bound,
-            )
-        )
-    return Speeds(size=size, instances=batch, rounds=rounds, threads=threads, machine=machine(), rows=tuple(rows))
+    for size in sizes:
+        for batch in batches:
+            for workload in workloads:
+                step(1, f"{workload.name}, {size}, {batch}")
+                rows.append(_row(workload, size, batch, trees, rounds, threads))
+    return Speeds(rounds=rounds, threads=threads, machine=machine(), ceiling=ceiling(), rows=tuple(rows))
 
 
-def difference(a: Any, b: Any) -> float:
-    """Return the largest difference of two results of one structure, relative to the largest number."""
-    if is_dataclass(b):
-        return max((difference(getattr(a, x.name), getattr(b, x.name)) for x in fields(b)), default=0.0)
-    if isinstance(a, list | tuple):
-        return max((difference(x, y) for x, y in zip(a, b, strict=True)), default=0.0)
-    return float(np.abs(np.asarray(a) - b).max() / max(float(np.abs(b).max()), 1e-30))
+def _row(workload: Workload, size: str | int, batch: int, trees: str | None, rounds: int, threads: int) -> Speed:
+    xs, p = inputs(workload, size, batch, trees)
+    ours = workload.model.with_options(threads=threads)
+    packed, shared = pack(xs), pack(p)
+    made = {
+        name: timed(partial(make, p, xs)) for name, make in yardsticks.makers(workload.name, threads=threads).items()
+    }
+    expected = yardsticks.plain(workload.model, xs, p)
+    exact = yardsticks.plain(workload.model, xs, yardsticks.in_float64(p))
+    results = {name: program.results(program.run()) for name, (_, program) in made.items()}
+    first, batched = timed(partial(ours.batch, xs, p=p))
+    found = {name: yardsticks.agreement(got, expected, exact, alone=False) for name, got in results.items()}
+    found[OBJECTS] = yardsticks.agreement(list(batched), expected, exact)
+    competitors: dict[str, Callable[[], Any]] = {
+        PLAIN: partial(yardsticks.plain, workload.model, xs, p),
+        OBJECTS: partial(ours.batch, xs, p=p),
+        PACKED: partial(ours.batch, packed, p=shared),
+    }
+    competitors |= {name: program.run for name, (_, program) in made.items() if found[name][0] != WRONG}
+    seconds = interleaved(competitors, rounds)
+    trace = ours.trace(packed, p=shared).data
+    runs = [trace.seconds]
+    while len(runs) < _TRACES and seconds[PACKED].median < SLOWEST:
+        runs.append(ours.trace(packed, p=shared).seconds)  # the traces themselves are not kept: they hold memory
+    return Speed(
+        workload=workload.name,
+        size=size,
+        instances=batch,
+        seconds=seconds,
+        prepared={name: taken for name, (taken, _) in made.items()},
+        verdicts={name: verdict for name, (verdict, _) in found.items()},
+        first=first,
+        difference=found[OBJECTS][1],
+        stages={name: statistics.median(run[name] for run in runs) for name in (*STAGES, "total")},
+        product_flops=count(trace, ours.options).product_flops,
+        nodes=trace.nodes,
+        batches=len(trace.batches),
+        lower_bound=trace.lower_bound,
+    )

@@ -48,6 +48,7 @@ class Account:
     written: int  # bytes of results, per node
     scratch: int  # bytes of intermediate values, stored and loaded, per node
     flops: int  # per node: two for each term of a product, one for an element of anything else
+    product_flops: int  # those of products alone
     shared: int  # bytes of shared operands, for the whole batch: weights are read once per block of nodes and stage
     stages: tuple[StagePart, ...]  # each is a loop over the nodes of a block: a launch, so to speak
 
@@ -66,6 +67,7 @@ class _Traffic:
     weights: dict[tuple[object, ...], int] = field(default_factory=dict)  # bytes
     computed: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     flops: int = 0
+    product_flops: int = 0
 
 
 def account(
@@ -127,7 +129,7 @@ class _Counter:
 
     def count(self, nodes: int) -> Account:
         graph, spec = self.graph, self.graph.spec
-        read = scratch = flops = looked_up = shared = 0
+        read = scratch = flops = product_flops = looked_up = shared = 0
         passes = 1
         if self.stages.blocked:
             block = max(1, ROWS // max([1, *map(self.number, self.stages.leads)]))
@@ -139,6 +141,7 @@ class _Counter:
         for stage in self.stages.stages:
             traffic = self.traffic(stage)
             flops += traffic.flops
+            product_flops += traffic.product_flops
             shared += passes * sum(traffic.weights.values())
             for v, n in traffic.loads.items():
                 moved = min(n, self.elements(v)) * self.size(v)
@@ -160,6 +163,7 @@ class _Counter:
             written=written,
             scratch=scratch,
             flops=flops,
+            product_flops=product_flops,
             shared=shared + nodes * looked_up,
             stages=parts(self.stages),
         )
@@ -197,7 +201,9 @@ class _Counter:
         x = op.args[0]
         inner = self.graph.shape(x)[-1]
         terms = self.extents[inner.index] if isinstance(inner, Dim) else inner
-        out.flops += 2 * self.elements(product.value) * terms
+        flops = 2 * self.elements(product.value) * terms
+        out.flops += flops
+        out.product_flops += flops
         out.computed[product.value] = self.elements(product.value)
         if product.weight is None:
             _add(roots, [(a, self.elements(a)) for a in op.args])

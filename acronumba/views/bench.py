@@ -20,7 +20,7 @@ from acronumba.views.report import bytes_text
 if TYPE_CHECKING:
     from acronumba.bench.ablate import Ablation, Row
     from acronumba.bench.ablate import Table as Measured
-    from acronumba.bench.speed import Speeds
+    from acronumba.bench.speed import Speed, Speeds
 
 SURE = 6  # pairs from which on an interval holds the true median in 19 of 20 measurements
 WIDE = 104  # columns from which on tables are complete
@@ -99,31 +99,72 @@ def _options(a: Ablation) -> Table:
 
 
 def speeds_view(s: Speeds) -> RenderableType:
-    """Return the table of speeds."""
-    from acronumba.bench.speed import HAND, OBJECTS, PACKED, PLAIN
+    """Return a table per size and number of instances, 80 columns wide."""
+    c = s.ceiling
+    threads = f"{s.threads} thread{'s' if s.threads > 1 else ''}"
+    parts: list[RenderableType] = [
+        Text(f"{_where(s.machine)}, {threads}", "bold"),
+        Text(f"one core: {c.gflops:.0f} GFLOP/s multiplied and added at most, {c.copied:.1f} GB/s copied"),
+    ]
+    for size, instances in dict.fromkeys((row.size, row.instances) for row in s.rows):
+        rows = [row for row in s.rows if (row.size, row.instances) == (size, instances)]
+        parts += ["", _speeds(rows, f"size {size}, {instances} instances", c.gflops * s.threads)]
+    wrong = [f"{row.workload}: {name}" for row in s.rows for name in row.wrong]
+    if wrong:
+        parts += ["", Text("Not the results of the plain calls: " + ", ".join(wrong), "red")]
+    return Group(*parts, "", Text(_SPEEDS_LEGEND, "dim"))
 
-    head = f"milliseconds for {s.instances} instances, size {s.size}, {s.threads} thread, {_where(s.machine)}"
-    table = Table(box=None, padding=(0, 1, 0, 0))
-    table.add_column("model", no_wrap=True)
-    for name in ("plain", "by hand", "objects", "packed", "faster", "than hand", "batches", "least", "differs"):
+
+_SPEEDS_LEGEND = (
+    "ms: of a mini-batch from Python objects to results, median of interleaved runs;\n"
+    "±: half of the runs are that near. Then how many times longer others take: the\n"
+    "plain calls, one by one, and what is batched by hand, on data prepared before.\n"
+    "GFLOP/s: of products, over the whole time; peak: part of what the cores can\n"
+    "multiply and add; host: part of the time, packing left out, that goes into\n"
+    "finding out what to compute together."
+)
+
+
+def _speeds(rows: Sequence[Speed], title: str, peak: float) -> Table:
+    from acronumba.bench.speed import OBJECTS, PLAIN
+    from acronumba.bench.yardsticks import YARDSTICKS
+
+    there = [name for name in (PLAIN, *YARDSTICKS) if any(name in row.seconds for row in rows)]
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
+    table.add_column("model", no_wrap=True, vertical="bottom")
+    for name in ("ms", "±", *map(_HEADS.__getitem__, there), "GFLOP\n/s", "peak", "host"):
         table.add_column(name, justify="right", no_wrap=True)
-    for row in s.rows:
-        ms = {name: q.median * 1e3 for name, q in row.seconds.items()}
-        hand = ms.get(HAND)
+    for row in rows:
+        own = row.seconds[OBJECTS]
+        cells = [Text("wrong", "red") if name in row.wrong else _ratio(row.times(name)) for name in there]
         table.add_row(
-            row.workload,
-            f"{ms[PLAIN]:.1f}",
-            f"{hand:.2f}" if hand else "",
-            f"{ms[OBJECTS]:.2f}",
-            f"{ms[PACKED]:.2f}",
-            f"{ms[PLAIN] / ms[OBJECTS]:.1f}x",
-            f"{hand / ms[OBJECTS]:.1f}x" if hand else "",
-            f"{row.batches:,}",
-            f"{row.lower_bound:,}",
-            f"{row.difference:.0e}",
+            Text(row.workload, "red" if OBJECTS in row.wrong else ""),
+            _three(own.median * 1e3),
+            f"{(own.high - own.low) / own.median / 2:.0%}",
+            *cells,
+            f"{row.gflops:.0f}",
+            f"{row.gflops / peak:.0%}",
+            f"{row.host_share:.1%}" if row.host_share < 0.0995 else f"{row.host_share:.0%}",
         )
-    note = "faster: objects against plain; than hand: objects against NumPy batched by hand, on data prepared for it"
-    return Group(Text(head, "bold"), "", table, "", Text(note, "dim"))
+    return table
+
+
+_HEADS = {
+    "plain": "plain",
+    "NumPy by hand": "NumPy\nhand",
+    "PyTorch one by one": "torch\n1 by 1",
+    "PyTorch by hand": "torch\nhand",
+    "DyNet": "DyNet\nauto",
+}
+
+
+def _three(x: float) -> str:
+    """Return about three digits."""
+    return f"{x:.0f}" if x >= 99.95 else f"{x:.1f}" if x >= 9.995 else f"{x:.2f}"
+
+
+def _ratio(x: float | None) -> Text:
+    return Text("" if x is None else _three(x), "red" if x is not None and x < 1 else "")
 
 
 def numbers(result: Any) -> dict[str, Any]:

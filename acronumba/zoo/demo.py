@@ -47,6 +47,8 @@ def run(trees: int = TREES, size: int = SIZE) -> int:
     from acronumba import pack
     from acronumba.bench import yardsticks
     from acronumba.bench.measure import interleaved, timed
+    from acronumba.bench.yardsticks.by_numpy import NUMPY
+    from acronumba.bench.yardsticks.trees import flatten
     from acronumba.views.progress import progress
     from acronumba.views.report import print_trace
     from acronumba.zoo import tree_lstm
@@ -58,9 +60,9 @@ def run(trees: int = TREES, size: int = SIZE) -> int:
     _title("The data: functions of Python's standard library as binary trees")
     p = tree_lstm.params(size)
     instances = tree_lstm.instances(trees)
-    flat = yardsticks.flatten(instances)
-    words = len(flat.leaves)
-    print(f"{trees} functions, {words} names and constants, trees up to {len(flat.levels)} levels high; H = {size}\n")
+    forest, words = flatten(instances)
+    high = f"trees up to {len(forest.levels)} levels high"
+    print(f"{trees} functions, {len(words)} names and constants, {high}; H = {size}\n")
 
     _title("The same answers")
     one_thread = tree_lstm.sentiment.with_options(threads=1)
@@ -82,13 +84,13 @@ def run(trees: int = TREES, size: int = SIZE) -> int:
     print()
 
     _title(f"Speed: milliseconds for {trees} trees, one thread each (plain: best of 2, batched: median of {ROUNDS})")
-    by_level = yardsticks.tree_lstm_by_level(p)
+    by_level = yardsticks.BATCHED["tree_lstm"](NUMPY, p, instances)
     packed, shared = pack(instances), pack(p)
     again, _ = timed(lambda: yardsticks.plain(tree_lstm.sentiment, instances, p))
     times = {"plain Python and NumPy, one tree at a time": min(first, again)}
     rivals = interleaved(
         {
-            "NumPy, batched by hand level by level": lambda: by_level(flat),
+            "NumPy, batched by hand level by level": by_level.run,
             "acronumba, from Python objects": lambda: one_thread.batch(instances, p=p),
             "acronumba, packed once": lambda: one_thread.batch(packed, p=shared),
         },

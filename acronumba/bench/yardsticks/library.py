@@ -1,0 +1,46 @@
+"""The operations that models batched by hand are written in, so that one text runs in NumPy and in PyTorch.
+
+In: nothing. Out: `Library`, a table of functions; `by_numpy` and `by_torch` fill it, each with what is fastest there.
+Operators and slices mean the same in both and are used as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Array: TypeAlias = Any  # np.ndarray or torch.Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """What NumPy and PyTorch name differently. Functions that end in `_` change their first argument."""
+
+    array: Callable[..., Array]  # of an array of NumPy, without a copy
+    weight: Callable[..., Array]  # of a matrix [out, in]: as `product` wants it, [in, out]
+    index: Callable[..., Array]  # of numbers of rows: int64
+    host: Callable[..., Any]  # back to NumPy, without a copy
+    empty: Callable[..., Array]  # float32 of a shape
+    take: Callable[..., Array]  # (table, index): rows of a table
+    put_: Callable[..., Any]  # (table, index, rows)
+    product: Callable[..., Array]  # (x, w)
+    affine: Callable[..., Array]  # (b, x, w): b + x @ w
+    add_product_: Callable[..., Any]  # (y, x, w): y += x @ w
+    products: Callable[..., Array]  # (a, b): of each pair of matrices
+    multiply: Callable[..., Array]  # (a, b, out=)
+    add_multiplied_: Callable[..., Any]  # (y, a, b): y += a * b
+    concat: Callable[..., Array]  # (arrays, axis)
+    segment_sums: Callable[..., Array]  # (x, first row of each segment, segment of each row): none is empty
+    sigmoid: Callable[..., Array]
+    sigmoid_: Callable[..., Any]
+    tanh: Callable[..., Array]  # (x, out=)
+    tanh_: Callable[..., Any]
+    relu_: Callable[..., Any]
+    gelu_tanh_: Callable[..., Array]  # returns its result, in place or not
+    softmax: Callable[..., Array]  # along the last axis, as all below
+    log_softmax: Callable[..., Array]
+    layer_norm: Callable[..., Array]  # (x, weight, bias): either may be None
+    attention: Callable[..., Array]  # (q, k, v): [..., T, D] each
+    argmax: Callable[..., Array]
+    top: Callable[..., tuple[Array, Array]]  # (x, k): the k largest values of each row, the largest first; where

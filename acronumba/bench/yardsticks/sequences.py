@@ -1,0 +1,170 @@
+"""Models of sequences, batched by hand: step by step, sequences sorted by length, so that those left are in front."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from acronumba.bench.yardsticks.library import Array, Library
+from acronumba.bench.yardsticks.program import Program, Steps, gru_, lstm_, spread, steps
+from acronumba.zoo import bilstm_tagger, birnn, moe, nested_rnn
+
+
+def _flat(lists: Sequence[Sequence[int]]) -> Array:
+    return np.array([x for part in lists for x in part], np.int64)
+
+
+def _by_sequence(t: Library, order: Steps) -> Any:
+    return lambda out: order.of_each(t.host(out))
+
+
+def tag_words(t: Library, p: birnn.Params, xs: Sequence[list[int]]) -> Program:
+    """Prepare `birnn.tag`: words are multiplied for both directions at once, and states replace the products."""
+    order = steps([len(x) for x in xs])
+    words = t.index(_flat(xs)[order.at])
+    n, count = p.embed.shape[1], len(xs)
+    w = t.weight(np.concatenate([p.forward.w, p.backward.w]))
+    b = t.array(np.concatenate([p.forward.b, p.backward.b]))
+    directions = [
+        (d, t.weight(cell.u), t.array(cell.start), order.spans[::step])
+        for d, cell, step in ((0, p.forward, 1), (n, p.backward, -1))
+    ]
+    embed, w_out, b_out = t.array(p.embed), t.weight(p.w_out), t.array(p.b_out)
+
+    def run() -> Array:
+        both = t.affine(b, t.take(embed, words), w)
+        for column, u, first, spans in directions:
+            h = spread(t, first, count)
+            for start, stop in spans:
+                state = both[start:stop, column : column + n]
+                t.add_product_(state, h[: stop - start], u)
+                t.tanh_(state)
+                h[: stop - start] = state
+        return t.softmax(t.affine(b_out, both, w_out))
+
+    return Program(run=run, results=_by_sequence(t, order))
+
+
+def tag_spelled(t: Library, p: bilstm_tagger.Params, xs: Sequence[list[bilstm_tagger.Word]]) -> Program:
+    """Prepare `bilstm_tagger.tag`: first all rare words of all sentences are spelled, in both directions."""
+    order = steps([len(x) for x in xs])
+    all_words = [word for x in xs for word in x]
+    words = [all_words[k] for k in order.at]
+    ids = t.index([word.id for word in words])
+    rare = [k for k, word in enumerate(words) if word.frequency < bilstm_tagger.OFTEN]
+    spelling = steps([len(words[k].letters) for k in rare])
+    onward = t.index(_flat([words[k].letters for k in rare])[spelling.at])
+    back = t.index(_flat([words[k].letters[::-1] for k in rare])[spelling.at])
+    places = t.index(np.array(rare, np.int64)[spelling.order])
+    n, count = p.embed.shape[1], len(xs)
+    spellers = [
+        (letters, t.weight(r.cell.w), t.array(r.cell.b), t.weight(r.cell.u), t.array(r.h), t.array(r.c))
+        for letters, r in ((onward, p.spell_forward), (back, p.spell_backward))
+    ]
+    readers = [
+        (k * n, t.weight(r.cell.u), t.array(r.h), t.array(r.c), order.spans[::step])
+        for k, r, step in ((0, p.forward, 1), (1, p.backward, -1))
+    ]
+    w = t.weight(np.concatenate([p.forward.cell.w, p.backward.cell.w]))
+    b = t.array(np.concatenate([p.forward.cell.b, p.backward.cell.b]))
+    embed, letter, w_out, b_out = t.array(p.embed), t.array(p.letter), t.weight(p.w_out), t.array(p.b_out)
+
+    def run() -> Array:
+        vectors = t.take(embed, ids)
+        if rare:
+            states = []
+            for letters, w_letter, b_letter, u, h_first, c_first in spellers:
+                gates = t.take(t.affine(b_letter, letter, w_letter), letters)
+                h, c = spread(t, h_first, len(rare)), spread(t, c_first, len(rare))
+                for start, stop in spelling.spans:
+                    t.add_product_(gates[start:stop], h[: stop - start], u)
+                    lstm_(t, gates[start:stop], h[: stop - start], c[: stop - start])
+                states.append(h)
+            t.put_(vectors, places, t.concat(states, 1))
+        gates = t.affine(b, vectors, w)
+        both = t.empty(len(words), 2 * n)
+        for column, u, h_first, c_first, spans in readers:
+            h, c = spread(t, h_first, count), spread(t, c_first, count)
+            for start, stop in spans:
+                sums, state = gates[start:stop, 4 * column : 4 * (column + n)], h[: stop - start]
+                t.add_product_(sums, state, u)
+                lstm_(t, sums, state, c[: stop - start])
+                both[start:stop, column : column + n] = state
+        return t.softmax(t.affine(b_out, both, w_out))
+
+    return Program(run=run, results=_by_sequence(t, order))
+
+
+def encode_texts(t: Library, p: nested_rnn.Params, xs: Sequence[list[list[int]]]) -> Program:
+    """Prepare `nested_rnn.encode`: first all sentences of all texts, then a step per sentence of the longest text."""
+    sentences = [words for text in xs for words in text]
+    inner, outer = steps([len(words) for words in sentences]), steps([len(text) for text in xs])
+    words = _flat(sentences)[inner.at]
+    by_step = [t.index(words[start:stop]) for start, stop in inner.spans]
+    place = np.empty(len(sentences), np.int64)
+    place[inner.order] = np.arange(len(sentences))
+    read = t.index(place[outer.at])
+    back = np.empty(len(xs), np.int64)
+    back[outer.order] = np.arange(len(xs))
+    w, u, w_outer, u_outer = map(t.weight, (p.w, p.u, p.outer.w, p.outer.u))
+    embed, b, first, b_outer, begin = map(t.array, (p.embed, p.b, p.first, p.outer.b, p.start))
+
+    def run() -> Array:
+        h = spread(t, first, len(sentences))
+        for ids in by_step:  # a step's products at a time: those of all words do not fit into caches
+            state = t.affine(b, t.take(embed, ids), w)
+            t.add_product_(state, h[: len(ids)], u)
+            t.tanh(state, out=h[: len(ids)])
+        gates = t.affine(b_outer, t.take(h, read), w_outer)
+        h = spread(t, begin, len(xs))
+        for start, stop in outer.spans:
+            gru_(t, gates[start:stop], u_outer, h[: stop - start])
+        return h
+
+    return Program(run=run, results=lambda out: [t.host(out)[k] for k in back])
+
+
+def mix(t: Library, p: moe.Params, xs: Sequence[moe.Tokens]) -> Program:
+    """Prepare `moe.mix` and `moe.route`: the decisions for all words are read back, then each expert has its words."""
+    return _experts(t, p, xs, None)
+
+
+def mix_emulated(t: Library, p: moe.Params, xs: Sequence[moe.Tokens]) -> Program:
+    """Prepare `moe.route_emulated`: the data says which words an expert has."""
+    return _experts(t, p, xs, np.array([k for x in xs for k in x.experts], np.int64))
+
+
+def _experts(t: Library, p: moe.Params, xs: Sequence[moe.Tokens], known: Array | None) -> Program:
+    words = t.index([word for x in xs for word in x.words])
+    embed, w_router = t.array(p.embed), t.weight(p.w_router)
+    experts = [(t.weight(e.w_in), t.array(e.b_in), t.weight(e.w_out), t.array(e.b_out)) for e in p.experts]
+
+    def sort(chosen: Array) -> tuple[Any, list[int], Any]:
+        order = np.argsort(chosen, kind="stable")
+        ends = np.searchsorted(chosen[order], np.arange(moe.EXPERTS + 1)).tolist()
+        return t.index(order), ends, t.index(order * moe.EXPERTS + chosen[order])
+
+    given = None if known is None else sort(known)
+
+    def run() -> Array:
+        x = t.take(embed, words)
+        gates = t.softmax(t.product(x, w_router))
+        order, ends, own = given or sort(t.host(t.argmax(gates)))
+        sorted_x, weight = t.take(x, order), t.take(gates.reshape(-1, 1), own)
+        for (w_in, b_in, w_out, b_out), start, stop in zip(experts, ends[:-1], ends[1:], strict=True):
+            if start < stop:
+                hidden = t.affine(b_in, sorted_x[start:stop], w_in)
+                t.relu_(hidden)
+                t.add_multiplied_(sorted_x[start:stop], t.affine(b_out, hidden, w_out), weight[start:stop])
+        t.put_(x, order, sorted_x)
+        return x
+
+    ends = np.cumsum([len(x.words) for x in xs]).tolist()
+
+    def results(out: Any) -> list[list[Array]]:
+        rows = list(t.host(out))
+        return [rows[end - len(x.words) : end] for x, end in zip(xs, ends, strict=True)]
+
+    return Program(run=run, results=results)

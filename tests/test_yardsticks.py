@@ -1,0 +1,124 @@
+"""Yardsticks: what is written by hand computes what the plain calls do."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acronumba.bench import yardsticks
+from acronumba.bench.workloads import WAITING, WORKLOADS, ZOO
+from acronumba.bench.yardsticks.program import steps
+from acronumba.bench.yardsticks.trees import flatten
+from acronumba.zoo import drnn, graph_rnn, tree_lstm
+from acronumba.zoo.tree_lstm import Tree
+
+TORCH = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
+KINDS = [
+    yardsticks.BY_NUMPY,
+    pytest.param(yardsticks.TORCH_EACH, marks=TORCH),
+    pytest.param(yardsticks.BY_TORCH, marks=TORCH),
+]
+
+
+@functools.cache
+def case(workload: str, count: int) -> tuple[Any, Any, Any, Any]:
+    w = WORKLOADS[workload]
+    p, xs = w.params(8), w.instances(count)
+    exact = yardsticks.plain(w.model, xs, yardsticks.in_float64(p))
+    return p, xs, yardsticks.plain(w.model, xs, p), exact
+
+
+def test_every_model_of_the_zoo_has_yardsticks() -> None:
+    assert set(yardsticks.BATCHED) == {w.name for w in (*ZOO, *WAITING)}
+    assert yardsticks.makers("branches") == {}
+
+
+@TORCH
+def test_every_model_of_the_zoo_is_there_one_by_one() -> None:
+    from acronumba.bench.yardsticks.one_by_one import ONE_BY_ONE
+
+    assert set(ONE_BY_ONE) == set(yardsticks.BATCHED)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("dynet") is None, reason="needs dyNET38")
+@pytest.mark.parametrize("workload", ["tree_lstm", "birnn"])
+def test_dynet_agrees_with_the_plain_calls(workload: str) -> None:
+    p, xs, expected, exact = case(workload, 6)
+    program = yardsticks.makers(workload)[yardsticks.BY_DYNET](p, xs)
+    for _ in range(2):
+        verdict, error = yardsticks.agreement(program.results(program.run()), expected, exact)
+        assert verdict == "close", error
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("workload", yardsticks.BATCHED)
+@pytest.mark.parametrize("count", [1, 6])
+def test_yardsticks_agree_with_the_plain_calls(workload: str, kind: str, count: int) -> None:
+    p, xs, expected, exact = case(workload, count)
+    program = yardsticks.makers(workload)[kind](p, xs)
+    for _ in range(2):  # the second time in memory that the first has used
+        verdict, error = yardsticks.agreement(program.results(program.run()), expected, exact)
+        assert verdict in ("equal", "close"), error
+
+
+def test_agreement_holds_to_the_bound() -> None:
+    one = [np.ones(3, np.float32)]
+    assert yardsticks.agreement(one, one, [np.ones(3)]) == ("close", 0.0)
+    off = [np.array([1, 1, 1.0001], np.float32)]
+    assert yardsticks.agreement(off, one, [np.ones(3)])[0] == "different"
+    rough = [np.array([1, 1, 1.00003], np.float32)]  # another plain call than that of the instance in question
+    got, expected, exact = off + rough, one + rough, [np.ones(3)] * 2
+    assert yardsticks.agreement(got, expected, exact)[0] == "different"
+    assert yardsticks.agreement(got, expected, exact, alone=False)[0] == "close"
+    assert yardsticks.agreement(off + one, one + one, exact, alone=False)[0] == "different"
+    assert yardsticks.agreement([one], one, [np.ones(3)])[0] == "different"
+    assert yardsticks.agreement([], one, [np.ones(3)])[0] == "different"
+    assert yardsticks.agreement([2], [1], [2])[0] == "undecided"  # the plain call itself depends on rounding
+
+
+def test_trees_are_numbered_from_their_leaves_up() -> None:
+    trees = [*tree_lstm.instances(20), Tree(word=3)]
+    forest, words = flatten(trees)
+    done = set(range(len(words)))
+    for level in forest.levels:  # children are computed before their parents, and every node once
+        children = level.children.tolist()
+        assert done.issuperset(children) and len(children) == 2 * (level.stop - level.start)
+        assert [n in forest.roots for n in range(level.start, level.stop)] == [
+            n >= level.roots for n in range(level.start, level.stop)
+        ]
+        assert len(done) == level.start
+        done.update(range(level.start, level.stop))
+    assert len(done) == forest.count and forest.roots[-1] == words.index(3, len(words) - 1)
+
+
+def test_steps_of_sequences() -> None:
+    order = steps([2, 0, 3])
+    assert order.order.tolist() == [2, 0, 1]
+    assert order.spans == ((0, 2), (2, 4), (4, 5))
+    assert order.at.tolist() == [2, 0, 3, 1, 4]
+    assert order.of_each(["c0", "a0", "c1", "a1", "c2"]) == [["a0", "a1"], [], ["c0", "c1", "c2"]]
+    assert steps([]).spans == ()
+
+
+def test_what_a_program_does_not_do_is_said() -> None:
+    p, xs, *_ = case("graph_rnn", 1)
+    with pytest.raises(ValueError, match="graphs of one size"):
+        yardsticks.makers("graph_rnn")[yardsticks.BY_NUMPY](p, [*xs, *graph_rnn.instances(1, nodes=4)])
+    p, xs, *_ = case("berxit", 1)
+    short = [type(xs[0])(xs[0].words[:5], 1)]
+    with pytest.raises(ValueError, match="sentences of one length"):
+        yardsticks.makers("berxit")[yardsticks.BY_NUMPY](p, [*xs, *short])
+
+
+def test_emulated_trees_of_any_shape() -> None:
+    leaf = drnn.Shape([])
+    xs = [drnn.Start(1, drnn.Shape([leaf])), drnn.Start(2, drnn.Shape([drnn.Shape([leaf, leaf]), leaf, leaf]))]
+    w = WORKLOADS["drnn_emulated"]
+    p = w.params(8)
+    program = yardsticks.makers("drnn_emulated")[yardsticks.BY_NUMPY](p, xs)
+    exact = yardsticks.plain(w.model, xs, yardsticks.in_float64(p))
+    assert yardsticks.agreement(program.results(program.run()), yardsticks.plain(w.model, xs, p), exact)[0] == "close"
