@@ -199,7 +199,7 @@ class Grouping:
             args = {a for a in op.args if isinstance(a, Var)}
             if op.op == "matmul" and not any(isinstance(a, SharedArg) for a in op.args):
                 read |= args
-            elif TENSORS[op.op].kind == "address" and op.site < 0 and op.out in read and args <= self.fixed:
+            elif TENSORS[op.op].kind == "address" and op.out in read and args <= self.fixed:
                 out[op.out] = op
                 read |= args
         return out
@@ -390,7 +390,8 @@ class Kernels:
         """Return the instructions that record a node of the group's kernel."""
         one = group.one_row(wanted) if group.one_row is not None else None
         make = _Spec(self, one or group, single)
-        results = [op.out for op in group.own if op.out in wanted] or [op.out for op in group.own if op.site >= 0][:1]
+        results = [op.out for op in group.own if op.out in wanted]
+        results = results or [op.out for op in group.own if op.site >= 0][:1]  # it is computed only to fail
         row = one.row if one is not None else {}
         numbers = [make.number[row.get(v, v)] for v in results]
         distinct = list(dict.fromkeys(numbers))
