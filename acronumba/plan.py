@@ -8,8 +8,8 @@ the specifications.
 
 What a kernel reads: tensors and host numbers from outside of the group, one argument of each node (tensors first);
 shared tensors; run-time extents, one number per int variable. Where a node is several rows, each row reads its part of
-the arguments. What it returns: the values that something outside of the group uses. Constants, and views of shared
-tensors, are made anew in each kernel that wants them.
+the arguments. What it returns: the values that something outside of the group uses. Constants, views of
+shared tensors and rows of them that a number names, computed or not, are made anew in each kernel that wants them.
 
 First of all it is found out which operands are the same tensor for all instances (`analysis.sharing`), what is
 computed from them alone, once per mini-batch (`analysis.once`), and, as the results are shared tensors that may travel

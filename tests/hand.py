@@ -147,6 +147,11 @@ class Hand:
         self._add(n.Op(out=v, op=op, args=given, attrs=attrs, shape=tuple(shape), site=site, loc=self.at))
         return v
 
+    def row(self, table: Any, index: n.Var, size: int, shape: Sequence[Any] = (), text: str = "no entry") -> n.Var:
+        """Emit `table[index]` of a table of `size` rows."""
+        at = self.op("index", index, self.const(size), dtype="int64", site=self.site("IndexError", text))
+        return self.op("take", table, at, shape=shape, attrs=(0,))
+
     def call(self, function: int, *args: n.Var, outs: Sequence[Word] = ()) -> Any:
         made = tuple(self.var("r", t) for t in outs)
         self._add(n.Call(outs=made, function=function, args=args, loc=self.at))
@@ -247,7 +252,7 @@ def tree_lstm(hidden: int = 4, words_: int = 10, classes: int = 3) -> n.Program:
         f.branch(f.null(left), 1, 2)
     with enc.block(1) as f:
         word = f.load(t, "word", INT)
-        c = f.op("take", 0, word, shape=(hidden,), attrs=(0,), site=f.site("IndexError", "no word {0}"))
+        c = f.row(0, word, words_, (hidden,), "no word {0}")
         f.ret(f.op("tanh", c, shape=(hidden,)), c)
     with enc.block(2) as f:
         hl, cl = f.call(1, left, outs=[vec, vec])

@@ -145,6 +145,9 @@ class Fuzz:
 
     def element(self, op: str) -> None:
         r = self.r
+        if op == "index":
+            self.index(int(r.integers(8)))
+            return
         floats, any_ = (lambda t: t in FLOATS), (lambda t: True)
         number, whole = (lambda t: t != "bool"), (lambda t: t not in FLOATS)
         accepts = {
@@ -188,6 +191,17 @@ class Fuzz:
         if op == "cast":
             result = str(r.choice(self.dtypes))
         self.add(op, tuple(args), (), result, out)
+
+    def index(self, among: int) -> int | None:
+        """Add an index that is checked to be inside of so many; return it."""
+        v = self.pick(lambda u, s: u not in (*FLOATS, "bool", "uint64") and len(s) < 3)
+        if v is None:
+            return None
+        t, shape = self.values()[v]
+        x = v if t == "int64" else self.add("cast", (v,), (), "int64", shape)
+        if self.r.random() < 0.7:  # or else most kernels fail
+            x = self.add("mod", (x, self.add("const", (), (among or 1,), "int64", ())), (), "int64", shape)
+        return self.add("index", (x, self.add("const", (), (among,), "int64", ())), (), "int64", shape, site=True)
 
     def matmul(self) -> None:
         values = self.values()
@@ -252,11 +266,13 @@ class Fuzz:
                     steps.append(step), out.append(many)
                 self.add(op, (v,), (tuple(starts), tuple(steps)), t, tuple(out))
             case "take":
-                i = self.pick(lambda u, s: u not in (*FLOATS, "bool", "uint64") and len(s) < 3)
-                if i is None:
-                    return
                 axis = int(r.integers(rank))
-                self.add(op, (v, i), (axis,), t, (*shape[:axis], *values[i][1], *shape[axis + 1 :]), site=True)
+                if r.random() < 0.6:
+                    i = self.index(self.of(shape[axis]))
+                else:
+                    i = self.pick(lambda u, s: u not in (*FLOATS, "bool", "uint64") and len(s) < 3)
+                if i is not None:
+                    self.add(op, (v, i), (axis,), t, (*shape[:axis], *self.values()[i][1], *shape[axis + 1 :]))
             case "concat":
                 axis = int(r.integers(rank))
                 args = [v]

@@ -147,7 +147,8 @@ def f32(*shape: int | None) -> TensorT:
 def tree_model(h: int = 3, vocabulary: int = 5) -> Program:
     t = Var("t", TREE)
     x = Var("x", f32(h))
-    left, right, word = Var("left", TREE), Var("right", TREE), Var("word", INT)
+    left, right, word, count = Var("left", TREE), Var("right", TREE), Var("word", INT), Var("count", INT)
+    place = Var("at", TensorT("int64", ()))
     leaf = Var("leaf", BOOL)
     hl, hr = Var("hl", f32(h)), Var("hr", f32(h))
     both, product, biased, out = (
@@ -170,7 +171,9 @@ def tree_model(h: int = 3, vocabulary: int = 5) -> Program:
         Block(
             instrs=(
                 Load(outs=(word,), ref=t, cls=Tree, field="word", loc=at(3)),
-                Op(out=x, op="take", args=(SharedArg(0), word), attrs=(0,), shape=(h,), site=1, loc=at(3)),
+                Const(out=count, value=vocabulary, loc=at(3)),
+                Op(out=place, op="index", args=(word, count), attrs=(), shape=(), site=1, loc=at(3)),
+                Op(out=x, op="take", args=(SharedArg(0), place), attrs=(0,), shape=(h,), site=-1, loc=at(3)),
             ),
             end=Return(args=(x,), loc=at(3)),
         ),
@@ -301,8 +304,12 @@ def tree_plan() -> tuple[Program, tuple[KernelSpec, ...]]:
         "encode_3",
         (Operand("shared", "embed", "float32", (5, 3), 0), Operand("int", "word", "int64", (), 0)),
         0,
-        (KernelOp("take", (0, 1), (0,), "float32", (3,), "x", 1, at(3)),),
-        (2,),
+        (
+            KernelOp("const", (), (5,), "int64", (), "", -1, at(3)),
+            KernelOp("index", (1, 2), (), "int64", (), "at", 1, at(3)),
+            KernelOp("take", (0, 3), (0,), "float32", (3,), "x", -1, at(3)),
+        ),
+        (4,),
     )
     cell = KernelSpec(
         "encode_7",
@@ -320,13 +327,14 @@ def tree_plan() -> tuple[Program, tuple[KernelSpec, ...]]:
         (7,),
     )  # fmt: skip
     encode = p.functions[1]
+    (word,) = encode.blocks[1].instrs[0].outs  # type: ignore[union-attr]
     blocks = []
     for block in encode.blocks:
         instrs = []
         for i in block.instrs:
             match i:
                 case Op(op="take"):
-                    instrs.append(Emit(outs=(i.out,), kernel=0, args=(i.args[1],), dims=(), shapes=((3,),), loc=i.loc))
+                    instrs.append(Emit(outs=(i.out,), kernel=0, args=(word,), dims=(), shapes=((3,),), loc=i.loc))
                 case Op(op="tanh"):
                     arms = tuple(v for c in block.instrs if isinstance(c, Call) for v in c.outs)
                     instrs.append(Emit(outs=(i.out,), kernel=1, args=arms, dims=(), shapes=((3,),), loc=i.loc))
@@ -780,7 +788,8 @@ OPS: dict[str, tuple[list[Any], tuple[Any, ...], Any]] = {
     "where": ([np.array([True, False]), np.float32([1, 2]), np.float32([3, 4])], (), np.float32([1, 4])),
     "transpose": ([np.arange(6.0).reshape(2, 3)], ((1, 0),), np.arange(6.0).reshape(2, 3).T),
     "slice": ([np.arange(6.0).reshape(2, 3)], ((1, 2), (-1, -2)), np.array([[5.0, 3.0], [2.0, 0.0]])),
-    "take": ([np.arange(6.0).reshape(2, 3), np.array([2, -3])], (1,), np.array([[2.0, 0.0], [5.0, 3.0]])),
+    "take": ([np.arange(6.0).reshape(2, 3), np.array([2, 0])], (1,), np.array([[2.0, 0.0], [5.0, 3.0]])),
+    "index": ([np.array([2, -3]), np.int64(3)], (), np.array([2, 0])),
     "concat": ([np.ones((1, 2)), np.zeros((2, 2))], (0,), np.array([[1.0, 1], [0, 0], [0, 0]])),
     "argmax": ([np.array([[1.0, 3, 3], [np.nan, 9, 1]])], (1,), np.array([1, 0])),
     "sum": ([np.ones((2, 3), np.int32)], ((0, 1),), np.int64(6)),
@@ -806,7 +815,9 @@ def test_tensor_operations_verify_and_run(op: str) -> None:
     given = tuple(Var(f"x{k}", TensorT(np.asarray(a).dtype.name, np.shape(a))) for k, a in enumerate(arrays))
     t = TensorT(np.asarray(expected).dtype.name, np.shape(expected))
     out = Var("out", t)
-    instr = Op(out=out, op=op, args=given, attrs=attrs, shape=np.shape(expected), site=-1, loc=HERE)
+    instr = Op(
+        out=out, op=op, args=given, attrs=attrs, shape=np.shape(expected), site=0 if op == "index" else -1, loc=HERE
+    )
     p = straight({v.name: v.type for v in given}, t, instr, out=(out,), given=given)
     verify(p)
     result = interpret(p, tuple(arrays))
@@ -849,8 +860,8 @@ def test_use_before_assignment_is_found_with_its_place() -> None:
 
 def test_assignment_on_one_path_only_is_found() -> None:
     def join(blocks: list[Block]) -> list[Block]:
+        x = next(i.out for i in blocks[1].instrs if isinstance(i, Op) and i.op == "take")
         blocks[1] = dataclasses.replace(blocks[1], end=Jump(block=3, loc=at(3)))
-        x = next(i.out for i in blocks[1].instrs if isinstance(i, Op))
         blocks[2] = dataclasses.replace(blocks[2], end=Jump(block=3, loc=at(3)))
         return [*blocks, Block(instrs=(), end=Return(args=(x,), loc=at(9)))]
 
@@ -869,7 +880,9 @@ def test_assignment_on_one_path_only_is_found() -> None:
         (with_instr(2, 4, args=(SharedArg(2), SharedArg(1))), "the result has shape [3], not [6]"),
         (with_instr(2, 5, args=(SharedArg(1), SharedArg(2))), "shapes of ranks [2, 1] to rank 1"),
         (with_instr(2, 5, args=(SharedArg(9), SharedArg(2))), "no shared parameter 9"),
-        (with_instr(1, 1, site=7), "no site 7"),
+        (with_instr(1, 2, site=7), "no site 7"),
+        (with_instr(1, 2, site=-1), "no site -1"),
+        (with_instr(1, 3, site=1), "take does not fail"),
         (with_instr(2, 1, function=4), "no function 4"),
         (with_instr(2, 1, args=()), "0 words where 1 are needed"),
         (with_instr(0, 0, field="middle"), "Tree has no field middle"),
@@ -939,8 +952,9 @@ def test_program_text() -> None:
     assert "def encode(t: Tree) -> float32[3]:" in lines
     start = lines.index("    # model.py:3")
     assert lines[start + 1].split() == ["1:", "word", "=", "load", "t.word"]
-    assert lines[start + 2].split("  ")[2:3] == ["x = take(p.embed, word, 0) site 1"]
-    assert lines[start + 2].endswith("float32[3]")
+    assert lines[start + 3].split("  ")[2:3] == ["at = index(word, count) site 1"]
+    assert lines[start + 4].split("  ")[2:3] == ["x = take(p.embed, at, 0)"]
+    assert lines[start + 4].endswith("float32[3]")
     assert text.count("# model.py:7") == 1
 
 

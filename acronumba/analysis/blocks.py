@@ -49,8 +49,8 @@ from acronumba.ir.nodes import (
     reads,
     writes,
 )
-from acronumba.ir.ops import TENSORS
-from acronumba.ir.types import BoolT, FloatT, IntT, ListT, TensorT
+from acronumba.ir.ops import TENSORS, VIEWS
+from acronumba.ir.types import INT, BoolT, FloatT, IntT, ListT, TensorT
 from acronumba.kernels.spec import Dim, KernelOp, KernelSpec, Operand, Size
 
 
@@ -75,6 +75,7 @@ class Grouping:
         self.single = definitions(function)
         self.fixed = fixed_variables(function)
         self.free = self._free_operations()
+        self.free |= self._table_rows()
         self.dominators = dominators(function.blocks)
         self.numbers = {id(b): k for k, b in enumerate(function.blocks)}
         self.rows = Rows(table.program, function, self.single, self.fixed)
@@ -105,6 +106,20 @@ class Grouping:
                     extents = [x for x in (*op.shape, *inner) if isinstance(x, Var)]
                     if all(x in self.fixed for x in extents):
                         out[op.out] = op
+        return out
+
+    def _table_rows(self) -> dict[Var, Op]:
+        """Return the rows of shared tensors that a number names, and views of such rows, by what they assign.
+
+        They are read where they lie: what goes from kernel to kernel is the number, also one that is computed.
+        """
+        out: dict[Var, Op] = {}
+        for op in (op for block in self.function.blocks for op in block.instrs if isinstance(op, Op)):
+            if op.op in VIEWS and self.fixed.issuperset(reads(op)):
+                source, *index = op.args
+                shared = isinstance(source, SharedArg) or source in self.free or source in out
+                if shared and all(isinstance(a, Var) and a.type in (INT, TensorT("int64", ())) for a in index):
+                    out[op.out] = op
         return out
 
     def run(self) -> Function:
@@ -184,7 +199,7 @@ class Grouping:
             args = {a for a in op.args if isinstance(a, Var)}
             if op.op == "matmul" and not any(isinstance(a, SharedArg) for a in op.args):
                 read |= args
-            elif TENSORS[op.op].kind == "address" and op.site < 0 and op.out in read and args <= self.fixed:
+            elif TENSORS[op.op].kind == "address" and op.out in read and args <= self.fixed:
                 out[op.out] = op
                 read |= args
         return out
@@ -230,7 +245,8 @@ class Grouping:
 
     def _extents_at(self, block: Block) -> dict[tuple[int, Var], tuple[Extent, ...]]:
         """Return the extents of each tensor operand, by the identity of the operation and the variable."""
-        out: dict[tuple[int, Var], tuple[Extent, ...]] = {}
+        numbers = ((op, v) for op in self.free.values() for v in op.args if isinstance(v, Var) and v not in self.free)
+        out: dict[tuple[int, Var], tuple[Extent, ...]] = {(id(op), v): () for op, v in numbers}
         local: dict[tuple[Var, int], Extent] = {}
         everywhere: dict[tuple[Var, int], Var] = {}
         number = self.numbers[id(block)]
@@ -374,7 +390,8 @@ class Kernels:
         """Return the instructions that record a node of the group's kernel."""
         one = group.one_row(wanted) if group.one_row is not None else None
         make = _Spec(self, one or group, single)
-        results = [op.out for op in group.own if op.out in wanted or op.site >= 0]
+        results = [op.out for op in group.own if op.out in wanted]
+        results = results or [op.out for op in group.own if op.site >= 0][:1]  # it is computed only to fail
         row = one.row if one is not None else {}
         numbers = [make.number[row.get(v, v)] for v in results]
         distinct = list(dict.fromkeys(numbers))
@@ -550,7 +567,8 @@ class _Spec:
         return self._add(KernelOp("const", (), (value,), dtype, (), v.name, -1, self.single[v].loc))
 
     def _add(self, op: KernelOp) -> int:
-        key = repr((op.op, op.args, op.attrs, op.dtype, op.shape, op.site))
+        """Add an operation, unless there is an equal one: what fails twice fails first at the first site."""
+        key = repr((op.op, op.args, op.attrs, op.dtype, op.shape, op.site >= 0))
         if key not in self.values:
             self.values[key] = len(self.operands) + len(self.body)
             self.body.append(op)

@@ -285,7 +285,7 @@ class _Numbers:
         ]
         while work:
             k, u = work.pop()
-            if TENSORS[self.ops[u].op].kind == "address" and self.ops[u].site < 0 and not self.fixed[u]:
+            if TENSORS[self.ops[u].op].kind == "address" and not self.fixed[u]:
                 if numbers[u] != numbers[k]:
                     out.add(u)
                 work += [(k, x) for x in self.flow.near[u]]

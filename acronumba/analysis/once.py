@@ -46,11 +46,10 @@ from acronumba.ir.nodes import (
     Var,
     reads,
 )
-from acronumba.ir.ops import TENSORS
+from acronumba.ir.ops import TENSORS, VIEWS
 from acronumba.ir.types import BoolT, FloatT, IntT, TensorT
 
 LARGEST = 1 << 26  # bytes of a tensor that is computed before it is known whether anything reads it
-_VIEWS = frozenset(("reshape", "transpose", "broadcast", "slice", "take"))
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "pow": "**", "floordiv": "//", "mod": "%"}
 
 
@@ -76,7 +75,7 @@ class _Value:
 
     @property
     def views(self) -> bool:
-        return self.op.op in _VIEWS
+        return self.op.op in VIEWS
 
 
 class _Finder:

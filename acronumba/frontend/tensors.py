@@ -580,13 +580,12 @@ class TensorOps(Emitter):
         if isinstance(index, Tensor):
             if np.dtype(index.type.dtype).kind not in "iu":
                 raise self.refuse("ACR301", node, seen=f"an index of dtype {index.type.dtype}")
-            site = self.site(
-                "IndexError",
-                f"an index is out of bounds for axis {axis} with size {d if isinstance(d, int) else '?'}",
-                node,
-            )
+            size = d if isinstance(d, int) else "?"
+            site = self.site("IndexError", f"an index is out of bounds for axis {axis} with size {size}", node)
+            args = (self.cast(index, "int64", node).ref, self.argument(self.extent(d)))
+            checked = self.op("index", args, "int64", index.dims, (), node, site)
             dims = (*rest[0], *index.dims, *rest[1])
-            return self.op("take", (x.ref, index.ref), x.type.dtype, dims, (axis,), node, site)
+            return self.op("take", (x.ref, checked.ref), x.type.dtype, dims, (axis,), node)
         i = self.as_int(index)
         value = self.known(i)
         if value is not NOT_CONST and isinstance(d, int):
@@ -600,8 +599,11 @@ class TensorOps(Emitter):
             self.check(inside, "IndexError", text, (i, n), node)
             if self.block is not None and not (i.const is not NOT_CONST and i.const >= 0):
                 i = self.select(self.scalar("lt", i, number(0)), self.scalar("add", i, n), i)
-        ref = self.word(i) if self.block is not None else self.var("", INT)
-        return self.op("take", (x.ref, ref), x.type.dtype, (*rest[0], *rest[1]), (axis,), node, base=x)
+        return self.op("take", (x.ref, self.argument(i)), x.type.dtype, (*rest[0], *rest[1]), (axis,), node, base=x)
+
+    def argument(self, num: Num) -> Var:
+        """Return the variable of a number that an operation reads, where the code can be reached or not."""
+        return self.word(num) if self.block is not None else self.var("", num.type)
 
     def concat(self, tensors: list[Tensor], axis: int, node: Node = None, dtype: str | None = None) -> Tensor:
         if not tensors:

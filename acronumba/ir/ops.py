@@ -8,11 +8,14 @@ Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
 
     element-wise   neg abs sign exp log sqrt sin cos tanh sigmoid erf floor not isnan       x
                    add sub mul div floordiv mod pow maximum minimum and or xor              x, y of one dtype
+                   index                                                                    x, y of int64
                    lshift rshift                                                            x, y integers of one dtype
                    threefry                                                                 key, counter: uint64
                    eq ne lt le gt ge -> bool                                                x, y of one dtype
                    where                                                                    bool, x, y
                    cast                                                                     x -> dtype of the result
+        index: the place that the index x stands for among y, both int64; from the end if x is negative. Fails where
+        it is out of range.
         Arguments broadcast as in NumPy. A run-time extent of an argument may turn out to be 1 and is then broadcast.
         An argument may be a host number: a tensor of rank 0 and dtype int64, float64 or bool (its variable says which).
     reductions     sum prod max min any all   x      attrs (axes,): sorted tuple; the axes vanish
@@ -23,15 +26,17 @@ Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
                    broadcast                  x      to the shape of the result
                    slice                      x      attrs (starts, steps): a tuple each, one entry per axis; start an
                                                      Extent not below 0, step an int not 0; extents from the result
-                   take                       x, i   attrs (axis,); i: host int or integer tensor of any rank;
-                                                     negative counts from the end; shape x[:axis] + i.shape +
-                                                     x[axis+1:]; out of range fails at the op's site (site -1: the
-                                                     index was checked before)
+                   take                       x, i   attrs (axis,); i: host int or integer tensor of any rank, not
+                                                     below 0; shape x[:axis] + i.shape + x[axis+1:]. An index that
+                                                     has failed where it was checked may come here all the same:
+                                                     it takes the nearest row there is, or zeros
                    concat                     x...   attrs (axis,)
                    stack                      list   the elements of a run-time list (arrays of one constant shape, or
                                                      numbers) as the rows of one array; shape (length, *element)
     creation       const                      -      attrs (value,); rank 0
                    iota                       -      attrs (); rank 1: 0, 1, 2, ...
+
+What may fail (`FALLIBLE`) has a site. Addressing never does: whoever reads its result can compute it.
 """
 
 from __future__ import annotations
@@ -114,6 +119,17 @@ def _slice(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...]
     return args[0][np.ix_(*index)] if index else args[0]
 
 
+def _index(x: Array, n: Array) -> Array:
+    if not np.all((-n <= x) & (x < n)):
+        raise IndexError(f"an index is out of bounds for size {n}")
+    return np.where(x < 0, x + n, x)
+
+
+def _take(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+    x, i, n = args[0], args[1].astype(np.int64), args[0].shape[attrs[0]]
+    return np.take(x, np.clip(i, 0, n - 1), axis=attrs[0]) if n else np.zeros(shape, x.dtype)
+
+
 ELEMENT: Mapping[str, Callable[..., Array]] = {
     "neg": np.negative,
     "abs": np.abs,
@@ -152,7 +168,10 @@ ELEMENT: Mapping[str, Callable[..., Array]] = {
     "ge": np.greater_equal,
     "where": np.where,
     "cast": lambda x: x,
+    "index": _index,
 }
+VIEWS = frozenset(("reshape", "transpose", "broadcast", "slice", "take"))  # elements of one tensor, moved
+FALLIBLE = frozenset(("index", "pow", "max", "min", "argmax", "argmin"))
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "isnan"})
 REDUCTIONS: Mapping[str, Callable[..., Array]] = {
     "sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "any": np.any, "all": np.all,
@@ -160,7 +179,7 @@ REDUCTIONS: Mapping[str, Callable[..., Array]] = {
 _ARITY = {
     "where": 3,
     **dict.fromkeys("add sub mul div floordiv mod pow maximum minimum and or xor eq ne lt le gt ge".split(), 2),
-    **dict.fromkeys("lshift rshift threefry".split(), 2),
+    **dict.fromkeys("lshift rshift threefry index".split(), 2),
 }
 
 
@@ -246,7 +265,7 @@ def _table() -> dict[str, TensorOp]:
         row("transpose", "address", 1, _transpose_rows, lambda a, t, s, d: np.transpose(a[0], t[0])),
         row("broadcast", "address", 1, _broadcast_rows, lambda a, t, s, d: np.broadcast_to(a[0], s)),
         row("slice", "address", 1, _slice_rows, _slice),
-        row("take", "address", 2, _take_rows, lambda a, t, s, d: np.take(a[0], a[1], axis=t[0])),
+        row("take", "address", 2, _take_rows, _take),
         row("concat", "address", -1, _axis_rows, lambda a, t, s, d: np.concatenate(a, axis=t[0])),
         row("stack", "stack", 1, lambda x: x.attrs, lambda a, t, s, d: np.asarray(a[0]).reshape(s)),
         row("const", "create", 0, _no_rows, lambda a, t, s, d: np.asarray(t[0], d)),

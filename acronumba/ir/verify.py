@@ -47,7 +47,7 @@ from acronumba.ir.nodes import (
     reads,
     writes,
 )
-from acronumba.ir.ops import COMPARISONS, SCALARS, TENSORS
+from acronumba.ir.ops import COMPARISONS, FALLIBLE, SCALARS, TENSORS
 from acronumba.ir.printer import instr_text
 from acronumba.ir.types import (
     BOOL,
@@ -642,7 +642,8 @@ class _Rules:
             _sizes(_shape(out.type)[skip:], op.shape, out.name)
             _sizes(tuple(None if isinstance(n, Var) else n for n in shape)[skip:], op.shape, out.name)
         for op in spec.body:
-            self._site(op.site, needed=False)
+            self._site(op.site, needed=op.op == "index")
+            _demand(op.site < 0 or op.op in FALLIBLE, f"{op.op} does not fail")
 
     @staticmethod
     def _row(arg: Var, operand: Operand, way: str) -> None:
@@ -685,7 +686,8 @@ def _op(i: Op, rules: _Rules) -> None:
         else:
             args.append(a.type)
     _demand(len(args) == row.arity if row.arity >= 0 else args, f"{len(args)} arguments")
-    rules._site(i.site, needed=False)
+    rules._site(i.site, needed=i.op == "index")
+    _demand(i.site < 0 or i.op in FALLIBLE, f"{i.op} does not fail")
     out = i.out.type
     if not isinstance(out, TensorT):
         raise _Wrong(f"{i.out.name} is not a tensor")
@@ -756,6 +758,8 @@ def _element(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: 
     _demand(len(set(dtypes)) == 1, f"dtypes {', '.join(dtypes)} in one operation")
     if i.op in FLOAT_ONLY:
         _demand(dtypes[0].startswith("float"), f"{i.op} of {dtypes[0]}")
+    if i.op == "index":
+        _demand(dtypes[0] == "int64", f"an index of dtype {dtypes[0]}")
     if i.op in LOGICAL:
         _demand(not dtypes[0].startswith("float"), f"{i.op} of {dtypes[0]}")
     wanted = "bool" if i.op in COMPARISONS else dtypes[0]

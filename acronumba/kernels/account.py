@@ -185,9 +185,7 @@ class _Counter:
             inside = set(item.values) if isinstance(item, Nest) else {item.value}
             for v in item.values if isinstance(item, Nest) else [item.value]:
                 if isinstance(item, Single) and item.kind == "check":
-                    op = self.graph.op(v)
-                    assert op is not None
-                    _add(roots, [(a, self.elements(a)) for a in op.args[1:]])
+                    _add(roots, [(a, self.elements(a)) for a in self.graph.checked(v)])
                 elif v in self.stages.products:
                     self.product(self.stages.products[v], out, roots)
                 else:
@@ -311,7 +309,7 @@ SYMBOLS = {
 }  # fmt: skip
 
 
-ADDRESSING = frozenset(("reshape", "broadcast", "transpose"))  # not worth a word
+ADDRESSING = frozenset(("reshape", "broadcast", "transpose", "index"))  # not worth a word
 TEMPORARY = re.compile(r"(v_?\d+)?")  # names that the user did not write
 
 
@@ -348,7 +346,7 @@ class _Words:
                 return f"{inner[0]}[:]"
             case "take":
                 return f"{inner[0]}[{inner[1]}]"
-            case "reshape" | "broadcast":
+            case "reshape" | "broadcast" | "index":
                 return inner[0]
         if op.op in SYMBOLS:
             return f"({inner[0]} {SYMBOLS[op.op]} {inner[1]})"

@@ -162,9 +162,7 @@ class _Generator:
                     if isinstance(item, Nest):
                         local |= {v for v in item.values if count(self.graph.shape(v)) == ONE}
                     elif item.kind == "check":
-                        op = self.graph.op(item.value)
-                        assert op is not None
-                        for a in op.args:
+                        for a in self.graph.checked(item.value):
                             for u in [a] if self.stages.leaf(a) else self.stages.reads[a]:
                                 used.setdefault(u, set()).add(number)
         in_tails = {v for s in self.stages.stages if isinstance(s, ProductStage) for v in s.tail}

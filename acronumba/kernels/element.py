@@ -281,6 +281,11 @@ def _within(by: Expr, t: Dtype) -> tuple[Expr | None, Expr]:
     return _unsigned("<=", by, like(most, by)), intrinsic("umin", by, like(most, by))
 
 
+def _index(w: Functions, args: list[Expr], t: Dtype) -> Expr:
+    x, n = args
+    return select(x < 0, x + n, x)
+
+
 def _where(w: Functions, args: list[Expr], t: Dtype) -> Expr:
     return select(*args)
 
@@ -301,7 +306,7 @@ ELEMENT: Mapping[str, Rule] = {
     "lshift": _lshift, "rshift": _rshift, "threefry": _math("threefry"),
     "eq": _compare("=="), "ne": _compare("!="), "lt": _compare("<"), "le": _compare("<="), "gt": _compare(">"),
     "ge": _compare(">="),
-    "where": _where,
+    "where": _where, "index": _index,
     "cast": lambda w, args, t: args[0],
 }  # fmt: skip
 

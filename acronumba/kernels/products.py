@@ -364,26 +364,18 @@ class ProductWriter(Writer):
         op = self.graph.op(v)
         assert op is not None
         self.f.comment(f"{self.kernel.names[v]}: can it be computed?")
-        if op.op in ("take", "pow"):
-            b = op.args[1]
-            shape = self.graph.shape(b)
-            at = [ZERO] * len(shape)
-            t = DTYPES[self.graph.dtype(b)]
-            if op.op == "pow" and t.kind != "i":
-                return
+        if self.graph.kind(v) == "element":
+            at = [ZERO] * len(op.shape)
 
             def inner() -> None:
-                here = Index(shape, tuple(at))
-                self.prepare(b, here)
-                if op.op == "pow":
-                    x = self.value(b, here)
-                    self.fail_if(x < 0, v)
-                    return
-                x = self.position(b, here)
-                n = self.number(size_poly(self.graph.shape(op.args[0])[axis_of(op)]))
-                self.fail_if((x < const(0, I64) - n) | (x >= n), v)
+                places = [stretch(self, Index(op.shape, tuple(at)), self.graph.shape(a)) for a in op.args]
+                for a, place in zip(op.args, places, strict=True):
+                    self.prepare(a, place)
+                x, y = map(self.value, op.args, places)
+                self.fail_if(y < 0 if op.op == "pow" else (x + y < 0) | (x >= y), v)
 
-            self.space(range(len(shape)), shape, at, inner)
+            if op.op == "index" or DTYPES[op.dtype].kind == "i":
+                self.space(range(len(op.shape)), op.shape, at, inner)
             return
         shape = self.graph.shape(op.args[0])
         axes = axes_of(op) if op.op in ("max", "min") else (axis_of(op),)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from acronumba.emit.target import Target
-from acronumba.ir.ops import TENSORS
+from acronumba.ir.ops import TENSORS, VIEWS
 from acronumba.kernels.constants import fold
 from acronumba.kernels.element import COST, DTYPES
 from acronumba.kernels.fusion import EVERYTHING, Fusion
@@ -31,7 +31,6 @@ from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, divide, reind
 from acronumba.kernels.spec import Dim, KernelOp, KernelSpec, Operand, Size
 from acronumba.kernels.weights import Weight, weight
 
-VIEWS = frozenset(("reshape", "transpose", "broadcast", "slice", "take"))
 GROUPED = 4096  # elements of a matrix from which on it pays to look for nodes that have the same one
 DEAR = 6  # a value that costs more is stored rather than computed twice
 MOST_GATES = 6
@@ -89,6 +88,11 @@ class Graph:
         if op.op in VIEWS:
             return "view"
         return "concat" if op.op == "concat" else TENSORS[op.op].kind
+
+    def checked(self, v: int) -> tuple[int, ...]:
+        """Return the values that decide whether the operation `v` fails: what is empty fails by its shape."""
+        op = self.op(v)
+        return op.args if op is not None and self.kind(v) == "element" else ()
 
     def lookup(self, v: int) -> bool:
         """Whether `v` is a `take` whose index is known only at run time: where it reads depends on the node."""
@@ -503,15 +507,7 @@ class Planner:
         return out
 
     def fails(self) -> list[int]:
-        out = []
-        for k, op in enumerate(self.graph.spec.body):
-            if op.site >= 0 and (
-                op.op in ("take", "argmax", "argmin")
-                or (op.op in ("max", "min"))
-                or (op.op == "pow" and DTYPES[op.dtype].kind == "i")
-            ):
-                out.append(self.graph.first + k)
-        return out
+        return [self.graph.first + k for k, op in enumerate(self.graph.spec.body) if op.site >= 0]
 
     def run(self) -> Stages:
         self.choose()
@@ -565,12 +561,7 @@ class Planner:
         return Stages(graph, self.stored, self.products, stages, by_value, gathered)
 
     def check_reads(self, v: int, reads: list[dict[int, bool]]) -> set[int]:
-        op = self.graph.op(v)
-        assert op is not None
-        if op.op in ("take", "pow"):
-            b = op.args[1]
-            return {b} if b in self.stored else set(reads[b])
-        return set()
+        return {u for a in self.graph.checked(v) for u in ([a] if a in self.stored else reads[a])}
 
     def alive(self, pending: list[int], reads: list[dict[int, bool]], checks: Iterable[int]) -> list[int]:
         """Drop what no result needs."""

@@ -114,5 +114,5 @@ def _step(spec: KernelSpec, op: KernelOp) -> Step | None:
         if index.op == "const" and isinstance(n, int):
             (k,) = index.attrs
             assert isinstance(k, int)
-            return Step("take", (axis, k), shape) if -n <= k < n else None
+            return Step("take", (axis, k), shape) if 0 <= k < n else None
     return None

@@ -362,7 +362,7 @@ class Writer:
         index, extent = self.graph.op(op.args[1]), self.graph.shape(op.args[0])[axis_of(op)]
         if index is not None and index.op == "const" and isinstance(extent, int):
             k = int(index.attrs[0])  # type: ignore[call-overload]
-            return Poly.of(max(0, min(k + extent if k < 0 else k, extent - 1)))
+            return Poly.of(max(0, min(k, extent - 1)))
         if at.depends(self.lane):
             raise NeedScalar
         key = ("taken", v, at)
@@ -371,7 +371,6 @@ class Writer:
             source = self.graph.shape(op.args[0])
             n = self.number(size_poly(source[axis_of(op)]))
             x = self.position(op.args[1], at)
-            x = self.bind("at", select(x < 0, x + n, x))
             x = self.bind("at", select(x < n, x, n - 1))
             local = self.bind("at", select(x < 0, 0, x))
             self.keep(key, local)
