@@ -703,6 +703,52 @@ def test_failing_fibers_fail_their_instance_as_the_plain_call() -> None:
         assert caught.value.results[1] is None and caught.value.results[2] is not None
 
 
+def slow_to_fail(x: Array, p: Params) -> Array:
+    h = halved(x, p)
+    if h[1] < 9:
+        raise ValueError("first")
+    return h
+
+
+def never(x: Array) -> int:
+    k = 0
+    while x[0] == x[0]:
+        k += 1
+    return k
+
+
+def too_many_bits(x: Array) -> int:
+    k = 2
+    while x[0] == x[0]:
+        k *= 2
+    return k
+
+
+@model
+def endless_second(xs: list[Array], fails: bool, *, p: Params) -> Any:
+    a = [slow_to_fail(x, p) if fails else halved(x, p) for x in xs]
+    return a, [never(x) for x in xs]
+
+
+@model
+def overflow_second(xs: list[Array], fails: bool, *, p: Params) -> Any:
+    a = [slow_to_fail(x, p) if fails else halved(x, p) for x in xs]
+    return a, [too_many_bits(x) for x in xs]
+
+
+@pytest.mark.parametrize(("m", "second"), [(endless_second, "ACR702"), (overflow_second, "64 bits")])
+def test_the_first_failure_counts_where_the_plain_call_cannot_tell(m: Any, second: str) -> None:
+    m = m.with_options(max_steps=50_000)
+    columns = [vectors(3), [], vectors(2)], [True, True, False]
+    for options in ({}, {"forkjoin": False}):
+        with pytest.raises(InstanceErrors) as caught:
+            m.with_options(**options).batch(*columns, p=params())
+        errors = caught.value.errors
+        assert list(errors) == [0, 2] and type(errors[0]) is ValueError and str(errors[0]) == "first"
+        assert second in str(errors[2])
+        assert caught.value.results[1] == ([], [])
+
+
 # ---- every order of fibers
 
 
