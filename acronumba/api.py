@@ -247,15 +247,29 @@ class Model:
         packing = time.perf_counter() - begin
         run = compiled.run(packed, leaves, frozen=call.frozen, timed=trace)
         errors: dict[int, Exception] = dict(packed.errors)
+        own: list[int] = []  # whose failure the plain call does not tell
         for k, record in run.errors.items():
             if k not in errors:
                 instance = [column[k] for column in call.columns]
-                errors[k] = plain_failure(self.__wrapped__, instance, call.shared, compiled.site_error(record))
+                failure = compiled.site_error(record)
+                errors[k] = plain_failure(self.__wrapped__, instance, call.shared, failure)
+                if errors[k] is failure:
+                    own.append(k)
+        if own and compiled.forks:
+            errors |= self._in_order(call, own)
         errors = dict(sorted(errors.items()))
         decode = compiled.decoder(run, packed)
         results = Results(call.count, (lambda k: None if k in errors else decode(k)) if errors else decode)
         data = compiled.trace(run, packing, time.perf_counter() - begin) if trace else None
         return _Done(results, errors, compiled=compiled, leaves=leaves, trace=data)
+
+    def _in_order(self, call: _Call, instances: Sequence[int]) -> dict[int, Exception]:
+        """Return the failures of instances that are run again, one fiber each: those that come first in the program."""
+        serial = self.with_options(forkjoin=False)
+        serial._specialise(call, packed=False)  # for the types of the whole mini-batch
+        columns = tuple([column[k] for k in instances] for column in call.columns)
+        done = serial._execute(_Call(columns=columns, shared=call.shared, frozen=call.frozen, count=len(instances)))
+        return {instances[n]: error for n, error in done.errors.items()}
 
     def _compiled(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Compiled:
         call = self._bind(columns, shared)

@@ -192,6 +192,11 @@ class Compiled:
                     _debug(5, f"kernel {spec.name}", partial(self.kernel_text, k))
         return self.__dict__["executable"]
 
+    @property
+    def forks(self) -> bool:
+        """Whether an instance may have several fibers."""
+        return bool(self.executable.host.arrive >= 0)
+
     @lazy
     def recorder(self) -> Any:
         """Machine code of everything but the kernels, which are NumPy: for `record`."""

@@ -311,6 +311,98 @@ def test_loops_go_on_beside_loops() -> None:
     assert len(spawns(c)) == 6
 
 
+def decided(x: Array, p: Params) -> Array:
+    h = np.tanh(p.w @ x)
+    if h[0] > 0:
+        h = h * 2
+    return h if h[1] > 0 else -h
+
+
+def halved(x: Array, p: Params) -> Array:
+    h, n = p.w @ x, 0
+    while h[0] > 0.01 and n < 6:
+        h, n = h / 2, n + 1
+    return h
+
+
+def refused(x: Array, p: Params) -> Array:
+    h = halved(x, p)
+    if h[1] > 9:
+        raise ValueError("too large")
+    return h
+
+
+@model
+def one_decision(x: Array, y: Array, *, p: Params) -> Any:
+    return (p.w @ x if x[0] > 0 else x) + (p.w @ y if y[0] > 0 else y)
+
+
+@model
+def two_decisions(x: Array, y: Array, *, p: Params) -> Any:
+    return decided(x, p) + decided(y, p)
+
+
+@model
+def twice(x: Array, y: Array, *, p: Params) -> Any:
+    return decided(decided(x, p), p) + decided(decided(y, p), p)
+
+
+@model
+def of_one_array(x: Array, y: Array, *, p: Params) -> Any:
+    return halved(x, p) + halved(x * y, p)
+
+
+@model
+def behind_a_raise(x: Array, y: Array, *, p: Params) -> Any:
+    a = refused(x, p)
+    return a, [refused(x * k, p) for k in range(3)]
+
+
+@model
+def of_one_list(xs: list[Array], *, p: Params) -> Any:
+    return [halved(x, p) for x in xs], [halved(x * 2, p) for x in xs]
+
+
+@pytest.mark.parametrize(
+    ("m", "rounds"), [(one_decision, 2), (two_decisions, 3), (twice, 5), (of_one_array, 8), (behind_a_raise, 8)]
+)
+def test_helpers_that_wait_take_as_many_rounds_as_one_of_them(m: Any, rounds: int) -> None:
+    xs, ys = [x + 2 for x in vectors(6)], [y + 2 for y in vectors(6, 2)]
+    same(m, xs, ys)
+    assert max(m.trace([x], [y], p=params()).rounds for x, y in zip(xs, ys, strict=True)) <= rounds
+    got = m.batch(xs, ys, p=params())
+    for options in ({"forkjoin": False}, {"blocks": False}, {"schedule": "depth"}):
+        assert equal(list(got), list(m.with_options(**options).batch(xs, ys, p=params())))
+
+
+def test_loops_over_one_list_go_on_beside_each_other() -> None:
+    xs = [[x + 2 for x in vectors(4)], []]
+    same(of_one_list, xs)
+    assert of_one_list.trace(xs, p=params()).rounds <= 8
+
+
+@dataclass
+class Link:
+    h: Array
+    next: Link | None = None
+
+
+@model
+def asserted(link: Link, *, p: Params) -> Any:
+    a = halved(link.h, p)
+    if a[0] < -9 or link.next is None:
+        raise ValueError("the end")
+    return a + halved(link.next.h, p)
+
+
+def test_what_is_known_from_a_condition_stays_behind_it() -> None:
+    links = [Link(x, Link(x * 2)) for x in vectors(3)] + [Link(vectors(1)[0])]
+    with pytest.raises(InstanceErrors) as caught:
+        asserted.batch(links, p=params())
+    assert {k: str(e) for k, e in caught.value.errors.items()} == {3: "the end"}
+    assert equal(list(caught.value.results[:3]), list(asserted.batch(links[:3], p=params())))
+
+
 @model
 def arms_that_share(x: Array, y: Array, *, p: Params) -> Any:
     out = [x]
@@ -400,8 +492,8 @@ def kinds_of_loops(xs: list[Array], ys: list[Array], k: int, *, p: Params) -> An
 def test_loops_of_known_length_fork() -> None:
     xs, ys = [vectors(5), vectors(1)], [vectors(3, 2), vectors(4, 3)]
     c = same(kinds_of_loops, xs, ys, [7, 0])
-    assert [t.split()[0] for t in told(c, "fibers")] == ["+1", "+2", "+3", "+4", "+5", "+8"]
-    assert len(spawns(c)) == 6 and told(c, "serial") == []
+    assert [t.split()[0] for t in told(c, "fibers")] == ["+1", "+2", "+3", "+4", "+5", "+8", "-4"]
+    assert len(spawns(c)) == 12 and told(c, "serial") == []  # six loops, and the steps of each
     assert not any(isinstance(i, n.ListOp) and i.op == "append" for f in c.plan.program.functions for b in f.blocks for i in b.instrs)  # fmt: skip # noqa: E501
 
 
@@ -440,7 +532,7 @@ def sums(xs: list[Array], *, p: Params) -> Any:
 
 def test_sums_keep_their_order() -> None:
     c = same(sums, [vectors(9), vectors(3)])
-    assert len(spawns(c)) == 2
+    assert len(spawns(c)) == 4  # the two loops, and the steps of each
     assert any("the rest runs after it" in t for t in told(c, "fibers"))
     m = sums._interpret([vectors(9), vectors(3)], p=params())
     off = sums.with_options(forkjoin=False)._interpret([vectors(9), vectors(3)], p=params())
@@ -461,7 +553,7 @@ def filtered(xs: list[Array], *, p: Params) -> Any:
 
 
 def test_conditional_appends_run_in_order_after_the_waits() -> None:
-    assert len(spawns(same(filtered, [vectors(9), vectors(1)]))) == 2
+    assert len(spawns(same(filtered, [vectors(9), vectors(1)]))) == 4  # the two loops, and the steps of each
 
 
 @model
@@ -609,6 +701,52 @@ def test_failing_fibers_fail_their_instance_as_the_plain_call() -> None:
         assert list(caught.value.errors) == [1]
         assert type(caught.value.errors[1]) is IndexError and "index 9" in str(caught.value.errors[1])
         assert caught.value.results[1] is None and caught.value.results[2] is not None
+
+
+def slow_to_fail(x: Array, p: Params) -> Array:
+    h = halved(x, p)
+    if h[1] < 9:
+        raise ValueError("first")
+    return h
+
+
+def never(x: Array) -> int:
+    k = 0
+    while x[0] == x[0]:
+        k += 1
+    return k
+
+
+def too_many_bits(x: Array) -> int:
+    k = 2
+    while x[0] == x[0]:
+        k *= 2
+    return k
+
+
+@model
+def endless_second(xs: list[Array], fails: bool, *, p: Params) -> Any:
+    a = [slow_to_fail(x, p) if fails else halved(x, p) for x in xs]
+    return a, [never(x) for x in xs]
+
+
+@model
+def overflow_second(xs: list[Array], fails: bool, *, p: Params) -> Any:
+    a = [slow_to_fail(x, p) if fails else halved(x, p) for x in xs]
+    return a, [too_many_bits(x) for x in xs]
+
+
+@pytest.mark.parametrize(("m", "second"), [(endless_second, "ACR702"), (overflow_second, "64 bits")])
+def test_the_first_failure_counts_where_the_plain_call_cannot_tell(m: Any, second: str) -> None:
+    m = m.with_options(max_steps=50_000)
+    columns = [vectors(3), [], vectors(2)], [True, True, False]
+    for options in ({}, {"forkjoin": False}):
+        with pytest.raises(InstanceErrors) as caught:
+            m.with_options(**options).batch(*columns, p=params())
+        errors = caught.value.errors
+        assert list(errors) == [0, 2] and type(errors[0]) is ValueError and str(errors[0]) == "first"
+        assert second in str(errors[2])
+        assert caught.value.results[1] == ([], [])
 
 
 # ---- every order of fibers

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
-from acronumba.analysis.flow import rename
+from acronumba.analysis.flow import predecessors, rename, retarget, successors
 from acronumba.analysis.mutation import CHANGES, Mutation
 from acronumba.analysis.notes import Note
 from acronumba.analysis.sharing import copied
@@ -26,6 +26,7 @@ from acronumba.ir.nodes import (
     Emit,
     End,
     ExtentOf,
+    Fail,
     Function,
     Instr,
     IsNull,
@@ -54,12 +55,30 @@ class World:
     """The program as far as it is rewritten."""
 
     def __init__(self, program: Program, waiting: set[int]) -> None:
-        self.functions = list(program.functions)
-        self.given = len(self.functions)  # functions of the user; those behind are parts of them
+        self.given = len(program.functions)  # functions of the user; those behind are parts of them
         self.waiting = waiting
         self.mutation = Mutation(program)
+        self.functions = [self._separate_failures(f) if k in waiting else f for k, f in enumerate(program.functions)]
         self.names = {f.name for f in program.functions}
         self.notes: list[Note] = []
+
+    def _separate_failures(self, function: Function) -> Function:
+        """Return the function with a block of its own for each way to a failure, which is a part of where it begins."""
+        blocks = list(function.blocks)
+        names = Names(function)
+        for k, before in enumerate(predecessors(function.blocks)):
+            if not isinstance(blocks[k].end, Fail):
+                continue
+            for p in before[1:]:
+                to = {v: names.var(v.name, v.type) for i in blocks[k].instrs for v in writes(i)}
+                for v, new in to.items():
+                    self.mutation.copied(new, v)
+                end = rename(blocks[k].end, to)
+                assert isinstance(end, Fail)
+                number = {**{n: n for n in range(len(blocks))}, k: len(blocks)}
+                blocks[p] = replace(blocks[p], end=retarget(blocks[p].end, number.__getitem__))
+                blocks.append(Block(instrs=tuple(reassigned(i, to) for i in blocks[k].instrs), end=end))
+        return replace(function, blocks=tuple(blocks))
 
     def waits(self, instr: Instr) -> bool:
         """Whether an instruction may wait."""
@@ -190,17 +209,36 @@ def one_item(block: int, instr: Instr, facts: Facts) -> Item:
     )
 
 
-def region_item(block: int, inside: frozenset[int], blocks: Sequence[Block], facts: Facts) -> Item:
-    """Return the blocks that lie behind a block, and the branch that leads to them, as an item."""
+def region_item(
+    block: int,
+    inside: frozenset[int],
+    below: int,
+    blocks: Sequence[Block],
+    over: Sequence[Container[int]],
+    facts: Facts,
+) -> Item:
+    """Return the blocks that lie between a block and one below it, and the branch that leads to them, as an item.
+
+    `over` are the blocks that dominate each block. What is known behind the region are the checks on every path to
+    `below`, and the conditions of which one outcome does not lead there. Where both do, as at the end of a loop or of
+    an arm, nothing is known that is not about a variable that the region assigns.
+    """
     instrs = tuple(i for x in sorted(inside) for i in blocks[x].instrs)
     ends = {v for x in (block, *inside) for v in reads(blocks[x].end)}
+    made = [i.cond for x in inside if x in over[below] for i in blocks[x].instrs if isinstance(i, Check)]
+    alive = {below}
+    while new := {x for x in inside - alive if alive.intersection(successors(blocks[x].end))}:
+        alive |= new
+    for x in (block, *inside):
+        if not alive.issuperset(successors(blocks[x].end)):
+            made += reads(blocks[x].end)
     return Item(
         block=block,
         blocks=inside,
         instrs=instrs,
         reads=frozenset(ends.union(*map(reads, instrs))),
         writes=frozenset(v for i in instrs for v in writes(i)),
-        checks=facts.of([*ends, *(i.cond for i in instrs if isinstance(i, Check))]),
+        checks=facts.of(made),
         faults=facts.of([*ends, *(v for i in instrs for v in reads(i))]),
     )
 

@@ -65,7 +65,7 @@ def predecessors(blocks: tuple[Block, ...]) -> list[list[int]]:
     return out
 
 
-def _retarget(end: End, to: Callable[[int], int]) -> End:
+def retarget(end: End, to: Callable[[int], int]) -> End:
     match end:
         case Jump():
             return replace(end, block=to(end.block))
@@ -89,7 +89,7 @@ def simplify(function: Function) -> Function:
             end = block.end
             if isinstance(end, Branch) and isinstance(c := single.get(end.cond), Const):
                 end = Jump(block=end.yes if c.value else end.no, loc=end.loc)
-            end = _retarget(end, final.__getitem__)
+            end = retarget(end, final.__getitem__)
             if end != block.end:
                 blocks[k] = replace(block, end=end)
                 changed = True
@@ -105,7 +105,7 @@ def simplify(function: Function) -> Function:
                 changed = True
     order = _order(blocks)
     number = {k: n for n, k in enumerate(order)}
-    out = tuple(replace(blocks[k], end=_retarget(blocks[k].end, number.__getitem__)) for k in order)
+    out = tuple(replace(blocks[k], end=retarget(blocks[k].end, number.__getitem__)) for k in order)
     return replace(function, blocks=out)
 
 

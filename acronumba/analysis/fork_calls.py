@@ -114,10 +114,7 @@ def _union(sets: Iterable[int]) -> int:
 
 
 def take_turns(world: World, items: Sequence[Item], needs: Sequence[set[int]]) -> list[tuple[list[int], list[int]]]:
-    """Return what runs between one join and the next, in order, and what of it is spawned.
-
-    A region of blocks that may wait is spawned like a call.
-    """
+    """Return what runs between one join and the next, in order, and which calls of it are spawned."""
 
     def waits(k: int) -> bool:
         return any(map(world.waits, items[k].instrs))
@@ -133,7 +130,7 @@ def take_turns(world: World, items: Sequence[Item], needs: Sequence[set[int]]) -
                 awaited.add(k)
                 continue
             done.append(k)
-            if k not in alone and waits(k) and (items[k].blocks or isinstance(items[k].instrs[0], Call)):
+            if k not in alone and waits(k) and isinstance(items[k].instrs[0], Call):
                 spawned.append(k)
                 awaited.add(k)
         return done, spawned, late

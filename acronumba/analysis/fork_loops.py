@@ -23,6 +23,7 @@ from acronumba.analysis.fibers import (
     writes_of,
 )
 from acronumba.analysis.flow import definitions, dominators, live_at_start, loops, predecessors, simplify, successors
+from acronumba.analysis.fork_regions import loop_name, outline_regions
 from acronumba.analysis.mutation import own_lists
 from acronumba.errors import Loc
 from acronumba.ir.nodes import (
@@ -79,7 +80,7 @@ class Loops:
     def __init__(self, world: World, number: int) -> None:
         self.world = world
         self.number = number
-        self.seen: set[Var] = set()  # conditions of loops that are done
+        self.seen: set[object] = set()  # names of loops that are done
 
     @property
     def function(self) -> Function:
@@ -87,31 +88,25 @@ class Loops:
 
     def run(self) -> None:
         while True:
-            blocks = self.function.blocks
+            function, blocks = self.function, self.function.blocks
             rest = {
                 head: body
                 for head, body in loops(blocks).items()
-                if self._condition(head) not in self.seen and self._waits(i for k in body for i in blocks[k].instrs)
+                if loop_name(function, head) not in self.seen and self._waits(i for k in body for i in blocks[k].instrs)
             }
             if not rest:
                 return
             head = max(rest, key=lambda h: (len(rest[h]), -h))  # outer loops first: inner ones go into their functions
-            condition = self._condition(head)
-            if condition is not None:
-                self.seen.add(condition)
+            name = loop_name(function, head)
+            self.seen.add(name)
             try:
-                if head == 0 or condition is None:
+                if head == 0 or not isinstance(blocks[head].end, Branch):
                     raise _Serial("it has no condition")
-                self._loop(_Steps(self.world, self.function, head, rest[head]))
+                self._loop(_Steps(self.world, function, head, rest[head]))
             except _Serial as e:
                 at = next(i.loc for k in sorted(rest[head]) for i in blocks[k].instrs if self.world.waits(i))
                 self.world.note(at, "serial", f"the steps of the loop follow each other: {e}")
-                if condition is None:
-                    return
-
-    def _condition(self, head: int) -> Var | None:
-        end = self.function.blocks[head].end
-        return end.cond if isinstance(end, Branch) else None
+                outline_regions(self.world, self.number, name)
 
     def _waits(self, instrs: Iterable[Instr]) -> bool:
         return any(map(self.world.waits, instrs))
@@ -384,7 +379,7 @@ class _Steps:
                     for x in loop.body - set(self.spine) - {loop.head}
                     if k in self.over[x] and below not in self.over[x]
                 )
-                out.append(region_item(k, inside, blocks, facts))
+                out.append(region_item(k, inside, below, blocks, self.over, facts))
         return tuple(out)
 
     def independent(self) -> tuple[Item, ...]:

@@ -1,41 +1,52 @@
 """Parts of a function that may wait become calls where they can go on beside each other. See `analysis.forks`.
 
-A region is what lies between two blocks of which the first dominates the second and the second comes behind the first
-on every path: the arms of an `if`, a loop, a helper that was inlined. Where two regions, or a region and a call, may
-wait and do not need each other, each region becomes a function, and a call stands in its place.
+A *chain* are blocks of which each dominates the next and lies behind it on every path: what each run of the first runs
+once, in order. Its *items* are the instructions of these blocks and the regions between two of them: the arms of an
+`if`, a loop, a helper that was inlined. By what needs what, items that may wait fall into *strands*: a strand is an
+item that needs nothing that is still awaited, and what needs nothing else that is awaited. Strands do not need each
+other. Where there are several, the chain is written anew:
+
+    what needs no strand          of the tensors that strands read, all are recorded before the first is awaited
+    strand, strand, strand        each a call of a function made of it, or one read of a tensor
+    all the rest
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.fibers import Facts, Item, Names, World, one_item, region_item, renumbered
 from acronumba.analysis.flow import dominators, live_at_start, loops, simplify, successors
-from acronumba.analysis.fork_calls import take_turns, what_needs
+from acronumba.analysis.fork_calls import what_needs
 from acronumba.ir.nodes import (
     Block,
+    Branch,
     Call,
     Const,
     Copy,
-    Fail,
+    End,
     Function,
     Instr,
+    Join,
     Jump,
     ListNew,
+    Read,
     Return,
+    Spawn,
     Var,
     reads,
     writes,
 )
 
 
-def outline_regions(world: World, number: int) -> None:
-    """Rewrite one function of the program."""
+def outline_regions(world: World, number: int, around: object = None) -> None:
+    """Rewrite the chains of one function that are directly in a loop (see `loop_name`), or in none."""
     while True:
         function = world.functions[number]
-        for chain in chains(function):
+        for chain in chains(function, around):
             new = _Chain(world, function, chain).run()
             if new is not None:
                 world.functions[number] = remove_dead(simplify(new))
@@ -44,15 +55,30 @@ def outline_regions(world: World, number: int) -> None:
             return
 
 
-def chains(function: Function) -> list[list[int]]:
-    """Return the lists of two or more blocks that each run of the first runs once, in order; long ones first."""
+def loop_name(function: Function, head: int) -> object:
+    """Return what tells a loop from others while the function is rewritten: its condition, or its line."""
+    end = function.blocks[head].end
+    return end.cond if isinstance(end, Branch) else end.loc
+
+
+def chains(function: Function, directly_in: object = None) -> list[list[int]]:
+    """Return the lists of two or more blocks that each run of the first runs once, in order; long ones first.
+
+    They are those directly in the loop of that name, or in no loop at all.
+    """
     blocks = function.blocks
     over = dominators(blocks)
     behind = _postdominators(blocks)
     around: list[set[int]] = [set() for _ in blocks]
-    for head, body in loops(blocks).items():
+    found = loops(blocks)
+    for head, body in found.items():
         for k in body:
             around[k].add(head)
+
+    def innermost(k: int) -> object:
+        heads = sorted(around[k], key=lambda head: len(found[head]))
+        return loop_name(function, heads[0]) if heads else None
+
     next_: dict[int, int] = {}
     for k in range(len(blocks)):
         later = [p for p in behind[k] - {k} if k in over[p] and around[p] == around[k]]
@@ -64,6 +90,7 @@ def chains(function: Function) -> list[list[int]]:
         while chain[-1] in next_:
             chain.append(next_[chain[-1]])
         out.append(chain)
+    out = [chain for chain in out if innermost(chain[0]) == directly_in]
     return sorted(out, key=lambda chain: (-len(chain), chain))
 
 
@@ -91,29 +118,117 @@ def _postdominators(blocks: Sequence[Block]) -> list[set[int]]:
     return out
 
 
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What of a chain goes on at once: indices of items."""
+
+    before: tuple[int, ...]  # what needs no strand
+    strands: tuple[tuple[int, ...], ...]
+    rest: tuple[int, ...]
+
+
 class _Chain:
-    """Finds and outlines the regions of one chain of blocks."""
+    """Finds and outlines the strands of one chain of blocks."""
 
     def __init__(self, world: World, function: Function, chain: Sequence[int]) -> None:
         self.world = world
         self.function = function
         self.chain = chain
         self.over = dominators(function.blocks)
+        self.names = Names(function)
+        self.items = self._items()
 
     def run(self) -> Function | None:
-        """Return the function with regions as calls, if some can go on beside something else."""
-        items = self._items()
-        waiting = [item for item in items if any(map(self.world.waits, item.instrs))]
-        if len(waiting) < 2 or not any(item.blocks for item in waiting):
+        """Return the function with strands as calls, if some can go on beside something else."""
+        waiting = [item for item in self.items if self._waits(item)]
+        if (
+            len(waiting) < 2
+            or not self._closed()
+            or any(isinstance(i, Spawn | Join) for item in self.items for i in self._own(item))
+        ):
             return None
-        turns = take_turns(self.world, items, what_needs(self.world, items))
-        chosen = [items[k] for _, spawned in turns for k in spawned if items[k].blocks]
-        if not chosen:
-            return None
-        function = self.function
-        for item in chosen:
-            function = self._outlined(function, item, self.chain[self.chain.index(item.block) + 1])
-        return function
+        needs = what_needs(self.world, self.items)
+        done: tuple[int, ...] = ()
+        while True:
+            turn = self._turn(done, needs)
+            if len(turn.strands) > 1 and not self._beside(turn):
+                return self._rewritten(turn)
+            if not turn.strands:
+                return None
+            # strands beside each other as they are; of a single one, nothing else waits while its first item does
+            strands = turn.strands if len(turn.strands) > 1 else (self._first(turn.strands[0]),)
+            done = tuple(sorted({*turn.before, *(k for strand in strands for k in strand)}))
+
+    def _closed(self) -> bool:
+        """Whether nothing leads out of the chain before its end but to the blocks of its regions."""
+        blocks = self.function.blocks
+        inside = {item.block: item.blocks for item in self.items if item.blocks}
+        for k, below in pairwise(self.chain):
+            region = inside.get(k, frozenset())
+            if not region.union({below}).issuperset(s for x in (k, *region) for s in successors(blocks[x].end)):
+                return False
+        return True
+
+    def _turn(self, done: Sequence[int], needs: Sequence[set[int]]) -> _Turn:
+        """Return the next turn after that of the items that are done."""
+        before = set(done)
+        strands: list[list[int]] = []
+        of: dict[int, int] = {}
+        rest: set[int] = set()
+        for k, item in enumerate(self.items):
+            if k in before:
+                continue
+            if needs[k] & rest:
+                rest.add(k)
+                continue
+            found = {of[j] for j in needs[k] if j in of}
+            if not found and not self._waits(item):
+                before.add(k)
+            elif len(found) > 1:
+                rest.add(k)
+            else:
+                (s,) = found or {len(strands)}
+                if s == len(strands):
+                    strands.append([])
+                strands[s].append(k)
+                of[k] = s
+        kept: list[tuple[int, ...]] = []
+        for strand in strands:
+            wanted: set[int] = set()
+            for k in reversed(strand):
+                if k in wanted or self._waits(self.items[k]):
+                    wanted |= {k, *needs[k]}
+            kept.append(tuple(k for k in strand if k in wanted))
+            rest |= set(strand) - wanted
+        return _Turn(tuple(sorted(before)), tuple(kept), tuple(sorted(rest)))
+
+    def _waits(self, item: Item) -> bool:
+        return any(map(self.world.waits, item.instrs))
+
+    @staticmethod
+    def _own(item: Item) -> Sequence[Instr]:
+        return () if item.blocks else item.instrs
+
+    def _single(self, strand: Sequence[int]) -> bool:
+        """Whether a strand can stay as it is, a call or a read."""
+        return len(strand) == 1 and not self.items[strand[0]].blocks
+
+    def _first(self, strand: Sequence[int]) -> tuple[int, ...]:
+        """Return a strand up to the first item that may wait."""
+        n = next(n for n, k in enumerate(strand) if self._waits(self.items[k]))
+        return tuple(strand[: n + 1])
+
+    def _beside(self, turn: _Turn) -> bool:
+        """Whether the strands go on beside each other as they stand."""
+        if not all(map(self._single, turn.strands)):
+            return False
+        places = [strand[0] for strand in turn.strands]
+        between = range(min(places), max(places))
+        if len({self.items[k].block for k in places}) > 1 or any(self.items[k].blocks for k in between):
+            return False
+        # Calls that are spawned are sorted out by `fork_calls`; what is read must have been recorded before.
+        first = next((k for k in places if isinstance(self.items[k].instrs[0], Read)), max(places))
+        return not any(k in between and k > first for k in turn.before)
 
     def _items(self) -> list[Item]:
         blocks, facts = self.function.blocks, Facts(self.function)
@@ -124,7 +239,7 @@ class _Chain:
                 below = self.chain[n + 1]
                 inside = frozenset(x for x in range(len(blocks)) if k in self.over[x] and below not in self.over[x])
                 if inside - {k}:
-                    region = region_item(k, inside - {k}, blocks, facts)
+                    region = region_item(k, inside - {k}, below, blocks, self.over, facts)
                     self._absorb(out, region)
                     out.append(region)
         return out
@@ -154,58 +269,99 @@ class _Chain:
             region.reads = region.reads.union(*map(reads, region.before))
             region.writes = region.writes.union(*map(writes, region.before))
 
-    def _outlined(self, function: Function, item: Item, below: int) -> Function:
-        """Return the function with a call in the place of a region."""
-        blocks = list(function.blocks)
-        made = {v for i in item.instrs for v in writes(i)}
-        after = live_at_start(function.blocks)[below]
-        results = tuple(dict.fromkeys(v for i in item.instrs for v in writes(i) if v in after))
-        single = {v: i for b in function.blocks for i in b.instrs if isinstance(i, Const) for v in writes(i)}
-        loc = next(i.loc for i in item.instrs if self.world.waits(i))
+    def _rewritten(self, turn: _Turn) -> Function:
+        """Return the function with the chain written anew."""
+        blocks = list(self.function.blocks)
+        to = {k: len(blocks) + n for n, k in enumerate(self.chain)}  # the blocks of the rest
+        middle = len(blocks) + len(self.chain)
+        end = blocks[self.chain[-1]].end
+        loc = end.loc
+        before = self._parts(turn.before, {}, Jump(block=middle, loc=loc))
+        rest = self._parts(turn.rest, to, end)
+        blocks += [rest[to[k]] for k in self.chain]
+        for k, b in {**before, **{k: b for k, b in rest.items() if k < len(self.function.blocks)}}.items():
+            blocks[k] = b
+        blocks.append(Block(instrs=(), end=Jump(block=to[self.chain[0]], loc=loc)))
+        live = live_at_start(tuple(blocks))[to[self.chain[0]]]
+        calls: list[Instr] = []
+        for strand in turn.strands:
+            if self._single(strand):
+                calls += self.items[strand[0]].instrs
+            else:
+                calls += self._outlined(strand, live)
+        blocks[middle] = replace(blocks[middle], instrs=tuple(calls))
+        return replace(self.function, blocks=tuple(blocks))
 
-        order = [item.block, *sorted(item.blocks), below]
+    def _parts(self, chosen: Collection[int], to: Mapping[int, int], end: End) -> dict[int, Block]:
+        """Return the chain with some of its items alone, by the numbers of blocks; its own are replaced as told."""
+        blocks = self.function.blocks
+        items = [self.items[k] for k in chosen]
+        instrs: dict[int, list[Instr]] = {k: [] for k in self.chain}
+        regions: dict[int, Item] = {}
+        for item in items:
+            if item.blocks:
+                regions[item.block] = item
+                instrs[item.block] += item.before
+            else:
+                instrs[item.block] += item.instrs
+        number = {k: to.get(k, k) for k in range(len(blocks))}
+        out: dict[int, Block] = {}
+        for n, k in enumerate(self.chain):
+            if n + 1 == len(self.chain):
+                after = end
+            elif k in regions:
+                after = renumbered(blocks[k].end, number)
+            else:
+                after = Jump(block=number[self.chain[n + 1]], loc=blocks[k].end.loc)
+            out[number[k]] = Block(instrs=tuple(instrs[k]), end=after)
+        for item in regions.values():
+            out |= {k: replace(blocks[k], end=renumbered(blocks[k].end, number)) for k in item.blocks}
+        return out
+
+    def _outlined(self, strand: Sequence[int], after: Collection[Var]) -> list[Instr]:
+        """Make a function of a strand; return the call of it. `after` are the variables that are read behind it."""
+        items = [self.items[k] for k in strand]
+        instrs = [i for item in items for i in item.instrs]
+        made = {v for i in instrs for v in writes(i)}
+        results = tuple(dict.fromkeys(v for i in instrs for v in writes(i) if v in after))
+        single = {v: i for b in self.function.blocks for i in b.instrs if isinstance(i, Const) for v in writes(i)}
+        loc = next(i.loc for i in instrs if self.world.waits(i))
+
+        parts = self._parts(strand, {}, Return(args=results, loc=loc))
+        order = [self.chain[0], *(k for k in sorted(parts) if k != self.chain[0])]
         at = {k: n for n, k in enumerate(order)}
-        body = [Block(instrs=item.before, end=blocks[item.block].end), *(blocks[k] for k in sorted(item.blocks))]
-        body = [replace(b, end=renumbered(b.end, at)) for b in body]
-        body.append(Block(instrs=(), end=Return(args=results, loc=loc)))
+        body = [replace(parts[k], end=renumbered(parts[k].end, at)) for k in order]
         needed = live_at_start(tuple(body))[0]
         args = sorted(needed, key=lambda v: v.name)
         constants: list[Instr] = [single[v] for v in args if v in single and v not in made]
         args = [v for v in args if v not in single or v in made]
-        names = Names(function)
+        names = self.names
         given = {v: names.var(v.name, v.type) if v in made else v for v in args}
         start = [*constants, *(Copy(out=v, src=g, loc=loc) for v, g in given.items() if v is not g)]
         body[0] = replace(body[0], instrs=(*start, *body[0].instrs))
         new = Function(
-            name=function.name,
+            name=self.function.name,
             params=tuple(given.values()),
             results=tuple(v.type for v in results),
             blocks=tuple(body),
-            loc=function.loc,
+            loc=self.function.loc,
         )
         for v, g in given.items():
             if v is not g:
                 self.world.mutation.copied(g, v)
-        number = self.world.add(remove_dead(simplify(new)), function.name, "part")
+        number = self.world.add(remove_dead(simplify(new)), self.function.name, "part")
 
-        elsewhere = self._written(function, item)
+        elsewhere = self._written(items)
         outs = tuple(names.var(v.name, v.type) if v in elsewhere else v for v in results)
         call: list[Instr] = [Call(outs=outs, function=number, args=tuple(args), loc=loc)]
-        call += [Copy(out=v, src=o, loc=loc) for v, o in zip(results, outs, strict=True) if v is not o]
         for v, o in zip(results, outs, strict=True):
             if v is not o:
+                call.append(Copy(out=v, src=o, loc=loc))
                 self.world.mutation.copied(o, v)
-        gone = {id(i) for i in item.before}
-        kept = tuple(i for i in blocks[item.block].instrs if id(i) not in gone)
-        blocks[item.block] = Block(instrs=(*kept, *call), end=Jump(block=below, loc=loc))
-        dead = Block(instrs=(), end=Fail(site=0, args=(), loc=loc))
-        for k in item.blocks:
-            blocks[k] = dead  # cannot be reached
-        return replace(function, blocks=tuple(blocks))
+        return call
 
-    @staticmethod
-    def _written(function: Function, item: Item) -> set[Var]:
-        """Return what is assigned outside of a region, parameters included."""
-        inside = {id(i) for i in item.instrs}
-        others = (i for b in function.blocks for i in b.instrs if id(i) not in inside)
-        return {v for i in others for v in writes(i)} | set(function.params)
+    def _written(self, items: Sequence[Item]) -> set[Var]:
+        """Return what is assigned outside of a strand, parameters included."""
+        inside = {id(i) for item in items for i in item.instrs}
+        others = (i for b in self.function.blocks for i in b.instrs if id(i) not in inside)
+        return {v for i in others for v in writes(i)} | set(self.function.params)

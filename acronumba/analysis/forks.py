@@ -21,10 +21,10 @@ other steps; the rest carries something from one step to the next, or changes a 
 
 The independent part is a function of its own, unless it is a call already. A loop that may be left early stays: steps
 behind the last would run. Steps in which something fails may now run before others that fail first in the plain call;
-the instance fails all the same.
+the instance fails all the same, and `Model` finds out what comes first.
 
-Arms of conditions, loops of any kind, and helpers that were inlined, as a whole (`fork_regions`): they become functions
-where something else can go on beside them, and what stands in their place is a call of a basic block.
+Arms of conditions, loops of any kind, and helpers that were inlined (`fork_regions`): what of them needs each other
+becomes a function where something else can go on beside it, and what stands in its place is a call of a basic block.
 
 Source: fork-join parallelism in dynamic batching is ACRoBat's (arXiv 2305.10611, section 4.2), there by annotation;
 loop distribution by dependence is D. Kuck et al., "Dependence graphs and compiler optimizations", POPL 1981.

@@ -47,8 +47,11 @@ def number_keys(ST: i64):
         row = ld(ST, ROW)
         table = ld(ST, TABLE)
         hash = ld(ST, HASH)
-        mask = ld(ST, HASHES) - 1
-        fill_bytes(hash, 0, 4 * (mask + 1))
+        slots = 2  # as many as this round needs: clearing all that the largest one needed would cost each of them
+        while slots < 2 * n:
+            slots = 2 * slots
+        mask = slots - 1
+        fill_bytes(hash, 0, 4 * slots)
         for v in range(n):
             k = ld32(kind, v)
             dims = ld(table, K_WIDTH * k + K_DIMS)
