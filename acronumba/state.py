@@ -80,8 +80,7 @@ ghosts      most levels that a value may be deeper than its node: 0 without ghos
 keyed       whether any kernel has run-time extents
 keys        number of keys
 keytab      int64[n + kernels, 2]: kernel and address of the extents of each key
-hash        int32[hashes]: 0, or 1 + key
-hashes      a power of two, at least 2 n; a round uses no more of it than it needs
+hash        int32[...]: 0, or 1 + key; its length, a power of two, is at least 2 n, and a round uses what it needs
 phased      whether `depth` is that in the component
 place       int64[n], and one before it for what is no node: component << 48 | depth in it << 16 | group
 most_groups so many keys are groups; if there are more, the kernels are

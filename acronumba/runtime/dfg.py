@@ -247,7 +247,6 @@ class Buffers:
         if self.keyed:
             hashes = 1 << (2 * capacity - 1).bit_length()
             lengths |= {"key": (int32, capacity), "hash": (int32, hashes)}
-            self["hashes"] = hashes
         old = self.columns
         self.columns = {}
         for name, (dtype, length) in lengths.items():
