@@ -742,6 +742,11 @@ class Maker:
             i, _ = self.tensor(I64, shape[:1], d - 1, True)
             return (f"{table}[{i}]" if self.chance(0.02) else f"{table}[{i} % {rows}]"), True
 
+        def lookup() -> tuple[str, bool]:
+            table, rows = self.table(shape, dtype)  # type: ignore[arg-type]
+            i, _ = self.tensor(I64, (), d - 1, True)
+            return (f"{table}[{i}]" if self.chance(0.05) else f"{table}[({i}) % {rows}]"), True
+
         def reshape() -> tuple[str, bool]:
             fixed = [n for n in shape if isinstance(n, int)]
             total = int(np.prod(fixed))
@@ -800,6 +805,8 @@ class Maker:
             options += [cut]
         if rank and all(isinstance(n, int) for n in shape[1:]):
             options += [gather]
+        if rank and len(fixed) == rank:
+            options += [lookup]
         if rank and max(fixed, default=0) <= 17:
             options += [reshape]
         if rank > 1:
