@@ -424,7 +424,8 @@ def stage_texts(
             head = f"product{'s' if len(stage.parts) > 1 else ''} {names}"
             lines.append(f"{head} with tail: {tail}" if tail else head)
         else:
-            lines.append(f"loops: {words.operations(_computed(stages, stage)) or 'copy'}")
+            kind = "loops" if stage.grouped is None else "nodes of one matrix together"
+            lines.append(f"{kind}: {words.operations(_computed(stages, stage)) or 'copy'}")
     return tuple(lines)
 
 
@@ -439,7 +440,12 @@ def fusion_notes(
         if isinstance(stage, ProductStage):
             out += _product_notes(stages, stage, words)
             continue
-        lines = _by_line(stages, _computed(stages, stage))
+        if stage.grouped is not None:
+            text = f"{words.product(stage.grouped.value)} for all nodes with the same matrix, which is read once"
+            out.append(Note(loc=_loc(stages, [stage.grouped.value]), kind="fused", text=text, option="fuse"))
+            continue
+        named = {v for v in _computed(stages, stage) if words.operations([v])}
+        lines = _by_line(stages, named)
         if sum(map(len, lines.values())) > 1:
             for key, values in lines.items():
                 others = sorted({line for file, line in lines if (file, line) != key})
