@@ -11,10 +11,11 @@ shared tensors; run-time extents, one number per int variable. Where a node is s
 the arguments. What it returns: the values that something outside of the group uses. Constants, views of
 shared tensors and rows of them that a number names, computed or not, are made anew in each kernel that wants them.
 
-First of all it is found out which operands are the same tensor for all instances (`analysis.sharing`), what is
-computed from them alone, once per mini-batch (`analysis.once`), and, as the results are shared tensors that may travel
-like any other, where these are read. (Not again and again: a recursion may make a new one of what it was given.) Last,
-copies of kernels that do not pay are merged (`analysis.copies`).
+First of all it is found out which operands are the same tensor for all instances (`analysis.sharing`), what is a row of
+a table of products (`analysis.tables`), what is computed from shared tensors alone, once per mini-batch
+(`analysis.once`), and, as the results are shared tensors that may travel like any other, where these are read. (Not
+again and again: a recursion may make a new one of what it was given.) Last, copies of kernels that do not pay are
+merged (`analysis.copies`).
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from acronumba.analysis.once import Computed, find_once
 from acronumba.analysis.phases import phases_text
 from acronumba.analysis.rows import rows_text
 from acronumba.analysis.sharing import share
+from acronumba.analysis.tables import tabulate
 from acronumba.analysis.waits import waiting_functions, waits_notes, waits_text
 from acronumba.config import Options, verify_level
 from acronumba.errors import Loc
@@ -119,7 +121,7 @@ def _shared(
 ) -> tuple[Program, tuple[Computed, ...], tuple[Note, ...], dict[str, str]]:
     """Find what is shared, and what is computed from it once; return that, notes and texts."""
     first = share(program, options, check=verify_level() > 1)
-    program, computed, told = find_once(first.program, options)
+    program, computed, told = find_once(tabulate(first.program, options), options)
     shares = share(program, options, check=verify_level() > 1) if computed else first
     notes = dict.fromkeys((*first.notes, *shares.notes, *told))
     text = [f"once {shares.program.shared[c.index].path}: line {c.loc.line}\n" for c in computed]

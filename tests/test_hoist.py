@@ -33,7 +33,7 @@ class Params:
     v: Array  # [H, H]
     out: Array  # [3, H]
     b: Array  # [H]
-    embed: Array  # [10, H]
+    embed: Array  # [1000, H]: larger than tables of products
 
 
 def params() -> Params:
@@ -42,7 +42,7 @@ def params() -> Params:
     def normal(*shape: int) -> Array:
         return (rng.standard_normal(shape) / 3).astype(np.float32)
 
-    return Params(normal(H, H), normal(H, H), normal(H, H), normal(3, H), normal(H), normal(10, H))
+    return Params(normal(H, H), normal(H, H), normal(H, H), normal(3, H), normal(H), normal(1000, H))
 
 
 def vectors(*lengths: int) -> list[list[Array]]:
@@ -358,7 +358,7 @@ def late_none(xs: list[Array], y: Array | None, *, p: Params) -> Any:
 
 
 def test_what_may_fail_stays_in_its_loop() -> None:
-    agrees(late_index, XS, [0, 99, 3, -11, 9])
+    agrees(late_index, XS, [0, 1999, 3, -1001, 9])
     long, short = np.ones(4, np.float32), np.ones(3, np.float32)
     agrees(late_shape, XS, [long, long, short, long, short], [long, short, short, short, short])
     agrees(late_none, XS, [None, None, XS[0][0], None, XS[0][1]])
@@ -371,9 +371,9 @@ def test_the_first_failure_is_reported() -> None:
     def both(xs: list[Array], *, p: Params) -> Any:
         h = p.b
         for x in xs:
-            first = np.argmax(h) + 20  # beyond the end
+            first = np.argmax(h) + 2000  # beyond the end
             h = np.tanh(p.u @ h + p.embed[first])
-            second = np.argmax(x) + 30
+            second = np.argmax(x) + 3000
             h = h + p.w @ p.embed[second]
         return h
 

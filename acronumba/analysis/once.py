@@ -87,13 +87,13 @@ class _Finder:
 
     def run(self) -> None:
         for number, function in enumerate(self.program.functions):
-            self.of[number] = self._free(function)
+            self.of[number] = self.values_of(function)
         for number, function in enumerate(self.program.functions):
             self._mark(function, self.of[number])
         for value in list(self.cut):
             self._inner(value)
 
-    def _free(self, function: Function) -> dict[Var, _Value]:
+    def values_of(self, function: Function) -> dict[Var, _Value]:
         """Return the results that are the same for all instances."""
         single = definitions(function)
         out: dict[Var, _Value] = {}
@@ -193,6 +193,12 @@ class _Finder:
         costs = copied or (not value.views and TENSORS[value.op.op].kind != "create")
         if (value.used or copied) and costs and size <= LARGEST:
             self.cut.setdefault(value)
+
+
+def same_for_all(program: Program, options: Options) -> tuple[frozenset[Var], ...]:
+    """Return for each function the results that are the same for all instances."""
+    finder = _Finder(program, options)
+    return tuple(frozenset(finder.values_of(f)) for f in program.functions)
 
 
 def find_once(program: Program, options: Options) -> tuple[Program, tuple[Computed, ...], tuple[Note, ...]]:
