@@ -31,8 +31,8 @@ NO_EFFECT = frozenset("precision simd persistent".split())
 class Options:
     """How a model is compiled and run.
 
-    The first ten are the optimisations. Those of `NO_EFFECT` are accepted and change nothing in this version. No option
-    changes a result's bits, except `reuse` and `duplicate`, which change the order of summation of products.
+    The first eleven are the optimisations. Those of `NO_EFFECT` are accepted and change nothing in this version. No
+    option changes a result's bits, except `reuse` and `duplicate`, which change the order of summation of products.
     """
 
     reuse: bool = True  # operands that are the same for all instances are not gathered
@@ -45,6 +45,7 @@ class Options:
     horizontal: bool = True  # independent products with one left operand or one weight become one
     gather_fusion: bool = True  # kernels read scattered operands directly
     forkjoin: bool = True  # independent calls of one instance are fibers
+    recycle: bool = True  # the place of a result is used again once nothing reads it
     schedule: str | Callable[..., Any] = "lookahead"  # one of SCHEDULES, or from DFG columns to batch numbers
     effort: int | None = None  # 0..3: how far "lookahead" searches; None: as it pays, not above "depth", "agenda"
     threads: int | None = None  # None: as many as the process may use

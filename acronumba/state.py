@@ -149,15 +149,38 @@ run_batches number of batches that have run
 bstart      int32[batches + 1]: first position in `order`
 bkey        int32[batches]: key
 blevel      int32[batches]: level
-offset      int64[batches, most, 2]: where in the arena each result begins, and the size of a node's, in bytes
+offset      int64[batches, most, 2]: where each result begins (an address when `layout` is done), and the size of a
+            node's, in bytes
 most        largest number of results of a kernel
 sizes       int64[2 + most]: for a kernel's `plan`
 largest     bytes that no tensor of a node may need, stored or not
 arena       address, aligned to 64
 asize       bytes of it
 used        bytes of it in use
+planned     how far `layout` has come: 0; 1: no two results share a place, but some should; 2: places are shared
+plenty      places are shared if the results of each node, and of 4096 more, could take more than so many bytes
+plain       bytes of results if no two share a place
+work        address, aligned to 64: of the work area, where what is not returned lies if places are shared
+wsize       bytes of it
+wused       bytes of it in use
+copies      where in the arena the next copy of what is returned goes
+spoil       whether places that are free are filled with bits that no value should have
+xcap        results that the next five have room for; result j of batch b is number x = b most + j
+last        int32[x]: last batch that reads the result; its own if none does
+dying       int32[batches]: 0, or 1 + a result that no batch after this one reads,
+beside      int32[x]: ... 0, or 1 + the next of them
+room        int64[x]: bytes of the place of a result
+returned    int64[x]: bytes of nodes that are to be copied to the arena when the batch has run
+freed       int64[PIECES, 2]: free pieces of the work area by address: where, how many bytes
+freeds      number of them
+forms       int64[1 + classes]: addresses of the forms of results and rows, see `runtime.liveness.forms`
+heap        int64[chunks, 2]: begin and end of the chunks of the heap
+chunks      number of them
+found       int64[founds, 4]: rows and lists that results lead to
+founds      what it has room for
 scratch     address, aligned to 64: what each thread needs, then the rows of a batch
 ssize       bytes of it
+space       bytes of it that the batches need
 stride      bytes of it for one thread
 threads     threads that may work on a batch, the caller's included
 pool        address of the pool; 0: the caller works alone
@@ -169,7 +192,7 @@ failures    not 0: some node has failed
 free        heads of the lists of free frames follow
 """
 
-NAMES = tuple(line.split()[0] for line in _WORDS.strip().splitlines())
+NAMES = tuple(line.split()[0] for line in _WORDS.strip().splitlines() if line[0] != " ")
 AT = {name: k for k, name in enumerate(NAMES)}
 assert len(AT) == len(NAMES), "two words have one name"
 
@@ -184,7 +207,7 @@ TABLE = {name: k for k, name in enumerate("plan run params tensors lists args di
 # PAUSE: look whether anything has happened (a signal), and call again. WAIT (of the machine): every fiber waits for a
 # value. NODES_FAILED: nodes of a round have failed; their instances are to be marked as DEAD before the next.
 DONE, GROW_NODES, GROW_HEAP, GROW_ARENA, GROW_SCRATCH, GROW_EDGES, FUEL, PAUSE, GROW_CHAINS = range(9)
-GROW_FIBERS, WAIT, NODES_FAILED = range(9, 12)
+GROW_FIBERS, WAIT, NODES_FAILED, GROW_LIVES, GROW_FOUND, GROW_WORK = range(9, 15)
 
 DEAD = -1  # what `lives` says of an instance that has failed
 STUB = 3  # words of a stub
@@ -213,6 +236,7 @@ def constants() -> str:
     lines.append(f"K_WIDTH = {len(TABLE)}")
     shared = (
         "DONE", "GROW_ARENA", "GROW_SCRATCH", "GROW_CHAINS", "GROW_EDGES", "PAUSE", "PATIENCE", "WAIT", "NODES_FAILED",
+        "GROW_LIVES", "GROW_FOUND", "GROW_WORK",
         "BY_DEPTH", "BY_AGENDA", "BY_LOOKAHEAD",
     )  # fmt: skip
     lines += [f"{name} = {globals()[name]}" for name in shared]

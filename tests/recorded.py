@@ -60,10 +60,12 @@ class Recorded:
         reach(self.rows)
         reach(self.outside)
         first = address(self.rows)
+        # Where in its row the value record of a node begins: behind its arguments and its extent.
+        self.place = [degree[kind] + lists + (dims is not None) for kind, _ in graph]
         depth: list[int] = []
         for v, (kind, operands) in enumerate(graph):
             depth.append(1 + max((depth[u] for u in operands), default=-1))
-            records = [first + 8 * (width * u + width - 3) for u in operands]
+            records = [self.record(u) for u in operands]
             if lists:
                 items = np.array([*records[1:], 0], np.int64)
                 header = np.array([address(items), len(records[1:]), len(items)], np.int64)
@@ -75,11 +77,15 @@ class Recorded:
             self.rows[v, : len(records)] = records
             if dims is not None:
                 self.rows[v, degree[kind] + lists] = dims[v]
-            self.rows[v, width - 2] = v << 32 | depth[v]
+            self.rows[v, self.place[v] + 1] = v << 32 | depth[v]
         buffers.columns["kind"][:n] = [kind for kind, _ in graph]
         buffers.columns["depth"][:n] = depth
         buffers.columns["row"][:n] = first + 8 * width * np.arange(n)
         buffers["n"], buffers["effort"], buffers["launch"] = n, -1, 1000
+
+    def record(self, v: int) -> int:
+        """Return the address of the value record of a node."""
+        return address(self.rows) + 8 * (self.rows.shape[1] * v + self.place[v])
 
     def call(self, name: str) -> None:
         buffers = self.buffers
@@ -90,7 +96,7 @@ class Recorded:
                 status = interpret.run(runtime_module(), name, [buffers.address], self.memory)
             if status == state.DONE:
                 return
-            buffers.grow_tables(status)
+            (buffers.grow_lives if status in (state.GROW_LIVES, state.GROW_FOUND) else buffers.grow_tables)(status)
 
     def run(self, policy: int = state.BY_LOOKAHEAD, *, effort: int = -1, phased: bool = True) -> list[list[int]]:
         """Return the batches: lists of nodes."""

@@ -17,7 +17,7 @@ from acronumba.check import leaves
 PLANNED = ("hoist", "ghosts", "blocks", "fuse", "horizontal")  # what changes kernels or what is recorded
 BITWISE: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(
-        ("hoist", "phases", "ghosts", "blocks", "fuse", "horizontal", "gather_fusion", "forkjoin", "simd"),
+        ("hoist", "phases", "ghosts", "blocks", "fuse", "horizontal", "gather_fusion", "forkjoin", "recycle", "simd"),
         (True, False),
     ),
     "schedule": ("lookahead", "depth", "agenda"),

@@ -81,7 +81,7 @@ def test_bits_do_not_depend_on_the_company() -> None:
 
 
 SWITCHES = [
-    *({name: False} for name in "hoist ghosts blocks fuse horizontal gather_fusion forkjoin simd".split()),
+    *({name: False} for name in "hoist ghosts blocks fuse horizontal gather_fusion forkjoin recycle simd".split()),
     {"schedule": "agenda"}, {"schedule": "depth"}, {"threads": 1}, {"threads": 3}, {"memory_limit": 1 << 28},
     {"schedule": "depth", "phases": False},
     {"effort": 0},

@@ -17,7 +17,7 @@ from acronumba.api import Model, model
 from acronumba.check import leaves
 from acronumba.zoo import birnn, child_sum_lstm, mv_rnn, tree_lstm
 
-SWITCHES = ("hoist", "phases", "ghosts", "blocks", "fuse", "horizontal", "gather_fusion", "forkjoin", "simd")
+SWITCHES = ("hoist", "phases", "ghosts", "blocks", "fuse", "horizontal", "gather_fusion", "forkjoin", "recycle", "simd")
 SHUFFLED = random.Random(1)
 RANDOM = (6, 57, 200, 349)  # seeds of random models, some with failing instances
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.state import AT, GROW_CHAINS, MOST_GROUPS, TABLE
+from acronumba.runtime.liveness import PIECES
+from acronumba.state import AT, GROW_CHAINS, GROW_FOUND, MOST_GROUPS, TABLE
 
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
@@ -60,7 +61,7 @@ def available() -> int:
 
 
 class Arena:
-    """Memory for the results of one run. Arrays made from it keep it alive; with the last it goes back to the pool."""
+    """Memory for results of one run. Arrays made from it keep it alive; with the last it goes back to the pool."""
 
     def __init__(self, block: NDArray[np.uint8], pool: ArenaPool) -> None:
         self.block = block
@@ -81,9 +82,9 @@ class Arena:
 class ArenaPool:
     """Arenas that nobody uses. Safe from several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: int) -> None:
         self._free: deque[NDArray[np.uint8]] = deque(maxlen=4)
-        self.wanted = 1 << 16  # bytes that the last run used
+        self.wanted = wanted  # bytes that the last run used
 
     def take(self, size: int) -> Arena:
         """Return an arena of at least `size` bytes."""
@@ -143,6 +144,7 @@ class Buffers:
             **{name: np.zeros(groups + 1, np.int32) for name in _OF_GROUPS},
             "sizes": np.zeros(most + 2, np.int64),
             "warm": np.zeros(2 * _WARMS, np.int64),
+            "heap": np.zeros(32, np.int64),
         }
         for name, array in self.fixed.items():
             reach(array)
@@ -215,8 +217,15 @@ class Buffers:
             self.add_chunk(max(need, min(most, 2 * self.chunks[-1].nbytes if self.chunks else _CHUNK)))
         start = self.starts[self.used]
         self["top"] = start
-        self["end"] = start + self.chunks[self.used].nbytes
+        self["end"] = end = start + self.chunks[self.used].nbytes
+        if 2 * self.used == len(self.fixed["heap"]):
+            self.fixed["heap"] = np.concatenate([self.fixed["heap"], self.fixed["heap"]])
+            self.reach(self.fixed["heap"])
+            self["heap"] = address(self.fixed["heap"])
+        heap = self.fixed["heap"]
+        heap[2 * self.used], heap[2 * self.used + 1] = start, end
         self.used += 1
+        self["chunks"] = self.used
 
     def rewind(self, top: int) -> None:
         """Forget what was allocated since the heap's top was at this address."""
@@ -225,6 +234,7 @@ class Buffers:
             if start <= top <= start + self.chunks[self.used - 1].nbytes or self.used == 1:
                 break
             self.used -= 1
+        self["chunks"] = self.used
         self["top"] = top
         self["end"] = start + self.chunks[self.used - 1].nbytes
 
@@ -275,6 +285,16 @@ class Buffers:
         self.add_tables(lengths)
         self.tables["fresh"][:] = 0
         self["scap"], self["ecap"] = nodes + 1, self["need"]
+
+    def grow_lives(self, status: int) -> None:
+        """Give the tables of `liveness` room for the results of all batches, or those of what results lead to."""
+        if status == GROW_FOUND:
+            self["founds"] = max(4 * self["founds"], self["batch"] + 64)
+            self.add_tables({"found": (4 * self["founds"], 8)})
+        else:
+            self["xcap"] = count = self["need"] + self["need"] // 2
+            self.add_tables(dict.fromkeys(("last", "dying", "beside"), (count, 4)))
+            self.add_tables({"room": (count, 8), "returned": (count, 8), "freed": (2 * PIECES, 8)})
 
     def add_tables(self, lengths: Mapping[str, tuple[int, int]]) -> None:
         for name, (length, size) in lengths.items():

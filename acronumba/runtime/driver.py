@@ -34,7 +34,7 @@ from acronumba.ir.types import BoolT, FloatT, TensorT, Word
 from acronumba.kernels.fusion import Fusion
 from acronumba.kernels.spec import KernelSpec
 from acronumba.plan import Plan
-from acronumba.runtime import layout, lookahead, pool, schedule
+from acronumba.runtime import layout, liveness, lookahead, pool, schedule
 from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, aligned, available
 from acronumba.runtime.trace import STAGES, BatchRecord, TraceData, Wait
 from acronumba.state import AT, MEMORY, STEPS, TABLE
@@ -49,6 +49,7 @@ _LAUNCH = 400  # nanoseconds that the start of a batch takes
 _STREAM = 100  # bytes of weights in a nanosecond: half a tile of rows is idle at the end of a batch, for all of them
 _POLICIES = {"depth": state.BY_DEPTH, "agenda": state.BY_AGENDA, "lookahead": state.BY_LOOKAHEAD}
 _MANY = 8  # an instance that takes so many times the steps of the others is not like them
+_PLENTY = 256  # bytes: where nodes have smaller results, finding out which may share a place costs above 1% of the time
 _LARGEST = 1 << 36  # bytes of a tensor that is read but never stored which are always allowed
 
 
@@ -101,7 +102,7 @@ def runtime_module() -> tree.Module:
     """Return the library code that every model runs: schedule, layout, execution."""
     from acronumba.emit.parse import parse
 
-    sources = (state.constants(), schedule.SOURCE, lookahead.SOURCE, pool.SOURCE, layout.SOURCE)
+    sources = (state.constants(), schedule.SOURCE, lookahead.SOURCE, pool.SOURCE, liveness.SOURCE, layout.SOURCE)
     functions = parse("".join(sources))
     exports = ("bound", "drive", "edges", "number_keys", "pool_worker")
     return tree.Module("runtime", functions, exports, "Schedule, layout and execution of mini-batches.")
@@ -302,7 +303,11 @@ class Executable:
         self.result_words = len(plan.program.functions[0].results)
         self.shapes: Words = np.array([*self.host.shapes, 0], np.int64)
         self.engine.reach(self.shapes)
-        self.arenas = ArenaPool()
+        self.forms = liveness.forms(plan.program.functions[0].results, plan.program.layouts)
+        for form in self.forms:
+            self.engine.reach(form)
+        self.arenas = ArenaPool(1 << 16)
+        self.works = ArenaPool(0)
         self.threads = 1 if interpret else self.options.threads or pool.available_threads()
         self._recent = 1.0  # seconds of the last run; short ones do not wake other threads
         self._buffers: deque[Buffers] = deque(maxlen=8)
@@ -448,6 +453,7 @@ class Executable:
         buffers["shapes"] = address(self.shapes)
         buffers["root_pc"] = state.SCHEDULER
         buffers["waits"] = int(self.host.waiting)
+        buffers["forms"] = address(self.forms[0])
         return buffers
 
     def _begin(self, buffers: Buffers, roots: Words, prepared: _Prepared, arena: Arena) -> None:
@@ -467,9 +473,11 @@ class Executable:
         buffers["batch"] = batch
         buffers["roots"] = address(roots)
         buffers["results"] = buffers.words("results", batch * self.result_words)
+        buffers.results[: batch * self.result_words] = 0  # instances that fail leave it so
         buffers["etop"] = buffers.words("errors", batch * (3 + self.host.values))
         buffers["shared"] = prepared.address
         buffers["arena"], buffers["asize"] = arena.address, arena.size
+        buffers["plenty"] = _PLENTY if self.options.recycle else 1 << 62
         if self.host.waiting:
             buffers["inst"] = -1
             buffers.begin_fibers(batch)
@@ -527,6 +535,10 @@ class Executable:
         arena = self.arenas.take(self.arenas.wanted)
         self.engine.reach(arena.block)
         self._begin(buffers, roots, prepared, arena)
+        verify = verify_level() > 1
+        buffers["spoil"] = int(verify)
+        works = [self.works.take(self.works.wanted)] if self.works.wanted else []
+        self._work_in(buffers, works)
         buffers.warm(keep)
         failures: dict[int, Failure] = {}
         arenas = [arena]
@@ -534,7 +546,7 @@ class Executable:
         helped = self.threads > 1 and self._recent > _SHORT
         buffers["pool"] = _pool().enter(self.threads) if helped else 0
         try:
-            seconds = self._stages(buffers, arenas, failures, timed, last, rounds)
+            seconds = self._stages(buffers, arenas, works, failures, timed, last, rounds)
         except _TooLarge as error:
             found = error.instances if instances is None else instances[error.instances].tolist()
             rest = self.run(given, shared, skip={*skip, *found}, keep=keep, stable=stable, timed=timed)
@@ -548,10 +560,12 @@ class Executable:
         used = buffers["kept"] + buffers["used"]
         buffers.cool()
         self.arenas.wanted = max(used, self.arenas.wanted - self.arenas.wanted // 8)
+        if works:
+            self.works.wanted = max(buffers["wused"], self.works.wanted - self.works.wanted // 8 - 1)
         run = Run(self, buffers, arenas, prepared, roots, instances, tuple(keep), seconds, rounds)
         run.noted = noted
         run.errors = run._errors(failures)
-        if verify_level() > 1:
+        if verify:
             run.report_missed()
         if run.errors:
             run.words[list(run.errors)] = 0  # what failed has no result: these words are of an earlier mini-batch
@@ -575,6 +589,7 @@ class Executable:
         self,
         buffers: Buffers,
         arenas: list[Arena],
+        works: list[Arena],
         failures: dict[int, Failure],
         timed: bool,
         last: int,
@@ -596,7 +611,7 @@ class Executable:
                     buffers["policy"] = state.BY_CALLER
                 buffers["stop"] = stop
                 while (status := self.engine.drive(buffers.address)) != state.DONE:
-                    self._grow(buffers, arenas, status, failures)
+                    self._grow(buffers, arenas, works, status, failures)
                 if timed:
                     seconds[STAGES[stop]] = seconds.get(STAGES[stop], 0.0) + time.perf_counter() - start
                     if waiting and stop == STAGES.index("schedule") and (buffers["n"] or not rounds):
@@ -648,7 +663,9 @@ class Executable:
     def _limit(self) -> int:
         return self.options.memory_limit or available() // 2
 
-    def _grow(self, buffers: Buffers, arenas: list[Arena], status: int, failures: dict[int, Failure]) -> None:
+    def _grow(
+        self, buffers: Buffers, arenas: list[Arena], works: list[Arena], status: int, failures: dict[int, Failure]
+    ) -> None:
         """Make the room that compiled code asks for; the last of the arenas is the one to go on with."""
         need = buffers["need"]
         match status:
@@ -680,9 +697,16 @@ class Executable:
                 if buffers.bytes + need > self._limit():
                     raise MemoryError(f"the mini-batch needs {need:,} bytes of scratch, more than `memory_limit`")
                 buffers.grow_scratch(need)
-            case state.GROW_ARENA:
-                if buffers.bytes + buffers["kept"] + need > self._limit():
+            case state.GROW_LIVES | state.GROW_FOUND:
+                buffers.grow_lives(status)
+            case state.GROW_ARENA | state.GROW_WORK if self._peak(buffers) > self._limit():
+                if buffers["planned"] or buffers["more"] or not self.options.recycle or need == 1 << 62:
                     self._too_large(buffers)
+                buffers["plenty"] = -1
+            case state.GROW_WORK:
+                works[:] = [self.works.take(need)]
+                self._work_in(buffers, works)
+            case state.GROW_ARENA:
                 if not self.host.waiting:
                     arenas.clear()  # of this run: nothing lies in it
                 room = 2 * sum(a.size for a in arenas)
@@ -696,6 +720,17 @@ class Executable:
                 self._fail_nodes(buffers, failures)
             case _:
                 raise AssertionError(f"status {status}")
+
+    def _work_in(self, buffers: Buffers, works: Sequence[Arena]) -> None:
+        """Make a block the work area, if there is one."""
+        for arena in works:
+            self.engine.reach(arena.block)
+            buffers["work"], buffers["wsize"] = arena.address, arena.size
+
+    @staticmethod
+    def _peak(buffers: Buffers) -> int:
+        """Return how many bytes the mini-batch needs at once."""
+        return buffers.bytes + buffers["kept"] + buffers["used"] + buffers["wused"]
 
     def _abandon(self, buffers: Buffers, failures: dict[int, Failure], site: int) -> None:
         """Fail the instance that runs; what it has allocated is forgotten."""
@@ -754,16 +789,28 @@ class Executable:
             raise _TooLarge([runaway])
         n, batches, most = buffers["n"], buffers["batches"], buffers.most
         table = buffers.fixed["table"].reshape(-1, len(TABLE))
-        sizes = buffers.columns["offset"][: 2 * batches * most].reshape(batches, most, 2)[:, :, 1].astype(np.float64)
+        place, sizes = buffers.columns["offset"][: 2 * batches * most].reshape(batches, most, 2).transpose(2, 0, 1)
         order, start = buffers.column("order", n), buffers.columns["bstart"][: batches + 1]
         kinds = buffers.column("kind", n)[order[start[:-1]]]
-        sizes[np.arange(most) >= table[kinds, TABLE["results"]][:, None]] = 0
-        per_node = np.repeat(sizes.sum(axis=1), np.diff(start)) * self._rows(buffers)[order]
-        room = self._limit()
-        instances = np.bincount(buffers.column("instance", n)[order], per_node)
-        if found := np.flatnonzero(instances > room).tolist():
+        last = np.full((batches, most), batches)
+        if buffers["planned"]:
+            last[place >= 0] = buffers.tables["last"][: batches * most].reshape(batches, most)[place >= 0]
+        batch = np.repeat(np.arange(batches), np.diff(start))
+        there = np.arange(most) < table[kinds, TABLE["results"]][batch, None]
+        need = (sizes.astype(np.float64)[batch] * self._rows(buffers)[order, None])[there]
+        of, since, until = (
+            np.broadcast_to(x, there.shape)[there]
+            for x in (buffers.column("instance", n)[order, None], batch[:, None], last[batch] + 1)
+        )
+        # What an instance needs grows by a result when its batch runs, and then shrinks when the last reader has run.
+        of, when, change = np.tile(of, 2), np.concatenate([since, until]), np.concatenate([need, -need])
+        turns = np.lexsort((change, when, of))
+        peaks = np.zeros(int(of.max(initial=-1)) + 1)
+        np.maximum.at(peaks, of[turns], np.cumsum(change[turns]))
+        if found := np.flatnonzero(peaks > self._limit()).tolist():
             raise _TooLarge(found)
-        raise MemoryError(f"the mini-batch needs {int(instances.sum()):,} bytes for results, more than `memory_limit`")
+        seen = buffers["used"] + buffers["wused"] if buffers["planned"] else int(need.sum())
+        raise MemoryError(f"the mini-batch needs {seen:,} bytes for results, more than `memory_limit`")
 
     def _rows(self, buffers: Buffers) -> NDArray[np.int64]:
         """Return how many rows each node is: 1 unless its kernel has `rows`."""
@@ -882,7 +929,7 @@ _FRESH = np.array(
         AT[name]
         for name in (
             *("stage", "pc", "n", "next", "batches", "used", "edges", "failures", "spent", "run_batches"),
-            *("rounds", "more", "single", "kept", "rtop", "wtop", "stubs"),
+            *("rounds", "more", "single", "kept", "rtop", "wtop", "stubs", "planned", "plain", "wsize", "wused"),
         )
     ]
 )
@@ -1002,9 +1049,9 @@ class Run:
             for o in spec.operands:
                 if o.kind == "tensor" and (spec.rows is None or spec.rows[o.index] != "item"):
                     records = [_word(int(rows[v]) + 8 * o.index) for v in nodes]
-                    found = {_word(record) for record in records}
+                    found = {(_word(record), _word(record + 8) >> 32) for record in records}  # nodes may share a place
                     if len(found) == 1:
-                        where = arrays.get(found.pop(), "one array of the instances")
+                        where = arrays.get(found.pop()[0], "one array of the instances")
                         log.warning("kernel %s: %s is %s for all instances", spec.name, o.name, where)
 
     def trace(self) -> TraceData:
@@ -1047,7 +1094,8 @@ class Run:
             rounds=len(rounds),
             waits=waits,
             seconds=self.seconds,
-            peak_bytes=buffers["kept"] + buffers["used"] + buffers.bytes,
+            peak_bytes=e._peak(buffers),
+            unshared_bytes=buffers["kept"] + buffers["plain"] + buffers.bytes,
             extents=tuple(x for r in rounds for x in r.extents),
         )
 

@@ -1,8 +1,9 @@
 """Layout and execution: where the results of each batch lie, and the calls of the kernels.
 
 In: the batches of `schedule`. Out: value records filled in, kernels run. The results of a batch are contiguous rows
-in its order, in one arena of bytes; each result of each batch begins at a multiple of 64 bytes. Compiled library
-code, like `schedule`. A node of several rows has one result record, whose shape begins with the number of rows; just
+in its order, in one arena of bytes; each result of each batch begins at a multiple of 64 bytes. Where they are
+large, see `plenty`, `liveness` gives places anew once nothing reads what lies there. Compiled library code, like
+`schedule`. A node of several rows has one result record, whose shape begins with the number of rows; just
 before its batch runs, each row gets argument words of its own (`split_rows`), so that kernels see a row as they see a
 node. `drive` is the one function that is called per mini-batch: it runs all stages, and returns
 early only where the caller must make room.
@@ -13,6 +14,32 @@ from __future__ import annotations
 SOURCE = '''
 def layout(ST: i64) -> i64:
     """Place the results of all batches and write their addresses into the value records."""
+    if ld(ST, PLANNED) == 0:
+        status = measure(ST)
+        if status != DONE:
+            return status
+        if ld(ST, MORE) == 0 and ld(ST, PLAIN) // (ld(ST, N) + 4096) > ld(ST, PLENTY):
+            st(ST, PLANNED, 1)
+    if ld(ST, PLANNED) == 1:
+        status = share_places(ST)
+        if status != DONE:
+            return status
+        st(ST, PLANNED, 2)
+    if ld(ST, USED) > ld(ST, ASIZE):
+        st(ST, NEED, ld(ST, USED))
+        return GROW_ARENA
+    if ld(ST, WUSED) > ld(ST, WSIZE):
+        st(ST, NEED, ld(ST, WUSED))
+        return GROW_WORK
+    if ld(ST, SPACE) > ld(ST, SSIZE):
+        st(ST, NEED, ld(ST, SPACE))
+        return GROW_SCRATCH
+    give_addresses(ST)
+    return DONE
+
+
+def measure(ST: i64) -> i64:
+    """Find the sizes of all results, places for them none of which two share, and how much scratch is needed."""
     most = ld(ST, MOST)
     sizes = ld(ST, SIZES)
     offset = ld(ST, OFFSET)
@@ -54,26 +81,43 @@ def layout(ST: i64) -> i64:
                 if total > 1 << 60:
                     large = 1
                     total = 0
-    st(ST, USED, total)
     if large != 0:
+        st(ST, USED, 1 << 62)
         st(ST, NEED, 1 << 62)
         return GROW_ARENA
-    if total > ld(ST, ASIZE):
-        st(ST, NEED, total)
-        return GROW_ARENA
+    st(ST, PLAIN, total)
+    st(ST, USED, total)
     stride = (scratch + 127) & -64
     st(ST, STRIDE, stride)
-    space = space + stride * ld(ST, THREADS)
-    if space > ld(ST, SSIZE):
-        st(ST, NEED, space)
-        return GROW_SCRATCH
+    st(ST, SPACE, space + stride * ld(ST, THREADS))
+    return DONE
+
+
+def give_addresses(ST: i64):
+    """Write the addresses of all results into the value records; those of a round that is not the last are inputs."""
+    most = ld(ST, MOST)
+    offset = ld(ST, OFFSET)
+    bstart = ld(ST, BSTART)
+    bkey = ld(ST, BKEY)
+    keytab = ld(ST, KEYTAB)
+    table = ld(ST, TABLE)
+    args = ld(ST, ARGS)
     arena = ld(ST, ARENA)
-    waits = ld(ST, WAITS)
-    for b in range(batches):
+    work = arena
+    if ld(ST, PLANNED) == 2:
+        work = ld(ST, WORK)
+        st(ST, COPIES, ld(ST, COPIES) + arena)
+    more = ld(ST, MORE)
+    for b in range(ld(ST, BATCHES)):
         k = K_WIDTH * ld(keytab, 2 * ld32(bkey, b))
         record = 8 * (ld(table, k + K_ARGS) + ld(table, k + K_DIMS))
         for j in range(ld(table, k + K_RESULTS)):
-            data = arena + ld(offset, 2 * (b * most + j))
+            data = ld(offset, 2 * (b * most + j))
+            if data >= 0:
+                data = data + work
+            else:
+                data = arena - data - 1
+            st(offset, 2 * (b * most + j), data)
             size = ld(offset, 2 * (b * most + j) + 1)
             if ld(table, k + K_ROWS) == 0:
                 for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
@@ -83,10 +127,9 @@ def layout(ST: i64) -> i64:
                 for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
                     st(ld(args, i) + record + 24 * j, 0, data)
                     data = data + size * count_rows(ST, k, i, i + 1)
-            if waits != 0:
+            if more != 0:
                 for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
                     st(ld(args, i) + record + 24 * j, 1, -1)
-    return DONE
 
 
 def count_rows(ST: i64, k: i64, low: i64, high: i64) -> i64:
@@ -185,7 +228,7 @@ def execute(ST: i64) -> i64:
     table = ld(ST, TABLE)
     args = ld(ST, ARGS)
     fail = ld(ST, FAIL)
-    arena = ld(ST, ARENA)
+    shared = ld(ST, PLANNED)
     failures = ld(ST, FAILURES)
     time = 0
     for b in range(ld(ST, RUN_BATCHES), ld(ST, BATCHES)):
@@ -202,7 +245,7 @@ def execute(ST: i64) -> i64:
         st(params, 1, fail + 8 * low)
         st(params, 2, ld(keytab, 2 * key + 1))
         for j in range(ld(table, k + K_RESULTS)):
-            st(params, 3 + j, arena + ld(offset, 2 * (b * most + j)))
+            st(params, 3 + j, ld(offset, 2 * (b * most + j)))
         if ld(table, k + K_ROWS) != 0:
             rows = run_rows(ST, k, low, low + count)
             time = time + (rows - count) * ld(table, k + K_COST)
@@ -212,6 +255,8 @@ def execute(ST: i64) -> i64:
             else:
                 fill_bytes(fail + 8 * low, 0, 8 * count)
                 run_batch(ST, k, count)
+        if shared != 0:
+            settle(ST, b)
         if ld(table, k + K_FALLIBLE) != 0:
             for i in range(low, low + count):
                 failures = failures | ld(fail, i)
@@ -271,6 +316,7 @@ def next_round(ST: i64):
     st(ST, BATCHES, 0)
     st(ST, RUN_BATCHES, 0)
     st(ST, MORE, 0)
+    st(ST, PLANNED, 0)
     st(ST, STAGE, 0)
 
 

@@ -62,6 +62,7 @@ class TraceData:
     waits: tuple[Wait, ...] = ()  # by round, in the order in which they came
     seconds: Mapping[str, float] = field(default_factory=dict)  # per name of `STAGES`, and "total"
     peak_bytes: int = 0  # of memory for values
+    unshared_bytes: int = 0  # of the same if no two results shared a place
     extents: tuple[tuple[int, ...], ...] = ()  # of each batch: its run-time extents, in the order of the specification
 
 

@@ -79,7 +79,9 @@ def summary(trace: TraceData) -> Table:
     table.add_row("at least", f"{trace.lower_bound:,}", "no schedule has fewer batches")
     table.add_row("launches saved", f"{trace.nodes - len(trace.batches):,}", _saved(trace))
     table.add_row("rounds", f"{trace.rounds:,}", "waits for values" if trace.rounds > 1 else "")
-    table.add_row("memory", bytes_text(trace.peak_bytes), "at its peak")
+    saved = trace.unshared_bytes > trace.peak_bytes
+    without = f"; {bytes_text(trace.unshared_bytes)} if no two results shared a place" if saved else ""
+    table.add_row("memory", bytes_text(trace.peak_bytes), f"at its peak{without}")
     named = [s for s in STAGES if s in trace.seconds] + sorted(set(trace.seconds) - {*STAGES, "total"})
     total = trace.seconds.get("total", sum(trace.seconds[s] for s in named))
     for stage in named:

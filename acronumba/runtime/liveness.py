@@ -1,0 +1,329 @@
+"""Which results share memory: places are used again once nothing reads what lies there.
+
+In: the batches of `schedule` and the sizes of their results. Out: the place of each result of each batch, for
+`layout`. What results of the model lead to is found first (`mark_returned`): only that outlives the run. Then one pass
+over the nodes finds the last batch that reads each result of each batch, and one over the batches gives out places by
+best fit and takes them back (the linear scan of Poletto and Sarkar, TOPLAS 1999, for pieces of memory instead of
+registers).
+
+There are two areas. The arena holds what is returned, and lives as long as any array of it: if at least half of a
+batch's result is returned, the batch writes it there; otherwise the nodes that are returned are copied there as soon
+as the batch has run, and the rest does not keep them company. Everything else lies in the work area, which other runs
+use as soon as this one is over. Only the last round is planned: what fibers that wait may still read is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.ir.nodes import StructLayout
+from acronumba.ir.types import ListT, RefT, TensorT, Word, words
+
+MARKED = 1 << 31  # bit of a value record's second word, above its depth: the value is returned
+PIECES = 256  # pieces of free memory that are remembered; what is freed when there are so many is not used again
+
+# What a word of a result may be; the address of the form of its items if it is a list.
+A_TENSOR, A_ROW = 1, 2
+
+SOURCE = f'''
+MARKED = {MARKED}
+PIECES = {PIECES}
+A_TENSOR = {A_TENSOR}
+A_ROW = {A_ROW}
+
+
+def in_heap(ST: i64, address: i64) -> i64:
+    """Return whether the machine has allocated what lies there: it is no row of a packed instance."""
+    heap = ld(ST, HEAP)
+    for c in range(ld(ST, CHUNKS)):
+        if ld(heap, 2 * c) <= address and address < ld(heap, 2 * c + 1):
+            return 1
+    return 0
+
+
+def mark_returned(ST: i64) -> i64:
+    """Mark the value records of this round's nodes that results lead to.
+
+    An entry of `found` is a row or a list, as: address of the items, how many, their form, address of the word whose
+    bits are inverted as long as the entry is there, so that nothing is entered twice.
+    """
+    room = ld(ST, FOUNDS)
+    if room == 0:
+        return GROW_FOUND
+    found = ld(ST, FOUND)
+    form_of = ld(ST, FORMS)
+    st(found, 0, ld(ST, RESULTS))
+    st(found, 1, ld(ST, BATCH))
+    st(found, 2, ld(form_of))
+    end = 1
+    k = 0
+    full = 0
+    while k < end and full == 0:
+        at = ld(found, 4 * k)
+        form = ld(found, 4 * k + 2)
+        width = 8 * ld(form)
+        parts = ld(form, 1)
+        for i in range(ld(found, 4 * k + 1)):
+            for j in range(parts):
+                word = ld(at, ld(form, 2 + 2 * j))
+                kind = ld(form, 3 + 2 * j)
+                if word == 0:
+                    pass
+                elif kind == A_TENSOR:
+                    if ld(word, 1) >= 0:
+                        st(word, 1, ld(word, 1) | MARKED)
+                elif in_heap(ST, word) != 0:
+                    flag = word
+                    if kind != A_ROW:
+                        flag = word + 16
+                    if ld(flag) >= 0:
+                        if end == room:
+                            full = 1
+                        else:
+                            if kind == A_ROW:
+                                st(found, 4 * end, word)
+                                st(found, 4 * end + 1, 1)
+                                st(found, 4 * end + 2, ld(form_of, 1 + ld(word)))
+                            else:
+                                st(found, 4 * end, ld(word))
+                                st(found, 4 * end + 1, ld(word, 1))
+                                st(found, 4 * end + 2, kind)
+                            st(found, 4 * end + 3, flag)
+                            st(flag, 0, -1 - ld(flag))
+                            end = end + 1
+            at = at + width
+        k = k + 1
+    for k in range(1, end):
+        flag = ld(found, 4 * k + 3)
+        st(flag, 0, -1 - ld(flag))
+    if full != 0:
+        return GROW_FOUND
+    return DONE
+
+
+def find_last(ST: i64):
+    """Find the last batch that reads each result of each batch, and the bytes of each that are returned.
+
+    Until `layout` writes addresses into the value records, they hold the numbers of their results.
+    """
+    most = ld(ST, MOST)
+    bstart = ld(ST, BSTART)
+    bkey = ld(ST, BKEY)
+    keytab = ld(ST, KEYTAB)
+    table = ld(ST, TABLE)
+    args = ld(ST, ARGS)
+    offset = ld(ST, OFFSET)
+    last = ld(ST, LAST)
+    returned = ld(ST, RETURNED)
+    for b in range(ld(ST, BATCHES)):
+        k = K_WIDTH * ld(keytab, 2 * ld32(bkey, b))
+        tensors = ld(table, k + K_TENSORS)
+        lists = ld(table, k + K_LISTS)
+        results = ld(table, k + K_RESULTS)
+        record = 8 * (ld(table, k + K_ARGS) + ld(table, k + K_DIMS))
+        rows = ld(table, k + K_ROWS)
+        for j in range(results):
+            st32(last, b * most + j, b)
+            st(returned, b * most + j, 0)
+        for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
+            at = ld(args, i)
+            for j in range(tensors):
+                it = ld(at, j)
+                if ld(it, 1) >= 0:
+                    st32(last, ld(it), b)
+            for j in range(tensors, tensors + lists):
+                items = ld(ld(at, j))
+                for m in range(ld(ld(at, j), 1)):
+                    it = ld(items, m)
+                    if ld(it, 1) >= 0:
+                        st32(last, ld(it), b)
+            for j in range(results):
+                x = b * most + j
+                it = at + record + 24 * j
+                st(it, 0, x)
+                if ld(it, 1) & MARKED != 0:
+                    size = ld(offset, 2 * x + 1)
+                    if rows != 0:
+                        size = size * count_rows(ST, k, i, i + 1)
+                    st(returned, x, ld(returned, x) + ((size + 15) & -16))
+
+
+def take_place(ST: i64, size: i64) -> i64:
+    """Return where in the work area so many bytes are free, by best fit."""
+    free = ld(ST, FREED)
+    count = ld(ST, FREEDS)
+    best = -1
+    least = 1 << 62
+    for i in range(count):
+        some = ld(free, 2 * i + 1)
+        if some >= size and some < least:
+            best = i
+            least = some
+    if best >= 0:
+        at = ld(free, 2 * best)
+        if least > size:
+            st(free, 2 * best, at + size)
+            st(free, 2 * best + 1, least - size)
+            return at
+        move_bytes(free + 16 * best, free + 16 * (best + 1), 16 * (count - best - 1))
+        st(ST, FREEDS, count - 1)
+        return at
+    at = ld(ST, WUSED)
+    if count > 0:
+        i = count - 1
+        if ld(free, 2 * i) + ld(free, 2 * i + 1) == at:
+            at = ld(free, 2 * i)
+            st(ST, FREEDS, i)
+    st(ST, WUSED, at + size)
+    return at
+
+
+def give_place(ST: i64, at: i64, size: i64):
+    """Note that these bytes of the work area are free, together with the free ones on either side."""
+    free = ld(ST, FREED)
+    count = ld(ST, FREEDS)
+    i = count
+    while i > 0 and ld(free, 2 * i - 2) > at:
+        i = i - 1
+    joined = 0
+    if i > 0:
+        if ld(free, 2 * i - 2) + ld(free, 2 * i - 1) == at:
+            joined = 1
+            i = i - 1
+            st(free, 2 * i + 1, ld(free, 2 * i + 1) + size)
+    next = i + joined
+    if next < count and ld(free, 2 * next) == at + size:
+        if joined != 0:
+            st(free, 2 * i + 1, ld(free, 2 * i + 1) + ld(free, 2 * next + 1))
+            move_bytes(free + 16 * next, free + 16 * (next + 1), 16 * (count - next - 1))
+            st(ST, FREEDS, count - 1)
+        else:
+            st(free, 2 * next, at)
+            st(free, 2 * next + 1, ld(free, 2 * next + 1) + size)
+    elif joined == 0 and count < PIECES:
+        move_bytes(free + 16 * (i + 1), free + 16 * i, 16 * (count - i))
+        st(free, 2 * i, at)
+        st(free, 2 * i + 1, size)
+        st(ST, FREEDS, count + 1)
+
+
+def share_places(ST: i64) -> i64:
+    """Give each result of each batch its place: in the arena, as -1 - offset, or in the work area."""
+    most = ld(ST, MOST)
+    batches = ld(ST, BATCHES)
+    if batches * most > ld(ST, XCAP):
+        st(ST, NEED, batches * most)
+        return GROW_LIVES
+    status = mark_returned(ST)
+    if status != DONE:
+        return status
+    find_last(ST)
+    bstart = ld(ST, BSTART)
+    bkey = ld(ST, BKEY)
+    keytab = ld(ST, KEYTAB)
+    table = ld(ST, TABLE)
+    offset = ld(ST, OFFSET)
+    last = ld(ST, LAST)
+    room = ld(ST, ROOM)
+    dying = ld(ST, DYING)
+    beside = ld(ST, BESIDE)
+    returned = ld(ST, RETURNED)
+    fill_bytes(dying, 0, 4 * batches)
+    st(ST, FREEDS, 0)
+    st(ST, WUSED, 0)
+    kept = 0
+    copies = 0
+    for b in range(batches):
+        k = K_WIDTH * ld(keytab, 2 * ld32(bkey, b))
+        count = count_rows(ST, k, ld32(bstart, b), ld32(bstart, b + 1))
+        for j in range(ld(table, k + K_RESULTS)):
+            x = b * most + j
+            size = count * ld(offset, 2 * x + 1)
+            whole = (size + 63) & -64
+            some = ld(returned, x)
+            if some > 0 and 2 * some >= size:
+                st(offset, 2 * x, -1 - kept)
+                st(returned, x, 0)
+                kept = kept + whole
+            elif whole == 0:
+                st(offset, 2 * x, 0)
+            else:
+                copies = copies + some
+                st(offset, 2 * x, take_place(ST, whole))
+                st(room, x, whole)
+                end = ld32(last, x)
+                st32(beside, x, ld32(dying, end))
+                st32(dying, end, x + 1)
+        x = ld32(dying, b) - 1
+        while x >= 0:
+            give_place(ST, ld(offset, 2 * x), ld(room, x))
+            x = ld32(beside, x) - 1
+    st(ST, USED, kept + copies)
+    st(ST, COPIES, kept)
+    return DONE
+
+
+def settle(ST: i64, b: i64):
+    """Copy the nodes of a batch that are returned to the arena; spoil what nothing reads any more, if wanted."""
+    most = ld(ST, MOST)
+    bstart = ld(ST, BSTART)
+    table = ld(ST, TABLE)
+    args = ld(ST, ARGS)
+    offset = ld(ST, OFFSET)
+    returned = ld(ST, RETURNED)
+    k = K_WIDTH * ld(ld(ST, KEYTAB), 2 * ld32(ld(ST, BKEY), b))
+    record = 8 * (ld(table, k + K_ARGS) + ld(table, k + K_DIMS))
+    for j in range(ld(table, k + K_RESULTS)):
+        x = b * most + j
+        if ld(returned, x) > 0:
+            to = ld(ST, COPIES)
+            st(ST, COPIES, to + ld(returned, x))
+            for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
+                it = ld(args, i) + record + 24 * j
+                if ld(it, 1) & MARKED != 0:
+                    size = ld(offset, 2 * x + 1) * count_rows(ST, k, i, i + 1)
+                    copy_bytes(to, ld(it), size)
+                    st(it, 0, to)
+                    to = to + ((size + 15) & -16)
+    if ld(ST, SPOIL) != 0:
+        x = ld32(ld(ST, DYING), b) - 1
+        while x >= 0:
+            fill_bytes(ld(offset, 2 * x), 255, ld(ld(ST, ROOM), x))
+            x = ld32(ld(ST, BESIDE), x) - 1
+'''
+
+
+def forms(results: Sequence[Word], layouts: Sequence[StructLayout]) -> list[NDArray[np.int64]]:
+    """Return where in results, rows and lists references are, for `mark_returned`.
+
+    The first array holds the address of the form of the results, then that of the rows of each class. A form is: words
+    of an item, number of references in it, and for each its place and what it is (see `A_TENSOR`).
+    """
+    made: list[NDArray[np.int64]] = []
+
+    def form(items: Sequence[tuple[int, Word]], width: int) -> int:
+        parts = [(at, kind(word)) for at, word in items]
+        parts = [(at, k) for at, k in parts if k]
+        made.append(np.array([width, len(parts), *(n for part in parts for n in part)], np.int64))
+        return int(made[-1].ctypes.data)
+
+    def kind(word: Word) -> int:
+        match word:
+            case TensorT():
+                return A_TENSOR
+            case RefT():
+                return A_ROW
+            case ListT(item=item):
+                flat = words(item)
+                at = form(list(enumerate(flat)), len(flat))
+                return at if made[-1][1] else 0  # of numbers alone: nothing to be found
+        return 0
+
+    first = [form(list(enumerate(results)), len(results))]
+    for layout in layouts:
+        fields = [(f.offset + k, w) for f in layout.fields for k, w in enumerate(words(f.type))]
+        first.append(form(fields, layout.size))
+    return [np.array(first, np.int64), *made]
