@@ -42,6 +42,10 @@ def close(mine: Any, expected: Any) -> bool:
     return np.allclose(mine, expected, rtol=tolerance, atol=tolerance * largest, equal_nan=True)
 
 
+def same_bits(mine: Any, theirs: Any) -> bool:
+    return bool(mine.shape == theirs.shape and mine.tobytes() == theirs.tobytes())
+
+
 def static(attr: Any, dims: list[int], values: list[Any]) -> Any:
     match attr:
         case Dim():
@@ -54,7 +58,9 @@ def static(attr: Any, dims: list[int], values: list[Any]) -> Any:
 
 
 def check(fuzz: Fuzz, make: Any, nodes: int = 3) -> None:
-    """Compare operations with their definitions, lazy results with stored ones, and one node with a batch."""
+    """Compare operations with their definitions, lazy results with stored ones, one node with a batch, and a batch that
+    threads share with one that they don't.
+    """
     spec = fuzz.spec
     rows, shared = fuzz.operands(nodes)
     first = len(spec.operands)
@@ -63,7 +69,11 @@ def check(fuzz: Fuzz, make: Any, nodes: int = 3) -> None:
     with np.errstate(all="ignore"):
         stored, failures = whole(rows, shared, fuzz.dims)
         results, lazy_failures = lazy(rows, shared, fuzz.dims, parts=[(0, nodes - 1), (nodes - 1, nodes)])
-    assert (failures == lazy_failures).all()
+        cut, cut_failures = lazy(rows, shared, fuzz.dims, units=3)
+    assert (failures == lazy_failures).all() and (failures == cut_failures).all()
+    for mine, theirs in zip(results, cut, strict=True):
+        for i in np.flatnonzero(failures == 0):
+            assert same_bits(mine[i], theirs[i]), "depends on who does what"
     for i, row in enumerate(rows):
         given = iter(row)
         values = [

@@ -157,6 +157,16 @@ def _side_by_side(stage: ProductStage, target: Target, dtype: str) -> list[list[
     return out
 
 
+def panels_of(one: Pass, n: int, lanes: int) -> int:
+    """Return how many panels a pass over `n` columns takes."""
+    return -(-n // (one.q * lanes))
+
+
+def tiles_of(one: Pass, rows: Expr) -> Expr:
+    """Return how many tiles high so many rows are."""
+    return (rows + (one.rows - 1)) // one.rows
+
+
 class ProductWriter(Writer):
     """Writes one stage of a kernel as a function."""
 
@@ -411,7 +421,23 @@ class ProductWriter(Writer):
 
     # ---- products with shared weights
 
+    def units(self, stage: ProductStage, nodes: Expr) -> Expr:
+        """Return the number of units that a stage can be cut into, for a block of so many nodes."""
+        lanes = self.target.lanes(DTYPES[self.graph.dtype(stage.parts[0].product.value)].ty)
+        total = self.rows_of(stage, nodes)
+        out: Expr = const(0, I64)
+        for one in passes_of(stage, self.stages, self.target):
+            many, panels = tiles_of(one, total), panels_of(one, stage.n, lanes)
+            many = many * panels if panels != 1 else many
+            out = many if isinstance(out, Const) else out + many
+        return out
+
+    def rows_of(self, stage: ProductStage, nodes: Expr) -> Expr:
+        lead = count(stage.lead)
+        return self.bind("total", nodes * self.number(lead)) if lead != ONE else nodes
+
     def products(self, number: int, stage: ProductStage) -> None:
+        """Write units u0..u1 of a stage: a unit is a tile of rows of one panel; panel after panel, pass after pass."""
         f = self.f
         slots = self.slots["stage", number]
         dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
@@ -440,15 +466,26 @@ class ProductWriter(Writer):
                 f.store(lengths, k, self.number(size_poly(self.graph.shape(piece)[-1])))
         if stage.n == 0:
             return
-        total = self.bind("total", nodes * self.number(lead)) if lead != ONE else nodes
+        total = self.rows_of(stage, nodes)
+        before: Expr | None = None  # units of earlier passes
         for one in passes:
             q, members = one.q, one.members
             step = self.kernel.block * lead * members
-            tiles = self.bind("tiles", (total + (one.rows - 1)) // one.rows)
-            panels = -(-stage.n // (q * lanes))
+            tiles = self.bind("tiles", tiles_of(one, total))
+            panels = panels_of(one, stage.n, lanes)
+            first_unit, last_unit = f["u0"], f["u1"]
+            if len(passes) > 1:
+                many = self.bind("units", tiles * panels)
+                if before is not None:
+                    first_unit, last_unit = (self.bind("u", u - before) for u in (first_unit, last_unit))
+                before = many if before is None else self.bind("units", before + many)
+                first_unit = self.bind("first", select(first_unit > 0, first_unit, 0))
+                last_unit = self.bind("last", select(last_unit < many, last_unit, many))
             weights = [self.weights(call.members[0], stage.n, q, lanes, dtype.name) for call in one.calls]
             apart = one.vectors * width  # bytes of sums from one row of a tile to the next
-            with self.loop("panel", 0, panels) as panel, self.loop("t", 0, tiles) as t:
+            with self.loop("u", first_unit, last_unit) as u:
+                panel = self.local("panel", u // tiles if panels > 1 else const(0, I64))
+                t = self.local("t", u - panel * tiles if panels > 1 else u)
                 a = self.bind("a", total * t // tiles)
                 m = self.bind("m", total * (t + 1) // tiles - a)
                 self.fetch_rows(stage, one, panel, a, m, lanes)
