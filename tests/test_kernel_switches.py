@@ -342,7 +342,7 @@ def test_options_reach_the_texts_of_the_stages() -> None:
 
     assert "def stage_1(" not in inner()
     assert "def stage_9(" in inner(fuse=False)
-    assert "def gather(" in inner(gather_fusion=False)
+    assert "copy_bytes(" in inner(gather_fusion=False)
     assert inner(horizontal=False) == inner()
     assert Fusion.of(Options(fuse=False, gather_fusion=False)) == Fusion(vertical=False, gather=False)
 

@@ -380,6 +380,21 @@ def test_threads_share_the_stages_of_small_batches(options: dict[str, Any]) -> N
     assert together(4, work) == [[want[7]] * 5] * 4
 
 
+@pytest.mark.usefixtures("every_thread_helps")
+def test_workers_that_no_batch_wants_sleep() -> None:
+    p, xs = models.searches(9)
+    shared = driver._pool()
+    models.search.with_options(threads=4).batch(xs, p=p)
+    shared.enter(2)
+    try:
+        end = time.monotonic() + 60
+        while [event.is_set() for event in shared._awake[:3]] != [True, False, False]:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    finally:
+        shared.leave(2)
+
+
 @needs_fork
 @forking
 @pytest.mark.usefixtures("every_thread_helps")

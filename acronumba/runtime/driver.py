@@ -558,7 +558,7 @@ class Executable:
             return rest
         finally:
             if threads > 1:
-                _pool().leave()
+                _pool().leave(threads)
         noted = seconds.pop("noted", 0.0)
         seconds["total"] = time.perf_counter() - start - noted
         if buffers["stage"] == 4:

@@ -24,7 +24,7 @@ POOL_CLAIM = 0
 POOL_JOBS = 64
 POOL_FINISHED = 192
 POOL_LOCK = 256
-POOL_ACTIVE = 320
+POOL_WANTED = 320
 
 
 def pool_work(pool: i64, slot: i64):
@@ -61,7 +61,7 @@ def wait_turn(turn: i64):
 
 
 def pool_worker(pool: i64, slot: i64, patience: i64):
-    """Work while any mini-batch runs; return after so many idle turns in which none does."""
+    """Work while a mini-batch runs that wants this worker; return after so many idle turns in which none does."""
     idle = 0
     turn = 1
     while idle < patience:
@@ -70,7 +70,7 @@ def pool_worker(pool: i64, slot: i64, patience: i64):
         if (claim & 4294967295) < ld(job, 3):
             pool_work(pool, slot)
             idle = 0
-        if atomic_load(pool + POOL_ACTIVE) == 0:
+        if slot >= atomic_load(pool + POOL_WANTED):
             idle = idle + 1
         wait_turn(turn)
         turn = turn + 1
@@ -104,7 +104,7 @@ def pool_run(pool: i64, run: i64, params: i64, rows: i64, units: i64, scratch: i
 '''
 
 _WORDS = 48  # of the pool's memory; each part has a cache line of its own
-_ACTIVE = 40
+_WANTED = 40  # most threads that any of the mini-batches that run may use, their callers' included
 _PATIENCE = 20_000  # idle turns, about 0.2 to 1 ms, before a worker sleeps
 
 
@@ -126,7 +126,7 @@ class Pool:
         self._lock = threading.Lock()
         self._memory = aligned(8 * _WORDS).view(np.int64)
         self._memory[:] = 0
-        self._users = 0
+        self._users: list[int] = []  # threads that each mini-batch that runs may use
         self._awake: list[threading.Event] = []
         self.address = address(self._memory)
 
@@ -138,15 +138,18 @@ class Pool:
     def enter(self, threads: int) -> int:
         """Wake workers for a run that may use so many threads, the caller's included; return the pool's address."""
         with self._lock:
-            self._users += 1
-            self._memory[_ACTIVE] = self._users
+            self._users.append(threads)
+            self._memory[_WANTED] = max(self._users)
             try:
                 self._wake(threads - 1)
             except BaseException:  # Ctrl-C
-                self._users -= 1
-                self._memory[_ACTIVE] = self._users
+                self._end(threads)
                 raise
         return self.address
+
+    def _end(self, threads: int) -> None:
+        self._users.remove(threads)
+        self._memory[_WANTED] = max(self._users, default=0)
 
     def _wake(self, count: int) -> None:
         while len(self._awake) < count:
@@ -161,11 +164,10 @@ class Pool:
             if not event.is_set():
                 event.set()
 
-    def leave(self) -> None:
+    def leave(self, threads: int) -> None:
         """End what `enter` began."""
         with self._lock:
-            self._users -= 1
-            self._memory[_ACTIVE] = self._users
+            self._end(threads)
 
     def _serve(self, awake: threading.Event, slot: int, pool: int) -> None:
         memory = self._memory  # keeps it alive
@@ -173,7 +175,7 @@ class Pool:
             awake.wait()
             self._worker(pool, slot, _PATIENCE)
             with self._lock:
-                if not memory[_ACTIVE]:
+                if slot >= memory[_WANTED]:
                     awake.clear()
 
 
