@@ -205,6 +205,20 @@ def test_tree_lstm_is_one_stage_of_five_gates() -> None:
     assert text == module_text(cpu.generate(spec, targets.host()).module)
 
 
+def test_threads_share_passes_over_several_weights() -> None:
+    b = SpecBuilder("several")
+    x, *weights = b.tensor("x", 24), *(b.shared(f"w{k}", 256, 24) for k in range(3))
+    spec = b.spec(*(b.op("matmul", w, x, shape=(256,)) for w in weights))
+    (run,) = compile_all([spec])
+    assert len(run.code.stages) == 1 and module_text(run.code.module).count("call_address(") == 3
+    for nodes in (1, 7, 60):
+        rows, shared = inputs(spec, nodes)
+        want, _ = run(rows, shared)
+        for units in (2, 3, 5, 11):
+            got, _ = run(rows, shared, units=units)
+            assert all(map(same_bits, got, want))
+
+
 def test_rows_do_not_depend_on_the_batch() -> None:
     spec = cell(40)
     (run,) = compile_all([spec])

@@ -473,17 +473,17 @@ class ProductWriter(Writer):
             step = self.kernel.block * lead * members
             tiles = self.bind("tiles", tiles_of(one, total))
             panels = panels_of(one, stage.n, lanes)
-            first_unit, last_unit = f["u0"], f["u1"]
-            if len(passes) > 1:
-                many = self.bind("units", tiles * panels)
-                if before is not None:
-                    first_unit, last_unit = (self.bind("u", u - before) for u in (first_unit, last_unit))
-                before = many if before is None else self.bind("units", before + many)
-                first_unit = self.bind("first", select(first_unit > 0, first_unit, 0))
-                last_unit = self.bind("last", select(last_unit < many, last_unit, many))
+            low: Expr = f["u0"]
+            high: Expr = f["u1"]
+            if before is not None:
+                low, high = self.bind("low", select(low > before, low - before, 0)), self.bind("high", high - before)
+            if one is not passes[-1]:
+                many = self.bind("units", tiles * panels if panels > 1 else tiles)
+                high = self.bind("high", select(high < many, high, many))
+                before = self.bind("before", many if before is None else before + many)
             weights = [self.weights(call.members[0], stage.n, q, lanes, dtype.name) for call in one.calls]
             apart = one.vectors * width  # bytes of sums from one row of a tile to the next
-            with self.loop("u", first_unit, last_unit) as u:
+            with self.loop("u", low, high) as u:
                 panel = self.local("panel", u // tiles if panels > 1 else const(0, I64))
                 t = self.local("t", u - panel * tiles if panels > 1 else u)
                 a = self.bind("a", total * t // tiles)
