@@ -226,8 +226,8 @@ def execute(ST: i64) -> i64:
 def run_batch(ST: i64, k: i64, count: i64):
     """Run a kernel over a batch: by all threads where that pays.
 
-    They share the rows of a large batch. Where a kernel has stages and each thread would have few rows, they share
-    each stage's columns: otherwise every thread would read all weights.
+    They share the rows of a large batch. Where a kernel has stages and a thread would have less than a block of rows,
+    they share each stage of a block: otherwise every thread would read all weights.
     """
     table = ld(ST, TABLE)
     run = ld(table, k + K_RUN)
@@ -238,10 +238,10 @@ def run_batch(ST: i64, k: i64, count: i64):
         worth = units_of(count * ld(table, k + K_COST))
         units = min(worth, count)
         if ld(table, k + K_BEGIN) != 0:
-            units = min(worth, count // 24)
-            if units < min(worth, threads):
+            if count // 48 < min(worth, threads):
                 run_stages(ST, k, count)
                 return
+            units = min(worth, count // 24)
         if units > threads:
             units = threads * min(units // threads, 4)
     if units > 1:

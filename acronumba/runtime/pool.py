@@ -54,7 +54,7 @@ def pool_work(pool: i64, slot: i64):
 
 def wait_turn(turn: i64):
     """Wait a moment; now and then let others have the processor: it may be them one waits for."""
-    if turn & 255 == 0:
+    if turn & 1023 == 0:
         give_way()
     else:
         pause()
@@ -70,6 +70,7 @@ def pool_worker(pool: i64, slot: i64, patience: i64):
         if (claim & 4294967295) < ld(job, 3):
             pool_work(pool, slot)
             idle = 0
+            turn = 1
         if slot >= atomic_load(pool + POOL_WANTED):
             idle = idle + 1
         wait_turn(turn)
