@@ -68,7 +68,7 @@ depth       int32[n]: 1 + the largest depth of its operands, ghosts included; 0 
 instance    int32[n]: instance that recorded it
 row         int64[n]: address of its row
 kernels     number of kernels
-table       int64[kernels, 11]: the kernels, see TABLE
+table       int64[kernels, 14]: the kernels, see TABLE
 key         int32[n]: number of its (kernel, extents); the same column as `kind` unless `keyed`
 level       int32[n]: number of its (component, depth in it), or of its step
 levels      number of levels
@@ -189,6 +189,7 @@ warms       how many such pieces
 args        int64[n]: row of each node, in order of execution
 fail        int64[n]: failure of each node, in order of execution: 0, or 1 + site; only of kernels that can fail
 failures    not 0: some node has failed
+work        about how many nanoseconds the kernels that have run would take one thread
 free        heads of the lists of free frames follow
 """
 
@@ -196,12 +197,16 @@ NAMES = tuple(line.split()[0] for line in _WORDS.strip().splitlines() if line[0]
 AT = {name: k for k, name in enumerate(NAMES)}
 assert len(AT) == len(NAMES), "two words have one name"
 
-# Words of a row of `table`: addresses of the kernel's two functions and of its parameter table; numbers of tensors
-# among its arguments (they come first), of lists of tensors (they come next), of arguments, run-time extents and
-# results; whether it can fail; nanoseconds per node or row, roughly; 0, or the address of int64[2, args] if its nodes
-# are several rows. That table says what row i of a node gets for an argument: 0 the same word, -1 element i of the
-# list, else row i of the tensor, whose elements have so many bytes; then follow the ranks of those tensors.
-TABLE = {name: k for k, name in enumerate("plan run params tensors lists args dims results fallible cost rows".split())}
+# Words of a row of `table`: addresses of the kernel's functions `plan` and `run` and of its parameter table; numbers
+# of tensors among its arguments (they come first), of lists of tensors (they come next), of arguments, run-time
+# extents and results; whether it can fail; nanoseconds per node or row, roughly; 0, or the address of int64[2, args]
+# if its nodes are several rows. That table says what row i of a node gets for an argument: 0 the same word, -1 element
+# i of the list, else row i of the tensor, whose elements have so many bytes; then follow the ranks of those tensors.
+# Last come 0, or the address of the function `begin` of a kernel that can be run stage by stage, their number, and the
+# address of int64[stages, 3]: address of the function, nanoseconds per node or row, and those that its shared weights
+# take.
+_COLUMNS = "plan run params tensors lists args dims results fallible cost rows begin stages shares"
+TABLE = {name: k for k, name in enumerate(_COLUMNS.split())}
 
 # What `drive` and the machine return. GROW_*: make room for `need` and call again. FUEL: the instance has none left.
 # PAUSE: look whether anything has happened (a signal), and call again. WAIT (of the machine): every fiber waits for a

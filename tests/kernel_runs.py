@@ -71,19 +71,20 @@ class Runner:
     tiles: dict[Any, int]
     keep: list[Any]
 
-    def call(self, memory: interpret.Memory | None, name: str, *args: int) -> None:
+    def call(self, memory: interpret.Memory | None, name: str, *args: int) -> Any:
         if self.compiled is None:
-            interpret.run(self.code.module, name, args, memory)
-        else:
-            self.compiled.call(name, *args)
+            return interpret.run(self.code.module, name, args, memory)
+        return self.compiled.call(name, *args)
 
     def __call__(
         self, nodes: Sequence[Sequence[Array]], shared: dict[int, Array] | None = None, dims: Sequence[int] = (),
-        parts: Sequence[tuple[int, int]] | None = None, poison: bool = True,
+        parts: Sequence[tuple[int, int]] | None = None, poison: bool = True, units: int = 0,
     ) -> tuple[list[Array], Array]:  # fmt: skip
         """Run a batch; `nodes[i]` are the operands of node i in the order of the spec without the shared ones.
 
         An array that several nodes are given is one array in memory.
+        With `units`, each stage is cut into so many, as threads share it: the last is run first, each finds scratch of
+        its own in which nothing was left, and no two may write to the same place of what they share.
 
         Returns the results, one array with a leading axis for the batch each, and the failures.
         """
@@ -149,7 +150,24 @@ class Runner:
         p = np.array(table, np.int64)
         place(p), place(scratch)
         for lo, hi in parts or [(0, len(nodes))]:
-            self.call(memory, "run", p.ctypes.data, lo, hi, scratch.ctypes.data)
+            if not units or not code.stages:
+                self.call(memory, "run", p.ctypes.data, lo, hi, scratch.ctypes.data)
+                continue
+            while lo < hi:
+                lo = self.call(memory, "begin", p.ctypes.data, lo, hi, scratch.ctypes.data)
+                for k, stage in enumerate(code.stages, 3):
+                    many = int(scratch[8 * k : 8 * k + 8].view(np.int64)[0])
+                    written = np.zeros(scratch.shape, bool)
+                    for u in reversed(range(units)):
+                        before = scratch.copy()
+                        own = aligned_zeros(scratch.shape, "uint8")
+                        own[: int(plan[0])] = 255
+                        place(own)
+                        low, high = many * u // units, many * (u + 1) // units
+                        self.call(memory, stage.stage, scratch.ctypes.data, low, high, own.ctypes.data)
+                        assert not own[int(plan[0]) :].any(), "scratch overrun"
+                        assert not (written & (scratch != before)).any(), "two units write to one place"
+                        written |= scratch != before
         assert not scratch[int(plan[0]) :].any(), "scratch overrun"
         return results, failures[: len(nodes)]
 

@@ -102,6 +102,53 @@ def linear(x, *, w):
     return w @ x
 
 
+@dataclass
+class Search:
+    """Looks for something in the rows of `keys`, step by step."""
+
+    x: np.ndarray  # [WIDE]
+    keys: np.ndarray  # [any, WIDE]
+    picks: list[int]
+
+
+@dataclass
+class Searcher:
+    w: np.ndarray  # [WIDE, WIDE]
+    u: np.ndarray  # [3 * WIDE, WIDE]
+    table: np.ndarray  # [WORDS, WIDE]
+
+
+WIDE = 304  # no multiple of a vector's lanes; wide enough that two rows of a product are worth a second thread
+
+
+@model
+def search(t: Search, *, p: Searcher) -> Any:
+    """Products, reductions of them, products of those, matrices of an instance's own, and lookups that may fail."""
+    h = t.x
+    for k in t.picks:
+        z = p.w @ h
+        e = np.exp(z - np.max(z))
+        a, b, c = np.split(p.u @ (e / np.sum(e)) + p.table[k].sum(), 3)
+        s = t.keys @ np.tanh(a)
+        d = np.exp(s - np.max(s))
+        h = np.tanh((d / np.sum(d)) @ t.keys + b) * c + p.table[k]
+    return h
+
+
+def searches(count: int, wrong: Sequence[int] = ()) -> tuple[Searcher, list[Search]]:
+    """Return parameters and instances; those numbered in `wrong` fail in their second step."""
+    r = np.random.default_rng(5)
+
+    def draw(*shape: int) -> Any:
+        return (r.standard_normal(shape) * 0.3).astype(np.float32)
+
+    xs = [
+        Search(draw(WIDE), draw(3 + k % 2, WIDE), [k % WORDS, WORDS if k in wrong else 2, *[1] * (k % 3)])
+        for k in range(count)
+    ]
+    return Searcher(draw(WIDE, WIDE), draw(3 * WIDE, WIDE), draw(WORDS, WIDE)), xs
+
+
 class Mine(ValueError):
     """An exception with arguments of its own."""
 

@@ -429,6 +429,7 @@ def fill_(a, o) -> i64:
     return 1
 def atomics(a, o) -> i64:
     pause()
+    give_way()
     before = atomic_add(a, 5)
     first = atomic_cas(a, before, 9)
     second = atomic_cas(a, before + 5, 9)

@@ -244,10 +244,10 @@ def test_without_gather_fusion_operands_are_copied_to_rows_first() -> None:
     spec = cell(40)
     assert kinds(spec, OFF["gather"]) == ["gather", "product"]
     code = text(spec, OFF["gather"])
-    gather, rest = code.split("def gather(")[1].split("\n\n\n", 1)
-    assert gather.count("copy_bytes(") == 4 and "copy_bytes(" not in rest
+    begin, rest = code.split("def begin(")[1].split("\n\n\n", 1)
+    assert begin.count("copy_bytes(") == 4 and "copy_bytes(" not in rest
     assert "_record" not in rest, "nothing else follows the pointers"
-    assert "def gather(" not in text(spec, Fusion())
+    assert "copy_bytes(" not in text(spec, Fusion())
 
 
 def test_without_gather_fusion_looked_up_rows_are_copied() -> None:
@@ -342,7 +342,7 @@ def test_options_reach_the_texts_of_the_stages() -> None:
 
     assert "def stage_1(" not in inner()
     assert "def stage_9(" in inner(fuse=False)
-    assert "def gather(" in inner(gather_fusion=False)
+    assert "copy_bytes(" in inner(gather_fusion=False)
     assert inner(horizontal=False) == inner()
     assert Fusion.of(Options(fuse=False, gather_fusion=False)) == Fusion(vertical=False, gather=False)
 

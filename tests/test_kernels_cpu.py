@@ -42,6 +42,10 @@ def close(mine: Any, expected: Any) -> bool:
     return np.allclose(mine, expected, rtol=tolerance, atol=tolerance * largest, equal_nan=True)
 
 
+def same_bits(mine: Any, theirs: Any) -> bool:
+    return bool(mine.shape == theirs.shape and mine.tobytes() == theirs.tobytes())
+
+
 def static(attr: Any, dims: list[int], values: list[Any]) -> Any:
     match attr:
         case Dim():
@@ -54,7 +58,9 @@ def static(attr: Any, dims: list[int], values: list[Any]) -> Any:
 
 
 def check(fuzz: Fuzz, make: Any, nodes: int = 3) -> None:
-    """Compare operations with their definitions, lazy results with stored ones, and one node with a batch."""
+    """Compare operations with their definitions, lazy results with stored ones, one node with a batch, and a batch that
+    threads share with one that they don't.
+    """
     spec = fuzz.spec
     rows, shared = fuzz.operands(nodes)
     first = len(spec.operands)
@@ -63,7 +69,11 @@ def check(fuzz: Fuzz, make: Any, nodes: int = 3) -> None:
     with np.errstate(all="ignore"):
         stored, failures = whole(rows, shared, fuzz.dims)
         results, lazy_failures = lazy(rows, shared, fuzz.dims, parts=[(0, nodes - 1), (nodes - 1, nodes)])
-    assert (failures == lazy_failures).all()
+        cut, cut_failures = lazy(rows, shared, fuzz.dims, units=3)
+    assert (failures == lazy_failures).all() and (failures == cut_failures).all()
+    for mine, theirs in zip(results, cut, strict=True):
+        for i in np.flatnonzero(failures == 0):
+            assert same_bits(mine[i], theirs[i]), "depends on who does what"
     for i, row in enumerate(rows):
         given = iter(row)
         values = [
@@ -191,6 +201,20 @@ def test_tree_lstm_is_one_stage_of_five_gates() -> None:
     (packing,) = [use.packing for use in code.shared if use.packing is not None]
     assert (packing.gates, packing.n, packing.k, packing.transposed) == (5, 40, 80, True)
     assert text == module_text(cpu.generate(spec, targets.host()).module)
+
+
+def test_threads_share_passes_over_several_weights() -> None:
+    b = SpecBuilder("several")
+    x, *weights = b.tensor("x", 24), *(b.shared(f"w{k}", 256, 24) for k in range(3))
+    spec = b.spec(*(b.op("matmul", w, x, shape=(256,)) for w in weights))
+    (run,) = compile_all([spec])
+    assert len(run.code.stages) == 1 and module_text(run.code.module).count("call_address(") == 3
+    for nodes in (1, 7, 60):
+        rows, shared = inputs(spec, nodes)
+        want, _ = run(rows, shared)
+        for units in (2, 3, 5, 11):
+            got, _ = run(rows, shared, units=units)
+            assert all(map(same_bits, got, want))
 
 
 def test_rows_do_not_depend_on_the_batch() -> None:

@@ -312,6 +312,101 @@ def test_threads_see_their_own_weights() -> None:
     assert together(6, work) == [True] * 6
 
 
+ONE = {f"/sys/devices/system/cpu/cpu{k}/topology/thread_siblings_list": "0,1" for k in range(4096)}
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="of Linux")
+@pytest.mark.parametrize(
+    ("files", "most"),
+    [
+        ({}, 64),
+        (ONE, 1),
+        ({"/proc/self/cgroup": "0::/a/b", "/sys/fs/cgroup/a/b/cpu.max": "max 100000"}, 64),
+        ({"/proc/self/cgroup": "0::/a/b", "/sys/fs/cgroup/a/cpu.max": "250000 100000"}, 3),
+        ({"/proc/self/cgroup": "0::/", "/sys/fs/cgroup/cpu.max": "1000 100000"}, 1),
+        (
+            {
+                "/proc/self/cgroup": "7:memory:/m\n2:cpu,cpuacct:/c\n0::/",
+                "/sys/fs/cgroup/cpu,cpuacct/c/cpu.cfs_quota_us": "200000",
+                "/sys/fs/cgroup/cpu,cpuacct/c/cpu.cfs_period_us": "100000",
+                "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1",
+            },
+            2,
+        ),
+    ],
+    ids="none hyperthreads free share little old".split(),
+)
+def test_threads_are_as_many_as_the_cores_of_the_process(
+    files: dict[str, str], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+    monkeypatch.setattr(pool, "_read", lambda path: files.get(path, ""))
+    assert pool.available_threads() == most
+
+
+@pytest.fixture
+def every_thread_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "_WAKE", 1e-9)
+
+
+def outcome(f: Any, xs: Any, p: Any) -> Any:
+    """Return the bits of the results, and which instances fail where."""
+    try:
+        results, errors = f.batch(xs, p=p), {}
+    except InstanceErrors as e:
+        results, errors = e.results, {k: (type(error), error.line) for k, error in e.errors.items()}
+    return [None if k in errors else bits(r) for k, r in enumerate(results)], errors
+
+
+@pytest.mark.usefixtures("every_thread_helps")
+@pytest.mark.parametrize("options", [{}, {"gather_fusion": False, "fuse": False}], ids=str)
+def test_threads_share_the_stages_of_small_batches(options: dict[str, Any]) -> None:
+    p, xs = models.searches(100, wrong=(3, 20, 77))
+    f = models.search.with_options(threads=1, **options)
+    want = {n: outcome(f, xs[:n], p) for n in (1, 2, 7, 30, 100)}
+    assert [len(errors) for _, errors in want.values()] == [0, 0, 1, 2, 3]
+    assert {n: whole[:n] for n, (whole, _) in want.items()} == {n: want[100][0][:n] for n in want}
+    for threads in (2, 3, 5):
+        f = models.search.with_options(threads=threads, **options)
+        for n, expected in want.items():
+            before = driver._pool().jobs
+            assert outcome(f, xs[:n], p) == expected
+            assert driver._pool().jobs > before or n == 1, "nothing was shared"
+
+    def work(k: int) -> Any:
+        f = models.search.with_options(threads=2 + k % 2, **options)
+        return [outcome(f, xs[:7], p) for _ in range(5)]
+
+    assert together(4, work) == [[want[7]] * 5] * 4
+
+
+@pytest.mark.usefixtures("every_thread_helps")
+def test_workers_that_no_batch_wants_sleep() -> None:
+    p, xs = models.searches(9)
+    shared = driver._pool()
+    models.search.with_options(threads=4).batch(xs, p=p)
+    shared.enter(2)
+    try:
+        end = time.monotonic() + 60
+        while [event.is_set() for event in shared._awake[:3]] != [True, False, False]:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    finally:
+        shared.leave(2)
+
+
+@needs_fork
+@forking
+@pytest.mark.usefixtures("every_thread_helps")
+def test_a_child_shares_stages() -> None:
+    p, xs = models.searches(9)
+    f = models.search.with_options(threads=3)
+    want = outcome(f, xs, p)
+    assert in_child(lambda: outcome(f, xs, p) == want and driver._pool().jobs > 0) == 0
+    assert outcome(f, xs, p) == want
+
+
+@pytest.mark.usefixtures("every_thread_helps")
 def test_a_system_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     p, xs = params(h=64), trees(60)
     f = models.tree_rnn.with_options(threads=3)
@@ -322,7 +417,6 @@ def test_a_system_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(driver, "_pool", lambda: alone)
-    monkeypatch.setattr(driver, "_SHORT", 0.0)  # always ask for help
     monkeypatch.setattr(threading.Thread, "start", refuse)
     assert [bits(f.batch(xs, p=p)) for _ in range(3)] == [want] * 3
 

@@ -519,7 +519,7 @@ def _intrinsic(name: str, e: tree.Call, memory: Memory) -> Any:
             return _adder(memory)
         case "atomic_cas":
             return _swapper(memory)
-        case "pause":
+        case "pause" | "give_way":
             return lambda: None
         case "shuffle_low" | "shuffle_high":
             return _shuffle(name == "shuffle_low", type)

@@ -16,6 +16,7 @@ import ctypes
 import functools
 import platform
 import struct
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -644,6 +645,11 @@ class _Lowering:
             self.line(f"call void {self.outside.need('llvm.aarch64.hint', 'void', 'i32')}(i32 1)")
         return ""
 
+    def i_give_way(self, e: tree.Call) -> str:
+        name = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
+        self.value(f"call i32 {self.outside.need(name, 'i32', '')}()")
+        return ""
+
     def i_shuffle(self, e: tree.Call) -> str:
         a, b = self.expr(e.args[0]), self.expr(e.args[1])
         if not isinstance(e.args[2], tree.Const):
@@ -718,6 +724,7 @@ _INTRINSICS: dict[str, Callable[[_Lowering, tree.Call], str]] = {
     "atomic_add": _Lowering.i_atomic,
     "atomic_cas": _Lowering.i_atomic,
     "pause": _Lowering.i_pause,
+    "give_way": _Lowering.i_give_way,
     "shuffle_low": _Lowering.i_shuffle,
     "shuffle_high": _Lowering.i_shuffle,
 }

@@ -35,7 +35,7 @@ _WIDTHS = {"": I64, "f": F64, "f32": F32, "32": I32, "16": I16, "8": I8}
 _SCALARS = {str(t): t for t in (I1, I8, I16, I32, I64, F32, F64)}
 _NUMBERS = {"inf": float("inf"), "nan": float("nan")}
 _FLAGS = ("add_overflows", "sub_overflows", "mul_overflows", "atomic_cas")
-_EFFECTS = ("prefetch", "copy_bytes", "move_bytes", "fill_bytes", "atomic_store", "pause")
+_EFFECTS = ("prefetch", "copy_bytes", "move_bytes", "fill_bytes", "atomic_store", "pause", "give_way")
 _WORDS = ("atomic_load", "atomic_add")
 _REDUCE = ("hsum", "hmax", "hmin", "extract")
 

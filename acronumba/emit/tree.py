@@ -271,6 +271,7 @@ INTRINSICS = {
     "atomic_add": "address, i64 -> the i64 before",
     "atomic_cas": "address, expected, new -> i1: stored, as the expected value was there",
     "pause": "-> nothing: a hint inside a loop that waits for another thread",
+    "give_way": "-> nothing: the system may run another thread here",
     "shuffle_low": "a, b, Const d: lanes i of a where i & d == 0, else lanes i - d of b (transposition step)",
     "shuffle_high": "a, b, Const d: lanes i + d of a where i & d == 0, else lanes i of b",
 }

@@ -1,9 +1,13 @@
 """Kernels for the processor: from a `KernelSpec` to functions of the small language.
 
 `kernels.stages` decides what is stored and in which order, `kernels.writer` writes element-wise loops and reductions;
-here are the matrix products, the functions `plan` and `run`, and the layout of scratch memory. `generate` does it
-all. The compiled form is described in `kernels.spec`; after the shared entries its table P holds the addresses of the
-tiles in the order of `KernelCode.tiles`.
+here are the functions around them, and the layout of scratch memory. `generate` does it all. The compiled form is
+described in `kernels.spec`; after the shared entries its table P holds the addresses of the tiles in the order of
+`KernelCode.tiles`.
+
+A kernel works on blocks of nodes, stage by stage; what one stage leaves for the next lies in the block's scratch. A
+stage is a function of a range of its units, tiles of panels or nodes, so that threads can share it; what a thread
+needs for itself (addresses of rows, sums of a tile) lies in scratch of its own. No two units write to one place.
 
 The order of summation of every product is fixed by the operation alone: k ascending with one fma per term, by chunks
 of `kernels.tiles.CHUNK` terms, or, where both operands belong to the node and one is a vector whose products are sums
@@ -20,6 +24,7 @@ from acronumba.emit import tree
 from acronumba.emit.target import Target
 from acronumba.emit.tree import F64, I64, Builder, Expr, const, convert, intrinsic, select
 from acronumba.kernels import math
+from acronumba.kernels.cost import cost
 from acronumba.kernels.element import DTYPES
 from acronumba.kernels.fusion import EVERYTHING, Fusion
 from acronumba.kernels.index import ONE, Poly, count, size_poly
@@ -28,7 +33,7 @@ from acronumba.kernels.spec import Dim, KernelSpec
 from acronumba.kernels.stages import Nest, Product, ProductStage, RowStage, Single, plan_stages
 from acronumba.kernels.tiles import Packing, TileKey
 from acronumba.kernels.weights import SideBySide, ViewPacking
-from acronumba.kernels.writer import LANE_BUFFER, ROWS, Gathered, Home, Kernel, Scratch, Writer, identifier
+from acronumba.kernels.writer import HEAD, LANE_BUFFER, ROWS, Gathered, Home, Kernel, Scratch, Writer, identifier
 
 MOST_TOGETHER = 1008  # nodes of a block in which those with the same matrix are found
 BLOCK_BYTES = 1 << 22  # of the rows of such a block
@@ -43,12 +48,22 @@ class SharedUse:
 
 
 @dataclass(frozen=True, slots=True)
+class StageWork:
+    """A stage of a kernel and how long it takes."""
+
+    stage: str  # entry point
+    cost: int  # nanoseconds for one node
+    weights: int  # bytes of shared weights that it reads, however few the nodes
+
+
+@dataclass(frozen=True, slots=True)
 class KernelCode:
     """A generated kernel."""
 
-    module: tree.Module  # exports "plan" and "run"
+    module: tree.Module  # exports "plan" and "run"; if there are stages, also "begin" and theirs
     shared: tuple[SharedUse, ...]
     tiles: tuple[TileKey, ...]  # their addresses follow the shared entries in P
+    stages: tuple[StageWork, ...] = ()
 
 
 def generate(spec: KernelSpec, target: Target, fusion: Fusion = EVERYTHING) -> KernelCode:
@@ -117,7 +132,9 @@ class _Generator:
             name=self.spec.name, stages=self.stages, target=self.target, homes={}, scratch=self.scratch, block=block,
             block_rule=rules, table={}, table_slot=-1, lane_slot=-1, gathered={}, names=names,
         )  # fmt: skip
-        kernel.lane_slot = self.scratch.add("lane_buffer", Poly.of(LANE_BUFFER))
+        if self.blocked:
+            self.scratch.add("block", Poly.of(8 * (HEAD + len(self.stages.stages))))
+        kernel.lane_slot = self.scratch.add("lane_buffer", Poly.of(LANE_BUFFER), own=True)
         if self.blocked:
             numbers = {v for op in self.spec.body for attr in op.attrs for v in _numbers(attr)}
             used = [
@@ -135,7 +152,7 @@ class _Generator:
             if isinstance(stage, ProductStage):
                 self._stage_slots(number, stage, block)
             elif stage.grouped is not None:
-                slots = [self.scratch.add(name, block * 8) for name in ("matrices", "vectors", "order")]
+                slots = [self.scratch.add(name, block * 8, own=True) for name in ("matrices", "vectors", "order")]
                 self.slots["stage", number] = Slots(*slots)
             else:
                 for item in stage.items:
@@ -175,7 +192,7 @@ class _Generator:
             if results:
                 home = Home("result", results[0], size, tuple(results[1:]))
             elif isinstance(self.stages.stages[number], RowStage) and used.get(v, set()) <= {number}:
-                home = Home("row", self.scratch.add(kernel.names[v] + "_at", size), size)
+                home = Home("row", self.scratch.add(kernel.names[v] + "_at", size, own=True), size)
             else:
                 row = self._row(v)
                 home = Home("block", self.scratch.add(name, row * block), row)
@@ -194,9 +211,9 @@ class _Generator:
         dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
         width = self.target.lanes(dtype.ty) * dtype.size
         self.slots["stage", number] = Slots(
-            self.scratch.add("rows", rows),
-            self.scratch.add("lengths", Poly.of(8 * pieces)),
-            self.scratch.add("sums", Poly.of(width * max(p.rows * p.members * p.vectors for p in passes))),
+            self.scratch.add("rows", rows, own=True),
+            self.scratch.add("lengths", Poly.of(8 * pieces), own=True),
+            self.scratch.add("sums", Poly.of(width * max(p.rows * p.members * p.vectors for p in passes)), own=True),
         )
 
     def _product_slots(self, product: Product) -> None:
@@ -207,10 +224,10 @@ class _Generator:
         shape = self.graph.shape(product.left)
         width = q * self.target.lanes(dtype.ty) * dtype.size
         self.slots["value", product.value] = Slots(
-            self.scratch.add("rows", size_poly(shape[-2]) * (8 * len(product.pieces))),
-            self.scratch.add("lengths", Poly.of(8 * len(product.pieces))),
-            self.scratch.add("sums", Poly.of(rows * width)),
-            self.scratch.add("panel", size_poly(self.graph.shape(product.right)[-2]) * width),
+            self.scratch.add("rows", size_poly(shape[-2]) * (8 * len(product.pieces)), own=True),
+            self.scratch.add("lengths", Poly.of(8 * len(product.pieces)), own=True),
+            self.scratch.add("sums", Poly.of(rows * width), own=True),
+            self.scratch.add("panel", size_poly(self.graph.shape(product.right)[-2]) * width, own=True),
         )
 
     # ---- functions
@@ -221,16 +238,17 @@ class _Generator:
             functions = self._functions()
         helpers = [_power(name) for name in self.kernel.helpers]
         maths = math.closure(self.kernel.wanted)
-        module = tree.Module(self.spec.name, (*maths, *helpers, *functions), ("plan", "run"), header=self._header())
+        work = self._work() if self.blocked else ()
+        exports = ("plan", "run", *(["begin", *(w.stage for w in work)] if work else []))
+        module = tree.Module(self.spec.name, (*maths, *helpers, *functions), exports, header=self._header())
         shared = tuple(SharedUse(v, p) for v, p in self.kernel.shared)  # type: ignore[arg-type]
         tiles = [TileKey(r + 1, v, t) for (v, t), rows in self.kernel.tiles.items() for r in range(rows)]
-        return KernelCode(module, shared, tuple(tiles))
+        return KernelCode(module, shared, tuple(tiles), work)
 
     def _functions(self) -> list[tree.Function]:
         functions: list[tree.Function] = []
         if self.blocked:
-            if self.gathered:
-                functions.append(self._gather())
+            functions.append(self._begin())
             for number, stage in enumerate(self.stages.stages):
                 functions.append(self._stage_function(number, stage))
             functions.append(self._blocks())
@@ -253,14 +271,37 @@ class _Generator:
         where = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]} to {lines[-1]}"
         return f"Kernel {self.spec.name}: {where} of {Path(locs[0].file).name}."
 
+    def _work(self) -> tuple[StageWork, ...]:
+        out = []
+        for number, stage in enumerate(self.stages.stages):
+            done, todo = set(), list(_values(stage))
+            while todo:
+                if (v := todo.pop()) not in done:
+                    done.add(v)
+                    op = self.graph.op(v)
+                    assert op is not None
+                    todo += [a for a in op.args if not self.stages.leaf(a)]
+            weights = {p.product.matrix: p.product for p in stage.parts} if isinstance(stage, ProductStage) else {}
+            read = sum(
+                p.weight.shape[0] * p.weight.shape[1] * DTYPES[self.graph.dtype(p.value)].size
+                for p in weights.values()
+                if p.weight is not None
+            )
+            out.append(StageWork(f"stage_{number}", cost(self.spec, sorted(done)), read))
+        return tuple(out)
+
     def _stage_function(self, number: int, stage: RowStage | ProductStage) -> tree.Function:
-        name = f"stage_{number}"
-        what = "products" if isinstance(stage, ProductStage) else "loops"
-        w = ProductWriter(self.kernel, self.slots, name, ("P", "i0", "i1", "S"), f"Nodes i0..i1, one block: {what}.")
+        what = "tiles u0..u1 of products" if isinstance(stage, ProductStage) else "nodes u0..u1, loops"
+        w = ProductWriter(
+            self.kernel, self.slots, f"stage_{number}", ("S", "u0", "u1", "T"), f"Of the block at S: {what}."
+        )
+        for k, name in enumerate(("P", "i0", "i1")):
+            if k < 2 or isinstance(stage, ProductStage):
+                w.bind(name, tree.load(w.f["S"], k))
         if isinstance(stage, RowStage) and stage.grouped is not None:
             w.grouped(number, stage.grouped)
         elif isinstance(stage, RowStage):
-            w.rows(stage.items, const(0, I64), w.f["i1"] - w.f["i0"], w.f["i0"])
+            w.rows(stage.items, w.f["u0"], w.f["u1"], w.f["i0"])
         else:
             w.products(number, stage)
         w.f.ret()
@@ -269,51 +310,60 @@ class _Generator:
     def _blocks(self) -> tree.Function:
         w = Writer(self.kernel, "run", ("P", "lo", "hi", "S"), f"{self.spec.name}: nodes lo..hi, in blocks.")
         f = w.f
-        block = w.bind("block", w.number(self.kernel.block))
         i0 = w.variable("i0", f["lo"])
         with f.while_(i0 < f["hi"]), w.scope():
-            i1 = f.let("i1", i0 + block)
-            w.depth[i1.name] = 1
-            f.set(i1, select(i1 < f["hi"], i1, f["hi"]))
-            self._fill_table(w, i0, i1)
-            if self.gathered:
-                f.do(tree.Call("gather", (f["P"], i0, i1, f["S"]), tree.VOID))
+            i1 = f.let("i1", tree.Call("begin", (f["P"], i0, f["hi"], f["S"]), I64))
             for number in range(len(self.stages.stages)):
-                f.do(tree.Call(f"stage_{number}", (f["P"], i0, i1, f["S"]), tree.VOID))
+                units = tree.load(f["S"], HEAD + number)
+                f.do(tree.Call(f"stage_{number}", (f["S"], const(0, I64), units, f["S"]), tree.VOID))
             f.set(i0, i1)
         f.ret()
         return f.function()
 
-    def _gather(self) -> tree.Function:
-        w = Writer(self.kernel, "gather", ("P", "i0", "i1", "S"), "Copy the operands of nodes i0..i1 to rows.")
-        f = w.f
-        nodes = w.bind("nodes", tree.load(f["P"], 0))
-        with w.loop("r", 0, f["i1"] - f["i0"]) as r:
-            words = w.bind("words", tree.load(nodes, f["i0"] + r))
-            for v in self.gathered:
-                name = self.kernel.names[v]
-                lies = w.bind(name, tree.load(w.bind(f"{name}_record", tree.load(words, self.spec.operands[v].index))))
-                to, row = w.scratch(self.kernel.gathered[v].slot), w.number(self.kernel.gathered[v].row_bytes)
-                size = w.number(count(self.graph.shape(v)) * DTYPES[self.graph.dtype(v)].size)
-                f.do(intrinsic("copy_bytes", w.bind(f"{name}_row", to + r * row), lies, size, type=tree.VOID))
-        f.ret()
+    def _begin(self) -> tree.Function:
+        """Return the function that describes a block: its nodes, the units of its stages, where its operands are."""
+        w = ProductWriter(
+            self.kernel,
+            self.slots,
+            "begin",
+            ("P", "i0", "hi", "S"),
+            "Describe the block from node i0 on; return its end.",
+        )
+        w.f.result = I64
+        f, s = w.f, w.f["S"]
+        end = w.bind("end", f["i0"] + w.number(self.kernel.block))
+        i1 = w.bind("i1", select(end < f["hi"], end, f["hi"]))
+        nodes = w.bind("nodes", i1 - f["i0"])
+        for k, word in enumerate((f["P"], f["i0"], i1)):
+            f.store(s, k, word)
+        for k, stage in enumerate(self.stages.stages, HEAD):
+            f.store(s, k, nodes if isinstance(stage, RowStage) else w.units(stage, nodes))
+        self._operands(w, nodes)
+        f.ret(i1)
         return f.function()
 
-    def _fill_table(self, w: Writer, i0: Expr, i1: Expr) -> None:
-        if not self.kernel.table:
+    def _operands(self, w: Writer, many: Expr) -> None:
+        """Note where the operands of a block's nodes are, or copy them to rows."""
+        if not self.kernel.table and not self.gathered:
             return
         f = w.f
-        nodes = w.bind("nodes", tree.load(f["P"], 0))
-        table = w.scratch(self.kernel.table_slot)
-        f.comment("where the operands of the block's nodes are")
-        with w.loop("r", 0, i1 - i0) as r:
-            words = w.bind("words_of", tree.load(nodes, i0 + r))
-            for v, column in self.kernel.table.items():
-                operand = self.spec.operands[v]
+        nodes = w.bind("words_at", tree.load(f["P"], 0))
+        table = w.scratch(self.kernel.table_slot) if self.kernel.table else None
+        f.comment("the operands of the block's nodes")
+        with w.loop("r", 0, many) as r:
+            words = w.bind("words_of", tree.load(nodes, f["i0"] + r))
+            for v in [*self.kernel.table, *self.gathered]:
+                operand, name = self.spec.operands[v], self.kernel.names[v]
                 word = tree.load(words, operand.index)
                 if operand.kind == "tensor":
-                    word = tree.load(w.bind(f"{self.kernel.names[v]}_record", word))
-                f.store(w.plus(table, self.kernel.block * (8 * column)), r, w.bind(self.kernel.names[v], word))
+                    word = tree.load(w.bind(f"{name}_record", word))
+                word = w.bind(name, word)
+                if table is not None and v in self.kernel.table:
+                    f.store(w.plus(table, self.kernel.block * (8 * self.kernel.table[v])), r, word)
+                else:
+                    to, row = w.scratch(self.kernel.gathered[v].slot), w.number(self.kernel.gathered[v].row_bytes)
+                    size = w.number(count(self.graph.shape(v)) * DTYPES[self.graph.dtype(v)].size)
+                    f.do(intrinsic("copy_bytes", w.bind(f"{name}_row", to + r * row), word, size, type=tree.VOID))
 
     def _plan(self) -> tree.Function:
         w = Writer(self.kernel, "plan", ("D", "OUT"), doc="Bytes of scratch, and of one row of every result.")

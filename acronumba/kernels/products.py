@@ -157,6 +157,16 @@ def _side_by_side(stage: ProductStage, target: Target, dtype: str) -> list[list[
     return out
 
 
+def panels_of(one: Pass, n: int, lanes: int) -> int:
+    """Return how many panels a pass over `n` columns takes."""
+    return -(-n // (one.q * lanes))
+
+
+def tiles_of(one: Pass, rows: Expr) -> Expr:
+    """Return how many tiles high so many rows are."""
+    return (rows + (one.rows - 1)) // one.rows
+
+
 class ProductWriter(Writer):
     """Writes one stage of a kernel as a function."""
 
@@ -403,7 +413,23 @@ class ProductWriter(Writer):
 
     # ---- products with shared weights
 
+    def units(self, stage: ProductStage, nodes: Expr) -> Expr:
+        """Return the number of units that a stage can be cut into, for a block of so many nodes."""
+        lanes = self.target.lanes(DTYPES[self.graph.dtype(stage.parts[0].product.value)].ty)
+        total = self.rows_of(stage, nodes)
+        out: Expr = const(0, I64)
+        for one in passes_of(stage, self.stages, self.target):
+            many, panels = tiles_of(one, total), panels_of(one, stage.n, lanes)
+            many = many * panels if panels != 1 else many
+            out = many if isinstance(out, Const) else out + many
+        return out
+
+    def rows_of(self, stage: ProductStage, nodes: Expr) -> Expr:
+        lead = count(stage.lead)
+        return self.bind("total", nodes * self.number(lead)) if lead != ONE else nodes
+
     def products(self, number: int, stage: ProductStage) -> None:
+        """Write units u0..u1 of a stage: a unit is a tile of rows of one panel; panel after panel, pass after pass."""
         f = self.f
         slots = self.slots["stage", number]
         dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
@@ -432,15 +458,26 @@ class ProductWriter(Writer):
                 f.store(lengths, k, self.number(size_poly(self.graph.shape(piece)[-1])))
         if stage.n == 0:
             return
-        total = self.bind("total", nodes * self.number(lead)) if lead != ONE else nodes
+        total = self.rows_of(stage, nodes)
+        before: Expr | None = None  # units of earlier passes
         for one in passes:
             q, members = one.q, one.members
             step = self.kernel.block * lead * members
-            tiles = self.bind("tiles", (total + (one.rows - 1)) // one.rows)
-            panels = -(-stage.n // (q * lanes))
+            tiles = self.bind("tiles", tiles_of(one, total))
+            panels = panels_of(one, stage.n, lanes)
+            low: Expr = f["u0"]
+            high: Expr = f["u1"]
+            if before is not None:
+                low, high = self.bind("low", select(low > before, low - before, 0)), self.bind("high", high - before)
+            if one is not passes[-1]:
+                many = self.bind("units", tiles * panels if panels > 1 else tiles)
+                high = self.bind("high", select(high < many, high, many))
+                before = self.bind("before", many if before is None else before + many)
             weights = [self.weights(call.members[0], stage.n, q, lanes, dtype.name) for call in one.calls]
             apart = one.vectors * width  # bytes of sums from one row of a tile to the next
-            with self.loop("panel", 0, panels) as panel, self.loop("t", 0, tiles) as t:
+            with self.loop("u", low, high) as u:
+                panel = self.local("panel", u // tiles if panels > 1 else const(0, I64))
+                t = self.local("t", u - panel * tiles if panels > 1 else u)
                 a = self.bind("a", total * t // tiles)
                 m = self.bind("m", total * (t + 1) // tiles - a)
                 self.fetch_rows(stage, one, panel, a, m, lanes)
@@ -764,7 +801,7 @@ class ProductWriter(Writer):
                 self.put(v, place, x)
 
     def grouped(self, number: int, product: Product) -> None:
-        """The product of a matrix and a vector for the nodes of a block; nodes with one matrix are done together.
+        """The product of a matrix and a vector for nodes u0..u1 of a block; nodes with one matrix are done together.
 
         The order of summation is that of `lanes_product`.
         """
@@ -777,17 +814,18 @@ class ProductWriter(Writer):
         shape, size = self.graph.shape(product.left), self.graph.shape(product.right)[0]
         lanes = self.target.lanes(t.ty)
         ty = t.ty.vector(lanes)
-        nodes = self.bind("nodes", f["i1"] - f["i0"])
-        with self.loop("r", 0, nodes) as r:
+        nodes = self.bind("nodes", f["u1"] - f["u0"])
+        with self.loop("r", f["u0"], f["u1"]) as r:
             self.at_node(r, f["i0"])
             f.store(matrices, r, self.address(product.left, Index(shape, (ZERO, ZERO))))
             f.store(vectors, r, self.address(product.right, Index((size,), (ZERO,))))
-            f.store(order, r, r)
+            f.store(order, r - f["u0"], r)
         f.comment("do some of the first nodes have the same matrix? then put those with the same one together")
         some = self.bind("some", select(nodes < 8, nodes, const(8, I64)))
         same = self.local("same", const(0, I64))
         with self.loop("r", 0, some) as r, self.loop("s", 0, r) as s:
-            f.set(same, same + convert(tree.load(matrices, r).eq(tree.load(matrices, s)), I64))
+            one, other = (tree.load(matrices, f["u0"] + k) for k in (r, s))
+            f.set(same, same + convert(one.eq(other), I64))
         with self.when(same > 0):
             self.sort(order, matrices, nodes)
         f.comment(f"{self.kernel.names[v]}: group by group, a few rows of the matrix at a time")

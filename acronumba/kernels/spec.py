@@ -5,7 +5,7 @@ batch. If a node is several rows, it is the code of one row, and at run time eac
 node's: generators do not see `rows`. Values are numbered: operands first, then the operations in order. The generator
 sees nothing else of the model.
 
-The compiled form (see `kernels.cpu`) is two functions of i64 parameters:
+The compiled form (see `kernels.cpu`) is these functions of i64 parameters:
 
     plan(D, OUT)             D: address of the run-time extents (int64 each)
                              OUT[0] = bytes of scratch needed, OUT[1 + k] = bytes of one row of result k,
@@ -16,6 +16,10 @@ The compiled form (see `kernels.cpu`) is two functions of i64 parameters:
                              P[2]              address of the run-time extents
                              P[3 + k]          address of result k of the batch: contiguous rows, in batch order
                              P[3 + results + j]  address of entry j of `KernelCode.shared`: the array or its packing
+    begin(P, lo, hi, S)      of kernels with stages, which `run` consists of: prepare S for a block of nodes from lo on;
+                             returns where it ends, at most hi. S[3 + s] = units that stage s can be cut into
+    stage_0(S, u0, u1, T)    units u0..u1 of stage 0 of the block; then stage_1, ... once all of the stage before is
+                             done. Threads may share a stage: each has scratch T of the same size; S is one of them
 
 An argument word of a node is, by the operand's kind: "tensor": the address of a value record, whose word 0 is the
 address of the contiguous data; "int", "bool": the number; "float": the bits of a double; "list" (of tensors) and

@@ -43,6 +43,7 @@ from acronumba.kernels.stages import Nest, Stages, axis_of, stretch, through
 
 ROWS = 48  # nodes of a block
 FLAT = Dim(-1)  # stands for the number of elements of a tensor in a loop over them
+HEAD = 3  # words at the start of a block's scratch, before the units of each stage
 LANE_BUFFER = 1024  # bytes of scratch for values computed lane by lane
 
 
@@ -50,7 +51,7 @@ LANE_BUFFER = 1024  # bytes of scratch for values computed lane by lane
 class Home:
     """Where a stored value lies."""
 
-    kind: str  # "result" | "block" (a row per node of the block) | "row" (of the node at hand)
+    kind: str  # "result" | "block" (a row per node of the block) | "row" (of the node at hand, each thread's own)
     slot: int  # of scratch; number of the result
     row_bytes: Poly
     copies: tuple[int, ...] = ()  # further results that are the same value
@@ -67,12 +68,19 @@ class Gathered:
 
 @dataclass(slots=True, eq=False)
 class Scratch:
-    """The layout of scratch memory: slots of bytes, 64-byte aligned; fixed sizes come first."""
+    """The layout of scratch memory: slots of bytes, 64-byte aligned; fixed sizes come first.
+
+    A slot is of the block, read and written by all threads that share the block's stages, or each thread has its own:
+    at one offset, in the block's scratch S or in the thread's scratch T.
+    """
 
     slots: list[tuple[str, Poly]] = field(default_factory=list)
+    own: set[int] = field(default_factory=set)  # slots that each thread has its own of
 
-    def add(self, name: str, size: Poly) -> int:
+    def add(self, name: str, size: Poly, own: bool = False) -> int:
         self.slots.append((name, size))
+        if own:
+            self.own.add(len(self.slots) - 1)
         return len(self.slots) - 1
 
     def fixed(self) -> tuple[dict[int, int], int]:
@@ -134,7 +142,7 @@ class Scope:
     cache: dict[object, Expr] = field(default_factory=dict)
 
 
-RESERVED = frozenset(("P", "S", "D", "OUT", "lo", "hi", "range", "ld", "st", "min", "max", "select", "for", "abs"))
+RESERVED = frozenset(("P", "S", "T", "D", "OUT", "lo", "hi", "range", "ld", "st", "min", "max", "select", "for", "abs"))
 
 
 def identifier(name: str, fallback: str) -> str:
@@ -400,7 +408,8 @@ class Writer:
         key = ("scratch", slot)
         known = self.cached(key)
         if known is None:
-            known = self.bind(self.kernel.scratch.slots[slot][0], self.f["S"] + self.offset(slot))
+            base = self.f["T" if slot in self.kernel.scratch.own and "T" in self.f.locals else "S"]
+            known = self.bind(self.kernel.scratch.slots[slot][0], base + self.offset(slot))
             self.keep(key, known)
         return known
 

@@ -127,7 +127,7 @@ class Buffers:
         self.columns: dict[str, NDArray[Any]] = {}
         self.tables: dict[str, NDArray[Any]] = {}  # of the search for a schedule; not there before they are asked for
         self.columns_of_kernels: list[Words] = []  # the parameter tables of the kernels
-        self.columns_of_rows: list[Words] = []  # how rows get their arguments, of kernels of rows
+        self.columns_of_table: list[Words] = []  # what else `table` leads to: stages, how rows get their arguments
         self.prepared: object = None  # the shared values that those hold
         self.errors: Words = np.empty(0, np.int64)
         self.results: Words = np.empty(0, np.int64)

@@ -29,8 +29,8 @@ from acronumba.emit import tree
 from acronumba.errors import Loc
 from acronumba.hostgen import Host, make_host
 from acronumba.ir.nodes import Once
-from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import BoolT, FloatT, TensorT, Word
+from acronumba.kernels.cost import cost
 from acronumba.kernels.fusion import Fusion
 from acronumba.kernels.spec import KernelSpec
 from acronumba.plan import Plan
@@ -44,7 +44,7 @@ log = logging.getLogger("acronumba")
 _CHAIN = 64  # calls that a failure's chain holds at most
 
 
-_SHORT = 1e-4  # seconds of a run that is not worth waking threads for
+_WAKE = 5e-5  # seconds of work that are worth waking a thread for
 _LAUNCH = 400  # nanoseconds that the start of a batch takes
 _STREAM = 100  # bytes of weights in a nanosecond: half a tile of rows is idle at the end of a batch, for all of them
 _POLICIES = {"depth": state.BY_DEPTH, "agenda": state.BY_AGENDA, "lookahead": state.BY_LOOKAHEAD}
@@ -78,6 +78,15 @@ class SharedUseLike(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StageEntry:
+    """A stage of a kernel that threads can share."""
+
+    address: int
+    cost: int  # nanoseconds for one node or row
+    weights: int  # bytes of shared weights that it reads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelEntry:
     """A kernel ready to be called."""
 
@@ -85,6 +94,8 @@ class KernelEntry:
     run: int  # address of its function `run`
     shared: tuple[SharedUseLike, ...] = ()
     tiles: tuple[int, ...] = ()  # addresses
+    begin: int = 0  # address of its function `begin`, if it can be run stage by stage
+    stages: tuple[StageEntry, ...] = ()
     keep: object = None  # what owns the code
 
 
@@ -309,7 +320,7 @@ class Executable:
         self.arenas = ArenaPool(1 << 16)
         self.works = ArenaPool(0)
         self.threads = 1 if interpret else self.options.threads or pool.available_threads()
-        self._recent = 1.0  # seconds of the last run; short ones do not wake other threads
+        self._recent = 1.0  # seconds that the kernels of the last run would have taken one thread, about
         self._buffers: deque[Buffers] = deque(maxlen=8)
         self._prepared: _Prepared | None = None
         given = options.schedule
@@ -430,8 +441,14 @@ class Executable:
             table[k, TABLE["lists"]] = sum(o.kind == "list" or (o.kind == "tensor" and o in items) for o in args)
             table[k, TABLE["args"]] = len(args)
             table[k, TABLE["dims"]], table[k, TABLE["results"]] = spec.dims, len(spec.results)
-            table[k, TABLE["cost"]] = _cost(spec)
+            table[k, TABLE["cost"]] = cost(spec)
             table[k, TABLE["fallible"]] = int(any(op.site >= 0 for op in spec.body))
+            if kernel.stages:
+                shares = np.array([(s.address, s.cost, s.weights // _STREAM) for s in kernel.stages], np.int64)
+                self.engine.reach(shares)
+                buffers.columns_of_table.append(shares)
+                table[k, TABLE["begin"]], table[k, TABLE["stages"]] = kernel.begin, len(shares)
+                table[k, TABLE["shares"]] = address(shares)
             if spec.rows is not None:
                 ways = np.zeros((2, max(len(args), 1)), np.int64)
                 for o in args:
@@ -439,7 +456,7 @@ class Executable:
                     ways[0, o.index] = {"whole": 0, "item": -1, "row": np.dtype(o.dtype).itemsize}[way]
                     ways[1, o.index] = 1 + len(o.shape)
                 self.engine.reach(ways)
-                buffers.columns_of_rows.append(ways)
+                buffers.columns_of_table.append(ways)
                 table[k, TABLE["rows"]] = address(ways)
         buffers["machine"] = self.engine.address["machine"]
         buffers["policy"] = self._policy
@@ -448,7 +465,6 @@ class Executable:
         buffers["launch"] = _launch(specs)
         buffers["steps"] = min(self.options.max_steps, state.SLICE)
         buffers["rest"] = max(0, self.options.max_steps - state.SLICE)
-        buffers["threads"] = self.threads
         buffers["largest"] = max(self.options.memory_limit or available(), _LARGEST)
         buffers["shapes"] = address(self.shapes)
         buffers["root_pc"] = state.SCHEDULER
@@ -543,8 +559,8 @@ class Executable:
         failures: dict[int, Failure] = {}
         arenas = [arena]
         rounds: list[_Round] = []
-        helped = self.threads > 1 and self._recent > _SHORT
-        buffers["pool"] = _pool().enter(self.threads) if helped else 0
+        buffers["threads"] = threads = max(1, min(self.threads, int(self._recent / _WAKE)))
+        buffers["pool"] = _pool().enter(threads) if threads > 1 else 0
         try:
             seconds = self._stages(buffers, arenas, works, failures, timed, last, rounds)
         except _TooLarge as error:
@@ -553,10 +569,12 @@ class Executable:
             rest.errors = dict(sorted({**rest.errors, **{k: Failure(site=MEMORY) for k in found}}.items()))
             return rest
         finally:
-            if helped:
-                _pool().leave()
+            if threads > 1:
+                _pool().leave(threads)
         noted = seconds.pop("noted", 0.0)
-        self._recent = seconds["total"] = time.perf_counter() - start - noted
+        seconds["total"] = time.perf_counter() - start - noted
+        if buffers["stage"] == 4:
+            self._recent = 1e-9 * buffers["work"]
         used = buffers["kept"] + buffers["used"]
         buffers.cool()
         self.arenas.wanted = max(used, self.arenas.wanted - self.arenas.wanted // 8)
@@ -929,7 +947,20 @@ _FRESH = np.array(
         AT[name]
         for name in (
             *("stage", "pc", "n", "next", "batches", "used", "edges", "failures", "spent", "run_batches"),
-            *("rounds", "more", "single", "kept", "rtop", "wtop", "stubs", "planned", "plain", "wsize", "wused"),
+            *(
+                "work",
+                "rounds",
+                "more",
+                "single",
+                "kept",
+                "rtop",
+                "wtop",
+                "stubs",
+                "planned",
+                "plain",
+                "wsize",
+                "wused",
+            ),
         )
     ]
 )
@@ -1129,28 +1160,6 @@ def _value(word: np.int64, type: Word) -> int | float | bool:
     return bool(word) if isinstance(type, BoolT) else int(word)
 
 
-_TRANSCENDENTAL = frozenset("exp log sqrt sin cos tanh sigmoid erf pow div".split())
-
-
-def _cost(spec: KernelSpec) -> int:
-    """Return about how many nanoseconds one node takes: to decide whether a batch is worth several threads."""
-
-    def size(shape: tuple[object, ...]) -> int:
-        return math.prod(n if isinstance(n, int) else 16 for n in shape)
-
-    shapes = [o.shape for o in spec.operands] + [op.shape for op in spec.body]
-    total = 0.0
-    for op in spec.body:
-        if op.op == "matmul":
-            inner = shapes[op.args[0]][-1]
-            total += size(op.shape) * (inner if isinstance(inner, int) else 16) / 64
-        elif TENSORS[op.op].kind == "element":
-            total += size(op.shape) * (0.4 if op.op in _TRANSCENDENTAL else 0.05)
-        elif TENSORS[op.op].kind in ("reduce", "arg"):
-            total += size(shapes[op.args[0]]) * 0.1
-    return int(total) + 1
-
-
 def _launch(specs: Sequence[KernelSpec]) -> int:
     """Return about how many nanoseconds a batch takes beside its nodes, over all kernels: its start, its weights."""
     weights = 0
@@ -1193,6 +1202,8 @@ def _with_kernels(
             run=c.address["run"],
             shared=code.shared,
             tiles=tuple(tile[key.name] for key in code.tiles),
+            begin=c.address.get("begin", 0),
+            stages=tuple(StageEntry(address=c.address[s.stage], cost=s.cost, weights=s.weights) for s in code.stages),
             keep=c,
         )
         for code, c in zip(codes, compiled, strict=False)

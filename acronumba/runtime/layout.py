@@ -5,8 +5,9 @@ in its order, in one arena of bytes; each result of each batch begins at a multi
 large, see `plenty`, `liveness` gives places anew once nothing reads what lies there. Compiled library code, like
 `schedule`. A node of several rows has one result record, whose shape begins with the number of rows; just
 before its batch runs, each row gets argument words of its own (`split_rows`), so that kernels see a row as they see a
-node. `drive` is the one function that is called per mini-batch: it runs all stages, and returns
-early only where the caller must make room.
+node. Threads share a batch by its rows or, where these are few, by the stages of its kernel (`run_batch`). `drive` is
+the one function that is called per mini-batch: it runs all stages, and returns early only where the caller must make
+room.
 """
 
 from __future__ import annotations
@@ -235,6 +236,7 @@ def execute(ST: i64) -> i64:
         if time > PATIENCE:
             st(ST, RUN_BATCHES, b)
             st(ST, FAILURES, failures)
+            st(ST, WORK, ld(ST, WORK) + time)
             return PAUSE
         key = ld32(bkey, b)
         k = K_WIDTH * ld(keytab, 2 * key)
@@ -262,22 +264,64 @@ def execute(ST: i64) -> i64:
                 failures = failures | ld(fail, i)
         time = time + count * ld(table, k + K_COST)
     st(ST, FAILURES, failures)
+    st(ST, WORK, ld(ST, WORK) + time)
     return DONE
 
 
 def run_batch(ST: i64, k: i64, count: i64):
-    """Run a kernel over a batch: by all threads where that pays, in units of at least 24 rows where it can be."""
+    """Run a kernel over a batch: by all threads where that pays.
+
+    They share the rows of a large batch. Where a kernel has stages and a thread would have less than a block of rows,
+    they share each stage of a block: otherwise every thread would read all weights.
+    """
     table = ld(ST, TABLE)
-    threads = ld(ST, THREADS)
+    run = ld(table, k + K_RUN)
+    params = ld(table, k + K_PARAMS)
     units = 1
-    if ld(ST, POOL) != 0 and count * ld(table, k + K_COST) > 8000:
-        units = threads * max(1, min(4, count // (24 * threads)))
-    if units > 1 and units <= count:
-        run = ld(table, k + K_RUN)
-        params = ld(table, k + K_PARAMS)
-        pool_run(ld(ST, POOL), run, params, count, units, ld(ST, SCRATCH), ld(ST, STRIDE), threads)
+    if ld(ST, POOL) != 0:
+        threads = ld(ST, THREADS)
+        worth = units_of(count * ld(table, k + K_COST))
+        units = min(worth, count)
+        if ld(table, k + K_BEGIN) != 0:
+            if count // 48 < min(worth, threads):
+                run_stages(ST, k, count)
+                return
+            units = min(worth, count // 24)
+        if units > threads:
+            units = threads * min(units // threads, 4)
+    if units > 1:
+        pool_run(ld(ST, POOL), run, params, count, units, ld(ST, SCRATCH), ld(ST, STRIDE), ld(ST, THREADS))
     else:
-        call_address(ld(table, k + K_RUN), ld(table, k + K_PARAMS), 0, count, ld(ST, SCRATCH))
+        call_address(run, params, 0, count, ld(ST, SCRATCH))
+
+
+def units_of(time: i64) -> i64:
+    """Return into how many units it pays to cut so many nanoseconds of work."""
+    return time // 4000
+
+
+def run_stages(ST: i64, k: i64, count: i64):
+    """Run a kernel block by block and stage by stage, each stage by all threads where that pays.
+
+    A thread gets one unit: from batch to batch it is mostly the same part of the weights, which stays in its cache.
+    """
+    table = ld(ST, TABLE)
+    params = ld(table, k + K_PARAMS)
+    threads = ld(ST, THREADS)
+    scratch = ld(ST, SCRATCH)
+    low = 0
+    while low < count:
+        high = call_address_i64(ld(table, k + K_BEGIN), params, low, count, scratch)
+        for s in range(ld(table, k + K_STAGES)):
+            stage = ld(table, k + K_SHARES) + 24 * s
+            run = ld(stage)
+            many = ld(scratch, 3 + s)
+            units = min(units_of(max((high - low) * ld(stage, 1), ld(stage, 2))), min(many, threads))
+            if units > 1:
+                pool_run(ld(ST, POOL), run, scratch, many, units, scratch, ld(ST, STRIDE), threads)
+            else:
+                call_address(run, scratch, 0, many, scratch)
+        low = high
 
 
 def warm_up(ST: i64):

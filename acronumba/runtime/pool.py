@@ -1,17 +1,19 @@
-"""Threads that share the rows of large batches.
+"""Threads that share batches.
 
 In: the number of threads. Out: a `Pool` whose address compiled code is given. Its workers are Python daemon threads
-that sit in compiled code without the GIL; between mini-batches they sleep in Python. One job at a time: a kernel over
-the rows of a batch, cut into units; a unit is claimed by compare-and-swap on one word, epoch << 32 | next unit, so
-the caller waits only for units that were really claimed, and a late worker touches nothing. A caller that finds the
-pool busy runs its batch alone. No result depends on who computes which rows. A forked child makes a pool of its own.
+that sit in compiled code without the GIL; between mini-batches they sleep in Python. One job at a time: a function of
+a range, the rows of a batch or the units of a stage, cut into units; a unit is claimed by compare-and-swap on one
+word, epoch << 32 | next unit, so the caller waits only for units that were really claimed, and a late worker touches
+nothing. Who waits lets other threads of the system run now and then. A caller that finds the pool busy does its job
+alone. No result depends on who computes what. A forked child makes a pool of its own.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 
@@ -22,7 +24,7 @@ POOL_CLAIM = 0
 POOL_JOBS = 64
 POOL_FINISHED = 192
 POOL_LOCK = 256
-POOL_ACTIVE = 320
+POOL_WANTED = 320
 
 
 def pool_work(pool: i64, slot: i64):
@@ -50,22 +52,36 @@ def pool_work(pool: i64, slot: i64):
                     old = atomic_add(pool + POOL_FINISHED, 1)
 
 
+def wait_turn(turn: i64):
+    """Wait a moment; now and then let others have the processor: it may be them one waits for."""
+    if turn & 1023 == 0:
+        give_way()
+    else:
+        pause()
+
+
 def pool_worker(pool: i64, slot: i64, patience: i64):
-    """Work while any mini-batch runs; return after so many idle turns in which none does."""
+    """Work while a mini-batch runs that wants this worker; return after so many idle turns in which none does."""
     idle = 0
+    turn = 1
     while idle < patience:
         claim = atomic_load(pool + POOL_CLAIM)
         job = pool + POOL_JOBS + 64 * ((claim >> 32) & 1)
         if (claim & 4294967295) < ld(job, 3):
             pool_work(pool, slot)
             idle = 0
-        if atomic_load(pool + POOL_ACTIVE) == 0:
+            turn = 1
+        if slot >= atomic_load(pool + POOL_WANTED):
             idle = idle + 1
-        pause()
+        wait_turn(turn)
+        turn = turn + 1
 
 
 def pool_run(pool: i64, run: i64, params: i64, rows: i64, units: i64, scratch: i64, stride: i64, slots: i64):
-    """Run a kernel over all rows of a batch, with whoever helps."""
+    """Call run(params, low, high, scratch) for ranges that make up 0..rows, with whoever helps.
+
+    Each thread has scratch of its own, `stride` bytes apart; the caller's is the first.
+    """
     if atomic_cas(pool + POOL_LOCK, 0, 1):
         epoch = ((atomic_load(pool + POOL_CLAIM) >> 32) + 1) & 1073741823
         job = pool + POOL_JOBS + 64 * (epoch & 1)
@@ -79,15 +95,17 @@ def pool_run(pool: i64, run: i64, params: i64, rows: i64, units: i64, scratch: i
         atomic_store(pool + POOL_FINISHED, 0)
         atomic_store(pool + POOL_CLAIM, epoch << 32)
         pool_work(pool, 0)
+        turn = 1
         while atomic_load(pool + POOL_FINISHED) < units:
-            pause()
+            wait_turn(turn)
+            turn = turn + 1
         atomic_store(pool + POOL_LOCK, 0)
     else:
         call_address(run, params, 0, rows, scratch)
 '''
 
 _WORDS = 48  # of the pool's memory; each part has a cache line of its own
-_ACTIVE = 40
+_WANTED = 40  # most threads that any of the mini-batches that run may use, their callers' included
 _PATIENCE = 20_000  # idle turns, about 0.2 to 1 ms, before a worker sleeps
 
 
@@ -109,22 +127,30 @@ class Pool:
         self._lock = threading.Lock()
         self._memory = aligned(8 * _WORDS).view(np.int64)
         self._memory[:] = 0
-        self._users = 0
+        self._users: list[int] = []  # threads that each mini-batch that runs may use
         self._awake: list[threading.Event] = []
         self.address = address(self._memory)
+
+    @property
+    def jobs(self) -> int:
+        """Number of batches, or stages of batches, that were shared (until the number starts again)."""
+        return int(self._memory[0]) >> 32
 
     def enter(self, threads: int) -> int:
         """Wake workers for a run that may use so many threads, the caller's included; return the pool's address."""
         with self._lock:
-            self._users += 1
-            self._memory[_ACTIVE] = self._users
+            self._users.append(threads)
+            self._memory[_WANTED] = max(self._users)
             try:
                 self._wake(threads - 1)
             except BaseException:  # Ctrl-C
-                self._users -= 1
-                self._memory[_ACTIVE] = self._users
+                self._end(threads)
                 raise
         return self.address
+
+    def _end(self, threads: int) -> None:
+        self._users.remove(threads)
+        self._memory[_WANTED] = max(self._users, default=0)
 
     def _wake(self, count: int) -> None:
         while len(self._awake) < count:
@@ -139,11 +165,10 @@ class Pool:
             if not event.is_set():
                 event.set()
 
-    def leave(self) -> None:
+    def leave(self, threads: int) -> None:
         """End what `enter` began."""
         with self._lock:
-            self._users -= 1
-            self._memory[_ACTIVE] = self._users
+            self._end(threads)
 
     def _serve(self, awake: threading.Event, slot: int, pool: int) -> None:
         memory = self._memory  # keeps it alive
@@ -151,13 +176,38 @@ class Pool:
             awake.wait()
             self._worker(pool, slot, _PATIENCE)
             with self._lock:
-                if not memory[_ACTIVE]:
+                if slot >= memory[_WANTED]:
                     awake.clear()
 
 
 def available_threads() -> int:
-    """Return how many threads the process may run at once."""
+    """Return how many threads are worth running at once: one for each core that the process may use."""
     try:
-        return len(os.sched_getaffinity(0))
+        processors = os.sched_getaffinity(0)
     except AttributeError:
         return os.cpu_count() or 1
+    siblings = (_read(f"/sys/devices/system/cpu/cpu{k}/topology/thread_siblings_list") or str(k) for k in processors)
+    return max(1, min([len(set(siblings)), *_quotas()]))
+
+
+def _quotas() -> Iterator[int]:
+    """Yield the processors that control groups, those of containers, grant the process: their time, rounded up."""
+    for line in _read("/proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers not in ("", "cpu", "cpu,cpuacct"):
+            continue
+        for folder in (PurePosixPath(path), *PurePosixPath(path).parents):
+            at = PurePosixPath("/sys/fs/cgroup", controllers, folder.relative_to("/"))
+            limit, _, period = _read(f"{at}/cpu.max").partition(" ")
+            if controllers:
+                limit, period = _read(f"{at}/cpu.cfs_quota_us"), _read(f"{at}/cpu.cfs_period_us")
+            if limit.isdecimal() and period.isdecimal():
+                yield -(-int(limit) // max(int(period), 1))
+
+
+def _read(path: str) -> str:
+    """Return what a file of the system says, nothing if there is no such file."""
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
