@@ -189,7 +189,7 @@ warms       how many such pieces
 args        int64[n]: row of each node, in order of execution
 fail        int64[n]: failure of each node, in order of execution: 0, or 1 + site; only of kernels that can fail
 failures    not 0: some node has failed
-work        about how many nanoseconds the kernels that have run would take one thread
+taken       about how many nanoseconds the kernels that have run would take one thread
 free        heads of the lists of free frames follow
 """
 

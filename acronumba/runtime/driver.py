@@ -574,7 +574,7 @@ class Executable:
         noted = seconds.pop("noted", 0.0)
         seconds["total"] = time.perf_counter() - start - noted
         if buffers["stage"] == 4:
-            self._recent = 1e-9 * buffers["work"]
+            self._recent = 1e-9 * buffers["taken"]
         used = buffers["kept"] + buffers["used"]
         buffers.cool()
         self.arenas.wanted = max(used, self.arenas.wanted - self.arenas.wanted // 8)
@@ -948,7 +948,7 @@ _FRESH = np.array(
         for name in (
             *("stage", "pc", "n", "next", "batches", "used", "edges", "failures", "spent", "run_batches"),
             *(
-                "work",
+                "taken",
                 "rounds",
                 "more",
                 "single",

@@ -236,7 +236,7 @@ def execute(ST: i64) -> i64:
         if time > PATIENCE:
             st(ST, RUN_BATCHES, b)
             st(ST, FAILURES, failures)
-            st(ST, WORK, ld(ST, WORK) + time)
+            st(ST, TAKEN, ld(ST, TAKEN) + time)
             return PAUSE
         key = ld32(bkey, b)
         k = K_WIDTH * ld(keytab, 2 * key)
@@ -264,7 +264,7 @@ def execute(ST: i64) -> i64:
                 failures = failures | ld(fail, i)
         time = time + count * ld(table, k + K_COST)
     st(ST, FAILURES, failures)
-    st(ST, WORK, ld(ST, WORK) + time)
+    st(ST, TAKEN, ld(ST, TAKEN) + time)
     return DONE
 
 
