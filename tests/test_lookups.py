@@ -157,7 +157,7 @@ def test_a_later_kernel_reads_the_table_by_the_index() -> None:
 
 def test_a_mixture_of_experts_writes_vectors_alone() -> None:
     h = 16
-    tokens, p = moe.instances(3, vocabulary=64), moe.params(h, vocabulary=64)
+    tokens, p = moe.instances(3, vocabulary=300), moe.params(h, vocabulary=300)
     assert results(moe.mix, tokens, p=p) == [(h,)]
     plan = moe.mix._compiled((tokens,), {"p": p}).plan
     assert plan_text(plan).count(" fails at site") == 1  # one index, read five times
