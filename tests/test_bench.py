@@ -67,7 +67,7 @@ def test_instances_of_a_file_are_repeated(tmp_path: Path) -> None:
 def test_competitors_take_turns() -> None:
     order: list[str] = []
     times = interleaved({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 3)
-    assert order == ["a", "b"] * 4  # once to warm up
+    assert order == ["a", "b"] + ["a", "a", "b", "b"] * 3  # once to warm up, and once at the start of each turn
     assert list(times) == ["a", "b"]
     assert all(0 <= q.low <= q.median <= q.high for q in times.values())
 
