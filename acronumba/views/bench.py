@@ -116,9 +116,10 @@ def speeds_view(s: Speeds) -> RenderableType:
 
 
 _SPEEDS_LEGEND = (
-    "ms: of a mini-batch from Python objects to results, median of interleaved runs;\n"
-    "±: half of the runs are that near. Then how many times longer others take: the\n"
-    "plain calls, one by one, and what is batched by hand, on data prepared before.\n"
+    "ms: of a mini-batch, from what `pack` has made to results, median of turns; ±:\n"
+    "half of the runs are that near; pack: more from Python objects. Then how many\n"
+    "times longer others take: plain calls, one by one, than from objects; the rest,\n"
+    "whose data and weights are prepared before, than packed.\n"
     "GFLOP/s: of products, over the whole time; peak: part of what the cores can\n"
     "multiply and add; host: part of the time, packing left out, that goes into\n"
     "finding out what to compute together."
@@ -126,21 +127,22 @@ _SPEEDS_LEGEND = (
 
 
 def _speeds(rows: Sequence[Speed], title: str, peak: float) -> Table:
-    from acronumba.bench.speed import OBJECTS, PLAIN
+    from acronumba.bench.speed import OBJECTS, PACKED, PLAIN
     from acronumba.bench.yardsticks import YARDSTICKS
 
     there = [name for name in (PLAIN, *YARDSTICKS) if any(name in row.seconds for row in rows)]
     table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
     table.add_column("model", no_wrap=True, vertical="bottom")
-    for name in ("ms", "±", *map(_HEADS.__getitem__, there), "GFLOP\n/s", "peak", "host"):
+    for name in ("ms", "±", "pack", *map(_HEADS.__getitem__, there), "GF\n/s", "peak", "host"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        own = row.seconds[OBJECTS]
+        own = row.seconds[PACKED]
         cells = [Text("wrong", "red") if name in row.wrong else _ratio(row.times(name)) for name in there]
         table.add_row(
             Text(row.workload, "red" if OBJECTS in row.wrong else ""),
             _three(own.median * 1e3),
             f"{(own.high - own.low) / own.median / 2:.0%}",
+            _three(max(0.0, row.seconds[OBJECTS].median - own.median) * 1e3),
             *cells,
             f"{row.gflops:.0f}",
             f"{row.gflops / peak:.0%}",
@@ -152,7 +154,7 @@ def _speeds(rows: Sequence[Speed], title: str, peak: float) -> Table:
 _HEADS = {
     "plain": "plain",
     "NumPy by hand": "NumPy\nhand",
-    "PyTorch one by one": "torch\n1 by 1",
+    "PyTorch one by one": "torch\n1x1",
     "PyTorch by hand": "torch\nhand",
     "DyNet": "DyNet\nauto",
 }
