@@ -152,8 +152,13 @@ class _Generator:
             if isinstance(stage, ProductStage):
                 self._stage_slots(number, stage, block)
             elif stage.grouped is not None:
-                slots = [self.scratch.add(name, block * 8, own=True) for name in ("matrices", "vectors", "order")]
-                self.slots["stage", number] = Slots(*slots)
+                matrices, vectors, order = (
+                    self.scratch.add(name, block * 8, own=True) for name in ("matrices", "vectors", "order")
+                )
+                dtype = DTYPES[self.graph.dtype(stage.grouped.value)]
+                row = size_poly(self.graph.shape(stage.grouped.right)[0]) * dtype.size + Poly.of(64)
+                rows = self.scratch.add("panel", row * self.target.lanes(dtype.ty), own=True)
+                self.slots["stage", number] = Slots(matrices, vectors, order, panel=rows)
             else:
                 for item in stage.items:
                     if isinstance(item, Single) and item.kind == "product":

@@ -811,6 +811,7 @@ class ProductWriter(Writer):
         (n,) = op.shape
         slots = self.slots["stage", number]
         order, matrices, vectors = (self.scratch(s) for s in (slots.sums, slots.rows, slots.lengths))
+        panel = self.scratch(slots.panel)
         shape, size = self.graph.shape(product.left), self.graph.shape(product.right)[0]
         lanes = self.target.lanes(t.ty)
         ty = t.ty.vector(lanes)
@@ -828,7 +829,7 @@ class ProductWriter(Writer):
             f.set(same, same + convert(one.eq(other), I64))
         with self.when(same > 0):
             self.sort(order, matrices, nodes)
-        f.comment(f"{self.kernel.names[v]}: group by group, a few rows of the matrix at a time")
+        f.comment(f"{self.kernel.names[v]}: group by group, a few rows of the matrix at a time, aligned if that pays")
         begin = self.local("begin", const(0, I64))
         wide, tall = (8, 3) if self.target.registers >= 32 else (4, 2)
         with f.while_(begin < nodes), self.scope():
@@ -839,12 +840,22 @@ class ProductWriter(Writer):
                 f.set(more, tree.load(matrices, tree.load(order, end)).eq(matrix))
                 f.set(end, end + convert(more, I64))
                 f.set(more, more & (end < nodes))
+            length = self.bind("length", self.number(size_poly(size)) * t.size)
+            aligned = self.bind("aligned", (length + 63) & -64)
             with self.loop("j", 0, self.number(size_poly(n)), lanes, extent=n) as j:
+                rows = self.local("rows", matrix + j * (product.step * t.size))
+                apart = self.local("apart", const(product.step * t.size, I64))
+                with self.when(end - begin > tall):
+                    count = self.bind("count", self.number(size_poly(n)) - j)
+                    with self.loop("i", 0, select(count < lanes, count, lanes)) as i:
+                        f.do(intrinsic("copy_bytes", panel + i * aligned, rows + i * apart, length, type=tree.VOID))
+                    f.set(rows, panel)
+                    f.set(apart, aligned)
                 at = self.local("at", begin)
                 for together in (tall, 1):
                     with f.while_(at + together <= end), self.scope():
                         several = [self.local("r", tree.load(order, at + i)) for i in range(together)]
-                        self.group_tile(product, j, matrix, vectors, several, wide if together > 1 else 8, ty)
+                        self.group_tile(product, j, (rows, apart), vectors, several, wide if together > 1 else 8, ty)
                         f.set(at, at + together)
             f.set(begin, end)
 
@@ -863,21 +874,24 @@ class ProductWriter(Writer):
                     f.set(first, first + 1)
 
     def group_tile(
-        self, product: Product, j: Local, matrix: Expr, vectors: Expr, several: Sequence[Local], wide: int, ty: Ty
-    ) -> None:
-        """Compute a vector of rows from `j` on for some nodes of one matrix, `wide` rows at a time."""
+        self, product: Product, j: Local, matrix: tuple[Local, Local], vectors: Expr, several: Sequence[Local],
+        wide: int, ty: Ty,
+    ) -> None:  # fmt: skip
+        """Compute the elements from `j` on for some nodes of one matrix, `wide` of its rows at a time.
+
+        `matrix`: where its row `j` lies, and how far apart its rows are.
+        """
         f, v = self.f, product.value
         shape, size = self.graph.shape(v), self.graph.shape(product.right)[0]
         (n,) = shape
         lanes, width = ty.lanes, ty.scalar.bits // 8
-        last = self.bind("last_row", self.number(size_poly(n)) - 1)
+        last = self.bind("last_row", self.number(size_poly(n)) - 1 - j)
         xs = [self.local("x", tree.load(vectors, r)) for r in several]
         sums: list[list[Local]] = [[] for _ in several]
         for first in range(0, lanes, wide):
             rows = []
             for t in range(first, min(first + wide, lanes)):
-                i = self.named("i", select(j + t < last, j + t, last)) if n != 1 else ZERO
-                rows.append(self.local("row", matrix + self.number(i * (product.step * width))))
+                rows.append(self.local("row", matrix[0] + select(last < t, last, const(t, I64)) * matrix[1]))
             here = [[self.local("c", const(0.0, ty)) for _ in rows] for _ in several]
             with self.axis(9, size, True, lanes) as k:
                 parts = [self.local("part", Load(x + k * width, ty, self.left)) for x in xs]
