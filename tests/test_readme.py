@@ -7,6 +7,7 @@ The blocks after ``<!-- run -->`` are one program, in order; what it prints is c
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import os
 import pkgutil
@@ -17,6 +18,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from acronumba import zoo
 from acronumba.zoo import demo
@@ -153,11 +155,37 @@ def test_commands_of_the_readme_exist(root: Path) -> None:
     assert commands <= targets
 
 
+def test_performance_page_shows_the_figures_of_the_repository(root: Path, request: pytest.FixtureRequest) -> None:
+    from acronumba.bench.ceiling import Ceiling
+    from acronumba.bench.measure import Quartiles
+    from acronumba.bench.speed import Speed, Speeds
+    from acronumba.views.bench import speeds_view
+
+    path = root / "docs" / "performance.md"
+    page = path.read_text(encoding="utf-8")
+    found = re.search(r"<!-- figures: (\S+) -->\n```text\n(.*?)```\n", page, re.S)
+    assert found is not None
+    told = json.loads((root / found[1]).read_text(encoding="utf-8"))
+    rows = []
+    for row in told.pop("rows"):
+        seconds = {name: Quartiles(**q) for name, q in row.pop("seconds").items()}
+        rows.append(Speed(seconds=seconds, **row))
+    speeds = Speeds(rows=tuple(rows), ceiling=Ceiling(**told.pop("ceiling")), **told)
+    console = Console(width=80, file=io.StringIO())
+    console.print(speeds_view(speeds))
+    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    new = page[: found.start(2)] + "\n".join(lines) + "\n" + page[found.end(2) :]
+    if request.config.getoption("--update-golden"):
+        path.write_text(new, encoding="utf-8")
+    else:
+        assert new == page, "run with --update-golden, and read docs/performance.md"
+
+
 @pytest.mark.parametrize(
     "name",
     [
         "README.md",
-        *(f"docs/{page}.md" for page in ("language", "architecture", "tour", "options")),
+        *(f"docs/{page}.md" for page in ("language", "architecture", "tour", "options", "performance")),
         *(
             f"docs/zoo/{m.name}.md"
             for m in pkgutil.iter_modules(zoo.__path__)

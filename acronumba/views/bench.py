@@ -119,10 +119,10 @@ _SPEEDS_LEGEND = (
     "ms: of a mini-batch, from what `pack` has made to results, median of turns; ±:\n"
     "half of the runs are that near; pack: more from Python objects. Then how many\n"
     "times longer others take: plain calls, one by one, than from objects; the rest,\n"
-    "whose data and weights are prepared before, than packed.\n"
-    "GFLOP/s: of products, over the whole time; peak: part of what the cores can\n"
-    "multiply and add; host: part of the time, packing left out, that goes into\n"
-    "finding out what to compute together."
+    "whose data and weights are prepared before, than packed. GF/s: 10^9 operations\n"
+    "of products in a second of the whole time; peak: part of what the cores can\n"
+    "multiply and add; host: part of the time that goes into finding out what to\n"
+    "compute together."
 )
 
 
