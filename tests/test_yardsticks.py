@@ -44,7 +44,10 @@ def test_every_model_of_the_zoo_is_there_one_by_one() -> None:
     assert set(ONE_BY_ONE) == set(yardsticks.BATCHED)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("dynet") is None, reason="needs dyNET38")
+@pytest.mark.skipif(
+    importlib.util.find_spec("dynet") is None,
+    reason="needs dyNET38, an optional competitor, with wheels for Python 3.8 to 3.11 only",
+)
 @pytest.mark.parametrize("workload", ["tree_lstm", "birnn"])
 def test_dynet_agrees_with_the_plain_calls(workload: str) -> None:
     p, xs, expected, exact = case(workload, 6)

@@ -10,14 +10,13 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
-from acronumba.analysis.flow import predecessors, rename, retarget, successors
+from acronumba.analysis.flow import Names, predecessors, rename, retarget, successors, variables
 from acronumba.analysis.mutation import CHANGES, Mutation
 from acronumba.analysis.notes import Note
 from acronumba.analysis.sharing import copied
 from acronumba.errors import Loc
 from acronumba.ir.nodes import (
     Block,
-    Branch,
     Call,
     Check,
     ClassTag,
@@ -31,7 +30,6 @@ from acronumba.ir.nodes import (
     Instr,
     IsNull,
     Join,
-    Jump,
     ListNew,
     ListOp,
     Load,
@@ -46,7 +44,6 @@ from acronumba.ir.nodes import (
     reads,
     writes,
 )
-from acronumba.ir.types import Word
 
 OPTION = "forkjoin"
 
@@ -107,27 +104,6 @@ class World:
         if isinstance(instr, Call) and instr.function < self.given:
             return f"{self.functions[instr.function].name} of {where}"
         return where
-
-
-def variables(function: Function) -> list[Var]:
-    """Return all variables in order, one entry for each place."""
-    made = (v for b in function.blocks for i in b.instrs for v in (*writes(i), *reads(i)))
-    return [*function.params, *made]
-
-
-class Names:
-    """Makes variables of new names in a function."""
-
-    def __init__(self, function: Function) -> None:
-        self.taken = {v.name for v in variables(function)}
-
-    def var(self, name: str, type: Word) -> Var:
-        made, n = name, 1
-        while made in self.taken:
-            n += 1
-            made = f"{name}_{n}"
-        self.taken.add(made)
-        return Var(made, type)
 
 
 def cannot_fault(instr: Instr) -> bool:
@@ -268,21 +244,3 @@ def reassigned(instr: Instr, to: Mapping[Var, Var]) -> Instr:
             return made
         case _:
             return replace(made, out=to.get(made.out, made.out))
-
-
-def redirected(end: End, old: int, new: int) -> End:
-    match end:
-        case Jump() if end.block == old:
-            return replace(end, block=new)
-        case Branch():
-            return replace(end, yes=new if end.yes == old else end.yes, no=new if end.no == old else end.no)
-    return end
-
-
-def renumbered(end: End, number: Mapping[int, int]) -> End:
-    match end:
-        case Jump():
-            return replace(end, block=number[end.block])
-        case Branch():
-            return replace(end, yes=number[end.yes], no=number[end.no])
-    return end

@@ -43,6 +43,7 @@ from acronumba.ir.nodes import (
     reads,
     writes,
 )
+from acronumba.ir.types import Word
 
 
 def successors(end: End) -> tuple[int, ...]:
@@ -65,7 +66,37 @@ def predecessors(blocks: tuple[Block, ...]) -> list[list[int]]:
     return out
 
 
+def variables(function: Function) -> list[Var]:
+    """Return all variables in order, one entry for each place."""
+    made = (v for b in function.blocks for i in b.instrs for v in (*writes(i), *reads(i)))
+    return [*function.params, *made]
+
+
+class Names:
+    """Makes variables of new names in a function."""
+
+    def __init__(self, function: Function) -> None:
+        self.taken = {v.name for v in variables(function)}
+
+    def var(self, name: str, type: Word) -> Var:
+        """Return a variable of this name, with a number if the name is taken."""
+        made, n = name, 1
+        while made in self.taken:
+            n += 1
+            made = f"{name}_{n}"
+        self.taken.add(made)
+        return Var(made, type)
+
+    def temporary(self, type: Word) -> Var:
+        """Return a variable that stands for no name of the user's."""
+        number = len(self.taken)
+        while (made := f"v_{number}") in self.taken:
+            number += 1
+        return self.var(made, type)
+
+
 def retarget(end: End, to: Callable[[int], int]) -> End:
+    """Return the end of a block with the numbers of the blocks it leads to replaced."""
     match end:
         case Jump():
             return replace(end, block=to(end.block))
@@ -74,6 +105,11 @@ def retarget(end: End, to: Callable[[int], int]) -> End:
             return Jump(block=yes, loc=end.loc) if yes == no else replace(end, yes=yes, no=no)
         case _:
             return end
+
+
+def redirect(end: End, old: int, new: int) -> End:
+    """Return the end of a block that leads to `new` where it led to `old`."""
+    return retarget(end, lambda k: new if k == old else k)
 
 
 def simplify(function: Function) -> Function:

@@ -10,19 +10,27 @@ from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.fibers import (
     Facts,
     Item,
-    Names,
     World,
     changes_directly,
     listed,
     one_item,
     reassigned,
-    redirected,
     region_item,
-    renumbered,
-    variables,
     writes_of,
 )
-from acronumba.analysis.flow import definitions, dominators, live_at_start, loops, predecessors, simplify, successors
+from acronumba.analysis.flow import (
+    Names,
+    definitions,
+    dominators,
+    live_at_start,
+    loops,
+    predecessors,
+    redirect,
+    retarget,
+    simplify,
+    successors,
+    variables,
+)
 from acronumba.analysis.fork_regions import loop_name, outline_regions
 from acronumba.analysis.mutation import own_lists
 from acronumba.errors import Loc
@@ -208,7 +216,7 @@ class Loops:
 
         for k, b in enumerate(function.blocks):
             if k not in loop.body:
-                blocks[k] = replace(b, end=redirected(b.end, loop.head, before))
+                blocks[k] = replace(b, end=redirect(b.end, loop.head, before))
         if fork.to is not None:
             for k, b in enumerate(blocks):
                 blocks[k] = replace(b, instrs=tuple(x for x in b.instrs if not _is_new(x, fork.to.args[0])))
@@ -531,7 +539,7 @@ class _Steps:
         out = []
         for k in order:
             b = kept[k]
-            out.append(replace(b, end=end if k == self.loop.last else renumbered(b.end, number)))
+            out.append(replace(b, end=end if k == self.loop.last else retarget(b.end, number.__getitem__)))
         return tuple(out)
 
     def without(self, items: Sequence[Item], counting: bool = True) -> dict[int, Block]:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from acronumba.analysis.dead import remove_dead
-from acronumba.analysis.fibers import Facts, Item, Names, World, one_item, region_item, renumbered
-from acronumba.analysis.flow import dominators, live_at_start, loops, simplify, successors
+from acronumba.analysis.fibers import Facts, Item, World, one_item, region_item
+from acronumba.analysis.flow import Names, dominators, live_at_start, loops, retarget, simplify, successors
 from acronumba.analysis.fork_calls import what_needs
 from acronumba.ir.nodes import (
     Block,
@@ -310,12 +310,12 @@ class _Chain:
             if n + 1 == len(self.chain):
                 after = end
             elif k in regions:
-                after = renumbered(blocks[k].end, number)
+                after = retarget(blocks[k].end, number.__getitem__)
             else:
                 after = Jump(block=number[self.chain[n + 1]], loc=blocks[k].end.loc)
             out[number[k]] = Block(instrs=tuple(instrs[k]), end=after)
         for item in regions.values():
-            out |= {k: replace(blocks[k], end=renumbered(blocks[k].end, number)) for k in item.blocks}
+            out |= {k: replace(blocks[k], end=retarget(blocks[k].end, number.__getitem__)) for k in item.blocks}
         return out
 
     def _outlined(self, strand: Sequence[int], after: Collection[Var]) -> list[Instr]:
@@ -330,7 +330,7 @@ class _Chain:
         parts = self._parts(strand, {}, Return(args=results, loc=loc))
         order = [self.chain[0], *(k for k in sorted(parts) if k != self.chain[0])]
         at = {k: n for n, k in enumerate(order)}
-        body = [replace(parts[k], end=renumbered(parts[k].end, at)) for k in order]
+        body = [replace(parts[k], end=retarget(parts[k].end, at.__getitem__)) for k in order]
         needed = live_at_start(tuple(body))[0]
         args = sorted(needed, key=lambda v: v.name)
         constants: list[Instr] = [single[v] for v in args if v in single and v not in made]

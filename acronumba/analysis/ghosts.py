@@ -20,7 +20,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from acronumba.analysis.carried import in_cycles, value_flow
-from acronumba.analysis.flow import dominators, live_at_start, loops, predecessors, simplify, successors
+from acronumba.analysis.flow import (
+    Names,
+    dominators,
+    live_at_start,
+    loops,
+    predecessors,
+    redirect,
+    simplify,
+    successors,
+)
 from acronumba.analysis.notes import Note
 from acronumba.ir.nodes import (
     Block,
@@ -28,7 +37,6 @@ from acronumba.ir.nodes import (
     Call,
     Copy,
     Emit,
-    End,
     Function,
     Instr,
     Join,
@@ -88,8 +96,7 @@ class _Arms:
         self.before = predecessors(self.blocks)
         self.over = dominators(self.blocks)
         self.back = {(k, s) for k, b in enumerate(self.blocks) for s in successors(b.end) if s in self.over[k]}
-        self.names = {v.name for b in self.blocks for i in b.instrs for v in writes(i)}
-        self.names |= {v.name for v in function.params}
+        self.names = Names(function)
         self.live = live_at_start(self.blocks)
         self.pads: dict[tuple[int, int], dict[Var, int]] = defaultdict(dict)  # (block, next; -1: returns) -> levels
         self.notes: list[Note] = []
@@ -109,7 +116,7 @@ class _Arms:
         new = len(blocks)
         for (k, to), levels in self.pads.items():
             loc = blocks[k].end.loc
-            to_padded = {v: self._fresh(v) for v in levels}
+            to_padded = {v: self.names.var(f"{v.name}_deep", v.type) for v in levels}
             pads: list[Instr] = [Pad(out=w, src=v, levels=levels[v], loc=loc) for v, w in to_padded.items()]
             if to >= 0:
                 pads += [Copy(out=v, src=w, loc=loc) for v, w in to_padded.items()]
@@ -118,19 +125,12 @@ class _Arms:
                 end = replace(end, args=tuple(to_padded.get(v, v) for v in end.args))
                 blocks[k] = Block(instrs=(*blocks[k].instrs, *pads), end=end)
             elif isinstance(end, Branch):  # an arm without a block of its own
-                blocks[k] = replace(blocks[k], end=_redirected(end, to, len(blocks)))
+                blocks[k] = replace(blocks[k], end=redirect(end, to, len(blocks)))
                 blocks.append(Block(instrs=tuple(pads), end=Jump(block=to, loc=loc)))
             else:
                 blocks[k] = replace(blocks[k], instrs=(*blocks[k].instrs, *pads))
         function = replace(self.function, blocks=tuple(blocks))
         return simplify(function) if len(blocks) > new else function
-
-    def _fresh(self, v: Var) -> Var:
-        name = f"{v.name}_deep"
-        while name in self.names:
-            name += "_"
-        self.names.add(name)
-        return Var(name, v.type)
 
     def _join(self, edges: list[tuple[int, int]], ends: dict[int, tuple[Var, ...]]) -> None:
         """Pad the values that leave the arms which end with the edges."""
@@ -222,7 +222,3 @@ class _Arms:
                     env[v] = depth
             out[k] = env
         return out
-
-
-def _redirected(end: Branch, old: int, new: int) -> End:
-    return replace(end, yes=new if end.yes == old else end.yes, no=new if end.no == old else end.no)

@@ -17,17 +17,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from acronumba.analysis.flow import definitions, dominators, loops, predecessors, rename, simplify, successors
+from acronumba.analysis.flow import (
+    Names,
+    definitions,
+    dominators,
+    loops,
+    predecessors,
+    redirect,
+    rename,
+    simplify,
+    successors,
+)
 from acronumba.analysis.hoist import is_worth, stored
 from acronumba.analysis.notes import Note
 from acronumba.ir.nodes import (
     Block,
-    Branch,
     Call,
     Const,
     Copy,
     Emit,
-    End,
     ExtentOf,
     Function,
     Instr,
@@ -183,7 +191,8 @@ class _Mover:
             return function
         views = self._views(function, moved)
         gone = {id(i) for i in moved} - {id(i) for i in views}
-        to = {i.out: self._fresh(function, i.out) for i in views}
+        names = Names(function)
+        to = {i.out: names.var(f"{i.out.name}_before", i.out.type) for i in views}
         before_loop: list[Instr] = []
         for i in moved:
             copy = rename(i, to)
@@ -193,15 +202,7 @@ class _Mover:
         new = len(blocks)
         out = []
         for k, b in enumerate(blocks):
-            end: End = b.end
-            if k not in body and head in successors(end):
-                match end:
-                    case Jump():
-                        end = replace(end, block=new)
-                    case Branch():
-                        end = replace(
-                            end, yes=new if end.yes == head else end.yes, no=new if end.no == head else end.no
-                        )
+            end = b.end if k in body else redirect(b.end, head, new)
             out.append(Block(instrs=tuple(i for i in b.instrs if id(i) not in gone), end=end))
         out.append(Block(instrs=tuple(before_loop), end=Jump(block=head, loc=loc)))
         for i in moved:
@@ -216,16 +217,6 @@ class _Mover:
         gone = {id(i) for i in moved}
         left = {v for b in function.blocks for i in (*b.instrs, b.end) if id(i) not in gone for v in reads(i)}
         return [i for i in moved if isinstance(i, Op) and TENSORS[i.op].kind == "address" and i.out in left]
-
-    @staticmethod
-    def _fresh(function: Function, v: Var) -> Var:
-        names = {u.name for b in function.blocks for i in b.instrs for u in writes(i)} | {
-            u.name for u in function.params
-        }
-        name = f"{v.name}_before"
-        while name in names:
-            name += "_"
-        return Var(name, v.type)
 
     def _invariant(self, function: Function, head: int, body: set[int], ready: set[Var]) -> list[Instr]:
         """Return the instructions to move out of a loop, in order."""

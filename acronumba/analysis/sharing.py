@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
-from acronumba.analysis.flow import definitions
+from acronumba.analysis.flow import Names, definitions
 from acronumba.analysis.notes import Note
 from acronumba.config import Options
 from acronumba.ir.nodes import (
@@ -548,8 +548,7 @@ class _Rewriter:
         """Return the function for some contexts, its calls led to the functions `to`, by identity."""
         function = self.program.functions[number]
         single = definitions(function)
-        self.names = {v.name for v in function.params}
-        self.names |= {v.name for b in function.blocks for i in b.instrs for v in writes(i)}
+        self.names = Names(function)
         blocks = []
         for block in function.blocks:
             out: list[Instr] = []
@@ -594,7 +593,7 @@ class _Rewriter:
             if isinstance(single.get(a), Shared):
                 return a
             if k not in self.numbers:
-                self.numbers[k] = self._var(a.name, a.type)
+                self.numbers[k] = self.names.var(a.name, a.type)
                 out.append(Shared(out=self.numbers[k], index=k, loc=op.loc))
             return self.numbers[k]
         self._note(op, "shared", f"{paths} is the same tensor for all instances, wherever it comes from")
@@ -615,25 +614,17 @@ class _Rewriter:
     def _note(self, op: Op, kind: str, text: str) -> None:
         self.notes.setdefault(Note(loc=op.loc, kind=kind, text=text, option="reuse"))
 
-    def _var(self, name: str, type: Word) -> Var:
-        out, n = name, 1
-        while out in self.names:
-            n += 1
-            out = f"{name}_{n}"
-        self.names.add(out)
-        return Var(out, type)
-
     def _compare(self, op: Op, a: Var, which: Sequence[int], out: list[Instr]) -> None:
         """Let the instance fail unless the operand is, by address, one of these shared tensors."""
         paths = ", ".join(self.program.shared[k].path for k in which)
         site = Site("AssertionError", f"the sharing analysis is wrong: {a.name} is not {paths}", op.loc)
         found: Var | None = None
         for k in which:
-            tensor, same = self._var(a.name, a.type), self._var("same", BOOL)
+            tensor, same = self.names.var(a.name, a.type), self.names.var("same", BOOL)
             out.append(Shared(out=tensor, index=k, loc=op.loc))
             out.append(Scalar(out=same, op="same", args=(a, tensor), site=-1, loc=op.loc))
             if found is not None:
-                either = self._var("same", BOOL)
+                either = self.names.var("same", BOOL)
                 out.append(Scalar(out=either, op="either", args=(found, same), site=-1, loc=op.loc))
                 same = either
             found = same
@@ -646,8 +637,7 @@ def _as_varying(program: Program) -> Program:
     """Return the program in which operations read shared tensors like any other."""
     functions = []
     for function in program.functions:
-        names = {v.name for v in function.params}
-        names |= {v.name for b in function.blocks for i in b.instrs for v in writes(i)}
+        names = Names(function)
         blocks = []
         for block in function.blocks:
             made: dict[int, Var] = {}
@@ -658,13 +648,7 @@ def _as_varying(program: Program) -> Program:
                         if isinstance(a, SharedArg) and a.index not in made:
                             param = program.shared[a.index]
                             assert isinstance(param.type, TensorT)
-                            name = base = re.sub(r"\W+", "_", param.path).strip("_")
-                            n = 1
-                            while name in names:
-                                n += 1
-                                name = f"{base}_{n}"
-                            names.add(name)
-                            made[a.index] = Var(name, param.type)
+                            made[a.index] = names.var(re.sub(r"\W+", "_", param.path).strip("_"), param.type)
                             out.append(Shared(out=made[a.index], index=a.index, loc=instr.loc))
                     instr = replace(
                         instr, args=tuple(made[a.index] if isinstance(a, SharedArg) else a for a in instr.args)

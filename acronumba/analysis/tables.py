@@ -16,10 +16,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from acronumba.analysis.dead import remove_dead
-from acronumba.analysis.flow import fixed_variables
+from acronumba.analysis.flow import Names, fixed_variables
 from acronumba.analysis.once import same_for_all
 from acronumba.config import Options
-from acronumba.ir.nodes import Block, Function, Instr, Op, Program, SharedArg, Var, reads, writes
+from acronumba.ir.nodes import Block, Function, Instr, Op, Program, SharedArg, Var
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import BoolT, FloatT, IntT, TensorT
 
@@ -62,7 +62,7 @@ class _Tables:
         self.free = frozenset(free)
         self.fixed = fixed_variables(function)
         self.rows: dict[Var, _Row] = {}
-        self.names = {v.name for b in function.blocks for i in b.instrs for v in (*reads(i), *writes(i))}
+        self.names = Names(function)
         self.found = False
 
     def run(self) -> Function:
@@ -118,7 +118,7 @@ class _Tables:
         if {self.dtype(x), self.dtype(y)} != {op.out.type.dtype}:
             return None
         if isinstance(y, Var) and y in self.rows:  # matrix @ row: the table times the matrix, transposed
-            turned = self.fresh(op.out.type.dtype, matrix[::-1])
+            turned = self.names.temporary(TensorT(op.out.type.dtype, matrix[::-1]))
             turn = replace(op, out=turned, op="transpose", args=(x,), attrs=((1, 0),), shape=matrix[::-1], site=-1)
             out = self.computed(op, (y, turned), "matmul", op.attrs, matrix[0])
             return replace(out, made=(turn, *out.made), product=True)
@@ -130,7 +130,7 @@ class _Tables:
         whole = tuple(self.rows[a].table if isinstance(a, Var) and a in self.rows else a for a in args)
         assert isinstance(op.out.type, TensorT)
         shape = (rows[0].rows, n)
-        out = self.fresh(op.out.type.dtype, shape)
+        out = self.names.temporary(TensorT(op.out.type.dtype, shape))
         made = dict.fromkeys(m for r in rows for m in r.made)
         last = replace(op, out=out, op=name, args=whole, attrs=attrs, shape=shape)
         return _Row(rows[0].index, out, rows[0].rows, (*made, last), any(r.product for r in rows))
@@ -164,10 +164,3 @@ class _Tables:
         if not isinstance(index, Var) or index not in self.fixed or index in self.free:
             return False
         return isinstance(index.type, IntT) or (isinstance(index.type, TensorT) and index.type.shape == ())
-
-    def fresh(self, dtype: str, shape: tuple[int, ...]) -> Var:
-        number = len(self.names)
-        while (name := f"v_{number}") in self.names:
-            number += 1
-        self.names.add(name)
-        return Var(name, TensorT(dtype, shape))

@@ -27,6 +27,7 @@ from acronumba.kernels import math
 from acronumba.kernels.cost import cost
 from acronumba.kernels.element import DTYPES
 from acronumba.kernels.fusion import EVERYTHING, Fusion
+from acronumba.kernels.groups import GroupSlots, GroupWriter
 from acronumba.kernels.index import ONE, Poly, count, size_poly
 from acronumba.kernels.products import ProductWriter, Slots, passes_of, table_of, tile_shape
 from acronumba.kernels.spec import Dim, KernelSpec
@@ -101,6 +102,7 @@ class _Generator:
         self.blocked = self.stages.blocked
         self.scratch = Scratch()
         self.slots: dict[tuple[str, int], Slots] = {}  # by ("stage", number), or ("value", v) for products of one node
+        self.groups: dict[int, GroupSlots] = {}  # by number of the stage
         self.kernel = self._kernel()
 
     def _names(self) -> list[str]:
@@ -152,13 +154,7 @@ class _Generator:
             if isinstance(stage, ProductStage):
                 self._stage_slots(number, stage, block)
             elif stage.grouped is not None:
-                matrices, vectors, order = (
-                    self.scratch.add(name, block * 8, own=True) for name in ("matrices", "vectors", "order")
-                )
-                dtype = DTYPES[self.graph.dtype(stage.grouped.value)]
-                row = size_poly(self.graph.shape(stage.grouped.right)[0]) * dtype.size + Poly.of(64)
-                rows = self.scratch.add("panel", row * self.target.lanes(dtype.ty), own=True)
-                self.slots["stage", number] = Slots(matrices, vectors, order, panel=rows)
+                self._group_slots(number, stage.grouped, block)
             else:
                 for item in stage.items:
                     if isinstance(item, Single) and item.kind == "product":
@@ -219,6 +215,16 @@ class _Generator:
             self.scratch.add("rows", rows, own=True),
             self.scratch.add("lengths", Poly.of(8 * pieces), own=True),
             self.scratch.add("sums", Poly.of(width * max(p.rows * p.members * p.vectors for p in passes)), own=True),
+        )
+
+    def _group_slots(self, number: int, product: Product, block: Poly) -> None:
+        dtype = DTYPES[self.graph.dtype(product.value)]
+        row = size_poly(self.graph.shape(product.right)[0]) * dtype.size + Poly.of(64)
+        self.groups[number] = GroupSlots(
+            matrices=self.scratch.add("matrices", block * 8, own=True),
+            vectors=self.scratch.add("vectors", block * 8, own=True),
+            order=self.scratch.add("order", block * 8, own=True),
+            panel=self.scratch.add("panel", row * self.target.lanes(dtype.ty), own=True),
         )
 
     def _product_slots(self, product: Product) -> None:
@@ -297,18 +303,18 @@ class _Generator:
 
     def _stage_function(self, number: int, stage: RowStage | ProductStage) -> tree.Function:
         what = "tiles u0..u1 of products" if isinstance(stage, ProductStage) else "nodes u0..u1, loops"
-        w = ProductWriter(
+        w = GroupWriter(
             self.kernel, self.slots, f"stage_{number}", ("S", "u0", "u1", "T"), f"Of the block at S: {what}."
         )
         for k, name in enumerate(("P", "i0", "i1")):
             if k < 2 or isinstance(stage, ProductStage):
                 w.bind(name, tree.load(w.f["S"], k))
-        if isinstance(stage, RowStage) and stage.grouped is not None:
-            w.grouped(number, stage.grouped)
-        elif isinstance(stage, RowStage):
-            w.rows(stage.items, w.f["u0"], w.f["u1"], w.f["i0"])
-        else:
+        if isinstance(stage, ProductStage):
             w.products(number, stage)
+        elif stage.grouped is not None:
+            w.product(stage.grouped, self.groups[number])
+        else:
+            w.rows(stage.items, w.f["u0"], w.f["u1"], w.f["i0"])
         w.f.ret()
         return w.f.function()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.bench.yardsticks.library import Array, Library
+from acronumba.bench.yardsticks.arrays import Array, Library
 
 
 def _index(numbers: Any) -> Array:

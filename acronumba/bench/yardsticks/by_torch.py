@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from acronumba.bench.yardsticks.library import Array, Library
+from acronumba.bench.yardsticks.arrays import Array, Library
 from acronumba.bench.yardsticks.program import Program
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.bench.yardsticks.library import Array, Library
+from acronumba.bench.yardsticks.arrays import Array, Library
 from acronumba.bench.yardsticks.program import Program, gru_, lstm_, spread, steps
 from acronumba.zoo import beam_decoder, berxit, drnn, graph_rnn, stack_rnn
 

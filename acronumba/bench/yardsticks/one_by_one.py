@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from acronumba.bench.yardsticks.library import Array
+from acronumba.bench.yardsticks.arrays import Array
 from acronumba.bench.yardsticks.program import Program
 from acronumba.zoo import (
     beam_decoder,

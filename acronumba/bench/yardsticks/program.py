@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.bench.yardsticks.library import Array, Library
+from acronumba.bench.yardsticks.arrays import Array, Library
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

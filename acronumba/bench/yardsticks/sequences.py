@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.bench.yardsticks.library import Array, Library
+from acronumba.bench.yardsticks.arrays import Array, Library
 from acronumba.bench.yardsticks.program import Program, Steps, gru_, lstm_, spread, steps
 from acronumba.zoo import bilstm_tagger, birnn, moe, nested_rnn
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from acronumba.bench.yardsticks.library import Array, Library
+from acronumba.bench.yardsticks.arrays import Array, Library
 from acronumba.bench.yardsticks.program import Program
 from acronumba.zoo import child_sum_lstm, listops, mv_rnn, tree_lstm
 
