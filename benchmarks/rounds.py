@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from typing import Any
 for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_variable] = "1"
 
+from acronumba.bench.measure import machine, timed  # noqa: E402
 from acronumba.zoo import beam_decoder, berxit, drnn, graph_rnn, moe, stack_rnn  # noqa: E402
 
 
@@ -80,12 +80,7 @@ MODELS: dict[str, tuple[Any, str, str, Callable[[Any, Any], int]]] = {
 
 
 def milliseconds(run: Callable[[], Any], times: int) -> float:
-    out = []
-    for _ in range(times):
-        start = time.perf_counter()
-        run()
-        out.append(time.perf_counter() - start)
-    return 1e3 * statistics.median(out)
+    return 1e3 * statistics.median(timed(run)[0] for _ in range(times))
 
 
 def measure(name: str, size: str | int, batch: int) -> dict[str, Any]:
@@ -93,13 +88,11 @@ def measure(name: str, size: str | int, batch: int) -> dict[str, Any]:
     p, xs = module.params(size), module.instances(batch)
     model = getattr(module, decides).with_options(threads=1)
     serial, emulated = model.with_options(forkjoin=False), getattr(module, told).with_options(threads=1)
-    start = time.perf_counter()
-    plain = [model(x, p=p) for x in xs]
-    one_by_one = 1e3 * (time.perf_counter() - start)
+    one_by_one, plain = timed(lambda: [model(x, p=p) for x in xs])
     trace, other = model.trace(xs, p=p), serial.trace(xs, p=p)
     for run in (model, serial, emulated):
         run.batch(xs, p=p)
-    times = 3 if one_by_one > 2000 else 11
+    times = 3 if one_by_one > 2 else 11
     return {
         "rounds": trace.rounds,
         "floor": max(chain(x, result) for x, result in zip(xs, plain, strict=True)),
@@ -112,14 +105,12 @@ def measure(name: str, size: str | int, batch: int) -> dict[str, Any]:
         "ms": milliseconds(lambda: model.batch(xs, p=p), times),
         "serial ms": milliseconds(lambda: serial.batch(xs, p=p), times),
         "emulated ms": milliseconds(lambda: emulated.batch(xs, p=p), times),
-        "plain ms": one_by_one,
+        "plain ms": 1e3 * one_by_one,
         "agree": str(model.check(xs, p=p)).splitlines()[0],
     }
 
 
 def main() -> None:
-    from acronumba.bench.measure import machine
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--size", default="small")
