@@ -29,11 +29,10 @@ from acronumba.kernels.stages import (
     stretch,
     through,
 )
+from acronumba.kernels.steps import Place, Step, column, steps_of
 from acronumba.kernels.tiles import CHUNK, Packing, narrow, panel_shape, widest
 from acronumba.kernels.weights import SideBySide, ViewPacking
 from acronumba.kernels.writer import Kernel, Writer, to_memory
-
-LINE = 64  # bytes of a line of the cache
 
 
 @dataclass(slots=True, eq=False)
@@ -81,11 +80,12 @@ class Pass:
     members: int  # of every call
     calls: list[Call]
     tail: list[int]
+    steps: list[Step]  # of the tail
 
     @property
     def vectors(self) -> int:
-        """Vectors of sums that belong to one row of a tile."""
-        return sum(call.gates for call in self.calls) * self.q
+        """Vectors of sums, and of what steps keep, that belong to one row of a tile."""
+        return (sum(call.gates for call in self.calls) + sum(len(step.kept) for step in self.steps)) * self.q
 
 
 Lefts = tuple[tuple[int, ...], ...]  # pieces of the left operand of each member
@@ -117,7 +117,9 @@ def passes_of(stage: ProductStage, stages: Stages, target: Target) -> list[Pass]
         many = len(calls[0].members)
         if many > rows or any(len(call.members) != many for call in calls):
             calls, many = [Call([parts]) for call in calls for parts in call.members], 1
-        out.append(Pass(q, rows // many, many, calls, [v for v in stage.tail if v in values]))
+        tail = [v for v in stage.tail if v in values]
+        steps = steps_of(tail, (*stage.lead, stage.n), stages, dtype)
+        out.append(Pass(q, rows // many, many, calls, tail, steps))
     return out
 
 
@@ -480,7 +482,6 @@ class ProductWriter(Writer):
                 t = self.local("t", u - panel * tiles if panels > 1 else u)
                 a = self.bind("a", total * t // tiles)
                 m = self.bind("m", total * (t + 1) // tiles - a)
-                self.fetch_rows(stage, one, panel, a, m, lanes)
                 begin = 0
                 starts = {}
                 for call, weight in zip(one.calls, weights, strict=True):
@@ -548,65 +549,70 @@ class ProductWriter(Writer):
         base = self.base(v)
         return self.plus(base, flat * DTYPES[self.graph.dtype(v)].size)
 
-    def fetch_rows(self, stage: ProductStage, one: Pass, panel: Local, a: Expr, m: Expr, lanes: int) -> None:
-        """Fetch what the tail reads of scattered rows, and where it stores, while the tile computes."""
-        graph = self.graph
-        lefts = {piece for call in one.calls for left in call.lefts for piece in left}
-        read = {v for op in map(graph.op, one.tail) if op is not None for v in op.args}
-        wide = [
-            v
-            for v in sorted({*read, *one.tail})
-            if v not in lefts and graph.shape(v) == (stage.n,)
-            if (graph.op(v) is None and graph.spec.operands[v].kind == "tensor") or v in graph.spec.results
-        ]
-        if one.q == 1 or stage.lead or all(graph.op(v) is not None for v in wide):
-            return
-        self.f.comment("fetch the scattered rows that are needed after the tile")
-        with self.loop("r", a, a + m) as r:
-            self.enter_row(r, stage.lead)
-            for v in wide:
-                size = one.q * lanes * DTYPES[graph.dtype(v)].size
-                at = self.bind("next", self.address(v, Index((stage.n,), (ZERO,))) + panel * size)
-                for line in range(0, size, LINE):
-                    self.f.do(intrinsic("prefetch", at + line if line else at, type=tree.VOID))
-        self.home_depth = 0
-
     def tail(
         self, stage: ProductStage, one: Pass, panel: Local, a: Expr, m: Expr, sums: Expr, starts: Mapping[int, int],
-        lanes: int, step: int,
+        lanes: int, apart: int,
     ) -> None:  # fmt: skip
-        """Finish the panel just computed, rows a..a+m; `starts`: where products are in a row of `step` bytes."""
+        """Finish the panel just computed, rows a..a+m; `starts`: where products are in a row of `apart` bytes."""
         self.note_names(one.tail)
         q = one.q
         single = Const(0, I64)
         j = self.column(panel, single, q, lanes, stage.n) if q == 1 else None
         # panels are whole: of the last one's vectors some may have no columns left
         ragged = -(-stage.n // lanes) % q != 0
-        with self.loop("r", a, a + m) as r:
-            acc = self.bind("acc", sums + (r - a) * step)
-            at = self.enter_row(r, stage.lead)
+        width = lanes * DTYPES[self.graph.dtype(stage.parts[0].product.value)].size
+        end = sum(call.gates for call in one.calls) * q * width  # of the sums; behind them lies what is kept
+        _, names = column((*stage.lead, stage.n))
+        room = {place: end + k * q * width for k, place in enumerate(p for step in one.steps for p in step.kept)}
+        kept: set[Place] = set()  # by earlier steps
+        gates = {part.product.value for part in stage.parts}
+        self.inline = {v for v in one.tail if v not in gates}
 
-            def vector(number: Expr, j: Local) -> None:
-                self.panels = {
-                    v: (self.bind("sums_of", acc + start) if start else acc, q, number) for v, start in starts.items()
-                }
-                self.panel_n = stage.n
-                self.panel_at = (*at, ZERO if stage.n == 1 else Poly.of(j.name))
-                with self.lanes_of(j, lanes, stage.n):
-                    self.finish_vector(stage, one)
-                self.panels = {}
+        def vector(step: Step, at: Sequence[Poly], acc: Expr, number: Expr, j: Local) -> None:
+            self.panels = {
+                v: (self.bind("sums_of", acc + start) if start else acc, q, number) for v, start in starts.items()
+            }
+            self.panel_n = stage.n
+            self.panel_at = (*at, ZERO if stage.n == 1 else Poly.of(j.name))
 
-            if j is not None:
-                vector(single, j)
-            else:
-                with self.loop("q", 0, q) as number:
-                    column = self.column(panel, number, q, lanes, stage.n)
-                    if ragged:
-                        with self.when(column < stage.n):
-                            vector(number, column)
-                    else:
-                        vector(number, column)
-        self.home_depth = 0
+            def beside(start: int) -> Expr:
+                out = acc + start
+                if not isinstance(number, Const):
+                    out = out + number * width
+                return out
+
+            def here(place: Place) -> Place:
+                v, index = place
+                for name, at in zip(names, self.panel_at, strict=True):
+                    index = index.put(name, at)
+                return v, index
+
+            self.kept = {here(place): beside(room[place]) for place in kept}
+            with self.lanes_of(j, lanes, stage.n):
+                for place in step.kept:
+                    self.prepare(*here(place))
+                    self.f.store_lanes(beside(room[place]), self.value(*here(place)))
+                self.finish_vector(stage, step)
+            self.panels, self.kept = {}, {}
+
+        for step in one.steps:
+            with self.loop("r", a, a + m) as r:
+                acc = self.bind("acc", sums + (r - a) * apart)
+                at = self.enter_row(r, stage.lead)
+                if j is not None:
+                    vector(step, at, acc, single, j)
+                else:
+                    with self.loop("q", 0, q) as number:
+                        at_column = self.column(panel, number, q, lanes, stage.n)
+                        if ragged:
+                            with self.when(at_column < stage.n):
+                                vector(step, at, acc, number, at_column)
+                        else:
+                            vector(step, at, acc, number, at_column)
+            self.home_depth = 0
+            kept |= {*step.kept}
+            self.inline -= set(step.done)
+        self.inline = set()
 
     def enter_row(self, r: Local, lead: tuple[Size, ...]) -> list[Poly]:
         """Find the node that row `r` of the block belongs to; return the place of the row in the node."""
@@ -625,12 +631,11 @@ class ProductWriter(Writer):
         self.node = self.bind("node", self.f["i0"] + node)
         return at
 
-    def finish_vector(self, stage: ProductStage, one: Pass) -> None:
-        """Compute and store the values of the tail at one vector of columns."""
+    def finish_vector(self, stage: ProductStage, step: Step) -> None:
+        """Compute and store the values that a step of the tail finishes, at one vector of columns."""
         here = Index((*stage.lead, stage.n), self.panel_at)
         gates = {part.product.value: part.gates for part in stage.parts}
-        self.inline = {v for v in one.tail if v not in gates}
-        for v in one.tail:
+        for v in step.done:
             if v not in gates:
                 self.prepare(v, here)
                 self.put(v, here, self.value(v, here))
@@ -638,7 +643,6 @@ class ProductWriter(Writer):
             for g in range(gates[v]):
                 place = Index(self.graph.shape(v), (*self.panel_at[:-1], self.panel_at[-1] + g * stage.n))
                 self.put(v, place, self.from_panel(v, place, DTYPES[self.graph.dtype(v)]))
-        self.inline = set()
 
     def column(self, panel: Local, number: Expr, q: int, lanes: int, n: int) -> Local:
         """Return the first column of a vector of the panel."""

@@ -174,8 +174,9 @@ class Writer:
         self.guard: Local | None = None
         self.inline: set[int] = set()  # stored values that are being computed here
         self.panels: dict[
-            int, tuple[Local, int, Expr]
+            int, tuple[Expr, int, Expr]
         ] = {}  # products of the panel at hand: (row of C, vectors per gate, q)
+        self.kept: dict[tuple[int, Index], Expr] = {}  # addresses of what earlier steps of a tail have computed
         self.panel_at: tuple[Poly, ...] = ()
         self.panel_n = 0
         self.home_depth = 0  # scope of the node
@@ -485,7 +486,10 @@ class Writer:
         known = self.cached(key)
         if known is not None:
             return known
-        if self.stages.leaf(v) and v not in self.inline:
+        if (v, index) in self.kept:
+            t = DTYPES[self.graph.dtype(v)]
+            out: Expr = self.bind(self.kernel.names[v], Load(self.kept[v, index], t.ty.vector(self.lanes)))
+        elif self.stages.leaf(v) and v not in self.inline:
             out = self.load(v, index)
         else:
             kind = self.graph.kind(v)
@@ -708,7 +712,7 @@ class Writer:
             op = self.graph.op(u)
             if u in needed or op is None or (self.stages.leaf(u) and u not in self.inline):
                 continue
-            if self.graph.kind(u) != "element":
+            if self.graph.kind(u) != "element" or (u, index) in self.kept:
                 continue
             needed.add(u)
             todo += [a for a in op.args if self.graph.shape(a) == op.shape]
