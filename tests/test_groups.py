@@ -16,16 +16,18 @@ from acronumba.kernels.stages import RowStage
 from tests.kernel_runs import SpecBuilder, compile_all, interpreted
 
 
-def two_layers(n: int, k: int, dtype: str = "float32", across: bool = False) -> KernelSpec:
-    """h = abs(w @ x + b) and v @ h; `across`: as x @ w.T and h @ v.T."""
+def two_layers(n: int, k: int, dtype: str = "float32", lies: str = "rows") -> KernelSpec:
+    """h = abs(w @ x + b) and v @ h; across: as x @ w.T and h @ v.T; columns: as x @ w, where w lies the other way."""
     b = SpecBuilder("two_layers")
     x = b.tensor("x", k, dtype=dtype)
-    w = b.tensor("w", n, k, dtype=dtype)
+    w = b.tensor("w", *((k, n) if lies == "columns" else (n, k)), dtype=dtype)
     bias = b.tensor("b", n, dtype=dtype)
     v = b.tensor("v", 3, n, dtype=dtype)
 
     def product(matrix: int, rows: int, columns: int, vector: int) -> int:
-        if not across:
+        if matrix == w and lies == "columns":
+            return b.op("matmul", vector, matrix, shape=(rows,), dtype=dtype)
+        if lies != "across":
             return b.op("matmul", matrix, vector, shape=(rows,), dtype=dtype)
         turned = b.op("transpose", matrix, attrs=((1, 0),), shape=(columns, rows), dtype=dtype)
         return b.op("matmul", vector, turned, shape=(rows,), dtype=dtype)
@@ -35,28 +37,33 @@ def two_layers(n: int, k: int, dtype: str = "float32", across: bool = False) -> 
     return b.spec(h, product(v, 3, n, h))
 
 
-def operands(n: int, k: int, dtype: str, experts: int, count: int) -> list[list[Any]]:
+def operands(n: int, k: int, dtype: str, experts: int, count: int, lies: str = "rows") -> list[list[Any]]:
     r = np.random.default_rng(n + k)
     made = [
         [(r.standard_normal(s) / s[-1] ** 0.5).astype(dtype) for s in ((n, k), (n,), (3, n))] for _ in range(experts)
     ]
+    if lies == "columns":
+        made = [[np.ascontiguousarray(w.T), *rest] for w, *rest in made]
     return [[r.standard_normal(k).astype(dtype), *made[r.integers(experts)]] for _ in range(count)]
 
 
 @pytest.mark.parametrize("bits", [512, 256, 128])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("n", "k", "across"), [(64, 64, False), (70, 65, True), (1, 5000, False), (300, 20, True)])
-def test_a_node_has_the_same_bits_in_any_company(n: int, k: int, across: bool, dtype: str, bits: int) -> None:
+@pytest.mark.parametrize(
+    ("n", "k", "lies"),
+    [(64, 64, "rows"), (70, 65, "across"), (1, 5000, "rows"), (300, 20, "across"), (70, 300, "columns")],
+)
+def test_a_node_has_the_same_bits_in_any_company(n: int, k: int, lies: str, dtype: str, bits: int) -> None:
     with override(vector_bits=bits) as target:
-        (run,) = compile_all([two_layers(n, k, dtype, across)], target)
+        (run,) = compile_all([two_layers(n, k, dtype, lies)], target)
         assert any(isinstance(s, RowStage) and s.grouped for s in stages.plan_stages(run.spec, target).stages)
-        nodes = operands(n, k, dtype, 3, 29)
+        nodes = operands(n, k, dtype, 3, 29, lies)
         alone = [run([node])[0] for node in nodes]
         together = run(nodes)[0]
         shuffled = np.random.default_rng(0).permutation(29)
         other = run([nodes[i] for i in shuffled], parts=[(0, 10), (10, 11), (11, 29)])[0]
     for i, (x, w, b, v) in enumerate(nodes):
-        h = np.abs(w.astype("f8") @ x + b)
+        h = np.abs((w.T if lies == "columns" else w).astype("f8") @ x + b)
         for mine, expected in zip(alone[i], (h, v.astype("f8") @ h), strict=True):
             assert close(mine[0], expected.astype(dtype))
     for k_, results in enumerate(together):
@@ -65,7 +72,7 @@ def test_a_node_has_the_same_bits_in_any_company(n: int, k: int, across: bool, d
 
 
 def test_plain_python_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "GROUPED", 8)
+    monkeypatch.setattr(stages, "LARGE", 8)
     spec, nodes = two_layers(5, 7), operands(5, 7, "float32", 2, 7)
     compiled, plain = compile_all([spec])[0](nodes)[0], interpreted(spec)(nodes)[0]
     for one, other in zip(compiled, plain, strict=True):

@@ -28,7 +28,6 @@ from acronumba.kernels.stages import (
     Stages,
     plan_stages,
 )
-from acronumba.kernels.writer import ROWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +131,7 @@ class _Counter:
         read = scratch = flops = product_flops = looked_up = shared = 0
         passes = 1
         if self.stages.blocked:
-            block = max(1, ROWS // max([1, *map(self.number, self.stages.leads)]))
+            block = max(1, self.stages.rows // max([1, *map(self.number, self.stages.leads)]))
             passes = -(-nodes // block)
         for v in self.stages.gathered:
             read += self.elements(v) * self.size(v)

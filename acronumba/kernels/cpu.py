@@ -34,10 +34,10 @@ from acronumba.kernels.spec import Dim, KernelSpec
 from acronumba.kernels.stages import Nest, Product, ProductStage, RowStage, Single, plan_stages
 from acronumba.kernels.tiles import Packing, TileKey
 from acronumba.kernels.weights import SideBySide, ViewPacking
-from acronumba.kernels.writer import HEAD, LANE_BUFFER, ROWS, Gathered, Home, Kernel, Scratch, Writer, identifier
+from acronumba.kernels.writer import HEAD, LANE_BUFFER, Gathered, Home, Kernel, Scratch, Writer, identifier
 
-MOST_TOGETHER = 1008  # nodes of a block in which those with the same matrix are found
-BLOCK_BYTES = 1 << 22  # of the rows of such a block
+MOST_TOGETHER = 2016  # nodes of a block in which those with the same matrix are found
+BLOCK_BYTES = 1 << 24  # of the rows of such a block
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +121,12 @@ class _Generator:
     def _kernel(self) -> Kernel:
         names = self._names()
         rules: list[Poly] = []
-        block = Poly.of(ROWS)
+        rows = self.stages.rows
+        block = Poly.of(rows)
         if self.blocked:
             leads = self.stages.leads
             if all(m.constant is not None for m in leads):
-                block = Poly.of(max(1, ROWS // max([1, *(m.constant or 0 for m in leads)])))
+                block = Poly.of(max(1, rows // max([1, *(m.constant or 0 for m in leads)])))
             else:
                 rules, block = leads, Poly.of("block")
             if not rules and any(isinstance(s, RowStage) and s.grouped for s in self.stages.stages):
@@ -219,12 +220,17 @@ class _Generator:
 
     def _group_slots(self, number: int, product: Product, block: Poly) -> None:
         dtype = DTYPES[self.graph.dtype(product.value)]
-        row = size_poly(self.graph.shape(product.right)[0]) * dtype.size + Poly.of(64)
+        (n,) = self.graph.shape(product.value)
+        q, rows = tile_shape([1], n, self.target, dtype.name)
+        width = q * self.target.lanes(dtype.ty) * dtype.size
         self.groups[number] = GroupSlots(
             matrices=self.scratch.add("matrices", block * 8, own=True),
             vectors=self.scratch.add("vectors", block * 8, own=True),
             order=self.scratch.add("order", block * 8, own=True),
-            panel=self.scratch.add("panel", row * self.target.lanes(dtype.ty), own=True),
+            rows=self.scratch.add("rows", block * 8, own=True),
+            length=self.scratch.add("length", Poly.of(8), own=True),
+            sums=self.scratch.add("sums", Poly.of(rows * width), own=True),
+            panel=self.scratch.add("panel", size_poly(self.graph.shape(product.right)[0]) * width, own=True),
         )
 
     def _product_slots(self, product: Product) -> None:
@@ -292,12 +298,7 @@ class _Generator:
                     op = self.graph.op(v)
                     assert op is not None
                     todo += [a for a in op.args if not self.stages.leaf(a)]
-            weights = {p.product.matrix: p.product for p in stage.parts} if isinstance(stage, ProductStage) else {}
-            read = sum(
-                p.weight.shape[0] * p.weight.shape[1] * DTYPES[self.graph.dtype(p.value)].size
-                for p in weights.values()
-                if p.weight is not None
-            )
+            read = self.stages.weight_bytes(stage) if isinstance(stage, ProductStage) else 0
             out.append(StageWork(f"stage_{number}", cost(self.spec, sorted(done)), read))
         return tuple(out)
 

@@ -1,21 +1,22 @@
-"""Writes grouped stages: the product of a matrix and a vector, where several nodes may have the same matrix.
+"""Writes grouped stages: the product of a large matrix and a vector, where several nodes may have the same matrix.
 
 In: a `RowStage` that is `grouped`. Out: statements of one function. The nodes are sorted by the address of their
-matrix; for those with the same one, a few of its rows at a time are multiplied with all of their vectors, so that the
-matrix is read from memory once. The order of summation is that of `ProductWriter.lanes_product`: the bits of a node do
-not depend on which others have its matrix.
+matrix. What several nodes have is packed, panel by panel, like a shared weight, and multiplied by register tiles whose
+rows are their vectors; a node that is alone with its matrix takes the loops of `ProductWriter`. Both sum in the same
+order: the bits of a node do not depend on which others have its matrix.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from acronumba.emit import tree
-from acronumba.emit.tree import I64, Expr, Load, Local, Ty, const, convert, intrinsic, select
+from acronumba.emit.tree import I64, Expr, Load, Local, call_address, const, convert, select
 from acronumba.kernels.element import DTYPES
-from acronumba.kernels.index import ZERO, Index, Poly, size_poly
-from acronumba.kernels.products import ProductWriter
+from acronumba.kernels.index import ZERO, Index, Poly
+from acronumba.kernels.products import ProductWriter, tile_shape
 from acronumba.kernels.stages import Product
 
 
@@ -26,7 +27,10 @@ class GroupSlots:
     matrices: int  # int64: address of each node's matrix
     vectors: int  # int64: address of its vector
     order: int  # int64: the nodes, those with one matrix next to each other
-    panel: int  # rows of a matrix, aligned
+    rows: int  # int64: addresses of the vectors of those with one matrix
+    length: int  # int64: elements of a vector
+    sums: int  # what one call of a tile computes
+    panel: int  # columns of a matrix, packed
 
 
 class GroupWriter(ProductWriter):
@@ -34,21 +38,20 @@ class GroupWriter(ProductWriter):
 
     def product(self, product: Product, slots: GroupSlots) -> None:
         """Write the product for nodes u0..u1 of the block."""
-        op = self.graph.op(product.value)
-        assert op is not None
-        f, v, t = self.f, product.value, DTYPES[op.dtype]
-        (n,) = op.shape
+        f = self.f
+        self.note_names([product.value])
+        shape = self.graph.shape(product.left)
+        n, size = (shape[1], shape[0]) if product.flip else shape
+        assert isinstance(n, int) and isinstance(size, int)
         matrices, vectors = self.scratch(slots.matrices), self.scratch(slots.vectors)
-        order, panel = self.scratch(slots.order), self.scratch(slots.panel)
-        shape, size = self.graph.shape(product.left), self.graph.shape(product.right)[0]
-        lanes = self.target.lanes(t.ty)
-        ty = t.ty.vector(lanes)
+        order, rows = self.scratch(slots.order), self.scratch(slots.rows)
         nodes = self.bind("nodes", f["u1"] - f["u0"])
         with self.loop("r", f["u0"], f["u1"]) as r:
             self.at_node(r, f["i0"])
             f.store(matrices, r, self.address(product.left, Index(shape, (ZERO, ZERO))))
             f.store(vectors, r, self.address(product.right, Index((size,), (ZERO,))))
             f.store(order, r - f["u0"], r)
+        f.store(self.scratch(slots.length), 0, const(size, I64))
         f.comment("do some of the first nodes have the same matrix? then put those with the same one together")
         some = self.bind("some", select(nodes < 8, nodes, const(8, I64)))
         same = self.local("same", const(0, I64))
@@ -57,9 +60,7 @@ class GroupWriter(ProductWriter):
             f.set(same, same + convert(one.eq(other), I64))
         with self.when(same > 0):
             self.sort(order, matrices, nodes)
-        f.comment(f"{self.kernel.names[v]}: group by group, a few rows of the matrix at a time, aligned if that pays")
         begin = self.local("begin", const(0, I64))
-        wide, tall = (8, 3) if self.target.registers >= 32 else (4, 2)
         with f.while_(begin < nodes), self.scope():
             matrix = self.local("matrix", tree.load(matrices, tree.load(order, begin)))
             end = self.local("end", begin + 1)
@@ -68,24 +69,90 @@ class GroupWriter(ProductWriter):
                 f.set(more, tree.load(matrices, tree.load(order, end)).eq(matrix))
                 f.set(end, end + convert(more, I64))
                 f.set(more, more & (end < nodes))
-            length = self.bind("length", self.number(size_poly(size)) * t.size)
-            aligned = self.bind("aligned", (length + 63) & -64)
-            with self.loop("j", 0, self.number(size_poly(n)), lanes, extent=n) as j:
-                rows = self.local("rows", matrix + j * (product.step * t.size))
-                apart = self.local("apart", const(product.step * t.size, I64))
-                with self.when(end - begin > tall):
-                    count = self.bind("count", self.number(size_poly(n)) - j)
-                    with self.loop("i", 0, select(count < lanes, count, lanes)) as i:
-                        f.do(intrinsic("copy_bytes", panel + i * aligned, rows + i * apart, length, type=tree.VOID))
-                    f.set(rows, panel)
-                    f.set(apart, aligned)
-                at = self.local("at", begin)
-                for together in (tall, 1):
-                    with f.while_(at + together <= end), self.scope():
-                        several = [self.local("r", tree.load(order, at + i)) for i in range(together)]
-                        self.tile(product, j, (rows, apart), vectors, several, wide if together > 1 else 8, ty)
-                        f.set(at, at + together)
+            alone = self.bind("alone", end.eq(begin + 1))
+            with self.when(alone):
+                self.at_node(self.local("row", tree.load(order, begin)), f["i0"])
+                self.one_product(product)
+            self.home_depth = 0
+            with self.when(alone.eq(False)):
+                count = self.bind("count", end - begin)
+                with self.loop("r", 0, count) as r:
+                    f.store(rows, r, tree.load(vectors, tree.load(order, begin + r)))
+                self.together(product, slots, n, size, matrix, begin, count)
             f.set(begin, end)
+
+    def together(
+        self, product: Product, slots: GroupSlots, n: int, size: int, matrix: Local, begin: Local, count: Expr
+    ) -> None:
+        """Multiply one matrix with the vectors of `count` nodes, from `begin` on in their order."""
+        f, v = self.f, product.value
+        t = DTYPES[self.graph.dtype(v)]
+        lanes = self.target.lanes(t.ty)
+        q, height = tile_shape([1], n, self.target, t.name)
+        width = q * lanes * t.size
+        panel, sums = self.scratch(slots.panel), self.scratch(slots.sums)
+        order, rows = self.scratch(slots.order), self.scratch(slots.rows)
+        tiles = self.bind("tiles", (count + (height - 1)) // height)
+        ty = t.ty.vector(lanes)
+        with self.loop("first", 0, n, q * lanes) as first:
+
+            def vectors() -> Sequence[tuple[int, Local]]:
+                out = []
+                for k in range(q):
+                    j = self.local("j", first + k * lanes if k else first)
+                    self.symbols[j.name], self.extents[j.name] = j, n
+                    out.append((k, j))
+                return out
+
+            ragged = n % (q * lanes) != 0
+            for k, j in vectors():
+                with self.when(j < n) if ragged and k else nullcontext():
+                    if product.how == "turned":
+                        self.pack_rows(product, matrix, j, n, size, panel + k * lanes * t.size, width)
+                    else:
+                        left = n - j if n % lanes else None
+                        with self.loop("k", 0, size) as i:
+                            w = Load(matrix + i * (product.step * t.size) + j * t.size, ty, left)
+                            f.store_lanes(panel + i * width + k * lanes * t.size, self.local("w", w))
+            with self.loop("t", 0, tiles) as tile:
+                a = self.bind("a", count * tile // tiles)
+                m = self.bind("m", count * (tile + 1) // tiles - a)
+                entry = self.kernel.tile(q, height, t.name) - 1
+                f.do(call_address(
+                    tree.load(f["P"] + 8 * entry, m), rows + a * 8, count, const(1, I64), self.scratch(slots.length),
+                    panel, const(width, I64), sums, const(width, I64),
+                ))  # fmt: skip
+                with self.loop("r", 0, m) as r:
+                    node = self.local("row", tree.load(order, begin + a + r))
+                    self.at_node(node, f["i0"])
+                    for k, j in vectors():
+                        with self.when(j < n) if ragged and k else nullcontext():
+                            x = self.local(self.kernel.names[v], Load(sums + r * width + k * lanes * t.size, ty))
+                            self.put_lanes(v, Index((n,), (ZERO if n == 1 else Poly.of(j.name),)), x, j, lanes)
+            self.home_depth = 0
+
+    def pack_rows(self, product: Product, matrix: Local, j: Local, n: int, size: int, panel: Expr, width: int) -> None:
+        """Turn rows `j`... of a matrix into columns of the panel."""
+        f, t = self.f, DTYPES[self.graph.dtype(product.value)]
+        lanes = self.target.lanes(t.ty)
+        ty = t.ty.vector(lanes)
+        step = product.step * t.size
+        inside = n % lanes == 0
+        rows = [
+            self.local("row", matrix + (j + i if inside else select(j + i < n - 1, j + i, const(n - 1, I64))) * step)
+            for i in range(lanes)
+        ]
+        whole = size - size % lanes
+
+        def square(k: Expr, count: int, left: Expr | None) -> None:
+            for i, column in enumerate(self.turned([Load(row + k * t.size, ty, left) for row in rows])[:count]):
+                f.store_lanes(panel + (k + i) * width, column)
+
+        if whole:
+            with self.loop("k", 0, whole, lanes) as k:
+                square(k, lanes, None)
+        if whole < size:
+            square(const(whole, I64), size - whole, const(size - whole, I64))
 
     def sort(self, order: Expr, keys: Expr, count: Expr) -> None:
         """Put numbers with the same key next to each other, in the order in which keys come first."""
@@ -100,37 +167,3 @@ class GroupWriter(ProductWriter):
                     f.store(order, s, tree.load(order, first))
                     f.store(order, first, r)
                     f.set(first, first + 1)
-
-    def tile(
-        self, product: Product, j: Local, matrix: tuple[Local, Local], vectors: Expr, several: Sequence[Local],
-        wide: int, ty: Ty,
-    ) -> None:  # fmt: skip
-        """Compute the elements from `j` on for some nodes of one matrix, `wide` of its rows at a time.
-
-        `matrix`: where its row `j` lies, and how far apart its rows are.
-        """
-        f, v = self.f, product.value
-        shape, size = self.graph.shape(v), self.graph.shape(product.right)[0]
-        (n,) = shape
-        lanes, width = ty.lanes, ty.scalar.bits // 8
-        last = self.bind("last_row", self.number(size_poly(n)) - 1 - j)
-        xs = [self.local("x", tree.load(vectors, r)) for r in several]
-        sums: list[list[Local]] = [[] for _ in several]
-        for first in range(0, lanes, wide):
-            rows = []
-            for t in range(first, min(first + wide, lanes)):
-                rows.append(self.local("row", matrix[0] + select(last < t, last, const(t, I64)) * matrix[1]))
-            here = [[self.local("c", const(0.0, ty)) for _ in rows] for _ in several]
-            with self.axis(9, size, True, lanes) as k:
-                parts = [self.local("part", Load(x + k * width, ty, self.left)) for x in xs]
-                for m, row in enumerate(rows):
-                    w = self.local("w", Load(row + k * width, ty, self.left))
-                    for x, cs in zip(parts, here, strict=True):
-                        f.set(cs[m], intrinsic("fma", w, x, cs[m]))
-            for all_, cs in zip(sums, here, strict=True):
-                all_ += cs
-        for r, cs in zip(several, sums, strict=True):
-            with self.scope():
-                self.one_vector(cs)
-                self.at_node(self.local("row", r), f["i0"])
-                self.put_lanes(v, Index(shape, (ZERO if n == 1 else Poly.of(j.name),)), cs[0], j, lanes)

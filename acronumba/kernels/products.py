@@ -660,6 +660,8 @@ class ProductWriter(Writer):
             self.panel_product(product)
         elif product.how == "lanes":
             self.lanes_product(product)
+        elif product.how == "turned":
+            self.turned_product(product)
         else:
             self.loops_product(product)
 
@@ -784,6 +786,69 @@ class ProductWriter(Writer):
                 self.put_lanes(v, Index(op.shape, tuple(at)), sums[0], j, lanes)
 
         self.space(range(rank - 1), op.shape, at, inner)
+
+    def turned_product(self, product: Product) -> None:
+        """A large matrix that is read in rows, along which is summed: squares of it are turned in registers, so that
+        sums are those of the tiles, k ascending, and a matrix that several nodes have can be multiplied by tiles.
+        """
+        f, v, matrix = self.f, product.value, product.left
+        shape = self.graph.shape(matrix)
+        n, size = (shape[1], shape[0]) if product.flip else shape
+        assert isinstance(n, int) and isinstance(size, int)
+        t = DTYPES[self.graph.dtype(v)]
+        lanes = self.target.lanes(t.ty)
+        ty = t.ty.vector(lanes)
+        x = self.bind("vector", self.address(product.right, Index((size,), (ZERO,))), self.home_depth)
+
+        def terms(columns: Sequence[Local], k: Expr, total: Local) -> None:
+            for i, w in enumerate(columns):
+                factor = self.local("x", convert(Load(x + (k + i) * t.size, t.ty), ty, "spread"))
+                f.set(total, intrinsic("fma", factor, w, total))
+
+        with self.loop("j", 0, n, lanes, extent=n) as j:
+
+            def row(i: int) -> Expr:
+                at = j + i if n % lanes == 0 else select(j + i < n - 1, j + i, const(n - 1, I64))
+                place = self.named("i", at) if n > 1 else ZERO
+                return self.address(matrix, Index(shape, (ZERO, place) if product.flip else (place, ZERO)))
+
+            rows = [self.local("row", row(i)) for i in range(lanes)]
+            total = self.local(self.kernel.names[v], const(0.0, ty))
+
+            def squares(first: Expr, stop: Expr, total: Local) -> None:
+                with self.loop("k", first, stop, lanes) as k:
+                    terms(self.turned([Load(row + k * t.size, ty) for row in rows]), k, total)
+
+            chunks = size - size % CHUNK if size > CHUNK else 0
+            if chunks:
+                with self.loop("first", 0, chunks, CHUNK) as first:
+                    chunk = self.local("chunk", const(0.0, ty))
+                    squares(first, first + CHUNK, chunk)
+                    f.set(total, select(const(first.eq(0), I1.vector(lanes)), chunk, total + chunk))
+            if chunks < size:
+                rest = self.local("chunk", const(0.0, ty)) if chunks else total
+                whole = size - size % lanes
+                if chunks < whole:
+                    squares(const(chunks, I64), const(whole, I64), rest)
+                if whole < size:
+                    last = [Load(row + whole * t.size, ty, const(size - whole, I64)) for row in rows]
+                    terms(self.turned(last)[: size - whole], const(whole, I64), rest)
+                if chunks:
+                    f.set(total, total + rest)
+            self.put_lanes(v, Index((n,), (ZERO if n == 1 else Poly.of(j.name),)), total, j, lanes)
+
+    def turned(self, rows: Sequence[Expr]) -> list[Local]:
+        """Return the columns of a square whose rows are in vectors."""
+        out = [self.local("row", row) for row in rows]
+        d = len(out) // 2
+        while d:
+            for i in range(len(out)):
+                if not i & d:
+                    one, other = out[i], out[i + d]
+                    for at, half in ((i, "low"), (i + d, "high")):
+                        out[at] = self.local("part", intrinsic(f"shuffle_{half}", one, other, const(d, I64)))
+            d //= 2
+        return out
 
     def one_vector(self, sums: Sequence[Local]) -> None:
         """Sum the lanes of each of some vectors, in one tree; the sums become the lanes of the first."""

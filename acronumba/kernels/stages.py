@@ -31,7 +31,9 @@ from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, divide, reind
 from acronumba.kernels.spec import Dim, KernelOp, KernelSpec, Operand, Size
 from acronumba.kernels.weights import Weight, weight
 
-GROUPED = 4096  # elements of a matrix from which on it pays to look for nodes that have the same one
+ROWS = 48  # of products in a block of nodes: those of their left operands stay in the cache
+HEAVY = 1 << 22  # bytes of weights of a kernel from which on they had better be read less often
+LARGE = 4096  # elements of a matrix from which on it pays to look for nodes that have the same one
 DEAR = 6  # a value that costs more is stored rather than computed twice
 MOST_GATES = 6
 
@@ -187,15 +189,15 @@ class Product:
     """A matrix product and how it is computed."""
 
     value: int
-    how: str  # "shared" | "panel" | "lanes" | "loops"
-    left: int  # shared, panel: read in rows; lanes: the matrix, read in rows
-    right: int  # shared: the weight's operand; lanes: the vector
+    how: str  # "shared" | "panel" | "lanes" | "turned" | "loops"
+    left: int  # shared, panel: read in rows; lanes, turned: the matrix, read in rows; also in loops if it is large
+    right: int  # shared: the weight's operand; lanes, turned: the vector; also in loops if the matrix is large
     pieces: tuple[int, ...]  # of the left operand, along its last axis
     lead: tuple[Size, ...]  # shared: rows of one node
     columns: Size  # of the result
-    flip: bool = False  # shared: the weight has its columns first; lanes, panel: the matrix lies the other way
+    flip: bool = False  # shared: the weight has its columns first; otherwise: the matrix lies the other way
     weight: Weight | None = None  # shared: the right operand
-    step: int = 0  # of a grouped stage: elements from one row of the matrix to the next
+    step: int = 0  # of a grouped stage: elements from one row of the matrix to the next, or one column if not turned
 
     @property
     def matrix(self) -> tuple[object, ...]:
@@ -270,6 +272,22 @@ class Stages:
     def leads(self) -> list[Poly]:
         """Rows of a node in each product stage: blocks have so many nodes that their rows stay in the cache."""
         return [count(s.lead) for s in self.stages if isinstance(s, ProductStage)]
+
+    @property
+    def rows(self) -> int:
+        """Rows of products in a block of nodes: more where each block reads weights that no cache keeps."""
+        size = sum(self.weight_bytes(s) for s in self.stages if isinstance(s, ProductStage))
+        return ROWS if size <= HEAVY else 4 * ROWS
+
+    def weight_bytes(self, stage: ProductStage) -> int:
+        """Return the bytes of the shared weights that a stage reads."""
+        total = 0
+        for product in {part.product.matrix: part.product for part in stage.parts}.values():
+            if product.weight is not None:
+                total += (
+                    product.weight.shape[0] * product.weight.shape[1] * DTYPES[self.graph.dtype(product.value)].size
+                )
+        return total
 
     def leaf(self, v: int) -> bool:
         return v < self.graph.first or v in self.stored
@@ -347,16 +365,19 @@ class Planner:
             return Product(v, "shared", x, w.operand, self.in_rows(x), sx[:-1], sy[1], flip=w.flip, weight=w)
         if floats and (w := weight(graph.spec, x)) is not None and len(sy) == 1:
             return Product(v, "shared", y, w.operand, self.in_rows(y), (), sx[0], flip=not w.flip, weight=w)
+        matrix, vector = (x, y) if len(sy) == 1 else (y, x)
+        large = floats and {len(sx), len(sy)} == {1, 2} and (count(graph.shape(matrix)).constant or 0) >= LARGE
+        by_rows = "turned" if large else "lanes"
         if floats and len(sy) == 1 and self.ordered(x, len(sx) - 1) is not None:
             self.in_rows_plain(x)
             self.in_rows_plain(y)
-            return Product(v, "lanes", x, y, (x,), (), 1)
+            return Product(v, by_rows, x, y, (x,), (), 1)
         if floats and len(sx) == 1 and len(sy) == 2 and (below := self.ordered(y, 0)) is not None:
             if not self.contiguous(y, 0):
                 self.stored.add(below)
             if self.contiguous(y, 0):
                 self.in_rows_plain(x)
-                return Product(v, "lanes", y, x, (y,), (), 1, flip=True)
+                return Product(v, by_rows, y, x, (y,), (), 1, flip=True)
         if floats and len(sx) >= 2 and len(sy) >= 2 and (isinstance(sx[-2], Dim) or sx[-2] >= 4):
             pieces = self.in_rows(x)
             if not self.view(y):
@@ -366,6 +387,8 @@ class Planner:
         for a in (x, y):
             if not self.view(a):
                 self.stored.add(a if self.ordered(a, len(graph.shape(a)) - 1) is not None else self.ground(a))
+        if large:
+            return Product(v, "loops", matrix, vector, (matrix,), (), 1, flip=vector == x)
         return Product(v, "loops", x, y, (x,), (), 1)
 
     def grouped(self, v: int) -> bool:
@@ -373,33 +396,39 @@ class Planner:
         equally far apart. What the kernel computes itself is each node's own; what it reads twice had better be in the
         cache the second time.
         """
+        graph = self.graph
         product = self.products.get(v)
-        if product is None or product.how != "lanes" or len(self.graph.shape(v)) != 1:
+        if product is None or product.how not in ("turned", "loops"):
             return False
-        shape = self.graph.shape(product.left)
-        size = count(shape).constant
-        if size is None or size < GROUPED:
+        shape = graph.shape(product.left)
+        if len(shape) != 2 or len(graph.shape(product.right)) != 1 or (count(shape).constant or 0) < LARGE:
             return False
-        below = self.beside(product.left, 0 if product.flip else 1, self.leaf)
-        step = self.row_step(product)
-        if below is None or below >= self.graph.first or len(self.graph.users[below]) > 1 or step is None:
+        dtypes = {graph.dtype(u) for u in (v, product.left, product.right)}
+        if len(dtypes) > 1 or DTYPES[graph.dtype(v)].kind != "f":
+            return False
+        summed = 0 if product.flip else 1
+        near = summed if product.how == "turned" else 1 - summed
+        below = self.beside(product.left, near, self.leaf)
+        step = self.row_step(product.left, 1 - near)
+        if below is None or below >= graph.first or len(graph.users[below]) > 1 or step is None:
+            return False
+        if not self.contiguous(product.right, 0):
             return False
         product.step = step
         return True
 
-    def row_step(self, product: Product) -> int | None:
-        """Return how many elements apart the rows of a matrix are, along which is summed; None if that is no number."""
+    def row_step(self, matrix: int, axis: int) -> int | None:
+        """Return how many elements apart neighbours along an axis are; None if that is no number."""
         names = ["i0", "i1"]
-        shape = self.graph.shape(product.left)
-        probe = names[1 if product.flip else 0]
-        places = Symbolic(dict(zip(names, shape, strict=True)), probe)
-        v, index = product.left, Index(shape, tuple(Poly.of(n) for n in names))
+        shape = self.graph.shape(matrix)
+        places = Symbolic(dict(zip(names, shape, strict=True)), names[axis])
+        v, index = matrix, Index(shape, tuple(Poly.of(n) for n in names))
         try:
             while not self.leaf(v):
                 v, index = through(places, self.graph, v, index)
         except Untraceable:
             return None
-        step = index.flat.slope(probe)
+        step = index.flat.slope(names[axis])
         return step.constant if step is not None else None
 
     def ground(self, v: int) -> int:

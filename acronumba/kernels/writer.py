@@ -41,7 +41,6 @@ from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, divide, reind
 from acronumba.kernels.spec import Dim, Size
 from acronumba.kernels.stages import Nest, Stages, axis_of, stretch, through
 
-ROWS = 48  # nodes of a block
 FLAT = Dim(-1)  # stands for the number of elements of a tensor in a loop over them
 HEAD = 3  # words at the start of a block's scratch, before the units of each stage
 LANE_BUFFER = 1024  # bytes of scratch for values computed lane by lane
@@ -294,11 +293,11 @@ class Writer:
         return local
 
     def block_size(self) -> Expr:
-        out: Expr = const(ROWS, I64)
+        out: Expr = const(self.stages.rows, I64)
         for rows in self.kernel.block_rule:
             many = self.bind("rows", self.number(rows))
             many = self.bind("rows", select(many < 1, 1, many))
-            fit = self.bind("fit", const(ROWS, I64) // many)
+            fit = self.bind("fit", const(self.stages.rows, I64) // many)
             out = self.bind("fit", select(fit < out, fit, out))
         return select(out < 1, 1, out)
 
