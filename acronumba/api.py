@@ -28,6 +28,7 @@ from acronumba.codes import refuse
 from acronumba.config import Options
 from acronumba.errors import NOWHERE, InstanceErrors, Loc
 from acronumba.failures import plain_failure
+from acronumba.locks import undivided
 from acronumba.results import Results, Trace
 from acronumba.shared import field_names, is_object
 
@@ -306,9 +307,9 @@ class Model:
                 fallback = compiled, leaves, rows  # the types are these: it is the data that is wrong
         if fallback is not None:
             return fallback
-        from acronumba.pipeline import compile_model
+        with undivided, self._cache.lock:
+            from acronumba.pipeline import compile_model
 
-        with self._cache.lock:
             for compiled in tuple(entries):  # another thread may have been faster
                 leaves = compiled.leaves(call.shared)
                 if (
@@ -481,7 +482,8 @@ def pack(values: Any) -> Any:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         seen = type(values).__name__
         raise refuse("ACR706", seen=seen, message=PACKABLE, rewrite="pack([x]) for one instance")
-    from acronumba.runtime import pack as packing
+    with undivided:
+        from acronumba.runtime import pack as packing
 
     return packing.pack(values if isinstance(values, np.ndarray) else list(values))
 

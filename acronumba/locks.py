@@ -1,8 +1,9 @@
 """Locks and lazy attributes for threads and forked children.
 
 A forked child has one thread. A lock that another thread of the parent held would never be released in it, so the
-locks made here are free in a child. `lazy` is `functools.cached_property` without its lock, which up to Python 3.11
-is one for all objects of a class and is taken before any lock of the object's own.
+locks made here are free in a child. The locks of others (of modules that are being imported, of Numba and LLVM) are
+held in what is `undivided`: a fork waits for its end. `lazy` is `functools.cached_property` without its lock, which up
+to Python 3.11 is one for all objects of a class and is taken before any lock of the object's own.
 """
 
 from __future__ import annotations
@@ -37,13 +38,58 @@ class ForkLock:
 _LOCKS: weakref.WeakSet[ForkLock] = weakref.WeakSet()
 
 
+class _Undivided:
+    """What forks by other threads wait for. Several threads may be in it at once, and one several times."""
+
+    def __init__(self) -> None:
+        self._change = threading.Condition()
+        self._held = False  # by a fork
+        self._inside: dict[int, int] = {}  # by thread: how often
+
+    def __enter__(self) -> None:
+        me = threading.get_ident()
+        with self._change:
+            self._inside[me] = self._inside.get(me, 0) + 1
+
+    def __exit__(self, *_: object) -> None:
+        me = threading.get_ident()
+        with self._change:
+            self._inside[me] -= 1
+            if not self._inside[me]:
+                del self._inside[me]
+                self._change.notify_all()
+
+    def before_fork(self) -> None:
+        """Wait until no other thread is inside, for a minute at most, and let none in."""
+        me = threading.get_ident()
+        self._change.acquire()
+        self._held = True
+        self._change.wait_for(lambda: not self._inside.keys() - {me}, timeout=60)
+
+    def after_fork(self) -> None:
+        """Let them in again."""
+        if self._held:
+            self._held = False
+            self._change.release()
+
+    def renew(self) -> None:
+        """Forget the threads that a child does not have."""
+        me = threading.get_ident()
+        self._change, self._held = threading.Condition(), False
+        self._inside = {me: self._inside[me]} if me in self._inside else {}
+
+
+undivided = _Undivided()
+
+
 def _after_fork() -> None:
+    undivided.renew()
     for lock in _LOCKS:
         lock.renew()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=undivided.before_fork, after_in_parent=undivided.after_fork, after_in_child=_after_fork)
 
 
 class lazy(Generic[T]):
@@ -64,5 +110,6 @@ class lazy(Generic[T]):
     def __get__(self, instance: object | None, owner: type) -> lazy[T] | T:
         if instance is None:
             return self
-        found: T = instance.__dict__.setdefault(self._name, self._make(instance))
+        with undivided:
+            found: T = instance.__dict__.setdefault(self._name, self._make(instance))
         return found

@@ -17,7 +17,6 @@ import contextlib
 import ctypes
 import functools
 import hashlib
-import os
 import platform
 import signal
 import sys
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from acronumba.emit import cache, llvm, text, tree
+from acronumba.locks import ForkLock, undivided
 
 VERSION = 1  # part of every key: count up when the generated file changes
 
@@ -37,7 +37,7 @@ Signatures: TypeAlias = Mapping[str, tuple[int, str]]  # entry point -> number o
 
 _RESULTS = {"v0": None, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "f64": ctypes.c_double, "f32": ctypes.c_float}
 
-_lock = threading.RLock()
+_lock = ForkLock()
 _loaded: dict[str, _Code] = {}  # by key
 _current: list[_Pending] = []  # what the intrinsic lowers now
 
@@ -345,7 +345,7 @@ def load(modules: Sequence[tree.Module | Deferred], progress: Progress | None = 
         If a tree has no meaning.
     """
     out = []
-    with _lock:
+    with undivided, _lock:
         for k, module in enumerate(modules):
             if progress is not None:
                 progress(module.name, k, len(modules))
@@ -357,13 +357,3 @@ def forget() -> None:
     """Let the next `load` read the disk again. Code that is loaded goes on working."""
     with _lock:
         _loaded.clear()
-
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
-# A fork waits for a compilation in another thread: Numba, LLVM and half-imported modules have locks of their own.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_after_fork)
