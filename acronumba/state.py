@@ -190,6 +190,7 @@ args        int64[n]: row of each node, in order of execution
 fail        int64[n]: failure of each node, in order of execution: 0, or 1 + site; only of kernels that can fail
 failures    not 0: some node has failed
 taken       about how many nanoseconds the kernels that have run would take one thread
+patience    about how many nanoseconds of kernels run before `execute` returns; -1: it returns after each batch
 free        heads of the lists of free frames follow
 """
 
@@ -240,7 +241,7 @@ def constants() -> str:
     lines += [f"K_{name.upper()} = {k}" for name, k in TABLE.items()]
     lines.append(f"K_WIDTH = {len(TABLE)}")
     shared = (
-        "DONE", "GROW_ARENA", "GROW_SCRATCH", "GROW_CHAINS", "GROW_EDGES", "PAUSE", "PATIENCE", "WAIT", "NODES_FAILED",
+        "DONE", "GROW_ARENA", "GROW_SCRATCH", "GROW_CHAINS", "GROW_EDGES", "PAUSE", "WAIT", "NODES_FAILED",
         "GROW_LIVES", "GROW_FOUND", "GROW_WORK",
         "BY_DEPTH", "BY_AGENDA", "BY_LOOKAHEAD",
     )  # fmt: skip

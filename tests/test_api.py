@@ -693,6 +693,9 @@ def test_trace():
     assert 0 < trace.lower_bound <= len(trace.batches)
     assert trace.optimal == (len(trace.batches) == trace.lower_bound)
     assert {"pack", "record", "schedule", "layout", "execute", "total"} <= set(trace.seconds)
+    taken = [b.seconds for b in trace.batches]
+    assert all(seconds is not None and seconds > 0 for seconds in taken)
+    assert sum(taken) == pytest.approx(trace.seconds["execute"])
     assert trace.peak_bytes > 0 and trace.rounds >= 0
     assert trace.graph.number_of_nodes() == trace.nodes
     assert "classify" in str(trace) and "classify" in repr(trace)

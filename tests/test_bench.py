@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from acronumba import Options, model, zoo
-from acronumba.bench import ablate, ceiling, measure, run, speed, yardsticks
+from acronumba.bench import ablate, ceiling, measure, run, scaling, speed, yardsticks
 from acronumba.bench.ablate import ON, Ablation, Variant, variants, verdict
 from acronumba.bench.ceiling import Ceiling
 from acronumba.bench.measure import Ratio, interleaved, pairs, quartiles, ratio
@@ -232,16 +232,17 @@ def test_speeds_are_compared_with_all_yardsticks(quick: None) -> None:
     s = speed.measure([WORKLOADS[name] for name in names], sizes=(8,), batches=(2, 3), rounds=1)
     assert [(row.workload, row.instances) for row in s.rows] == [(name, n) for n in (2, 3) for name in names]
     for row in s.rows:
-        own = {speed.PLAIN, speed.OBJECTS, speed.PACKED}
+        own = {speed.PLAIN, speed.OBJECTS, speed.PACKED, speed.BURST}
         assert set(row.seconds) == own | set(yardsticks.makers(row.workload))
         assert (yardsticks.BY_NUMPY in row.seconds) == (row.workload != "branches")  # which is not of the zoo
         assert set(row.verdicts) == {speed.OBJECTS, *yardsticks.makers(row.workload)}
         assert set(row.verdicts.values()) <= {"equal", "close", "undecided"}
         assert 0 < row.host_share < 1 and row.product_flops > 0 and row.first > 0
+        assert row.kernels and sum(row.kernels.values()) <= 1.5 * row.stages["execute"] and row.peak > 0
         assert row.times(speed.OBJECTS) == 1.0 and row.times("nobody") is None
     lines = printed(views.speeds_view(s), 80)
     assert max(map(len, lines)) <= 80 and not any("…" in line for line in lines)
-    assert sum(line.startswith("beam_decoder_emulated ") for line in lines) == 2
+    assert sum(line.startswith("beam_decoder_emulated ") for line in lines) == 2 + 2  # times, and what they are made of
     assert json.loads(json.dumps(views.numbers(s)))["rows"][0]["seconds"]["NumPy by hand"]["median"] > 0
 
 
@@ -249,10 +250,11 @@ def test_the_widest_table_fits(quick: None) -> None:
     s = speed.measure([WORKLOADS["beam_decoder_emulated"]], sizes=(8,), batches=(2,), rounds=1)
     (row,) = s.rows
     half = measure.Quartiles(median=0.5, low=0.1, high=2.0)
-    seconds = dict.fromkeys((speed.PLAIN, *yardsticks.YARDSTICKS), half.scaled(1e4))
+    seconds = dict.fromkeys((speed.PLAIN, *yardsticks.YARDSTICKS, speed.BURST), half.scaled(1e4))
     wide = dataclasses.replace(row, seconds={**seconds, speed.OBJECTS: half.scaled(30), speed.PACKED: half})
     lines = printed(views.speeds_view(dataclasses.replace(s, rows=(wide,))), 80)
-    (line,) = (line for line in lines if line.startswith("beam_decoder_emulated "))
+    line, shares = (line for line in lines if line.startswith("beam_decoder_emulated "))
+    assert len(shares) <= 80
     assert len(line) <= 80 and "…" not in line and " 333 " in line and " 10000 " in line
 
 
@@ -274,6 +276,31 @@ def test_what_computes_something_else_is_not_timed(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(speed, "measure", lambda *args, **options: result)
     monkeypatch.setenv("ACRONUMBA_BENCH_CHILD", "1")
     assert run.main(["--models", "birnn"]) == 1
+
+
+def test_scaling(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "figures.json"
+    assert main(f"bench --scaling --models drnn birnn --size 8 --batch 1 5 --rounds 2 --json {path}".split()) == 0
+    out = capsys.readouterr().out
+    assert "drnn, size 8" in out and "birnn, size 8" in out and max(map(len, out.splitlines())) <= 80
+    rows = json.loads(path.read_text())["rows"]
+    assert [(row["workload"], row["instances"]) for row in rows] == [(n, k) for n in ("drnn", "birnn") for k in (1, 5)]
+    assert all(row["seconds"]["median"] > 0 and row["product_flops"] > 0 for row in rows)
+    assert rows[0]["nodes"] < rows[1]["nodes"]
+
+
+def test_scaling_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="draws with matplotlib")
+    result = scaling.measure([WORKLOADS["birnn"]], sizes=(8,), batches=(1, 4), rounds=1)
+    assert views.plot_scaling(result, tmp_path / "plot.png").stat().st_size > 1000
+
+
+def test_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main("bench --starts --models birnn --size 8".split()) == 0
+    (row,) = (line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("birnn"))
+    assert row[:2] == ["birnn", "8"]
+    _, cold, warm = map(float, row[2:])
+    assert cold > warm > 0
 
 
 def test_products_are_counted() -> None:
@@ -323,7 +350,14 @@ def test_the_command_names_models_and_says_what_is_wrong(
 ) -> None:
     assert main(["bench", "--models", "list"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(WORKLOADS)
-    for wrong in ("--models nothing", "--size huge", "--size 0", "--plot x.png", "--ablate --batch 2 3"):
+    for wrong in (
+        "--models nothing",
+        "--size huge",
+        "--size 0",
+        "--plot x.png",
+        "--ablate --batch 2 3",
+        "--starts --batch 2 3",
+    ):
         assert main(["bench", *wrong.split()]) == 2
         assert capsys.readouterr().err
     for wrong in ("--batch 0", "--rounds x"):

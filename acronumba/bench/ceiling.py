@@ -7,6 +7,7 @@ fused multiply-adds in registers, and none that reads and writes memory can be f
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,19 +31,38 @@ class Ceiling:
     copied: float  # bytes read and written per second by one core, in 10^9
 
 
-def ceiling() -> Ceiling:
-    """Measure the machine; takes about a second."""
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """A loop that does nothing but multiply and add, in one core, as fast as that can be done."""
+
+    run: Callable[[], object]
+    flops: int  # of a run
+
+
+def burst(rounds: int = _ROUNDS // 8) -> Burst:
+    """Return such a loop; it takes about half a millisecond."""
     lanes = host().lanes(tree.F32)
     out = np.zeros(lanes, np.float32)
     (function,) = parse.parse(_peak_text(f"f32x{lanes}"))
     (compiled,) = compiler.load([tree.Module(name="peak", functions=(function,), exports=("peak",))])
     address = ctypes.c_void_p(out.ctypes.data).value
     assert address is not None
-    seconds = min(timed(lambda: compiled.call("peak", address, _ROUNDS))[0] for _ in range(_TRIES))
+
+    def run() -> None:
+        compiled.call("peak", address, rounds)
+        assert out[0] > 0
+
+    return Burst(run=run, flops=2 * lanes * _CHAINS * rounds)
+
+
+def ceiling() -> Ceiling:
+    """Measure the machine; takes about a second."""
+    long = burst(_ROUNDS)
+    seconds = min(timed(long.run)[0] for _ in range(_TRIES))
     source = np.ones(_BYTES // 4, np.float32)
     target = np.empty_like(source)
     copying = min(timed(lambda: np.copyto(target, source))[0] for _ in range(_TRIES))
-    return Ceiling(gflops=2 * lanes * _CHAINS * _ROUNDS / seconds / 1e9, copied=2 * _BYTES / copying / 1e9)
+    return Ceiling(gflops=long.flops / seconds / 1e9, copied=2 * _BYTES / copying / 1e9)
 
 
 def _peak_text(vector: str) -> str:

@@ -1,6 +1,6 @@
-"""``acronumba bench``: how fast the models of the zoo are, and with ``--ablate`` what each option is worth.
+"""``acronumba bench``: how fast the models of the zoo are, what each option is worth, how time grows, how models start.
 
-In: arguments of the command line. Out: a table, and files if asked for. Without ``--ablate`` the work is done in a
+In: arguments of the command line. Out: a table, and files if asked for. What is compared with NumPy is measured in a
 child process, because NumPy reads once, when it is imported, how many threads it may use.
 """
 
@@ -20,16 +20,19 @@ _CHILD = "ACRONUMBA_BENCH_CHILD"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("--ablate", action="store_true", help="every option off alone, all off, all on")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--ablate", action="store_true", help="every option off alone, all off, all on")
+    what.add_argument("--scaling", action="store_true", help="the time of an instance in batches of 1 to 4,096")
+    what.add_argument("--starts", action="store_true", help="first mini-batches in new processes, cold and warm")
     parser.add_argument("--models", nargs="+", metavar="NAME", help="which models; `list` names them")
-    size, batch = "hidden sizes (default small)", "instances per mini-batch (default 64)"
+    size, batch = "hidden sizes (default small)", "instances per mini-batch (default 64; 8 with --starts)"
     parser.add_argument("--size", nargs="+", default=["small"], metavar="small|large|N", help=size)
-    parser.add_argument("--batch", nargs="+", type=_positive, default=[64], metavar="N", help=batch)
+    parser.add_argument("--batch", nargs="+", type=_positive, metavar="N", help=batch)
     parser.add_argument("--trees", metavar="FILE", help="trees of the Stanford Sentiment Treebank")
     parser.add_argument("--rounds", type=_positive, default=15, metavar="N", help="interleaved runs (default 15)")
     parser.add_argument("--threads", type=_positive, default=1, metavar="N", help="that run kernels (default 1)")
     parser.add_argument("--json", metavar="FILE", help="write the figures there")
-    parser.add_argument("--plot", metavar="FILE", help="draw them there (with --ablate; needs matplotlib)")
+    parser.add_argument("--plot", metavar="FILE", help="draw them there (--ablate, --scaling; needs matplotlib)")
 
 
 def _positive(text: str) -> int:
@@ -48,6 +51,7 @@ def main(argv: Sequence[str]) -> int:
 
 def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
     """Run a benchmark; return the exit status: 1 if results are wrong or an option costs too much, 2 for bad usage."""
+    from acronumba.bench.scaling import BATCHES
     from acronumba.bench.workloads import WAITING, WORKLOADS, ZOO
 
     every = [w for w in WORKLOADS.values() if not w.waits] if args.ablate else [*ZOO, *WAITING]
@@ -65,8 +69,12 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
         if size == 0 or (isinstance(size, str) and size not in ("small", "large")):
             print(f"no size {size!r}", file=sys.stderr)
             return 2
+    args.batch = args.batch or (list(BATCHES) if args.scaling else [8] if args.starts else [64])
     if args.ablate and len(sizes) * len(args.batch) > 1:
         print("--ablate takes one --size and one --batch", file=sys.stderr)
+        return 2
+    if args.starts and len(args.batch) > 1:
+        print("--starts takes one --batch", file=sys.stderr)
         return 2
     if args.trees and not os.path.isfile(args.trees):
         print(f"no file {args.trees!r}", file=sys.stderr)
@@ -75,8 +83,8 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
         if not Path(file).absolute().parent.is_dir():  # say so before minutes of measuring
             print(f"no folder for {file!r}", file=sys.stderr)
             return 2
-    if args.plot and not args.ablate:
-        print("--plot draws what --ablate measures", file=sys.stderr)
+    if args.plot and not (args.ablate or args.scaling):
+        print("--plot draws what --ablate or --scaling measures", file=sys.stderr)
         return 2
     if args.plot:
         from acronumba.views.bench import need_matplotlib
@@ -86,7 +94,7 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
         except ImportError as error:
             print(error, file=sys.stderr)
             return 1
-    if not args.ablate and _CHILD not in os.environ:
+    if not (args.ablate or args.scaling or args.starts) and _CHILD not in os.environ:
         return _in_child(argv, args.threads)
     return _measure(args, [WORKLOADS[name] for name in names], sizes)
 
@@ -103,17 +111,25 @@ def _in_child(argv: Sequence[str], threads: int) -> int:
 def _measure(args: argparse.Namespace, workloads: Sequence[Any], sizes: Sequence[str | int]) -> int:
     from rich.console import Console
 
-    from acronumba.bench import ablate, speed
+    from acronumba.bench import ablate, scaling, speed, starts
     from acronumba.views import bench as views
     from acronumba.views.progress import progress
 
     console = Console() if sys.stdout.isatty() else Console(width=120)
     given = {"trees": args.trees, "threads": args.threads}
-    result: ablate.Ablation | speed.Speeds
+    result: ablate.Ablation | scaling.Scaling | speed.Speeds | starts.Starts
     if args.ablate:
         with progress("ablation", len(workloads) * len(ablate.variants())) as step:
             result = ablate.ablate(workloads, size=sizes[0], batch=args.batch[0], count=args.rounds, step=step, **given)
         console.print(views.ablation_view(result, console.width))
+    elif args.scaling:
+        with progress("scaling", len(workloads) * len(sizes)) as step:
+            result = scaling.measure(workloads, sizes=sizes, batches=args.batch, rounds=args.rounds, step=step, **given)
+        console.print(views.scaling_view(result))
+    elif args.starts:
+        with progress("starts", len(workloads) * len(sizes)) as step:
+            result = starts.measure(workloads, sizes=sizes, batch=args.batch[0], step=step)
+        console.print(views.starts_view(result))
     else:
         with progress("speed", len(workloads) * len(sizes) * len(args.batch)) as step:
             result = speed.measure(workloads, sizes=sizes, batches=args.batch, rounds=args.rounds, step=step, **given)
@@ -124,7 +140,9 @@ def _measure(args: argparse.Namespace, workloads: Sequence[Any], sizes: Sequence
         if args.plot:
             views.plot(result, args.plot)
         return int(any(o.verdict == "costs" for o in result.options))
-    return int(any(row.wrong for row in result.rows))
+    if isinstance(result, scaling.Scaling) and args.plot:
+        views.plot_scaling(result, args.plot)
+    return int(isinstance(result, speed.Speeds) and any(row.wrong for row in result.rows))
 
 
 if __name__ == "__main__":

@@ -15,13 +15,14 @@ from typing import Any
 from acronumba import pack
 from acronumba.bench import yardsticks
 from acronumba.bench.ablate import inputs
-from acronumba.bench.ceiling import Ceiling, ceiling
+from acronumba.bench.ceiling import Ceiling, burst, ceiling
 from acronumba.bench.measure import SLOWEST, Quartiles, interleaved, machine, timed
 from acronumba.bench.workloads import Workload
 from acronumba.effects import count
-from acronumba.runtime.trace import STAGES
+from acronumba.runtime.trace import STAGES, TraceData
 
 PLAIN, OBJECTS, PACKED = "plain", "ours, objects", "ours, packed"
+BURST = "multiply and add"  # what nobody can be faster than takes its turns, too
 WRONG = "different"  # the verdict
 _TRACES = 7
 _HOST = ("record", "schedule", "layout")
@@ -34,12 +35,15 @@ class Speed:
     workload: str
     size: str | int
     instances: int
-    seconds: dict[str, Quartiles]  # of a mini-batch, per competitor; of yardsticks those that there are
+    threads: int
+    seconds: dict[str, Quartiles]  # of a mini-batch, per competitor; of yardsticks those that there are; of `BURST`
     prepared: dict[str, float]  # seconds that a yardstick took to prepare its data and weights, once, not in `seconds`
     verdicts: dict[str, str]  # how well each competitor agrees with the plain calls: `yardsticks.agreement`
     first: float  # seconds of our first call in this process, which compiles, or loads what was compiled before
     difference: float  # our largest difference from a float64 run, relative to the largest number
     stages: dict[str, float]  # seconds of each of our stages, and "total": medians of traced runs on packed data
+    kernels: dict[str, float]  # seconds of the batches of each of our kernels: medians of the same
+    burst_flops: int  # of a turn of `BURST`
     product_flops: int  # of our kernels' products, two for each term
     nodes: int
     batches: int
@@ -63,6 +67,11 @@ class Speed:
     def gflops(self) -> float:
         """Operations of products per second of the whole mini-batch from packed data, in 10^9."""
         return self.product_flops / self.seconds[PACKED].median / 1e9
+
+    @property
+    def peak(self) -> float:
+        """That as part of what so many cores could multiply and add in the same turns."""
+        return self.gflops / (self.threads * self.burst_flops / self.seconds[BURST].median / 1e9)
 
     @property
     def host_share(self) -> float:
@@ -141,24 +150,39 @@ def _row(workload: Workload, size: str | int, batch: int, trees: str | None, rou
         OBJECTS: partial(ours.batch, xs, p=p),
         PACKED: partial(ours.batch, packed, p=shared),
     }
+    one = burst()
+    competitors[BURST] = one.run
     competitors |= {name: program.run for name, (_, program) in made.items() if found[name][0] != WRONG}
     seconds = interleaved(competitors, rounds)
     trace = ours.trace(packed, p=shared).data
-    runs = [trace.seconds]
+    runs, kernels = [trace.seconds], [kernel_seconds(trace)]
     while len(runs) < _TRACES and seconds[PACKED].median < SLOWEST:
-        runs.append(ours.trace(packed, p=shared).seconds)  # the traces themselves are not kept: they hold memory
+        again = ours.trace(packed, p=shared).data
+        runs.append(again.seconds)  # the traces themselves are not kept: they hold memory
+        kernels.append(kernel_seconds(again))
     return Speed(
         workload=workload.name,
         size=size,
         instances=batch,
+        threads=threads,
         seconds=seconds,
         prepared={name: taken for name, (taken, _) in made.items()},
         verdicts={name: verdict for name, (verdict, _) in found.items()},
         first=first,
         difference=found[OBJECTS][1],
         stages={name: statistics.median(run[name] for run in runs) for name in (*STAGES, "total")},
+        kernels={name: statistics.median(run[name] for run in kernels) for name in kernels[0]},
+        burst_flops=one.flops,
         product_flops=count(trace, ours.options).product_flops,
         nodes=trace.nodes,
         batches=len(trace.batches),
         lower_bound=trace.lower_bound,
     )
+
+
+def kernel_seconds(trace: TraceData) -> dict[str, float]:
+    """Return the seconds of all batches of each kernel that ran."""
+    out: dict[str, float] = {}
+    for b in trace.batches:
+        out[b.kernel] = out.get(b.kernel, 0.0) + (b.seconds or 0.0)
+    return out

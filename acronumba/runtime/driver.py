@@ -562,7 +562,7 @@ class Executable:
         buffers["threads"] = threads = max(1, min(self.threads, int(self._recent / _WAKE)))
         buffers["pool"] = _pool().enter(threads) if threads > 1 else 0
         try:
-            seconds = self._stages(buffers, arenas, works, failures, timed, last, rounds)
+            seconds, taken = self._stages(buffers, arenas, works, failures, timed, last, rounds)
         except _TooLarge as error:
             found = error.instances if instances is None else instances[error.instances].tolist()
             rest = self.run(given, shared, skip={*skip, *found}, keep=keep, stable=stable, timed=timed)
@@ -580,7 +580,7 @@ class Executable:
         self.arenas.wanted = max(used, self.arenas.wanted - self.arenas.wanted // 8)
         if works:
             self.works.wanted = max(buffers["wused"], self.works.wanted - self.works.wanted // 8 - 1)
-        run = Run(self, buffers, arenas, prepared, roots, instances, tuple(keep), seconds, rounds)
+        run = Run(self, buffers, arenas, prepared, roots, instances, tuple(keep), seconds, taken, rounds)
         run.noted = noted
         run.errors = run._errors(failures)
         if verify:
@@ -612,14 +612,16 @@ class Executable:
         timed: bool,
         last: int,
         rounds: list[_Round],
-    ) -> dict[str, float]:
-        """Run the stages, in one call if nothing must grow; return, where asked for, the times."""
+    ) -> tuple[dict[str, float], list[float]]:
+        """Run the stages, in one call if nothing must grow; return, where timed, their seconds and each batch's."""
         caller = callable(self.options.schedule)
         waiting = self.host.waiting
         if waiting:
             last = 4
             buffers["single"] = int(timed or caller)
         seconds: dict[str, float] = {}
+        taken: list[float] = []
+        buffers["patience"] = -1 if timed else state.PATIENCE
         while True:
             buffers["policy"] = self._policy
             for stop in range(1, last + 1) if timed else (1, last) if caller else (last,):
@@ -628,6 +630,10 @@ class Executable:
                     self._levels(buffers)
                     buffers["policy"] = state.BY_CALLER
                 buffers["stop"] = stop
+                if timed and stop == STAGES.index("execute"):
+                    taken += self._batches(buffers, arenas, works, failures)
+                    seconds["execute"] = sum(taken)
+                    continue
                 while (status := self.engine.drive(buffers.address)) != state.DONE:
                     self._grow(buffers, arenas, works, status, failures)
                 if timed:
@@ -637,7 +643,21 @@ class Executable:
                         rounds.append(self._round(buffers, rounds))
                         seconds["noted"] = seconds.get("noted", 0.0) + time.perf_counter() - begun
             if not buffers["more"]:
-                return seconds
+                return seconds, taken
+
+    def _batches(
+        self, buffers: Buffers, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure]
+    ) -> list[float]:
+        """Execute what was scheduled; return the seconds of each batch."""
+        taken: list[float] = []
+        while True:
+            start = time.perf_counter()
+            status = self.engine.drive(buffers.address)
+            if len(taken) < buffers["batches"]:
+                taken.append(time.perf_counter() - start)
+            if status == state.DONE:
+                return taken
+            self._grow(buffers, arenas, works, status, failures)
 
     def _levels(self, buffers: Buffers) -> None:
         """Ask the user's schedule."""
@@ -977,6 +997,8 @@ class Run:
         By instance.
     seconds : mapping of str to float
         "total", and the stages where they were measured.
+    taken : list of float
+        Seconds of each batch, where they were measured.
     noted : float
         Seconds besides, in which rounds were noted down for `trace`.
     """
@@ -993,10 +1015,12 @@ class Run:
         instances: Words | None,
         keep: tuple[NDArray[Any], ...],
         seconds: Mapping[str, float],
+        taken: Sequence[float],
         rounds: Sequence[_Round],
     ) -> None:
         self.executable = executable
         self.seconds = seconds
+        self.taken = taken
         self.errors: dict[int, Failure] = {}
         self._buffers: Buffers | None = buffers
         self._prepared = prepared
@@ -1095,6 +1119,8 @@ class Run:
         batches = tuple(
             replace(b, phase=b.phase + at) for r, at in zip(rounds, phases, strict=False) for b in r.batches
         )
+        if self.taken:
+            batches = tuple(replace(b, seconds=taken) for b, taken in zip(batches, self.taken, strict=True))
 
         def column(name: str, offsets: Sequence[int] | None = None) -> NDArray[np.int32]:
             parts = [getattr(r, name) for r in rounds]

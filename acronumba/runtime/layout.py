@@ -231,9 +231,11 @@ def execute(ST: i64) -> i64:
     fail = ld(ST, FAIL)
     shared = ld(ST, PLANNED)
     failures = ld(ST, FAILURES)
+    patience = ld(ST, PATIENCE)
     time = 0
-    for b in range(ld(ST, RUN_BATCHES), ld(ST, BATCHES)):
-        if time > PATIENCE:
+    first = ld(ST, RUN_BATCHES)
+    for b in range(first, ld(ST, BATCHES)):
+        if b > first and time > patience:
             st(ST, RUN_BATCHES, b)
             st(ST, FAILURES, failures)
             st(ST, TAKEN, ld(ST, TAKEN) + time)

@@ -20,7 +20,9 @@ from acronumba.views.report import bytes_text
 if TYPE_CHECKING:
     from acronumba.bench.ablate import Ablation, Row
     from acronumba.bench.ablate import Table as Measured
+    from acronumba.bench.scaling import Scaling
     from acronumba.bench.speed import Speed, Speeds
+    from acronumba.bench.starts import Starts
 
 SURE = 6  # pairs from which on an interval holds the true median in 19 of 20 measurements
 WIDE = 104  # columns from which on tables are complete
@@ -108,7 +110,8 @@ def speeds_view(s: Speeds) -> RenderableType:
     ]
     for size, instances in dict.fromkeys((row.size, row.instances) for row in s.rows):
         rows = [row for row in s.rows if (row.size, row.instances) == (size, instances)]
-        parts += ["", _speeds(rows, f"size {size}, {instances} instances", c.gflops * s.threads)]
+        parts += ["", _speeds(rows, f"size {size}, {instances} instances")]
+    parts += ["", _shares(s.rows)]
     wrong = [f"{row.workload}: {name}" for row in s.rows for name in row.wrong]
     if wrong:
         parts += ["", Text("Not the results of the plain calls: " + ", ".join(wrong), "red")]
@@ -120,13 +123,85 @@ _SPEEDS_LEGEND = (
     "half of the runs are that near; pack: more from Python objects. Then how many\n"
     "times longer others take: plain calls, one by one, than from objects; the rest,\n"
     "whose data and weights are prepared before, than packed. GF/s: 10^9 operations\n"
-    "of products in a second of the whole time; peak: part of what the cores can\n"
-    "multiply and add; host: part of the time that goes into finding out what to\n"
-    "compute together."
+    "of products in a second of the whole time; peak: part of what the cores could\n"
+    "multiply and add in the same turns; host: part of the time that goes into\n"
+    "finding out what to compute together."
 )
 
 
-def _speeds(rows: Sequence[Speed], title: str, peak: float) -> Table:
+def _shares(rows: Sequence[Speed], most: int = 3) -> Table:
+    """Return what our time is made of: the stages, and the kernels that take most."""
+    title = "What the time is made of: stages, then the kernels that take most, in %"
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
+    table.add_column("model", no_wrap=True, vertical="bottom")
+    for name in ("size", "inst", "rec", "sch", "lay", "exe"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("kernels", overflow="fold")
+    for row in rows:
+        total = row.stages["total"] - row.stages["pack"]
+        stages = [f"{100 * row.stages[name] / total:.1f}" for name in ("record", "schedule", "layout")]
+        stages.append(f"{100 * row.stages['execute'] / total:.0f}")
+        first = sorted(row.kernels.items(), key=lambda item: -item[1])[:most]
+        kernels = ", ".join(f"{name} {100 * seconds / total:.0f}" for name, seconds in first)
+        table.add_row(row.workload, str(row.size), str(row.instances), *stages, kernels)
+    return table
+
+
+def scaling_view(s: Scaling) -> RenderableType:
+    """Return a table per model and size: how the time of an instance depends on how many there are."""
+    parts: list[RenderableType] = [
+        Text(f"{_where(s.machine)}, {s.threads} thread{'s' if s.threads > 1 else ''}", "bold")
+    ]
+    for name, size in dict.fromkeys((row.workload, row.size) for row in s.rows):
+        table = Table(
+            title=f"{name}, size {size}", title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0)
+        )
+        for head in ("instances", "ms", "±", "us each", "nodes", "ns each", "batches", "GF/s", "host"):
+            table.add_column(head, justify="right", no_wrap=True)
+        for row in s.rows:
+            if (row.workload, row.size) == (name, size):
+                own = row.seconds
+                table.add_row(
+                    f"{row.instances:,}",
+                    _three(own.median * 1e3),
+                    f"{(own.high - own.low) / own.median / 2:.0%}",
+                    _three(own.median / row.instances * 1e6),
+                    f"{row.nodes:,}",
+                    _three(own.median / max(row.nodes, 1) * 1e9),
+                    f"{row.batches:,}",
+                    f"{row.gflops:.0f}",
+                    f"{row.host_share:.1%}",
+                )
+        parts += ["", table]
+    return Group(*parts, "", Text(_SCALING_LEGEND, "dim"))
+
+
+_SCALING_LEGEND = (
+    "ms: of a mini-batch, from what `pack` has made to results, median of turns; ±:\n"
+    "half of the runs are that near; each: of an instance, of a node; host: part of\n"
+    "the time that goes into finding out what to compute together."
+)
+
+
+def starts_view(s: Starts) -> RenderableType:
+    """Return how long models take to start."""
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    table.add_column("model", no_wrap=True)
+    for head in ("size", "import", "cold", "warm"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for row in s.rows:
+        times = (row.imported, row.cold, row.warm)
+        table.add_row(row.workload, str(row.size), *(f"{seconds:.2f}" for seconds in times))
+    return Group(Text(_where(s.machine), "bold"), "", table, "", Text(_STARTS_LEGEND, "dim"))
+
+
+_STARTS_LEGEND = (
+    "seconds in a new process: of `import acronumba`, less NumPy's own; then of the\n"
+    "first mini-batch, cold: nothing compiled before; warm: everything."
+)
+
+
+def _speeds(rows: Sequence[Speed], title: str) -> Table:
     from acronumba.bench.speed import OBJECTS, PACKED, PLAIN
     from acronumba.bench.yardsticks import YARDSTICKS
 
@@ -145,7 +220,7 @@ def _speeds(rows: Sequence[Speed], title: str, peak: float) -> Table:
             _three(max(0.0, row.seconds[OBJECTS].median - own.median) * 1e3),
             *cells,
             f"{row.gflops:.0f}",
-            f"{row.gflops / peak:.0%}",
+            f"{row.peak:.0%}",
             f"{row.host_share:.1%}" if row.host_share < 0.0995 else f"{row.host_share:.0%}",
         )
     return table
@@ -172,6 +247,36 @@ def _ratio(x: float | None) -> Text:
 def numbers(result: Any) -> dict[str, Any]:
     """Return a result of a benchmark as values for JSON."""
     return dataclasses.asdict(result)
+
+
+def plot_scaling(s: Scaling, path: str | Path) -> Path:
+    """Draw the time of an instance over their number, a line per model and size; write the picture to `path`.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    """
+    need_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    for name, size in dict.fromkeys((row.workload, row.size) for row in s.rows):
+        rows = [row for row in s.rows if (row.workload, row.size) == (name, size)]
+        times = [row.seconds.median / row.instances * 1e6 for row in rows]
+        axes.plot([row.instances for row in rows], times, marker="o", markersize=4, label=f"{name}, {size}")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlabel("instances in a mini-batch")
+    axes.set_ylabel("microseconds for an instance")
+    axes.grid(which="both", alpha=0.3)
+    axes.legend(fontsize="small")
+    figure.suptitle(f"{_where(s.machine)}, threads: {s.threads}", fontsize="medium")
+    figure.savefig(path, dpi=150)
+    return Path(path)
 
 
 def plot(a: Ablation, path: str | Path) -> Path:

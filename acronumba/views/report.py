@@ -126,14 +126,21 @@ def kernels(trace: TraceData, limit: int = 20) -> Group:
     table.add_column("kernel", overflow="ellipsis", no_wrap=True)
     table.add_column("nodes", justify="right", no_wrap=True)
     table.add_column("batches", justify="right", no_wrap=True)
+    if measured := sum(b.seconds or 0.0 for b in trace.batches):
+        table.add_column("time", justify="right", no_wrap=True)
     table.add_column("results", overflow="fold", ratio=1)
     nodes = np.bincount(trace.kinds, minlength=len(trace.kernels))
     counts: dict[str, int] = {}
+    seconds: dict[str, float] = {}
     for b in trace.batches:
         counts[b.kernel] = counts.get(b.kernel, 0) + 1
+        seconds[b.kernel] = seconds.get(b.kernel, 0.0) + (b.seconds or 0.0)
     for k, name in enumerate(trace.kernels[:limit]):
         shapes = ", ".join(result_shapes(trace.specs[k])) if k < len(trace.specs) else ""
-        table.add_row(Text(name, _STYLES[k % len(_STYLES)]), f"{nodes[k]:,}", f"{counts.get(name, 0):,}", Text(shapes))
+        cells = [f"{nodes[k]:,}", f"{counts.get(name, 0):,}"]
+        if measured:
+            cells.append(f"{seconds.get(name, 0.0) / measured:.0%}")
+        table.add_row(Text(name, _STYLES[k % len(_STYLES)]), *cells, Text(shapes))
     return Group(table, *_more(len(trace.kernels) - limit, "kernels"))
 
 

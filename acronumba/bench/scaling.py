@@ -1,0 +1,103 @@
+"""How the time of an instance depends on how many there are in a mini-batch.
+
+In: workloads, sizes, numbers of instances. Out: a `Scaling` of plain numbers. The numbers of instances of one model
+take turns, so that a busy moment of the machine does not look like a property of one of them.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from acronumba import pack
+from acronumba.bench.ablate import inputs
+from acronumba.bench.measure import Quartiles, interleaved, machine
+from acronumba.bench.workloads import Workload
+from acronumba.effects import count
+from acronumba.runtime.trace import STAGES
+
+BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
+_HOST = ("record", "schedule", "layout")
+_TRACES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """One workload, at one size and number of instances."""
+
+    workload: str
+    size: str | int
+    instances: int
+    seconds: Quartiles  # of a mini-batch of packed data
+    stages: dict[str, float]  # seconds of each stage, and "total": medians of traced runs
+    product_flops: int
+    nodes: int
+    batches: int
+
+    @property
+    def gflops(self) -> float:
+        """Operations of products per second of the whole mini-batch, in 10^9."""
+        return self.product_flops / self.seconds.median / 1e9
+
+    @property
+    def host_share(self) -> float:
+        """What recording, scheduling and layout take of the time without packing."""
+        return sum(self.stages[name] for name in _HOST) / (self.stages["total"] - self.stages["pack"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """Everything that was measured."""
+
+    rounds: int
+    threads: int
+    machine: dict[str, Any]
+    rows: tuple[Scale, ...]
+
+
+def measure(
+    workloads: Sequence[Workload],
+    *,
+    sizes: Sequence[str | int] = ("small",),
+    batches: Sequence[int] = BATCHES,
+    trees: str | None = None,
+    rounds: int = 15,
+    threads: int = 1,
+    step: Callable[[int, str], None] = lambda n, text: None,
+) -> Scaling:
+    """Measure workloads; the parameters are those of `speed.measure`."""
+    rows: list[Scale] = []
+    for size in sizes:
+        for workload in workloads:
+            step(1, f"{workload.name}, {size}")
+            rows += _rows(workload, size, batches, trees, rounds, threads)
+    return Scaling(rounds=rounds, threads=threads, machine=machine(), rows=tuple(rows))
+
+
+def _rows(
+    workload: Workload, size: str | int, batches: Sequence[int], trees: str | None, rounds: int, threads: int
+) -> list[Scale]:
+    xs, p = inputs(workload, size, max(batches), trees)
+    shared = pack(p)
+    model = workload.model.with_options(threads=threads)
+    packed = {n: pack(xs[:n]) for n in batches}
+    seconds = interleaved({str(n): partial(model.batch, packed[n], p=shared) for n in batches}, rounds)
+    out = []
+    for n in batches:
+        traces = [model.trace(packed[n], p=shared).data for _ in range(_TRACES)]
+        out.append(
+            Scale(
+                workload=workload.name,
+                size=size,
+                instances=n,
+                seconds=seconds[str(n)],
+                stages={k: statistics.median(t.seconds[k] for t in traces) for k in (*STAGES, "total")},
+                product_flops=count(traces[0], model.options).product_flops,
+                nodes=traces[0].nodes,
+                batches=len(traces[0].batches),
+            )
+        )
+    return out
