@@ -8,6 +8,7 @@ to Python 3.11 is one for all objects of a class and is taken before any lock of
 
 from __future__ import annotations
 
+import logging  # noqa: F401 - first: its hook must not hold its lock while ours waits for threads that want it
 import os
 import threading
 import weakref
@@ -43,7 +44,7 @@ class _Undivided:
 
     def __init__(self) -> None:
         self._change = threading.Condition()
-        self._held = False  # by a fork
+        self._forking: int | None = None  # the thread that forks now, and holds the lock
         self._inside: dict[int, int] = {}  # by thread: how often
 
     def __enter__(self) -> None:
@@ -60,22 +61,26 @@ class _Undivided:
                 self._change.notify_all()
 
     def before_fork(self) -> None:
-        """Wait until no other thread is inside, for a minute at most, and let none in."""
+        """Wait until no other thread is inside, for a minute at most; from then on, let none in."""
         me = threading.get_ident()
         self._change.acquire()
-        self._held = True
-        self._change.wait_for(lambda: not self._inside.keys() - {me}, timeout=60)
+        try:
+            self._change.wait_for(lambda: not self._inside.keys() - {me}, timeout=60)
+        except BaseException:
+            self._change.release()
+            raise
+        self._forking = me
 
     def after_fork(self) -> None:
         """Let them in again."""
-        if self._held:
-            self._held = False
+        if self._forking == threading.get_ident():
+            self._forking = None
             self._change.release()
 
     def renew(self) -> None:
         """Forget the threads that a child does not have."""
         me = threading.get_ident()
-        self._change, self._held = threading.Condition(), False
+        self._change, self._forking = threading.Condition(), None
         self._inside = {me: self._inside[me]} if me in self._inside else {}
 
 

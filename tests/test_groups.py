@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_kernels_cpu import close
 
-from acronumba import model, nn
+from acronumba import InstanceErrors, model, nn
 from acronumba.emit.target import override
 from acronumba.kernels import cpu, stages
 from acronumba.kernels.spec import KernelSpec
@@ -110,3 +110,20 @@ def test_experts_of_a_list(threads: int) -> None:
     assert f.check(xs[:20], ks[:20], experts=experts).ok
     for i in (0, 17, 299):
         np.testing.assert_array_equal(f.batch([xs[i]], [ks[i]], experts=experts)[0], together[i])
+
+
+@model
+def chosen(x, *, w, r):
+    return w[np.argmax(r @ x)] @ x
+
+
+@pytest.mark.parametrize("n", [16, 2048])
+def test_no_experts(n: int) -> None:
+    """An empty stack has no row to be read, not even one that nobody uses."""
+    r = np.random.default_rng(0)
+    stack, router = np.zeros((0, n, n), np.float32), r.standard_normal((4, n)).astype(np.float32)
+    with pytest.raises(IndexError):
+        chosen(r.standard_normal(n).astype(np.float32), w=stack, r=router)
+    with pytest.raises(InstanceErrors) as caught:
+        chosen.batch(list(r.standard_normal((3, n)).astype(np.float32)), w=stack, r=router)
+    assert all(isinstance(e, IndexError) for e in caught.value.errors.values())

@@ -25,6 +25,7 @@ from robust_models import bits, params, trees
 import acronumba
 from acronumba import DataError, InstanceErrors, Results, ScheduleError, model, pack
 from acronumba.emit import cache, compile
+from acronumba.locks import undivided
 from acronumba.runtime import driver, pool
 from acronumba.zoo import tree_lstm
 
@@ -441,6 +442,47 @@ def in_child(work: Callable[[], bool], timeout: float = 60) -> int:
     os.kill(child, 9)
     os.waitpid(child, 0)
     pytest.fail("the child hangs")
+
+
+@needs_fork
+@forking
+def test_forks_of_several_threads_wait_for_another() -> None:
+    """For what must not be cut in two; then all go on, and so does whoever comes next."""
+    inside, leave = threading.Event(), threading.Event()
+    codes: list[int] = []
+    stay = threading.Barrier(4, timeout=60)  # forking threads live on: a lock that one has left behind stays locked
+
+    def work() -> None:
+        with undivided:
+            inside.set()
+            leave.wait(60)
+
+    def fork() -> None:
+        codes.append(in_child(lambda: True))
+        stay.wait()
+
+    def pass_through() -> None:
+        with undivided:
+            pass
+
+    threads = [threading.Thread(target=f) for f in (work, fork, fork, fork)]
+    threads[0].start()
+    assert inside.wait(60)
+    for t in threads[1:]:
+        t.start()
+    time.sleep(0.2)
+    assert not codes
+    leave.set()
+    later = threading.Thread(target=pass_through, daemon=True)
+    while len(codes) < 3:
+        time.sleep(0.01)
+    later.start()
+    later.join(60)
+    assert not later.is_alive()
+    stay.wait()
+    for t in threads:
+        t.join()
+    assert codes == [0, 0, 0]
 
 
 @needs_fork

@@ -103,3 +103,29 @@ def run(f: Callable[..., Any], columns: list[tuple[Any, ...]], shared: dict[str,
     """Compile and run; each call compiles anew."""
     results = model(f).batch(*zip(*columns, strict=True), **shared)
     return [r if isinstance(r, tuple) else (r,) for r in results]
+
+
+@model
+def broadcast(x: Any, b: Any, *, w: Any) -> Any:
+    return nn.sigmoid(w @ x + np.tanh(b))
+
+
+@model
+def taken(x: Any, t: Any, i: int, *, w: Any) -> Any:
+    return nn.sigmoid(w @ x + np.tanh(t[i]))
+
+
+@model
+def part(x: Any, t: Any, s: int, *, w: Any) -> Any:
+    return nn.sigmoid(w @ x + np.tanh(t)[s : s + 16])
+
+
+@pytest.mark.parametrize("n", [1, 16])
+def test_functions_of_what_is_only_known_at_run_time(n: int) -> None:
+    """Which element they are of is known to the code of one loop only: nothing is kept for the next."""
+    w = normal(16, 9, dtype="float32")
+    xs = [x for (x,) in instances(5, (9,), dtype="float32")]
+    assert broadcast.check(xs, [b for (b,) in instances(5, (n,), dtype="float32")], w=w).ok
+    tables = [t for (t,) in instances(5, (4, 16), dtype="float32")]
+    assert taken.check(xs, tables, [0, 3, 1, -1, 2], w=w).ok
+    assert part.check(xs, [t for (t,) in instances(5, (20,), dtype="float32")], [0, 4, 1, 2, 3], w=w).ok

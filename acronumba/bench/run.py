@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--scaling", action="store_true", help="the time of an instance in batches of 1 to 4,096")
     what.add_argument("--starts", action="store_true", help="first mini-batches in new processes, cold and warm")
     parser.add_argument("--models", nargs="+", metavar="NAME", help="which models; `list` names them")
-    size, batch = "hidden sizes (default small)", "instances per mini-batch (default 64; 8 with --starts)"
+    size, batch = "hidden sizes (default small)", "per mini-batch (default 64; --starts 8; --scaling 1 to 4096)"
     parser.add_argument("--size", nargs="+", default=["small"], metavar="small|large|N", help=size)
     parser.add_argument("--batch", nargs="+", type=_positive, metavar="N", help=batch)
     parser.add_argument("--trees", metavar="FILE", help="trees of the Stanford Sentiment Treebank")

@@ -85,10 +85,14 @@ def measure(
 
 
 def _start(name: str, size: str | int, batch: int, folder: str) -> tuple[float, float]:
-    """Return the seconds of the import and of the first mini-batch in a new process."""
+    """Return the seconds of the import and of the first mini-batch in a new process.
+
+    Python's own compiled files are kept in the folder, too, as those of an installed package are.
+    """
+    kept = {"ACRONUMBA_CACHE_DIR": f"{folder}/code", "PYTHONPYCACHEPREFIX": f"{folder}/python"}
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, json.dumps([name, size, batch])],
-        env={**os.environ, "ACRONUMBA_CACHE_DIR": folder},
+        env={**os.environ, **kept, "PYTHONDONTWRITEBYTECODE": ""},
         capture_output=True,
         text=True,
         check=True,

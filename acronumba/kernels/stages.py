@@ -350,8 +350,7 @@ class Planner:
         else:
             pieces = (v,)
         for piece in pieces:
-            if not self.contiguous(piece, len(self.graph.shape(piece)) - 1):
-                self.stored.add(piece)
+            self.in_rows_plain(piece)
         return pieces
 
     def product(self, v: int) -> Product:
@@ -372,7 +371,7 @@ class Planner:
             self.in_rows_plain(x)
             self.in_rows_plain(y)
             return Product(v, by_rows, x, y, (x,), (), 1)
-        if floats and len(sx) == 1 and len(sy) == 2 and (below := self.ordered(y, 0)) is not None:
+        if floats and len(sx) == 1 and len(sy) == 2 and self.there(y) and (below := self.ordered(y, 0)) is not None:
             if not self.contiguous(y, 0):
                 self.stored.add(below)
             if self.contiguous(y, 0):
@@ -440,8 +439,19 @@ class Planner:
         return v
 
     def in_rows_plain(self, v: int) -> None:
-        if not self.contiguous(v, len(self.graph.shape(v)) - 1):
+        if not self.contiguous(v, len(self.graph.shape(v)) - 1) or not self.there(v):
             self.stored.add(v)
+
+    def there(self, v: int) -> bool:
+        """Whether a view certainly has something to be read: nothing is taken of what may have no elements."""
+        while self.graph.kind(v) == "view":
+            op = self.graph.op(v)
+            assert op is not None
+            size = self.graph.shape(op.args[0])[axis_of(op)] if op.op == "take" else 1
+            if isinstance(size, Dim) or size == 0:
+                return False
+            v = op.args[0]
+        return True
 
     def choose(self) -> None:
         graph = self.graph
@@ -790,7 +800,7 @@ class Planner:
                     except Untraceable:
                         return False
                     offset = (own.at[-1] - here.at[-1]).constant
-                    if own.at[:-1] != here.at[:-1] or offset is None or offset % n:
+                    if own.at[:-1] != here.at[:-1] or offset is None or n == 0 or offset % n:
                         return False
                 elif u in tail:
                     if index != here:

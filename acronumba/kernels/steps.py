@@ -79,6 +79,7 @@ def steps_of(tail: Sequence[int], space: Sequence[Size], stages: Stages, dtype: 
             and COST.get(op.op, 0) >= LONG
             and op.dtype == dtype
             and index.depends(names[-1])
+            and not any(s.startswith("?") for at in index.at for s in at.symbols)  # known to the code of one place only
             and not stages.leaf(v)
         )
 
@@ -98,7 +99,7 @@ def steps_of(tail: Sequence[int], space: Sequence[Size], stages: Stages, dtype: 
         return [Step(done=list(tail))]
     for v in tail:
         steps[max(depth[v, here], 1) - 1].done.append(v)
-    kept: set[Place] = set()
+    kept: dict[Place, None] = {}  # in an order that does not depend on hashes
     roots: list[Place] = [(v, here) for v in tail]
     while roots:
         root = roots.pop()
@@ -111,10 +112,10 @@ def steps_of(tail: Sequence[int], space: Sequence[Size], stages: Stages, dtype: 
             seen.add(place)
             if long(*place) and depth[place] < depth[root]:
                 if place not in kept:
-                    kept.add(place)
+                    kept[place] = None
                     roots.append(place)
             else:
                 below += under(*place)
-    for place in sorted(kept, key=lambda p: (p[0], p[1].at[-1].terms)):
+    for place in sorted(kept, key=lambda p: p[0]):
         steps[depth[place] - 1].kept.append(place)
     return [step for step in steps if step.kept or step.done]
