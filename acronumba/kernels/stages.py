@@ -443,13 +443,18 @@ class Planner:
             self.stored.add(v)
 
     def there(self, v: int) -> bool:
-        """Whether a view certainly has something to be read: nothing is taken of what may have no elements."""
+        """Whether a view certainly has something to be read: a computed index takes nothing of what may be empty. Where
+        the index is a number, the host program has looked before there was a node.
+        """
         while self.graph.kind(v) == "view":
             op = self.graph.op(v)
             assert op is not None
-            size = self.graph.shape(op.args[0])[axis_of(op)] if op.op == "take" else 1
-            if isinstance(size, Dim) or size == 0:
-                return False
+            if op.op == "take":
+                size = self.graph.shape(op.args[0])[axis_of(op)]
+                index = self.graph.source(op.args[1])
+                number = index.kind == "int" if isinstance(index, Operand) else index.op == "const"
+                if not number and (isinstance(size, Dim) or size == 0):
+                    return False
             v = op.args[0]
         return True
 
