@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from acronumba import model, nn
-from acronumba.kernels import products
+from acronumba.kernels import passes
 from acronumba.kernels.steps import Step
 
 
@@ -84,11 +84,11 @@ def test_steps_have_the_bits_of_one_loop(name: str, n: int, dtype: str, monkeypa
         found.append(cut(*args))
         return found[-1]
 
-    cut = products.steps_of
-    monkeypatch.setattr(products, "steps_of", noted)
+    cut = passes.steps_of
+    monkeypatch.setattr(passes, "steps_of", noted)
     got = run(f, columns, shared)
     assert max(len(steps) for steps in found) == STEPS[name]
-    monkeypatch.setattr(products, "steps_of", lambda tail, *_: [Step(done=list(tail))])
+    monkeypatch.setattr(passes, "steps_of", lambda tail, *_: [Step(done=list(tail))])
     expected = run(f, columns, shared)
     for mine, other in zip(got, expected, strict=True):
         for a, b in zip(mine, other, strict=True):

@@ -16,6 +16,7 @@ from typing import Any
 
 SLOW = 0.25  # seconds: who takes longer takes part in three rounds only,
 SLOWEST = 2.5  # and who takes longer than this in one
+HOST = ("record", "schedule", "layout")  # stages that find out what to compute together
 SHORT = 5e-3  # seconds: what takes less is repeated until it takes this
 
 
@@ -40,6 +41,29 @@ class Ratio:
     low: float  # from six pairs on, the true median lies between these in 19 of 20 measurements
     high: float
     pairs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """What traced runs say of a workload, at one size and number of instances."""
+
+    workload: str
+    size: str | int
+    instances: int
+    stages: dict[str, float]  # seconds of each of our stages, and "total": medians of runs on packed data
+    product_flops: int  # of our kernels' products, two for each term
+    nodes: int
+    batches: int
+
+    @property
+    def host_share(self) -> float:
+        """What recording, scheduling and layout take of the time without packing."""
+        return sum(self.stages[name] for name in HOST) / (self.stages["total"] - self.stages["pack"])
+
+
+def medians(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the median of each name's seconds over all runs."""
+    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
 def timed(f: Callable[[], Any]) -> tuple[float, Any]:

@@ -6,7 +6,6 @@ take turns, so that a busy moment of the machine does not look like a property o
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,38 +13,24 @@ from typing import Any
 
 from acronumba import pack
 from acronumba.bench.ablate import inputs
-from acronumba.bench.measure import Quartiles, interleaved, machine
+from acronumba.bench.measure import Quartiles, Traced, interleaved, machine, medians
 from acronumba.bench.workloads import Workload
 from acronumba.effects import count
-from acronumba.runtime.trace import STAGES
 
 BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
-_HOST = ("record", "schedule", "layout")
 _TRACES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
+class Scale(Traced):
     """One workload, at one size and number of instances."""
 
-    workload: str
-    size: str | int
-    instances: int
     seconds: Quartiles  # of a mini-batch of packed data
-    stages: dict[str, float]  # seconds of each stage, and "total": medians of traced runs
-    product_flops: int
-    nodes: int
-    batches: int
 
     @property
     def gflops(self) -> float:
         """Operations of products per second of the whole mini-batch, in 10^9."""
         return self.product_flops / self.seconds.median / 1e9
-
-    @property
-    def host_share(self) -> float:
-        """What recording, scheduling and layout take of the time without packing."""
-        return sum(self.stages[name] for name in _HOST) / (self.stages["total"] - self.stages["pack"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +79,7 @@ def _rows(
                 size=size,
                 instances=n,
                 seconds=seconds[str(n)],
-                stages={k: statistics.median(t.seconds[k] for t in traces) for k in (*STAGES, "total")},
+                stages=medians([t.seconds for t in traces]),
                 product_flops=count(traces[0], model.options).product_flops,
                 nodes=traces[0].nodes,
                 batches=len(traces[0].batches),

@@ -6,7 +6,6 @@ turns, after their results have been compared with those of the plain calls.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,37 +15,29 @@ from acronumba import pack
 from acronumba.bench import yardsticks
 from acronumba.bench.ablate import inputs
 from acronumba.bench.ceiling import Ceiling, burst, ceiling
-from acronumba.bench.measure import SLOWEST, Quartiles, interleaved, machine, timed
+from acronumba.bench.measure import SLOWEST, Quartiles, Traced, interleaved, machine, medians, timed
 from acronumba.bench.workloads import Workload
 from acronumba.effects import count
-from acronumba.runtime.trace import STAGES, TraceData
+from acronumba.runtime.trace import TraceData
 
 PLAIN, OBJECTS, PACKED = "plain", "ours, objects", "ours, packed"
 BURST = "multiply and add"  # what nobody can be faster than takes its turns, too
 WRONG = "different"  # the verdict
 _TRACES = 7
-_HOST = ("record", "schedule", "layout")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Speed:
+class Speed(Traced):
     """One workload, at one size and number of instances."""
 
-    workload: str
-    size: str | int
-    instances: int
     threads: int
     seconds: dict[str, Quartiles]  # of a mini-batch, per competitor; of yardsticks those that there are; of `BURST`
     prepared: dict[str, float]  # seconds that a yardstick took to prepare its data and weights, once, not in `seconds`
     verdicts: dict[str, str]  # how well each competitor agrees with the plain calls: `yardsticks.agreement`
     first: float  # seconds of our first call in this process, which compiles, or loads what was compiled before
     difference: float  # our largest difference from a float64 run, relative to the largest number
-    stages: dict[str, float]  # seconds of each of our stages, and "total": medians of traced runs on packed data
     kernels: dict[str, float]  # seconds of the batches of each of our kernels: medians of the same
     burst_flops: int  # of a turn of `BURST`
-    product_flops: int  # of our kernels' products, two for each term
-    nodes: int
-    batches: int
     lower_bound: int
 
     def times(self, competitor: str) -> float | None:
@@ -72,11 +63,6 @@ class Speed:
     def peak(self) -> float:
         """That as part of what so many cores could multiply and add in the same turns."""
         return self.gflops / (self.threads * self.burst_flops / self.seconds[BURST].median / 1e9)
-
-    @property
-    def host_share(self) -> float:
-        """What recording, scheduling and layout take of the time without packing."""
-        return sum(self.stages[name] for name in _HOST) / (self.stages["total"] - self.stages["pack"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,8 +156,8 @@ def _row(workload: Workload, size: str | int, batch: int, trees: str | None, rou
         verdicts={name: verdict for name, (verdict, _) in found.items()},
         first=first,
         difference=found[OBJECTS][1],
-        stages={name: statistics.median(run[name] for run in runs) for name in (*STAGES, "total")},
-        kernels={name: statistics.median(run[name] for run in kernels) for name in kernels[0]},
+        stages=medians(runs),
+        kernels=medians(kernels),
         burst_flops=one.flops,
         product_flops=count(trace, ours.options).product_flops,
         nodes=trace.nodes,

@@ -29,7 +29,9 @@ from acronumba.kernels.element import DTYPES
 from acronumba.kernels.fusion import EVERYTHING, Fusion
 from acronumba.kernels.groups import GroupSlots, GroupWriter
 from acronumba.kernels.index import ONE, Poly, count, size_poly
-from acronumba.kernels.products import ProductWriter, Slots, passes_of, table_of, tile_shape
+from acronumba.kernels.matrices import Slots
+from acronumba.kernels.passes import passes_of, table_of, tile_shape
+from acronumba.kernels.products import ProductWriter
 from acronumba.kernels.spec import Dim, KernelSpec
 from acronumba.kernels.stages import Nest, Product, ProductStage, RowStage, Single, plan_stages
 from acronumba.kernels.tiles import Packing, TileKey

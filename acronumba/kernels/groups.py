@@ -16,7 +16,8 @@ from acronumba.emit import tree
 from acronumba.emit.tree import I64, Expr, Load, Local, call_address, const, convert, select
 from acronumba.kernels.element import DTYPES
 from acronumba.kernels.index import ZERO, Index, Poly
-from acronumba.kernels.products import ProductWriter, tile_shape
+from acronumba.kernels.passes import tile_shape
+from acronumba.kernels.products import ProductWriter
 from acronumba.kernels.stages import Product
 
 
