@@ -78,13 +78,15 @@ class Runner:
 
     def __call__(
         self, nodes: Sequence[Sequence[Array]], shared: dict[int, Array] | None = None, dims: Sequence[int] = (),
-        parts: Sequence[tuple[int, int]] | None = None, poison: bool = True, units: int = 0,
+        parts: Sequence[tuple[int, int]] | None = None, poison: bool = True, units: int = 0, times: int = 0,
     ) -> tuple[list[Array], Array]:  # fmt: skip
         """Run a batch; `nodes[i]` are the operands of node i in the order of the spec without the shared ones.
 
         An array that several nodes are given is one array in memory.
         With `units`, each stage is cut into so many, as threads share it: the last is run first, each finds scratch of
         its own in which nothing was left, and no two may write to the same place of what they share.
+
+        `times`: how many batches the kernel has run before.
 
         Returns the results, one array with a leading axis for the batch each, and the failures.
         """
@@ -135,7 +137,7 @@ class Runner:
         if poison:
             scratch[:] = 255
         scratch[int(plan[0]) :] = 0
-        table = [place(at), place(failures), extents.ctypes.data, *(place(r) for r in results)]
+        table = [place(at), place(failures), extents.ctypes.data, times, *(place(r) for r in results)]
         for use in code.shared:
             arrays = [np.array(shared[v], spec.operands[v].dtype, order="C") for v in use.operands]
             assert [a.shape for a in arrays] == [spec.operands[v].shape for v in use.operands]

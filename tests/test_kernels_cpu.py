@@ -217,6 +217,21 @@ def test_threads_share_passes_over_several_weights() -> None:
             assert all(map(same_bits, got, want))
 
 
+def test_every_other_time_large_weights_are_read_from_the_last_panel() -> None:
+    b = SpecBuilder("large")
+    x, u, v = b.tensor("x", 64), b.shared("u", 1100, 64), b.shared("v", 30, 64)
+    spec = b.spec(b.op("matmul", u, x, shape=(1100,)), b.op("matmul", v, x, shape=(30,)))
+    (run,) = compile_all([spec])
+    assert "backwards = ld(P, 3) + i0 // 48 & 1" in module_text(run.code.module)
+    rows, shared = inputs(spec, 101)
+    want, _ = run(rows, shared)
+    for mine, expected in zip(want, evaluate(spec, rows[50], shared), strict=True):
+        assert close(mine[50], expected)
+    for times, units in ((0, 3), (1, 0), (1, 3), (2, 7)):
+        got, _ = run(rows, shared, times=times, units=units)
+        assert all(map(same_bits, got, want))
+
+
 def test_rows_do_not_depend_on_the_batch() -> None:
     spec = cell(40)
     (run,) = compile_all([spec])

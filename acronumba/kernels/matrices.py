@@ -1,8 +1,8 @@
 """Writes products of one node's own operands, and what all writers of products need.
 
-In: a `Product` that reads no shared weight. Out: statements of one function. With a few rows on the left, columns of the
-right operand are packed into scratch and multiplied by register tiles; a vector takes loops of its own: along memory,
-or with squares of the matrix turned in registers.
+In: a `Product` that reads no shared weight. Out: statements of one function. With a few rows on the left, columns of
+the right operand are packed into scratch and multiplied by register tiles; a vector takes loops of its own: along
+memory, or with squares of the matrix turned in registers.
 """
 
 from __future__ import annotations

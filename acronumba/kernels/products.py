@@ -15,7 +15,7 @@ from acronumba.kernels.element import DTYPES, cast, less
 from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.matrices import MatrixWriter
 from acronumba.kernels.passes import Pass, panels_of, passes_of, table_of, tiles_of
-from acronumba.kernels.spec import Size
+from acronumba.kernels.spec import FIXED, Size
 from acronumba.kernels.stages import (
     Nest,
     Part,
@@ -30,6 +30,8 @@ from acronumba.kernels.steps import Place, Step, column
 from acronumba.kernels.tiles import Packing
 from acronumba.kernels.weights import SideBySide, ViewPacking
 from acronumba.kernels.writer import to_memory
+
+CLOSE = 1 << 18  # bytes of weights that the second cache of any processor keeps
 
 
 class ProductWriter(MatrixWriter):
@@ -296,6 +298,7 @@ class ProductWriter(MatrixWriter):
         if stage.n == 0:
             return
         total = self.rows_of(stage, nodes)
+        backwards = self.backwards(stage)
         before: Expr | None = None  # units of earlier passes
         for one in passes:
             q, members = one.q, one.members
@@ -312,7 +315,9 @@ class ProductWriter(MatrixWriter):
                 before = self.bind("before", many if before is None else before + many)
             weights = [self.weights(call.members[0], stage.n, q, lanes, dtype.name) for call in one.calls]
             apart = one.vectors * width  # bytes of sums from one row of a tile to the next
-            with self.loop("u", low, high) as u:
+            with self.loop("u" if backwards is None else "k", low, high) as u:
+                if backwards is not None:
+                    u = self.local("u", select(backwards.eq(0), u, low + high - 1 - u))
                 panel = self.local("panel", u // tiles if panels > 1 else const(0, I64))
                 t = self.local("t", u - panel * tiles if panels > 1 else u)
                 a = self.bind("a", total * t // tiles)
@@ -340,6 +345,18 @@ class ProductWriter(MatrixWriter):
                 if one.tail:
                     self.tail(stage, one, panel, a, m, sums, starts, lanes, apart * members)
 
+    def backwards(self, stage: ProductStage) -> Local | None:
+        """Return whether to begin with the last panel, or nothing where all weights of a stage stay in the cache.
+
+        Every other block and batch does, as what the one before has read last is in the cache still.
+        """
+        if self.stages.weight_bytes(stage) <= CLOSE:
+            return None
+        self.f.comment("every other time from the last panel to the first: the weights read last are near")
+        times = tree.load(self.f["P"], 3)
+        block = self.kernel.block.constant
+        return self.bind("backwards", (times + self.f["i0"] // block if block is not None else times) & 1)
+
     @staticmethod
     def inner(product: Product) -> int:
         """Return the extent that a product with a shared weight sums over."""
@@ -358,7 +375,7 @@ class ProductWriter(MatrixWriter):
         operands = tuple(part.product.right for part in parts)
         entry = self.kernel.share(operands, packings[0] if len(parts) == 1 else SideBySide(tuple(packings)))
         name = "_".join(self.kernel.names[v] for v in operands)
-        return self.bind(f"{name}_packed", tree.load(self.f["P"], 3 + self.kernel.results + entry))
+        return self.bind(f"{name}_packed", tree.load(self.f["P"], FIXED + self.kernel.results + entry))
 
     def row_addresses(self, v: int, lead: tuple[Size, ...], table: Expr, r: Expr, members: int, member: int) -> None:
         """Store the addresses of the rows of `v` for the node at hand, `lead` rows per node, `members` side by side."""

@@ -14,8 +14,10 @@ The compiled form (see `kernels.cpu`) is these functions of i64 parameters:
                              P[0]              address of int64[batch]: address of each node's argument words
                              P[1]              address of int64[batch]: a failure (1 + site) is written here
                              P[2]              address of the run-time extents
-                             P[3 + k]          address of result k of the batch: contiguous rows, in batch order
-                             P[3 + results + j]  address of entry j of `KernelCode.shared`: the array or its packing
+                             P[3]              how many batches of the kernel have begun: parity decides on the way
+                                               through its weights
+                             P[FIXED + k]      address of result k of the batch: contiguous rows, in batch order
+                             P[FIXED + results + j]  address of entry j of `KernelCode.shared`: the array or its packing
     begin(P, lo, hi, S)      of kernels with stages, which `run` consists of: prepare S for a block of nodes from lo on;
                              returns where it ends, at most hi. S[3 + s] = units that stage s can be cut into
     stage_0(S, u0, u1, T)    units u0..u1 of stage 0 of the block; then stage_1, ... once all of the stage before is
@@ -41,6 +43,8 @@ class Dim:
 
     index: int
 
+
+FIXED = 4  # words of P that every kernel has
 
 Size: TypeAlias = "int | Dim"  # extents are known when code is generated, or run-time extents of the batch
 

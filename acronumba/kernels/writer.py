@@ -38,7 +38,7 @@ from acronumba.emit.tree import (
 )
 from acronumba.kernels.element import DTYPES, ELEMENT, FLOAT_ONLY, Dtype, NeedScalar, cast, combine, identity
 from acronumba.kernels.index import ONE, ZERO, Index, Poly, count, divide, reindex, size_poly
-from acronumba.kernels.spec import Dim, Size
+from acronumba.kernels.spec import FIXED, Dim, Size
 from acronumba.kernels.stages import Nest, Stages, axis_of, stretch, through
 
 FLAT = Dim(-1)  # stands for the number of elements of a tensor in a loop over them
@@ -125,7 +125,7 @@ class Kernel:
         key = (vectors, dtype)
         self.tiles[key] = max(rows, self.tiles.get(key, 0))
         before = list(self.tiles)[: list(self.tiles).index(key)]
-        return 3 + self.results + len(self.shared) + sum(self.tiles[k] for k in before)
+        return FIXED + self.results + len(self.shared) + sum(self.tiles[k] for k in before)
 
     def share(self, operands: tuple[int, ...], packing: object) -> int:
         """Return the entry of the shared table for an operand, or for one or more packed ones."""
@@ -454,7 +454,9 @@ class Writer:
             if v in self.kernel.gathered:
                 known = self.block_row(f"{name}_row", self.kernel.gathered[v])
             elif self.graph.spec.operands[v].kind == "shared":
-                known = self.bind(name, tree.load(self.f["P"], 3 + self.kernel.results + self.kernel.share((v,), None)))
+                known = self.bind(
+                    name, tree.load(self.f["P"], FIXED + self.kernel.results + self.kernel.share((v,), None))
+                )
             else:
                 known = self.bind(name, self.operand_word(v))
             return self.keep(key, known)
@@ -474,7 +476,7 @@ class Writer:
 
     def result(self, k: int, home: Home) -> Local:
         assert self.node is not None
-        start = self.bind(f"out_{k}", tree.load(self.f["P"], 3 + k))
+        start = self.bind(f"out_{k}", tree.load(self.f["P"], FIXED + k))
         return self.bind(f"result_{k}", start + self.node * self.number(home.row_bytes))
 
     # ---- values

@@ -32,7 +32,7 @@ from acronumba.ir.nodes import Once
 from acronumba.ir.types import BoolT, FloatT, TensorT, Word
 from acronumba.kernels.cost import cost
 from acronumba.kernels.fusion import Fusion
-from acronumba.kernels.spec import KernelSpec
+from acronumba.kernels.spec import FIXED, KernelSpec
 from acronumba.plan import Plan
 from acronumba.runtime import layout, liveness, lookahead, pool, schedule
 from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, aligned, available
@@ -402,7 +402,7 @@ class Executable:
         array = result.view(param.type.dtype).reshape(shape)
         words = np.array([*(making.table[k] for k in once.numbers), 0], np.int64)
         nodes, failures, sizes = np.array([address(words)]), np.zeros(1, np.int64), np.zeros(3, np.int64)
-        head = [address(nodes), address(failures), address(failures), address(result)]
+        head = [address(nodes), address(failures), address(failures), 0, address(result)]
         params = np.array([*head, *tail], np.int64)
         for held in (words, nodes, failures, sizes, params, result, *making.keep):
             self.engine.reach(held)
@@ -432,7 +432,7 @@ class Executable:
         for k, (spec, kernel) in enumerate(zip(specs, self.kernels, strict=True)):
             args = [o for o in spec.operands if o.kind != "shared"]
             items = [o for o in args if spec.rows is not None and spec.rows[o.index] == "item"]
-            params = np.zeros(3 + len(spec.results) + len(kernel.shared) + len(kernel.tiles), np.int64)
+            params = np.zeros(FIXED + len(spec.results) + len(kernel.shared) + len(kernel.tiles), np.int64)
             self.engine.reach(params)
             buffers.columns_of_kernels.append(params)
             table[k, TABLE["plan"]], table[k, TABLE["run"]] = kernel.plan, kernel.run
@@ -478,7 +478,7 @@ class Executable:
             for spec, params, entries in zip(
                 self.plan.kernels, buffers.columns_of_kernels, prepared.entries, strict=True
             ):
-                params[3 + len(spec.results) :] = entries
+                params[FIXED + len(spec.results) :] = entries
             buffers.prepared = prepared
         buffers.begin()
         st = buffers.st

@@ -248,8 +248,9 @@ def execute(ST: i64) -> i64:
         st(params, 0, args + 8 * low)
         st(params, 1, fail + 8 * low)
         st(params, 2, ld(keytab, 2 * key + 1))
+        st(params, 3, ld(params, 3) + 1)
         for j in range(ld(table, k + K_RESULTS)):
-            st(params, 3 + j, ld(offset, 2 * (b * most + j)))
+            st(params, 4 + j, ld(offset, 2 * (b * most + j)))
         if ld(table, k + K_ROWS) != 0:
             rows = run_rows(ST, k, low, low + count)
             time = time + (rows - count) * ld(table, k + K_COST)

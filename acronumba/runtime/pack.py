@@ -139,17 +139,15 @@ class Packer:
             else:
                 plain[k] = self._column(column, self.schema.params[k])
         count = check_lengths(columns)
-        if not parts:
-            return self._pack_plain(plain, count)
         done = self._pack_plain(plain, count)
-        roots = np.zeros((count, sum(self._widths)), np.int64)
-        starts = np.cumsum([0, *self._widths])
+        if not parts:
+            return done
+        pieces = {k: words_of for k, words_of, _ in parts}
         at = 0
         for k in plain:
-            roots[:, starts[k] : starts[k + 1]] = done.roots[:, at : at + self._widths[k]]
+            pieces[k] = done.roots[:, at : at + self._widths[k]]
             at += self._widths[k]
-        for k, words_of, _ in parts:
-            roots[:, starts[k] : starts[k + 1]] = words_of
+        roots = pieces[0] if len(pieces) == 1 else np.concatenate([pieces[k] for k in range(len(pieces))], axis=1)
         if done.errors:
             roots[list(done.errors)] = 0
         found = {id(heap): heap for heap in (*done.heaps, *(heap for _, _, heap in parts))}

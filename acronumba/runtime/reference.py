@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.kernels.reference import KernelFailure, evaluate
-from acronumba.kernels.spec import Dim, KernelSpec, Operand, Size
+from acronumba.kernels.spec import FIXED, Dim, KernelSpec, Operand, Size
 from acronumba.runtime.driver import Interpreted, KernelEntry
 
 
@@ -88,7 +88,7 @@ def _functions(spec: KernelSpec) -> tuple[Callable[[int, int], None], Callable[[
     def operand(k: int, o: Operand, table: int, row: int, dims: list[int]) -> Any:
         if o.kind == "shared":
             j = [use.operands for use in uses].index((k,))
-            return _array(_word(table + 8 * (3 + len(outs) + j)), o.dtype, _extents(o.shape, dims))
+            return _array(_word(table + 8 * (FIXED + len(outs) + j)), o.dtype, _extents(o.shape, dims))
         word = _word(row + 8 * o.index)
         match o.kind:
             case "tensor":
@@ -120,7 +120,7 @@ def _functions(spec: KernelSpec) -> tuple[Callable[[int, int], None], Callable[[
             for k, (op, value) in enumerate(zip(outs, results, strict=True)):
                 size = value.nbytes
                 if size:
-                    to = _word(table + 8 * (3 + k)) + i * size
+                    to = _word(table + 8 * (FIXED + k)) + i * size
                     data = np.ascontiguousarray(value, op.dtype)
                     ctypes.memmove(to, data.ctypes.data, size)
 
