@@ -3,6 +3,8 @@
 #     make demo     creates .venv, installs, parses functions of Python's library and runs a Tree-LSTM over them in batches
 #     make test     the same set-up, then pytest            (make test TESTS=tests/test_nn.py, make test PYTEST="-k tree")
 #
+#     make test-cuda   also installs the extra `cuda` (no GPU needed) and compiles kernels for GPUs
+#
 #     make lint     ruff and mypy          make format   writes the layout that ruff wants
 #     make clean    removes .venv and what builds leave behind
 
@@ -14,7 +16,7 @@ PYTEST ?=
 PYTHON ?= python3 python3.13 python3.12 python3.11 python3.14 python
 FITS   := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
 
-.PHONY: demo test lint format clean
+.PHONY: demo test test-cuda lint format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed
@@ -22,6 +24,9 @@ demo: $(VENV)/installed
 
 test: $(VENV)/installed-test
 	@$(BIN)/python -m pytest -n $(JOBS) $(TESTS) $(PYTEST)
+
+test-cuda: $(VENV)/installed-cuda
+	@$(BIN)/python -m pytest -n $(JOBS) tests/test_cuda.py $(PYTEST)
 
 lint: $(VENV)/installed-lint
 	@status=0; $(BIN)/ruff check . || status=1; $(BIN)/mypy || status=1; exit $$status
@@ -50,6 +55,10 @@ $(VENV)/installed: $(VENV)/created setup.py pyproject.toml
 
 $(VENV)/installed-test: $(VENV)/installed
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
+	@touch $@
+
+$(VENV)/installed-cuda: $(VENV)/installed-test
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,cuda]"
 	@touch $@
 
 $(VENV)/installed-lint: $(VENV)/installed-test

@@ -47,6 +47,7 @@ from acronumba.shared import Match, SharedLeaf, SharedTree, describe, describe_v
 if TYPE_CHECKING:
     from acronumba.ir.interpret import Interpreter
     from acronumba.ir.nodes import Program
+    from acronumba.kernels.cuda.generate import CudaCode
     from acronumba.runtime.trace import TraceData
 
 log = logging.getLogger("acronumba")
@@ -224,6 +225,23 @@ class Compiled:
         from acronumba.kernels.fusion import Fusion
 
         return module_text(generate(self.plan.kernels[k], host(), Fusion.of(self.options)).module)
+
+    def cuda_text(self, k: int) -> str:
+        """Return the code of a kernel for a GPU as text."""
+        return self._cuda_code(k).text
+
+    def cuda_tiles_text(self) -> str:
+        """Return the tiles of products that kernels for a GPU call, as text."""
+        from acronumba.kernels.cuda.tiles import tile_text
+
+        wanted = {tile for k in range(len(self.plan.kernels)) for tile in self._cuda_code(k).tiles}
+        return "\n\n".join(tile_text(*tile) for tile in sorted(wanted)) or "# no kernel calls a tile\n"
+
+    def _cuda_code(self, k: int) -> CudaCode:
+        from acronumba.kernels.cuda.generate import generate
+        from acronumba.kernels.fusion import Fusion
+
+        return generate(self.plan.kernels[k], Fusion.of(self.options))
 
     @property
     def constants(self) -> list[str]:

@@ -6,7 +6,9 @@ ir                      the typed program
 NAME                    what each analysis found
 plan                    kernels and what is recorded
 host                    the host program
-kernels/NAME/cpu        the code of each kernel
+kernels/NAME/cpu        the code of each kernel for the processor
+kernels/NAME/cuda       the same for a GPU, as source of `numba.cuda`; it needs none
+tiles/cuda              the tiles of products that these call
 """
 
 from __future__ import annotations
@@ -35,10 +37,12 @@ class Stages(Mapping[str, str]):
             "host": compiled.host_text,
         }
         for k, spec in enumerate(compiled.plan.kernels):
-            name = f"kernels/{spec.name}/cpu"
-            if name in self._makers:
-                name = f"kernels/{spec.name}.{k}/cpu"
-            self._makers[name] = partial(compiled.kernel_text, k)
+            name = f"kernels/{spec.name}"
+            if f"{name}/cpu" in self._makers:
+                name = f"{name}.{k}"
+            self._makers[f"{name}/cpu"] = partial(compiled.kernel_text, k)
+            self._makers[f"{name}/cuda"] = partial(compiled.cuda_text, k)
+        self._makers["tiles/cuda"] = compiled.cuda_tiles_text
 
     def __getitem__(self, name: str) -> str:
         if name not in self._texts:

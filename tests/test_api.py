@@ -749,7 +749,10 @@ def test_stages_come_in_order():
     at = names.index("plan")
     assert {"sharing", "rows", "hoist", "phases"} <= set(names[3:at])
     assert names[at + 1] == "host"
-    assert names[at + 2 :] and all(n.startswith("kernels/") and n.endswith("/cpu") for n in names[at + 2 :])
+    *kernels, last = names[at + 2 :]
+    assert last == "tiles/cuda"
+    assert kernels and all(n.startswith("kernels/") for n in kernels)
+    assert all(a.endswith("/cpu") and b == a[:-4] + "/cuda" for a, b in zip(kernels[::2], kernels[1::2], strict=True))
     assert "def encode(t: Tree, p: Params):" in stages["source"] and "def classify" in stages["source"]
     for name in names:
         assert stages[name].strip(), name

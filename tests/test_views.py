@@ -231,7 +231,8 @@ def test_perfetto_uses_measured_times() -> None:
 
 TEXTS = {
     "source": "def f(x):\n    return x\n", "ir": "def f(x):\n 0: y = neg x", "plan": "kernel f_1:\n",
-    "kernels/f_1/cpu": "def run(P):\n    " + "a = b + " * 40 + "c\n", "kernels/f_1/cuda": "__global__ void f();\n",
+    "kernels/f_1/cpu": "def run(P):\n    " + "a = b + " * 40 + "c\n",
+    "kernels/f_1/cuda": "@cuda.jit\ndef f_1_0(P): ...\n",
 }  # fmt: skip
 
 
@@ -250,7 +251,7 @@ def test_one_stage_prints_exactly_its_text() -> None:
 def test_stages_are_chosen_by_name_or_folder() -> None:
     text = stage_text("kernels")
     assert "kernels/f_1/cpu ─" in text
-    assert "__global__" in text
+    assert "@cuda.jit" in text
     assert "neg x" not in text
     assert all(name in stage_text() for name in TEXTS)
     with pytest.raises(KeyError, match="no stage 'machine'; there are: source, ir"):

@@ -29,6 +29,10 @@ class Target:
         """Return how many elements of the type fill one vector register (at least 1)."""
         return max(1, self.vector_bits // max(type.bits, 8))
 
+    def column_step(self, type: Ty) -> int:
+        """Return what the columns of a panel of products are a multiple of."""
+        return self.lanes(type)
+
     def vector(self, type: Ty) -> Ty:
         """Return the vector type that fills one register with elements of the type."""
         return type.vector(self.lanes(type))

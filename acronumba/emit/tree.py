@@ -474,6 +474,7 @@ class Builder:
     body: Body = field(default_factory=list)
     locals: dict[str, Local] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)  # where `fresh` goes on counting, by name
+    reserved: frozenset[str] = frozenset()  # names that no local may have
 
     def __post_init__(self) -> None:
         for name, type in self.params:
@@ -485,7 +486,7 @@ class Builder:
     def fresh(self, name: str) -> str:
         """Return `name`, or `name_1`, `name_2`, ... if it is taken."""
         out, k = name, self.numbers.get(name, 0)
-        while out in self.locals:
+        while out in self.locals or out in self.reserved:
             k += 1
             out = f"{name}_{k}"
         self.numbers[name] = max(k - 1, 0)

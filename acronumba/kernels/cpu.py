@@ -81,7 +81,7 @@ def generate(spec: KernelSpec, target: Target, fusion: Fusion = EVERYTHING) -> K
     fusion : Fusion
         What is computed in one go. The same arguments give the same text; compiled code is kept by its text.
     """
-    return _Generator(spec, target, fusion).run()
+    return Generator(spec, target, fusion).run()
 
 
 def _numbers(attr: object) -> list[int]:
@@ -94,7 +94,9 @@ def _numbers(attr: object) -> list[int]:
     return []
 
 
-class _Generator:
+class Generator:
+    """Makes the code of a kernel; `kernels.cuda.generate` makes another kind of it."""
+
     def __init__(self, spec: KernelSpec, target: Target, fusion: Fusion) -> None:
         self.target = target
         self.stages = plan_stages(spec, target, fusion)
@@ -122,33 +124,12 @@ class _Generator:
 
     def _kernel(self) -> Kernel:
         names = self._names()
-        rules: list[Poly] = []
-        rows = self.stages.rows
-        block = Poly.of(rows)
-        if self.blocked:
-            leads = self.stages.leads
-            if all(m.constant is not None for m in leads):
-                block = Poly.of(max(1, rows // max([1, *(m.constant or 0 for m in leads)])))
-            else:
-                rules, block = leads, Poly.of("block")
-            if not rules and any(isinstance(s, RowStage) and s.grouped for s in self.stages.stages):
-                block = block * max(1, self._many_rows() // (block.constant or 1))
+        block, rules = self._block()
         kernel = Kernel(
             name=self.spec.name, stages=self.stages, target=self.target, homes={}, scratch=self.scratch, block=block,
             block_rule=rules, table={}, table_slot=-1, lane_slot=-1, gathered={}, names=names,
         )  # fmt: skip
-        if self.blocked:
-            self.scratch.add("block", Poly.of(8 * (HEAD + len(self.stages.stages))))
-        kernel.lane_slot = self.scratch.add("lane_buffer", Poly.of(LANE_BUFFER), own=True)
-        if self.blocked:
-            numbers = {v for op in self.spec.body for attr in op.attrs for v in _numbers(attr)}
-            used = [
-                v
-                for v, o in enumerate(self.spec.operands)
-                if o.kind != "shared" and v not in self.gathered and (self.graph.users[v] or v in numbers)
-            ]
-            kernel.table = {v: k for k, v in enumerate(used)}
-            kernel.table_slot = self.scratch.add("words", block * 8 * max(1, len(used)))
+        self._fixed_slots(kernel, block)
         for v in self.gathered:
             row = self._row(v)
             kernel.gathered[v] = Gathered(self.scratch.add(f"{names[v]}_rows", row * block), row)
@@ -163,6 +144,34 @@ class _Generator:
                     if isinstance(item, Single) and item.kind == "product":
                         self._product_slots(self.stages.products[item.value])
         return kernel
+
+    def _block(self) -> tuple[Poly, list[Poly]]:
+        """Return how many nodes a block has; the rows of a node that decide on it, where these are run-time extents."""
+        rows = self.stages.rows
+        block = Poly.of(rows)
+        if self.blocked:
+            leads = self.stages.leads
+            if any(m.constant is None for m in leads):
+                return Poly.of("block"), leads
+            block = Poly.of(max(1, rows // max([1, *(m.constant or 0 for m in leads)])))
+            if any(isinstance(s, RowStage) and s.grouped for s in self.stages.stages):
+                block = block * max(1, self._many_rows() // (block.constant or 1))
+        return block, []
+
+    def _fixed_slots(self, kernel: Kernel, block: Poly) -> None:
+        """Lay out what every kernel has in scratch."""
+        if self.blocked:
+            self.scratch.add("block", Poly.of(8 * (HEAD + len(self.stages.stages))))
+        kernel.lane_slot = self.scratch.add("lane_buffer", Poly.of(LANE_BUFFER), own=True)
+        if self.blocked:
+            numbers = {v for op in self.spec.body for attr in op.attrs for v in _numbers(attr)}
+            used = [
+                v
+                for v, o in enumerate(self.spec.operands)
+                if o.kind != "shared" and v not in self.gathered and (self.graph.users[v] or v in numbers)
+            ]
+            kernel.table = {v: k for k, v in enumerate(used)}
+            kernel.table_slot = self.scratch.add("words", block * 8 * max(1, len(used)))
 
     def _many_rows(self) -> int:
         """Return how many nodes to put into a block: many have the same matrix, but their rows stay in the cache."""
@@ -384,6 +393,9 @@ class _Generator:
         order = self.scratch.dynamic()
         total = w.end(order[-1]) if order else const(self.scratch.fixed()[1], I64)
         w.f.store(w.f["OUT"], 0, total)
+        return self._sizes(w)
+
+    def _sizes(self, w: Writer) -> tree.Function:
         for k, v in enumerate(self.spec.results):
             w.f.store(w.f["OUT"], 1 + k, w.number(count(self.graph.shape(v)) * DTYPES[self.graph.dtype(v)].size))
         w.f.store(w.f["OUT"], 1 + len(self.spec.results), self._largest(w.f))

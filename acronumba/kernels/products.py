@@ -466,10 +466,14 @@ class ProductWriter(MatrixWriter):
             for k in reversed(real[1:]):
                 rest, at[k] = self.split(rest, size_poly(lead[k]))
             at[real[0]] = rest
-        self.row = node
         self.home_depth = len(self.scopes) - 1
-        self.node = self.bind("node", self.f["i0"] + node)
+        self.enter_node(node)
         return at
+
+    def enter_node(self, row: Expr) -> None:
+        """From here on, values are those of a node of the block."""
+        self.row = row
+        self.node = self.bind("node", self.f["i0"] + row)
 
     def finish_vector(self, stage: ProductStage, step: Step) -> None:
         """Compute and store the values that a step of the tail finishes, at one vector of columns."""

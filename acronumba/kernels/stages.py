@@ -713,7 +713,7 @@ class Planner:
         out = [whole]
         if not self.fusion.vertical:
             return out
-        lanes = self.target.lanes(DTYPES[self.graph.dtype(product.value)].ty)
+        lanes = self.target.column_step(DTYPES[self.graph.dtype(product.value)].ty)
         for v in pending:
             if product.value in reads[v] and v not in self.products:
                 shape = self.graph.shape(v)

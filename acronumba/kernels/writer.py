@@ -157,6 +157,8 @@ def identifier(name: str, fallback: str) -> str:
 class Writer:
     """Writes one function of a kernel."""
 
+    padded = True  # lanes beyond the end of what lies in scratch may be read
+
     def __init__(self, kernel: Kernel, name: str, params: Sequence[str], doc: str = "") -> None:
         self.kernel = kernel
         self.stages = kernel.stages
@@ -621,8 +623,8 @@ class Writer:
         if flat.slope(self.lane) != ONE:
             return self.strided(v, index)
         address = self.base(v) + self.number(flat * t.size)
-        # scratch is padded: lanes beyond the end may be read from it
-        left = self.left if v < self.graph.first or self.kernel.homes[v].kind == "result" else None
+        inside = not self.padded or v < self.graph.first or self.kernel.homes[v].kind == "result"
+        left = self.left if inside else None
         if self.guard is not None:
             left = select(self.guard, left if left is not None else const(self.lanes, I64), 0)
         x: Expr = Load(address, t.memory.vector(self.lanes), left)

@@ -1,4 +1,4 @@
-"""The texts of the compiler's stages for the terminal, with colours for Python and CUDA.
+"""The texts of the compiler's stages for the terminal, with colours for Python.
 
 In: a mapping from names of stages to texts. Out: printed text; no line is cut or wrapped, so that it can be copied.
 """
@@ -15,9 +15,8 @@ from rich.text import Text
 
 def lexer(name: str) -> str:
     """Return the language that a stage's text is highlighted as."""
-    if name.endswith("/cuda"):
-        return "cuda"
-    return "python" if name in ("source", "ir", "plan", "host") or name.startswith("kernels/") else "text"
+    python = name in ("source", "ir", "plan", "host") or name.startswith(("kernels/", "tiles/"))
+    return "python" if python else "text"
 
 
 def highlight(name: str, text: str) -> Text:

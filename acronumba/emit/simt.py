@@ -1,0 +1,230 @@
+"""Trees printed for `numba.cuda`: a vector is a warp, each thread has one of its 32 lanes.
+
+Comes in: functions of the small language, written for vectors of `WARP` lanes. Goes out: Python source for
+`numba.cuda`, the fourth reading of a tree. Every thread runs the same text: a scalar is computed by all threads of a
+warp (alike, or for each its own place), a vector's lanes by a thread each. So a load of a vector is one load per
+thread, at its lane; a masked one happens in the threads that have something to load; a sum over lanes is an exchange
+between threads.
+
+Numba types every value by itself, from what it is made of. Numbers therefore come with their type where it is not
+int64 or float64, and integers of less than 64 bits are narrowed again after every operation. Divisions are functions:
+Python's `//` rounds down and checks. What the text calls beside Numba's own names is in `kernels.cuda.library`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from acronumba.emit import text, tree
+from acronumba.emit.tree import I1, I64, Expr, Ty
+
+WARP = 32
+
+# Intrinsics that only this reading has. Lanes are those of the warp at hand.
+DEVICE = {
+    "lane": "-> i64: which thread of the warp this is",
+    "thread": "-> i64: which thread of the block",
+    "block": "-> i64: which block",
+    "blocks": "-> i64: how many blocks there are",
+    "varying": "scalar -> vector: a number that each thread has computed for itself",
+    "own": "vector -> scalar: the lane of the thread at hand",
+    "exchange": "vector, Const d -> vector: lanes i and i ^ d change places",
+    "meet": "-> nothing: what the block's threads stored before, all of them see after",
+    "meet_warp": "-> nothing: the same for the threads of a warp",
+    "tile": "of a product: see `kernels.cuda.tiles`; a Const of its type says how many columns it has",
+    "block_memory": "Const n -> i64: address of n bytes that the block's threads share",
+}
+# What the text calls, beside functions of its own: Numba's names, and those of `kernels.cuda.library`.
+NAMES = frozenset(
+    "cuda range f32 f64 i8 i16 i32 i64 inf nan lane address ld st load load_if store select bits "
+    "unsigned truncated sdiv srem fdiv fma umin umax udiv urem lshr ult ule ugt uge exchange of_lane hsum hmax hmin "
+    "copy_bytes copy_later copies_end wait_for_copies wait_for_older_copies tf32 mma".split()
+)
+_WIDTH = re.compile(r"(?<=[a-z0-9])x\d+\b")
+_FUNCTIONS = frozenset("sqrt floor abs copysign".split())
+
+
+def device(name: str, *args: Expr, type: Ty = tree.VOID) -> tree.Call:
+    """Return a call of an intrinsic of `DEVICE`."""
+    if name not in DEVICE:
+        raise KeyError(name)
+    return tree.Call(name, args, type)
+
+
+class _Printer(text._Printer):
+    """Prints what a thread does."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(names)
+        self.uses_lane = False
+
+    def lane(self) -> str:
+        self.uses_lane = True
+        return "lane"
+
+    def free(self, e: Expr, at_least: int = 0) -> str:
+        return self.expr(e, at_least)
+
+    def narrow(self, written: str, type: Ty) -> tuple[str, int]:
+        """A result of integer arithmetic: Numba computes all integers with 64 bits."""
+        return f"{type.scalar}({written})", text._ATOM
+
+    def leveled(self, e: Expr) -> tuple[str, int]:
+        small = e.type.kind == "i" and 1 < e.type.bits < 64
+        match e:
+            case tree.Const(value, type):
+                return super().leveled(tree.Const(value, type.scalar))
+            case tree.Binary(op, left, right, type):
+                if type.bits == 1 and op in "&|":
+                    return super().leveled(tree.Binary(op, left, right, I1))
+                if type.bits == 1:
+                    return (
+                        f"{self.expr(left, text._COMPARE + 1)} != {self.expr(right, text._COMPARE + 1)}",
+                        text._COMPARE,
+                    )
+                if op in ("//", "%", "/"):
+                    name = {"//": "sdiv", "%": "srem", "/": "fdiv"}[op]
+                    written = f"{name}({self.expr(left)}, {self.expr(right)})"
+                    return self.narrow(written, type) if small else (written, text._ATOM)
+                level = text._LEVELS[op]
+                written = f"{self.expr(left, level)} {op} {self.expr(right, level + 1)}"
+                return self.narrow(written, type) if small else (written, level)
+            case tree.Unary(op, arg, type):
+                if type.bits == 1:
+                    return f"not {self.expr(arg, text._NOT)}", text._NOT
+                written = f"{op}{self.expr(arg, text._SIGN + 1)}"
+                return self.narrow(written, type) if small else (written, text._SIGN)
+            case tree.Compare(op, left, right, _) if op in ("==", "!=") and left.type.bits == 1:
+                return f"{self.expr(left, text._BITOR)} {op} {self.expr(right, text._BITOR)}", text._COMPARE
+            case tree.Load(address, type, None) if type.lanes == 1:
+                if type == I64:
+                    return f"ld({self.place(address, type)})", text._ATOM
+                return f"load({type}, {self.expr(address)})", text._ATOM
+            case tree.Load(address, type, left, fill):
+                where = self.lane_at(address, type)
+                if left is None:
+                    return f"load({type.scalar}, {where})", text._ATOM
+                if fill != 0:
+                    raise TypeError("a masked load with another fill than 0")
+                return f"load_if({self.lane()} < {self.expr(left, text._BITOR)}, {type.scalar}, {where})", text._ATOM
+        return super().leveled(e)
+
+    def lane_at(self, address: Expr, type: Ty) -> str:
+        size = max(type.bits, 8) // 8
+        step = f"{self.lane()} * {size}" if size > 1 else self.lane()
+        return f"{self.expr(address, text._SUM)} + {step}"
+
+    def convert(self, e: Expr, arg: Expr, how: str, type: Ty) -> str:
+        old, new = arg.type.scalar, type.scalar
+        if how == "spread" or old == new:
+            return self.expr(arg, text._ATOM)
+        if how == "bits":
+            if 1 in (old.bits, new.bits):
+                raise TypeError("a warp's truth values as one number")
+            return f"bits({new}, {self.expr(arg)})"
+        if new.bits == 1:
+            return f"({self.expr(arg, text._BITOR)} != {old}(0))"
+        if how == "unsigned" and old.bits > 1:
+            return f"unsigned({new}, {self.expr(arg)})"
+        if old.kind == "f" and new.kind == "i":
+            return f"truncated({new}, {self.expr(arg)})"
+        return f"{new}({self.expr(arg)})"
+
+    def call(self, e: tree.Call) -> str:
+        t = e.type.scalar
+        args = [self.expr(a) for a in e.args]
+        match e.name:
+            case "lane":
+                return self.lane()
+            case "lanes":
+                return self.lane() if t == I64 else f"{t}({self.lane()})"
+            case "thread" | "block" | "blocks":
+                return {"thread": "i64(cuda.threadIdx.x)", "block": "i64(cuda.blockIdx.x)"}.get(
+                    e.name, "i64(cuda.gridDim.x)"
+                )
+            case "varying" | "own":
+                return self.expr(e.args[0], text._ATOM)
+            case "meet":
+                return "cuda.syncthreads()"
+            case "meet_warp":
+                return "cuda.syncwarp()"
+            case "exchange":
+                return self.exchanged("exchange", t, args)
+            case "extract":
+                return self.exchanged("of_lane", t, args)
+            case "hsum" | "hmax" | "hmin":
+                return self.exchanged(e.name, t, args)
+            case "shuffle_low" | "shuffle_high":
+                a, b, d = args
+                mine, other = (a, b) if e.name == "shuffle_low" else (b, a)
+                moved = self.exchanged("exchange", t, [other, d])
+                first = f"{self.lane()} & {d} {'==' if e.name == 'shuffle_low' else '!='} 0"
+                return f"select({first}, {mine}, {moved})"
+            case "tile":
+                columns = e.args[-1]
+                assert isinstance(columns, tree.Const)
+                name = {"f32": "float32", "f64": "float64"}[str(columns.type)]
+                return f"tile_{name}_{columns.value}({', '.join(args[:-1])})"
+            case "copy_bytes":
+                return f"copy_bytes({self.lane()}, {', '.join(args)})"
+        if e.name in _FUNCTIONS or e.name.startswith("libm_"):
+            return f"{e.name}_{t}({', '.join(args)})"
+        if e.name in ("umin", "umax", "udiv", "urem", "lshr") and t.bits < 64:
+            return f"{t}({e.name}({', '.join(args)}))"
+        if e.name not in ("umin", "umax", "udiv", "urem", "lshr", "fma") and e.name not in self.names:
+            raise TypeError(f"no function of a GPU: {e.name}")
+        return f"{_WIDTH.sub('', e.name)}({', '.join(args)})"
+
+    def exchanged(self, name: str, t: Ty, args: list[str]) -> str:
+        """A function that moves values between threads: of 32 or 64 bits."""
+        if t.kind == "f" or t.bits >= 32:
+            return f"{name}({', '.join(args)})"
+        moved = f"{name}({', '.join([f'i32({args[0]})', *args[1:]])})"
+        return f"({moved} != 0)" if t.bits == 1 else f"{t}({moved})"
+
+    def stmt(self, s: tree.Stmt, depth: int, goto: str) -> None:
+        pad, out = "    " * depth, self.lines.append
+        match s:
+            case tree.Assign(target, tree.Call("block_memory", (tree.Const(size),))):
+                out(f"{pad}{target.name}_memory = cuda.shared.array({-(-int(size) // 8)}, f64, 16)")
+                out(f"{pad}{target.name} = address({target.name}_memory)")
+            case tree.Assign(target, value):
+                out(f"{pad}{target.name} = {self.expr(value)}")
+            case tree.Do(tree.Call("prefetch")):
+                pass
+            case tree.Store(address, value, left):
+                where = self.lane_at(address, value.type) if value.type.lanes > 1 else ""
+                if left is not None:
+                    out(f"{pad}if {self.lane()} < {self.expr(left, text._BITOR)}:")
+                    pad += "    "
+                if value.type == I64:
+                    out(f"{pad}st({self.place(address, I64, True)}, {self.expr(value)})")
+                else:
+                    out(f"{pad}store({where or self.expr(address)}, {self.expr(value)})")
+            case _:
+                super().stmt(s, depth, goto)
+
+
+def function_text(function: tree.Function, names: Sequence[str] = (), kernel: bool = False) -> str:
+    """Return the text of one function; `names` are the functions beside it; a kernel is launched, others are called."""
+    printer = _Printer([*names, function.name])
+    params = ", ".join(p.name for p in function.params)
+    out = ["@cuda.jit" if kernel else "@cuda.jit(device=True)", f"def {_WIDTH.sub('', function.name)}({params}):"]
+    if function.doc:
+        first, *rest = function.doc.strip().replace("\\", "\\\\").replace('"""', "'''").split("\n")
+        out += ['    """' + first + ("" if rest else '"""')]
+        out += [f"    {line.strip()}".rstrip() for line in rest] + (['    """'] if rest else [])
+    printer.body(function.body, 1)
+    if printer.uses_lane:
+        out.append("    lane = i64(cuda.laneid)")
+    return "\n".join([*out, *printer.lines]) + "\n"
+
+
+def module_text(module: tree.Module) -> str:
+    """Return the text of a module: its header, then its functions, kernels last."""
+    names = [f.name for f in module.functions]
+    order = sorted(module.functions, key=lambda f: f.name in module.exports)
+    header = "".join(f"# {line}".rstrip() + "\n" for line in module.header.split("\n")) if module.header else ""
+    parts = [function_text(f, names, f.name in module.exports).rstrip("\n") for f in order]
+    return header + "\n\n\n".join(parts) + "\n"

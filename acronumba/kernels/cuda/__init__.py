@@ -1,0 +1,1 @@
+"""Kernels for `numba.cuda`: generated from the same `KernelSpec` and the same stages as the processor's."""

@@ -1,0 +1,116 @@
+"""The one place that knows versions of Numba's CUDA packages: private and changing names, each checked by a test.
+
+In: the text of kernels. Out: machine code for a GPU, compiled without one. Everything else of the package uses what
+this module offers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Machine code of one kernel, and what it needs."""
+
+    code: bytes  # a cubin
+    entry: str  # name of the function in it
+    ptx: str
+    registers: int  # of a thread
+    stack: int  # bytes
+    spills: int  # bytes stored and loaded again for want of registers
+    shared: int  # bytes of memory that a block shares
+
+
+def missing() -> str:
+    """Return what is not installed that compiling for a GPU needs, and how to get it; "" if nothing is missing."""
+    for module, package in (("numba_cuda", "numba-cuda"), ("cuda", "cuda-bindings"), ("cuda.core", "cuda-core")):
+        if find_spec(module) is None:
+            return f"{package} is not installed: pip install 'acronumba[cuda]'"
+    return ""
+
+
+@contextlib.contextmanager
+def _as_if_on(capability: tuple[int, int]) -> Iterator[None]:
+    """Let Numba compile functions that call others without asking a driver which GPU there is."""
+    from numba.cuda import dispatcher
+
+    before = dispatcher.get_current_device
+    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability, id=0, name=b"none")
+    try:
+        yield
+    finally:
+        dispatcher.get_current_device = before
+
+
+def compile_text(
+    text: str, entries: Mapping[str, int], capability: tuple[int, int], suffix: str = "", threads: int = 128
+) -> dict[str, Machine]:
+    """Compile kernels without a GPU.
+
+    Parameters
+    ----------
+    text : str
+        Of the kernels, and of what they call.
+    entries : mapping
+        The kernels, and how many parameters each has; they are of int64.
+    capability : tuple
+        Of the GPU: (9, 0).
+    suffix : str
+        Of its architecture: "a" for instructions that only it has.
+    threads : int
+        Of a block.
+    """
+    import logging
+
+    from numba import types
+    from numba.cuda.compiler import compile_cuda, kernel_fixup
+    from numba.cuda.cudadrv import nvvm
+
+    from acronumba.kernels.cuda.library import names
+
+    logging.getLogger("numba.cuda.cudadrv").setLevel(logging.ERROR)
+    space = dict(names())
+    exec(compile(text, "<kernel>", "exec"), space)  # text that we have generated
+    arch = (*capability, suffix) if suffix else capability
+    out = {}
+    with _as_if_on(capability):
+        for entry, count in entries.items():
+            made = compile_cuda(
+                space[entry].py_func, types.void, (types.int64,) * count, cc=arch,
+                nvvm_options={"opt": 3, "fma": 0},  # products and sums are contracted where the text says `fma`, only
+            )  # fmt: skip
+            library = made.library
+            kernel = library.get_function(made.fndesc.llvm_func_name)
+            library._entry_name = made.fndesc.llvm_func_name
+            kernel_fixup(kernel, False)
+            nvvm.set_launch_bounds(kernel, (threads,))
+            out[entry] = _assembled(library, arch)
+    return out
+
+
+def _assembled(library: Any, arch: Any) -> Machine:
+    from cuda.core import Linker, LinkerOptions, ObjectCode
+
+    ptx = library.get_asm_strs(cc=arch)
+    name = "sm_" + "".join(map(str, arch))
+    linker = Linker(
+        *(ObjectCode.from_ptx(p.encode()) for p in ptx), options=LinkerOptions(arch=name, ptxas_options=["-v"])
+    )
+    code = bytes(linker.link("cubin").code)
+    log = linker.get_info_log()
+    found = re.search(r"Used (\d+) registers", log)
+    spilled = [tuple(map(int, m)) for m in re.findall(
+        r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)]  # fmt: skip
+    memory = re.search(r"(\d+) bytes smem", log)
+    return Machine(
+        code, library._entry_name, "\n".join(ptx), int(found[1]) if found else 0,
+        max((s[0] for s in spilled), default=0), max((s[1] + s[2] for s in spilled), default=0),
+        int(memory[1]) if memory else 0,
+    )  # fmt: skip

@@ -1,0 +1,130 @@
+"""Kernels for a GPU: from a `KernelSpec` to functions of the small language that `emit.simt` prints for `numba.cuda`.
+
+A kernel is a function per stage, launched one after the other over all nodes of a batch; what one leaves for the next
+lies in scratch memory of the batch. The compiled form:
+
+    NAME_0(P, nodes, S, T)   the first stage, NAME_1 the next; by any number of blocks of `writer.THREADS` threads
+                             P: table as of the processor's kernels, in the GPU's memory, but
+                             P[0]  address of int64[arguments, nodes]: the words of all nodes, argument by argument
+                             S: scratch of the batch; T: scratch of the warps, `sizes` of each
+    sizes(D, nodes, OUT)     on the processor: OUT[0] = bytes of S, OUT[1] = bytes of T for one warp,
+                             OUT[2 + k] = bytes of one row of result k, then those of the largest tensor of a node
+
+An argument word is, by the operand's kind: "tensor": the address of its data; "int", "bool": the number; "float": the
+bits of a double; "list": the address of the addresses of its elements' data; "numbers": the address of the numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from acronumba.emit import simt, tree
+from acronumba.emit.target import Target
+from acronumba.emit.tree import I64, Ty
+from acronumba.kernels import math
+from acronumba.kernels.cpu import Generator, SharedUse, _power
+from acronumba.kernels.cuda.tiles import tile_text
+from acronumba.kernels.cuda.writer import SimtWriter
+from acronumba.kernels.fusion import EVERYTHING, Fusion
+from acronumba.kernels.index import Poly
+from acronumba.kernels.spec import KernelSpec
+from acronumba.kernels.stages import Product, ProductStage, Single
+from acronumba.kernels.writer import Kernel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warp(Target):
+    """A warp as a processor: a vector of any type has a lane for each thread."""
+
+    def lanes(self, type: Ty) -> int:
+        return simt.WARP
+
+    def column_step(self, type: Ty) -> int:
+        return 8
+
+
+WARP = Warp(name="cuda", features="", vector_bits=1024, registers=32)
+
+
+@dataclass(frozen=True, slots=True)
+class CudaCode:
+    """A generated kernel."""
+
+    text: str  # of numba.cuda functions
+    tiles: tuple[tuple[str, int], ...]  # that they call: dtype, columns
+    entries: tuple[str, ...]  # the functions to launch, in order
+    sizes: tree.Module  # exports "sizes"
+    shared: tuple[SharedUse, ...]  # entries of P behind the results
+
+    @property
+    def source(self) -> str:
+        """The text, and of the tiles that it calls."""
+        return "\n\n".join([*(tile_text(*tile) for tile in self.tiles), self.text])
+
+
+def generate(spec: KernelSpec, fusion: Fusion = EVERYTHING) -> CudaCode:
+    """Return the code of a kernel. The same arguments give the same text."""
+    return _Generator(spec, WARP, fusion).code()
+
+
+class _Generator(Generator):
+    def _block(self) -> tuple[Poly, list[Poly]]:
+        return Poly.of("block"), []  # all nodes of the batch
+
+    def _fixed_slots(self, kernel: Kernel, block: Poly) -> None:
+        pass
+
+    def _stage_slots(self, number: int, stage: ProductStage, block: Poly) -> None:
+        pass
+
+    def _group_slots(self, number: int, product: Product, block: Poly) -> None:
+        pass
+
+    def _product_slots(self, product: Product) -> None:
+        pass
+
+    def code(self) -> CudaCode:
+        functions: list[tree.Function] = []
+        if self.gathered:
+            w = self._writer(len(functions), "copies of operands, side by side")
+            w.gather(self.gathered)
+            functions.append(w.f.function())
+        for stage in self.stages.stages:
+            what = "tiles of products" if isinstance(stage, ProductStage) else "loops over nodes"
+            w = self._writer(len(functions), what)
+            if isinstance(stage, ProductStage):
+                w.products(len(functions), stage)
+            elif stage.grouped is not None:
+                w.nodes([Single("product", stage.grouped.value)])
+            else:
+                w.nodes(stage.items)
+            functions.append(w.f.function())
+        helpers = [_power(name) for name in self.kernel.helpers]
+        maths = math.closure(self.kernel.wanted)
+        entries = tuple(f.name for f in functions)
+        module = tree.Module(self.spec.name, (*maths, *helpers, *functions), entries, header=self._header())
+        shared = tuple(SharedUse(v, p) for v, p in self.kernel.shared)  # type: ignore[arg-type]
+        sizes = tree.Module(f"{self.spec.name}_sizes", (self._sizes_function(),), ("sizes",))
+        products = tuple((dtype, width) for width, dtype in self.kernel.tiles)
+        return CudaCode(simt.module_text(module), products, entries, sizes, shared)
+
+    def _writer(self, number: int, what: str) -> SimtWriter:
+        w = SimtWriter(
+            self.kernel,
+            self.slots,
+            f"{self.spec.name}_{number}",
+            ("P", "nodes", "S", "T"),
+            f"{self.spec.name}: {what}.",
+        )
+        w.start_function()
+        return w
+
+    def _sizes_function(self) -> tree.Function:
+        w = SimtWriter(
+            self.kernel, self.slots, "sizes", ("D", "nodes", "OUT"), "Bytes of scratch, and of a row of every result."
+        )
+        w.start_function()
+        w.f.store(w.f["OUT"], 0, w.end_of(False), type=I64)
+        w.f.store(w.f["OUT"], 1, w.end_of(True), type=I64)
+        w.f.set(w.f["OUT"], w.f["OUT"] + 8)
+        return self._sizes(w)

@@ -1,0 +1,284 @@
+"""What the text of generated kernels calls, for `numba.cuda`: memory by address, exact arithmetic, warps.
+
+In: nothing. Out: `names()`, to be laid under the text of a kernel. `kernels.cuda.simulator` has the same names for
+plain Python. Everything here compiles to one or a few instructions. Importing it needs `numba-cuda`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+ALL = 0xFFFFFFFF  # lanes of a warp
+
+
+@functools.cache
+def names() -> Mapping[str, Any]:
+    """Return the names that the text of a kernel finds."""
+    from llvmlite import ir
+    from numba import cuda, types
+    from numba.cuda import libdevice
+    from numba.cuda.extending import intrinsic
+
+    i1, word = ir.IntType(1), ir.IntType(64)
+    out: dict[str, Any] = {
+        "cuda": cuda, "range": range, "inf": float("inf"), "nan": float("nan"),
+        "i8": types.int8, "i16": types.int16, "i32": types.int32, "i64": types.int64,
+        "f32": types.float32, "f64": types.float64,
+    }  # fmt: skip
+    kinds = {"i8": types.int8, "i16": types.int16, "i32": types.int32, "i64": types.int64}
+
+    def define(name: str, parameters: str, typed: Callable[..., Any]) -> None:
+        """Make an intrinsic with so many parameters: Numba looks at their number."""
+        given = ", ".join(["typingctx", *([parameters] if parameters else [])])
+        text = f"def {name}({given}):\n    return typed({parameters})\n"
+        space: dict[str, Any] = {"typed": typed}
+        exec(text, space)  # text of this module
+        out[name] = intrinsic(space[name])
+
+    def pointer(context: Any, builder: Any, address: Any, type: Any) -> Any:
+        return builder.inttoptr(address, context.get_data_type(type).as_pointer())
+
+    # ---- memory
+
+    def load(type: Any, address: Any) -> Any:
+        t = type.instance_type
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.load(pointer(context, builder, args[1], t))
+
+        return t(type, types.int64), generate
+
+    def load_if(condition: Any, type: Any, address: Any) -> Any:
+        t = type.instance_type
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            before = builder.block
+            with builder.if_then(args[0]):
+                there = builder.load(pointer(context, builder, args[2], t))
+                inside = builder.block
+            result = builder.phi(there.type)
+            result.add_incoming(ir.Constant(there.type, 0), before)
+            result.add_incoming(there, inside)
+            return result
+
+        return t(types.boolean, type, types.int64), generate
+
+    def store(address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            builder.store(args[1], pointer(context, builder, args[0], value))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, value), generate
+
+    def ld(address: Any, index: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            at = builder.add(args[0], builder.shl(args[1], ir.Constant(word, 3)))
+            return builder.load(pointer(context, builder, at, types.int64))
+
+        return types.int64(types.int64, types.int64), generate
+
+    def st(address: Any, index: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            at = builder.add(args[0], builder.shl(args[1], ir.Constant(word, 3)))
+            builder.store(args[2], pointer(context, builder, at, types.int64))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), generate
+
+    def address(array: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            made = context.make_array(signature.args[0])(context, builder, args[0])
+            return builder.ptrtoint(made.data, word)
+
+        return types.int64(array), generate
+
+    define("load", "type, address", load)
+    define("load_if", "condition, type, address", load_if)
+    define("store", "address, value", store)
+    define("ld_at", "address, index", ld)
+    define("st", "address, index, value", st)
+    define("address", "array", address)
+
+    # ---- instructions that Numba has no name for
+
+    def assembly(name: str, text: str, constraints: str, result: Any, arguments: tuple[Any, ...]) -> None:
+        """Make an intrinsic of one instruction; a result of several numbers is a tuple."""
+        several = isinstance(result, types.UniTuple)
+
+        def typed(*given: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                if several:
+                    kind: Any = ir.LiteralStructType([context.get_value_type(result.dtype)] * result.count)
+                else:
+                    kind = ir.VoidType() if result == types.void else context.get_value_type(result)
+                inline = ir.InlineAsm(ir.FunctionType(kind, [a.type for a in args]), text, constraints, not several)
+                out = builder.call(inline, args)
+                if several:
+                    parts = [builder.extract_value(out, k) for k in range(result.count)]
+                    return context.make_tuple(builder, result, parts)
+                return context.get_dummy_value() if result == types.void else out
+
+            return result(*arguments), generate
+
+        define(name, ", ".join(f"a{k}" for k in range(len(arguments))), typed)
+
+    f4 = types.UniTuple(types.float32, 4)
+    assembly(
+        "mma",
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {$0,$1,$2,$3},{$4,$5,$6,$7},{$8,$9},{$10,$11,$12,$13};",
+        "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", f4, (types.int32,) * 6 + (types.float32,) * 4,
+    )  # fmt: skip
+    assembly("tf32", "cvt.rna.tf32.f32 $0, $1;", "=r,f", types.int32, (types.float32,))
+    assembly(
+        "copy_later", "{ .reg .u64 s; .reg .u32 t; cvta.to.shared.u64 s, $0; cvt.u32.u64 t, s; "
+        "cp.async.cg.shared.global [t], [$1], 16; }", "l,l,~{memory}", types.void, (types.int64, types.int64),
+    )  # fmt: skip
+    assembly("copies_end", "cp.async.commit_group;", "~{memory}", types.void, ())
+    assembly("wait_for_copies", "cp.async.wait_group 0;", "~{memory}", types.void, ())
+    assembly("wait_for_older_copies", "cp.async.wait_group 1;", "~{memory}", types.void, ())
+
+    # ---- conversions
+
+    def bits(type: Any, x: Any) -> Any:
+        t = type.instance_type
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.bitcast(args[1], context.get_value_type(t))
+
+        return t(type, x), generate
+
+    def unsigned(type: Any, x: Any) -> Any:
+        t = type.instance_type
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            ty = context.get_value_type(t)
+            if isinstance(x, types.Float):
+                return builder.fptoui(args[1], ty)
+            if isinstance(t, types.Float):
+                return builder.uitofp(args[1], ty)
+            return builder.trunc(args[1], ty) if x.bitwidth > t.bitwidth else builder.zext(args[1], ty)
+
+        return t(type, x), generate
+
+    def truncated(type: Any, x: Any) -> Any:
+        t = type.instance_type
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.fptosi(args[1], context.get_value_type(t))
+
+        return t(type, x), generate
+
+    define("bits", "type, x", bits)
+    define("unsigned", "type, x", unsigned)
+    define("truncated", "type, x", truncated)
+
+    # ---- arithmetic
+
+    def binary(instruction: str, result: Any = None) -> Callable[[Any, Any], Any]:
+        def typed(a: Any, b: Any) -> Any:
+            t = a if isinstance(a, types.Float) else types.int64 if a.bitwidth == 64 or b.bitwidth == 64 else a
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                return getattr(builder, instruction)(*args)
+
+            return (result or t)(t, t), generate
+
+        return typed
+
+    def unsigned_compare(op: str) -> Callable[[Any, Any], Any]:
+        def typed(a: Any, b: Any) -> Any:
+            t = types.int64 if a.bitwidth == 64 or b.bitwidth == 64 else a
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                return builder.icmp_unsigned(op, *args)
+
+            return types.boolean(t, t), generate
+
+        return typed
+
+    def unsigned_choice(op: str) -> Callable[[Any, Any], Any]:
+        def typed(a: Any, b: Any) -> Any:
+            t = types.int64 if a.bitwidth == 64 or b.bitwidth == 64 else a
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                return builder.select(builder.icmp_unsigned(op, *args), *args)
+
+            return t(t, t), generate
+
+        return typed
+
+    for name, instruction in (
+        ("sdiv", "sdiv"), ("srem", "srem"), ("fdiv", "fdiv"), ("udiv", "udiv"), ("urem", "urem"), ("lshr", "lshr"),
+    ):  # fmt: skip
+        define(name, "a, b", binary(instruction))
+    for name, op in (("ult", "<"), ("ule", "<="), ("ugt", ">"), ("uge", ">=")):
+        define(name, "a, b", unsigned_compare(op))
+    define("umin", "a, b", unsigned_choice("<"))
+    define("umax", "a, b", unsigned_choice(">"))
+
+    def fma(a: Any, b: Any, c: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.fma(*args)
+
+        return a(a, a, a), generate
+
+    def select(condition: Any, a: Any, b: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            test = args[0] if args[0].type == i1 else builder.trunc(args[0], i1)
+            return builder.select(test, args[1], args[2])
+
+        t = a if a == b else types.int64
+        return t(types.boolean, t, t), generate
+
+    define("fma", "a, b, c", fma)
+    define("select", "condition, a, b", select)
+
+    def device(f: Callable[..., Any]) -> Any:
+        return cuda.jit(device=True, inline="always")(f)
+
+    for suffix, end in (("f32", "f"), ("f64", "")):
+        for name, function in (("sqrt", f"sqrt{end}"), ("floor", f"floor{end}"), ("abs", f"fabs{end}"),
+                               ("copysign", f"copysign{end}")):  # fmt: skip
+            out[f"{name}_{suffix}"] = getattr(libdevice, function)
+        for name in ("exp log sin cos tanh pow erf expm1 log2 log10 log1p tan asin acos atan sinh cosh asinh acosh "
+                     "atanh erfc atan2 hypot fmod").split():  # fmt: skip
+            out[f"libm_{name}_{suffix}"] = getattr(libdevice, f"{name}{end}")
+    for name, kind in kinds.items():
+        out[f"abs_{name}"] = device(lambda x, kind=kind: kind(abs(x)))
+
+    # ---- lanes of a warp
+
+    out["exchange"] = device(lambda x, d: cuda.shfl_xor_sync(ALL, x, d))
+    out["of_lane"] = device(lambda x, k: cuda.shfl_sync(ALL, x, k))
+
+    def hsum(x):  # type: ignore[no-untyped-def]
+        for k in range(5):
+            x = x + cuda.shfl_xor_sync(ALL, x, 16 >> k)
+        return x
+
+    def hmax(x):  # type: ignore[no-untyped-def]
+        for k in range(5):
+            y = cuda.shfl_xor_sync(ALL, x, 16 >> k)
+            x = x if x > y or x != x else y
+        return x
+
+    def hmin(x):  # type: ignore[no-untyped-def]
+        for k in range(5):
+            y = cuda.shfl_xor_sync(ALL, x, 16 >> k)
+            x = x if x < y or x != x else y
+        return x
+
+    out["hsum"], out["hmax"], out["hmin"] = device(hsum), device(hmax), device(hmin)
+
+    load_, store_, i8 = out["load"], out["store"], types.int8
+
+    def copy_bytes(lane, to, source, size):  # type: ignore[no-untyped-def]
+        for k in range(lane, size, 32):
+            store_(to + k, load_(i8, source + k))
+
+    out["copy_bytes"] = device(copy_bytes)
+    ld_at = out.pop("ld_at")
+    out["ld"] = device(lambda address, index=0: ld_at(address, index))
+    return out

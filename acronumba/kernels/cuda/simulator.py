@@ -1,0 +1,461 @@
+"""Runs the text of generated kernels in plain Python, with every thread of every block: the test double of a GPU.
+
+In: the text that `emit.simt` prints, and `emit.interpret.Memory` with the arrays its addresses may reach. Out: arrays
+change as a GPU would change them. Threads are greenlets that run until they wait for others: at a barrier of the block,
+of a warp or of the whole grid, or where the lanes of a warp exchange values. Which of the threads that can run is next
+is drawn at random, so that a missing barrier shows. Memory that a block shares begins as NaN.
+
+Types are as exact as Numba's: integers of less than 64 bits are narrowed only where the text says so, an operation on
+a float32 and a float64 is one of float64, and a literal like `0.5` is a float64. What is an error on no GPU is one
+here: accesses outside of every array, threads that wait for each other for ever, lanes that exchange values with
+threads that have ended.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+import struct
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from acronumba.emit import interpret, tree
+from acronumba.emit.simt import WARP
+
+MASK = (1 << 64) - 1
+
+
+def _narrow(x: int, bits: int = 64) -> int:
+    """Bring an integer into the range of a type of so many bits."""
+    half = 1 << (bits - 1)
+    return x if -half <= x < half else (x + half & 2 * half - 1) - half
+
+
+def _wrap(x: Any) -> Any:
+    """Let an integer wrap; others pass."""
+    return _narrow(x) if type(x) is int else x
+
+
+class _Int(int):
+    """An integer of less than 64 bits: results of arithmetic are Python's, as Numba's are int64."""
+
+    bits = 64
+
+    def __new__(cls, x: Any) -> _Int:
+        return super().__new__(cls, _narrow(int(x), cls.bits))
+
+
+class I8(_Int):
+    """int8."""
+
+    bits = 8
+
+
+class I16(_Int):
+    """int16."""
+
+    bits = 16
+
+
+class I32(_Int):
+    """int32."""
+
+    bits = 32
+
+
+def _i64(x: Any) -> int:
+    return _narrow(int(x))
+
+
+_TYPES: Mapping[Any, tree.Ty] = {
+    I8: tree.I8, I16: tree.I16, I32: tree.I32, _i64: tree.I64, int: tree.I64,
+    np.float32: tree.F32, np.float64: tree.F64,
+}  # fmt: skip
+
+
+class Deadlock(Exception):
+    """Threads wait for each other."""
+
+
+class _Wrapping(ast.NodeTransformer):
+    """Makes integers wrap, and numbers with a point float64s."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.LShift):
+            return ast.Call(ast.Name("_wrap", ast.Load()), [node], [])
+        return node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if isinstance(node.value, float):
+            return ast.Call(ast.Name("f64", ast.Load()), [node], [])
+        return node
+
+
+class _Block:
+    def __init__(self, number: int, memory: interpret.Memory) -> None:
+        self.number = number
+        self.memory = memory
+        self.shared: dict[object, Any] = {}
+
+    def array(self, key: object, count: int, type: Any) -> Any:
+        if key not in self.shared:
+            raw = np.full(count + 4, np.nan, type)
+            skip = (-raw.ctypes.data % 16) // raw.itemsize
+            self.shared[key] = raw[skip : skip + count]
+            self.memory.add(self.shared[key])
+        return self.shared[key]
+
+    def free(self) -> None:
+        for array in self.shared.values():
+            self.memory.remove(array)
+
+
+class _Thread:
+    def __init__(self, block: _Block, number: int) -> None:
+        self.block = block
+        self.number = number
+        self.warp = number // WARP
+        self.lane = number % WARP
+        self.green: Any = None
+        self.waits: tuple[Any, ...] | None = None  # for all threads that wait for the same
+        self.gives: Any = None
+        self.given: Any = None
+        self.copies: list[list[tuple[int, int]]] = [[]]  # under way: groups, the last one not ended yet
+
+
+class Simulator:
+    """A GPU for the kernels of one text.
+
+    Parameters
+    ----------
+    text : str
+        What `emit.simt.module_text` has printed, or a library of it.
+    memory : interpret.Memory
+        The arrays that kernels may reach.
+    seed : int
+        Of the order in which threads run.
+    extra : mapping, optional
+        Further names of the text.
+    """
+
+    def __init__(
+        self, text: str, memory: interpret.Memory, seed: int = 0, extra: Mapping[str, Any] | None = None
+    ) -> None:
+        self.memory = memory
+        self.random = random.Random(seed)
+        self.current: Any = None
+        self.products: dict[tuple[int, int], Any] = {}  # the last of each warp
+        self.loads = {t: interpret._loader(memory, ty) for t, ty in _TYPES.items()}
+        self.stores = {t: interpret._storer(memory, ty) for t, ty in _TYPES.items()}
+        self.names: dict[str, Any] = {**self._names(), **(extra or {})}
+        tree_ = ast.fix_missing_locations(_Wrapping().visit(ast.parse(text)))
+        exec(compile(tree_, "<kernel>", "exec"), self.names)  # text that we have generated
+
+    # ---- running
+
+    def launch(self, entry: str, blocks: int, threads: int, *args: int) -> None:
+        """Run a kernel."""
+        import greenlet
+
+        f = self.names[entry]
+        self.main = greenlet.getcurrent()
+        made = [_Block(k, self.memory) for k in range(blocks)]
+        alive = [_Thread(block, k) for block in made for k in range(threads)]
+
+        def run() -> None:
+            with np.errstate(all="ignore"):  # a thread has its own
+                f(*args)
+
+        for thread in alive:
+            thread.green = greenlet.greenlet(run)
+        self.blocks, self.size = blocks, threads
+        try:
+            self._run(alive)
+        finally:
+            for block in made:
+                block.free()
+
+    def _run(self, alive: list[_Thread]) -> None:
+        while alive:
+            ready = [t for t in alive if t.waits is None]
+            self.random.shuffle(ready)
+            for thread in ready:
+                self.current = thread
+                thread.green.switch()
+            alive = [t for t in alive if not t.green.dead]
+            waiting: dict[Any, list[_Thread]] = {}
+            for thread in alive:
+                waiting.setdefault(thread.waits, []).append(thread)
+            moved = False
+            for key, those in waiting.items():
+                everyone = self._everyone(key, alive)
+                if len(those) == everyone:
+                    moved = True
+                    given = {t.lane: t.gives for t in those}
+                    for t in those:
+                        t.waits, t.given = None, given
+            if alive and not moved:
+                raise Deadlock(", ".join(sorted({str(t.waits[0]) for t in alive if t.waits})))
+
+    def _everyone(self, key: Any, alive: Sequence[_Thread]) -> int:
+        """Return how many threads must have come to a meeting."""
+        kind, *where = key
+        if kind == "grid":
+            return self.blocks * self.size
+        if kind == "block":
+            return self.size
+        return min(WARP, self.size - int(where[1]) * WARP)
+
+    def _meet(self, *key: Any, gives: Any = None) -> Any:
+        thread = self.current
+        thread.waits, thread.gives = key, gives
+        self.main.switch()
+        self.current = thread
+        return thread.given
+
+    def _meet_warp(self, what: str, gives: Any = None) -> Any:
+        thread = self.current
+        return self._meet(what, thread.block.number, thread.warp, gives=gives)
+
+    # ---- names of the text
+
+    def _names(self) -> dict[str, Any]:
+        names: dict[str, Any] = {
+            "cuda": _Cuda(self), "_wrap": _wrap, "inf": np.float64(np.inf), "nan": np.float64(np.nan),
+            "i8": I8, "i16": I16, "i32": I32, "i64": _i64, "f32": np.float32, "f64": np.float64,
+            "range": range, "address": lambda a: a.ctypes.data,
+            "ld": lambda a, k=0: self.loads[int](a + 8 * k),
+            "st": lambda a, k, x: self.stores[int](a + 8 * k, int(x)),
+            "load": self._load, "store": self._store,
+            "load_if": lambda c, t, a: self._load(t, a) if c else t(0),
+            "select": lambda c, a, b: a if c else b,
+            "bits": _bits, "unsigned": _unsigned, "truncated": _truncated,
+            "sdiv": _quotient, "srem": lambda a, b: a - _quotient(a, b) * b, "fdiv": _divide,
+            "fma": _fma, "umin": _by_unsigned(min), "umax": _by_unsigned(max),
+            "udiv": _by_unsigned(lambda a, b: a // b), "urem": _by_unsigned(lambda a, b: a % b), "lshr": _lshr,
+            "ult": _compare(lambda a, b: a < b), "ule": _compare(lambda a, b: a <= b),
+            "ugt": _compare(lambda a, b: a > b), "uge": _compare(lambda a, b: a >= b),
+            "exchange": lambda x, d: self._meet_warp("exchange", x)[self.current.lane ^ d],
+            "of_lane": lambda x, k: self._meet_warp("of_lane", x)[k],
+            "hsum": self._halving(lambda a, b: a + b), "hmax": self._halving(_nan_first(lambda a, b: a > b)),
+            "hmin": self._halving(_nan_first(lambda a, b: a < b)),
+            "copy_bytes": self._copy,
+            "copy_later": self._copy_later, "copies_end": self._copies_end,
+            "wait_for_copies": lambda: self._wait_for_copies(0),
+            "wait_for_older_copies": lambda: self._wait_for_copies(1),
+            "tf32": _tf32, "mma": self._mma,
+        }  # fmt: skip
+        for t, kind in (("f32", np.float32), ("f64", np.float64)):
+            names |= {
+                f"sqrt_{t}": np.sqrt, f"floor_{t}": np.floor, f"abs_{t}": abs, f"copysign_{t}": np.copysign,
+                **{f"libm_{f}_{t}": _libm(f, kind) for f in _LIBM},
+            }  # fmt: skip
+        for t, whole in (("i8", I8), ("i16", I16), ("i32", I32), ("i64", _i64)):
+            names[f"abs_{t}"] = lambda x, whole=whole: whole(abs(x))
+        return names
+
+    def _load(self, type: Any, address: int) -> Any:
+        return type(self.loads[type](address))
+
+    def _store(self, address: int, value: Any) -> None:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError("a truth value is stored as a byte")
+        self.stores[type(value)](address, value)
+
+    def _halving(self, step: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+        def reduce(x: Any) -> Any:
+            given = self._meet_warp("sum", x)
+            values = [given[k] for k in range(WARP)]
+            while len(values) > 1:
+                half = len(values) // 2
+                values = [type(x)(step(a, b)) for a, b in zip(values[:half], values[half:], strict=True)]
+            return values[0]
+
+        return reduce
+
+    def _copy(self, lane: int, to: int, source: int, size: int) -> None:
+        for k in range(lane, size, WARP):
+            self.memory.store(to + k, self.memory.load(source + k, tree.I8), tree.I8)
+
+    # ---- copies that are under way until they are waited for
+
+    def _copy_later(self, to: int, source: int) -> None:
+        if to % 16 or source % 16:
+            raise IndexError(f"copy of 16 bytes misaligned: {to:#x}, {source:#x}")
+        for k in range(0, 16, 8):
+            self.memory.place(to + k, 8, 8, "copy", True)
+        self.current.copies[-1].append((to, source))
+
+    def _copies_end(self) -> None:
+        self.current.copies.append([])
+
+    def _wait_for_copies(self, left: int) -> None:
+        copies = self.current.copies
+        while len(copies) > left + 1:
+            for to, source in copies.pop(0):
+                for k in range(0, 16, 8):
+                    self.memory.store(to + k, self.memory.load(source + k, tree.I64), tree.I64)
+
+    # ---- tensor cores
+
+    def _mma(self, *mine: Any) -> Any:
+        """A product of matrices of 16 x 8 and 8 x 8 of tf32, added to one of 16 x 8: parts of them are each lane's."""
+        given = self._meet_warp("mma", mine)
+        warp = self.current.block.number, self.current.warp
+        last, sums = self.products.get(warp, (None, None))
+        if last is not given:  # the first of the lanes computes it for all
+            sums = _warp_product(given)
+            self.products[warp] = given, sums
+        row, column = self.current.lane // 4, self.current.lane % 4 * 2
+        return sums[row, column], sums[row, column + 1], sums[row + 8, column], sums[row + 8, column + 1]
+
+
+def _tf32(x: Any) -> I32:
+    """The bits of a float32, rounded to 11 of its mantissa."""
+    if not np.isfinite(x):
+        return I32(np.float32(x).view(np.int32))
+    return I32((int(np.float32(x).view(np.int32)) + 0x1000) & -0x2000)
+
+
+def _warp_product(given: Mapping[int, Any]) -> Any:
+    a, b, c = np.zeros((16, 8), np.int32), np.zeros((8, 8), np.int32), np.zeros((16, 8), np.float32)
+    for lane, x in given.items():
+        row, k = lane // 4, lane % 4
+        a[row, k], a[row + 8, k], a[row, k + 4], a[row + 8, k + 4] = x[:4]
+        b[k, row], b[k + 4, row] = x[4:6]
+        c[row, 2 * k], c[row, 2 * k + 1], c[row + 8, 2 * k], c[row + 8, 2 * k + 1] = x[6:]
+    assert not ((a | b[0, 0]) & 0x1FFF).any() or not np.isfinite(a.view(np.float32)).all(), "no tf32"
+    with np.errstate(all="ignore"):
+        return (c.astype(np.float64) + a.view(np.float32).astype(np.float64) @ b.view(np.float32)).astype(np.float32)
+
+
+class _Cuda:
+    """What the text calls `cuda`."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self._simulator = simulator
+        self.shared = SimpleNamespace(array=self._array)
+        self.local = SimpleNamespace(array=lambda shape, type: np.full(shape, np.nan, type))
+
+    def jit(self, function: Any = None, device: bool = False) -> Any:
+        return function if function is not None else lambda f: f
+
+    @property
+    def threadIdx(self) -> Any:
+        return SimpleNamespace(x=self._simulator.current.number)
+
+    @property
+    def blockIdx(self) -> Any:
+        return SimpleNamespace(x=self._simulator.current.block.number)
+
+    @property
+    def blockDim(self) -> Any:
+        return SimpleNamespace(x=self._simulator.size)
+
+    @property
+    def gridDim(self) -> Any:
+        return SimpleNamespace(x=self._simulator.blocks)
+
+    @property
+    def laneid(self) -> int:
+        return self._simulator.current.lane  # type: ignore[no-any-return]
+
+    def syncthreads(self) -> None:
+        self._simulator._meet("block", self._simulator.current.block.number)
+
+    def syncwarp(self) -> None:
+        self._simulator._meet_warp("warp")
+
+    def _array(self, count: int, type: Any, alignment: int) -> Any:
+        frame = sys._getframe(1)
+        return self._simulator.current.block.array((frame.f_code, frame.f_lasti), count, type)
+
+
+# ---- operations that Python spells differently
+
+_LIBM = {
+    "exp": 1, "log": 1, "sin": 1, "cos": 1, "tanh": 1, "pow": 2, "erf": 1, "expm1": 1, "log2": 1, "log10": 1,
+    "log1p": 1, "tan": 1, "asin": 1, "acos": 1, "atan": 1, "sinh": 1, "cosh": 1, "asinh": 1, "acosh": 1, "atanh": 1,
+    "erfc": 1, "atan2": 2, "hypot": 2, "fmod": 2,
+}  # fmt: skip
+
+
+def _libm(name: str, kind: Any) -> Callable[..., Any]:
+    f = interpret._libm(name, _LIBM[name], 64)
+    return lambda *args: kind(f(*map(float, args)))
+
+
+_CODES = {np.float32: "f", np.float64: "d", I8: "b", I16: "h", I32: "i", int: "q", _i64: "q"}
+
+
+def _bits(type: Any, x: Any) -> Any:
+    return type(struct.unpack(_CODES[type], struct.pack(_CODES[_type(x)], x))[0])
+
+
+def _type(x: Any) -> Any:
+    """Return the type of a value of the text."""
+    return x.__class__
+
+
+def _width(x: Any) -> int:
+    return _TYPES[_type(x)].bits
+
+
+def _unsigned(type: Any, x: Any) -> Any:
+    old, new = _TYPES[_type(x)], _TYPES[type]
+    return type(interpret._converter(old, new, "unsigned")(x if old.kind == "f" else int(x)))
+
+
+def _truncated(type: Any, x: Any) -> Any:
+    return type(interpret._converter(_TYPES[_type(x)], _TYPES[type], "value")(x))
+
+
+def _quotient(a: int, b: int) -> int:
+    return interpret._int_div(int(a), int(b), 64, False)
+
+
+def _divide(a: Any, b: Any) -> Any:
+    return a / b
+
+
+def _fma(a: Any, b: Any, c: Any) -> Any:
+    kind = _type(a)
+    if _type(b) is not kind or _type(c) is not kind:
+        raise TypeError(f"fma of {_type(a)}, {_type(b)} and {_type(c)}")
+    return kind(_FMA[kind](a, b, c))
+
+
+_FMA = {np.float32: interpret._libm("fma", 3, 32), np.float64: interpret._libm("fma", 3, 64)}
+
+
+def _by_unsigned(f: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    def by(a: int, b: int) -> int:
+        mask = (1 << max(_width(a), _width(b))) - 1
+        return _narrow(f(a & mask, b & mask))
+
+    return by
+
+
+def _lshr(a: int, b: int) -> int:
+    bits = _width(a)
+    return _narrow((a & ((1 << bits) - 1)) >> b, bits)
+
+
+def _compare(f: Callable[[int, int], bool]) -> Callable[[int, int], bool]:
+    return lambda a, b: f(a & MASK, b & MASK)
+
+
+def _nan_first(better: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
+    def step(a: Any, b: Any) -> Any:
+        if a != a:
+            return a
+        if b != b:
+            return b
+        return a if better(a, b) else b
+
+    return step

@@ -1,0 +1,203 @@
+"""Tiles of products on a GPU: text of functions that all threads of a block call together.
+
+In: the type of a product, and columns of its packed weight. Out: the text of a function
+
+    tile(rows, m, apart_rows, pieces, lengths, weight, sums, apart)
+
+    rows, apart_rows   rows[s * apart_rows + r] is the address of piece s of row r of the left operand
+    m                  rows, at most `ROWS`
+    pieces, lengths    of a row: int64 elements of each
+    weight             of one panel: `width` columns for each k
+    sums, apart        row r of the sums is at sums + r * apart
+
+Rows are read where they lie, so that gathering and concatenating cost nothing. The order of summation is the same for
+every row, whatever its place in the tile and however many there are: k ascending in steps of `STEP`, piece by piece, a
+fresh accumulator every `CHUNK` terms.
+
+float32 products are computed by tensor cores, whose factors have 11 bits: each factor is split into a large part and a
+small rest, and of their four products the three that count are added ("3xTF32"), which is as exact as float32.
+"""
+
+from __future__ import annotations
+
+from acronumba.kernels.tiles import CHUNK
+
+ROWS = 64  # of a tile
+STEP = 16  # elements of each row that are in shared memory at once, twice: one is read while the next is fetched
+THREADS = 128  # of a block
+
+_PLAIN = '''@cuda.jit(device=True)
+def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart):
+    """Products of m rows with {width} columns of a packed weight, element by element."""
+    for e in range(i64(cuda.threadIdx.x), m * {width}, {threads}):
+        r = sdiv(e, {width})
+        c = e - r * {width}
+        total = {type}(0.0)
+        chunk = {type}(0.0)
+        terms = 0
+        at = weight + c * {size}
+        for s in range(pieces):
+            row = ld(rows, s * apart_rows + r)
+            for k in range(ld(lengths, s)):
+                if terms == {chunk}:
+                    total = total + chunk
+                    chunk = {type}(0.0)
+                    terms = 0
+                chunk = fma(load({type}, row + k * {size}), load({type}, at), chunk)
+                at += {step}
+                terms += 1
+        store(sums + r * apart + c * {size}, total + chunk)
+'''
+
+_SPLIT = '''@cuda.jit(device=True)
+def fetch_{name}(left, right, rows, m, high, apart_rows, k, n, weight):
+    """Begin to copy {step} elements of each row, from k on, and as many rows of the weight; behind n is nothing."""
+    thread = i64(cuda.threadIdx.x)
+    for e in range(thread, high * {quarters}, {threads}):
+        r = e // {quarters}
+        c = (e - r * {quarters}) * 4
+        to = left + (r * {left_step} + c) * 4
+        have = n - k - c if r < m else 0
+        source = ld(rows, r) + (k + c) * 4 if have > 0 else 0
+        if have >= 4 and source & 15 == 0:
+            copy_later(to, source)
+        else:
+            for q in range(4):
+                store(to + q * 4, load_if(q < have, f32, source + q * 4))
+    for e in range(thread, {weight_quarters}, {threads}):
+        r = e // {width_quarters}
+        c = (e - r * {width_quarters}) * 4
+        to = right + (r * {right_step} + c) * 4
+        if k + r < n:
+            copy_later(to, weight + (r * {width} + c) * 4)
+        else:
+            for q in range(4):
+                store(to + q * 4, f32(0.0))
+    copies_end()
+
+
+@cuda.jit(device=True)
+def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart):
+    """Products of m rows with {width} columns of a packed weight, by tensor cores, in three parts."""
+    left = cuda.shared.array({left_size}, f32, 16)
+    right = cuda.shared.array({right_size}, f32, 16)
+    left_at = address(left)
+    right_at = address(right)
+    thread = i64(cuda.threadIdx.x)
+    high = 16 if m <= 16 else 32 if m <= 32 else 64
+    # a warp has 16 rows, and every `apart_columns`-th 8 columns
+    warp = thread // 32
+    apart_columns = 64 // high
+    row = (warp & (high // 16 - 1)) * 16 + (thread & 31) // 4
+    column = warp * 16 // high
+    k_lane = thread & 3
+    n_lane = (thread & 31) // 4
+    total = cuda.local.array(({tiles}, 4), f32)
+    chunk = cuda.local.array(({tiles}, 4), f32)
+    for q in range({tiles}):
+        for i in range(4):
+            total[q, i] = f32(0.0)
+            chunk[q, i] = f32(0.0)
+    s = 0
+    k = 0
+    terms = 0
+    at = 0
+    fetch_{name}(left_at, right_at, rows, m, high, apart_rows, 0, ld(lengths), weight)
+    while s < pieces:
+        # what comes next is on its way while this is computed
+        n = ld(lengths, s)
+        s_next = s
+        k_next = k + {step}
+        weight += {step} * {width} * 4
+        if k_next >= n:
+            weight -= (k_next - n) * {width} * 4
+            s_next = s + 1
+            k_next = 0
+        there = 1 - at
+        if s_next < pieces:
+            fetch_{name}(
+                left_at + there * {left_bytes}, right_at + there * {right_bytes}, rows + s_next * apart_rows * 8, m,
+                high, apart_rows, k_next, ld(lengths, s_next), weight
+            )
+            wait_for_older_copies()
+        else:
+            wait_for_copies()
+        cuda.syncthreads()
+        for half in range({step} // 8):
+            a = at * {left_half} + row * {left_step} + half * 8 + k_lane
+            x0 = left[a]
+            x1 = left[a + 8 * {left_step}]
+            x2 = left[a + 4]
+            x3 = left[a + 8 * {left_step} + 4]
+            large0 = tf32(x0)
+            large1 = tf32(x1)
+            large2 = tf32(x2)
+            large3 = tf32(x3)
+            small0 = tf32(x0 - bits(f32, large0))
+            small1 = tf32(x1 - bits(f32, large1))
+            small2 = tf32(x2 - bits(f32, large2))
+            small3 = tf32(x3 - bits(f32, large3))
+            for q in range({tiles}):
+                j = column + q * apart_columns
+                if j < {tiles}:
+                    b = at * {right_half} + (half * 8 + k_lane) * {right_step} + j * 8 + n_lane
+                    y0 = right[b]
+                    y1 = right[b + 4 * {right_step}]
+                    large4 = tf32(y0)
+                    large5 = tf32(y1)
+                    small4 = tf32(y0 - bits(f32, large4))
+                    small5 = tf32(y1 - bits(f32, large5))
+                    c0, c1, c2, c3 = chunk[q, 0], chunk[q, 1], chunk[q, 2], chunk[q, 3]
+                    c0, c1, c2, c3 = mma(small0, small1, small2, small3, large4, large5, c0, c1, c2, c3)
+                    c0, c1, c2, c3 = mma(large0, large1, large2, large3, small4, small5, c0, c1, c2, c3)
+                    c0, c1, c2, c3 = mma(large0, large1, large2, large3, large4, large5, c0, c1, c2, c3)
+                    chunk[q, 0], chunk[q, 1], chunk[q, 2], chunk[q, 3] = c0, c1, c2, c3
+        terms += {step}
+        if terms == {chunk}:
+            terms = 0
+            for q in range({tiles}):
+                for i in range(4):
+                    total[q, i] = total[q, i] + chunk[q, i]
+                    chunk[q, i] = f32(0.0)
+        cuda.syncthreads()
+        s = s_next
+        k = k_next
+        at = there
+    for q in range({tiles}):
+        j = column + q * apart_columns
+        if j < {tiles}:
+            to = sums + row * apart + (j * 8 + k_lane * 2) * 4
+            if row < m:
+                store(to, total[q, 0] + chunk[q, 0])
+                store(to + 4, total[q, 1] + chunk[q, 1])
+            if row + 8 < m:
+                store(to + 8 * apart, total[q, 2] + chunk[q, 2])
+                store(to + 8 * apart + 4, total[q, 3] + chunk[q, 3])
+'''
+
+
+def tile_name(dtype: str, width: int) -> str:
+    """Return the name of the tile for so many columns."""
+    return f"tile_{dtype}_{width}"
+
+
+def tile_text(dtype: str, width: int) -> str:
+    """Return the functions of the tile for so many columns, a multiple of 8."""
+    name = tile_name(dtype, width).removeprefix("tile_")
+    if dtype != "float32":
+        return _PLAIN.format(name=name, width=width, threads=THREADS, chunk=CHUNK, type="f64", size=8, step=8 * width)
+    left_step, right_step = STEP + 4, width + 8  # elements from row to row: no two threads read from one bank
+    left, right = ROWS * left_step, STEP * right_step
+    return _SPLIT.format(
+        name=name, width=width, threads=THREADS, chunk=CHUNK, step=STEP, quarters=STEP // 4,
+        weight_quarters=STEP * width // 4, width_quarters=width // 4, tiles=width // 8,
+        left_step=left_step, right_step=right_step, left_size=2 * left, right_size=2 * right,
+        left_bytes=4 * left, right_bytes=4 * right, left_half=left, right_half=right,
+    )  # fmt: skip
+
+
+def staging(dtype: str, width: int) -> int:
+    """Return the bytes of shared memory that a tile takes."""
+    if dtype != "float32":
+        return 0
+    return 8 * (ROWS * (STEP + 4) + STEP * (width + 8))

@@ -1,0 +1,453 @@
+"""Writes the stages of a kernel for a GPU: a warp works like a processor whose vectors have 32 lanes.
+
+In: `Stages` and the places of stored values, as for the processor. Out: statements of the small language, which
+`emit.simt` prints for `numba.cuda`. Loops over nodes are shared out to warps: all that `kernels.writer` writes for one
+node, a warp does, element-wise operations and reductions with one lane per thread. Tiles of products are shared out to
+blocks: the threads of a block find the rows of the left operand, compute the tile into memory that they share, and
+finish it element by element, each thread with places of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+
+from acronumba.emit import tree
+from acronumba.emit.simt import NAMES, WARP, device
+from acronumba.emit.tree import I64, VOID, Const, Expr, Load, Local, const, convert, select
+from acronumba.kernels.cuda.tiles import ROWS, THREADS, staging
+from acronumba.kernels.element import DTYPES, Dtype, cast, combine, less
+from acronumba.kernels.index import ZERO, Index, Poly, count, size_poly
+from acronumba.kernels.passes import Pass, passes_of
+from acronumba.kernels.products import ProductWriter
+from acronumba.kernels.spec import Size
+from acronumba.kernels.stages import Nest, Part, Product, ProductStage, Single
+from acronumba.kernels.steps import Step
+
+WARPS = THREADS // WARP
+TOGETHER = 4  # rows of a matrix that a warp multiplies with a vector at once
+SHARED_MEMORY = 48 << 10  # bytes that a block may share without asking for more
+
+
+def columns_of(n: int) -> int:
+    """Return how many columns of each gate a panel has."""
+    return 8 if n <= 8 else 16
+
+
+class SimtWriter(ProductWriter):
+    """Writes one stage as a function of all threads: of the table P, the nodes of a batch, and scratch memory."""
+
+    padded = False
+
+    def start_function(self) -> None:
+        """Name what every kernel needs."""
+        self.f.reserved = NAMES
+        self.symbols["block"] = self.f["nodes"]
+
+    # ---- numbers and addresses
+
+    def math(self, name: str, *args: Expr) -> Expr:
+        ty = args[0].type
+        if (name, ty.scalar) not in self.kernel.wanted:
+            self.kernel.wanted.append((name, ty.scalar))
+        return tree.Call(f"{name}_{ty.scalar}", args, ty)
+
+    def operand_word(self, v: int) -> Expr:
+        """Return the word of an operand of the node at hand: P[0] is a table of them, operand by operand."""
+        assert self.node is not None
+        known = self.cached("words")
+        table = known if known is not None else self.keep("words", self.bind("words", tree.load(self.f["P"], 0)))
+        k = self.graph.spec.operands[v].index
+        column = self.bind("column", table + self.f["nodes"] * (8 * k)) if k else table
+        return Load(column + self.node * 8, I64)
+
+    def scratch(self, slot: int) -> Expr:
+        key = ("scratch", slot)
+        known = self.cached(key)
+        if known is None:
+            base = self.warp_memory() if slot in self.kernel.scratch.own else self.f["S"]
+            known = self.bind(self.kernel.scratch.slots[slot][0], base + self.offset(slot))
+            self.keep(key, known)
+        return known
+
+    def warp_memory(self) -> Expr:
+        """Return the address of the scratch memory that the warp at hand has for itself."""
+        known = self.cached("warp memory")
+        if known is None:
+            known = self.bind("T", self.f["T"] + self.warp() * self.end_of(True))
+            self.keep("warp memory", known)
+        return known
+
+    def offset(self, slot: int) -> Expr:
+        """Return where a slot of scratch starts: slots of the batch and slots of a warp lie apart."""
+        own = self.kernel.scratch.own
+        known = self.cached(("offset", slot))
+        if known is None:
+            before = [k for k in range(slot) if (k in own) == (slot in own)]
+            known = self.end_after(before[-1]) if before else const(0, I64)
+            self.keep(("offset", slot), known)
+        return known
+
+    def end_after(self, slot: int) -> Expr:
+        size = self.kernel.scratch.slots[slot][1]
+        start = self.offset(slot)
+        if isinstance(start, Const) and size.constant is not None:
+            return const((int(start.value) + size.constant + 63) & -64, I64)
+        return self.bind("end", (start + self.number(size) + 63) & -64)
+
+    def end_of(self, own: bool) -> Expr:
+        """Return the bytes of all slots of a warp, or of all slots of the batch."""
+        slots = [k for k in range(len(self.kernel.scratch.slots)) if (k in self.kernel.scratch.own) == own]
+        return self.end_after(slots[-1]) if slots else const(0, I64)
+
+    def warp(self) -> Expr:
+        """Return the number of the warp at hand, among all."""
+        known = self.cached("warp")
+        if known is None:
+            known = self.bind("warp", device("block", type=I64) * WARPS + device("thread", type=I64) // WARP)
+            self.keep("warp", known)
+        return known
+
+    # ---- lanes are threads
+
+    def by_lanes(self, v: int, index: Index) -> Expr:
+        """Compute the lanes of a vector one by one: each thread its own."""
+        lane, lanes, left, size = self.lane, self.lanes, self.left, self.lane_size
+        assert lane is not None
+        self.lane, self.left, self.lanes = None, None, 1
+        try:
+            at: Expr = self.symbols[lane] + device("lane", type=I64)
+            if left is not None:
+                last = self.number(size) - 1
+                at = self.bind("at", at)
+                at = select(at < last, at, last)
+            name = self.named("at", at)
+            (symbol,) = name.symbols
+            if lane in self.extents:
+                self.extents[symbol] = self.extents[lane]
+            x = self.value(v, index.put(lane, name))
+        finally:
+            self.lane, self.lanes, self.left, self.lane_size = lane, lanes, left, size
+        return self.bind(self.kernel.names[v], device("varying", x, type=x.type.vector(lanes)))
+
+    def scatter(self, bases: Sequence[Expr], flat: Poly, x: Expr, t: Dtype) -> None:
+        assert self.lane is not None
+        step = flat.slope(self.lane)
+        assert step is not None
+        lane = self.bind("lane_at", device("lane", type=I64) * self.number(step * t.size))
+        one = device("own", x, type=x.type.scalar)
+
+        def write() -> None:
+            for base in bases:
+                self.f.store_lanes(self.plus(base, flat * t.size) + lane, one)
+
+        if self.left is None:
+            write()
+            return
+        with self.when(device("lane", type=I64) < self.left):
+            write()
+
+    def horizontal(self, op: str, x: Local, t: Dtype) -> Expr:
+        """Combine the lanes of a vector, by halving."""
+        out = self.local("total", x)
+        d = x.type.lanes // 2
+        while d:
+            other = self.local("other", device("exchange", out, const(d, I64), type=x.type))
+            self.f.set(out, combine(op, out, other, t))
+            d //= 2
+        return self.local("total", device("own", out, type=x.type.scalar))
+
+    def arg_lanes(self, v: int, shape: tuple[Size, ...], axis: int, at: list[Poly]) -> None:
+        op = self.graph.op(v)
+        assert op is not None
+        source = op.args[0]
+        t = DTYPES[self.graph.dtype(source)]
+        name = self.kernel.names[v]
+        nowhere = (1 << 63) - 1
+
+        def better(x: Expr, best: Expr) -> Expr:
+            out = less(best, x, t) if op.op == "argmax" else less(x, best, t)
+            return out | (x.ne(x) & best.eq(best)) if t.kind == "f" else out
+
+        best = self.local(f"{name}_best", const(0, t.ty.vector(WARP)))
+        wide = I64.vector(WARP)
+        found = self.local(f"{name}_at", const(nowhere, wide))
+        with self.axis(0, shape[axis], True, WARP) as j:
+            at[axis] = Poly.of(j.name)
+            here = Index(shape, tuple(at))
+            self.prepare(source, here)
+            x = self.value(source, here)
+            x = const(x, best.type) if x.type.lanes == 1 else x
+            take = better(x, best) | found.eq(const(nowhere, wide))
+            if self.left is not None:
+                take = take & self.inside()
+            take = self.local("better", take)
+            numbers = tree.Call("lanes", (const(0, wide),), wide)
+            self.f.set(best, select(take, x, best))
+            self.f.set(found, select(take, const(j, wide) + numbers, found))
+        d = WARP // 2
+        while d:
+            x = self.local("x", device("exchange", best, const(d, I64), type=best.type))
+            place = self.local("place", device("exchange", found, const(d, I64), type=wide))
+            tie = x.eq(best)
+            if t.kind == "f":
+                tie = tie | (x.ne(x) & best.ne(best))
+            none = found.eq(const(nowhere, wide))
+            take = place.ne(const(nowhere, wide)) & (none | better(x, best) | (tie & (place < found)))
+            take = self.local("better", take)
+            self.f.set(best, select(take, x, best))
+            self.f.set(found, select(take, place, found))
+            d //= 2
+        top = self.local(name, device("own", found, type=I64))
+        out = Index(op.shape, tuple(a for k, a in enumerate(at) if k != axis))
+        with self.when(top.ne(nowhere)):
+            self.put(v, out, cast(top, DTYPES["int64"], DTYPES[op.dtype]))
+
+    # ---- nodes
+
+    @contextmanager
+    def shared_out(self, name: str, many: Expr, first: Expr, step: Expr) -> Iterator[Local]:
+        """Loop over first, first + step, ... below `many`."""
+        turns = self.bind("turns", (many - first + step - 1) // step)
+        with self.loop("turn", 0, turns) as turn:
+            var = self.local(name, first + turn * step)
+            self.symbols[var.name] = var
+            yield var
+
+    def nodes(self, items: Sequence[Nest | Single]) -> None:
+        """Write a loop over the nodes of a batch: each warp does one after the other."""
+        warps = self.bind("warps", device("blocks", type=I64) * WARPS)
+        with self.shared_out("r", self.f["nodes"], self.warp(), warps) as r:
+            self.at_node(r, None)
+            for item in items:
+                match item:
+                    case Nest():
+                        self.nest(item)
+                    case Single(kind="concat"):
+                        self.concat(item.value)
+                    case Single(kind="stack"):
+                        self.stack(item.value)
+                    case Single(kind="arg"):
+                        self.arg(item.value)
+                    case Single(kind="check"):
+                        self.check(item.value)
+                    case Single():
+                        self.one_product(self.stages.products[item.value])
+                self.f.do(device("meet_warp"))
+
+    def at_node(self, r: Local, first: Expr | None) -> None:
+        self.home_depth = len(self.scopes) - 1
+        self.node = r
+        self.row = r
+
+    def stack(self, v: int) -> None:
+        """Copy the elements of a list into the rows of an array: its word is the address of theirs."""
+        op = self.graph.op(v)
+        assert op is not None
+        operand = self.graph.spec.operands[op.args[0]]
+        t = DTYPES[op.dtype]
+        self.note_names([v])
+        items = self.bind("items", self.operand_word(op.args[0]))
+        out = self.base(v)
+        rows = self.number(size_poly(op.shape[0]))
+        if operand.kind == "list":
+            size = self.number(count(op.shape[1:]) * t.size)
+            with self.loop("k", 0, rows) as k:
+                self.copy(out + k * size, tree.load(items, k), size)
+        elif t.size == 8:
+            self.copy(out, items, rows * 8)
+        else:
+            with self.loop("k", 0, rows) as k:
+                self.f.store(out, k, convert(tree.load(items, k), tree.I8))
+
+    def copy(self, to: Expr, source: Expr, size: Expr) -> None:
+        self.f.do(tree.Call("copy_bytes", (to, source, size), VOID))
+
+    def gather(self, operands: Sequence[int]) -> None:
+        """Copy operands into rows of scratch: the stage that `gather_fusion` saves."""
+        warps = self.bind("warps", device("blocks", type=I64) * WARPS)
+        with self.shared_out("r", self.f["nodes"], self.warp(), warps) as r:
+            self.at_node(r, None)
+            for v in operands:
+                row = self.kernel.gathered[v]
+                size = count(self.graph.shape(v)) * DTYPES[self.graph.dtype(v)].size
+                self.copy(self.block_row(f"{self.kernel.names[v]}_row", row), self.operand_word(v), self.number(size))
+
+    def one_product(self, product: Product) -> None:
+        self.note_names([product.value])
+        if product.how in ("lanes", "turned"):
+            self.lanes_product(product)
+        else:
+            self.loops_product(product)
+
+    def lanes_product(self, product: Product) -> None:
+        """Sums along contiguous memory: lanes along k, a few rows of the matrix at a time."""
+        op = self.graph.op(product.value)
+        assert op is not None
+        rank = len(op.shape)
+        if rank == 0:
+            super().lanes_product(product)
+            return
+        f, v, matrix = self.f, product.value, product.left
+        shape, n = self.graph.shape(matrix), op.shape[-1]
+        t = DTYPES[op.dtype]
+        ty = t.ty.vector(WARP)
+        size = self.graph.shape(product.right)[0]
+        at = [ZERO] * rank
+        x = self.bind("vector", self.address(product.right, Index((size,), (ZERO,))), self.home_depth)
+
+        def inner() -> None:
+            with self.loop("j", 0, self.number(size_poly(n)), WARP, extent=n) as j:
+                last = self.bind("last_row", self.number(size_poly(n)) - 1)
+                total = self.local(self.kernel.names[v], const(0.0, ty))
+                with self.loop("i", 0, WARP, TOGETHER) as i, self.when(j + i <= last):
+                    places = [self.named("at", select(j + i + k < last, j + i + k, last)) for k in range(TOGETHER)]
+                    ends = [ZERO if n == 1 else place for place in places]
+                    outer = (ZERO,) if product.flip else tuple(at[:-1])
+                    rows = [
+                        self.local(
+                            "row",
+                            self.address(matrix, Index(shape, (*outer, e) if product.flip else (*outer, e, ZERO))),
+                        )
+                        for e in ends
+                    ]
+                    sums = [self.local("c", const(0.0, ty)) for _ in rows]
+                    with self.axis(9, size, True, WARP) as k:
+                        xs = self.local("x", Load(x + k * t.size, ty, self.left))
+                        for row, c in zip(rows, sums, strict=True):
+                            f.set(c, tree.Call("fma", (Load(row + k * t.size, ty, self.left), xs, c), ty))
+                    lanes = tree.Call("lanes", (const(0, I64.vector(WARP)),), I64.vector(WARP))
+                    for k_, c in enumerate(sums):
+                        one = self.horizontal("sum", c, t)
+                        f.set(total, select(lanes.eq(const(i + k_, lanes.type)), const(one, ty), total))
+                at[-1] = ZERO if n == 1 else Poly.of(j.name)
+                self.put_lanes(v, Index(op.shape, tuple(at)), total, j, WARP)
+
+        self.space(range(rank - 1), op.shape, at, inner)
+
+    # ---- products with shared weights
+
+    def tile_rows(self, one: Pass, columns: int, dtype: str) -> int:
+        """Return how many rows a tile may have: what its block shares must fit."""
+        widths = [self.width(call.members[0], columns) for call in one.calls]
+        row = sum(8 * len(left) for call in one.calls for left in call.lefts)
+        row += (
+            sum(width * len(call.members) for width, call in zip(widths, one.calls, strict=True)) * DTYPES[dtype].size
+        )
+        left = SHARED_MEMORY - sum(staging(dtype, width) for width in {*widths}) - 64
+        rows = ROWS
+        while rows > 16 and rows * row > left:
+            rows //= 2
+        return rows
+
+    @staticmethod
+    def width(parts: Sequence[Part], columns: int) -> int:
+        """Return how many sums a row of a call has."""
+        return sum(part.gates for part in parts) * columns
+
+    def products(self, number: int, stage: ProductStage) -> None:
+        """Write the tiles of a stage: a block of threads does one panel of some rows after the other."""
+        if stage.n == 0:
+            return
+        for one in passes_of(stage, self.stages, self.target):
+            self.one_pass(stage, one)
+
+    def one_pass(self, stage: ProductStage, one: Pass) -> None:
+        f = self.f
+        dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
+        columns = columns_of(stage.n)
+        height = self.tile_rows(one, columns, dtype.name)
+        lists = [(parts, lefts) for call in one.calls for parts, lefts in zip(call.members, call.lefts, strict=True)]
+        weights = [self.weights(parts, stage.n, 1, columns, dtype.name) for parts, _ in lists]
+        thread = self.bind("thread", device("thread", type=I64))
+        total = self.rows_of(stage, f["nodes"])
+        tiles = self.bind("tiles", (total + (height - 1)) // height)
+        panels = -(-stage.n // columns)
+        pieces = sum(len(lefts) for _, lefts in lists)
+        table = self.local("rows", device("block_memory", const(8 * height * pieces, I64), type=I64))
+        lengths = self.local("lengths", device("block_memory", const(8 * pieces, I64), type=I64))
+        apart = sum(self.width(parts, columns) for parts, _ in lists) * dtype.size
+        sums = self.local("sums", device("block_memory", const(height * apart, I64), type=I64))
+        block, blocks = device("block", type=I64), device("blocks", type=I64)
+        with self.shared_out("u", tiles * panels, self.bind("block_at", block), self.bind("blocks", blocks)) as u:
+            panel = self.local("panel", u // tiles)
+            tile = self.local("t", u - panel * tiles)
+            a = self.local("a", total * tile // tiles)
+            m = self.local("m", total * (tile + 1) // tiles - a)
+            f.comment("the rows of the left operand")
+            with self.shared_out("e", m, thread, const(THREADS, I64)) as e:
+                at = self.enter_row(self.local("r", a + e), stage.lead)
+                for k, piece in enumerate(chain.from_iterable(lefts for _, lefts in lists)):
+                    here = Index((*stage.lead, self.graph.shape(piece)[-1]), (*at, ZERO))
+                    f.store(table + e * 8, k * height, self.address(piece, here))
+                    f.store(lengths, k, self.number(size_poly(self.graph.shape(piece)[-1])))
+            self.home_depth = 0
+            f.do(device("meet"))
+            starts: dict[int, int] = {}
+            first = start = 0
+            for (parts, lefts), weight in zip(lists, weights, strict=True):
+                wide = self.width(parts, columns)
+                inner = self.inner(parts[0].product)
+                self.kernel.tiles[wide, dtype.name] = 0
+                f.do(device(
+                    "tile", table + 8 * height * first if first else table, m, const(height, I64),
+                    const(len(lefts), I64), lengths + 8 * first if first else lengths,
+                    weight + panel * (inner * wide * dtype.size), sums + start if start else sums, const(apart, I64),
+                    Const(wide, dtype.ty),
+                ))  # fmt: skip
+                at_ = start
+                for part in parts:
+                    starts[part.product.value] = at_
+                    at_ += part.gates * columns * dtype.size
+                start += wide * dtype.size
+                first += len(lefts)
+            f.do(device("meet"))
+            if one.tail:
+                self.note_names(one.tail)
+                gates = {part.product.value for part in stage.parts}
+                with self.shared_out("e", m * columns, thread, const(THREADS, I64)) as e:
+                    row = self.local("e_row", e // columns)
+                    self.finish_row(
+                        stage, one, row, a, e - row * columns, panel * columns, sums + row * apart, starts, gates
+                    )
+                self.home_depth = 0
+                f.do(device("meet"))
+
+    def finish_row(
+        self, stage: ProductStage, one: Pass, row: Expr, a: Expr, column: Expr, first: Expr, sums: Expr,
+        starts: dict[int, int], gates: set[int],
+    ) -> None:  # fmt: skip
+        """Finish one element of a tile."""
+        columns = columns_of(stage.n)
+        c = self.local("c", column)
+        j = self.local("j", first + c)
+        self.symbols[j.name] = j
+        self.extents[j.name] = stage.n
+
+        def finish() -> None:
+            at = self.enter_row(self.local("r", a + row), stage.lead)
+            acc = self.local("acc", sums + c * DTYPES[self.graph.dtype(stage.parts[0].product.value)].size)
+            self.panels = {v: (acc + start if start else acc, columns, Const(0, I64)) for v, start in starts.items()}
+            self.panel_n = stage.n
+            self.panel_at = (*at, ZERO if stage.n == 1 else Poly.of(j.name))
+            self.inline = {v for v in one.tail if v not in gates}
+            self.finish_vector(stage, Step(done=list(one.tail)))
+            self.panels, self.inline = {}, set()
+
+        if stage.n % columns == 0:
+            finish()
+        else:
+            with self.when(j < stage.n):
+                finish()
+
+    def enter_node(self, row: Expr) -> None:
+        self.row = self.node = self.bind("node", row)
+
+    def from_panel(self, v: int, index: Index, t: Dtype) -> Expr:
+        acc, columns, _ = self.panels[v]
+        own = self.own(v, index)
+        offset = (own.at[-1] - self.panel_at[-1]).constant
+        assert offset is not None and own.at[:-1] == self.panel_at[:-1], "the plan has checked that"
+        gate = offset // self.panel_n
+        return self.bind(self.kernel.names[v], Load(acc + gate * columns * t.size if gate else acc, t.memory))

@@ -1,0 +1,111 @@
+"""Kernels for a GPU, compiled to machine code without one: no registers spilled, the instructions that are wanted.
+
+`make test-cuda` installs what these tests need: the extra `cuda`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acronumba.bench.ablate import inputs
+from acronumba.bench.workloads import WORKLOADS
+from acronumba.emit.simt import NAMES
+from acronumba.kernels.cuda import compat, generate, tiles
+from acronumba.kernels.spec import KernelSpec
+from tests.kernel_fuzz import Cell, Fuzz
+from tests.test_kernels_cpu import PRODUCTS, WORDS, attention, cell
+
+pytestmark = pytest.mark.skipif(bool(compat.missing()), reason=compat.missing())
+
+GPUS = [((8, 0), ""), ((9, 0), "a")]
+
+
+@cache
+def compiled(source: str, entries: tuple[str, ...], gpu: Any = GPUS[1]) -> dict[str, compat.Machine]:
+    return compat.compile_text(source, dict.fromkeys(entries, 4), *gpu)
+
+
+def machines(spec: KernelSpec, gpu: Any = GPUS[1]) -> dict[str, compat.Machine]:
+    code = generate.generate(spec)
+    return compiled(code.source, code.entries, gpu)
+
+
+def nothing_spilled(found: dict[str, compat.Machine]) -> None:
+    for entry, machine in found.items():
+        assert machine.spills == 0 and machine.stack == 0, (entry, machine.spills, machine.stack)
+        assert 0 < machine.registers <= 255, entry
+        assert not re.search(r"\b(ld|st)\.local", machine.ptx), entry
+        assert machine.code[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("gpu", GPUS, ids=["sm_80", "sm_90a"])
+def test_a_cell_uses_tensor_cores_and_copies_ahead(gpu: Any) -> None:
+    found = machines(cell(64), gpu)
+    nothing_spilled(found)
+    (machine,) = found.values()
+    assert "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" in machine.ptx
+    assert "cp.async.cg.shared.global" in machine.ptx and "cp.async.wait_group 1" in machine.ptx
+    assert ".f64" not in machine.ptx, "a number without a type"
+    # the sums and products of the text are not contracted: `fma` is where the text has it
+    assert machine.shared <= 48 << 10
+
+
+def test_sums_and_products_are_not_contracted() -> None:
+    text = "@cuda.jit\ndef f(a, b, c, d):\n    store(d, load(f32, a) * load(f32, b) + load(f32, c))\n"
+    (machine,) = compiled(text, ("f",)).values()
+    assert "fma" not in machine.ptx and "mul" in machine.ptx
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_random_kernels(seed: int) -> None:
+    for fuzz in (Fuzz(seed), Fuzz(5000 + seed, 10, **PRODUCTS), Fuzz(9000 + seed, 14, **WORDS), Cell(200 + seed)):
+        for machine in machines(fuzz.spec).values():
+            assert machine.spills == 0
+
+
+def test_attention() -> None:
+    nothing_spilled(machines(attention(32)))
+
+
+@pytest.mark.parametrize("name", ["tree_lstm", "mv_rnn", "berxit_emulated"])
+def test_models(name: str) -> None:
+    """Three of the zoo: a recursion, a matrix of each node's own, a transformer."""
+    workload = WORKLOADS[name]
+    columns, p = inputs(workload, 32, 1, None)
+    compiled_ = workload.model._specialise(workload.model._bind((columns,), {"p": p}))[0]
+    for spec in compiled_.plan.kernels:
+        nothing_spilled(machines(spec))
+
+
+def test_the_library_has_what_texts_call() -> None:
+    from acronumba.kernels.cuda.library import names
+
+    assert {name for name in NAMES if name != "lane"} <= set(names())
+
+
+@pytest.mark.parametrize("width", [8, 80, 96])
+def test_tiles_of_all_widths(width: int) -> None:
+    for dtype in ("float32", "float64"):
+        name = tiles.tile_name(dtype, width)
+        text = (
+            tiles.tile_text(dtype, width) + f"\n\n@cuda.jit\ndef go(a, b, c, d):\n    {name}(a, b, c, 1, d, a, b, c)\n"
+        )
+        nothing_spilled(compiled(text, ("go",)))
+
+
+def test_the_private_names_of_the_packages_are_there() -> None:
+    """What `compat` takes from packages that promise nothing about it: here a new version shows first."""
+    from cuda.core import Linker, LinkerOptions, ObjectCode
+    from numba.cuda import dispatcher, libdevice
+    from numba.cuda.compiler import compile_cuda, kernel_fixup
+    from numba.cuda.cudadrv import nvvm
+    from numba.cuda.extending import intrinsic
+
+    assert all(map(callable, (compile_cuda, kernel_fixup, nvvm.set_launch_bounds, intrinsic, Linker, LinkerOptions)))
+    assert callable(dispatcher.get_current_device) and callable(ObjectCode.from_ptx) and callable(libdevice.expf)
+    assert np.dtype(np.float32).itemsize == 4

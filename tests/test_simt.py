@@ -1,0 +1,243 @@
+"""Kernels for a GPU, in the simulator: the same results as the definitions, in any company, whatever runs first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acronumba.emit import interpret
+from acronumba.emit.simt import NAMES
+from acronumba.kernels.cuda import generate, simulator, tiles
+from acronumba.kernels.fusion import Fusion
+from acronumba.kernels.spec import KernelSpec
+from tests.kernel_fuzz import Cell, Fuzz
+from tests.kernel_runs import SpecBuilder
+from tests.simt_runs import Simulated, simulate_all
+from tests.test_kernels_cpu import PRODUCTS, WORDS, attention, cell, check, close, evaluate, inputs
+
+
+@pytest.mark.parametrize("seed", range(0, 24, 4))
+def test_random_kernels(seed: int) -> None:
+    for k in range(4):
+        check(Fuzz(seed + k), simulate_all, 2)
+
+
+@pytest.mark.parametrize("seed", range(5000, 5012, 3))
+def test_random_products(seed: int) -> None:
+    for k in range(3):
+        check(Fuzz(seed + k, 10, **PRODUCTS), simulate_all, 2)
+
+
+@pytest.mark.parametrize("seed", [5028, 5031])
+def test_products_of_scratch_rows(seed: int) -> None:
+    check(Fuzz(seed, 10, **PRODUCTS), simulate_all, 2)
+
+
+@pytest.mark.parametrize("seed", range(9000, 9004))
+def test_random_words(seed: int) -> None:
+    check(Fuzz(seed, 14, **WORDS), simulate_all, 2)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_cells(seed: int) -> None:
+    check(Cell(200 + seed), simulate_all, 3)
+
+
+def simulated(spec: KernelSpec, fusion: Fusion | None = None) -> Simulated:
+    return Simulated(spec, generate.generate(spec, fusion or Fusion()))
+
+
+def test_rows_do_not_depend_on_the_batch() -> None:
+    """66 rows take two tiles of three and more parts, 17 one of two parts; one row is a part that is nearly empty."""
+    spec = cell(9)
+    run = simulated(spec)
+    rows, shared = inputs(spec, 66)
+    whole, _ = run(rows, shared, units=2)
+    for i in (0, 16, 63, 65):
+        for mine, expected in zip(whole, evaluate(spec, rows[i], shared), strict=True):
+            assert close(mine[i], expected)
+    for lo, size in ((65, 1), (3, 17)):
+        part, _ = run(rows[lo : lo + size], shared)
+        for a, b in zip(whole, part, strict=True):
+            assert a[lo : lo + size].tobytes() == b.tobytes()
+
+
+def test_a_long_sum_is_as_exact_as_a_float32_allows() -> None:
+    b = SpecBuilder("long")
+    x, w = b.tensor("x", 1000), b.shared("w", 8, 1000)
+    spec = b.spec(b.op("matmul", w, x, shape=(8,)))
+    rows, shared = inputs(spec, 2)
+    (got,), _ = simulated(spec)(rows, shared)
+    exact = np.stack([shared[w].astype(np.float64) @ row[0].astype(np.float64) for row in rows])
+    scale = np.stack([np.abs(shared[w]).astype(np.float64) @ np.abs(row[0]).astype(np.float64) for row in rows])
+    assert (np.abs(got - exact) / scale).max() < 2e-7  # one part alone, of 11 bits, is wrong by 1e-4
+
+
+def test_the_order_of_threads_changes_nothing() -> None:
+    spec = cell(12)
+    rows, shared = inputs(spec, 5)
+    code = generate.generate(spec)
+    one, two = (Simulated(spec, code, seed)(rows, shared)[0] for seed in (1, 2))
+    for a, b in zip(one, two, strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+def test_nan_stays_in_its_row() -> None:
+    spec = cell(10)
+    rows, shared = inputs(spec, 3)
+    run = simulated(spec)
+    clean, _ = run(rows, shared)
+    rows[1][0][3] = np.nan
+    dirty, _ = run(rows, shared)
+    for a, b in zip(clean, dirty, strict=True):
+        assert np.isnan(b[1]).all()
+        assert np.delete(a, 1, 0).tobytes() == np.delete(b, 1, 0).tobytes()
+
+
+@pytest.mark.parametrize("length", [1, 19])
+def test_attention_over_a_run_time_length(length: int) -> None:
+    spec = attention(8)
+    rows, shared = inputs(spec, 2, (length,))
+    got, failures = simulated(spec)(rows, shared, (length,))
+    for i, row in enumerate(rows):
+        if failures[i] == 0:
+            for mine, expected in zip(got, evaluate(spec, row, shared, (length,)), strict=True):
+                assert close(mine[i], expected)
+
+
+OFF = [Fusion(vertical=False), Fusion(horizontal=False), Fusion(gather=False), Fusion(vertical=False, gather=False)]
+
+
+@pytest.mark.parametrize("seed", [0, 5001])
+def test_the_switches_change_no_bit(seed: int) -> None:
+    fuzz = Fuzz(seed, 10, **PRODUCTS) if seed >= 5000 else Fuzz(seed)
+    rows, shared = fuzz.operands(2)
+    with np.errstate(all="ignore"):
+        wanted, failed = simulated(fuzz.spec)(rows, shared, fuzz.dims)
+        for fusion in OFF:
+            results, failures = simulated(fuzz.spec, fusion)(rows, shared, fuzz.dims)
+            assert (failures == failed).all()
+            for a, b in zip(wanted, results, strict=True):
+                a, b = a[failed == 0], b[failed == 0]
+                assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f"), fusion
+
+
+def test_a_separate_gather_copies_and_fused_kernels_do_not() -> None:
+    spec = cell(12)
+    apart = generate.generate(spec, Fusion(gather=False))
+    assert "copy_bytes(" in apart.text and len(apart.entries) == 2
+    assert "copy_bytes(" not in generate.generate(spec).text and len(generate.generate(spec).entries) == 1
+
+
+@pytest.mark.parametrize(("pieces", "shift"), [((20, 20), 0), ((7, 9), 0), ((20,), 4), ((1, 33, 16), 8)])
+def test_a_tile_reads_rows_in_pieces_wherever_they_lie(pieces: tuple[int, ...], shift: int) -> None:
+    """Rows that begin at no multiple of 16 bytes are not copied in words of 16."""
+    width, m = 16, 18
+    r = np.random.default_rng(0)
+    memory = interpret.Memory()
+    raw = [r.standard_normal(m * k + 8).astype(np.float32) for k in pieces]
+    for array in raw:
+        memory.add(array)
+    starts = [a.ctypes.data + -a.ctypes.data % 16 + shift for a in raw]
+    skips = [(start - a.ctypes.data) // 4 for start, a in zip(starts, raw, strict=True)]
+    left = [a[skip : skip + m * k].reshape(m, k) for a, skip, k in zip(raw, skips, pieces, strict=True)]
+    table = np.array([[start + i * k * 4 for i in range(m)] for start, k in zip(starts, pieces, strict=True)])
+    lengths = np.array(pieces)
+    plain = r.standard_normal(sum(pieces) * width + 4).astype(np.float32)
+    skip = (-plain.ctypes.data % 16) // 4
+    weight = plain[skip : skip + sum(pieces) * width].reshape(-1, width)
+    sums = np.full((m, width), np.nan, np.float32)
+    for array in (table, lengths, plain, sums):
+        memory.add(array)
+    entry = f"def go(*a):\n    {tiles.tile_name('float32', width)}(*a)\n"
+    gpu = simulator.Simulator(tiles.tile_text("float32", width) + entry, memory)
+    gpu.launch(
+        "go", 1, tiles.THREADS, table.ctypes.data, m, m, len(pieces), lengths.ctypes.data,
+        plain.ctypes.data + 4 * skip, sums.ctypes.data, 4 * width,
+    )  # fmt: skip
+    exact = np.concatenate(left, 1).astype(np.float64) @ weight.astype(np.float64)
+    assert np.allclose(sums, exact, rtol=2e-6, atol=2e-6)
+
+
+# ---- the simulator finds what a GPU would do wrong
+
+
+def simulate(text: str, threads: int = 64, seeds: int = 1) -> list[Any]:
+    """Run `go(out)` of a text; return what it leaves in an array of 64 float32."""
+    found = []
+    for seed in range(seeds):
+        out = np.zeros(64, np.float32)
+        memory = interpret.Memory(out)
+        simulator.Simulator(text, memory, seed).launch("go", 1, threads, out.ctypes.data)
+        found.append(out)
+    return found
+
+
+NEIGHBOURS = """
+def go(out):
+    shared = cuda.shared.array(64, f32, 16)
+    k = i64(cuda.threadIdx.x)
+    shared[k] = f32(k)
+    {barrier}
+    store(out + 4 * k, shared[63 - k])
+"""
+
+
+def test_a_missing_barrier_shows() -> None:
+    (right,) = simulate(NEIGHBOURS.format(barrier="cuda.syncthreads()"))
+    assert right.tolist() == [63 - k for k in range(64)]
+    assert any(np.isnan(x).any() for x in simulate(NEIGHBOURS.format(barrier="pass"), seeds=3))
+
+
+LATER = """
+def go(out):
+    shared = cuda.shared.array(8, f32, 16)
+    copy_later(address(shared), out)
+    copies_end()
+    copy_later(address(shared) + 16, out + 16)
+    copies_end()
+    {wait}
+    store(out + 4, shared[0])
+    store(out + 8, shared[4])
+"""
+
+
+def test_a_missing_wait_for_copies_shows() -> None:
+    for wait, there in (("wait_for_copies()", 2), ("wait_for_older_copies()", 1), ("pass", 0)):
+        (out,) = simulate(LATER.format(wait=wait), threads=1)
+        assert np.isnan(out[1:3]).sum() == 2 - there
+
+
+def test_threads_that_wait_for_each_other_are_an_error() -> None:
+    with pytest.raises(simulator.Deadlock, match="block"):
+        simulate("def go(out):\n    if cuda.threadIdx.x < 8:\n        cuda.syncthreads()\n")
+    with pytest.raises(simulator.Deadlock, match="exchange"):
+        simulate("def go(out):\n    if cuda.threadIdx.x < 8:\n        exchange(1, 4)\n")
+
+
+def test_an_access_outside_of_every_array_is_an_error() -> None:
+    with pytest.raises(IndexError, match="outside every array"):
+        simulate("def go(out):\n    store(out + 256, f32(0.0))\n")
+
+
+def test_numbers_have_the_types_that_numba_gives_them() -> None:
+    names = simulator.Simulator("def go():\n    return f32(1.0) * 0.5, i32(2147483647) + i32(1)\n", interpret.Memory())
+    half, more = names.names["go"]()
+    assert half.dtype == np.float64  # a number without a type makes a float64 of everything
+    assert more == 1 << 31 and type(more) is int  # integers are computed with 64 bits
+
+
+def test_the_text_calls_what_the_simulator_has() -> None:
+    simulator_names = set(simulator.Simulator("", interpret.Memory()).names)
+    assert {name for name in NAMES if name not in ("lane",)} <= simulator_names
+
+
+def test_a_users_name_may_be_one_of_the_librarys() -> None:
+    b = SpecBuilder("load")
+    x = b.tensor("load", 5)
+    spec = b.spec(b.op("add", x, x, shape=(5,), name="store"))
+    rows, shared = inputs(spec, 2)
+    (got,), _ = simulated(spec)(rows, shared)
+    assert np.array_equal(got, np.stack([2 * row[0] for row in rows]))
