@@ -68,6 +68,7 @@ class Arena:
         self.pool = pool
         self.address = address(block)
         self.size = len(block)
+        self.twin: object = None  # the same memory on a device
         self.__array_interface__ = {
             "shape": (self.size,),
             "typestr": "|u1",
@@ -126,6 +127,7 @@ class Buffers:
         self.used = 0  # chunks of the heap that the run has entered
         self.columns: dict[str, NDArray[Any]] = {}
         self.tables: dict[str, NDArray[Any]] = {}  # of the search for a schedule; not there before they are asked for
+        self.stream: object = None  # what launches on a device need
         self.columns_of_kernels: list[Words] = []  # the parameter tables of the kernels
         self.columns_of_table: list[Words] = []  # what else `table` leads to: stages, how rows get their arguments
         self.prepared: object = None  # the shared values that those hold
@@ -142,7 +144,7 @@ class Buffers:
             "known": np.zeros(bits, np.int64),
             "visit": np.zeros(5 * groups + 1, np.int32),
             **{name: np.zeros(groups + 1, np.int32) for name in _OF_GROUPS},
-            "sizes": np.zeros(most + 2, np.int64),
+            "sizes": np.zeros(most + 3, np.int64),  # a device's `plan` uses one word more than it returns
             "warm": np.zeros(2 * _WARMS, np.int64),
             "heap": np.zeros(32, np.int64),
         }

@@ -306,7 +306,7 @@ class Executable:
             assert callable(kernels)
             self.kernels = tuple(kernels(self.engine))
         elif kernels is None:
-            self.engine, self.kernels = _with_kernels(self.modules, plan.kernels, Fusion.of(options), progress)
+            self.engine, self.kernels = self._load(progress)
         else:
             assert not callable(kernels)
             self.engine = _Compiled(self.modules, progress)
@@ -325,6 +325,10 @@ class Executable:
         self._prepared: _Prepared | None = None
         given = options.schedule
         self._policy = _POLICIES[given] if isinstance(given, str) else state.BY_DEPTH
+
+    def _load(self, progress: Callable[[str, int, int], None] | None) -> tuple[_Compiled, tuple[KernelEntry, ...]]:
+        """Compile everything."""
+        return _with_kernels(self.modules, self.plan.kernels, Fusion.of(self.options), progress)
 
     # ------------------------------------------------------------------------------------------------- shared values
 
@@ -562,7 +566,7 @@ class Executable:
         buffers["threads"] = threads = max(1, min(self.threads, int(self._recent / _WAKE)))
         buffers["pool"] = _pool().enter(threads) if threads > 1 else 0
         try:
-            seconds, taken = self._stages(buffers, arenas, works, failures, timed, last, rounds)
+            seconds, taken = self._stages(buffers, arenas, works, failures, timed, last, rounds, keep)
         except _TooLarge as error:
             found = error.instances if instances is None else instances[error.instances].tolist()
             rest = self.run(given, shared, skip={*skip, *found}, keep=keep, stable=stable, timed=timed)
@@ -612,6 +616,7 @@ class Executable:
         timed: bool,
         last: int,
         rounds: list[_Round],
+        keep: Sequence[NDArray[Any]],
     ) -> tuple[dict[str, float], list[float]]:
         """Run the stages, in one call if nothing must grow; return, where timed, their seconds and each batch's."""
         caller = callable(self.options.schedule)

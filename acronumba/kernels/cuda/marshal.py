@@ -1,0 +1,154 @@
+"""What the processor runs in place of a kernel of a GPU: it writes down what the kernel needs, and that it is wanted.
+
+In: a `KernelSpec`. Out: host functions with the signatures of the processor's kernels, `plan` and `run`. `run` goes
+over the nodes of a batch and lays out in a buffer, which is copied to the GPU in one piece, the table P that the
+kernel reads: argument words, with the GPU's addresses in place of the processor's, places for failures, run-time
+extents. Then it adds a row to the table of launches. So the machine, the schedule and the layout are the same for both;
+no Python runs per node or per batch.
+
+The tail of the processor's table P is, behind the shared entries, the address of a stream and the kernel's number. A
+stream is int64[WORDS]:
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from acronumba.emit import tree
+from acronumba.emit.tree import I64, Builder, Expr, Local, const
+from acronumba.kernels.cuda.generate import CudaCode
+from acronumba.kernels.spec import FIXED, Dim, KernelSpec, Size
+
+_STREAM = """
+top         next free byte of the buffer
+end         of the buffer
+delta       the GPU's address of the buffer, less the processor's
+launches    how many there are
+table       int64[capacity, WIDTH]: of each launch kernel, nodes, the GPU's addresses of P and of the nodes' failures,
+            and the bytes of scratch of the batch and of a warp
+capacity    launches that the table has room for
+regions     int64[count, 3]: start, end, the GPU's address less the start: memory that both have, by address
+count
+missing     bytes that the buffer is too small by; what comes after the first launch without room is counted only
+"""
+STREAM = {line.split()[0]: k for k, line in enumerate(x for x in _STREAM.split("\n") if x and x[0] != " ")}
+WORDS = len(STREAM)
+WIDTH = 6
+__doc__ += _STREAM
+
+
+def marshal(spec: KernelSpec, code: CudaCode) -> tree.Module:
+    """Return the module of a kernel: exports "plan" and "run"."""
+    functions = (*code.sizes.functions, _resolve(), _plan(spec), _run(spec, code))
+    return tree.Module(f"{spec.name}_marshal", functions, ("sizes", "plan", "run"))
+
+
+def _resolve() -> tree.Function:
+    f = Builder(
+        "resolve", [("stream", I64), ("at", I64)], result=I64, doc="The GPU's address of what is at `at`, or 0."
+    )
+    regions = f.let("regions", tree.load(f["stream"], STREAM["regions"]))
+    low = f.let("low", 0)
+    high = f.let("high", tree.load(f["stream"], STREAM["count"]))
+    with f.while_(low < high):
+        middle = f.let("middle", (low + high) // 2)
+        with f.when(tree.load(regions, middle * 3 + 1) <= f["at"]):
+            f.set(low, middle + 1)
+        with f.otherwise():
+            f.set(high, middle)
+    with f.when(low.eq(tree.load(f["stream"], STREAM["count"]))):
+        f.ret(0)
+    region = f.let("region", regions + low * 24)
+    with f.when(tree.load(region) > f["at"]):
+        f.ret(0)
+    f.ret(f["at"] + tree.load(region, 2))
+    return f.function()
+
+
+def _plan(spec: KernelSpec) -> tree.Function:
+    """Return the function that says how large results are."""
+    f = Builder("plan", [("D", I64), ("OUT", I64)], doc="Bytes of scratch for `sizes`, and of one row of every result.")
+    f.do(tree.Call("sizes", (f["D"], const(0, I64), f["OUT"]), tree.VOID))
+    # `sizes` begins with the scratch of the batch and of a warp, `plan` with scratch alone
+    f.store(f["OUT"], 0, 8 * (3 + len(spec.results)))
+    for k in range(len(spec.results) + 1):
+        f.store(f["OUT"], 1 + k, tree.load(f["OUT"], 2 + k))
+    f.ret()
+    return f.function()
+
+
+def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
+    f = Builder("run", [(p, I64) for p in ("P", "lo", "hi", "S")], doc=f"{spec.name}: note what nodes lo..hi need.")
+    arguments = [o for o in spec.operands if o.kind != "shared"]
+    results, shared = len(spec.results), len(code.shared)
+    stream = f.let("stream", tree.load(f["P"], FIXED + results + shared))
+    nodes = f.let("nodes", f["hi"] - f["lo"])
+    extents = f.let("extents", tree.load(f["P"], 2))
+
+    def number(size: Size) -> Expr:
+        return tree.load(extents, size.index) if isinstance(size, Dim) else const(size, I64)
+
+    many: dict[int, Expr] = {o.index: number(o.shape[0]) for o in arguments if o.kind in ("list", "numbers")}
+    words = f.let("words", tree.load(stream, STREAM["top"]))
+    fails = f.let("fails", words + nodes * (8 * len(arguments)))
+    dims = f.let("dims", fails + nodes * 8)
+    table = f.let("table", dims + 8 * spec.dims)
+    items = f.let("items", table + 8 * (FIXED + results + shared))
+    end: Expr = items
+    for size in many.values():
+        end = end + nodes * size * 8
+    end = f.let("top", (end + 15) & -16)
+    over = f.let("over", end - tree.load(stream, STREAM["end"]))
+    full = tree.load(stream, STREAM["launches"]) >= tree.load(stream, STREAM["capacity"])
+    with f.when((over > 0) | tree.load(stream, STREAM["missing"]).ne(0) | full):
+        f.comment("no room: count what is missing")
+        f.store(stream, STREAM["missing"], tree.load(stream, STREAM["missing"]) + (end - words))
+        f.ret()
+    delta = f.let("delta", tree.load(stream, STREAM["delta"]))
+
+    def resolve(at: Expr) -> Expr:
+        return tree.Call("resolve", (stream, at), I64)
+
+    row = f.let("row", words)
+    with f.loop("i", f["lo"], f["hi"]) as i:
+        node = f.let("node", tree.load(tree.load(f["P"], 0), i))
+        for o in arguments:
+            word = tree.load(node, o.index)
+            if o.kind == "tensor":
+                word = resolve(tree.load(word))
+            elif o.kind in ("list", "numbers"):
+                word = _items(f, o.kind, f.let("source", tree.load(word)), items, many[o.index], delta, resolve)
+            f.store(row + nodes * (8 * o.index), 0, word)
+        f.store(fails + (i - f["lo"]) * 8, 0, 0)
+        f.set(row, row + 8)
+    for k in range(spec.dims):
+        f.store(dims, k, tree.load(extents, k))
+    for k, at in enumerate((words + delta, fails + delta, dims + delta, tree.load(f["P"], 3))):
+        f.store(table, k, at)
+    for k in range(results + shared):
+        f.store(table, FIXED + k, resolve(tree.load(f["P"], FIXED + k)))
+    f.store(stream, STREAM["top"], end)
+    count = f.let("count", tree.load(stream, STREAM["launches"]))
+    launch = f.let("launch", tree.load(stream, STREAM["table"]) + count * (8 * WIDTH))
+    kernel = tree.load(f["P"], FIXED + results + shared + 1)
+    for k, word in enumerate((kernel, nodes, table + delta, fails + delta)):
+        f.store(launch, k, word)
+    f.comment("bytes of scratch, and of rows, which are known already: the next launch overwrites them")
+    f.do(tree.Call("sizes", (extents, nodes, f["S"]), tree.VOID))
+    f.store(launch, 4, tree.load(f["S"], 0))
+    f.store(launch, 5, tree.load(f["S"], 1))
+    f.store(stream, STREAM["launches"], count + 1)
+    f.ret()
+    return f.function()
+
+
+def _items(
+    f: Builder, kind: str, source: Local, items: Local, many: Expr, delta: Expr, resolve: Callable[[Expr], Expr]
+) -> Expr:
+    """Copy the elements of a list, of tensors by address; return the GPU's address of the copy."""
+    first = f.let("first", items)
+    with f.loop("k", 0, many) as k:
+        element = tree.load(source, k)
+        f.store(items + k * 8, 0, resolve(tree.load(element)) if kind == "list" else element)
+    f.set(items, items + many * 8)
+    return first + delta

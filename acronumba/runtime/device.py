@@ -1,0 +1,361 @@
+"""Mini-batches on a GPU: the machine, the schedule and the layout of the processor, kernels somewhere else.
+
+In: a plan, as for `driver.Executable`. The processor runs everything up to the kernels; in their place it writes down
+what each launch needs (`kernels.cuda.marshal`). Then what has been written is copied to the device in one piece, the
+kernels are launched one after the other, and the results come back. A `Device` is a GPU or its simulator. Memory that
+both have is known by regions: the arenas, what instances and shared values are packed in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba import state
+from acronumba.config import Options
+from acronumba.kernels.cuda.generate import CudaCode, generate
+from acronumba.kernels.cuda.marshal import STREAM, WIDTH, WORDS, marshal
+from acronumba.kernels.cuda.tiles import THREADS
+from acronumba.kernels.fusion import Fusion
+from acronumba.plan import Plan
+from acronumba.runtime.dfg import Arena, Buffers, Words, address, aligned
+from acronumba.runtime.driver import Executable, Failure, KernelEntry, _Compiled, _Prepared, _with_kernels
+from acronumba.runtime.trace import STAGES
+from acronumba.state import TABLE
+
+_ROOM = 1 << 16  # bytes of the first buffer for what launches need
+_LAUNCHES = 256  # that the first table has room for
+_WARPS = THREADS // 32
+
+
+class Device(Protocol):
+    """A GPU."""
+
+    blocks: int  # that run at the same time, about
+
+    def load(self, code: CudaCode) -> tuple[Any, ...]:
+        """Return what `launch` takes for each function of a kernel."""
+
+    def allocate(self, size: int) -> int:
+        """Return the address of so many bytes; see `free`."""
+
+    def free(self, at: int) -> None: ...
+
+    def upload(self, at: int, data: NDArray[np.uint8]) -> None:
+        """Copy bytes to the device."""
+
+    def download(self, data: NDArray[np.uint8], at: int) -> None:
+        """Copy bytes from the device, once all launches are done."""
+
+    def launch(self, function: Any, blocks: int, args: Sequence[int]) -> None:
+        """Run a kernel after all that was asked for before."""
+
+
+class Twin:
+    """Memory of the device for an array of the processor's."""
+
+    def __init__(self, device: Device, array: NDArray[Any]) -> None:
+        self.device = device
+        self.start = address(array)
+        self.size = array.nbytes
+        self.address = device.allocate(max(self.size, 1))
+
+    def __del__(self) -> None:
+        self.device.free(self.address)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Copy:
+    """What the device has of an array."""
+
+    array: NDArray[Any]
+    twin: Twin
+    bits: NDArray[np.uint8] | None  # that were copied, if the user may change the array
+
+
+@dataclass(slots=True, eq=False)
+class _Stream:
+    """What launches of one run need: see `kernels.cuda.marshal`."""
+
+    words: Words
+    buffer: NDArray[np.uint8]
+    table: Words
+    regions: Words
+    twin: Twin  # of the buffer
+
+
+class DeviceExecutable(Executable):
+    """A plan that is run on a device.
+
+    Parameters
+    ----------
+    plan, options, progress
+        As for `Executable`.
+    device
+        Where kernels run.
+    """
+
+    def __init__(
+        self, plan: Plan, options: Options, device: Device, progress: Callable[[str, int, int], None] | None = None
+    ) -> None:
+        self.device = device
+        self.codes = [generate(spec, Fusion.of(options)) for spec in plan.kernels]
+        self._once = sorted({once.kernel for once in plan.program.once})
+        self._lock = Lock()  # of the device's scratch memory, and of the twins
+        self._twins: dict[int, _Copy] = {}  # of the arrays that the last run has read, by address
+        self._scratch: dict[str, tuple[int, int]] = {}  # name: size, address
+        # Results keep their places: what is read again later may lie anywhere in the arena.
+        super().__init__(plan, options.replace(recycle=False, threads=1), progress=progress)
+        self._functions = [device.load(code) for code in self.codes]
+
+    def _load(self, progress: Callable[[str, int, int], None] | None) -> tuple[_Compiled, tuple[KernelEntry, ...]]:
+        modules = [marshal(spec, code) for spec, code in zip(self.plan.kernels, self.codes, strict=True)]
+        once = [self.plan.kernels[k] for k in self._once]
+        engine, computed = _with_kernels((*self.modules, *modules), once, Fusion.of(self.options), progress)
+        entries: list[KernelEntry] = []
+        loaded = engine.loaded[len(self.modules) :]
+        for k, (code, c) in enumerate(zip(self.codes, loaded, strict=False)):
+            plan, run = c.address["plan"], c.address["run"]
+            entries.append(KernelEntry(plan=plan, run=run, shared=code.shared, tiles=(0, k), keep=c))
+        for k, entry in zip(self._once, computed, strict=True):  # computed by the processor, before all others
+            entries[k] = entry
+        return engine, tuple(entries)
+
+    # ------------------------------------------------------------------------------------------------------- memory
+
+    def _stream(self, buffers: Buffers) -> _Stream:
+        """Return the stream of a state table."""
+        if not isinstance(buffers.stream, _Stream):
+            buffers.stream = _Stream(np.zeros(WORDS, np.int64), *self._room(_ROOM, _LAUNCHES))
+        assert isinstance(buffers.stream, _Stream)
+        return buffers.stream
+
+    def _room(self, size: int, launches: int) -> tuple[NDArray[np.uint8], Words, Words, Twin]:
+        buffer = aligned(size)
+        return buffer, np.zeros(launches * WIDTH, np.int64), np.zeros(0, np.int64), Twin(self.device, buffer)
+
+    def _begin(self, buffers: Buffers, roots: Words, prepared: _Prepared, arena: Arena) -> None:
+        super()._begin(buffers, roots, prepared, arena)
+        stream = address(self._stream(buffers).words)
+        for k, params in enumerate(buffers.columns_of_kernels):
+            if k not in self._once:
+                params[-2] = stream
+
+    def _copy(self, array: NDArray[Any], changes: bool) -> _Copy:
+        """Return the device's copy of an array, made anew if the array is another or has other bits."""
+        bits = array.reshape(-1).view(np.uint8)
+        known = self._twins.get(address(array))
+        if known is not None and known.array is array:
+            if known.bits is None or np.array_equal(known.bits, bits):
+                return known
+            twin = known.twin
+        else:
+            twin = Twin(self.device, array)
+        self.device.upload(twin.address, bits)
+        return _Copy(array, twin, bits.copy() if changes else None)
+
+    def _regions(self, buffers: Buffers, arenas: Sequence[Arena], keep: Sequence[NDArray[Any]]) -> list[Twin]:
+        """Say where on the device is what the processor has; return the arenas' twins."""
+        stream = self._stream(buffers)
+        prepared = buffers.prepared
+        assert isinstance(prepared, _Prepared)
+        users = {id(a) for a in prepared.given}
+        arrays = {id(a): a for a in (*prepared.keep, *keep) if a.nbytes}
+        self._twins = {address(a): self._copy(a, k in users) for k, a in arrays.items()}
+        twins = [self._arena_twin(arena) for arena in arenas]
+        fixed = (copy.twin for copy in self._twins.values())
+        rows = sorted((t.start, t.start + t.size, t.address - t.start) for t in (*fixed, *twins))
+        stream.regions = np.array(rows, np.int64).reshape(-1)
+        self._reset(stream)
+        return twins
+
+    def _arena_twin(self, arena: Arena) -> Twin:
+        if not isinstance(arena.twin, Twin):
+            arena.twin = Twin(self.device, arena.block)
+        assert isinstance(arena.twin, Twin)
+        return arena.twin
+
+    @staticmethod
+    def _reset(stream: _Stream) -> None:
+        start = address(stream.buffer)
+        for name, value in (
+            ("top", start), ("end", start + len(stream.buffer)), ("delta", stream.twin.address - start),
+            ("launches", 0), ("table", address(stream.table)), ("capacity", len(stream.table) // WIDTH),
+            ("regions", address(stream.regions)), ("count", len(stream.regions) // 3), ("missing", 0),
+        ):  # fmt: skip
+            stream.words[STREAM[name]] = value
+
+    # ------------------------------------------------------------------------------------------------------- stages
+
+    def _stages(
+        self, buffers: Buffers, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure], timed: bool,
+        last: int, rounds: list[Any], keep: Sequence[NDArray[Any]],
+    ) -> tuple[dict[str, float], list[float]]:  # fmt: skip
+        caller = callable(self.options.schedule)
+        waiting = self.host.waiting
+        last = 4 if waiting else last
+        buffers["single"] = int(waiting)
+        buffers["patience"] = state.PATIENCE
+        seconds: dict[str, float] = {}
+        taken: list[float] = []
+        while True:
+            buffers["policy"] = self._policy
+            for stop in range(1, last + 1) if timed else (1, 3, last) if caller else (3, last):
+                start = time.perf_counter()
+                if stop > last:
+                    break
+                if caller and buffers["stage"] == 1:
+                    self._levels(buffers)
+                    buffers["policy"] = state.BY_CALLER
+                buffers["stop"] = stop
+                if stop == STAGES.index("execute"):
+                    taken += self._execute(buffers, arenas, works, failures, keep, timed)
+                else:
+                    self._drive(buffers, arenas, works, failures)
+                if timed:
+                    seconds[STAGES[stop]] = seconds.get(STAGES[stop], 0.0) + time.perf_counter() - start
+                    if waiting and stop == STAGES.index("schedule") and (buffers["n"] or not rounds):
+                        rounds.append(self._round(buffers, rounds))
+            if not buffers["more"]:
+                return seconds, taken
+
+    def _drive(self, buffers: Buffers, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure]) -> None:
+        while (status := self.engine.drive(buffers.address)) != state.DONE:
+            self._grow(buffers, arenas, works, status, failures)
+
+    def _execute(
+        self, buffers: Buffers, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure],
+        keep: Sequence[NDArray[Any]], timed: bool,
+    ) -> list[float]:  # fmt: skip
+        """Write down what the launches of a round need, launch, and copy the results back."""
+        with self._lock:
+            twins = self._regions(buffers, arenas, keep)
+            stream = self._stream(buffers)
+            rounds = buffers["rounds"]
+            self._drive(buffers, arenas, works, failures)
+            while missing := int(stream.words[STREAM["missing"]]):
+                room = 2 * (len(stream.buffer) + missing)
+                regions = stream.regions
+                stream.buffer, stream.table, _, stream.twin = self._room(room, buffers["batches"] + _LAUNCHES)
+                stream.regions = regions
+                self._reset(stream)
+                buffers["stage"], buffers["run_batches"], buffers["rounds"] = 3, 0, rounds
+                self._drive(buffers, arenas, works, failures)
+            taken = self._launch(stream, timed)
+            self._fetch(buffers, arenas[-1], twins[-1])
+            self._note_failures(buffers, stream, failures)
+        return taken
+
+    def _launch(self, stream: _Stream, timed: bool) -> list[float]:
+        start = address(stream.buffer)
+        used = int(stream.words[STREAM["top"]]) - start
+        self.device.upload(stream.twin.address, stream.buffer[:used])
+        count = int(stream.words[STREAM["launches"]])
+        taken = []
+        launches = stream.table.reshape(-1, WIDTH)[:count].tolist()
+        most = max((self._grid(launch[1]) * launch[5] for launch in launches), default=0)
+        scratch = self._room_for("batch", max((launch[4] for launch in launches), default=0))
+        own = self._room_for("warps", most * _WARPS)
+        for kernel, nodes, table, _, _, _ in launches:
+            begun = time.perf_counter()
+            for function in self._functions[kernel]:
+                self.device.launch(function, self._grid(nodes), (table, nodes, scratch, own))
+            taken.append(time.perf_counter() - begun)
+        return taken if timed else []
+
+    def _grid(self, nodes: int) -> int:
+        """Return how many blocks share the nodes of a batch."""
+        return max(1, min(nodes, self.device.blocks))
+
+    def _room_for(self, name: str, size: int) -> int:
+        have, at = self._scratch.get(name, (0, 0))
+        if have < size or not at:
+            if at:
+                self.device.free(at)
+            have, at = max(size + size // 4, 1 << 16), 0
+            at = self.device.allocate(have)
+            self._scratch[name] = have, at
+        return at
+
+    def _fetch(self, buffers: Buffers, arena: Arena, twin: Twin) -> None:
+        """Copy the results of a round to the arena."""
+        low = buffers["arena"] - arena.address
+        data = np.asarray(arena.block)[low : low + buffers["used"]]
+        if len(data):
+            self.device.download(data, twin.address + low)
+
+    def _note_failures(self, buffers: Buffers, stream: _Stream, failures: dict[int, Failure]) -> None:
+        """Bring failures of nodes where the processor's kernels leave them."""
+        launches = stream.table.reshape(-1, WIDTH)[: int(stream.words[STREAM["launches"]])]
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        start = buffers.columns["bstart"]
+        fail = buffers.columns["fail"]
+        for b, (kernel, nodes, _, fails, _, _) in enumerate(launches.tolist()):
+            if not table[kernel, TABLE["fallible"]]:
+                continue
+            found = np.zeros(nodes, np.int64)
+            self.device.download(found.view(np.uint8), fails)
+            low, high = int(start[b]), int(start[b + 1])
+            if high - low != nodes:  # nodes of several rows: a node fails as its first row that fails
+                order = buffers.column("order", buffers["n"])[low:high]
+                rows = self._rows(buffers)[order]
+                firsts = np.cumsum(rows) - rows
+                found = np.array(
+                    [next((x for x in found[a : a + n] if x), 0) for a, n in zip(firsts, rows, strict=True)]
+                )
+            fail[low:high] = found
+            if found.any():
+                buffers["failures"] = 1
+        if buffers["more"] and buffers["failures"]:
+            self._fail_nodes(buffers, failures)
+
+
+class SimulatedDevice:
+    """The simulator as a device: its memory is apart from the processor's, and checked."""
+
+    blocks = 3
+
+    def __init__(self, seed: int = 0) -> None:
+        from acronumba.emit.interpret import Memory
+
+        self.memory = Memory()
+        self.seed = seed
+        self._arrays: dict[int, NDArray[Any]] = {}
+        self.launches = 0
+
+    def load(self, code: CudaCode) -> tuple[Any, ...]:
+        from acronumba.kernels.cuda.simulator import Simulator
+
+        gpu = Simulator(code.source, self.memory, self.seed)
+        return tuple((gpu, entry) for entry in code.entries)
+
+    def allocate(self, size: int) -> int:
+        array = aligned(size)
+        array[:] = 255
+        at = address(array)
+        self.memory.add(array)
+        self._arrays[at] = array
+        return at
+
+    def free(self, at: int) -> None:
+        array = self._arrays.pop(at)
+        self.memory.remove(array)
+
+    def upload(self, at: int, data: NDArray[np.uint8]) -> None:
+        view, start = self.memory.place(at, len(data), 1, "upload", True)
+        np.frombuffer(view, np.uint8, len(data), start)[:] = data
+
+    def download(self, data: NDArray[np.uint8], at: int) -> None:
+        view, start = self.memory.place(at, len(data), 1, "download", False)
+        data[:] = np.frombuffer(view, np.uint8, len(data), start)
+
+    def launch(self, function: Any, blocks: int, args: Sequence[int]) -> None:
+        gpu, entry = function
+        self.launches += 1
+        gpu.launch(entry, blocks, THREADS, *args)

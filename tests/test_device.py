@@ -1,0 +1,187 @@
+"""Whole mini-batches with kernels on a device, which is the simulator: the same results as the plain call."""
+
+from __future__ import annotations
+
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acronumba import model, pack
+from acronumba.api import Model
+from acronumba.bench.ablate import inputs
+from acronumba.bench.workloads import WORKLOADS
+from acronumba.check import leaves
+from acronumba.runtime import device
+from acronumba.runtime.device import DeviceExecutable, SimulatedDevice
+
+HEAVY = {"berxit", "berxit_emulated", "beam_decoder", "beam_decoder_emulated"}
+
+
+class Run:
+    """A mini-batch on the simulator."""
+
+    def __init__(self, f: Model, *columns: Any, seed: int = 0, times: int = 1, **shared: Any) -> None:
+        call = f._bind(columns, shared)
+        compiled, values, packed = f._specialise(call)
+        self.executable = DeviceExecutable(compiled.plan, compiled.options, SimulatedDevice(seed))
+        words, keep = compiled._shared_words(packed, values)
+        for _ in range(times):
+            self.run = self.executable.run(packed.roots, words, skip=packed.errors, keep=keep)
+        result = compiled.decoder(self.run, packed)
+        self.results = [None if k in self.run.errors else result(k) for k in range(call.count)]
+        self.errors = {k: compiled.site_error(e) for k, e in self.run.errors.items()}
+
+    @property
+    def launches(self) -> int:
+        return self.executable.device.launches  # type: ignore[attr-defined,no-any-return]
+
+
+def alike(mine: Any, wanted: Any) -> None:
+    for a, b in zip(leaves(mine), leaves(wanted), strict=True):
+        if isinstance(a.value, np.ndarray | np.generic | float) and np.asarray(a.value).dtype.kind == "f":
+            assert np.allclose(a.value, b.value, rtol=1e-4, atol=2e-5, equal_nan=True)
+            assert np.asarray(a.value).dtype == np.asarray(b.value).dtype
+        else:
+            assert type(a.value) is type(b.value) and np.all(a.value == b.value)
+
+
+@pytest.mark.parametrize("name", sorted(set(WORKLOADS) - HEAVY))
+def test_the_zoo(name: str) -> None:
+    workload = WORKLOADS[name]
+    xs, p = inputs(workload, 8, 2, None)
+    done = Run(workload.model, xs, p=p)
+    assert done.launches and not done.errors
+    for x, mine in zip(xs, done.results, strict=True):
+        alike(mine, workload.model(x, p=p))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(HEAVY))
+def test_the_rest_of_the_zoo(name: str) -> None:
+    workload = WORKLOADS[name]
+    xs, p = inputs(workload, 8, 1, None)
+    done = Run(workload.model, xs, p=p)
+    for x, mine in zip(xs, done.results, strict=True):
+        alike(mine, workload.model(x, p=p))
+
+
+@model
+def chain(xs: list[np.ndarray], *, w: np.ndarray) -> np.ndarray:
+    h = np.zeros(5, np.float32)
+    for x in xs:
+        h = np.tanh(w @ (h + x))
+    return h
+
+
+def weights() -> np.ndarray:
+    return np.random.default_rng(0).standard_normal((5, 5)).astype(np.float32)
+
+
+def sequences(*lengths: int) -> list[list[np.ndarray]]:
+    r = np.random.default_rng(1)
+    return [[r.standard_normal(5).astype(np.float32) for _ in range(n)] for n in lengths]
+
+
+def test_results_have_the_same_bits_in_any_company() -> None:
+    xs, w = sequences(3, 1, 4, 0), weights()
+    whole = Run(chain, xs, w=w).results
+    for k, x in enumerate(xs):
+        assert Run(chain, [x], w=w, seed=k).results[0].tobytes() == whole[k].tobytes()
+    assert [r.tobytes() for r in Run(chain, pack(xs), w=w, times=2).results] == [r.tobytes() for r in whole]
+
+
+def test_what_launches_need_may_be_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    xs, w = sequences(3, 2, 5), weights()
+    wanted = Run(chain, xs, w=w).results
+    monkeypatch.setattr(device, "_ROOM", 256)
+    monkeypatch.setattr(device, "_LAUNCHES", 1)
+    for mine, other in zip(Run(chain, xs, w=w).results, wanted, strict=True):
+        assert mine.tobytes() == other.tobytes()
+
+
+def test_lists_of_tensors_are_stacked() -> None:
+    @model
+    def together(xs: list[np.ndarray], *, w: np.ndarray) -> np.ndarray:
+        return np.stack([np.tanh(x) for x in xs]).sum(axis=0) @ w
+
+    xs, w = sequences(2, 3, 2), weights()
+    for x, mine in zip(xs, Run(together, xs, w=w).results, strict=True):
+        alike(mine, together(x, w=w))
+
+
+def test_an_instance_that_fails_disturbs_no_other() -> None:
+    @model
+    def picked(x: np.ndarray, k: int, *, w: np.ndarray) -> np.ndarray:
+        return w[k] + x * w[np.argmax(x) + k]
+
+    w = weights()
+    columns = [np.arange(5, dtype=np.float32) - 3 * i for i in range(3)], [0, 3, -1]
+    done = Run(picked, *columns, w=w)
+    assert sorted(done.errors) == [1] and isinstance(done.errors[1], IndexError)
+    for k in (0, 2):
+        alike(done.results[k], picked(columns[0][k], columns[1][k], w=w))
+
+
+def test_values_are_read_round_by_round() -> None:
+    @model
+    def until(x: np.ndarray, *, w: np.ndarray) -> tuple[int, np.ndarray]:
+        n = 0
+        while n < 6 and float(x.sum()) < 4.0:
+            x = x * 1.5 + w[0]
+            n += 1
+        return n, x
+
+    w = np.abs(weights())
+    xs = [np.full(5, v, np.float32) for v in (0.1, 0.5, 2.0)]
+    for x, mine in zip(xs, Run(until, xs, w=w).results, strict=True):
+        alike(mine, until(x, w=w))
+
+
+@pytest.mark.parametrize("packed_for_tiles", [True, False])
+def test_weights_that_change_are_copied_again(packed_for_tiles: bool) -> None:
+    @model
+    def scaled(xs: list[np.ndarray], *, w: np.ndarray) -> np.ndarray:
+        return xs[0] * w[1]
+
+    f = chain if packed_for_tiles else scaled
+    xs, w = sequences(2, 1), weights()
+    call = f._bind((xs,), {"w": w})
+    compiled, _, packed = f._specialise(call)
+    executable = DeviceExecutable(compiled.plan, compiled.options, SimulatedDevice())
+    for factor in (1.0, 0.5):
+        w *= np.float32(factor)
+        words, keep = compiled._shared_words(packed, [w])
+        run = executable.run(packed.roots, words, keep=keep)
+        result = compiled.decoder(run, packed)
+        for k, x in enumerate(xs):
+            alike(result(k), f(x, w=w))
+
+
+def test_two_threads_use_one_device() -> None:
+    xs, w = sequences(3, 1), weights()
+    call = chain._bind((xs,), {"w": w})
+    compiled, values, packed = chain._specialise(call)
+    executable = DeviceExecutable(compiled.plan, compiled.options, SimulatedDevice())
+    words, keep = compiled._shared_words(packed, values)
+    found: list[Any] = []
+
+    def run() -> None:
+        for _ in range(3):
+            done = executable.run(packed.roots, words, keep=keep)
+            result = compiled.decoder(done, packed)
+            found.append([result(k).tobytes() for k in range(2)])
+
+    threads = [Thread(target=run) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(found) == 6 and all(x == found[0] for x in found)
+
+
+def test_an_empty_batch_launches_nothing() -> None:
+    xs, w = sequences(0, 0), weights()
+    done = Run(chain, xs, w=w)
+    assert done.launches == 0 and all(not r.any() for r in done.results)
