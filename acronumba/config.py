@@ -31,7 +31,7 @@ NO_EFFECT = frozenset("precision simd persistent".split())
 class Options:
     """How a model is compiled and run.
 
-    The first eleven are the optimisations. Those of `NO_EFFECT` are accepted and change nothing in this version. No
+    The first twelve are the optimisations. Those of `NO_EFFECT` are accepted and change nothing in this version. No
     option changes a result's bits, except `reuse` and `duplicate`, which change the order of summation of products.
     """
 
@@ -46,6 +46,7 @@ class Options:
     gather_fusion: bool = True  # kernels read scattered operands directly
     forkjoin: bool = True  # independent calls of one instance are fibers
     recycle: bool = True  # the place of a result is used again once nothing reads it
+    parts: bool = True  # a mini-batch with more values than fit into a cache runs in parts, one after the other
     schedule: str | Callable[..., Any] = "lookahead"  # one of SCHEDULES, or from DFG columns to batch numbers
     effort: int | None = None  # 0..3: how far "lookahead" searches; None: as it pays, not above "depth", "agenda"
     threads: int | None = None  # None: as many as the process may use

@@ -276,7 +276,7 @@ class Compiled:
         except MemoryError as error:
             raise refuse("ACR704", seen=str(error)) from None
         self._slow = time.perf_counter() - start > 0.3
-        _debug(6, "run", lambda: f"{len(packed)} instances, {run.nodes} nodes, {run.batches} batches")
+        _debug(6, "run", lambda: f"{len(packed)} instances, {run.nodes} nodes")
         return run
 
     def record(self, packed: Any, leaves: Sequence[Any]) -> TraceData:

@@ -250,7 +250,7 @@ class Trace:
 
     @property
     def lower_bound(self) -> int:
-        """No schedule has fewer batches."""
+        """No schedule has fewer batches; of several parts, none of these parts."""
         return self.data.lower_bound
 
     @property
@@ -262,6 +262,11 @@ class Trace:
     def rounds(self) -> int:
         """How often what was recorded was run, since all waited for values or at the end: 1 without waits."""
         return self.data.rounds
+
+    @property
+    def parts(self) -> int:
+        """In how many parts the mini-batch ran, one after the other, so that values stay in the caches."""
+        return self.data.parts
 
     @property
     def seconds(self) -> Mapping[str, float]:

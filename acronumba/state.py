@@ -34,7 +34,15 @@ fuel        steps that the instance has left
 ncap        capacity of the node columns
 status      what the machine returns
 need        what a status asks for: bytes, nodes or edges
-batch       number of instances
+batch       instances up to the end of this part of the mini-batch
+instances   ... of the mini-batch
+part        ... before this part
+aim         bytes that the nodes of a part should take
+least       instances that a part should have, even if they take more
+ceiling     ... but not if they take more than so many bytes
+heaviest    bytes that no node takes more than, where that is known before extents are
+weighed     nodes of the part that `weight` knows
+weight      about how many bytes they take if no two results share a place
 next        first instance that has not been started
 steps       fuel of each instance at its start: at most SLICE
 rest        steps that each instance may take beyond `steps`
@@ -46,7 +54,8 @@ waits       whether the program reads values of tensors: only then the words dow
 rounds      rounds that have been executed
 more        whether fibers wait for the values of this round
 single      whether `drive` returns after each stage that it is to stop at, of each round
-kept        bytes of results of earlier rounds
+kept        bytes of the arenas that hold results of earlier rounds or parts
+past        nodes of earlier rounds or parts
 fcap        fibers that `runnable` and `waiting` have room for
 runnable    int64[fcap, 2]: frame and instance of fibers that can go on, the next one last
 rtop        number of them
@@ -68,7 +77,7 @@ depth       int32[n]: 1 + the largest depth of its operands, ghosts included; 0 
 instance    int32[n]: instance that recorded it
 row         int64[n]: address of its row
 kernels     number of kernels
-table       int64[kernels, 14]: the kernels, see TABLE
+table       int64[kernels, 15]: the kernels, see TABLE
 key         int32[n]: number of its (kernel, extents); the same column as `kind` unless `keyed`
 level       int32[n]: number of its (component, depth in it), or of its step
 levels      number of levels
@@ -160,9 +169,11 @@ used        bytes of it in use
 planned     how far `layout` has come: 0; 1: no two results share a place, but some should; 2: places are shared
 plenty      places are shared if the results of each node, and of 4096 more, could take more than so many bytes
 plain       bytes of results if no two share a place
+plains      the same of earlier rounds or parts
 work        address, aligned to 64: of the work area, where what is not returned lies if places are shared
 wsize       bytes of it
 wused       bytes of it in use
+wmost       most bytes of it that earlier parts have used
 copies      where in the arena the next copy of what is returned goes
 spoil       whether places that are free are filled with bits that no value should have
 xcap        results that the next five have room for; result j of batch b is number x = b most + j
@@ -203,10 +214,10 @@ assert len(AT) == len(NAMES), "two words have one name"
 # extents and results; whether it can fail; nanoseconds per node or row, roughly; 0, or the address of int64[2, args]
 # if its nodes are several rows. That table says what row i of a node gets for an argument: 0 the same word, -1 element
 # i of the list, else row i of the tensor, whose elements have so many bytes; then follow the ranks of those tensors.
-# Last come 0, or the address of the function `begin` of a kernel that can be run stage by stage, their number, and the
+# Then come 0, or the address of the function `begin` of a kernel that can be run stage by stage, their number, and the
 # address of int64[stages, 3]: address of the function, nanoseconds per node or row, and those that its shared weights
-# take.
-_COLUMNS = "plan run params tensors lists args dims results fallible cost rows begin stages shares"
+# take. The last are the bytes that a node takes, about; 0: they depend on its extents.
+_COLUMNS = "plan run params tensors lists args dims results fallible cost rows begin stages shares bytes"
 TABLE = {name: k for k, name in enumerate(_COLUMNS.split())}
 
 # What `drive` and the machine return. GROW_*: make room for `need` and call again. FUEL: the instance has none left.

@@ -50,6 +50,9 @@ _STREAM = 100  # bytes of weights in a nanosecond: half a tile of rows is idle a
 _POLICIES = {"depth": state.BY_DEPTH, "agenda": state.BY_AGENDA, "lookahead": state.BY_LOOKAHEAD}
 _MANY = 8  # an instance that takes so many times the steps of the others is not like them
 _PLENTY = 256  # bytes: where nodes have smaller results, finding out which may share a place costs above 1% of the time
+_AIM = 32 << 20  # bytes that the nodes of a part take: more drive each other out of the caches
+_LEAST = 128  # instances of a part: fewer share the reading of weights and the start of a batch less well
+_HEAVY = 1 << 30  # bytes: more than a node of a kernel with run-time extents is thought to take before they are known
 _LARGEST = 1 << 36  # bytes of a tensor that is read but never stored which are always allowed
 
 
@@ -325,6 +328,7 @@ class Executable:
         self._prepared: _Prepared | None = None
         given = options.schedule
         self._policy = _POLICIES[given] if isinstance(given, str) else state.BY_DEPTH
+        self.parts = options.parts and not self.host.waiting  # whether a mini-batch may run in parts
 
     def _load(self, progress: Callable[[str, int, int], None] | None) -> tuple[_Compiled, tuple[KernelEntry, ...]]:
         """Compile everything."""
@@ -446,6 +450,7 @@ class Executable:
             table[k, TABLE["args"]] = len(args)
             table[k, TABLE["dims"]], table[k, TABLE["results"]] = spec.dims, len(spec.results)
             table[k, TABLE["cost"]] = cost(spec)
+            table[k, TABLE["bytes"]] = _bytes(spec)
             table[k, TABLE["fallible"]] = int(any(op.site >= 0 for op in spec.body))
             if kernel.stages:
                 shares = np.array([(s.address, s.cost, s.weights // _STREAM) for s in kernel.stages], np.int64)
@@ -462,6 +467,8 @@ class Executable:
                 self.engine.reach(ways)
                 buffers.columns_of_table.append(ways)
                 table[k, TABLE["rows"]] = address(ways)
+        weights = table[: len(specs), TABLE["bytes"]]
+        buffers["heaviest"] = int(weights.max(initial=1)) if weights.all() else _HEAVY
         buffers["machine"] = self.engine.address["machine"]
         buffers["policy"] = self._policy
         buffers["phased"] = int(self.options.phases)
@@ -470,13 +477,14 @@ class Executable:
         buffers["steps"] = min(self.options.max_steps, state.SLICE)
         buffers["rest"] = max(0, self.options.max_steps - state.SLICE)
         buffers["largest"] = max(self.options.memory_limit or available(), _LARGEST)
+        buffers["ceiling"] = self._limit() // 2
         buffers["shapes"] = address(self.shapes)
         buffers["root_pc"] = state.SCHEDULER
         buffers["waits"] = int(self.host.waiting)
         buffers["forms"] = address(self.forms[0])
         return buffers
 
-    def _begin(self, buffers: Buffers, roots: Words, prepared: _Prepared, arena: Arena) -> None:
+    def _begin(self, buffers: Buffers, roots: Words, prepared: _Prepared, arena: Arena, parts: bool) -> None:
         batch = len(roots)
         if buffers.prepared is not prepared:
             for spec, params, entries in zip(
@@ -490,14 +498,16 @@ class Executable:
         st[_FRESH] = 0
         buffers["stop"] = 4
         buffers["fuel"] = buffers["granted"] = buffers["steps"]
-        buffers["batch"] = batch
+        buffers["instances"] = batch
+        buffers["batch"] = min(batch, 1) if parts else batch
+        buffers["aim"], buffers["least"] = min(_AIM, buffers["ceiling"]), _LEAST
         buffers["roots"] = address(roots)
         buffers["results"] = buffers.words("results", batch * self.result_words)
         buffers.results[: batch * self.result_words] = 0  # instances that fail leave it so
         buffers["etop"] = buffers.words("errors", batch * (3 + self.host.values))
         buffers["shared"] = prepared.address
         buffers["arena"], buffers["asize"] = arena.address, arena.size
-        buffers["plenty"] = _PLENTY if self.options.recycle else 1 << 62
+        buffers["plenty"] = _PLENTY if self.options.recycle else layout.NEVER
         if self.host.waiting:
             buffers["inst"] = -1
             buffers.begin_fibers(batch)
@@ -554,7 +564,7 @@ class Executable:
         buffers = self._take()
         arena = self.arenas.take(self.arenas.wanted)
         self.engine.reach(arena.block)
-        self._begin(buffers, roots, prepared, arena)
+        self._begin(buffers, roots, prepared, arena, self.parts and last == 4)
         verify = verify_level() > 1
         buffers["spoil"] = int(verify)
         works = [self.works.take(self.works.wanted)] if self.works.wanted else []
@@ -583,7 +593,7 @@ class Executable:
         buffers.cool()
         self.arenas.wanted = max(used, self.arenas.wanted - self.arenas.wanted // 8)
         if works:
-            self.works.wanted = max(buffers["wused"], self.works.wanted - self.works.wanted // 8 - 1)
+            self.works.wanted = max(buffers["wused"], buffers["wmost"], self.works.wanted - self.works.wanted // 8 - 1)
         run = Run(self, buffers, arenas, prepared, roots, instances, tuple(keep), seconds, taken, rounds)
         run.noted = noted
         run.errors = run._errors(failures)
@@ -623,7 +633,7 @@ class Executable:
         waiting = self.host.waiting
         if waiting:
             last = 4
-            buffers["single"] = int(timed or caller)
+        buffers["single"] = int(timed or caller)
         seconds: dict[str, float] = {}
         taken: list[float] = []
         buffers["patience"] = -1 if timed else state.PATIENCE
@@ -643,11 +653,11 @@ class Executable:
                     self._grow(buffers, arenas, works, status, failures)
                 if timed:
                     seconds[STAGES[stop]] = seconds.get(STAGES[stop], 0.0) + time.perf_counter() - start
-                    if waiting and stop == STAGES.index("schedule") and (buffers["n"] or not rounds):
+                    if stop == STAGES.index("schedule") and (buffers["n"] or not rounds):
                         begun = time.perf_counter()
                         rounds.append(self._round(buffers, rounds))
                         seconds["noted"] = seconds.get("noted", 0.0) + time.perf_counter() - begun
-            if not buffers["more"]:
+            if not buffers["more"] and buffers["batch"] == buffers["instances"]:
                 return seconds, taken
 
     def _batches(
@@ -750,7 +760,7 @@ class Executable:
                 works[:] = [self.works.take(need)]
                 self._work_in(buffers, works)
             case state.GROW_ARENA:
-                if not self.host.waiting:
+                if not buffers["kept"]:
                     arenas.clear()  # of this run: nothing lies in it
                 room = 2 * sum(a.size for a in arenas)
                 arena = self.arenas.take(max(need, min(room, self._limit() - buffers.bytes - buffers["kept"])))
@@ -773,7 +783,7 @@ class Executable:
     @staticmethod
     def _peak(buffers: Buffers) -> int:
         """Return how many bytes the mini-batch needs at once."""
-        return buffers.bytes + buffers["kept"] + buffers["used"] + buffers["wused"]
+        return buffers.bytes + buffers["kept"] + buffers["used"] + max(buffers["wused"], buffers["wmost"])
 
     def _abandon(self, buffers: Buffers, failures: dict[int, Failure], site: int) -> None:
         """Fail the instance that runs; what it has allocated is forgotten."""
@@ -809,9 +819,11 @@ class Executable:
         return found if not len(others) or taken[found] > _MANY * max(1, int(np.median(others))) else -1
 
     def _fail_nodes(self, buffers: Buffers, failures: dict[int, Failure]) -> None:
-        """Note the failures of a round's nodes; what their instances still have to do is dropped."""
+        """Note the failures of nodes of a round or part; what their instances still have to do is dropped."""
         for instance, failure in self._failed(buffers):
-            if buffers.lives[instance] >= 0:
+            if not self.host.waiting:
+                failures.setdefault(instance, failure)
+            elif buffers.lives[instance] >= 0:
                 failures.setdefault(instance, failure)
                 buffers.lives[instance] = state.DEAD
         buffers["failures"] = 0
@@ -853,6 +865,7 @@ class Executable:
         if found := np.flatnonzero(peaks > self._limit()).tolist():
             raise _TooLarge(found)
         seen = buffers["used"] + buffers["wused"] if buffers["planned"] else int(need.sum())
+        seen += buffers["kept"]  # of earlier rounds or parts
         raise MemoryError(f"the mini-batch needs {seen:,} bytes for results, more than `memory_limit`")
 
     def _rows(self, buffers: Buffers) -> NDArray[np.int64]:
@@ -919,7 +932,7 @@ class Executable:
                     depth=int(depth[v]),
                     kernel=names[kinds[v]],
                     size=int(size),
-                    round=len(before),
+                    round=len(before) if self.host.waiting else 0,
                     rows=int(r) * several_rows[kinds[v]],
                 )
                 for v, size, r in zip(heads, np.diff(starts), rows, strict=True)
@@ -985,6 +998,12 @@ _FRESH = np.array(
                 "plain",
                 "wsize",
                 "wused",
+                "wmost",
+                "plains",
+                "past",
+                "part",
+                "weighed",
+                "weight",
             ),
         )
     ]
@@ -1068,11 +1087,11 @@ class Run:
     @property
     def nodes(self) -> int:
         """Number of nodes of the dataflow graph."""
-        return self.buffers["n"]
+        return self.buffers["past"] + self.buffers["n"]
 
     @property
     def batches(self) -> int:
-        """Number of batches."""
+        """Number of batches; of several rounds or parts, of the last."""
         return self.buffers["batches"]
 
     def _instance(self, k: int) -> int:
@@ -1115,9 +1134,9 @@ class Run:
                         log.warning("kernel %s: %s is %s for all instances", spec.name, o.name, where)
 
     def trace(self) -> TraceData:
-        """Return what was recorded and scheduled. If the program waits for values, the run must have been timed."""
+        """Return what was recorded and scheduled; of several rounds or parts, if the run was timed."""
         e, buffers = self.executable, self.buffers
-        rounds = self._rounds or [e._round(buffers, [])]
+        rounds, waiting = self._rounds or [e._round(buffers, [])], e.host.waiting
         starts = np.cumsum([0, *(len(r.kinds) for r in rounds)])
         firsts = np.cumsum([0, *(len(r.batches) for r in rounds)])
         phases = np.cumsum([0, *(int(r.phase.max(initial=-1)) + 1 for r in rounds)]).tolist()
@@ -1153,11 +1172,12 @@ class Run:
             batches=batches,
             lower_bound=bound,
             optimal=len(batches) == bound,
-            rounds=len(rounds),
+            rounds=len(rounds) if waiting else 1,
+            parts=1 if waiting else len(rounds),
             waits=waits,
             seconds=self.seconds,
             peak_bytes=e._peak(buffers),
-            unshared_bytes=buffers["kept"] + buffers["plain"] + buffers.bytes,
+            unshared_bytes=buffers["plains"] + buffers["plain"] + buffers.bytes,
             extents=tuple(x for r in rounds for x in r.extents),
         )
 
@@ -1189,6 +1209,15 @@ def _value(word: np.int64, type: Word) -> int | float | bool:
     if isinstance(type, FloatT):
         return float(struct.unpack("d", struct.pack("q", int(word)))[0])
     return bool(word) if isinstance(type, BoolT) else int(word)
+
+
+def _bytes(spec: KernelSpec) -> int:
+    """Return about how many bytes a node takes; 0 if that depends on its extents."""
+    if spec.dims or spec.rows is not None:
+        return 0
+    ops = [spec.body[v - len(spec.operands)] for v in spec.results]
+    sizes = (math.prod(n for n in op.shape if isinstance(n, int)) * np.dtype(op.dtype).itemsize for op in ops)
+    return layout.NODE_BYTES + sum(sizes)
 
 
 def _launch(specs: Sequence[KernelSpec]) -> int:

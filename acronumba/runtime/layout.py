@@ -7,19 +7,30 @@ large, see `plenty`, `liveness` gives places anew once nothing reads what lies t
 before its batch runs, each row gets argument words of its own (`split_rows`), so that kernels see a row as they see a
 node. Threads share a batch by its rows or, where these are few, by the stages of its kernel (`run_batch`). `drive` is
 the one function that is called per mini-batch: it runs all stages, and returns early only where the caller must make
-room.
+room. A mini-batch whose values would not fit into the caches runs in parts, one after the other: the machine starts
+some instances only, and when they have run, their work area, columns and scratch serve the next ones (`grow_part`).
 """
 
 from __future__ import annotations
 
-SOURCE = '''
+NEVER = 1 << 62  # value of `plenty`: no two results share a place
+NODE_BYTES = 256  # that a node takes beside its results, about: arguments, value records, entries in columns
+
+SOURCE = f'''
+NEVER = {NEVER}
+NODE_BYTES = {NODE_BYTES}
+
+
 def layout(ST: i64) -> i64:
     """Place the results of all batches and write their addresses into the value records."""
     if ld(ST, PLANNED) == 0:
         status = measure(ST)
         if status != DONE:
             return status
-        if ld(ST, MORE) == 0 and ld(ST, PLAIN) // (ld(ST, N) + 4096) > ld(ST, PLENTY):
+        plenty = ld(ST, PLENTY)
+        if plenty < NEVER and ld(ST, BATCH) - ld(ST, PART) < ld(ST, INSTANCES):
+            plenty = -1  # other parts use the places of this one
+        if ld(ST, MORE) == 0 and ld(ST, PLAIN) // (ld(ST, N) + 4096) > plenty:
             st(ST, PLANNED, 1)
     if ld(ST, PLANNED) == 1:
         status = share_places(ST)
@@ -353,32 +364,114 @@ def next_round(ST: i64):
         st(runnable, 2 * k + 1, ld(waiting, 2 * (count - 1 - k) + 1))
     st(ST, RTOP, count)
     st(ST, WTOP, 0)
+    st(ST, MORE, 0)
+    forget(ST)
+
+
+def forget(ST: i64):
+    """Begin to record anew; results of what has run stay where they are."""
     used = ld(ST, USED)
     st(ST, KEPT, ld(ST, KEPT) + used)
     st(ST, ARENA, ld(ST, ARENA) + used)
     st(ST, ASIZE, ld(ST, ASIZE) - used)
     st(ST, USED, 0)
+    st(ST, PLAINS, ld(ST, PLAINS) + ld(ST, PLAIN))
+    st(ST, PLAIN, 0)
+    st(ST, PAST, ld(ST, PAST) + ld(ST, N))
     st(ST, N, 0)
     st(ST, EDGES, 0)
     st(ST, BATCHES, 0)
     st(ST, RUN_BATCHES, 0)
-    st(ST, MORE, 0)
     st(ST, PLANNED, 0)
     st(ST, STAGE, 0)
 
 
+def next_part(ST: i64):
+    """Go on with the instances after those that have run."""
+    st(ST, WMOST, max(ld(ST, WMOST), ld(ST, WUSED)))
+    st(ST, WUSED, 0)
+    st(ST, WEIGHED, 0)
+    st(ST, WEIGHT, 0)
+    st(ST, PART, ld(ST, BATCH))
+    st(ST, BATCH, ld(ST, BATCH) + 1)
+    forget(ST)
+
+
+def weigh(ST: i64):
+    """Add what the nodes take that were recorded since the last call to `weight`."""
+    kind = ld(ST, KIND)
+    row = ld(ST, ROW)
+    table = ld(ST, TABLE)
+    sizes = ld(ST, SIZES)
+    weight = ld(ST, WEIGHT)
+    for v in range(ld(ST, WEIGHED), ld(ST, N)):
+        k = K_WIDTH * ld32(kind, v)
+        size = ld(table, k + K_BYTES)
+        if size == 0:
+            at = ld(row, v) + 8 * ld(table, k + K_ARGS)
+            call_address(ld(table, k + K_PLAN), at, sizes)
+            for j in range(ld(table, k + K_RESULTS)):
+                size = min(size + ld(sizes, 1 + j), 1 << 40)
+            if ld(table, k + K_ROWS) != 0:
+                size = size * min(ld(ld(at, ld(table, k + K_DIMS) + 2)), 1 << 20)
+            size = size + NODE_BYTES
+        weight = min(weight + size, 1 << 60)
+    st(ST, WEIGHED, ld(ST, N))
+    st(ST, WEIGHT, weight)
+
+
+def grow_part(ST: i64) -> i64:
+    """Return whether the part should have more instances; if so, let the machine record some of them.
+
+    The more are recorded, the better is known what they take. All parts that are left should take the same; they take
+    a little more each where the last would have less than a quarter.
+    """
+    if ld(ST, BATCH) == ld(ST, INSTANCES):
+        return 0
+    mine = ld(ST, BATCH) - ld(ST, PART)
+    rest = ld(ST, INSTANCES) - ld(ST, PART)
+    mean = ld(ST, N) * ld(ST, HEAVIEST) // mine + 1
+    if ld(ST, AIM) // mean < rest:  # or else there is no need to know it exactly
+        weigh(ST)
+        mean = ld(ST, WEIGHT) // mine + 1
+    each = max(max(ld(ST, AIM) // mean, min(ld(ST, LEAST), ld(ST, CEILING) // mean)), 1)
+    parts = max((rest + each - 1 - each // 4) // each, 1)
+    goal = (rest + parts - 1) // parts
+    if mine >= goal:
+        return 0
+    st(ST, BATCH, ld(ST, BATCH) + min(mine, (goal - mine + 1) // 2))
+    return 1
+
+
+def unfinished(ST: i64) -> i64:
+    """Return whether another round or part follows."""
+    left = ld(ST, MORE)
+    if ld(ST, BATCH) < ld(ST, INSTANCES):
+        left = 1
+    return left
+
+
 def drive(ST: i64) -> i64:
-    """Run the stages from `stage` to `stop`, round by round; go on where it returned before if called again."""
+    """Run the stages from `stage` to `stop`, round by round or part by part; called again, go on where it returned."""
     stop = ld(ST, STOP)
     while 1 != 0:
-        if ld(ST, STAGE) == 4 and ld(ST, MORE) != 0:
+        if ld(ST, STAGE) == 4:
             if ld(ST, SINGLE) != 0 and stop == 4:
                 return DONE
-            next_round(ST)
+            if ld(ST, MORE) != 0:
+                next_round(ST)
+            elif ld(ST, BATCH) < ld(ST, INSTANCES):
+                next_part(ST)
         if ld(ST, STAGE) == 0 and stop > 0:
             if ld(ST, N) == 0 and ld(ST, ROUNDS) == 0:
                 warm_up(ST)
-            status = call_address_i64(ld(ST, MACHINE), ST)
+            status = DONE
+            more = 1
+            while more != 0:
+                status = call_address_i64(ld(ST, MACHINE), ST)
+                more = 0
+                if status == DONE:
+                    more = grow_part(ST)
             if status == WAIT:
                 st(ST, MORE, 1)
             elif status != DONE:
@@ -400,14 +493,16 @@ def drive(ST: i64) -> i64:
                 return status
             st(ST, STAGE, 4)
             st(ST, ROUNDS, ld(ST, ROUNDS) + 1)
-            if ld(ST, MORE) != 0:
+            if unfinished(ST) != 0:
                 if ld(ST, FAILURES) != 0:
                     return NODES_FAILED
+                if ld(ST, MORE) == 0:
+                    return PAUSE
                 if ld(ST, ROUNDS) & 63 == 0:
                     return PAUSE
         if ld(ST, STAGE) < 4:
             return DONE
-        if ld(ST, MORE) == 0:
+        if unfinished(ST) == 0:
             return DONE
     return DONE
 '''

@@ -45,7 +45,7 @@ def in_heap(ST: i64, address: i64) -> i64:
 
 
 def mark_returned(ST: i64) -> i64:
-    """Mark the value records of this round's nodes that results lead to.
+    """Mark the value records of this round's nodes that results of this part lead to.
 
     An entry of `found` is a row or a list, as: address of the items, how many, their form, address of the word whose
     bits are inverted as long as the entry is there, so that nothing is entered twice.
@@ -55,8 +55,8 @@ def mark_returned(ST: i64) -> i64:
         return GROW_FOUND
     found = ld(ST, FOUND)
     form_of = ld(ST, FORMS)
-    st(found, 0, ld(ST, RESULTS))
-    st(found, 1, ld(ST, BATCH))
+    st(found, 0, ld(ST, RESULTS) + 8 * ld(ld(form_of)) * ld(ST, PART))
+    st(found, 1, ld(ST, BATCH) - ld(ST, PART))
     st(found, 2, ld(form_of))
     end = 1
     k = 0
@@ -261,7 +261,7 @@ def share_places(ST: i64) -> i64:
         while x >= 0:
             give_place(ST, ld(offset, 2 * x), ld(room, x))
             x = ld32(beside, x) - 1
-    st(ST, USED, kept + copies)
+    st(ST, USED, (kept + copies + 63) & -64)
     st(ST, COPIES, kept)
     return DONE
 

@@ -59,6 +59,7 @@ class TraceData:
     lower_bound: int  # no schedule has fewer batches
     optimal: bool  # proved: len(batches) == lower_bound, or as a certificate says
     rounds: int  # how often what was recorded was run: after all fibers waited, and at the end; 1 without waits
+    parts: int = 1  # into which the mini-batch was cut, one run after the other
     waits: tuple[Wait, ...] = ()  # by round, in the order in which they came
     seconds: Mapping[str, float] = field(default_factory=dict)  # per name of `STAGES`, and "total"
     peak_bytes: int = 0  # of memory for values

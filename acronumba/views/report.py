@@ -79,6 +79,8 @@ def summary(trace: TraceData) -> Table:
     table.add_row("at least", f"{trace.lower_bound:,}", "no schedule has fewer batches")
     table.add_row("launches saved", f"{trace.nodes - len(trace.batches):,}", _saved(trace))
     table.add_row("rounds", f"{trace.rounds:,}", "waits for values" if trace.rounds > 1 else "")
+    if trace.parts > 1:
+        table.add_row("parts", f"{trace.parts:,}", "of the mini-batch, one after the other")
     saved = trace.unshared_bytes > trace.peak_bytes
     without = f"; {bytes_text(trace.unshared_bytes)} if no two results shared a place" if saved else ""
     table.add_row("memory", bytes_text(trace.peak_bytes), f"at its peak{without}")
