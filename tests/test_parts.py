@@ -159,6 +159,15 @@ def test_results_stay_whatever_is_called_next(cut: None) -> None:
         assert same_bits(done, whole(some_states).batch(xs, **shared))
 
 
+def test_memory_of_results_grows_from_part_to_part(cut: None) -> None:
+    """In the first mini-batch of a model, nobody knows how much will be returned."""
+    shared, xs = shared_arrays(), sentences(300, 40)
+    want = whole(all_states).batch(xs, **shared)
+    done = all_states.with_options(max_steps=10**7 + 1).batch(xs, **shared)
+    all_states.with_options(max_steps=10**7 + 1).batch(xs[::-1], **shared)
+    assert same_bits(done, want)
+
+
 def test_packed_columns_slices_stack_and_no_instances(cut: None) -> None:
     shared, xs = shared_arrays(), sentences(60, 30)
     want = whole(last).batch(xs, **shared)
