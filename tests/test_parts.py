@@ -12,9 +12,10 @@ from typing import Any
 import generate
 import numpy as np
 import pytest
+import test_memory
 from hand import pack_trees, random_tree, tree_lstm
 from test_host import ENGINES, check, executable, weights
-from test_memory import ZOO, all_states, last, owner, sentences, shared_arrays, some_states, until
+from test_memory import ZOO, owner, sentences, shared_arrays
 
 from acronumba import InstanceErrors, pack, random
 from acronumba.api import model
@@ -25,6 +26,10 @@ from acronumba.zoo import drnn, graph_rnn, moe, stack_rnn
 from acronumba.zoo import tree_lstm as trees
 
 F32 = np.float32
+last, all_states, some_states, until = (
+    model(f.__wrapped__)  # what they have in memory is their own
+    for f in (test_memory.last, test_memory.all_states, test_memory.some_states, test_memory.until)
+)
 
 
 @pytest.fixture
