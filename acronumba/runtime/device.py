@@ -111,7 +111,7 @@ class DeviceExecutable(Executable):
         self._twins: dict[int, _Copy] = {}  # of the arrays that the last run has read, by address
         self._scratch: dict[str, tuple[int, int]] = {}  # name: size, address
         # Results keep their places: what is read again later may lie anywhere in the arena.
-        super().__init__(plan, options.replace(recycle=False, threads=1), progress=progress)
+        super().__init__(plan, options.replace(recycle=False, parts=False, threads=1), progress=progress)
         self._functions = [device.load(code) for code in self.codes]
 
     def _load(self, progress: Callable[[str, int, int], None] | None) -> tuple[_Compiled, tuple[KernelEntry, ...]]:
@@ -140,8 +140,8 @@ class DeviceExecutable(Executable):
         buffer = aligned(size)
         return buffer, np.zeros(launches * WIDTH, np.int64), np.zeros(0, np.int64), Twin(self.device, buffer)
 
-    def _begin(self, buffers: Buffers, roots: Words, prepared: _Prepared, arena: Arena) -> None:
-        super()._begin(buffers, roots, prepared, arena)
+    def _begin(self, buffers: Buffers, roots: Words, prepared: _Prepared, arena: Arena, parts: bool) -> None:
+        super()._begin(buffers, roots, prepared, arena, parts)
         stream = address(self._stream(buffers).words)
         for k, params in enumerate(buffers.columns_of_kernels):
             if k not in self._once:
