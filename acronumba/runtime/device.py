@@ -8,6 +8,7 @@ both have is known by regions: the arenas, what instances and shared values are 
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from acronumba import state
 from acronumba.config import Options
+from acronumba.kernels.cuda import launch
 from acronumba.kernels.cuda.generate import CudaCode, generate
 from acronumba.kernels.cuda.marshal import STREAM, WIDTH, WORDS, marshal
 from acronumba.kernels.cuda.tiles import THREADS
@@ -39,8 +41,11 @@ class Device(Protocol):
 
     blocks: int  # that run at the same time, about
 
-    def load(self, code: CudaCode) -> tuple[Any, ...]:
-        """Return what `launch` takes for each function of a kernel."""
+    launcher: int  # address of a function of C that takes what `cuLaunchKernel` takes
+    stream: int  # that everything is done in, one after the other
+
+    def load(self, codes: Sequence[CudaCode]) -> list[list[int]]:
+        """Return the handles of the functions of each kernel."""
 
     def allocate(self, size: int) -> int:
         """Return the address of so many bytes; see `free`."""
@@ -53,8 +58,8 @@ class Device(Protocol):
     def download(self, data: NDArray[np.uint8], at: int) -> None:
         """Copy bytes from the device, once all launches are done."""
 
-    def launch(self, function: Any, blocks: int, args: Sequence[int]) -> None:
-        """Run a kernel after all that was asked for before."""
+    def wait(self) -> None:
+        """Return when all launches are done; raise what has failed."""
 
 
 class Twin:
@@ -112,10 +117,25 @@ class DeviceExecutable(Executable):
         self._scratch: dict[str, tuple[int, int]] = {}  # name: size, address
         # Results keep their places: what is read again later may lie anywhere in the arena.
         super().__init__(plan, options.replace(recycle=False, parts=False, threads=1), progress=progress)
-        self._functions = [device.load(code) for code in self.codes]
+        handles = device.load([code for k, code in enumerate(self.codes) if k not in self._once])
+        self._launches = self._launcher(handles)
+
+    def _launcher(self, handles: list[list[int]]) -> tuple[Words, ...]:
+        """Return the words that the loop over launches reads; what they lead to lives as long as they do."""
+        kernels = np.zeros((len(self.codes), 2), np.int64)
+        functions: list[tuple[int, int, int]] = []
+        for k, own in zip((k for k in range(len(self.codes)) if k not in self._once), handles, strict=True):
+            kernels[k] = len(functions), len(own)
+            functions += [(h, grid.nodes, grid.times) for h, grid in zip(own, self.codes[k].grids, strict=True)]
+        table = np.array([*functions, (0, 0, 0)], np.int64)
+        words = np.zeros(launch.WORDS, np.int64)
+        words[:4] = address(words) + 8 * np.arange(4, 8)
+        words[8:] = self.device.launcher, self.device.stream, self.device.blocks, address(kernels), address(table)
+        return words, kernels, table
 
     def _load(self, progress: Callable[[str, int, int], None] | None) -> tuple[_Compiled, tuple[KernelEntry, ...]]:
         modules = [marshal(spec, code) for spec, code in zip(self.plan.kernels, self.codes, strict=True)]
+        modules.append(launch.launch_module())
         once = [self.plan.kernels[k] for k in self._once]
         engine, computed = _with_kernels((*self.modules, *modules), once, Fusion.of(self.options), progress)
         entries: list[KernelEntry] = []
@@ -123,6 +143,7 @@ class DeviceExecutable(Executable):
         for k, (code, c) in enumerate(zip(self.codes, loaded, strict=False)):
             plan, run = c.address["plan"], c.address["run"]
             entries.append(KernelEntry(plan=plan, run=run, shared=code.shared, tiles=(0, k), keep=c))
+        self._loop = loaded[len(self.codes)]
         for k, entry in zip(self._once, computed, strict=True):  # computed by the processor, before all others
             entries[k] = entry
         return engine, tuple(entries)
@@ -257,21 +278,20 @@ class DeviceExecutable(Executable):
         used = int(stream.words[STREAM["top"]]) - start
         self.device.upload(stream.twin.address, stream.buffer[:used])
         count = int(stream.words[STREAM["launches"]])
+        launches = stream.table.reshape(-1, WIDTH)[:count]
+        words, _, _ = self._launches
+        words[6] = self._room_for("batch", int(launches[:, 4].max(initial=0)))
+        words[7] = self._room_for("warps", int(launches[:, 5].max(initial=0)) * _WARPS * self.device.blocks)
         taken = []
-        launches = stream.table.reshape(-1, WIDTH)[:count].tolist()
-        most = max((self._grid(launch[1]) * launch[5] for launch in launches), default=0)
-        scratch = self._room_for("batch", max((launch[4] for launch in launches), default=0))
-        own = self._room_for("warps", most * _WARPS)
-        for kernel, nodes, table, _, _, _ in launches:
+        for first, many in ((k, 1) for k in range(count)) if timed else ((0, count),):
             begun = time.perf_counter()
-            for function in self._functions[kernel]:
-                self.device.launch(function, self._grid(nodes), (table, nodes, scratch, own))
+            error = self._loop.call("launch", address(words), address(stream.table) + 8 * WIDTH * first, many)
+            if error or timed:
+                self.device.wait()
+            if error:
+                raise RuntimeError(f"a kernel could not be launched: error {error} of the driver")
             taken.append(time.perf_counter() - begun)
         return taken if timed else []
-
-    def _grid(self, nodes: int) -> int:
-        """Return how many blocks share the nodes of a batch."""
-        return max(1, min(nodes, self.device.blocks))
 
     def _room_for(self, name: str, size: int) -> int:
         have, at = self._scratch.get(name, (0, 0))
@@ -320,20 +340,49 @@ class SimulatedDevice:
     """The simulator as a device: its memory is apart from the processor's, and checked."""
 
     blocks = 3
+    stream = 0
 
     def __init__(self, seed: int = 0) -> None:
         from acronumba.emit.interpret import Memory
 
         self.memory = Memory()
         self.seed = seed
-        self._arrays: dict[int, NDArray[Any]] = {}
         self.launches = 0
+        self._arrays: dict[int, NDArray[Any]] = {}
+        self._loaded: list[tuple[Any, str]] = []
+        self._error: BaseException | None = None
+        self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 11)(self._launch)
+        self.launcher = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
 
-    def load(self, code: CudaCode) -> tuple[Any, ...]:
+    def load(self, codes: Sequence[CudaCode]) -> list[list[int]]:
         from acronumba.kernels.cuda.simulator import Simulator
 
-        gpu = Simulator(code.source, self.memory, self.seed)
-        return tuple((gpu, entry) for entry in code.entries)
+        handles = []
+        for code in codes:
+            gpu = Simulator(code.source, self.memory, self.seed)
+            handles.append([len(self._loaded) + k for k in range(len(code.entries))])
+            self._loaded += [(gpu, entry) for entry in code.entries]
+        return handles
+
+    def _launch(self, handle: int, blocks: int, *rest: int) -> int:
+        """Stand in for `cuLaunchKernel`."""
+        y, z, threads, threads_y, threads_z, shared, stream, params, extra = rest
+        assert (y, z, threads_y, threads_z, shared, stream, extra) == (1, 1, 1, 1, 0, self.stream, 0)
+        gpu, entry = self._loaded[handle]
+        words = ctypes.c_int64.from_address
+        args = [words(words(params + 8 * k).value).value for k in range(4)]
+        self.launches += 1
+        try:
+            gpu.launch(entry, blocks, threads, *args)
+        except Exception as error:  # an exception cannot go through compiled code: `wait` raises it
+            self._error = error
+            return 700  # the driver's number of an illegal address
+        return 0
+
+    def wait(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
 
     def allocate(self, size: int) -> int:
         array = aligned(size)
@@ -354,8 +403,3 @@ class SimulatedDevice:
     def download(self, data: NDArray[np.uint8], at: int) -> None:
         view, start = self.memory.place(at, len(data), 1, "download", False)
         data[:] = np.frombuffer(view, np.uint8, len(data), start)
-
-    def launch(self, function: Any, blocks: int, args: Sequence[int]) -> None:
-        gpu, entry = function
-        self.launches += 1
-        gpu.launch(entry, blocks, THREADS, *args)

@@ -23,10 +23,10 @@ from acronumba.emit.target import Target
 from acronumba.emit.tree import I64, Ty
 from acronumba.kernels import math
 from acronumba.kernels.cpu import Generator, SharedUse, _power
-from acronumba.kernels.cuda.tiles import tile_text
-from acronumba.kernels.cuda.writer import SimtWriter
+from acronumba.kernels.cuda.tiles import ROWS, tile_text
+from acronumba.kernels.cuda.writer import WARPS, SimtWriter, columns_of
 from acronumba.kernels.fusion import EVERYTHING, Fusion
-from acronumba.kernels.index import Poly
+from acronumba.kernels.index import Poly, count
 from acronumba.kernels.spec import KernelSpec
 from acronumba.kernels.stages import Product, ProductStage, Single
 from acronumba.kernels.writer import Kernel
@@ -47,12 +47,21 @@ WARP = Warp(name="cuda", features="", vector_bits=1024, registers=32)
 
 
 @dataclass(frozen=True, slots=True)
+class Grid:
+    """How many blocks have something to do: `times` for every `nodes` nodes. Any number of blocks is right."""
+
+    nodes: int
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
 class CudaCode:
     """A generated kernel."""
 
     text: str  # of numba.cuda functions
     tiles: tuple[tuple[str, int], ...]  # that they call: dtype, columns
     entries: tuple[str, ...]  # the functions to launch, in order
+    grids: tuple[Grid, ...]  # of each of them
     sizes: tree.Module  # exports "sizes"
     shared: tuple[SharedUse, ...]  # entries of P behind the results
 
@@ -85,20 +94,27 @@ class _Generator(Generator):
 
     def code(self) -> CudaCode:
         functions: list[tree.Function] = []
+        grids: list[Grid] = []
         if self.gathered:
             w = self._writer(len(functions), "copies of operands, side by side")
             w.gather(self.gathered)
             functions.append(w.f.function())
+            grids.append(Grid(WARPS, 1))
         for stage in self.stages.stages:
             what = "tiles of products" if isinstance(stage, ProductStage) else "loops over nodes"
             w = self._writer(len(functions), what)
             if isinstance(stage, ProductStage):
                 w.products(len(functions), stage)
+                grids.append(
+                    Grid(max(1, ROWS // (count(stage.lead).constant or 1)), -(-stage.n // columns_of(stage.n)))
+                )
             elif stage.grouped is not None:
                 w.nodes([Single("product", stage.grouped.value)])
             else:
                 w.nodes(stage.items)
             functions.append(w.f.function())
+            if len(grids) < len(functions):
+                grids.append(Grid(WARPS, 1))
         helpers = [_power(name) for name in self.kernel.helpers]
         maths = math.closure(self.kernel.wanted)
         entries = tuple(f.name for f in functions)
@@ -106,7 +122,7 @@ class _Generator(Generator):
         shared = tuple(SharedUse(v, p) for v, p in self.kernel.shared)  # type: ignore[arg-type]
         sizes = tree.Module(f"{self.spec.name}_sizes", (self._sizes_function(),), ("sizes",))
         products = tuple((dtype, width) for width, dtype in self.kernel.tiles)
-        return CudaCode(simt.module_text(module), products, entries, sizes, shared)
+        return CudaCode(simt.module_text(module), products, entries, tuple(grids), sizes, shared)
 
     def _writer(self, number: int, what: str) -> SimtWriter:
         w = SimtWriter(

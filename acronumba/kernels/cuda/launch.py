@@ -1,0 +1,54 @@
+"""The loop over the launches of a mini-batch, in compiled code: `cuLaunchKernel` is called by its address.
+
+In: the table of launches that `kernels.cuda.marshal` has filled. Out: every function of every kernel is launched, in
+order. The driver copies a launch's parameters at once, so that one place for them serves all.
+
+    launch(words, table, count)     returns 0, or the driver's error
+        table       int64[count, WIDTH] of `kernels.cuda.marshal`
+        words       int64[WORDS]: see below
+
+    WORDS of `words`:
+        0..3        addresses of words 4..7: what the driver calls kernelParams
+        4..7        P, nodes, S, T of the launch at hand
+        8           address of `cuLaunchKernel`
+        9           the stream
+        10          most blocks of a launch
+        11          int64[kernels, 2]: of each kernel the first of its functions, and how many there are
+        12          int64[functions, 3]: handle, and `Grid.nodes` and `Grid.times`
+"""
+
+from __future__ import annotations
+
+from acronumba.emit import tree
+from acronumba.emit.parse import parse
+from acronumba.kernels.cuda.marshal import WIDTH
+from acronumba.kernels.cuda.tiles import THREADS
+
+WORDS = 13
+
+_SOURCE = f'''
+def launch(words: i64, table: i64, count: i64) -> i64:
+    """Launch all functions of all kernels, in order."""
+    driver = ld(words, 8)
+    for k in range(count):
+        at = table + k * {8 * WIDTH}
+        st(words, 4, ld(at, 2))
+        nodes = ld(at, 1)
+        st(words, 5, nodes)
+        kernel = ld(words, 11) + ld(at) * 16
+        for f in range(ld(kernel), ld(kernel) + ld(kernel, 1)):
+            function = ld(words, 12) + f * 24
+            blocks = (nodes + ld(function, 1) - 1) // ld(function, 1) * ld(function, 2)
+            blocks = max(min(blocks, ld(words, 10)), 1)
+            status = call_address_i64(
+                driver, ld(function), blocks, 1, 1, {THREADS}, 1, 1, 0, ld(words, 9), words, 0
+            )
+            if status & 4294967295 != 0:
+                return status & 4294967295
+    return 0
+'''
+
+
+def launch_module() -> tree.Module:
+    """Return the module; it exports "launch"."""
+    return tree.Module("launches", tuple(parse(_SOURCE)), ("launch",))
