@@ -130,7 +130,14 @@ class Model:
         return self._device or config.default_device()
 
     def on(self, device: str) -> Model:
-        """Return a model that runs on another device ("cpu") and shares what this one has compiled."""
+        """Return a model that runs on another device and shares what this one has compiled.
+
+        Parameters
+        ----------
+        device : str
+            "cpu"; "cuda" or "cuda:1" for a GPU; "simulator" for a GPU in plain Python, which is very slow: to look at
+            kernels where there is no GPU.
+        """
         checked = config.check_device(device)
         return Model(self.__wrapped__, options=self._options, device=checked, _cache=self._cache)
 
@@ -246,7 +253,7 @@ class Model:
         begin = time.perf_counter() if start is None else start
         compiled, leaves, packed = self._specialise(call)
         packing = time.perf_counter() - begin
-        run = compiled.run(packed, leaves, frozen=call.frozen, timed=trace)
+        run = compiled.run(packed, leaves, frozen=call.frozen, timed=trace, device=self.device)
         errors: dict[int, Exception] = dict(packed.errors)
         own: list[int] = []  # whose failure the plain call does not tell
         for k, record in run.errors.items():

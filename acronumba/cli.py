@@ -232,7 +232,7 @@ def _doctor(args: argparse.Namespace) -> int:
         except importlib.metadata.PackageNotFoundError:
             rows.append((package, "is missing: pip install " + package, False))
     rows += [_probe("processor", _processor), _probe("threads", _threads), _probe("compiler", _compiler)]
-    rows += [_probe("cache", _cache_state), ("CUDA", "not used by this version", True)]
+    rows += [_probe("cache", _cache_state), ("CUDA", _cuda(), True)]
     width = max(len(name) for name, _, _ in rows)
     for name, text, good in rows:
         print(f"{name:<{width}}  {'ok ' if good else 'BAD'}  {text}")
@@ -244,6 +244,15 @@ def _probe(name: str, find: Callable[[], str]) -> tuple[str, str, bool]:
         return name, find(), True
     except Exception as error:  # the doctor must not fall ill
         return name, f"{type(error).__name__}: {error}", False
+
+
+def _cuda() -> str:
+    from acronumba.runtime import gpu
+
+    if why := gpu.missing():
+        return f"not used: {why}"
+    one = gpu.gpu(0)
+    return f"{one.name}, compute capability {one.capability[0]}.{one.capability[1]}"
 
 
 def _processor() -> str:

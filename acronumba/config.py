@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import importlib.util
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -118,11 +120,24 @@ def check_device(device: str) -> str:
     """Return the device, or raise where there is none of that name."""
     if device == "cpu":
         return device
-    if device == "cuda" or str(device).startswith("cuda:"):
-        raise refuse(
-            "ACR705", message="this version runs on the CPU only", seen=f"device {device!r}", rewrite='.on("cpu")'
-        )
-    raise refuse("ACR705", message="there is no such device", seen=repr(device), rewrite='.on("cpu")')
+    if device == "simulator":
+        if importlib.util.find_spec("greenlet") is None:
+            raise refuse(
+                "ACR705", message="the simulator needs greenlet", seen=repr(device), rewrite="pip install greenlet"
+            )
+        return device
+    if re.fullmatch(r"cuda(:\d+)?", str(device)):
+        from acronumba.runtime.gpu import missing
+
+        if why := missing():
+            raise refuse(
+                "ACR705", message=f"no kernel can run on a GPU: {why}", seen=repr(device), rewrite='.on("cpu")'
+            )
+        return device
+    there = "cpu, cuda, cuda:1 and so on, simulator"
+    raise refuse(
+        "ACR705", message=f"there is no such device; there are: {there}", seen=repr(device), rewrite='.on("cpu")'
+    )
 
 
 def _level(variable: str, highest: int, default: int) -> int:

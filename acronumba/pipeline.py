@@ -82,6 +82,7 @@ class Compiled:
         self.seconds: dict[str, float] = {}
         self._slow = True  # whether the last run took long enough for the next to show a progress bar
         self._lock = ForkLock()
+        self._devices: dict[str, Any] = {}  # what runs on devices other than the processor
         self.schema, self.lowered = self._lower(columns, shared)
         self.program: Program = self.lowered.program
         self.reads: Mapping[type, frozenset[str]] = self.lowered.reads
@@ -193,6 +194,16 @@ class Compiled:
                     _debug(5, f"kernel {spec.name}", partial(self.kernel_text, k))
         return self.__dict__["executable"]
 
+    def _on(self, device: str) -> Any:
+        """Return what runs on another device."""
+        from acronumba.runtime.device import DeviceExecutable, open_device
+
+        with self._lock:
+            if device not in self._devices:
+                with self._timed("compile"), bar(f"compiling {self.fn.__qualname__}", self._progress) as step:
+                    self._devices[device] = DeviceExecutable(self.plan, self.options, open_device(device), step)
+        return self._devices[device]
+
     @property
     def forks(self) -> bool:
         """Whether an instance may have several fibers."""
@@ -253,7 +264,10 @@ class Compiled:
         """Return the instances as words, with a `DataError` for each that does not conform."""
         return self.packer.pack(columns)
 
-    def run(self, packed: Any, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), timed: bool = False) -> Any:
+    def run(
+        self, packed: Any, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), timed: bool = False,
+        device: str = "cpu",
+    ) -> Any:  # fmt: skip
         """Run a packed mini-batch.
 
         Parameters
@@ -264,11 +278,13 @@ class Compiled:
             The shared parameters that nobody changes any more.
         timed : bool
             Measure the stages one by one.
+        device : str
+            Where kernels run.
         """
         words, keep = self._shared_words(packed, leaves)
         stable = self._array_roots <= frozen
         skip = packed.errors
-        executable = self.executable
+        executable = self.executable if device == "cpu" else self._on(device)
         start = time.perf_counter()
         try:
             with bar(f"running {len(packed)} instances") if self._slow else nullcontext():

@@ -185,3 +185,26 @@ def test_an_empty_batch_launches_nothing() -> None:
     xs, w = sequences(0, 0), weights()
     done = Run(chain, xs, w=w)
     assert done.launches == 0 and all(not r.any() for r in done.results)
+
+
+def test_a_model_runs_on_the_simulator() -> None:
+    xs, w = sequences(3, 0, 1), weights()
+    there = chain.on("simulator")
+    assert there.device == "simulator" and chain.device == "cpu"
+    for x, mine in zip(xs, there.batch(xs, w=w), strict=True):
+        alike(mine, chain(x, w=w))
+    trace = there.trace(xs, w=w)
+    assert len(trace.data.batches) == len([b for b in trace.data.batches if b.seconds is not None]) > 0
+    assert there.check(xs, w=w).ok
+
+
+def test_no_gpu_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    from acronumba.errors import AcronumbaError
+    from acronumba.runtime import gpu
+
+    def none() -> Any:
+        raise OSError("libcuda.so.1: cannot open shared object file")
+
+    monkeypatch.setattr(gpu, "library", none)
+    with pytest.raises(AcronumbaError, match="there is no NVIDIA driver on this machine"):
+        chain.on("cuda")

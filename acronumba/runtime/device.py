@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -66,13 +67,10 @@ class Twin:
     """Memory of the device for an array of the processor's."""
 
     def __init__(self, device: Device, array: NDArray[Any]) -> None:
-        self.device = device
         self.start = address(array)
         self.size = array.nbytes
         self.address = device.allocate(max(self.size, 1))
-
-    def __del__(self) -> None:
-        self.device.free(self.address)
+        weakref.finalize(self, device.free, self.address).atexit = False  # the end of the process frees it, too
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -403,3 +401,12 @@ class SimulatedDevice:
     def download(self, data: NDArray[np.uint8], at: int) -> None:
         view, start = self.memory.place(at, len(data), 1, "download", False)
         data[:] = np.frombuffer(view, np.uint8, len(data), start)
+
+
+def open_device(name: str) -> Device:
+    """Return the device of a name that `config.check_device` has passed."""
+    if name == "simulator":
+        return SimulatedDevice()
+    from acronumba.runtime.gpu import gpu
+
+    return gpu(int(name.partition(":")[2] or 0))

@@ -1,0 +1,168 @@
+"""A GPU as a `Device`: the driver's functions, called by ctypes.
+
+The driver's library has had these functions, with these parameters, since CUDA 4: no package stands between it and us,
+and none has to have the right version. In: machine code from `kernels.cuda.cubins`. Out: launches. Everything is done
+in one stream, in order. A thread that calls in makes the GPU's primary context its own, which it shares with PyTorch
+and others.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.kernels.cuda import compat
+from acronumba.kernels.cuda.generate import CudaCode
+
+_WORD, _INT = ctypes.c_uint64, ctypes.c_int
+_FUNCTIONS: dict[str, list[Any]] = {
+    "cuInit": [ctypes.c_uint],
+    "cuDeviceGetCount": [ctypes.POINTER(_INT)],
+    "cuDeviceGet": [ctypes.POINTER(_INT), _INT],
+    "cuDeviceGetName": [ctypes.c_char_p, _INT, _INT],
+    "cuDeviceGetAttribute": [ctypes.POINTER(_INT), _INT, _INT],
+    "cuDevicePrimaryCtxRetain": [ctypes.POINTER(_WORD), _INT],
+    "cuCtxSetCurrent": [_WORD],
+    "cuStreamCreate": [ctypes.POINTER(_WORD), ctypes.c_uint],
+    "cuStreamSynchronize": [_WORD],
+    "cuMemAlloc_v2": [ctypes.POINTER(_WORD), ctypes.c_size_t],
+    "cuMemFree_v2": [_WORD],
+    "cuMemcpyHtoDAsync_v2": [_WORD, ctypes.c_void_p, ctypes.c_size_t, _WORD],
+    "cuMemcpyDtoHAsync_v2": [ctypes.c_void_p, _WORD, ctypes.c_size_t, _WORD],
+    "cuModuleLoadData": [ctypes.POINTER(_WORD), ctypes.c_void_p],
+    "cuModuleGetFunction": [ctypes.POINTER(_WORD), _WORD, ctypes.c_char_p],
+    "cuGetErrorString": [_INT, ctypes.POINTER(ctypes.c_char_p)],
+}
+_MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76  # attributes of a device
+_NON_BLOCKING = 1  # a stream that does not wait for the default one
+_OUT_OF_MEMORY = 2
+_RESIDENT = 4  # blocks that fit on a multiprocessor, about
+
+
+class DriverError(RuntimeError):
+    """The driver refuses."""
+
+
+@cache
+def library() -> Any:
+    """Return the driver's library; OSError if there is none."""
+    name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+    return ctypes.CDLL(name)
+
+
+def missing() -> str:
+    """Return what keeps this machine from running kernels on a GPU, and what helps; "" if nothing does."""
+    try:
+        found = library()
+    except OSError:
+        return "there is no NVIDIA driver on this machine (no libcuda)"
+    count = _INT()
+    if found.cuInit(0) or found.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
+        return "the NVIDIA driver finds no GPU"
+    return compat.missing()
+
+
+class Gpu:
+    """One GPU.
+
+    Parameters
+    ----------
+    ordinal : int
+        Its number.
+    driver : object, optional
+        The driver's library; tests give one of their own.
+    """
+
+    def __init__(self, ordinal: int = 0, driver: Any = None) -> None:
+        self._driver = library() if driver is None else driver
+        for name, arguments in _FUNCTIONS.items():
+            getattr(self._driver, name).argtypes = arguments
+        self._call("cuInit", 0)
+        device = _INT()
+        self._call("cuDeviceGet", ctypes.byref(device), ordinal)
+        text = ctypes.create_string_buffer(256)
+        self._call("cuDeviceGetName", text, 256, device)
+        self.name = text.value.decode()
+        self.capability = self._attribute(device, _MAJOR), self._attribute(device, _MINOR)
+        if self.capability < (8, 0):
+            raise DriverError(f"{self.name} is too old: compute capability {self.capability[0]}.{self.capability[1]}")
+        self.blocks = _RESIDENT * self._attribute(device, _MULTIPROCESSORS)
+        self._context = _WORD()
+        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
+        self._enter()
+        handle = _WORD()
+        self._call("cuStreamCreate", ctypes.byref(handle), _NON_BLOCKING)
+        self.stream = handle.value
+        self.launcher = ctypes.cast(self._driver.cuLaunchKernel, ctypes.c_void_p).value or 0
+
+    def _attribute(self, device: Any, number: int) -> int:
+        out = _INT()
+        self._call("cuDeviceGetAttribute", ctypes.byref(out), number, device)
+        return out.value
+
+    def _call(self, name: str, *args: Any) -> None:
+        error = getattr(self._driver, name)(*args)
+        if error == _OUT_OF_MEMORY:
+            raise MemoryError(
+                f"the GPU has no room for {args[-1]:,} bytes" if name == "cuMemAlloc_v2" else "of the GPU"
+            )
+        if error:
+            text = ctypes.c_char_p()
+            self._driver.cuGetErrorString(error, ctypes.byref(text))
+            said = text.value.decode() if text.value else "unknown"
+            raise DriverError(f"{name}: {said} (error {error})")
+
+    def _enter(self) -> None:
+        """Make the GPU's context that of the thread."""
+        self._call("cuCtxSetCurrent", self._context)
+
+    def load(self, codes: Sequence[CudaCode]) -> list[list[int]]:
+        from acronumba.kernels.cuda.cubins import machines
+
+        self._enter()
+        suffix = "a" if self.capability == (9, 0) else ""
+        handles: list[list[int]] = []
+        for code in codes:
+            handles.append([])
+            for machine in machines(code, self.capability, suffix):
+                module, function = _WORD(), _WORD()
+                self._call("cuModuleLoadData", ctypes.byref(module), machine.code)
+                self._call("cuModuleGetFunction", ctypes.byref(function), module, machine.entry.encode())
+                handles[-1].append(function.value)
+        return handles
+
+    def allocate(self, size: int) -> int:
+        self._enter()
+        out = _WORD()
+        self._call("cuMemAlloc_v2", ctypes.byref(out), size)
+        return out.value
+
+    def free(self, at: int) -> None:
+        self._enter()
+        self._call("cuMemFree_v2", at)
+
+    def upload(self, at: int, data: NDArray[np.uint8]) -> None:
+        if len(data):
+            self._enter()
+            self._call("cuMemcpyHtoDAsync_v2", at, data.ctypes.data, len(data), self.stream)
+
+    def download(self, data: NDArray[np.uint8], at: int) -> None:
+        self._enter()
+        self._call("cuMemcpyDtoHAsync_v2", data.ctypes.data, at, len(data), self.stream)
+        self.wait()
+
+    def wait(self) -> None:
+        self._enter()
+        self._call("cuStreamSynchronize", self.stream)
+
+
+@cache
+def gpu(ordinal: int) -> Gpu:
+    """Return a GPU of this machine."""
+    return Gpu(ordinal)

@@ -1,0 +1,173 @@
+"""The driver of GPUs, with a stand-in for its library: calls, parameters, errors, what is kept on disk."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acronumba.emit import cache
+from acronumba.kernels.cuda import compat, cubins, generate, launch, marshal
+from acronumba.runtime import gpu
+from acronumba.runtime.device import DeviceExecutable, SimulatedDevice
+from tests.test_device import alike, chain, sequences, weights
+from tests.test_kernels_cpu import cell
+
+
+class Driver:
+    """A driver whose GPU is the simulator."""
+
+    def __init__(self, capability: tuple[int, int] = (9, 0), room: int = 1 << 40) -> None:
+        self.device = SimulatedDevice()
+        self.capability, self.room = capability, room
+        self.calls: list[str] = []
+        self.handles: dict[bytes, int] = {}
+        self.modules: list[bytes] = []
+        self.cuLaunchKernel = self.device._callback
+        for name in gpu._FUNCTIONS:
+            setattr(self, name, self.function(name))
+
+    def function(self, name: str) -> Callable[..., int]:
+        does = getattr(self, f"_{name}", None)
+
+        def call(*args: Any) -> int:
+            self.calls.append(name)
+            return (does(*args) or 0) if does else 0
+
+        return call
+
+    def _cuDeviceGetName(self, out: Any, size: int, device: Any) -> None:
+        out.value = b"Simulated GPU"
+
+    def _cuDeviceGetAttribute(self, out: Any, number: int, device: Any) -> None:
+        out._obj.value = {16: 2, 75: self.capability[0], 76: self.capability[1]}[number]
+
+    def _cuMemAlloc_v2(self, out: Any, size: int) -> int:
+        if size > self.room:
+            return 2
+        out._obj.value = self.device.allocate(size)
+        return 0
+
+    def _cuMemFree_v2(self, at: int) -> None:
+        self.device.free(at)
+
+    @staticmethod
+    def bytes_at(at: int, size: int) -> Any:
+        return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(at))
+
+    def _cuMemcpyHtoDAsync_v2(self, to: int, source: int, size: int, stream: int) -> None:
+        self.device.upload(to, self.bytes_at(source, size))
+
+    def _cuMemcpyDtoHAsync_v2(self, to: int, source: int, size: int, stream: int) -> None:
+        self.device.download(self.bytes_at(to, size), source)
+
+    def _cuModuleLoadData(self, out: Any, code: bytes) -> None:
+        self.modules.append(code)
+        out._obj.value = len(self.modules)
+
+    def _cuModuleGetFunction(self, out: Any, module: Any, name: bytes) -> int:
+        if name not in self.handles:
+            return 500
+        out._obj.value = self.handles[name]
+        return 0
+
+    def _cuGetErrorString(self, error: int, out: Any) -> None:
+        out._obj.value = b"named symbol not found"
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    """A driver for which nothing need be compiled: the machine code of a function is its name."""
+    made = Driver()
+
+    def machines(code: generate.CudaCode, capability: Any, suffix: str) -> list[compat.Machine]:
+        assert (capability, suffix) == ((9, 0), "a")
+        (handles,) = made.device.load([code])
+        made.handles |= {f"entry of {e}".encode(): h for e, h in zip(code.entries, handles, strict=True)}
+        return [compat.Machine(e.encode(), f"entry of {e}", "", 1, 0, 0, 0) for e in code.entries]
+
+    monkeypatch.setattr(cubins, "machines", machines)
+    return made
+
+
+def test_a_mini_batch_through_the_driver(driver: Driver) -> None:
+    xs, w = sequences(3, 0, 2), weights()
+    call = chain._bind((xs,), {"w": w})
+    compiled, values, packed = chain._specialise(call)
+    one = gpu.Gpu(0, driver)
+    assert (one.name, one.capability, one.blocks) == ("Simulated GPU", (9, 0), 8)
+    executable = DeviceExecutable(compiled.plan, compiled.options, one)
+    words, keep = compiled._shared_words(packed, values)
+    for _ in range(2):
+        driver.calls.clear()
+        run = executable.run(packed.roots, words, keep=keep)
+        result = compiled.decoder(run, packed)
+        for k, x in enumerate(xs):
+            alike(result(k), chain(x, w=w))
+    again = [c for c in driver.calls if c.startswith("cuMemcpyHtoD")]
+    assert len(again) <= 2  # what launches need, and what was packed; weights have been there since the first run
+
+
+def test_errors_of_the_driver_have_its_words(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = gpu.Gpu(0, driver)
+    code = generate.generate(cell(4))
+    monkeypatch.setattr(cubins, "machines", lambda *_: [compat.Machine(b"x", "no such", "", 1, 0, 0, 0)])
+    with pytest.raises(gpu.DriverError, match=r"cuModuleGetFunction: named symbol not found \(error 500\)"):
+        one.load([code])
+    driver.room = 100
+    with pytest.raises(MemoryError, match="the GPU has no room for 1,000 bytes"):
+        one.allocate(1000)
+
+
+def test_an_old_gpu_is_refused() -> None:
+    with pytest.raises(gpu.DriverError, match=r"Simulated GPU is too old: compute capability 7\.5"):
+        gpu.Gpu(0, Driver(capability=(7, 5)))
+
+
+def test_the_loop_over_launches_stops_at_an_error() -> None:
+    from acronumba.emit import interpret
+
+    memory = interpret.Memory()
+    seen: list[tuple[int, ...]] = []
+
+    def driver_call(*args: int) -> int:
+        seen.append(
+            (
+                args[0],
+                args[1],
+                args[4],
+                *(memory.load(memory.load(args[9] + 8 * k, interpret.I64), interpret.I64) for k in range(4)),
+            )
+        )
+        return 0 if len(seen) < 3 else 700
+
+    functions = np.array([7, 4, 1, 8, 64, 3], np.int64)
+    kernels = np.array([0, 1, 0, 2], np.int64)
+    table = np.array([[0, 9, 1000, 0, 0, 0], [1, 65, 2000, 0, 0, 0], [0, 1, 3000, 0, 0, 0]], np.int64)
+    words = np.zeros(launch.WORDS, np.int64)
+    for array in (functions, kernels, table, words):
+        memory.add(array)
+    words[:4] = words.ctypes.data + 8 * np.arange(4, 8)
+    words[6:8] = 11, 12
+    words[8:] = memory.add_function(driver_call), 0, 5, kernels.ctypes.data, functions.ctypes.data
+    error = interpret.run(launch.launch_module(), "launch", [words.ctypes.data, table.ctypes.data, 3], memory)
+    assert error == 700 and table.shape[1] == marshal.WIDTH
+    # handle, blocks (at most 5), threads, P, nodes, S, T
+    assert seen == [(7, 3, 128, 1000, 9, 11, 12), (7, 5, 128, 2000, 65, 11, 12), (8, 5, 128, 2000, 65, 11, 12)]
+
+
+@pytest.mark.skipif(bool(compat.missing()), reason=compat.missing())
+def test_machine_code_is_kept_and_checked(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path / "cache"))
+    code = generate.generate(cell(4))
+    first = cubins.machines(code, (8, 0))
+    monkeypatch.setattr(compat, "compile_text", None)  # nothing is compiled again
+    assert cubins.machines(code, (8, 0)) == first
+    (file,) = (tmp_path / "cache").rglob("0.cubin")
+    file.chmod(0o600)
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    with pytest.raises(TypeError):  # what was changed is not used: it would be compiled
+        cubins.machines(code, (8, 0))
