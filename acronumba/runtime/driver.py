@@ -576,7 +576,7 @@ class Executable:
         buffers["threads"] = threads = max(1, min(self.threads, int(self._recent / _WAKE)))
         buffers["pool"] = _pool().enter(threads) if threads > 1 else 0
         try:
-            seconds, taken = self._stages(buffers, arenas, works, failures, timed, last, rounds, keep)
+            seconds, taken = self._stages(buffers, arenas, works, failures, timed, last, rounds, keep, stable)
         except _TooLarge as error:
             found = error.instances if instances is None else instances[error.instances].tolist()
             rest = self.run(given, shared, skip={*skip, *found}, keep=keep, stable=stable, timed=timed)
@@ -627,6 +627,7 @@ class Executable:
         last: int,
         rounds: list[_Round],
         keep: Sequence[NDArray[Any]],
+        stable: bool,
     ) -> tuple[dict[str, float], list[float]]:
         """Run the stages, in one call if nothing must grow; return, where timed, their seconds and each batch's."""
         caller = callable(self.options.schedule)
