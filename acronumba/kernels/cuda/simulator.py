@@ -27,6 +27,7 @@ from acronumba.emit import interpret, tree
 from acronumba.emit.simt import WARP
 
 MASK = (1 << 64) - 1
+_SWITCH = 0.01  # of stores, after which another thread goes on
 
 
 def _narrow(x: int, bits: int = 64) -> int:
@@ -190,7 +191,8 @@ class Simulator:
             alive = [t for t in alive if not t.green.dead]
             waiting: dict[Any, list[_Thread]] = {}
             for thread in alive:
-                waiting.setdefault(thread.waits, []).append(thread)
+                if thread.waits is not None:
+                    waiting.setdefault(thread.waits, []).append(thread)
             moved = False
             for key, those in waiting.items():
                 everyone = self._everyone(key, alive)
@@ -199,7 +201,7 @@ class Simulator:
                     given = {t.lane: t.gives for t in those}
                     for t in those:
                         t.waits, t.given = None, given
-            if alive and not moved:
+            if alive and not moved and all(t.waits for t in alive):
                 raise Deadlock(", ".join(sorted({str(t.waits[0]) for t in alive if t.waits})))
 
     def _everyone(self, key: Any, alive: Sequence[_Thread]) -> int:
@@ -230,7 +232,7 @@ class Simulator:
             "i8": I8, "i16": I16, "i32": I32, "i64": _i64, "f32": np.float32, "f64": np.float64,
             "range": range, "address": lambda a: a.ctypes.data,
             "ld": lambda a, k=0: self.loads[int](a + 8 * k),
-            "st": lambda a, k, x: self.stores[int](a + 8 * k, int(x)),
+            "st": lambda a, k, x: self._store(a + 8 * k, int(x)),
             "load": self._load, "store": self._store,
             "load_if": lambda c, t, a: self._load(t, a) if c else t(0),
             "select": lambda c, a, b: a if c else b,
@@ -259,6 +261,13 @@ class Simulator:
             names[f"abs_{t}"] = lambda x, whole=whole: whole(abs(x))
         return names
 
+    def _perhaps_another(self) -> None:
+        """Let other threads go on here, now and then: what races shows."""
+        if self.random.random() < _SWITCH:
+            thread = self.current
+            self.main.switch()
+            self.current = thread
+
     def _load(self, type: Any, address: int) -> Any:
         return type(self.loads[type](address))
 
@@ -266,6 +275,7 @@ class Simulator:
         if isinstance(value, bool | np.bool_):
             raise TypeError("a truth value is stored as a byte")
         self.stores[type(value)](address, value)
+        self._perhaps_another()
 
     def _halving(self, step: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
         def reduce(x: Any) -> Any:
