@@ -5,6 +5,8 @@
 #
 #     make test-cuda   also installs the extra `cuda` (no GPU needed) and compiles kernels for GPUs
 #
+#     make gpu         on a machine with a GPU: the zoo's results, then figures, to gpu.json
+#
 #     make lint     ruff and mypy          make format   writes the layout that ruff wants
 #     make clean    removes .venv and what builds leave behind
 
@@ -16,7 +18,7 @@ PYTEST ?=
 PYTHON ?= python3 python3.13 python3.12 python3.11 python3.14 python
 FITS   := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
 
-.PHONY: demo test test-cuda lint format clean
+.PHONY: demo test test-cuda gpu lint format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed
@@ -27,6 +29,9 @@ test: $(VENV)/installed-test
 
 test-cuda: $(VENV)/installed-cuda
 	@$(BIN)/python -m pytest -n $(JOBS) tests/test_cuda.py $(PYTEST)
+
+gpu: $(VENV)/installed-cuda
+	@$(BIN)/python benchmarks/gpu.py --json gpu.json
 
 lint: $(VENV)/installed-lint
 	@status=0; $(BIN)/ruff check . || status=1; $(BIN)/mypy || status=1; exit $$status

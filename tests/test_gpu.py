@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import runpy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from acronumba.api import Model
 from acronumba.emit import cache
 from acronumba.kernels.cuda import compat, cubins, generate, launch, marshal
 from acronumba.runtime import gpu
@@ -171,3 +174,14 @@ def test_machine_code_is_kept_and_checked(tmp_path: Any, monkeypatch: pytest.Mon
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     with pytest.raises(TypeError):  # what was changed is not used: it would be compiled
         cubins.machines(code, (8, 0))
+
+
+def test_the_benchmark_compares_before_it_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path(__file__).parent.parent / "benchmarks" / "gpu.py"
+    names = runpy.run_path(str(path))
+    on = Model.on
+    monkeypatch.setattr(Model, "on", lambda self, device: on(self, "simulator" if device == "cuda" else device))
+    found = names["row"]("tree_lstm", 4, 2)
+    assert found["difference"] < 1e-5 and found["gpu"] > 0 and found["cpu"] > 0 and found["launches"] > 2
+    assert names["difference"]([np.float32(1)], [np.float32(1.5)]) == pytest.approx(1 / 3)
+    assert names["difference"]((1, 2), (1, 3)) == float("inf")

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.kernels.cuda import compat
 from acronumba.kernels.cuda.generate import CudaCode
 
 _WORD, _INT = ctypes.c_uint64, ctypes.c_int
@@ -65,7 +64,7 @@ def missing() -> str:
     count = _INT()
     if found.cuInit(0) or found.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
         return "the NVIDIA driver finds no GPU"
-    return compat.missing()
+    return ""
 
 
 class Gpu:

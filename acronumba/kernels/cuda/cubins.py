@@ -1,23 +1,23 @@
-"""Machine code of kernels for GPUs, kept on disk: compiled once for a text, a GPU and versions of the packages.
+"""Machine code of kernels for GPUs, kept on disk: compiled once for a text and a kind of GPU.
 
 In: the source of a kernel. Out: its cubins, from the private directory of `emit.cache` where they are there already,
-else from `compat`. A folder holds one file per function and a list of what each needs.
+else from `compat`, which needs Numba's CUDA packages; a machine that has the directory needs a driver only. A folder
+holds machine code, PTX and what it needs of each function.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 from dataclasses import asdict
 from pathlib import Path
 
+from acronumba.codes import refuse
 from acronumba.emit import cache
 from acronumba.kernels.cuda import compat
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.tiles import THREADS
 
-_PACKAGES = ("numba-cuda", "numba", "cuda-core", "nvidia-cuda-nvvm", "nvidia-nvvm", "nvidia-nvjitlink")
 _PARAMETERS = 4  # P, nodes, S, T
 
 
@@ -44,6 +44,8 @@ def machines(code: CudaCode, capability: tuple[int, int], suffix: str = "") -> l
 
 
 def _compiled(code: CudaCode, capability: tuple[int, int], suffix: str, key: str) -> list[compat.Machine]:
+    if why := compat.missing():
+        raise refuse("ACR705", message=f"kernels for a GPU cannot be compiled: {why}", seen=code.entries[0])
     entries = dict.fromkeys(code.entries, _PARAMETERS)
     made = list(compat.compile_text(code.source, entries, capability, suffix, THREADS).values())
 
@@ -65,15 +67,8 @@ def _read(folder: Path, k: int) -> compat.Machine:
 
 
 def _key(code: CudaCode, capability: tuple[int, int], suffix: str) -> str:
-    versions = [f"{name} {_version(name)}" for name in _PACKAGES]
-    library = (Path(__file__).parent / "library.py").read_text()
-    compiler = (Path(__file__).parent / "compat.py").read_text()
-    parts = [*versions, str(capability), suffix, str(THREADS), *code.entries, code.source, library, compiler]
+    """Return the name of a kernel's folder: machine code is right whichever version of the compiler has made it."""
+    here = Path(__file__).parent
+    parts = [str(capability), suffix, str(THREADS), *code.entries, code.source]
+    parts += [(here / name).read_text() for name in ("library.py", "compat.py")]
     return "cubin" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "missing"
