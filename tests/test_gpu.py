@@ -6,11 +6,13 @@ import ctypes
 import runpy
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from acronumba import model
 from acronumba.api import Model
 from acronumba.emit import cache
 from acronumba.kernels.cuda import compat, cubins, generate, launch, marshal
@@ -176,12 +178,20 @@ def test_machine_code_is_kept_and_checked(tmp_path: Any, monkeypatch: pytest.Mon
         cubins.machines(code, (8, 0))
 
 
+@model
+def doubled(x: np.ndarray, *, p: np.ndarray) -> np.ndarray:
+    return p @ x * 2.0
+
+
 def test_the_benchmark_compares_before_it_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    path = Path(__file__).parent.parent / "benchmarks" / "gpu.py"
-    names = runpy.run_path(str(path))
+    names = runpy.run_path(str(Path(__file__).parent.parent / "benchmarks" / "gpu.py"))
+    workload = SimpleNamespace(
+        model=doubled, params=lambda size: weights(), instances=lambda n: sequences(n)[0], read=None
+    )
+    monkeypatch.setitem(names["WORKLOADS"], "doubled", workload)
     on = Model.on
     monkeypatch.setattr(Model, "on", lambda self, device: on(self, "simulator" if device == "cuda" else device))
-    found = names["row"]("moe", 4, 2)
+    found = names["row"]("doubled", 4, 2)
     assert found["difference"] < 1e-5 and found["gpu"] > 0 and found["cpu"] > 0 and found["launches"] == 1
     assert names["difference"]([np.float32(1)], [np.float32(1.5)]) == pytest.approx(1 / 3)
     assert names["difference"]((1, 2), (1, 3)) == float("inf")
