@@ -16,7 +16,10 @@ from acronumba.check import leaves
 from acronumba.runtime import device
 from acronumba.runtime.device import DeviceExecutable, SimulatedDevice
 
-HEAVY = {"berxit", "berxit_emulated", "beam_decoder", "beam_decoder_emulated"}
+HEAVY = {  # what takes longest in the simulator
+    *("berxit", "berxit_emulated", "beam_decoder", "beam_decoder_emulated", "bilstm_tagger", "nested_rnn"),
+    *("graph_rnn", "graph_rnn_emulated", "stack_rnn"),
+}
 
 
 class Run:

@@ -18,13 +18,13 @@ from tests.simt_runs import Simulated, simulate_all
 from tests.test_kernels_cpu import PRODUCTS, WORDS, attention, cell, check, close, evaluate, inputs
 
 
-@pytest.mark.parametrize("seed", range(0, 24, 4))
+@pytest.mark.parametrize("seed", range(0, 16, 4))
 def test_random_kernels(seed: int) -> None:
     for k in range(4):
         check(Fuzz(seed + k), simulate_all, 2)
 
 
-@pytest.mark.parametrize("seed", range(5000, 5012, 3))
+@pytest.mark.parametrize("seed", range(5000, 5006, 3))
 def test_random_products(seed: int) -> None:
     for k in range(3):
         check(Fuzz(seed + k, 10, **PRODUCTS), simulate_all, 2)
