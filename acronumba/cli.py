@@ -232,7 +232,7 @@ def _doctor(args: argparse.Namespace) -> int:
         except importlib.metadata.PackageNotFoundError:
             rows.append((package, "is missing: pip install " + package, False))
     rows += [_probe("processor", _processor), _probe("threads", _threads), _probe("compiler", _compiler)]
-    rows += [_probe("cache", _cache_state), ("CUDA", _cuda(), True)]
+    rows += [_probe("cache", _cache_state), _probe("CUDA", _cuda)]
     width = max(len(name) for name, _, _ in rows)
     for name, text, good in rows:
         print(f"{name:<{width}}  {'ok ' if good else 'BAD'}  {text}")

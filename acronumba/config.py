@@ -129,7 +129,7 @@ def check_device(device: str) -> str:
     if re.fullmatch(r"cuda(:\d+)?", str(device)):
         from acronumba.runtime.gpu import missing
 
-        if why := missing():
+        if why := missing(int(device.partition(":")[2] or 0)):
             raise refuse(
                 "ACR705", message=f"no kernel can run on a GPU: {why}", seen=repr(device), rewrite='.on("cpu")'
             )

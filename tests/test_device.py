@@ -211,3 +211,81 @@ def test_no_gpu_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "library", none)
     with pytest.raises(AcronumbaError, match="there is no NVIDIA driver on this machine"):
         chain.on("cuda")
+
+
+def test_what_cannot_be_split_is_summed_one_by_one() -> None:
+    """Infinities, NaN and what rounds to infinity; the rows beside them have the bits that they have alone."""
+
+    @model
+    def product(x: np.ndarray, *, w: np.ndarray) -> np.ndarray:
+        return w @ x
+
+    w = np.eye(4, dtype=np.float32) + np.float32(1)
+    odd = [[np.inf, 1, 1, 1], [3.4028e38, 0, 0, 0], [np.nan, 1, 2, 3], [-np.inf, 1, 1, 1]]
+    xs = [np.array(v, np.float32) for v in ([0.1, 0.2, 0.3, 0.7], *odd)]
+    with np.errstate(all="ignore"):
+        done = Run(product, xs, w=w).results
+        for x, mine in zip(xs, done, strict=True):
+            assert np.array_equal(mine, w @ x, equal_nan=True) or x is xs[0]
+        assert Run(product, xs[:1], w=w).results[0].tobytes() == done[0].tobytes()
+        w[0, 0] = np.inf
+        for x, mine in zip(xs, Run(product, xs, w=w).results, strict=True):
+            assert np.allclose(mine, w @ x, equal_nan=True)
+
+
+def test_shared_arrays_may_overlap() -> None:
+    @model
+    def views(x: np.ndarray, *, w: np.ndarray, v: np.ndarray, u: np.ndarray) -> np.ndarray:
+        return (w @ x) * v[1] + u[0] + v[0]
+
+    big = weights()
+    xs = sequences(3)[0]
+    done = Run(views, xs, w=big, v=big[:2], u=big[3:]).results
+    for x, mine in zip(xs, done, strict=True):
+        alike(mine, views(x, w=big, v=big[:2], u=big[3:]))
+
+
+class Array:
+    """What has an array, and is none."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return self.array
+
+
+@pytest.mark.parametrize("kind", ["memmap", "object"])
+def test_weights_of_other_kinds_are_copied_again(kind: str, tmp_path: Any) -> None:
+    @model
+    def scaled(x: np.ndarray, *, w: np.ndarray) -> np.ndarray:
+        return x * w[1]
+
+    if kind == "memmap":
+        w: Any = np.memmap(tmp_path / "w", np.float32, "w+", shape=(2, 5))
+        w[...] = 3.0
+        memory = w
+    else:
+        memory = np.full((2, 5), 3, np.float32)
+        w = Array(memory)
+    there, xs = scaled.on("simulator"), sequences(2)[0]
+    for factor in (1.0, 2.0):
+        memory[...] *= np.float32(factor)
+        for x, mine in zip(xs, there.batch(xs, w=w), strict=True):
+            assert np.array_equal(mine, x * memory[1])
+
+
+def test_scratch_memory_is_given_back() -> None:
+    import gc
+
+    xs, w = sequences(2, 1), weights()
+    call = chain._bind((xs,), {"w": w})
+    compiled, values, packed = chain._specialise(call)
+    one = SimulatedDevice()
+    words, keep = compiled._shared_words(packed, values)
+    for _ in range(2):
+        executable = DeviceExecutable(compiled.plan, compiled.options, one)
+        executable.run(packed.roots, words, keep=keep)
+        del executable
+        gc.collect()
+        assert not one._arrays

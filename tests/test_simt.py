@@ -161,6 +161,16 @@ def test_a_tile_reads_rows_in_pieces_wherever_they_lie(pieces: tuple[int, ...], 
     assert np.allclose(sums, exact, rtol=2e-6, atol=2e-6)
 
 
+def test_the_larger_of_two_zeros_does_not_depend_on_the_order_of_threads() -> None:
+    b = SpecBuilder("zeros")
+    x = b.tensor("x", 40)
+    spec = b.spec(b.op("max", x, shape=(), attrs=((0,),)))
+    row = np.where(np.arange(40) % 3 == 0, -0.0, 0.0).astype(np.float32)
+    code = generate.generate(spec)
+    found = {Simulated(spec, code, seed)([[row]])[0][0].tobytes() for seed in range(8)}
+    assert len(found) == 1
+
+
 # ---- the simulator finds what a GPU would do wrong
 
 

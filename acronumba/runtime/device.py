@@ -9,11 +9,11 @@ both have is known by regions: the arenas, what instances and shared values are 
 from __future__ import annotations
 
 import ctypes
+import operator
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +26,7 @@ from acronumba.kernels.cuda.generate import CudaCode, generate
 from acronumba.kernels.cuda.marshal import STREAM, WIDTH, WORDS, marshal
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.kernels.fusion import Fusion
+from acronumba.locks import ForkLock
 from acronumba.plan import Plan
 from acronumba.runtime.dfg import Arena, Buffers, Words, address, aligned
 from acronumba.runtime.driver import Executable, Failure, KernelEntry, _Compiled, _Prepared, _with_kernels
@@ -35,6 +36,7 @@ from acronumba.state import TABLE
 _ROOM = 1 << 16  # bytes of the first buffer for what launches need
 _LAUNCHES = 256  # that the first table has room for
 _WARPS = THREADS // 32
+_OWN = 1 << 28  # bytes of scratch of all warps, as long as one block has enough
 
 
 class Device(Protocol):
@@ -64,22 +66,22 @@ class Device(Protocol):
 
 
 class Twin:
-    """Memory of the device for an array of the processor's."""
+    """Memory of the device for some of the processor's."""
 
-    def __init__(self, device: Device, array: NDArray[Any]) -> None:
-        self.start = address(array)
-        self.size = array.nbytes
+    def __init__(self, device: Device, start: int, size: int) -> None:
+        self.start = start
+        self.size = size
         self.address = device.allocate(max(self.size, 1))
         weakref.finalize(self, device.free, self.address).atexit = False  # the end of the process frees it, too
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Copy:
-    """What the device has of an array."""
+    """What the device has of arrays, which may overlap: a range of memory."""
 
-    array: NDArray[Any]
+    arrays: tuple[NDArray[Any], ...]
     twin: Twin
-    bits: NDArray[np.uint8] | None  # that were copied, if the user may change the array
+    bits: NDArray[np.uint8] | None  # that were copied, if the user may change an array
 
 
 @dataclass(slots=True, eq=False)
@@ -110,11 +112,11 @@ class DeviceExecutable(Executable):
         self.device = device
         self.codes = [generate(spec, Fusion.of(options)) for spec in plan.kernels]
         self._once = sorted({once.kernel for once in plan.program.once})
-        self._lock = Lock()  # of the device's scratch memory, and of the twins
-        self._twins: dict[int, _Copy] = {}  # of the arrays that the last run has read, by address
+        self._lock = ForkLock()  # of the device's scratch memory, and of the twins
+        self._copies: dict[int, _Copy] = {}  # of what the last run has read, by address
         self._read: tuple[NDArray[Any], ...] = ()  # these arrays
         self._fixed: list[tuple[int, int, int]] = []  # their rows of `_Stream.regions`
-        self._scratch: dict[str, tuple[int, int]] = {}  # name: size, address
+        self._scratch: dict[str, Twin] = {}
         # Results keep their places: what is read again later may lie anywhere in the arena.
         super().__init__(plan, options.replace(recycle=False, parts=False, threads=1), progress=progress)
         handles = device.load([code for k, code in enumerate(self.codes) if k not in self._once])
@@ -159,7 +161,8 @@ class DeviceExecutable(Executable):
 
     def _room(self, size: int, launches: int) -> tuple[NDArray[np.uint8], Words, Words, Twin]:
         buffer = aligned(size)
-        return buffer, np.zeros(launches * WIDTH, np.int64), np.zeros(0, np.int64), Twin(self.device, buffer)
+        twin = Twin(self.device, address(buffer), len(buffer))
+        return buffer, np.zeros(launches * WIDTH, np.int64), np.zeros(0, np.int64), twin
 
     def _begin(self, buffers: Buffers, roots: Words, prepared: _Prepared, arena: Arena, parts: bool) -> None:
         super()._begin(buffers, roots, prepared, arena, parts)
@@ -168,18 +171,34 @@ class DeviceExecutable(Executable):
             if k not in self._once:
                 params[-2] = stream
 
-    def _copy(self, array: NDArray[Any], changes: bool) -> _Copy:
-        """Return the device's copy of an array, made anew if the array is another or has other bits."""
-        bits = array.reshape(-1).view(np.uint8)
-        known = self._twins.get(address(array))
-        if known is not None and known.array is array:
+    def _copy(self, start: int, end: int, arrays: tuple[NDArray[Any], ...], changes: bool) -> _Copy:
+        """Return the device's copy of a range of memory, made anew if arrays are others or have other bits."""
+        bits = np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))
+        known = self._copies.get(start)
+        if known is not None and len(known.arrays) == len(arrays) and all(map(operator.is_, known.arrays, arrays)):
             if not changes or (known.bits is not None and np.array_equal(known.bits, bits)):
                 return known
             twin = known.twin
         else:
-            twin = Twin(self.device, array)
+            twin = Twin(self.device, start, end - start)
         self.device.upload(twin.address, bits)
-        return _Copy(array, twin, bits.copy() if changes else None)
+        return _Copy(arrays, twin, bits.copy() if changes else None)
+
+    def _ranges(self, arrays: Iterable[NDArray[Any]]) -> Iterator[tuple[int, int, tuple[NDArray[Any], ...]]]:
+        """Yield ranges of memory that do not overlap, and the arrays that lie in each."""
+        start = end = 0
+        those: list[NDArray[Any]] = []
+        for array in sorted(arrays, key=address):
+            at = address(array)
+            if those and at >= end:
+                yield start, end, tuple(those)
+                those = []
+            if not those:
+                start = end = at
+            those.append(array)
+            end = max(end, at + array.nbytes)
+        if those:
+            yield start, end, tuple(those)
 
     def _regions(
         self, buffers: Buffers, arenas: Sequence[Arena], keep: Sequence[NDArray[Any]], stable: bool
@@ -191,10 +210,14 @@ class DeviceExecutable(Executable):
         read = (*prepared.keep, *keep)
         same = len(read) == len(self._read) and all(a is b for a, b in zip(read, self._read, strict=True))
         if not (same and stable):
-            users = set() if stable else {id(a) for a in prepared.given}
+            # the user's own memory, also where it came as something else that has an array
+            users = set() if stable else {id(a) for k, a in prepared.arrays.items() if k < len(prepared.given)}
             arrays = {id(a): a for a in read if a.nbytes}
-            self._twins = {address(a): self._copy(a, k in users) for k, a in arrays.items()}
-            copies = [copy.twin for copy in self._twins.values()]
+            self._copies = {
+                start: self._copy(start, end, those, not users.isdisjoint(map(id, those)))
+                for start, end, those in self._ranges(arrays.values())
+            }
+            copies = [copy.twin for copy in self._copies.values()]
             self._fixed = [(t.start, t.start + t.size, t.address - t.start) for t in copies]
             self._read = read
         twins = [self._arena_twin(arena) for arena in arenas]
@@ -205,7 +228,7 @@ class DeviceExecutable(Executable):
 
     def _arena_twin(self, arena: Arena) -> Twin:
         if not isinstance(arena.twin, Twin):
-            arena.twin = Twin(self.device, arena.block)
+            arena.twin = Twin(self.device, arena.address, arena.size)
         assert isinstance(arena.twin, Twin)
         return arena.twin
 
@@ -288,7 +311,10 @@ class DeviceExecutable(Executable):
         launches = stream.table.reshape(-1, WIDTH)[:count]
         words, _, _ = self._launches
         words[6] = self._room_for("batch", int(launches[:, 4].max(initial=0)))
-        words[7] = self._room_for("warps", int(launches[:, 5].max(initial=0)) * _WARPS * self.device.blocks)
+        own = int(launches[:, 5].max(initial=0))  # bytes of a warp: where they are many, fewer blocks run at once
+        most = int(launches[:, 1].max(initial=1)) if own else self.device.blocks
+        words[10] = max(1, min(self.device.blocks, most, _OWN // (own * _WARPS) if own else self.device.blocks))
+        words[7] = self._room_for("warps", own * _WARPS * int(words[10]))
         taken = []
         for first, many in ((k, 1) for k in range(count)) if timed else ((0, count),):
             begun = time.perf_counter()
@@ -301,14 +327,12 @@ class DeviceExecutable(Executable):
         return taken if timed else []
 
     def _room_for(self, name: str, size: int) -> int:
-        have, at = self._scratch.get(name, (0, 0))
-        if have < size or not at:
-            if at:
-                self.device.free(at)
-            have, at = max(size + size // 4, 1 << 16), 0
-            at = self.device.allocate(have)
-            self._scratch[name] = have, at
-        return at
+        """Return the address of scratch memory of a name, at least so many bytes."""
+        have = self._scratch.get(name)
+        if have is None or have.size < size:
+            self._scratch.pop(name, None)  # given back before more is asked for
+            self._scratch[name] = have = Twin(self.device, 0, max(size + size // 4, 1 << 16))
+        return have.address
 
     def _fetch(self, buffers: Buffers, arena: Arena, twin: Twin) -> None:
         """Copy the results of a round to the arena."""
@@ -329,7 +353,7 @@ class DeviceExecutable(Executable):
             found = np.zeros(nodes, np.int64)
             self.device.download(found.view(np.uint8), fails)
             low, high = int(start[b]), int(start[b + 1])
-            if high - low != nodes:  # nodes of several rows: a node fails as its first row that fails
+            if table[kernel, TABLE["rows"]]:  # nodes of several rows: a node fails as its first row that fails
                 order = buffers.column("order", buffers["n"])[low:high]
                 rows = self._rows(buffers)[order]
                 firsts = np.cumsum(rows) - rows

@@ -867,7 +867,9 @@ class Executable:
             raise _TooLarge(found)
         seen = buffers["used"] + buffers["wused"] if buffers["planned"] else int(need.sum())
         seen += buffers["kept"]  # of earlier rounds or parts
-        raise MemoryError(f"the mini-batch needs {seen:,} bytes for results, more than `memory_limit`")
+        what = "for results" if seen > self._limit() else "at once"
+        seen = seen if seen > self._limit() else self._peak(buffers)
+        raise MemoryError(f"the mini-batch needs {seen:,} bytes {what}, more than `memory_limit`")
 
     def _rows(self, buffers: Buffers) -> NDArray[np.int64]:
         """Return how many rows each node is: 1 unless its kernel has `rows`."""

@@ -1,6 +1,6 @@
 """A GPU as a `Device`: the driver's functions, called by ctypes.
 
-The driver's library has had these functions, with these parameters, since CUDA 4: no package stands between it and us,
+The driver's library has had these functions, with these parameters, since CUDA 7: no package stands between it and us,
 and none has to have the right version. In: machine code from `kernels.cuda.cubins`. Out: launches. Everything is done
 in one stream, in order. A thread that calls in makes the GPU's primary context its own, which it shares with PyTorch
 and others.
@@ -9,6 +9,7 @@ and others.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -55,8 +56,8 @@ def library() -> Any:
     return ctypes.CDLL(name)
 
 
-def missing() -> str:
-    """Return what keeps this machine from running kernels on a GPU, and what helps; "" if nothing does."""
+def missing(ordinal: int = 0) -> str:
+    """Return what keeps this machine from running kernels on a GPU of this number; "" if nothing does."""
     try:
         found = library()
     except OSError:
@@ -64,6 +65,8 @@ def missing() -> str:
     count = _INT()
     if found.cuInit(0) or found.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
         return "the NVIDIA driver finds no GPU"
+    if ordinal >= count.value:
+        return f"the NVIDIA driver finds {count.value}, not one of number {ordinal}"
     return ""
 
 
@@ -80,6 +83,7 @@ class Gpu:
 
     def __init__(self, ordinal: int = 0, driver: Any = None) -> None:
         self._driver = library() if driver is None else driver
+        self._process = os.getpid()
         for name, arguments in _FUNCTIONS.items():
             getattr(self._driver, name).argtypes = arguments
         self._call("cuInit", 0)
@@ -119,6 +123,8 @@ class Gpu:
 
     def _enter(self) -> None:
         """Make the GPU's context that of the thread."""
+        if os.getpid() != self._process:
+            raise DriverError("a GPU cannot be used by a process that was forked from the one that has opened it")
         self._call("cuCtxSetCurrent", self._context)
 
     def load(self, codes: Sequence[CudaCode]) -> list[list[int]]:
@@ -143,6 +149,8 @@ class Gpu:
         return out.value
 
     def free(self, at: int) -> None:
+        if os.getpid() != self._process:
+            return  # it is the other process's
         self._enter()
         self._call("cuMemFree_v2", at)
 

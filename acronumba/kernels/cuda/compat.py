@@ -14,6 +14,8 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
+from acronumba.locks import ForkLock
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -34,6 +36,9 @@ def missing() -> str:
         if find_spec(module) is None:
             return f"{package} is not installed: pip install 'acronumba[cuda]'"
     return ""
+
+
+_LOCK = ForkLock()  # of what `_as_if_on` changes
 
 
 @contextlib.contextmanager
@@ -67,20 +72,17 @@ def compile_text(
     threads : int
         Of a block.
     """
-    import logging
-
     from numba import types
     from numba.cuda.compiler import compile_cuda, kernel_fixup
     from numba.cuda.cudadrv import nvvm
 
     from acronumba.kernels.cuda.library import names
 
-    logging.getLogger("numba.cuda.cudadrv").setLevel(logging.ERROR)
     space = dict(names())
     exec(compile(text, "<kernel>", "exec"), space)  # text that we have generated
     arch = (*capability, suffix) if suffix else capability
     out = {}
-    with _as_if_on(capability):
+    with _LOCK, _as_if_on(capability):
         for entry, count in entries.items():
             made = compile_cuda(
                 space[entry].py_func, types.void, (types.int64,) * count, cc=arch,
@@ -108,9 +110,9 @@ def _assembled(library: Any, arch: Any) -> Machine:
     found = re.search(r"Used (\d+) registers", log)
     spilled = [tuple(map(int, m)) for m in re.findall(
         r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)]  # fmt: skip
-    memory = re.search(r"(\d+) bytes smem", log)
+    memory = re.findall(r"\.shared \.align \d+ \.b8 \w+\[(\d+)\]", "\n".join(ptx))
     return Machine(
         code, library._entry_name, "\n".join(ptx), int(found[1]) if found else 0,
         max((s[0] for s in spilled), default=0), max((s[1] + s[2] for s in spilled), default=0),
-        int(memory[1]) if memory else 0,
+        sum(map(int, memory)),
     )  # fmt: skip

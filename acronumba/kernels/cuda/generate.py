@@ -23,10 +23,11 @@ from acronumba.emit.target import Target
 from acronumba.emit.tree import I64, Ty
 from acronumba.kernels import math
 from acronumba.kernels.cpu import Generator, SharedUse, _power
-from acronumba.kernels.cuda.tiles import ROWS, tile_text
-from acronumba.kernels.cuda.writer import WARPS, SimtWriter, columns_of
+from acronumba.kernels.cuda.tiles import tile_text
+from acronumba.kernels.cuda.writer import WARPS, Grid, SimtWriter
 from acronumba.kernels.fusion import EVERYTHING, Fusion
-from acronumba.kernels.index import Poly, count
+from acronumba.kernels.index import Poly
+from acronumba.kernels.passes import passes_of
 from acronumba.kernels.spec import KernelSpec
 from acronumba.kernels.stages import Product, ProductStage, Single
 from acronumba.kernels.writer import Kernel
@@ -44,14 +45,6 @@ class Warp(Target):
 
 
 WARP = Warp(name="cuda", features="", vector_bits=1024, registers=32)
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """How many blocks have something to do: `times` for every `nodes` nodes. Any number of blocks is right."""
-
-    nodes: int
-    times: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +94,20 @@ class _Generator(Generator):
             functions.append(w.f.function())
             grids.append(Grid(WARPS, 1))
         for stage in self.stages.stages:
-            what = "tiles of products" if isinstance(stage, ProductStage) else "loops over nodes"
-            w = self._writer(len(functions), what)
             if isinstance(stage, ProductStage):
-                w.products(len(functions), stage)
-                grids.append(
-                    Grid(max(1, ROWS // (count(stage.lead).constant or 1)), -(-stage.n // columns_of(stage.n)))
-                )
-            elif stage.grouped is not None:
+                # each pass is a function: what its blocks share, and its registers, are its own
+                for one in passes_of(stage, self.stages, self.target) if stage.n else ():
+                    w = self._writer(len(functions), "tiles of products")
+                    grids.append(w.tiles(stage, one))
+                    functions.append(w.f.function())
+                continue
+            w = self._writer(len(functions), "loops over nodes")
+            if stage.grouped is not None:
                 w.nodes([Single("product", stage.grouped.value)])
             else:
                 w.nodes(stage.items)
             functions.append(w.f.function())
-            if len(grids) < len(functions):
-                grids.append(Grid(WARPS, 1))
+            grids.append(Grid(WARPS, 1))
         helpers = [_power(name) for name in self.kernel.helpers]
         maths = math.closure(self.kernel.wanted)
         entries = tuple(f.name for f in functions)

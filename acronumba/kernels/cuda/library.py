@@ -1,7 +1,7 @@
 """What the text of generated kernels calls, for `numba.cuda`: memory by address, exact arithmetic, warps.
 
 In: nothing. Out: `names()`, to be laid under the text of a kernel. `kernels.cuda.simulator` has the same names for
-plain Python. Everything here compiles to one or a few instructions. Importing it needs `numba-cuda`.
+plain Python. Everything but functions of libm compiles to a few instructions. Importing it needs `numba-cuda`.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def names() -> Mapping[str, Any]:
                     kind: Any = ir.LiteralStructType([context.get_value_type(result.dtype)] * result.count)
                 else:
                     kind = ir.VoidType() if result == types.void else context.get_value_type(result)
-                inline = ir.InlineAsm(ir.FunctionType(kind, [a.type for a in args]), text, constraints, not several)
+                inline = ir.InlineAsm(ir.FunctionType(kind, [a.type for a in args]), text, constraints, True)
                 out = builder.call(inline, args)
                 if several:
                     parts = [builder.extract_value(out, k) for k in range(result.count)]
@@ -248,6 +248,12 @@ def names() -> Mapping[str, Any]:
     for name, kind in kinds.items():
         out[f"abs_{name}"] = device(lambda x, kind=kind: kind(abs(x)))
 
+    def max_abs(a, b):  # type: ignore[no-untyped-def]
+        a, b = libdevice.fabsf(a), libdevice.fabsf(b)
+        return a if a >= b or a != a else b
+
+    out["max_abs"] = device(max_abs)
+
     # ---- lanes of a warp
 
     out["exchange"] = device(lambda x, d: cuda.shfl_xor_sync(ALL, x, d))
@@ -262,13 +268,13 @@ def names() -> Mapping[str, Any]:
         for k in range(5):
             y = cuda.shfl_xor_sync(ALL, x, 16 >> k)
             x = x if x > y or x != x else y
-        return x
+        return cuda.shfl_sync(ALL, x, 0)
 
     def hmin(x):  # type: ignore[no-untyped-def]
         for k in range(5):
             y = cuda.shfl_xor_sync(ALL, x, 16 >> k)
             x = x if x < y or x != x else y
-        return x
+        return cuda.shfl_sync(ALL, x, 0)
 
     out["hsum"], out["hmax"], out["hmin"] = device(hsum), device(hmax), device(hmin)
 

@@ -3,7 +3,8 @@
 In: the text that `emit.simt` prints, and `emit.interpret.Memory` with the arrays its addresses may reach. Out: arrays
 change as a GPU would change them. Threads are greenlets that run until they wait for others: at a barrier of the block,
 of a warp or of the whole grid, or where the lanes of a warp exchange values. Which of the threads that can run is next
-is drawn at random, so that a missing barrier shows. Memory that a block shares begins as NaN.
+is drawn at random, and now and then another goes on at a store: most missing barriers show. Memory that a block
+shares begins as NaN.
 
 Types are as exact as Numba's: integers of less than 64 bits are narrowed only where the text says so, an operation on
 a float32 and a float64 is one of float64, and a literal like `0.5` is a float64. What is an error on no GPU is one
@@ -250,7 +251,7 @@ class Simulator:
             "copy_later": self._copy_later, "copies_end": self._copies_end,
             "wait_for_copies": lambda: self._wait_for_copies(0),
             "wait_for_older_copies": lambda: self._wait_for_copies(1),
-            "tf32": _tf32, "mma": self._mma,
+            "tf32": _tf32, "mma": self._mma, "max_abs": _max_abs,
         }  # fmt: skip
         for t, kind in (("f32", np.float32), ("f64", np.float64)):
             names |= {
@@ -330,6 +331,12 @@ def _tf32(x: Any) -> I32:
     if not np.isfinite(x):
         return I32(np.float32(x).view(np.int32))
     return I32((int(np.float32(x).view(np.int32)) + 0x1000) & -0x2000)
+
+
+def _max_abs(a: Any, b: Any) -> Any:
+    """The larger magnitude; NaN wins."""
+    a, b = abs(a), abs(b)
+    return a if a >= b or a != a else b
 
 
 def _warp_product(given: Mapping[int, Any]) -> Any:

@@ -15,7 +15,9 @@ every row, whatever its place in the tile and however many there are: k ascendin
 fresh accumulator every `CHUNK` terms.
 
 float32 products are computed by tensor cores, whose factors have 11 bits: each factor is split into a large part and a
-small rest, and of their four products the three that count are added ("3xTF32"), which is as exact as float32.
+small rest, and of their four products the three that count are added ("3xTF32"), which is about as exact as float32.
+Infinities, NaN and what would round to infinity cannot be split: rows that have one are summed again element by
+element, as are all rows where the weight has one. So a row's sum does not depend on what other rows have.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from acronumba.kernels.tiles import CHUNK
 ROWS = 64  # of a tile
 STEP = 16  # elements of each row that are in shared memory at once, twice: one is read while the next is fetched
 THREADS = 128  # of a block
+
+MOST = 3.4e38  # in size: the next numbers round to infinity
 
 _PLAIN = '''@cuda.jit(device=True)
 def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart):
@@ -50,6 +54,24 @@ def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart):
 '''
 
 _SPLIT = '''@cuda.jit(device=True)
+def again_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart, odd):
+    """Sum rows anew, element by element, that have a factor which cannot be split; `odd` has a mark for each."""
+    every = ld(odd, {rows}) != 0
+    for e in range(i64(cuda.threadIdx.x), m * {width}, {threads}):
+        r = e // {width}
+        if every or ld(odd, r) != 0:
+            c = e - r * {width}
+            total = f32(0.0)
+            at = weight + c * 4
+            for s in range(pieces):
+                row = ld(rows, s * apart_rows + r)
+                for k in range(ld(lengths, s)):
+                    total = fma(load(f32, row + k * 4), load(f32, at), total)
+                    at += {width} * 4
+            store(sums + r * apart + c * 4, total)
+
+
+@cuda.jit(device=True)
 def fetch_{name}(left, right, rows, m, high, apart_rows, k, n, weight):
     """Begin to copy {step} elements of each row, from k on, and as many rows of the weight; behind n is nothing."""
     thread = i64(cuda.threadIdx.x)
@@ -81,9 +103,14 @@ def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart):
     """Products of m rows with {width} columns of a packed weight, by tensor cores, in three parts."""
     left = cuda.shared.array({left_size}, f32, 16)
     right = cuda.shared.array({right_size}, f32, 16)
+    marks = cuda.shared.array({rows} + 1, f64, 16)
+    odd = address(marks)
     left_at = address(left)
     right_at = address(right)
     thread = i64(cuda.threadIdx.x)
+    if thread <= {rows}:
+        st(odd, thread, 0)
+    first_weight = weight
     high = 16 if m <= 16 else 32 if m <= 32 else 64
     # a warp has 16 rows, and every `apart_columns`-th 8 columns
     warp = thread // 32
@@ -129,6 +156,10 @@ def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart):
             x1 = left[a + 8 * {left_step}]
             x2 = left[a + 4]
             x3 = left[a + 8 * {left_step} + 4]
+            if not (max_abs(x0, x2) < f32({most})):
+                st(odd, row, 1)
+            if not (max_abs(x1, x3) < f32({most})):
+                st(odd, row + 8, 1)
             large0 = tf32(x0)
             large1 = tf32(x1)
             large2 = tf32(x2)
@@ -143,6 +174,8 @@ def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart):
                     b = at * {right_half} + (half * 8 + k_lane) * {right_step} + j * 8 + n_lane
                     y0 = right[b]
                     y1 = right[b + 4 * {right_step}]
+                    if not (max_abs(y0, y1) < f32({most})):
+                        st(odd, {rows}, 1)
                     large4 = tf32(y0)
                     large5 = tf32(y1)
                     small4 = tf32(y0 - bits(f32, large4))
@@ -173,6 +206,9 @@ def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart):
             if row + 8 < m:
                 store(to + 8 * apart, total[q, 2] + chunk[q, 2])
                 store(to + 8 * apart + 4, total[q, 3] + chunk[q, 3])
+    cuda.syncthreads()
+    again_{name}(rows, m, apart_rows, pieces, lengths, first_weight, sums, apart, odd)
+    cuda.syncthreads()
 '''
 
 
@@ -186,13 +222,13 @@ def tile_text(dtype: str, width: int) -> str:
     name = tile_name(dtype, width).removeprefix("tile_")
     if dtype != "float32":
         return _PLAIN.format(name=name, width=width, threads=THREADS, chunk=CHUNK, type="f64", size=8, step=8 * width)
-    left_step, right_step = STEP + 4, width + 8  # elements from row to row: no two threads read from one bank
+    left_step, right_step = STEP + 4, width + 8  # elements from row to row: few threads read from one bank
     left, right = ROWS * left_step, STEP * right_step
     return _SPLIT.format(
         name=name, width=width, threads=THREADS, chunk=CHUNK, step=STEP, quarters=STEP // 4,
         weight_quarters=STEP * width // 4, width_quarters=width // 4, tiles=width // 8,
         left_step=left_step, right_step=right_step, left_size=2 * left, right_size=2 * right,
-        left_bytes=4 * left, right_bytes=4 * right, left_half=left, right_half=right,
+        left_bytes=4 * left, right_bytes=4 * right, left_half=left, right_half=right, rows=ROWS, most=MOST,
     )  # fmt: skip
 
 
@@ -200,4 +236,4 @@ def staging(dtype: str, width: int) -> int:
     """Return the bytes of shared memory that a tile takes."""
     if dtype != "float32":
         return 0
-    return 8 * (ROWS * (STEP + 4) + STEP * (width + 8))
+    return 8 * (ROWS * (STEP + 4) + STEP * (width + 8)) + 8 * (ROWS + 1)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain
 
 from acronumba.emit import tree
@@ -19,7 +20,7 @@ from acronumba.emit.tree import I64, VOID, Const, Expr, Load, Local, const, conv
 from acronumba.kernels.cuda.tiles import ROWS, THREADS, staging
 from acronumba.kernels.element import DTYPES, Dtype, cast, combine, less
 from acronumba.kernels.index import ZERO, Index, Poly, count, size_poly
-from acronumba.kernels.passes import Pass, passes_of
+from acronumba.kernels.passes import Pass
 from acronumba.kernels.products import ProductWriter
 from acronumba.kernels.spec import Size
 from acronumba.kernels.stages import Nest, Part, Product, ProductStage, Single
@@ -28,6 +29,14 @@ from acronumba.kernels.steps import Step
 WARPS = THREADS // WARP
 TOGETHER = 4  # rows of a matrix that a warp multiplies with a vector at once
 SHARED_MEMORY = 48 << 10  # bytes that a block may share without asking for more
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """How many blocks have something to do: `times` for every `nodes` nodes. Any number of blocks is right."""
+
+    nodes: int
+    times: int
 
 
 def columns_of(n: int) -> int:
@@ -156,7 +165,8 @@ class SimtWriter(ProductWriter):
             other = self.local("other", device("exchange", out, const(d, I64), type=x.type))
             self.f.set(out, combine(op, out, other, t))
             d //= 2
-        return self.local("total", device("own", out, type=x.type.scalar))
+        # of equal numbers, such as +0 and -0, each lane has kept its own: let it be that of the first
+        return self.local("total", tree.Call("extract", (out, const(0, I64)), x.type.scalar))
 
     def arg_lanes(self, v: int, shape: tuple[Size, ...], axis: int, at: list[Poly]) -> None:
         op = self.graph.op(v)
@@ -337,7 +347,7 @@ class SimtWriter(ProductWriter):
         )
         left = SHARED_MEMORY - sum(staging(dtype, width) for width in {*widths}) - 64
         rows = ROWS
-        while rows > 16 and rows * row > left:
+        while rows > 1 and rows * row > left:
             rows //= 2
         return rows
 
@@ -346,14 +356,8 @@ class SimtWriter(ProductWriter):
         """Return how many sums a row of a call has."""
         return sum(part.gates for part in parts) * columns
 
-    def products(self, number: int, stage: ProductStage) -> None:
-        """Write the tiles of a stage: a block of threads does one panel of some rows after the other."""
-        if stage.n == 0:
-            return
-        for one in passes_of(stage, self.stages, self.target):
-            self.one_pass(stage, one)
-
-    def one_pass(self, stage: ProductStage, one: Pass) -> None:
+    def tiles(self, stage: ProductStage, one: Pass) -> Grid:
+        """Write the tiles of a pass: a block of threads does one panel of some rows after the other."""
         f = self.f
         dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
         columns = columns_of(stage.n)
@@ -413,6 +417,7 @@ class SimtWriter(ProductWriter):
                     )
                 self.home_depth = 0
                 f.do(device("meet"))
+        return Grid(max(1, height // (count(stage.lead).constant or 1)), panels)
 
     def finish_row(
         self, stage: ProductStage, one: Pass, row: Expr, a: Expr, column: Expr, first: Expr, sums: Expr,
