@@ -96,7 +96,7 @@ def test_models(name: str) -> None:
 
 
 def test_the_library_has_what_texts_call() -> None:
-    from acronumba.kernels.cuda.library import names
+    from acronumba.kernels.cuda.functions import names
 
     assert {name for name in NAMES if name != "lane"} <= set(names())
 

@@ -8,7 +8,7 @@ between threads.
 
 Numba types every value by itself, from what it is made of. Numbers therefore come with their type where it is not
 int64 or float64, and integers of less than 64 bits are narrowed again after every operation. Divisions are functions:
-Python's `//` rounds down and checks. What the text calls beside Numba's own names is in `kernels.cuda.library`.
+Python's `//` rounds down and checks. What the text calls beside Numba's own names is in `kernels.cuda.functions`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DEVICE = {
     "tile": "of a product: see `kernels.cuda.tiles`; a Const of its type says how many columns it has",
     "block_memory": "Const n -> i64: address of n bytes that the block's threads share",
 }
-# What the text calls, beside functions of its own: Numba's names, and those of `kernels.cuda.library`.
+# What the text calls, beside functions of its own: Numba's names, and those of `kernels.cuda.functions`.
 NAMES = frozenset(
     "cuda range f32 f64 i8 i16 i32 i64 inf nan lane address ld st load load_if store select bits "
     "unsigned truncated sdiv srem fdiv fma umin umax udiv urem lshr ult ule ugt uge exchange of_lane hsum hmax hmin "

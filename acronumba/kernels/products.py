@@ -44,19 +44,23 @@ class ProductWriter(MatrixWriter):
         with self.loop("row" if first is None else "r", start, stop) as r:
             self.at_node(r, first)
             for item in items:
-                match item:
-                    case Nest():
-                        self.nest(item)
-                    case Single(kind="concat"):
-                        self.concat(item.value)
-                    case Single(kind="stack"):
-                        self.stack(item.value)
-                    case Single(kind="arg"):
-                        self.arg(item.value)
-                    case Single(kind="check"):
-                        self.check(item.value)
-                    case Single():
-                        self.one_product(self.stages.products[item.value])
+                self.item(item)
+
+    def item(self, item: Nest | Single) -> None:
+        """Write a task of the node at hand."""
+        match item:
+            case Nest():
+                self.nest(item)
+            case Single(kind="concat"):
+                self.concat(item.value)
+            case Single(kind="stack"):
+                self.stack(item.value)
+            case Single(kind="arg"):
+                self.arg(item.value)
+            case Single(kind="check"):
+                self.check(item.value)
+            case Single():
+                self.one_product(self.stages.products[item.value])
 
     def at_node(self, r: Local, first: Expr | None) -> None:
         """From here on, in the current scope, values are those of one node."""

@@ -682,29 +682,34 @@ class Writer:
 
     def by_lanes(self, v: int, index: Index) -> Expr:
         """Compute a vector element by element."""
-        lane, lanes, left = self.lane, self.lanes, self.left
-        assert lane is not None
+        lanes = self.lanes
         t = DTYPES[self.graph.dtype(v)]
         buffer = self.scratch(self.kernel.lane_slot)
         with self.loop("lane", 0, lanes) as k:
-            self.lane, self.left, self.lanes = None, None, 1
-            try:
-                at: Expr = self.symbols[lane] + k
-                if left is not None:
-                    last = self.bind("last", self.number(self.lane_size) - 1)
-                    at = self.bind("at", at)
-                    at = select(at < last, at, last)
-                name = self.named("at", at)
-                (symbol,) = name.symbols
-                if lane in self.extents:
-                    self.extents[symbol] = self.extents[lane]
-                x = self.value(v, index.put(lane, name))
-                self.f.store_lanes(buffer + k * t.size, to_memory(x, t))
-            finally:
-                self.lane, self.left, self.lanes = lane, left, lanes
+            x = self.one_lane(v, index, k)
+            self.f.store_lanes(buffer + k * t.size, to_memory(x, t))
         x = Load(buffer, t.memory.vector(lanes))
         out = self.bind(self.kernel.names[v], x, len(self.scopes) - 1)
         return self.bind(self.kernel.names[v], out.ne(const(0, out.type))) if t.kind == "b" else out
+
+    def one_lane(self, v: int, index: Index, k: Expr) -> Expr:
+        """Compute lane `k` of a vector; beyond its end, the last one."""
+        lane, lanes, left = self.lane, self.lanes, self.left
+        assert lane is not None
+        self.lane, self.left, self.lanes = None, None, 1
+        try:
+            at: Expr = self.symbols[lane] + k
+            if left is not None:
+                last = self.bind("last", self.number(self.lane_size) - 1)
+                at = self.bind("at", at)
+                at = select(at < last, at, last)
+            name = self.named("at", at)
+            (symbol,) = name.symbols
+            if lane in self.extents:
+                self.extents[symbol] = self.extents[lane]
+            return self.value(v, index.put(lane, name))
+        finally:
+            self.lane, self.left, self.lanes = lane, left, lanes
 
     def prepare(self, v: int, index: Index) -> None:
         """Compute what `v` needs at the same place, in order: keeps the recursion of `value` shallow."""

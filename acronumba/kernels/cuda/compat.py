@@ -76,7 +76,7 @@ def compile_text(
     from numba.cuda.compiler import compile_cuda, kernel_fixup
     from numba.cuda.cudadrv import nvvm
 
-    from acronumba.kernels.cuda.library import names
+    from acronumba.kernels.cuda.functions import names
 
     space = dict(names())
     exec(compile(text, "<kernel>", "exec"), space)  # text that we have generated

@@ -70,5 +70,5 @@ def _key(code: CudaCode, capability: tuple[int, int], suffix: str) -> str:
     """Return the name of a kernel's folder: machine code is right whichever version of the compiler has made it."""
     here = Path(__file__).parent
     parts = [str(capability), suffix, str(THREADS), *code.entries, code.source]
-    parts += [(here / name).read_text() for name in ("library.py", "compat.py")]
+    parts += [(here / name).read_text() for name in ("functions.py", "compat.py")]
     return "cubin" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]

@@ -122,22 +122,8 @@ class SimtWriter(ProductWriter):
 
     def by_lanes(self, v: int, index: Index) -> Expr:
         """Compute the lanes of a vector one by one: each thread its own."""
-        lane, lanes, left, size = self.lane, self.lanes, self.left, self.lane_size
-        assert lane is not None
-        self.lane, self.left, self.lanes = None, None, 1
-        try:
-            at: Expr = self.symbols[lane] + device("lane", type=I64)
-            if left is not None:
-                last = self.number(size) - 1
-                at = self.bind("at", at)
-                at = select(at < last, at, last)
-            name = self.named("at", at)
-            (symbol,) = name.symbols
-            if lane in self.extents:
-                self.extents[symbol] = self.extents[lane]
-            x = self.value(v, index.put(lane, name))
-        finally:
-            self.lane, self.lanes, self.left, self.lane_size = lane, lanes, left, size
+        lanes = self.lanes
+        x = self.one_lane(v, index, device("lane", type=I64))
         return self.bind(self.kernel.names[v], device("varying", x, type=x.type.vector(lanes)))
 
     def scatter(self, bases: Sequence[Expr], flat: Poly, x: Expr, t: Dtype) -> None:
@@ -231,19 +217,7 @@ class SimtWriter(ProductWriter):
         with self.shared_out("r", self.f["nodes"], self.warp(), warps) as r:
             self.at_node(r, None)
             for item in items:
-                match item:
-                    case Nest():
-                        self.nest(item)
-                    case Single(kind="concat"):
-                        self.concat(item.value)
-                    case Single(kind="stack"):
-                        self.stack(item.value)
-                    case Single(kind="arg"):
-                        self.arg(item.value)
-                    case Single(kind="check"):
-                        self.check(item.value)
-                    case Single():
-                        self.one_product(self.stages.products[item.value])
+                self.item(item)
                 self.f.do(device("meet_warp"))
 
     def at_node(self, r: Local, first: Expr | None) -> None:
