@@ -88,19 +88,19 @@ def compile_text(
                 space[entry].py_func, types.void, (types.int64,) * count, cc=arch,
                 nvvm_options={"opt": 3, "fma": 0},  # products and sums are contracted where the text says `fma`, only
             )  # fmt: skip
-            library = made.library
-            kernel = library.get_function(made.fndesc.llvm_func_name)
-            library._entry_name = made.fndesc.llvm_func_name
+            built = made.library  # Numba's word for compiled code
+            kernel = built.get_function(made.fndesc.llvm_func_name)
+            built._entry_name = made.fndesc.llvm_func_name
             kernel_fixup(kernel, False)
             nvvm.set_launch_bounds(kernel, (threads,))
-            out[entry] = _assembled(library, arch)
+            out[entry] = _assembled(built, arch)
     return out
 
 
-def _assembled(library: Any, arch: Any) -> Machine:
+def _assembled(built: Any, arch: Any) -> Machine:
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
-    ptx = library.get_asm_strs(cc=arch)
+    ptx = built.get_asm_strs(cc=arch)
     name = "sm_" + "".join(map(str, arch))
     linker = Linker(
         *(ObjectCode.from_ptx(p.encode()) for p in ptx), options=LinkerOptions(arch=name, ptxas_options=["-v"])
@@ -112,7 +112,7 @@ def _assembled(library: Any, arch: Any) -> Machine:
         r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)]  # fmt: skip
     memory = re.findall(r"\.shared \.align \d+ \.b8 \w+\[(\d+)\]", "\n".join(ptx))
     return Machine(
-        code, library._entry_name, "\n".join(ptx), int(found[1]) if found else 0,
+        code, built._entry_name, "\n".join(ptx), int(found[1]) if found else 0,
         max((s[0] for s in spilled), default=0), max((s[1] + s[2] for s in spilled), default=0),
         sum(map(int, memory)),
     )  # fmt: skip
