@@ -266,8 +266,11 @@ class Model:
         if own and compiled.forks:
             errors |= self._in_order(call, own)
         errors = dict(sorted(errors.items()))
-        decode = compiled.decoder(run, packed)
-        results = Results(call.count, (lambda k: None if k in errors else decode(k)) if errors else decode)
+        results = Results(
+            call.count,
+            _unless(errors, compiled.decoder(run, packed)),
+            _unless(errors, compiled.decoder(run, packed, stay=True)) if run.pending is not None else None,
+        )
         data = compiled.trace(run, packing, time.perf_counter() - begin) if trace else None
         return _Done(results, errors, compiled=compiled, leaves=leaves, trace=data)
 
@@ -300,7 +303,7 @@ class Model:
         entries = self._cache.entries.setdefault(self._options, [])
         fallback = None
         for compiled in tuple(entries):
-            leaves = compiled.leaves(call.shared)
+            leaves = compiled.leaves(call.shared, call.frozen)
             if leaves is None or len(compiled.schema.params) != len(call.columns) or not compiled.takes(call.columns):
                 continue
             if not packed:
@@ -318,7 +321,7 @@ class Model:
             from acronumba.pipeline import compile_model
 
             for compiled in tuple(entries):  # another thread may have been faster
-                leaves = compiled.leaves(call.shared)
+                leaves = compiled.leaves(call.shared, call.frozen)
                 if (
                     leaves is not None
                     and len(compiled.schema.params) == len(call.columns)
@@ -327,7 +330,7 @@ class Model:
                     break
             else:
                 compiled = compile_model(self._plain(), call.columns, call.shared, self._options)
-                leaves = compiled.leaves(call.shared)
+                leaves = compiled.leaves(call.shared, call.frozen)
                 assert leaves is not None, "a specialisation must fit the call that it was made for"
                 entries.insert(0, compiled)
                 del entries[FEW:]
@@ -418,6 +421,11 @@ class _Signature:
 
     def _wrong(self, message: str, seen: str) -> Exception:
         return refuse("ACR706", message=f"{self.name}: {message}", seen=seen)
+
+
+def _unless(errors: Mapping[int, Exception], decode: Callable[[int], Any]) -> Callable[[int], Any]:
+    """Return a decoder that gives None for instances that have failed."""
+    return (lambda k: None if k in errors else decode(k)) if errors else decode
 
 
 def _def_loc(fn: Any) -> Loc:

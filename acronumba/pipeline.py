@@ -97,6 +97,7 @@ class Compiled:
         self._array_roots = frozenset(_root(path, names) for path in arrays)
         roots, demanded = self._roots(shared), (_getter(path, names) for path in sorted(self.lowered.demanded))
         self._demanded = [(get, get(roots)) for get in demanded]
+        self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
 
     def _lower(self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any]) -> tuple[Any, Any]:
         """Infer and lower until the types of what is read are those of the schema."""
@@ -135,8 +136,20 @@ class Compiled:
     def _roots(self, shared: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**{o.path: o.read() for o in self._outer}, **shared}
 
-    def leaves(self, shared: Mapping[str, Any]) -> list[Any] | None:
-        """Return the values of `program.shared`, or None if the structure is not the one that was compiled."""
+    def leaves(self, shared: Mapping[str, Any], frozen: frozenset[str] = frozenset()) -> list[Any] | None:
+        """Return the values of `program.shared`, or None if the structure is not the one that was compiled.
+
+        What was found for snapshots (the parameters in `frozen`) holds as long as they are the same.
+        """
+        last = self._last
+        if last is not None and frozen == last[0].keys() and all(shared[n] is v for n, v in last[0].items()):
+            return last[1]
+        found = self._leaves(shared)
+        if found is not None and not self._outer and len(frozen) == len(shared):
+            self._last = dict(shared), found
+        return found
+
+    def _leaves(self, shared: Mapping[str, Any]) -> list[Any] | None:
         for name, match in self._match:
             if not match(shared[name]):
                 return None
@@ -324,15 +337,13 @@ class Compiled:
                 found[k] = Packer(schema, self.program.layouts)
         return found
 
-    def decoder(self, run: Any, packed: Any) -> Callable[[int], Any]:
-        """Return the function from the number of an instance to its result."""
+    def decoder(self, run: Any, packed: Any, stay: bool = False) -> Callable[[int], Any]:
+        """Return the function from the number of an instance to its result; see `Run.reader`."""
         made: list[Callable[[int], Any]] = []
 
         def result(k: int) -> Any:  # holds the run, which owns what the words lead to
             if not made:
-                from acronumba.runtime.pack import Memory
-
-                made.append(self.unpacker.decoder(run.words, Memory(run.memory), lambda: packed.objects))
+                made.append(self.unpacker.decoder(run.words, run.reader(stay), lambda: packed.objects))
             return made[0](k)
 
         return result

@@ -36,14 +36,17 @@ class Results(Sequence[Any]):
         Number of instances.
     decode : callable
         From the number of an instance to its result; called at most once per instance (per thread).
+    there : callable, optional
+        The same, but tensors stay on the device; not there if they are in the processor's memory anyway.
     """
 
-    __slots__ = ("_decode", "_values")
+    __slots__ = ("_decode", "_there", "_values")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, count: int, decode: Callable[[int], Any]) -> None:
+    def __init__(self, count: int, decode: Callable[[int], Any], there: Callable[[int], Any] | None = None) -> None:
         self._values: list[Any] = [_UNSET] * count
         self._decode = decode
+        self._there = there
 
     @classmethod
     def of(cls, values: Iterable[Any]) -> Results:
@@ -62,7 +65,10 @@ class Results(Sequence[Any]):
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             places = range(len(self))[index]
-            return Results(len(places), lambda k: self[places[k]])
+            there = self._there
+            return Results(
+                len(places), lambda k: self[places[k]], None if there is None else lambda k: there(places[k])
+            )
         value = self._values[index]
         if value is _UNSET:
             place = range(len(self))[index]
@@ -84,6 +90,16 @@ class Results(Sequence[Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         return Results.of, (list(self),)
 
+    @property
+    def device(self) -> Results:
+        """The same results with every tensor left where it was computed.
+
+        On a GPU nothing is copied to the processor, and nothing is waited for: a tensor is an object with
+        `__cuda_array_interface__` and `__dlpack__`, as PyTorch (`torch.from_dlpack`), CuPy and others take it;
+        `np.asarray` makes a copy. On the CPU these are the results themselves.
+        """
+        return self if self._there is None else Results(len(self), self._there)
+
     def stack(self) -> Any:
         """Return one value of the structure of a result whose leaves are the stacked leaves of all results.
 
@@ -98,6 +114,11 @@ class Results(Sequence[Any]):
         if not len(self):
             raise refuse("ACR703", message="there are no results to stack")
         return _stack(list(self), "result")
+
+
+def is_device_array(value: Any) -> bool:
+    """Whether a value is a tensor that is on a device; see `acronumba.runtime.arrays`."""
+    return hasattr(type(value), "__dlpack__") and not isinstance(value, np.ndarray | np.generic)
 
 
 def _nothing(index: int) -> Any:
@@ -156,6 +177,8 @@ def _stack(values: list[Any], path: str) -> Any:
             raise refuse("ACR703", message=f"{path} is not alike in instances 0 and {k}", seen=seen)
     if isinstance(first, np.ndarray):
         return _stack_arrays(values)
+    if is_device_array(first):
+        return type(first).stack(values)
     if isinstance(first, np.generic | bool | int | float):
         out = np.array(values)
         out.flags.writeable = False
@@ -183,7 +206,7 @@ def _rebuild(first: Any, parts: dict[str, Any]) -> Any:
 
 def _form(value: Any) -> tuple[Any, ...]:
     """What must be alike in two values to stack them (their parts are compared on their own)."""
-    if isinstance(value, np.ndarray | np.generic):
+    if isinstance(value, np.ndarray | np.generic) or is_device_array(value):
         return type(value), value.dtype, value.shape
     if isinstance(value, dict):
         return dict, *value
@@ -193,7 +216,7 @@ def _form(value: Any) -> tuple[Any, ...]:
 
 
 def _form_text(value: Any) -> str:
-    if isinstance(value, np.ndarray | np.generic):
+    if isinstance(value, np.ndarray | np.generic) or is_device_array(value):
         return f"{value.dtype}{list(value.shape)}"
     if isinstance(value, list | tuple) and not is_object(value):
         return f"{type(value).__name__} of {len(value)}"

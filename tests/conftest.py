@@ -7,10 +7,12 @@ lie in `tests/golden` and are compared by the fixture `golden`; ``--update-golde
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +97,15 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text(encoding="utf-8"), f"differs from {path.relative_to(ROOT)} (--update-golden)"
 
     return compare
+
+
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Let Ctrl-C raise, also where tests run in the background; and let no collection of all the tests' objects take
+    long: an exception at its end is lost in a callback of `gc`."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+    signal.signal(signal.SIGINT, before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from threading import Thread
 from typing import Any
 
@@ -13,7 +14,7 @@ from acronumba.api import Model
 from acronumba.bench.ablate import inputs
 from acronumba.bench.workloads import WORKLOADS
 from acronumba.check import leaves
-from acronumba.runtime import device
+from acronumba.runtime import arrays, device
 from acronumba.runtime.device import DeviceExecutable, SimulatedDevice
 
 HEAVY = {  # what takes longest in the simulator
@@ -276,8 +277,6 @@ def test_weights_of_other_kinds_are_copied_again(kind: str, tmp_path: Any) -> No
 
 
 def test_scratch_memory_is_given_back() -> None:
-    import gc
-
     xs, w = sequences(2, 1), weights()
     call = chain._bind((xs,), {"w": w})
     compiled, values, packed = chain._specialise(call)
@@ -289,3 +288,85 @@ def test_scratch_memory_is_given_back() -> None:
         del executable
         gc.collect()
         assert not one._arrays
+
+
+def test_results_stay_where_they_are() -> None:
+    xs, w = sequences(3, 1, 0, 2), weights()
+    done = chain.on("simulator").batch(xs, w=w)
+    there = done.device
+    assert len(there) == 4 and there[0].shape == (5,) and there[0].dtype == np.float32
+    assert repr(there[0]) == "DeviceArray(float32[5] on the simulator)"
+    for a, b in zip(there, done, strict=True):
+        assert np.array_equal(np.from_dlpack(a), b) and np.array_equal(np.asarray(a), b)
+        assert np.asarray(a, np.float64).dtype == np.float64 and a.nbytes == 20
+        with pytest.raises(ValueError, match="without a copy"):
+            np.array(a, copy=False)
+    assert np.array_equal(np.from_dlpack(there.stack()), done.stack())
+    assert np.array_equal(np.asarray(there[1:3].stack()), done[1:3].stack())
+    assert not hasattr(there[0], "__cuda_array_interface__")  # as it is on no GPU
+    capsule = there[0].__dlpack__()
+    with pytest.raises(BufferError):
+        there[0].__dlpack__(copy=True)
+    held = np.from_dlpack(there[3])
+    kept = done[3].copy()
+    exported = len(arrays._exported)
+    del capsule, there, done
+    gc.collect()
+    assert len(arrays._exported) == exported - 1  # who has taken one keeps it
+    chain.on("simulator").batch(sequences(2, 2, 2, 2), w=w)
+    assert np.array_equal(held, kept)
+    assert chain.batch(xs, w=w).device[0].shape == (5,)  # on the CPU: the results themselves
+
+
+def test_structures_of_results_stay_too() -> None:
+    @model
+    def several(x: np.ndarray, k: int, *, w: np.ndarray) -> dict[str, Any]:
+        return {"k": k + 1, "own": x, "shared": w[0], "made": [np.tanh(w @ x), (x * 2.0).sum()], "none": x[:0]}
+
+    xs, w = sequences(2)[0], weights()
+    done = several.on("simulator").batch(xs, [3, 4], w=w)
+    there = list(done.device)
+    for x, k, mine, near in zip(xs, (3, 4), there, done, strict=True):
+        alike(near, several(x, k, w=w))
+        assert mine["k"] == k + 1 and mine["none"].shape == (0,) and mine["made"][1].shape == ()
+        for a, b in ((mine["own"], x), (mine["shared"], w[0]), (mine["made"][0], near["made"][0])):
+            assert np.array_equal(np.asarray(a), b)
+    assert np.array_equal(np.asarray(done.device.stack()["made"][1]), [n["made"][1] for n in done])
+
+
+def test_only_results_are_copied_back() -> None:
+    xs, w = sequences(9, 8, 9), weights()
+    call = chain._bind((xs,), {"w": w})
+    compiled, values, packed = chain._specialise(call)
+    one = SimulatedDevice()
+    copied: list[int] = []
+    download = one.download
+    one.download = lambda data, at: (copied.append(len(data)), download(data, at))[1]  # type: ignore[method-assign]
+    executable = DeviceExecutable(compiled.plan, compiled.options, one)
+    words, keep = compiled._shared_words(packed, values)
+    run = executable.run(packed.roots, words, keep=keep)
+    assert not copied
+    device._APART, apart = 0, device._APART
+    try:
+        result = compiled.decoder(run, packed)
+        for k, x in enumerate(xs):
+            alike(result(k), chain(x, w=w))
+    finally:
+        device._APART = apart
+    assert len(copied) == 2 and sum(copied) <= 3 * 64
+
+
+def test_instances_that_come_again_are_copied_twice_only() -> None:
+    w = weights()
+    packed = pack(sequences(3, 2))
+    there = chain.on("simulator")
+    there.batch(packed, w=w)
+    compiled = there._specialise(there._bind((packed,), {"w": w}))[0]
+    one = compiled._on("simulator").device
+    copied: list[int] = []
+    upload = one.upload
+    one.upload = lambda at, data: (copied.append(len(data)), upload(at, data))[1]
+    for part, many in ((packed, 3), (packed, 1), (packed, 1), (packed[:1], 1), (sequences(1), 3)):
+        copied.clear()
+        alike(there.batch(part, w=w)[0], chain(part[0], w=w))
+        assert len(copied) == many  # what launches need, and the numbers and tensors of instances

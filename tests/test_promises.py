@@ -524,16 +524,7 @@ def test_a_fork_while_another_thread_compiles(own_cache: Path, delay: float) -> 
     assert f.batch(chains) == [2.0, 4.0]
 
 
-@pytest.fixture
-def small_collections() -> Iterator[None]:
-    """Let no collection of all the tests' objects take long: an exception at its end is lost in a callback of `gc`."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-@pytest.mark.usefixtures("small_collections")
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of POSIX")
 @pytest.mark.parametrize("delay", [0.2, 0.6, 1.1])
 def test_ctrl_c_while_compiling_leaves_nothing_half_done(own_cache: Path, delay: float) -> None:

@@ -521,6 +521,7 @@ def heavy(x, *, w, n):
     return x
 
 
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of POSIX")
 @pytest.mark.parametrize("name", ["loop", "many instances", "recursion", "kernels"])
 def test_ctrl_c_comes_through(name: str) -> None:

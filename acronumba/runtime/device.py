@@ -1,9 +1,11 @@
 """Mini-batches on a GPU: the machine, the schedule and the layout of the processor, kernels somewhere else.
 
 In: a plan, as for `driver.Executable`. The processor runs everything up to the kernels; in their place it writes down
-what each launch needs (`kernels.cuda.marshal`). Then what has been written is copied to the device in one piece, the
-kernels are launched one after the other, and the results come back. A `Device` is a GPU or its simulator. Memory that
-both have is known by regions: the arenas, what instances and shared values are packed in.
+what each launch needs (`kernels.cuda.marshal`). Then what has been written is copied to the device in one piece, and
+the kernels are launched one after the other. If nothing can fail and no value decides, that is all: results are copied
+back when they are asked for, so that the next mini-batch is recorded while the device still computes this one. A
+`Device` is a GPU or its simulator. Memory that both have is known by regions: the arenas, what instances and shared
+values are packed in.
 """
 
 from __future__ import annotations
@@ -28,11 +30,16 @@ from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.kernels.fusion import Fusion
 from acronumba.locks import ForkLock
 from acronumba.plan import Plan
-from acronumba.runtime.dfg import Arena, Buffers, Words, address, aligned
-from acronumba.runtime.driver import Executable, Failure, KernelEntry, _Compiled, _Prepared, _with_kernels
+from acronumba.runtime.arrays import DeviceMemory
+from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, aligned
+from acronumba.runtime.driver import Executable, Failure, KernelEntry, Run, _Compiled, _Prepared, _with_kernels
 from acronumba.runtime.trace import STAGES
 from acronumba.state import TABLE
 
+_Row = tuple[int, int, int]  # of `_Stream.regions`
+
+_APART = 1 << 14  # bytes between two results that are copied with them
+_PIECES = 64  # of results, at most: what lies in more is copied in one
 _ROOM = 1 << 16  # bytes of the first buffer for what launches need
 _LAUNCHES = 256  # that the first table has room for
 _WARPS = THREADS // 32
@@ -40,12 +47,13 @@ _OWN = 1 << 28  # bytes of scratch of all warps, as long as one block has enough
 
 
 class Device(Protocol):
-    """A GPU."""
+    """A GPU. Copies and launches are done in one stream, one after the other; only `wait` waits for them."""
 
+    name: str
+    number: int | None  # of the GPU; the simulator has none
     blocks: int  # that run at the same time, about
-
     launcher: int  # address of a function of C that takes what `cuLaunchKernel` takes
-    stream: int  # that everything is done in, one after the other
+    stream: int
 
     def load(self, codes: Sequence[CudaCode]) -> list[list[int]]:
         """Return the handles of the functions of each kernel."""
@@ -55,14 +63,31 @@ class Device(Protocol):
 
     def free(self, at: int) -> None: ...
 
+    def pinned(self, size: int) -> NDArray[np.uint8]:
+        """Return memory of the processor that is copied without its help."""
+
     def upload(self, at: int, data: NDArray[np.uint8]) -> None:
-        """Copy bytes to the device."""
+        """Copy bytes to the device. Pinned memory must stay as it is until the copy is done."""
 
     def download(self, data: NDArray[np.uint8], at: int) -> None:
-        """Copy bytes from the device, once all launches are done."""
+        """Copy bytes from the device. They are there after `wait`."""
+
+    def copy(self, to: int, at: int, size: int) -> None:
+        """Copy bytes from one place of the device to another."""
+
+    def event(self) -> int:
+        """Return a new mark of a place in the stream; see `record`, `reach` and `forget`."""
+
+    def record(self, event: int) -> None:
+        """Let an event mark the end of the stream as it is now."""
+
+    def reach(self, event: int) -> None:
+        """Return when everything before the mark is done."""
+
+    def forget(self, event: int) -> None: ...
 
     def wait(self) -> None:
-        """Return when all launches are done; raise what has failed."""
+        """Return when everything is done; raise what has failed."""
 
 
 class Twin:
@@ -84,15 +109,97 @@ class _Copy:
     bits: NDArray[np.uint8] | None  # that were copied, if the user may change an array
 
 
-@dataclass(slots=True, eq=False)
 class _Stream:
     """What launches of one run need: see `kernels.cuda.marshal`."""
 
-    words: Words
-    buffer: NDArray[np.uint8]
-    table: Words
-    regions: Words
-    twin: Twin  # of the buffer
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.words: Words = np.zeros(WORDS, np.int64)
+        self.view = self.words.data
+        self.regions: Words = np.zeros(0, np.int64)
+        # what `regions` was made of: shared values, arenas, instances
+        self.known: tuple[list[_Row], tuple[Twin, ...], list[weakref.ref[NDArray[Any]]]] | None = None
+        self.pending: _Pending | None = None  # the results of the last run
+        self.instances: Twin | None = None  # for what instances are packed in
+        self.event = device.event()  # behind the copy of the buffer
+        weakref.finalize(self, device.forget, self.event).atexit = False
+        self.room(_ROOM, _LAUNCHES)
+
+    def room(self, size: int, launches: int) -> None:
+        """Make room for so many bytes and launches."""
+        self.buffer = self.device.pinned(size)
+        self.start = address(self.buffer)
+        self.twin = Twin(self.device, self.start, len(self.buffer))
+        self.table: Words = np.zeros(launches * WIDTH, np.int64)
+        self["delta"], self["table"], self["capacity"] = self.twin.address - self.start, address(self.table), launches
+
+    def begin(self) -> None:
+        """Forget what is written down."""
+        self["top"], self["end"] = self.start, self.start + len(self.buffer)
+        for name in ("launches", "missing", "nodes", "batch", "warp"):
+            self[name] = 0
+
+    def __getitem__(self, name: str) -> int:
+        return self.view[STREAM[name]]
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self.view[STREAM[name]] = value
+
+    @property
+    def launches(self) -> Words:
+        """int64[launches, WIDTH]."""
+        return self.table.reshape(-1, WIDTH)[: self["launches"]]
+
+
+class _Pending:
+    """Results of a run that are on the device.
+
+    Parameters
+    ----------
+    device
+        Where.
+    arena
+        Whose twin they lie in.
+    start, size
+        The part of the arena that the run has used: address, bytes.
+    regions
+        As in `_Stream`.
+    """
+
+    def __init__(self, device: Device, arena: Arena, start: int, size: int, regions: Words) -> None:
+        self.device, self.arena, self.start, self.size, self.regions = device, arena, start, size, regions
+
+    def all(self) -> None:
+        """Copy all of them."""
+        if self.size:
+            self._copy([(self.start, self.start + self.size)])
+        self.size = 0
+
+    def some(self, starts: Words, sizes: Words) -> None:
+        """Copy those that lie at these addresses and have so many bytes."""
+        inside = (starts >= self.start) & (starts + sizes <= self.start + self.size)
+        pieces: list[tuple[int, int]] = []
+        for at, size in sorted(zip(starts[inside].tolist(), sizes[inside].tolist(), strict=True)):
+            if pieces and at - pieces[-1][1] <= _APART:
+                pieces[-1] = pieces[-1][0], max(pieces[-1][1], at + size)
+            else:
+                pieces.append((at, at + size))
+        if len(pieces) > _PIECES:
+            self.all()
+        else:
+            self._copy(pieces)
+
+    def memory(self, arrays: Sequence[NDArray[Any]], owner: object) -> DeviceMemory:
+        return DeviceMemory(arrays, self.device, self.regions.reshape(-1, 3), (self, owner))
+
+    def _copy(self, pieces: Sequence[tuple[int, int]]) -> None:
+        twin = self.arena.twin
+        assert isinstance(twin, Twin)
+        block = np.asarray(self.arena.block)
+        for start, end in pieces:
+            low, high = start - self.arena.address, end - self.arena.address
+            self.device.download(block[low:high], twin.address + low)
+        self.device.wait()
 
 
 class DeviceExecutable(Executable):
@@ -112,13 +219,16 @@ class DeviceExecutable(Executable):
         self.device = device
         self.codes = [generate(spec, Fusion.of(options)) for spec in plan.kernels]
         self._once = sorted({once.kernel for once in plan.program.once})
+        there = (spec for k, spec in enumerate(plan.kernels) if k not in self._once)
+        self._fallible = any(op.site >= 0 for spec in there for op in spec.body)
         self._lock = ForkLock()  # of the device's scratch memory, and of the twins
-        self._copies: dict[int, _Copy] = {}  # of what the last run has read, by address
-        self._read: tuple[NDArray[Any], ...] = ()  # these arrays
-        self._fixed: list[tuple[int, int, int]] = []  # their rows of `_Stream.regions`
+        self._copies: dict[int, _Copy] = {}  # of shared values, by address
+        self._shared: tuple[_Prepared | None, list[_Row]] = (None, [])  # the values that these are, where they are
+        self._packed: dict[int, tuple[weakref.ref[NDArray[Any]], Twin | None]] = {}  # memory of packed instances
         self._scratch: dict[str, Twin] = {}
         # Results keep their places: what is read again later may lie anywhere in the arena.
         super().__init__(plan, options.replace(recycle=False, parts=False, threads=1), progress=progress)
+        self.arenas = ArenaPool(1 << 16, device.pinned)
         handles = device.load([code for k, code in enumerate(self.codes) if k not in self._once])
         self._launches = self._launcher(handles)
 
@@ -145,7 +255,7 @@ class DeviceExecutable(Executable):
         for k, (code, c) in enumerate(zip(self.codes, loaded, strict=False)):
             plan, run = c.address["plan"], c.address["run"]
             entries.append(KernelEntry(plan=plan, run=run, shared=code.shared, tiles=(0, k), keep=c))
-        self._loop = loaded[len(self.codes)]
+        self._loop = loaded[len(self.codes)].function("launch")
         for k, entry in zip(self._once, computed, strict=True):  # computed by the processor, before all others
             entries[k] = entry
         return engine, tuple(entries)
@@ -155,21 +265,18 @@ class DeviceExecutable(Executable):
     def _stream(self, buffers: Buffers) -> _Stream:
         """Return the stream of a state table."""
         if not isinstance(buffers.stream, _Stream):
-            buffers.stream = _Stream(np.zeros(WORDS, np.int64), *self._room(_ROOM, _LAUNCHES))
+            buffers.stream = _Stream(self.device)
         assert isinstance(buffers.stream, _Stream)
         return buffers.stream
 
-    def _room(self, size: int, launches: int) -> tuple[NDArray[np.uint8], Words, Words, Twin]:
-        buffer = aligned(size)
-        twin = Twin(self.device, address(buffer), len(buffer))
-        return buffer, np.zeros(launches * WIDTH, np.int64), np.zeros(0, np.int64), twin
-
     def _begin(self, buffers: Buffers, roots: Words, prepared: _Prepared, arena: Arena, parts: bool) -> None:
+        fresh = buffers.prepared is not prepared
         super()._begin(buffers, roots, prepared, arena, parts)
-        stream = address(self._stream(buffers).words)
-        for k, params in enumerate(buffers.columns_of_kernels):
-            if k not in self._once:
-                params[-2] = stream
+        if fresh:
+            stream = address(self._stream(buffers).words)
+            for k, params in enumerate(buffers.columns_of_kernels):
+                if k not in self._once:
+                    params[-2] = stream
 
     def _copy(self, start: int, end: int, arrays: tuple[NDArray[Any], ...], changes: bool) -> _Copy:
         """Return the device's copy of a range of memory, made anew if arrays are others or have other bits."""
@@ -200,47 +307,75 @@ class DeviceExecutable(Executable):
         if those:
             yield start, end, tuple(those)
 
-    def _regions(
-        self, buffers: Buffers, arenas: Sequence[Arena], keep: Sequence[NDArray[Any]], stable: bool
-    ) -> list[Twin]:
-        """Say where on the device is what the processor has; return the arenas' twins."""
-        stream = self._stream(buffers)
-        prepared = buffers.prepared
-        assert isinstance(prepared, _Prepared)
-        read = (*prepared.keep, *keep)
-        same = len(read) == len(self._read) and all(a is b for a, b in zip(read, self._read, strict=True))
-        if not (same and stable):
+    def _share(self, prepared: _Prepared, stable: bool) -> list[_Row]:
+        """Copy shared values that the device does not have; say where they are."""
+        if not (stable and self._shared[0] is prepared):
             # the user's own memory, also where it came as something else that has an array
             users = set() if stable else {id(a) for k, a in prepared.arrays.items() if k < len(prepared.given)}
-            arrays = {id(a): a for a in read if a.nbytes}
+            arrays = {id(a): a for a in prepared.keep if a.nbytes}
             self._copies = {
                 start: self._copy(start, end, those, not users.isdisjoint(map(id, those)))
                 for start, end, those in self._ranges(arrays.values())
             }
-            copies = [copy.twin for copy in self._copies.values()]
-            self._fixed = [(t.start, t.start + t.size, t.address - t.start) for t in copies]
-            self._read = read
-        twins = [self._arena_twin(arena) for arena in arenas]
-        rows = sorted([*self._fixed, *((t.start, t.start + t.size, t.address - t.start) for t in twins)])
-        stream.regions = np.array(rows, np.int64).reshape(-1)
-        self._reset(stream)
-        return twins
+            rows = [_row(copy.twin) for copy in self._copies.values()]
+            self._shared = prepared, rows if rows != self._shared[1] else self._shared[1]
+        return self._shared[1]
+
+    def _pack(self, stream: _Stream, keep: Sequence[NDArray[Any]]) -> list[_Row]:
+        """Copy what instances are packed in; what comes for the second time has a place of its own, and stays."""
+        rows: list[_Row] = []
+        fresh: dict[int, NDArray[Any]] = {}
+        for array in keep:
+            at = address(array)
+            known, twin = self._packed.get(at, (None, None))
+            if not array.nbytes or at in fresh:
+                continue
+            if known is None or known() is not array:
+                fresh[at] = array
+                continue
+            if twin is None:
+                self._packed[at] = known, twin = known, Twin(self.device, at, array.nbytes)
+                self.device.upload(twin.address, _bytes(array))
+            rows.append(_row(twin))
+        if fresh:
+            self._packed = {at: one for at, one in self._packed.items() if one[0]() is not None}
+            self._packed |= {at: (weakref.ref(array), None) for at, array in fresh.items()}
+            size = sum(array.nbytes + 255 & -256 for array in fresh.values())
+            if stream.instances is None or stream.instances.size < size:
+                stream.instances = None  # given back before more is asked for
+                stream.instances = Twin(self.device, 0, size + size // 4)
+            place = stream.instances.address
+            for at, array in fresh.items():
+                self.device.upload(place, _bytes(array))
+                rows.append((at, at + array.nbytes, place - at))
+                place += array.nbytes + 255 & -256
+        return rows
+
+    def _regions(
+        self, buffers: Buffers, arenas: Sequence[Arena], keep: Sequence[NDArray[Any]], stable: bool
+    ) -> _Stream:
+        """Say where on the device is what the processor has."""
+        stream = self._stream(buffers)
+        prepared = buffers.prepared
+        assert isinstance(prepared, _Prepared)
+        shared = self._share(prepared, stable)
+        twins = tuple(map(self._arena_twin, arenas))
+        last = stream.known
+        if last is None or last[0] is not shared or last[1] != twins or not _alike(last[2], keep):
+            packed = self._pack(stream, keep)
+            rows = sorted([*shared, *packed, *map(_row, twins)])
+            stream.regions = np.array(rows, np.int64).reshape(-1)
+            stream["regions"], stream["count"] = address(stream.regions), len(rows)
+            # what lies in memory of the stream's own may be overwritten: only what has a place of its own is known
+            own = all(self._packed[address(a)][1] is not None for a in keep if a.nbytes)
+            stream.known = (shared, twins, [*map(weakref.ref, keep)]) if own else None
+        return stream
 
     def _arena_twin(self, arena: Arena) -> Twin:
         if not isinstance(arena.twin, Twin):
             arena.twin = Twin(self.device, arena.address, arena.size)
         assert isinstance(arena.twin, Twin)
         return arena.twin
-
-    @staticmethod
-    def _reset(stream: _Stream) -> None:
-        start = address(stream.buffer)
-        for name, value in (
-            ("top", start), ("end", start + len(stream.buffer)), ("delta", stream.twin.address - start),
-            ("launches", 0), ("table", address(stream.table)), ("capacity", len(stream.table) // WIDTH),
-            ("regions", address(stream.regions)), ("count", len(stream.regions) // 3), ("missing", 0),
-        ):  # fmt: skip
-            stream.words[STREAM[name]] = value
 
     # ------------------------------------------------------------------------------------------------------- stages
 
@@ -284,43 +419,54 @@ class DeviceExecutable(Executable):
         self, buffers: Buffers, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure],
         keep: Sequence[NDArray[Any]], timed: bool, stable: bool,
     ) -> list[float]:  # fmt: skip
-        """Write down what the launches of a round need, launch, and copy the results back."""
+        """Write down what the launches of a round need, and launch; bring back what must be known now."""
         with self._lock:
-            twins = self._regions(buffers, arenas, keep, stable)
             stream = self._stream(buffers)
+            self.device.reach(stream.event)  # what the last run has written down there is copied
+            self._regions(buffers, arenas, keep, stable)
+            stream.begin()
             rounds = buffers["rounds"]
             self._drive(buffers, arenas, works, failures)
-            while missing := int(stream.words[STREAM["missing"]]):
-                room = 2 * (len(stream.buffer) + missing)
-                regions = stream.regions
-                stream.buffer, stream.table, _, stream.twin = self._room(room, buffers["batches"] + _LAUNCHES)
-                stream.regions = regions
-                self._reset(stream)
+            while missing := stream["missing"]:
+                stream.room(2 * (len(stream.buffer) + missing), buffers["batches"] + _LAUNCHES)
+                stream.begin()
                 buffers["stage"], buffers["run_batches"], buffers["rounds"] = 3, 0, rounds
                 self._drive(buffers, arenas, works, failures)
-            taken = self._launch(stream, timed)
-            self._fetch(buffers, arenas[-1], twins[-1])
-            self._note_failures(buffers, stream, failures)
+            taken = self._launch(stream, timed) if stream["launches"] else []
+            stream.pending = _Pending(self.device, arenas[-1], buffers["arena"], buffers["used"], stream.regions)
+            if self.host.waiting:
+                stream.pending.all()
+            if self._fallible and stream["end"] < stream.start + len(stream.buffer):
+                self._note_failures(buffers, stream, failures)
         return taken
 
+    def run(self, *args: Any, **kwargs: Any) -> Run:
+        """Run a mini-batch; see `Executable.run`. Results are copied from the device when they are asked for."""
+        run = super().run(*args, **kwargs)
+        stream = run.buffers.stream
+        if isinstance(stream, _Stream) and stream.pending is not None:
+            run.pending, stream.pending = stream.pending, None
+        return run
+
     def _launch(self, stream: _Stream, timed: bool) -> list[float]:
-        start = address(stream.buffer)
-        used = int(stream.words[STREAM["top"]]) - start
-        self.device.upload(stream.twin.address, stream.buffer[:used])
-        count = int(stream.words[STREAM["launches"]])
-        launches = stream.table.reshape(-1, WIDTH)[:count]
-        words, _, _ = self._launches
-        words[6] = self._room_for("batch", int(launches[:, 4].max(initial=0)))
-        own = int(launches[:, 5].max(initial=0))  # bytes of a warp: where they are many, fewer blocks run at once
-        most = int(launches[:, 1].max(initial=1)) if own else self.device.blocks
-        words[10] = max(1, min(self.device.blocks, most, _OWN // (own * _WARPS) if own else self.device.blocks))
-        words[7] = self._room_for("warps", own * _WARPS * int(words[10]))
+        device, start = self.device, stream.start
+        device.upload(stream.twin.address, stream.buffer[: stream["top"] - start])
+        if (low := stream["end"] - start) < len(stream.buffer):
+            device.upload(stream.twin.address + low, stream.buffer[low:])
+        device.record(stream.event)
+        count, own = stream["launches"], stream["warp"]
+        words = self._launches[0].data
+        words[6] = self._room_for("batch", stream["batch"])
+        # where a warp needs many bytes, fewer blocks run at once
+        words[10] = max(1, min(device.blocks, stream["nodes"], _OWN // (own * _WARPS)) if own else device.blocks)
+        words[7] = self._room_for("warps", own * _WARPS * words[10])
+        table = stream["table"]
         taken = []
         for first, many in ((k, 1) for k in range(count)) if timed else ((0, count),):
             begun = time.perf_counter()
-            error = self._loop.call("launch", address(words), address(stream.table) + 8 * WIDTH * first, many)
+            error = self._loop(address(self._launches[0]), table + 8 * WIDTH * first, many)
             if error or timed:
-                self.device.wait()
+                device.wait()
             if error:
                 raise RuntimeError(f"a kernel could not be launched: error {error} of the driver")
             taken.append(time.perf_counter() - begun)
@@ -334,42 +480,51 @@ class DeviceExecutable(Executable):
             self._scratch[name] = have = Twin(self.device, 0, max(size + size // 4, 1 << 16))
         return have.address
 
-    def _fetch(self, buffers: Buffers, arena: Arena, twin: Twin) -> None:
-        """Copy the results of a round to the arena."""
-        low = buffers["arena"] - arena.address
-        data = np.asarray(arena.block)[low : low + buffers["used"]]
-        if len(data):
-            self.device.download(data, twin.address + low)
-
     def _note_failures(self, buffers: Buffers, stream: _Stream, failures: dict[int, Failure]) -> None:
         """Bring failures of nodes where the processor's kernels leave them."""
-        launches = stream.table.reshape(-1, WIDTH)[: int(stream.words[STREAM["launches"]])]
+        low = stream["end"] - stream.start
+        self.device.download(stream.buffer[low:], stream.twin.address + low)
+        self.device.wait()
+        if not stream.buffer[low:].any():
+            return
+        buffers["failures"] = 1
+        start, fail = buffers.columns["bstart"], buffers.columns["fail"]
         table = buffers.fixed["table"].reshape(-1, len(TABLE))
-        start = buffers.columns["bstart"]
-        fail = buffers.columns["fail"]
-        for b, (kernel, nodes, _, fails, _, _) in enumerate(launches.tolist()):
-            if not table[kernel, TABLE["fallible"]]:
+        for b, (kernel, nodes, _, fails, _, _) in enumerate(stream.launches.tolist()):
+            if not fails:
                 continue
-            found = np.zeros(nodes, np.int64)
-            self.device.download(found.view(np.uint8), fails)
-            low, high = int(start[b]), int(start[b + 1])
+            at = fails - stream.twin.address
+            found: Words = stream.buffer[at : at + 8 * nodes].view(np.int64)
+            first, last = int(start[b]), int(start[b + 1])
             if table[kernel, TABLE["rows"]]:  # nodes of several rows: a node fails as its first row that fails
-                order = buffers.column("order", buffers["n"])[low:high]
+                order = buffers.column("order", buffers["n"])[first:last]
                 rows = self._rows(buffers)[order]
                 firsts = np.cumsum(rows) - rows
                 found = np.array(
                     [next((x for x in found[a : a + n] if x), 0) for a, n in zip(firsts, rows, strict=True)]
                 )
-            fail[low:high] = found
-            if found.any():
-                buffers["failures"] = 1
-        if buffers["more"] and buffers["failures"]:
+            fail[first:last] = found
+        if buffers["more"]:
             self._fail_nodes(buffers, failures)
+
+
+def _row(twin: Twin) -> _Row:
+    return twin.start, twin.start + twin.size, twin.address - twin.start
+
+
+def _alike(known: Sequence[weakref.ref[NDArray[Any]]], arrays: Sequence[NDArray[Any]]) -> bool:
+    return len(known) == len(arrays) and all(one() is a for one, a in zip(known, arrays, strict=True))
+
+
+def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return array.reshape(-1).view(np.uint8)
 
 
 class SimulatedDevice:
     """The simulator as a device: its memory is apart from the processor's, and checked."""
 
+    name = "the simulator"
+    number: int | None = None
     blocks = 3
     stream = 0
 
@@ -426,6 +581,22 @@ class SimulatedDevice:
     def free(self, at: int) -> None:
         array = self._arrays.pop(at)
         self.memory.remove(array)
+
+    def pinned(self, size: int) -> NDArray[np.uint8]:
+        return aligned(size)
+
+    def copy(self, to: int, at: int, size: int) -> None:
+        view, start = self.memory.place(at, size, 1, "copy", False)
+        self.upload(to, np.frombuffer(view, np.uint8, size, start))
+
+    def event(self) -> int:
+        return 0
+
+    def record(self, event: int) -> None: ...
+
+    def reach(self, event: int) -> None: ...
+
+    def forget(self, event: int) -> None: ...
 
     def upload(self, at: int, data: NDArray[np.uint8]) -> None:
         view, start = self.memory.place(at, len(data), 1, "upload", True)

@@ -20,6 +20,7 @@ from acronumba.state import AT, GROW_CHAINS, GROW_FOUND, MOST_GROUPS, TABLE
 
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
+_MANY = 1 << 20  # capacity of columns that are not kept for the next run
 _WARMS = 16  # pieces of memory that are fetched before a run
 _CACHE = 1 << 20  # bytes: more than these are not fetched, as they would drive each other out
 _FIBERS = 256  # that the first queues have room for
@@ -63,12 +64,12 @@ def available() -> int:
 class Arena:
     """Memory for results of one run. Arrays made from it keep it alive; with the last it goes back to the pool."""
 
-    def __init__(self, block: NDArray[np.uint8], pool: ArenaPool) -> None:
+    def __init__(self, block: NDArray[np.uint8], pool: ArenaPool, twin: object = None) -> None:
         self.block = block
         self.pool = pool
         self.address = address(block)
         self.size = len(block)
-        self.twin: object = None  # the same memory on a device
+        self.twin = twin  # the same memory on a device
         self.__array_interface__ = {
             "shape": (self.size,),
             "typestr": "|u1",
@@ -77,30 +78,40 @@ class Arena:
         }
 
     def __del__(self) -> None:
-        self.pool.give(self.block)
+        self.pool.give(self.block, self.twin)
 
 
 class ArenaPool:
-    """Arenas that nobody uses. Safe from several threads."""
+    """Arenas that nobody uses. Safe from several threads.
 
-    def __init__(self, wanted: int) -> None:
-        self._free: deque[NDArray[np.uint8]] = deque(maxlen=4)
-        self.wanted = wanted  # bytes that the last run used
+    Parameters
+    ----------
+    wanted : int
+        Bytes that the next run will use, about.
+    allocate : callable
+        From a number of bytes to memory that begins at a multiple of 64, for arenas that are used again.
+    """
+
+    def __init__(self, wanted: int, allocate: Callable[[int], NDArray[np.uint8]] = aligned) -> None:
+        self._free: deque[tuple[NDArray[np.uint8], object]] = deque(maxlen=4)
+        self.wanted = wanted
+        self.allocate = allocate
 
     def take(self, size: int) -> Arena:
         """Return an arena of at least `size` bytes."""
         for _ in range(len(self._free)):
             try:
-                block = self._free.popleft()
+                block, twin = self._free.popleft()
             except IndexError:
                 break
             if len(block) >= size:
-                return Arena(block, self)
-        return Arena(aligned(max(size + size // 4 if size <= _KEPT else size, 1 << 16)), self)
+                return Arena(block, self, twin)
+        size = max(size + size // 4 if size <= _KEPT else size, 1 << 16)
+        return Arena((self.allocate if size <= _KEPT else aligned)(size), self)
 
-    def give(self, block: NDArray[np.uint8]) -> None:
+    def give(self, block: NDArray[np.uint8], twin: object) -> None:
         if len(block) <= _KEPT:
-            self._free.append(block)
+            self._free.append((block, twin))
 
 
 class Buffers:
@@ -119,6 +130,7 @@ class Buffers:
         self.kernels, self.most, self.keyed, self.reach = kernels, most, keyed, reach
         self.levels = 1 + ghosts  # most levels for each node
         self.st: Words = np.zeros(AT["free"] + functions, np.int64)
+        self._view = self.st.data  # twice as fast as the array, for one word
         reach(self.st)
         self.address = address(self.st)
         self.chunks: list[Words] = []
@@ -160,10 +172,10 @@ class Buffers:
         self.grow_nodes(_NODES, 0)
 
     def __setitem__(self, name: str, value: int) -> None:
-        self.st[AT[name]] = value
+        self._view[AT[name]] = value
 
     def __getitem__(self, name: str) -> int:
-        return int(self.st[AT[name]])
+        return self._view[AT[name]]
 
     @property
     def bytes(self) -> int:
@@ -177,9 +189,8 @@ class Buffers:
         nodes, heap = self.heat
         pieces = [(address(a), a.nbytes) for a in arrays[:8] if a.dtype == np.int64]
         pieces.append((self.starts[0], min(heap, self.chunks[0].nbytes)))
-        for name in ("kind", "depth", "instance", "row"):
-            column = self.columns[name]
-            pieces.append((address(column), column.itemsize * min(nodes, len(column))))
+        many = min(nodes, self["ncap"])
+        pieces += [(self[name], self.columns[name].itemsize * many) for name in ("kind", "depth", "instance", "row")]
         if sum(size for _, size in pieces) > _CACHE:
             pieces = []
         self.fixed["warm"][: 2 * len(pieces)] = [x for piece in pieces for x in piece]
@@ -190,6 +201,16 @@ class Buffers:
         self.heat = (self["n"], self["top"] - self.starts[0] if self.used == 1 else 0)
 
     # ---- heap
+
+    def trim(self) -> None:
+        """Give back what is too large to be kept for the next run."""
+        if self.used > 1 and sum(c.nbytes for c in self.chunks) > _KEPT:
+            self.chunks, self.starts, self.used = [], [], 0
+        if self["ncap"] > _MANY:
+            self.grow_nodes(_NODES, 0)
+            self.tables = {}
+            for name in ("ccap", "scap", "ecap", "founds", "xcap"):
+                self[name] = 0
 
     def begin(self) -> None:
         """Start the heap anew."""

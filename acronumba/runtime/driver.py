@@ -37,6 +37,7 @@ from acronumba.plan import Plan
 from acronumba.runtime import layout, liveness, lookahead, pool, schedule
 from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, aligned, available
 from acronumba.runtime.trace import STAGES, BatchRecord, TraceData, Wait
+from acronumba.runtime.unpack import Memory, Pending
 from acronumba.state import AT, MEMORY, STEPS, TABLE
 
 log = logging.getLogger("acronumba")
@@ -1031,6 +1032,7 @@ class Run:
     """
 
     noted = 0.0
+    pending: Pending | None = None  # what results lie in, if it is not here yet
 
     def __init__(
         self,
@@ -1069,6 +1071,7 @@ class Run:
         buffers, self._buffers = self._buffers, None
         if buffers is not None:
             self.words = self.words[:0]
+            buffers.trim()
             self.executable._buffers.append(buffers)
 
     def __del__(self) -> None:
@@ -1086,6 +1089,12 @@ class Run:
         """Every array that references in the results may lead into."""
         heap = self.buffers.chunks[: self.buffers.used]
         return (*heap, *self._arenas, self.executable.shapes, *self._prepared.keep, *self._keep)
+
+    def reader(self, stay: bool = False) -> Memory:
+        """Return what reads `memory`; tensors may stay where they were computed."""
+        if stay and self.pending is not None:
+            return self.pending.memory(self.memory, self)
+        return Memory(self.memory, self.pending)
 
     @property
     def nodes(self) -> int:

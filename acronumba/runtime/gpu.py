@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import weakref
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -35,12 +36,20 @@ _FUNCTIONS: dict[str, list[Any]] = {
     "cuMemFree_v2": [_WORD],
     "cuMemcpyHtoDAsync_v2": [_WORD, ctypes.c_void_p, ctypes.c_size_t, _WORD],
     "cuMemcpyDtoHAsync_v2": [ctypes.c_void_p, _WORD, ctypes.c_size_t, _WORD],
+    "cuMemcpyDtoDAsync_v2": [_WORD, _WORD, ctypes.c_size_t, _WORD],
+    "cuMemHostAlloc": [ctypes.POINTER(_WORD), ctypes.c_size_t, ctypes.c_uint],
+    "cuMemFreeHost": [_WORD],
+    "cuEventCreate": [ctypes.POINTER(_WORD), ctypes.c_uint],
+    "cuEventRecord": [_WORD, _WORD],
+    "cuEventSynchronize": [_WORD],
+    "cuEventDestroy_v2": [_WORD],
     "cuModuleLoadData": [ctypes.POINTER(_WORD), ctypes.c_void_p],
     "cuModuleGetFunction": [ctypes.POINTER(_WORD), _WORD, ctypes.c_char_p],
     "cuGetErrorString": [_INT, ctypes.POINTER(ctypes.c_char_p)],
 }
 _MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76  # attributes of a device
 _NON_BLOCKING = 1  # a stream that does not wait for the default one
+_NO_TIMES = 2  # an event that nobody measures with
 _OUT_OF_MEMORY = 2
 _RESIDENT = 4  # blocks that fit on a multiprocessor, about
 
@@ -83,6 +92,7 @@ class Gpu:
 
     def __init__(self, ordinal: int = 0, driver: Any = None) -> None:
         self._driver = library() if driver is None else driver
+        self.number: int | None = ordinal
         self._process = os.getpid()
         for name, arguments in _FUNCTIONS.items():
             getattr(self._driver, name).argtypes = arguments
@@ -154,6 +164,43 @@ class Gpu:
         self._enter()
         self._call("cuMemFree_v2", at)
 
+    def pinned(self, size: int) -> NDArray[np.uint8]:
+        self._enter()
+        out = _WORD()
+        self._call("cuMemHostAlloc", ctypes.byref(out), size, 0)
+        memory = (ctypes.c_uint8 * size).from_address(out.value)
+        weakref.finalize(memory, self._unpin, out.value).atexit = False
+        return np.ctypeslib.as_array(memory)
+
+    def _unpin(self, at: int) -> None:
+        if os.getpid() == self._process:
+            self._enter()
+            self._call("cuMemFreeHost", at)
+
+    def copy(self, to: int, at: int, size: int) -> None:
+        if size:
+            self._enter()
+            self._call("cuMemcpyDtoDAsync_v2", to, at, size, self.stream)
+
+    def event(self) -> int:
+        self._enter()
+        out = _WORD()
+        self._call("cuEventCreate", ctypes.byref(out), _NO_TIMES)
+        return out.value
+
+    def record(self, event: int) -> None:
+        self._enter()
+        self._call("cuEventRecord", event, self.stream)
+
+    def reach(self, event: int) -> None:
+        self._enter()
+        self._call("cuEventSynchronize", event)
+
+    def forget(self, event: int) -> None:
+        if os.getpid() == self._process:
+            self._enter()
+            self._call("cuEventDestroy_v2", event)
+
     def upload(self, at: int, data: NDArray[np.uint8]) -> None:
         if len(data):
             self._enter()
@@ -162,7 +209,6 @@ class Gpu:
     def download(self, data: NDArray[np.uint8], at: int) -> None:
         self._enter()
         self._call("cuMemcpyDtoHAsync_v2", data.ctypes.data, at, len(data), self.stream)
-        self.wait()
 
     def wait(self) -> None:
         self._enter()

@@ -139,6 +139,9 @@ class Packer:
             else:
                 plain[k] = self._column(column, self.schema.params[k])
         count = check_lengths(columns)
+        if not plain and len(parts) == 1:
+            ((_, roots, heap),) = parts
+            return Batch(roots=roots, errors={}, heaps=(heap,), schema=self.schema)
         done = self._pack_plain(plain, count)
         if not parts:
             return done
@@ -147,7 +150,7 @@ class Packer:
         for k in plain:
             pieces[k] = done.roots[:, at : at + self._widths[k]]
             at += self._widths[k]
-        roots = pieces[0] if len(pieces) == 1 else np.concatenate([pieces[k] for k in range(len(pieces))], axis=1)
+        roots = np.concatenate([pieces[k] for k in range(len(pieces))], axis=1)
         if done.errors:
             roots[list(done.errors)] = 0
         found = {id(heap): heap for heap in (*done.heaps, *(heap for _, _, heap in parts))}
@@ -225,6 +228,24 @@ class _Store:
     others: dict[tuple[StructLayout, ...], tuple[Heap, Move]] = field(
         default_factory=dict
     )  # the heap with other layouts
+    last: tuple[Type, tuple[StructLayout, ...], tuple[Heap, Move | None] | None] | None = None  # see `bind`
+
+    def bind(self, t: Type, layouts: tuple[StructLayout, ...]) -> tuple[Heap, Move | None] | None:
+        """Return the heap for a program with these layouts, see `with_layouts`; None if its types differ too much."""
+        last = self.last
+        if last is None or last[0] is not t or last[1] is not layouts:
+            self.last = last = t, layouts, self.with_layouts(layouts) if self._agrees(t, layouts) else None
+        return last[2]
+
+    def _agrees(self, t: Type, layouts: tuple[StructLayout, ...]) -> bool:
+        if not same_words(self.schema.params[0], t):
+            return False
+        mine = {layout.cls: {f.name: f.type for f in layout.fields} for layout in self.layouts}
+        for layout in layouts:
+            own = mine.get(layout.cls)
+            if own is not None and not all(f.name in own and same_words(own[f.name], f.type) for f in layout.fields):
+                return False
+        return True
 
     def with_layouts(self, layouts: tuple[StructLayout, ...]) -> tuple[Heap, Move | None]:
         """Return the heap with rows as other layouts say, and how addresses change (None: not at all)."""
@@ -281,30 +302,21 @@ class Packed(Sequence[Any]):
     def __repr__(self) -> str:
         return f"Packed({len(self)} instances)"
 
-    def bind(self, t: Type, layouts: Sequence[StructLayout]) -> tuple[Words, Heap] | None:
+    def bind(self, t: Type, layouts: tuple[StructLayout, ...]) -> tuple[Words, Heap] | None:
         """Return the words of the instances for a program with these layouts, and the heap that they refer to.
 
         None if the program's types differ so much that the instances must be packed anew.
         """
-        if self._plain is not None or not self._agrees(t, layouts):
+        bound = None if self._plain is not None else self._store.bind(t, layouts)
+        if bound is None:
             return None
-        heap, move = self._store.with_layouts(tuple(layouts))
+        heap, move = bound
         if move is None:
             return self._roots, heap
         roots = self._roots.copy()
         for column in reference_columns(words(self.schema.params[0])):
             roots[:, column] = move(roots[:, column])
         return roots, heap
-
-    def _agrees(self, t: Type, layouts: Sequence[StructLayout]) -> bool:
-        if not same_words(self.schema.params[0], t):
-            return False
-        mine = {layout.cls: {f.name: f.type for f in layout.fields} for layout in self._store.layouts}
-        for layout in layouts:
-            own = mine.get(layout.cls)
-            if own is not None and not all(f.name in own and same_words(own[f.name], f.type) for f in layout.fields):
-                return False
-        return True
 
     def __reduce__(self) -> tuple[Any, ...]:
         heap = self._store.heap

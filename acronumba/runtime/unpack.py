@@ -8,12 +8,13 @@ again, within one instance. There is no recursion over data: a chain of a millio
 
 from __future__ import annotations
 
+import math
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,18 @@ Objects: TypeAlias = Mapping[int, object] | Callable[[], Mapping[int, object]]
 _BITS, _DOUBLE = struct.Struct("q"), struct.Struct("d")
 
 
+class Pending(Protocol):
+    """Results that are copied here when they are asked for."""
+
+    def all(self) -> None: ...
+
+    def some(self, starts: Words, sizes: Words) -> None:
+        """Copy those that lie at these addresses and have so many bytes."""
+
+    def memory(self, arrays: Sequence[npt.NDArray[Any]], owner: object) -> Memory:
+        """Return what reads them where they are."""
+
+
 class Memory:
     """The buffers of a mini-batch, by address.
 
@@ -54,11 +67,14 @@ class Memory:
     ----------
     arrays : iterable of ndarray
         Contiguous arrays that do not overlap: chunks of the heap, arenas of results, packed instances, shared arrays.
+    pending : optional
+        What must be asked for tensors before they are read.
     """
 
-    __slots__ = ("_arrays", "_bases", "_ends", "_last", "_tables", "_views")
+    __slots__ = ("_arrays", "_bases", "_ends", "_last", "_tables", "_views", "pending")
 
-    def __init__(self, arrays: Iterable[npt.NDArray[Any]]) -> None:
+    def __init__(self, arrays: Iterable[npt.NDArray[Any]], pending: Pending | None = None) -> None:
+        self.pending = pending
         by_base = {int(a.ctypes.data): a for a in arrays if a.nbytes}
         self._bases = sorted(by_base)
         self._arrays = [by_base[base] for base in self._bases]
@@ -126,6 +142,11 @@ class Memory:
         k = self._find(address, size * dtype.itemsize)
         return np.ndarray(shape, dtype, self._bytes(k), address - self._bases[k])
 
+    def tensor(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+        """Return a tensor as users get it: an array, or a NumPy scalar."""
+        array = self.array(address, dtype, shape)
+        return array if shape else array[()]
+
 
 @dataclass(frozen=True, slots=True)
 class _Tensor:
@@ -183,6 +204,8 @@ class Unpacker:
                 return lambda k: (a(k), b(k))
             return lambda k: tuple([part(k) for part in parts])
         known = _Known(objects)
+        if memory.pending is not None:
+            memory.pending.all()
         return lambda k: _Reader(self, memory, known).value(rows[k].tolist())
 
     def _tensor_column(self, t: TensorT, column: Words, memory: Memory) -> Decoder:
@@ -200,14 +223,16 @@ class Unpacker:
                 extents = np.zeros((len(column), kind.rank), np.int64)
                 extents[valid] = memory.gather(records[valid, 2], kind.rank)
                 shapes = list(map(tuple, extents.tolist()))
+            if memory.pending is not None:
+                many = extents.prod(axis=1) if kind.shape is None else math.prod(kind.shape)
+                memory.pending.some(records[:, 0], np.broadcast_to(many * kind.dtype.itemsize, len(column)))
             found.append((records[:, 0].tolist(), shapes))
             return found[0]
 
         def decode(k: int) -> Any:
             data, shapes = found[0] if found else read()
             shape = kind.shape if shapes is None else shapes[k]
-            array = memory.array(data[k], kind.dtype, shape)  # type: ignore[arg-type]
-            return array if kind.rank else array[()]
+            return memory.tensor(data[k], kind.dtype, shape)  # type: ignore[arg-type]
 
         return decode
 
@@ -454,8 +479,7 @@ class _Reader:
             return self.made[address]
         data, _, extents = self._memory.words(address, 3)
         shape = tuple(self._memory.words(extents, kind.rank)) if kind.shape is None else kind.shape
-        array = self._memory.array(data, kind.dtype, shape)
-        self.made[address] = out = array if kind.rank else array[()]
+        self.made[address] = out = self._memory.tensor(data, kind.dtype, shape)
         return out
 
 

@@ -21,15 +21,18 @@ from acronumba.kernels.spec import FIXED, Dim, KernelSpec, Size
 
 _STREAM = """
 top         next free byte of the buffer
-end         of the buffer
+end         of the free bytes; behind it are words for the failures of nodes, those of the first launch last
 delta       the GPU's address of the buffer, less the processor's
 launches    how many there are
-table       int64[capacity, WIDTH]: of each launch kernel, nodes, the GPU's addresses of P and of the nodes' failures,
-            and the bytes of scratch of the batch and of a warp
+table       int64[capacity, WIDTH]: of each launch kernel, nodes, the GPU's addresses of P and of the nodes' failures
+            (0: the kernel has none), and the bytes of scratch of the batch and of a warp
 capacity    launches that the table has room for
 regions     int64[count, 3]: start, end, the GPU's address less the start: memory that both have, by address
 count
 missing     bytes that the buffer is too small by; what comes after the first launch without room is counted only
+nodes       the most nodes of a launch
+batch       the most bytes of scratch of a batch
+warp        the most bytes of scratch of a warp
 """
 STREAM = {line.split()[0]: k for k, line in enumerate(x for x in _STREAM.split("\n") if x and x[0] != " ")}
 WORDS = len(STREAM)
@@ -90,19 +93,21 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
 
     many: dict[int, Expr] = {o.index: number(o.shape[0]) for o in arguments if o.kind in ("list", "numbers")}
     words = f.let("words", tree.load(stream, STREAM["top"]))
-    fails = f.let("fails", words + nodes * (8 * len(arguments)))
-    dims = f.let("dims", fails + nodes * 8)
+    fallible = any(op.site >= 0 for op in spec.body)
+    fails = f.let("fails", tree.load(stream, STREAM["end"]) - nodes * 8) if fallible else const(0, I64)
+    dims = f.let("dims", words + nodes * (8 * len(arguments)))
     table = f.let("table", dims + 8 * spec.dims)
     items = f.let("items", table + 8 * (FIXED + results + shared))
     end: Expr = items
     for size in many.values():
         end = end + nodes * size * 8
     end = f.let("top", (end + 15) & -16)
-    over = f.let("over", end - tree.load(stream, STREAM["end"]))
+    over = f.let("over", end - (fails if fallible else tree.load(stream, STREAM["end"])))
     full = tree.load(stream, STREAM["launches"]) >= tree.load(stream, STREAM["capacity"])
     with f.when((over > 0) | tree.load(stream, STREAM["missing"]).ne(0) | full):
         f.comment("no room: count what is missing")
-        f.store(stream, STREAM["missing"], tree.load(stream, STREAM["missing"]) + (end - words))
+        wanted = end - words + nodes * 8 if fallible else end - words
+        f.store(stream, STREAM["missing"], tree.load(stream, STREAM["missing"]) + wanted)
         f.ret()
     delta = f.let("delta", tree.load(stream, STREAM["delta"]))
 
@@ -119,24 +124,31 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
             elif o.kind in ("list", "numbers"):
                 word = _items(f, o.kind, f.let("source", tree.load(word)), items, many[o.index], delta, resolve)
             f.store(row + nodes * (8 * o.index), 0, word)
-        f.store(fails + (i - f["lo"]) * 8, 0, 0)
+        if fallible:
+            f.store(fails + (i - f["lo"]) * 8, 0, 0)
         f.set(row, row + 8)
     for k in range(spec.dims):
         f.store(dims, k, tree.load(extents, k))
-    for k, at in enumerate((words + delta, fails + delta, dims + delta, tree.load(f["P"], 3))):
+    found = fails + delta if fallible else fails
+    for k, at in enumerate((words + delta, found, dims + delta, tree.load(f["P"], 3))):
         f.store(table, k, at)
     for k in range(results + shared):
         f.store(table, FIXED + k, resolve(tree.load(f["P"], FIXED + k)))
     f.store(stream, STREAM["top"], end)
+    if fallible:
+        f.store(stream, STREAM["end"], fails)
     count = f.let("count", tree.load(stream, STREAM["launches"]))
     launch = f.let("launch", tree.load(stream, STREAM["table"]) + count * (8 * WIDTH))
     kernel = tree.load(f["P"], FIXED + results + shared + 1)
-    for k, word in enumerate((kernel, nodes, table + delta, fails + delta)):
+    for k, word in enumerate((kernel, nodes, table + delta, found)):
         f.store(launch, k, word)
     f.comment("bytes of scratch, and of rows, which are known already: the next launch overwrites them")
     f.do(tree.Call("sizes", (extents, nodes, f["S"]), tree.VOID))
     f.store(launch, 4, tree.load(f["S"], 0))
     f.store(launch, 5, tree.load(f["S"], 1))
+    for name, most in (("nodes", nodes), ("batch", tree.load(f["S"], 0)), ("warp", tree.load(f["S"], 1))):
+        with f.when(most > tree.load(stream, STREAM[name])):
+            f.store(stream, STREAM[name], most)
     f.store(stream, STREAM["launches"], count + 1)
     f.ret()
     return f.function()
