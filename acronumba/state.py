@@ -230,7 +230,7 @@ DEAD = -1  # what `lives` says of an instance that has failed
 STUB = 3  # words of a stub
 
 SLICE = 1 << 21  # steps of the machine after which it returns
-PATIENCE = 200_000_000  # about how many nanoseconds of kernels run before `execute` returns
+PATIENCE = 20_000_000  # about how many nanoseconds of kernels run before `execute` returns; tiny numbers take ten times as long
 
 # Blocks of the machine that every host program has.
 SCHEDULER, FAILED, LEAVE = range(3)
