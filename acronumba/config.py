@@ -129,11 +129,12 @@ def check_device(device: str) -> str:
     if re.fullmatch(r"cuda(:\d+)?", str(device)):
         from acronumba.runtime.gpu import missing
 
-        if why := missing(int(device.partition(":")[2] or 0)):
+        number = int(device.partition(":")[2] or 0)
+        if why := missing(number):
             raise refuse(
                 "ACR705", message=f"no kernel can run on a GPU: {why}", seen=repr(device), rewrite='.on("cpu")'
             )
-        return device
+        return f"cuda:{number}" if number else "cuda"
     there = "cpu, cuda, cuda:1 and so on, simulator"
     raise refuse(
         "ACR705", message=f"there is no such device; there are: {there}", seen=repr(device), rewrite='.on("cpu")'

@@ -230,7 +230,8 @@ DEAD = -1  # what `lives` says of an instance that has failed
 STUB = 3  # words of a stub
 
 SLICE = 1 << 21  # steps of the machine after which it returns
-PATIENCE = 20_000_000  # about how many nanoseconds of kernels run before `execute` returns; tiny numbers take ten times as long
+# About how many nanoseconds of kernels run before `execute` returns. Tiny numbers take ten times as long as others.
+PATIENCE = 20_000_000
 
 # Blocks of the machine that every host program has.
 SCHEDULER, FAILED, LEAVE = range(3)

@@ -16,6 +16,7 @@ import pytest
 from acronumba import model
 from acronumba.api import Model
 from acronumba.emit import cache
+from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda import compat, cubins, generate, launch, marshal
 from acronumba.runtime import gpu
 from acronumba.runtime.device import DeviceExecutable, SimulatedDevice
@@ -49,6 +50,9 @@ class Driver:
 
     def _cuDeviceGetName(self, out: Any, size: int, device: Any) -> None:
         out.value = b"Simulated GPU"
+
+    def _cuDeviceGetCount(self, out: Any) -> None:
+        out._obj.value = 2
 
     def _cuDeviceGetAttribute(self, out: Any, number: int, device: Any) -> None:
         out._obj.value = {16: 2, 75: self.capability[0], 76: self.capability[1]}[number]
@@ -163,9 +167,32 @@ def test_errors_of_the_driver_have_its_words(driver: Driver, monkeypatch: pytest
         one.allocate(1000)
 
 
-def test_an_old_gpu_is_refused() -> None:
-    with pytest.raises(gpu.DriverError, match=r"Simulated GPU is too old: compute capability 7\.5"):
-        gpu.Gpu(0, Driver(capability=(7, 5)))
+def test_a_gpu_that_will_not_do_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "library", lambda: Driver(capability=(7, 5)))
+    with pytest.raises(AcronumbaError, match=r"the GPU is too old: compute capability 7\.5, and 8\.0 is needed"):
+        chain.on("cuda")
+    monkeypatch.setattr(gpu, "library", Driver)
+    with pytest.raises(AcronumbaError, match="the NVIDIA driver finds 2, not one of number 9"):
+        chain.on("cuda:9")
+    assert chain.on("cuda:0").device == "cuda" and chain.on("cuda:1").device == "cuda:1"
+
+
+def test_what_a_gpu_keeps_is_given_up_for_what_it_needs(driver: Driver) -> None:
+    xs, w = sequences(3, 2), weights()
+    call = chain._bind((xs,), {"w": w})
+    compiled, values, packed = chain._specialise(call)
+    executable = DeviceExecutable(compiled.plan, compiled.options, gpu.Gpu(0, driver))
+    words, keep = compiled._shared_words(packed, values)
+    first = executable.run(packed.roots, words, keep=keep)
+    del first
+    assert len(executable.arenas._free) == 1
+    driver.room = 0
+    with pytest.raises(MemoryError, match="the GPU has no room for"):
+        executable._twin(0, 100)
+    assert not executable.arenas._free
+    driver.room = 1 << 40
+    result = compiled.decoder(executable.run(packed.roots, words, keep=keep), packed)
+    alike(result(0), chain(xs[0], w=w))
 
 
 def test_the_loop_over_launches_stops_at_an_error() -> None:

@@ -278,6 +278,14 @@ class DeviceExecutable(Executable):
                 if k not in self._once:
                     params[-2] = stream
 
+    def _twin(self, start: int, size: int) -> Twin:
+        """Return memory of the device; what is kept for later mini-batches is given up for it."""
+        try:
+            return Twin(self.device, start, size)
+        except MemoryError:
+            self.arenas.clear()
+            return Twin(self.device, start, size)
+
     def _copy(self, start: int, end: int, arrays: tuple[NDArray[Any], ...], changes: bool) -> _Copy:
         """Return the device's copy of a range of memory, made anew if arrays are others or have other bits."""
         bits = np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))
@@ -287,7 +295,7 @@ class DeviceExecutable(Executable):
                 return known
             twin = known.twin
         else:
-            twin = Twin(self.device, start, end - start)
+            twin = self._twin(start, end - start)
         self.device.upload(twin.address, bits)
         return _Copy(arrays, twin, bits.copy() if changes else None)
 
@@ -334,7 +342,7 @@ class DeviceExecutable(Executable):
                 fresh[at] = array
                 continue
             if twin is None:
-                self._packed[at] = known, twin = known, Twin(self.device, at, array.nbytes)
+                self._packed[at] = known, twin = known, self._twin(at, array.nbytes)
                 self.device.upload(twin.address, _bytes(array))
             rows.append(_row(twin))
         if fresh:
@@ -343,7 +351,7 @@ class DeviceExecutable(Executable):
             size = sum(array.nbytes + 255 & -256 for array in fresh.values())
             if stream.instances is None or stream.instances.size < size:
                 stream.instances = None  # given back before more is asked for
-                stream.instances = Twin(self.device, 0, size + size // 4)
+                stream.instances = self._twin(0, size + size // 4)
             place = stream.instances.address
             for at, array in fresh.items():
                 self.device.upload(place, _bytes(array))
@@ -373,7 +381,7 @@ class DeviceExecutable(Executable):
 
     def _arena_twin(self, arena: Arena) -> Twin:
         if not isinstance(arena.twin, Twin):
-            arena.twin = Twin(self.device, arena.address, arena.size)
+            arena.twin = self._twin(arena.address, arena.size)
         assert isinstance(arena.twin, Twin)
         return arena.twin
 
@@ -477,7 +485,7 @@ class DeviceExecutable(Executable):
         have = self._scratch.get(name)
         if have is None or have.size < size:
             self._scratch.pop(name, None)  # given back before more is asked for
-            self._scratch[name] = have = Twin(self.device, 0, max(size + size // 4, 1 << 16))
+            self._scratch[name] = have = self._twin(0, max(size + size // 4, 1 << 16))
         return have.address
 
     def _note_failures(self, buffers: Buffers, stream: _Stream, failures: dict[int, Failure]) -> None:

@@ -109,6 +109,10 @@ class ArenaPool:
         size = max(size + size // 4 if size <= _KEPT else size, 1 << 16)
         return Arena((self.allocate if size <= _KEPT else aligned)(size), self)
 
+    def clear(self) -> None:
+        """Give back what nobody uses."""
+        self._free.clear()
+
     def give(self, block: NDArray[np.uint8], twin: object) -> None:
         if len(block) <= _KEPT:
             self._free.append((block, twin))

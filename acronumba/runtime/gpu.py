@@ -48,6 +48,7 @@ _FUNCTIONS: dict[str, list[Any]] = {
     "cuGetErrorString": [_INT, ctypes.POINTER(ctypes.c_char_p)],
 }
 _MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76  # attributes of a device
+_OLDEST = (8, 0)  # compute capability that kernels can be compiled for
 _NON_BLOCKING = 1  # a stream that does not wait for the default one
 _NO_TIMES = 2  # an event that nobody measures with
 _OUT_OF_MEMORY = 2
@@ -76,6 +77,14 @@ def missing(ordinal: int = 0) -> str:
         return "the NVIDIA driver finds no GPU"
     if ordinal >= count.value:
         return f"the NVIDIA driver finds {count.value}, not one of number {ordinal}"
+    device, major, minor = _INT(), _INT(), _INT()
+    wrong = found.cuDeviceGet(ctypes.byref(device), ordinal)
+    wrong = wrong or found.cuDeviceGetAttribute(ctypes.byref(major), _MAJOR, device)
+    wrong = wrong or found.cuDeviceGetAttribute(ctypes.byref(minor), _MINOR, device)
+    if wrong:
+        return f"the NVIDIA driver says nothing of the GPU (error {wrong})"
+    if (major.value, minor.value) < _OLDEST:
+        return f"the GPU is too old: compute capability {major.value}.{minor.value}, and 8.0 is needed"
     return ""
 
 
@@ -103,8 +112,6 @@ class Gpu:
         self._call("cuDeviceGetName", text, 256, device)
         self.name = text.value.decode()
         self.capability = self._attribute(device, _MAJOR), self._attribute(device, _MINOR)
-        if self.capability < (8, 0):
-            raise DriverError(f"{self.name} is too old: compute capability {self.capability[0]}.{self.capability[1]}")
         self.blocks = _RESIDENT * self._attribute(device, _MULTIPROCESSORS)
         self._context = _WORD()
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
