@@ -258,3 +258,13 @@ def test_the_benchmark_compares_before_it_times(monkeypatch: pytest.MonkeyPatch)
     assert found["difference"] < 1e-5 and found["gpu"] > 0 and found["cpu"] > 0 and found["launches"] == 1
     assert names["difference"]([np.float32(1)], [np.float32(1.5)]) == pytest.approx(1 / 3)
     assert names["difference"]((1, 2), (1, 3)) == float("inf")
+
+
+def test_what_launches_cost_the_processor_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = runpy.run_path(str(Path(__file__).parent.parent / "benchmarks" / "launches.py"))
+    workload = SimpleNamespace(
+        model=doubled, params=lambda size: weights(), instances=lambda n: sequences(n)[0], read=None
+    )
+    monkeypatch.setitem(names["WORKLOADS"], "doubled", workload)
+    found = names["row"]("doubled", 2, 3, None)
+    assert (found["batches"], found["launches"]) == (1, 1) and found["run"] > found["loop"] > 0

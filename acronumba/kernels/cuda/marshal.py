@@ -42,13 +42,13 @@ __doc__ += _STREAM
 
 def marshal(spec: KernelSpec, code: CudaCode) -> tree.Module:
     """Return the module of a kernel: exports "plan" and "run"."""
-    functions = (*code.sizes.functions, _resolve(), _plan(spec), _run(spec, code))
+    functions = (*code.sizes.functions, _locate(), _plan(spec), _run(spec, code))
     return tree.Module(f"{spec.name}_marshal", functions, ("sizes", "plan", "run"))
 
 
-def _resolve() -> tree.Function:
+def _locate() -> tree.Function:
     f = Builder(
-        "resolve", [("stream", I64), ("at", I64)], result=I64, doc="The GPU's address of what is at `at`, or 0."
+        "locate", [("stream", I64), ("at", I64)], result=I64, doc="The row of `regions` that `at` lies in; 0: in none."
     )
     regions = f.let("regions", tree.load(f["stream"], STREAM["regions"]))
     low = f.let("low", 0)
@@ -64,8 +64,32 @@ def _resolve() -> tree.Function:
     region = f.let("region", regions + low * 24)
     with f.when(tree.load(region) > f["at"]):
         f.ret(0)
-    f.ret(f["at"] + tree.load(region, 2))
+    f.ret(region)
     return f.function()
+
+
+class _Resolver:
+    """Writes how addresses become the GPU's: most lie in the region of the one before."""
+
+    def __init__(self, f: Builder, stream: Expr, name: str) -> None:
+        self.f, self.stream, self.name = f, stream, name
+        self.start, self.end, self.shift = (f.let(f"{name}_{what}", 0) for what in ("start", "end", "shift"))
+
+    def __call__(self, word: Expr) -> Expr:
+        """Return the GPU's address of what is at an address, or 0."""
+        f = self.f
+        at = f.let(self.name, word)
+        with f.when((at < self.start) | (at >= self.end)):
+            region = f.let("region", tree.Call("locate", (self.stream, at), I64))
+            with f.when(region.eq(0)):
+                f.set(self.start, 0)
+                f.set(self.end, 0)
+                f.set(self.shift, -at)
+            with f.otherwise():
+                f.set(self.start, tree.load(region))
+                f.set(self.end, tree.load(region, 1))
+                f.set(self.shift, tree.load(region, 2))
+        return at + self.shift
 
 
 def _plan(spec: KernelSpec) -> tree.Function:
@@ -111,18 +135,17 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
         f.ret()
     delta = f.let("delta", tree.load(stream, STREAM["delta"]))
 
-    def resolve(at: Expr) -> Expr:
-        return tree.Call("resolve", (stream, at), I64)
-
+    resolve = {o.index: _Resolver(f, stream, o.name) for o in arguments if o.kind in ("tensor", "list")}
     row = f.let("row", words)
     with f.loop("i", f["lo"], f["hi"]) as i:
         node = f.let("node", tree.load(tree.load(f["P"], 0), i))
         for o in arguments:
             word = tree.load(node, o.index)
             if o.kind == "tensor":
-                word = resolve(tree.load(word))
+                word = resolve[o.index](tree.load(word))
             elif o.kind in ("list", "numbers"):
-                word = _items(f, o.kind, f.let("source", tree.load(word)), items, many[o.index], delta, resolve)
+                source = f.let("source", tree.load(word))
+                word = _items(f, source, items, many[o.index], delta, resolve.get(o.index))
             f.store(row + nodes * (8 * o.index), 0, word)
         if fallible:
             f.store(fails + (i - f["lo"]) * 8, 0, 0)
@@ -133,7 +156,7 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
     for k, at in enumerate((words + delta, found, dims + delta, tree.load(f["P"], 3))):
         f.store(table, k, at)
     for k in range(results + shared):
-        f.store(table, FIXED + k, resolve(tree.load(f["P"], FIXED + k)))
+        f.store(table, FIXED + k, _Resolver(f, stream, "place")(tree.load(f["P"], FIXED + k)))
     f.store(stream, STREAM["top"], end)
     if fallible:
         f.store(stream, STREAM["end"], fails)
@@ -155,12 +178,12 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
 
 
 def _items(
-    f: Builder, kind: str, source: Local, items: Local, many: Expr, delta: Expr, resolve: Callable[[Expr], Expr]
+    f: Builder, source: Local, items: Local, many: Expr, delta: Expr, resolve: Callable[[Expr], Expr] | None
 ) -> Expr:
     """Copy the elements of a list, of tensors by address; return the GPU's address of the copy."""
     first = f.let("first", items)
     with f.loop("k", 0, many) as k:
         element = tree.load(source, k)
-        f.store(items + k * 8, 0, resolve(tree.load(element)) if kind == "list" else element)
+        f.store(items + k * 8, 0, element if resolve is None else resolve(tree.load(element)))
     f.set(items, items + many * 8)
     return first + delta

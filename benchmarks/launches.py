@@ -1,0 +1,135 @@
+"""What a GPU costs the processor: mini-batches on a device that does nothing, against all that comes before a launch.
+
+    python benchmarks/launches.py [--models NAME ...] [--batch N ...] [--rounds N] [--trees FILE] [--json FILE]
+
+Needs no GPU. The device has no memory and computes nothing: its launcher is a compiled function that returns 0. Taken
+in turns are: a whole mini-batch of packed data on this device, up to the last launch (`run`); the same mini-batch on
+the processor, recorded, scheduled and laid out, but not executed (`before`); the loop over the launches alone
+(`loop`). What the device adds is `run - before`: where everything lies, arguments of all nodes, copies, launches. The
+driver's own time for a launch is in no figure. Microseconds; medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.bench.ablate import inputs
+from acronumba.bench.measure import machine
+from acronumba.bench.workloads import WORKLOADS
+from acronumba.emit import compile as compiler
+from acronumba.emit import tree
+from acronumba.emit.parse import parse
+from acronumba.runtime.device import DeviceExecutable
+from acronumba.runtime.dfg import address, aligned
+from acronumba.runtime.trace import STAGES
+
+MODELS = ("tree_lstm", "birnn", "listops", "child_sum_lstm")
+
+
+class Nothing:
+    """A device that does nothing."""
+
+    name = "nothing"
+    number = None
+    blocks = 528
+    stream = 0
+
+    def __init__(self) -> None:
+        parameters = ", ".join(f"{name}: i64" for name in "abcdefghijk")
+        functions = tuple(parse(f"def nothing({parameters}) -> i64:\n    return 0\n"))
+        (self.code,) = compiler.load([tree.Module("nothing", functions, ("nothing",))])
+        self.launcher = self.code.address["nothing"]
+        self.top = 1 << 40
+
+    def load(self, codes: Any) -> list[list[int]]:
+        return [[1] * len(code.entries) for code in codes]
+
+    def allocate(self, size: int) -> int:
+        self.top += size + 255 & -256
+        return self.top - size
+
+    def pinned(self, size: int) -> NDArray[np.uint8]:
+        return aligned(size)
+
+    def event(self) -> int:
+        return 0
+
+    def free(self, at: int) -> None: ...
+
+    def upload(self, at: int, data: NDArray[np.uint8]) -> None: ...
+
+    def download(self, data: NDArray[np.uint8], at: int) -> None: ...
+
+    def copy(self, to: int, at: int, size: int) -> None: ...
+
+    def record(self, event: int) -> None: ...
+
+    def reach(self, event: int) -> None: ...
+
+    def forget(self, event: int) -> None: ...
+
+    def wait(self) -> None: ...
+
+
+def row(name: str, batch: int, rounds: int, trees: str | None) -> dict[str, Any]:
+    """Measure a model."""
+    workload = WORKLOADS[name]
+    xs, p = inputs(workload, "small", batch, trees)
+    f = workload.model.with_options(threads=1)
+    compiled, leaves, packed = f._specialise(f._bind((xs,), {"p": p}))
+    words, keep = compiled._shared_words(packed, leaves)
+    there = DeviceExecutable(compiled.plan, compiled.options, Nothing())
+    here = compiled.executable
+    last = STAGES.index("layout")
+    stream: Any = None
+
+    def run() -> None:
+        nonlocal stream
+        stream = there.run(packed.roots, words, keep=keep, stable=True).buffers.stream
+
+    def before() -> None:
+        here.run(packed.roots, words, keep=keep, stable=True, last=last)
+
+    def loop() -> None:
+        there._loop(address(there._launches[0]), stream["table"], stream["launches"])
+
+    taken: dict[str, list[float]] = {"run": [], "before": [], "loop": []}
+    for k in range(rounds + 5):
+        for one in (run, before, loop):
+            start = time.perf_counter()
+            one()
+            if k >= 5:
+                taken[one.__name__].append(1e6 * (time.perf_counter() - start))
+    medians = {key: round(statistics.median(times), 2) for key, times in taken.items()}
+    functions = sum(int(there._launches[1][kernel, 1]) for kernel in stream.launches[:, 0])
+    about = {"model": name, "instances": batch, "batches": stream["launches"], "launches": functions}
+    return {**about, **medians, "added": round(medians["run"] - medians["before"], 2)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--models", nargs="*", default=MODELS)
+    parser.add_argument("--batch", nargs="*", type=int, default=[8, 64])
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--trees")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    rows = []
+    for name in args.models:
+        for batch in args.batch:
+            rows.append(row(name, batch, args.rounds, args.trees))
+            print(" ".join(f"{k} {v}" for k, v in rows[-1].items()), flush=True)
+    if args.json:
+        args.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
