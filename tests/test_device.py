@@ -308,11 +308,14 @@ def test_results_stay_where_they_are() -> None:
     with pytest.raises(BufferError):
         there[0].__dlpack__(copy=True)
     held = np.from_dlpack(there[3])
+    buffers = chain._specialise(chain._bind((xs,), {"w": w}))[0]._on("simulator")._buffers
+    assert not buffers  # the run has them
     kept = done[3].copy()
     exported = len(arrays._exported)
     del capsule, there, done
     gc.collect()
-    assert len(arrays._exported) == exported - 1  # who has taken one keeps it
+    assert len(arrays._exported) == exported - 1  # who has taken one keeps it,
+    assert len(buffers) == 1  # and nothing else
     chain.on("simulator").batch(sequences(2, 2, 2, 2), w=w)
     assert np.array_equal(held, kept)
     assert chain.batch(xs, w=w).device[0].shape == (5,)  # on the CPU: the results themselves

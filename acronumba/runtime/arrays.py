@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.runtime.dfg import Words
+from acronumba.runtime.dfg import Arena, Words
 from acronumba.runtime.unpack import Memory
 
 if TYPE_CHECKING:
@@ -129,15 +129,19 @@ class DeviceMemory(Memory):
         Where tensors are.
     regions : int64[count, 3]
         Start, end, the device's address less the start: memory that both have, by address.
+    arena
+        Where what was computed lies: tensors keep it, and nothing else of the run.
     owner
-        What keeps the regions.
+        What keeps all other regions.
     """
 
-    __slots__ = ("_device", "_owner", "_regions")
+    __slots__ = ("_arena", "_device", "_owner", "_regions")
 
-    def __init__(self, arrays: Sequence[NDArray[Any]], device: Device, regions: Words, owner: object) -> None:
+    def __init__(
+        self, arrays: Sequence[NDArray[Any]], device: Device, regions: Words, arena: Arena, owner: object
+    ) -> None:
         super().__init__(arrays)
-        self._device, self._regions, self._owner = device, regions, owner
+        self._device, self._regions, self._arena, self._owner = device, regions, arena, owner
 
     def tensor(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
         k = int(np.searchsorted(self._regions[:, 1], address, "right"))
@@ -145,7 +149,8 @@ class DeviceMemory(Memory):
             return DeviceArray(self._device, 0, dtype, shape, None)
         if k == len(self._regions) or self._regions[k, 0] > address:
             raise IndexError(f"address {address:#x} is in no buffer of the device")
-        return DeviceArray(self._device, address + int(self._regions[k, 2]), dtype, shape, self._owner)
+        owner = self._arena if self._regions[k, 0] == self._arena.address else self._owner
+        return DeviceArray(self._device, address + int(self._regions[k, 2]), dtype, shape, owner)
 
 
 class _Tensor(ctypes.Structure):

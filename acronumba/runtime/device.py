@@ -190,7 +190,7 @@ class _Pending:
             self._copy(pieces)
 
     def memory(self, arrays: Sequence[NDArray[Any]], owner: object) -> DeviceMemory:
-        return DeviceMemory(arrays, self.device, self.regions.reshape(-1, 3), (self, owner))
+        return DeviceMemory(arrays, self.device, self.regions.reshape(-1, 3), self.arena, owner)
 
     def _copy(self, pieces: Sequence[tuple[int, int]]) -> None:
         twin = self.arena.twin
