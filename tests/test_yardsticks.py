@@ -68,6 +68,59 @@ def test_yardsticks_agree_with_the_plain_calls(workload: str, kind: str, count: 
         assert verdict in ("equal", "close"), error
 
 
+READING = ("moe", "moe_route", "drnn", "berxit", "stack_rnn", "beam_decoder", "beam_decoder_emulated")
+
+
+@TORCH
+@pytest.mark.parametrize("workload", [w for w in yardsticks.BATCHED if w not in (*READING, "graph_rnn")])
+def test_everything_is_put_on_the_device(workload: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a device that computes nothing, but refuses what lies elsewhere."""
+    from acronumba.bench.yardsticks import by_torch
+    from acronumba.bench.yardsticks.one_by_one import ONE_BY_ONE
+
+    monkeypatch.setattr(by_torch, "_finished", lambda out, device: out)
+    p, xs, *_ = case(workload, 1)
+    if workload != "drnn_emulated":  # which asks for the number of a row
+        by_torch.inferring(ONE_BY_ONE[workload], "meta")(p, xs).run()
+    batched = yardsticks.BATCHED[workload]
+    by_torch.inferring(lambda p, xs: batched(by_torch.library("meta"), p, xs), "meta")(p, xs).run()
+
+
+@TORCH
+@pytest.mark.parametrize("workload", yardsticks.BATCHED)
+def test_programs_for_graphs_give_the_same_work_in_every_run(workload: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from acronumba.bench.yardsticks import by_torch
+
+    def captured(run: Any, device: str) -> tuple[Any, Any]:
+        run()
+        monkeypatch.setattr(by_torch, "_put", None)  # from the second run on nothing is copied
+        return (lambda: None), run()
+
+    monkeypatch.setattr(by_torch, "captured", captured)
+    monkeypatch.setattr(by_torch, "_finished", lambda out, device: out)
+    p, xs, expected, exact = case(workload, 6)
+    made = by_torch.in_graph(yardsticks.BATCHED[workload], "cpu:0")
+    if workload in READING:
+        with pytest.raises(by_torch.NotCapturedError, match="it reads what it has computed"):
+            made(p, xs)
+        return
+    program = made(p, xs)
+    verdict, error = yardsticks.agreement(program.results(program.run()), expected, exact)
+    assert verdict in ("equal", "close"), error
+
+
+@TORCH
+def test_what_changes_from_run_to_run_is_no_graph() -> None:
+    from acronumba.bench.yardsticks import by_torch
+    from acronumba.bench.yardsticks.program import Program
+
+    tape, rows = by_torch._Tape("cpu:0"), iter([[1], [2]])
+    program = Program(run=lambda: tape.library.index(next(rows)), results=list)
+    tape.run(program)
+    with pytest.raises(by_torch.NotCapturedError, match="depends on what it has computed"):
+        tape.run(program)
+
+
 def test_agreement_holds_to_the_bound() -> None:
     one = [np.ones(3, np.float32)]
     assert yardsticks.agreement(one, one, [np.ones(3)]) == ("close", 0.0)

@@ -1,7 +1,7 @@
 """What PyTorch's libraries reach on a GPU: `torch.nn.LSTM` per step, and large products.
 
-In: nothing but PyTorch with CUDA. Out: plain numbers. By default products of float32 are exact, while
-cuDNN's recurrent layers use TF32; both are measured.
+In: nothing but PyTorch with CUDA. Out: plain numbers. By default products of float32 are exact, while cuDNN's recurrent
+layers use TF32; both are measured.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def recurrent(
                     lengths = torch.from_numpy(np.linspace(steps, steps // 2, batch).astype(np.int64))
                     packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths)
                     for how, given in (("padded", x), ("packed", packed)):
-                        taken = seconds(lambda layer=layer, given=given: layer(given), device)
+                        taken = seconds(partial(layer, given), device)
                         out[f"H {size}, {batch} instances, {kind}, {how}, us per step"] = taken / steps * 1e6
     finally:
         torch.backends.cudnn.allow_tf32 = before
@@ -58,7 +59,7 @@ def products(device: str = "cuda", n: int = _SQUARE) -> dict[str, float]:
         ):  # fmt: skip
             torch.backends.cuda.matmul.allow_tf32 = allowed
             a, b = (torch.randn(n, n, device=device, dtype=dtype) for _ in range(2))
-            out[f"{kind} TFLOP/s"] = 2 * n**3 / seconds(lambda a=a, b=b: torch.mm(a, b), device) / 1e12
+            out[f"{kind} TFLOP/s"] = 2 * n**3 / seconds(partial(torch.mm, a, b), device) / 1e12
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
     return out

@@ -2,7 +2,7 @@
 
 In: the name of a workload, its weights and instances. Out: a `Program` per yardstick, whose results are those of the
 plain calls; `agreement` tells whether they are. `BATCHED` names the programs that batch by hand, each written once for
-NumPy and PyTorch. PyTorch and DyNet are used where they are installed.
+NumPy and PyTorch. PyTorch and DyNet are used where they are installed; on a GPU PyTorch alone, in CUDA graphs, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from acronumba.bench.yardsticks.program import Program
 from acronumba.check import BOUNDS, FACTOR, VERDICTS, compare
 
 BY_NUMPY, TORCH_EACH, BY_TORCH, BY_DYNET = "NumPy by hand", "PyTorch one by one", "PyTorch by hand", "DyNet"
-YARDSTICKS = (BY_NUMPY, TORCH_EACH, BY_TORCH, BY_DYNET)
+IN_GRAPH = "PyTorch in a CUDA graph"
+YARDSTICKS = (BY_NUMPY, TORCH_EACH, BY_TORCH, IN_GRAPH, BY_DYNET)
 
 BATCHED: Mapping[str, Callable[..., Program]] = {
     "tree_lstm": trees.sentiment,
@@ -46,7 +47,7 @@ BATCHED: Mapping[str, Callable[..., Program]] = {
 }
 
 
-def makers(workload: str, *, threads: int = 1) -> dict[str, Callable[[Any, Any], Program]]:
+def makers(workload: str, *, threads: int = 1, device: str = "cpu") -> dict[str, Callable[[Any, Any], Program]]:
     """Return the yardsticks that there are for a workload on this machine.
 
     Parameters
@@ -55,16 +56,21 @@ def makers(workload: str, *, threads: int = 1) -> dict[str, Callable[[Any, Any],
         Its name in `acronumba.bench.workloads`.
     threads : int
         That PyTorch may use. What NumPy may use is decided when it is imported.
+    device : str
+        "cpu", or as PyTorch names a GPU; on others there are none.
 
     Returns
     -------
     dict of str to function
-        By the names of `YARDSTICKS`; each prepares a program from weights and instances.
+        By the names of `YARDSTICKS`; each prepares a program from weights and instances, or raises a `RuntimeError`
+        that says why there is none.
     """
     found: dict[str, Callable[[Any, Any], Program]] = {}
     if workload not in BATCHED:
         return found
     batched = BATCHED[workload]
+    if device != "cpu":
+        return _on_gpu(workload, device)
     found[BY_NUMPY] = lambda p, xs: batched(NUMPY, p, xs)
     if importlib.util.find_spec("torch") is not None:
         from acronumba.bench.yardsticks import by_torch
@@ -78,6 +84,20 @@ def makers(workload: str, *, threads: int = 1) -> dict[str, Callable[[Any, Any],
 
         found[BY_DYNET] = AUTOBATCHED[workload]
     return found
+
+
+def _on_gpu(workload: str, device: str) -> dict[str, Callable[[Any, Any], Program]]:
+    if not device.startswith("cuda") or importlib.util.find_spec("torch") is None:
+        return {}
+    from acronumba.bench.yardsticks import by_torch
+    from acronumba.bench.yardsticks.one_by_one import ONE_BY_ONE
+
+    batched = BATCHED[workload]
+    return {
+        TORCH_EACH: by_torch.inferring(ONE_BY_ONE[workload], device),
+        BY_TORCH: by_torch.inferring(lambda p, xs: batched(by_torch.library(device), p, xs), device),
+        IN_GRAPH: by_torch.in_graph(batched, device),
+    }
 
 
 def plain(model: Callable[..., Any], instances: Sequence[Any], p: Any) -> list[Any]:

@@ -2,11 +2,16 @@
 
 `torch.addmm` with a transposed weight is faster than `torch.nn.functional.linear` with few rows, and a loop over time
 steps in place is faster than `torch.nn.LSTM` on packed sequences (both measured with PyTorch 2.13 on AVX-512).
+
+On a GPU a program ends when the GPU has computed its results, which stay there; weights and what depends on the
+structure of the instances alone lie there before. `in_graph` makes a program run as one CUDA graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -57,15 +62,148 @@ TORCH = Library(
 )
 
 
-def inferring(make: Callable[..., Program]) -> Callable[..., Program]:
+_where = [torch.device("cpu")]  # where `tensor` puts arrays
+
+
+@contextmanager
+def on(device: str) -> Iterator[None]:
+    """Let `tensor` put arrays on a device."""
+    _where.append(torch.device(device))
+    try:
+        yield
+    finally:
+        _where.pop()
+
+
+def tensor(array: Any) -> Array:
+    """Return an array of NumPy as a tensor where programs are being prepared for."""
+    return _put(array, _where[-1])
+
+
+def _put(array: Any, device: torch.device) -> Array:
+    made = torch.from_numpy(array)
+    return made if device.type == "cpu" else made.to(device, non_blocking=True)  # what it reads is copied at once
+
+
+def library(device: str = "cpu") -> Library:
+    """Return the operations on a device."""
+    if device == "cpu":
+        return TORCH
+    where = torch.device(device)
+    return replace(
+        TORCH,
+        array=partial(_put, device=where),
+        weight=lambda m: _put(np.ascontiguousarray(m.T), where),
+        index=lambda numbers: _put(np.ascontiguousarray(numbers, np.int64), where),
+        host=lambda a: a.cpu().numpy(),
+        empty=partial(torch.empty, device=where),
+    )
+
+
+def inferring(make: Callable[..., Program], device: str = "cpu") -> Callable[..., Program]:
     """Return a maker of programs that are prepared and run without what PyTorch does for gradients."""
 
     def made(p: Any, xs: Any) -> Program:
-        with torch.inference_mode():
+        with torch.inference_mode(), on(device):
             program = make(p, xs)
-        return Program(run=torch.inference_mode()(program.run), results=program.results)
+        run = program.run if device == "cpu" else lambda: _finished(program.run(), device)
+        return Program(run=torch.inference_mode()(run), results=program.results)
 
     return made
+
+
+def _finished(out: Any, device: str) -> Any:
+    torch.cuda.synchronize(device)
+    return out
+
+
+class NotCapturedError(RuntimeError):
+    """Why a program cannot be a CUDA graph."""
+
+
+class _Tape:
+    """The operations on a device, which give in every run the tensors that they gave in the first one.
+
+    A graph repeats what the GPU does, and copies from the processor are no part of that. Numbers of rows that a program
+    makes while it runs, from the data and not from what it has computed, are the same in every run.
+    """
+
+    def __init__(self, device: str) -> None:
+        plain = library(device)
+        self.running = False
+        self.kept: list[tuple[Any, Array]] = []
+        self.at = 0
+
+        def kept(make: Callable[[Any], Array]) -> Callable[[Any], Array]:
+            def put(numbers: Any) -> Array:
+                if not self.running:
+                    return make(numbers)
+                if self.at == len(self.kept):
+                    self.kept.append((np.array(numbers), make(numbers)))
+                self.at += 1
+                before, made = self.kept[self.at - 1]
+                if not np.array_equal(before, numbers):
+                    raise NotCapturedError("what it computes with depends on what it has computed")
+                return made
+
+            return put
+
+        def host(a: Array) -> Any:
+            if self.running:
+                raise NotCapturedError("it reads what it has computed")
+            return plain.host(a)
+
+        self.library = replace(plain, array=kept(plain.array), index=kept(plain.index), host=host)
+
+    def run(self, program: Program) -> Any:
+        """Run a program from the first tensor on."""
+        self.running, self.at = True, 0
+        try:
+            return program.run()
+        finally:
+            self.running = False
+
+
+def in_graph(make: Callable[..., Program], device: str) -> Callable[..., Program]:
+    """Return a maker of programs that are run as one CUDA graph.
+
+    Parameters
+    ----------
+    make : function
+        From a `Library`, weights and instances.
+    device : str
+    """
+
+    def made(p: Any, xs: Any) -> Program:
+        tape = _Tape(device)
+        with torch.inference_mode():
+            program = make(tape.library, p, xs)
+            replay, out = captured(lambda: tape.run(program), device)
+
+        def run() -> Any:
+            replay()
+            return _finished(out, device)
+
+        return Program(run=torch.inference_mode()(run), results=program.results)
+
+    return made
+
+
+def captured(run: Callable[[], Any], device: str) -> tuple[Callable[[], None], Any]:
+    """Return what runs a program's graph, and where its results will lie."""
+    aside = torch.cuda.Stream(device)
+    aside.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(aside):  # libraries prepare themselves in the first runs
+        for _ in range(2):
+            run()
+    torch.cuda.current_stream(device).wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            out = run()
+    except RuntimeError as error:
+        raise NotCapturedError(str(error).partition("\n")[0]) from error
+    return graph.replay, out
 
 
 def use_threads(count: int) -> None:

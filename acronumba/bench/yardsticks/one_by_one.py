@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from acronumba.bench.yardsticks.arrays import Array
+from acronumba.bench.yardsticks.by_torch import tensor
 from acronumba.bench.yardsticks.program import Program
 from acronumba.zoo import (
     beam_decoder,
@@ -38,17 +39,17 @@ Pair = tuple[Array, Array]
 
 def _weight(m: Array) -> Array:
     """Return a matrix [out, in] for products with one vector."""
-    return torch.from_numpy(np.ascontiguousarray(m.T)).t()
+    return tensor(np.ascontiguousarray(m.T)).t()
 
 
 def _arrays(*arrays: Array) -> list[Array]:
-    return [torch.from_numpy(a) for a in arrays]
+    return [tensor(a) for a in arrays]
 
 
 def _numpy(value: Any) -> Any:
     """Return a result with arrays of NumPy for tensors."""
     if isinstance(value, torch.Tensor):
-        return value.numpy()[()]
+        return value.cpu().numpy()[()]
     if isinstance(value, list | tuple):
         return type(value)(map(_numpy, value))
     if is_dataclass(value) and not isinstance(value, type):
@@ -144,7 +145,7 @@ def classify_expressions(p: listops.Params, xs: Sequence[listops.Expression]) ->
 
 
 def matrices_and_vectors(p: mv_rnn.Params, xs: Sequence[tree_lstm.Tree]) -> Program:
-    w, w_matrix = _weight(p.w), torch.from_numpy(p.w_matrix)
+    w, w_matrix = _weight(p.w), tensor(p.w_matrix)
     vectors, matrices, b = _arrays(p.vectors, p.matrices, p.b)
     classify = _classifier(p.w_out, p.b_out)
 
@@ -168,7 +169,7 @@ def classify_syntax(p: child_sum_lstm.Params, xs: Sequence[child_sum_lstm.Node])
         gates, forget = x[: 3 * n], x[3 * n :]
         if not node.children:
             return _leaf_gates(gates, n)
-        total, kept = torch.zeros(n), torch.zeros(n)
+        total, kept = embed.new_zeros(n), embed.new_zeros(n)
         for child in node.children:
             h, c = encode(child)
             total += h
