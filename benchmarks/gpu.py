@@ -1,135 +1,372 @@
-"""Results and figures of the zoo on a GPU.
+"""Results and figures of the zoo on a GPU: one command for a machine that may have no network and no compilers.
 
     python benchmarks/gpu.py [--models NAME ...] [--size small|large|N ...] [--batch N ...] [--json FILE]
     python benchmarks/gpu.py --compile 9.0          only compile, for a GPU of this compute capability; needs none
 
-First every model's results are compared with the plain calls; a model that differs is not timed. Then mini-batches of
-packed data take turns with the same on the processor, one thread. Launches are counted, and a run without results to
-copy says what the launches alone take. What is compiled is kept in the cache directory: a machine without compilers
-needs a copy of it, and a driver.
+In this order, until the time is up (`--minutes`):
+
+1. every model's results are compared with the plain calls, several at the same time;
+2. compute-sanitizer, where it is installed, watches one model's memory and its races;
+3. what the GPU can do at most (`acronumba.bench.floors`), and what PyTorch's libraries reach;
+4. mini-batches take turns with PyTorch one by one, by hand, and by hand in a CUDA graph, where PyTorch is installed,
+   and, of the small size, with our kernels on the processor. A model that differs is not timed.
+
+Everything runs in child processes, which may crash or hang. The file is written again after every step; what there was
+no time for is listed. The exit status is 1 if results were wrong or something failed. What is compiled is kept in the
+cache directory: a machine without compilers needs a copy of it (`make gpu-carry`), and a driver.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import importlib.metadata
 import json
-import statistics
+import os
+import platform
+import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from acronumba import pack
-from acronumba.bench.ablate import inputs
-from acronumba.bench.measure import machine
-from acronumba.bench.workloads import WORKLOADS
-from acronumba.check import leaves
-from acronumba.kernels.cuda.cubins import machines
-from acronumba.kernels.cuda.generate import generate
-from acronumba.kernels.fusion import Fusion
+from acronumba.bench.relay import Request, answer, relay, serve
 
 HEAVY = {"berxit", "berxit_emulated"}  # of these, few instances are compared: the plain calls take long
+DIFFERS = 1e-3  # relative to the largest number: what differs by more is not timed
+WATCHED = "tree_lstm"  # by compute-sanitizer
+FEW = 8  # instances from which on PyTorch one by one takes no turn: it takes as much longer as there are more
+PACKAGES = ("numpy", "numba", "llvmlite", "numba-cuda", "cuda-core", "cuda-bindings", "torch")
+SELF = [sys.executable, str(Path(__file__).resolve())]
 
 
-def difference(mine: Any, wanted: Any) -> float:
-    """Return the largest difference of two results, relative to the largest number; infinity if they are not alike."""
-    worst = 0.0
-    for a, b in zip(leaves(mine), leaves(wanted), strict=True):
-        x, y = np.asarray(a.value), np.asarray(b.value)
-        if isinstance(a.value, tuple) or x.dtype.kind != "f":
-            if type(a.value) is not type(b.value) or not np.all(a.value == b.value):
-                return float("inf")
-        elif x.shape != y.shape or x.dtype != y.dtype:
-            return float("inf")
-        else:
-            scale = max(1.0, float(np.max(np.abs(y), initial=0)))
-            worst = max(worst, float(np.max(np.abs(x - y), initial=0)) / scale)
-    return worst
+# ---------------------------------------------------------------------------------------- what the child processes do
 
 
-def compiled(name: str, size: str | int, capability: tuple[int, int]) -> int:
-    """Compile all kernels of a model; return how many functions they have."""
-    workload = WORKLOADS[name]
-    xs, p = inputs(workload, size, 2, None)
-    f = workload.model
-    one = f._specialise(f._bind((xs,), {"p": p}))[0]
-    suffix = "a" if capability == (9, 0) else ""
-    return sum(len(machines(generate(s, Fusion.of(one.options)), capability, suffix)) for s in one.plan.kernels)
+def about(device: str) -> dict[str, Any]:
+    """Return what figures depend on."""
+    from acronumba.bench.measure import machine
 
+    out: dict[str, Any] = {"machine": machine(), "versions": versions(), "device": device}
+    if device.startswith("cuda"):
+        from acronumba.runtime.gpu import gpu
 
-def seconds(f: Any, least: float = 0.2) -> tuple[float, int]:
-    """Return the median of the seconds that a call takes, and of how many calls."""
-    f()
-    times: list[float] = []
-    end = time.perf_counter() + least
-    while len(times) < 3 or (time.perf_counter() < end and len(times) < 200):
-        start = time.perf_counter()
-        f()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times), len(times)
-
-
-def row(name: str, size: str | int, batch: int) -> dict[str, Any]:
-    """Compare and time a model."""
-    workload = WORKLOADS[name]
-    xs, p = inputs(workload, size, batch, None)
-    there, here = workload.model.on("cuda"), workload.model.on("cpu").with_options(threads=1)
-    begun = time.perf_counter()
-    got = there.batch(xs, p=p)
-    first = time.perf_counter() - begun
-    some = range(min(batch, 1 if name in HEAVY else 8))
-    worst = max(difference(got[k], workload.model(xs[k], p=p)) for k in some)
-    out: dict[str, Any] = {"model": name, "size": size, "instances": batch, "difference": worst, "first": first}
-    if worst > 1e-3:
-        return out
-    x, s = pack(xs), pack(p)
-    out["gpu"], out["runs"] = seconds(lambda: there.batch(x, p=s))
-    out["cpu"], _ = seconds(lambda: here.batch(x, p=s))
-    trace = there.trace(x, p=s).data
-    out["launches"], out["nodes"] = len(trace.batches), trace.nodes
-    out["stages"] = dict(trace.seconds)
+        one = gpu(ordinal(device))
+        out |= {"gpu": one.name, "capability": one.capability, "driver": driver()}
     return out
 
 
-def main() -> int:
+def versions() -> dict[str, str]:
+    """Return the versions of what is installed; of PyTorch also those of what comes with it."""
+    out = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            out[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            out[name] = "none"
+    return out
+
+
+def driver() -> str:
+    """Return the version of the driver's files, as its kernel module says it."""
+    try:
+        return Path("/proc/driver/nvidia/version").read_text().splitlines()[0]
+    except OSError:
+        return "unknown"
+
+
+def ordinal(device: str) -> int:
+    """Return a GPU's number from "cuda" or "cuda:1"."""
+    return int(device.partition(":")[2] or 0)
+
+
+def check(model: str, size: str | int, device: str, batch: int = 8) -> dict[str, Any]:
+    """Compare a model's results with those of the plain calls."""
+    from acronumba.bench import yardsticks
+    from acronumba.bench.ablate import inputs
+    from acronumba.bench.workloads import WORKLOADS
+
+    workload = WORKLOADS[model]
+    xs, p = inputs(workload, size, batch, None)
+    begun = time.perf_counter()
+    got = workload.model.on(device).batch(xs, p=p)
+    first = time.perf_counter() - begun
+    some = xs[: 1 if model in HEAVY else batch]
+    expected = yardsticks.plain(workload.model, some, p)
+    exact = yardsticks.plain(workload.model, some, yardsticks.in_float64(p))
+    verdict, error = yardsticks.agreement(list(got)[: len(some)], expected, exact)
+    workload.model.on("cpu").batch(xs, p=p)  # compiled here, where it does not cost the figures their time
+    out: dict[str, Any] = {"verdict": verdict, "error": error, "first": first}
+    return {**out, "functions": functions(model, size, device)} if device.startswith("cuda") else out
+
+
+def functions(model: str, size: str | int, device: str) -> dict[str, Any]:
+    """Return what each function of a model's kernels needs, and how many of its blocks a multiprocessor runs."""
+    from acronumba.bench.meter import Meter
+    from acronumba.kernels.cuda.cubins import machines
+    from acronumba.kernels.cuda.tiles import THREADS
+
+    meter = Meter(ordinal(device))
+    out = {}
+    for code in codes(model, size):
+        suffix = "a" if meter.capability == (9, 0) else ""
+        (handles,) = meter.load([code])
+        for entry, handle, made in zip(code.entries, handles, machines(code, meter.capability, suffix), strict=True):
+            out[entry] = {
+                "registers": made.registers, "spills": made.spills, "shared": made.shared,
+                "resident blocks": meter.resident(handle, THREADS),
+            }  # fmt: skip
+    return out
+
+
+def codes(model: str, size: str | int) -> list[Any]:
+    """Return the kernels of a model, as they are generated for GPUs."""
+    from acronumba.bench.ablate import inputs
+    from acronumba.bench.workloads import WORKLOADS
+    from acronumba.kernels.cuda.generate import generate
+    from acronumba.kernels.fusion import Fusion
+
+    workload = WORKLOADS[model]
+    xs, p = inputs(workload, size, 2, None)
+    one = workload.model._specialise(workload.model._bind((xs,), {"p": p}))[0]
+    return [generate(spec, Fusion.of(one.options)) for spec in one.plan.kernels]
+
+
+def compiled(model: str, size: str | int, capability: list[int]) -> int:
+    """Compile all kernels of a model; return how many functions they have."""
+    from acronumba.kernels.cuda.cubins import machines
+
+    major, minor = capability
+    suffix = "a" if (major, minor) == (9, 0) else ""
+    return sum(len(machines(code, (major, minor), suffix)) for code in codes(model, size))
+
+
+def floor(part: str, device: str) -> dict[str, Any]:
+    """Measure a part of what the GPU can do at most."""
+    from acronumba.bench import floors
+    from acronumba.bench.meter import Meter
+
+    return floors.PARTS[part](floors.Floors(Meter(ordinal(device))))
+
+
+def library(part: str, device: str) -> dict[str, Any]:
+    """Measure what PyTorch's libraries reach."""
+    from acronumba.bench import libraries
+
+    return {**libraries.versions(), **getattr(libraries, part)(device)}
+
+
+def row(
+    model: str, size: str | int, batch: int, device: str, rounds: int, floors: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Time a model, in turns with what it is compared with."""
+    from acronumba.bench import speed
+    from acronumba.bench.ceiling import of_gpu
+    from acronumba.bench.workloads import WORKLOADS
+    from acronumba.bench.yardsticks import TORCH_EACH
+
+    without = [TORCH_EACH] if batch > FEW or model in HEAVY else []
+    without += [speed.HERE] if size == "large" or model in HEAVY else []
+    compared = 1 if model in HEAVY else FEW
+    found = speed.row(WORKLOADS[model], size, batch, rounds=rounds, device=device, compared=compared, without=without)
+    out = dataclasses.asdict(found)
+    if floors and "rates" in floors and "chains" in floors:
+        out["floors"] = found.floors(of_gpu(floors["rates"], floors["chains"]))
+    return out
+
+
+CHILD = {"about": about, "check": check, "compiled": compiled, "floor": floor, "library": library, "row": row}
+
+
+# ------------------------------------------------------------------------------------------------------ what asks them
+
+
+class Report:
+    """What is known so far: printed, and written anew after every step."""
+
+    def __init__(self, file: Path | None) -> None:
+        self.file = file
+        self.begun = time.monotonic()
+        self.data: dict[str, Any] = {"checks": {}, "sanitizer": {}, "floors": {}, "libraries": {}, "rows": []}
+        self.data |= {"failed": {}, "left out": []}
+
+    def take(self, request: Request, reply: dict[str, Any]) -> None:
+        """Note a reply."""
+        result = reply.get("result")
+        if "error" in reply:
+            self.data["failed"][request.name] = reply
+        elif request.do == "about":
+            self.data |= result
+        elif request.do == "check":
+            self.data["checks"][f"{request.args['model']} {request.args['size']}"] = result
+        elif request.do == "floor":
+            self.data["floors"][request.args["part"]] = result
+        elif request.do == "library":
+            self.data["libraries"][request.args["part"]] = result
+        elif request.do == "row":
+            self.data["rows"].append(result)
+        shown = reply.get("error") or (in_short(result) if request.do == "row" else json.dumps(result))
+        print(f"{request.name}: {shown}"[:2000], flush=True)
+        self.write()
+
+    def write(self) -> None:
+        """Write the file, if one is wanted: as a whole."""
+        self.data["seconds"] = time.monotonic() - self.begun
+        if self.file:
+            part = self.file.with_name(self.file.name + ".part")
+            part.write_text(json.dumps(self.data, indent=1) + "\n", encoding="utf-8")
+            os.replace(part, self.file)
+
+    def differs(self, model: str, size: str | int) -> bool:
+        """Return whether a model's results are too far from those of the plain calls to be worth a time."""
+        found = self.data["checks"].get(f"{model} {size}")
+        return found is None or (found["verdict"] == "different" and not 0 < found["error"] <= DIFFERS)
+
+    @property
+    def wrong(self) -> list[str]:
+        """What must not be."""
+        out = [f"{name}: {c['verdict']}, {c['error']:.1e}" for name, c in self.data["checks"].items()
+               if c["verdict"] == "different"]  # fmt: skip
+        out += [f"compute-sanitizer {tool}: {said}" for tool, said in self.data["sanitizer"].items() if "found" in said]
+        out += [f"{r['workload']} {r['size']} {r['instances']}: {name}" for r in self.data["rows"]
+                for name, verdict in r["verdicts"].items() if verdict == "different"]  # fmt: skip
+        return out + [f"{name}: {reply['error']}" for name, reply in self.data["failed"].items()]
+
+
+def in_short(r: dict[str, Any]) -> str:
+    """Return the medians of a row in milliseconds, and what it takes at least."""
+    times = ", ".join(f"{name} {q['median'] * 1e3:.3f}" for name, q in r["seconds"].items())
+    least = ", ".join(f"{name} {seconds * 1e3:.3f}" for name, seconds in r.get("floors", {}).items())
+    return f"ms: {times}; floors: {least or 'not measured'}; {r['launches']} launches, {r['nodes']} nodes"
+
+
+def slowest(rows: list[dict[str, Any]], count: int = 5) -> list[dict[str, Any]]:
+    """Return the rows that lose most against their best yardstick, or win least, and what their time is made of."""
+    out = []
+    for r in rows:
+        others = {name: q["median"] for name, q in r["seconds"].items() if name.startswith("PyTorch")}
+        if others:
+            best = min(others, key=others.__getitem__)
+            own = r["seconds"]["ours, packed"]["median"]
+            keys = ("workload", "size", "instances", "launches", "nodes", "product_flops", "bytes", "stages", "floors")
+            out.append({"times": own / others[best], "of": best, **{key: r.get(key) for key in keys}})
+    return sorted(out, key=lambda r: -r["times"])[:count]
+
+
+def sanitize(report: Report, device: str, size: str | int, end: float) -> None:
+    """Let compute-sanitizer watch one model, if it is installed."""
+    program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    there = Path(program).is_file()
+    request = {"do": "check", "args": {"model": WATCHED, "size": size, "device": device, "batch": 2}}
+    for tool in ("memcheck", "racecheck"):
+        left = min(60.0, end - time.monotonic())
+        if not there or left < 10:
+            said = "no time left" if there else "compute-sanitizer is not installed"
+        else:
+            command = [program, "--tool", tool, "--error-exitcode", "77", *SELF, "--do", json.dumps(request)]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=left, check=False)
+                summary = [line for line in (done.stdout + done.stderr).splitlines() if "SUMMARY" in line]
+                said = (summary or [f"no summary: {(done.stdout + done.stderr)[-500:]}"])[-1].strip("= ")
+                said = f"found: {done.stdout[-2000:]}" if done.returncode == 77 else said
+            except subprocess.TimeoutExpired:
+                said = f"took longer than {left:.0f} s"
+        report.data["sanitizer"][tool] = said
+        print(f"compute-sanitizer {tool}: {said}", flush=True)
+        report.write()
+
+
+def measure(args: argparse.Namespace, sizes: list[str | int], report: Report) -> None:
+    """Do everything, the most valuable first."""
+    device, on_gpu = args.device, args.device.startswith("cuda")
+    end = report.begun + 60 * args.minutes
+    child = [*SELF, "--serve"]
+
+    def ask(requests: list[Request], at_once: int = 1) -> None:
+        left = relay(requests, child, report.take, end=end, at_once=at_once)
+        report.data["left out"] += [request.name for request in left]
+
+    ask([Request(do="about", args={"device": device})])
+    pairs = [(model, size) for size in sizes for model in args.models]
+    checks = [Request(do="check", args={"model": m, "size": s, "device": device}, cap=120.0) for m, s in pairs]
+    ask(checks, args.jobs)
+    if on_gpu:
+        sanitize(report, device, sizes[0], end)
+        from acronumba.bench.floors import PARTS
+
+        ask([Request(do="floor", args={"part": part, "device": device}, cap=30.0) for part in PARTS])
+        if report.data.get("versions", {}).get("torch", "none") != "none":
+            ask([Request(do="library", args={"part": part, "device": device}, cap=40.0)
+                 for part in ("recurrent", "products")])  # fmt: skip
+    rows = []
+    for size in sizes:
+        for batch in args.batch:
+            for model in args.models:
+                if not report.differs(model, size):
+                    given = {"model": model, "size": size, "batch": batch, "device": device, "rounds": args.rounds}
+                    rows.append(Request(do="row", args={**given, "floors": report.data["floors"]}, cap=45.0))
+    ask(rows)
+    report.data["slowest"] = slowest(report.data["rows"])
+    report.write()
+
+
+def compile_all(args: argparse.Namespace, sizes: list[str | int]) -> int:
+    """Compile the kernels of all models; return the exit status."""
+    capability = [int(part) for part in args.compile.split(".")]
+    failed: list[str] = []
+
+    def take(request: Request, reply: dict[str, Any]) -> None:
+        print(f"{request.name}: {reply.get('error') or str(reply['result']) + ' functions'}", flush=True)
+        failed.extend([request.name] if "error" in reply else [])
+
+    wanted = [{"model": m, "size": s, "capability": capability} for s in sizes for m in args.models]
+    relay([Request(do="compiled", args=a, cap=1800.0) for a in wanted], [*SELF, "--serve"], take, at_once=args.jobs)
+    return int(bool(failed))
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--models", nargs="*", default=[n for n in WORKLOADS if n not in HEAVY])
+    parser.add_argument("--models", nargs="*")
     parser.add_argument("--size", nargs="*", default=["small", "large"])
-    parser.add_argument("--batch", nargs="*", type=int, default=[8, 64])
+    parser.add_argument("--batch", nargs="*", type=int, default=[64, 8])
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--minutes", type=float, default=7.0, help="begin nothing new after so many")
+    parser.add_argument("--jobs", type=int, default=max(1, min(12, (os.cpu_count() or 1) - 1)), help="at the same time")
+    parser.add_argument("--device", default="cuda", help="cuda, cuda:1; simulator to rehearse with --models and --size")
     parser.add_argument("--compile", metavar="X.Y")
     parser.add_argument("--json", type=Path)
-    args = parser.parse_args()
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--do", help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    if args.serve:
+        serve(CHILD)
+        return 0
+    if args.do:
+        reply = answer(CHILD, json.loads(args.do))
+        print(json.dumps(reply))
+        return int("error" in reply)
+    if args.models is None:
+        from acronumba.bench.workloads import WORKLOADS
+
+        args.models = sorted(WORKLOADS, key=lambda name: name in HEAVY)
     sizes = [int(s) if s.isdigit() else s for s in args.size]
     if args.compile:
-        major, minor = map(int, args.compile.split("."))
-        for name in args.models:
-            for size in sizes:
-                print(f"{name} {size}: {compiled(name, size, (major, minor))} functions", flush=True)
-        return 0
-    from acronumba.runtime.gpu import gpu, missing
+        return compile_all(args, sizes)
+    if args.device.startswith("cuda"):
+        from acronumba.runtime.gpu import missing
 
-    if why := missing():
-        print(f"no GPU to measure: {why}", file=sys.stderr)
-        return 1
-    end = time.perf_counter() + 60 * args.minutes
-    rows: list[dict[str, Any]] = []
-    for size in sizes:
-        for name in args.models:
-            for batch in args.batch:
-                if time.perf_counter() > end:
-                    break
-                try:
-                    rows.append(row(name, size, batch))
-                except Exception as error:  # the other models are measured all the same; the exit status says it
-                    rows.append({"model": name, "size": size, "instances": batch, "error": repr(error)})
-                print(json.dumps(rows[-1]), flush=True)
-                if args.json:
-                    about = {"gpu": gpu(0).name, "capability": gpu(0).capability, "machine": machine(), "rows": rows}
-                    args.json.write_text(json.dumps(about, indent=1) + "\n")
-    return int(any("error" in r or r["difference"] > 1e-3 for r in rows))
+        if why := missing(ordinal(args.device)):
+            print(f"no GPU to measure: {why}", file=sys.stderr)
+            return 1
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ.setdefault(name, "1")  # of the plain calls, several of which run at the same time
+    report = Report(args.json)
+    measure(args, sizes, report)
+    for line in [f"wrong: {line}" for line in report.wrong] + [f"left out: {line}" for line in report.data["left out"]]:
+        print(line)
+    return int(bool(report.wrong))
 
 
 if __name__ == "__main__":

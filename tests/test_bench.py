@@ -266,7 +266,7 @@ def test_what_computes_something_else_is_not_timed(monkeypatch: pytest.MonkeyPat
             results=lambda out: [[row * np.float32(1.001) for row in rows] for rows in program.results(out)],
         )
 
-    monkeypatch.setattr(yardsticks, "makers", lambda name, threads: {yardsticks.BY_NUMPY: wrong})
+    monkeypatch.setattr(yardsticks, "makers", lambda name, threads, device: {yardsticks.BY_NUMPY: wrong})
     s = speed.measure([WORKLOADS["birnn"]], sizes=(8,), batches=(2,), rounds=1)
     (row,) = s.rows
     assert row.wrong == (yardsticks.BY_NUMPY,) and yardsticks.BY_NUMPY not in row.seconds

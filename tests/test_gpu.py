@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from acronumba import model
-from acronumba.api import Model
 from acronumba.emit import cache
 from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda import compat, cubins, generate, launch, marshal
@@ -244,20 +243,6 @@ def test_machine_code_is_kept_and_checked(tmp_path: Any, monkeypatch: pytest.Mon
 @model
 def doubled(x: np.ndarray, *, p: np.ndarray) -> np.ndarray:
     return p @ x * 2.0
-
-
-def test_the_benchmark_compares_before_it_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = runpy.run_path(str(Path(__file__).parent.parent / "benchmarks" / "gpu.py"))
-    workload = SimpleNamespace(
-        model=doubled, params=lambda size: weights(), instances=lambda n: sequences(n)[0], read=None
-    )
-    monkeypatch.setitem(names["WORKLOADS"], "doubled", workload)
-    on = Model.on
-    monkeypatch.setattr(Model, "on", lambda self, device: on(self, "simulator" if device == "cuda" else device))
-    found = names["row"]("doubled", 4, 2)
-    assert found["difference"] < 1e-5 and found["gpu"] > 0 and found["cpu"] > 0 and found["launches"] == 1
-    assert names["difference"]([np.float32(1)], [np.float32(1.5)]) == pytest.approx(1 / 3)
-    assert names["difference"]((1, 2), (1, 3)) == float("inf")
 
 
 def test_what_launches_cost_the_processor_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,15 @@
-"""What the machine can do at most: multiplications and additions of one core, and copied bytes.
+"""What the machine can do at most: multiplications and additions of one core, or of a GPU, and copied bytes.
 
-In: nothing. Out: a `Ceiling`, measured. No kernel can multiply faster than a loop that has nothing but independent
-fused multiply-adds in registers, and none that reads and writes memory can be faster than a copy.
+In: nothing, or a GPU. Out: a `Ceiling`, measured. No kernel can multiply faster than a loop that has nothing but
+independent fused multiply-adds in registers, and none that reads and writes memory can be faster than a copy.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,8 +28,9 @@ _TRIES = 9
 class Ceiling:
     """The best of several tries, since other programs can only take time away."""
 
-    gflops: float  # of one core, float32; a fused multiply-add is two operations
-    copied: float  # bytes read and written per second by one core, in 10^9
+    gflops: float  # of one core or a GPU, float32; a fused multiply-add is two operations
+    copied: float  # bytes read and written per second by it, in 10^9
+    launch: float = 0.0  # seconds of a GPU for a launch in a chain of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,21 @@ def ceiling() -> Ceiling:
     target = np.empty_like(source)
     copying = min(timed(lambda: np.copyto(target, source))[0] for _ in range(_TRIES))
     return Ceiling(gflops=long.flops / seconds / 1e9, copied=2 * _BYTES / copying / 1e9)
+
+
+def of_gpu(rates: Mapping[str, Any], chains: Mapping[str, Any]) -> Ceiling:
+    """Return a GPU's, from what `floors` has measured. Three products in TF32 are as exact as one in float32."""
+
+    def number(value: Any) -> float:
+        return value if isinstance(value, float) else 0.0  # what could not be measured has words in its place
+
+    tensor, plain = number(rates["TF32 mma.sync TFLOP/s"]), number(rates["float32 TFLOP/s"])
+    one = chains["stream, 1 blocks"]
+    return Ceiling(
+        gflops=1e3 * max(plain, tensor / 3),
+        copied=number(rates["copied, read and written GB/s"]),
+        launch=1e-6 * number(one["node us"] if isinstance(one, dict) else one),
+    )
 
 
 def _peak_text(vector: str) -> str:

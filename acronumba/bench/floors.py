@@ -84,35 +84,30 @@ def limits(f: Floors) -> dict[str, Any]:
     return {**found, "shared bytes granted": tried(lambda: most if granted() else 0)}
 
 
+def chain(f: Floors, name: str, blocks: int, *, graph: bool) -> dict[str, float]:
+    """Return the time of chains of launches of an empty kernel, and of one more in a chain."""
+    early = name == "dependent"
+    one = partial(f.meter.launch, f.clusters(name) if early else f.general(name), blocks, 128, dependent=early)
+
+    def work(count: int) -> None:
+        for _ in range(count):
+            one()
+
+    found = {}
+    for count in CHAINS:
+        queue = partial(work, count)
+        found[f"{count} us"] = f.queued(f.meter.graph(queue) if graph else queue) * 1e6
+    first, last = CHAINS
+    return {**found, "node us": (found[f"{last} us"] - found[f"{first} us"]) / (last - first)}
+
+
 def chains(f: Floors) -> dict[str, Any]:
     """Return the time of chains of empty kernels: in a stream, a graph, and where the next one may begin early."""
-    meter = f.meter
-
-    def chain(one: Callable[[], None], count: int) -> Callable[[], None]:
-        def work() -> None:
-            for _ in range(count):
-                one()
-
-        return work
-
-    def times(one: Callable[[], None], graph: bool) -> dict[str, float]:
-        found = {}
-        for count in CHAINS:
-            work = chain(one, count)
-            found[f"{count} us"] = f.queued(meter.graph(work) if graph else work) * 1e6
-        first, last = CHAINS
-        return {**found, "node us": (found[f"{last} us"] - found[f"{first} us"]) / (last - first)}
-
     out: dict[str, Any] = {}
-    for blocks in (1, meter.multiprocessors):
-        empty = partial(meter.launch, f.general("empty"), blocks, 128)
+    for blocks in (1, f.meter.multiprocessors):
         for where, graph in (("stream", False), ("graph", True)):
-            out[f"{where}, {blocks} blocks"] = tried(partial(times, empty, graph))
-
-            def early(blocks: int = blocks, graph: bool = graph) -> dict[str, float]:
-                return times(partial(meter.launch, f.clusters("dependent"), blocks, 128, dependent=True), graph)
-
-            out[f"{where}, begun early, {blocks} blocks"] = tried(early)
+            for how, name in (("", "empty"), (", begun early", "dependent")):
+                out[f"{where}{how}, {blocks} blocks"] = tried(partial(chain, f, name, blocks, graph=graph))
     return {**out, "our loop over launches": tried(partial(own_loop, f))}
 
 

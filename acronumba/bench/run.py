@@ -31,6 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trees", metavar="FILE", help="trees of the Stanford Sentiment Treebank")
     parser.add_argument("--rounds", type=_positive, default=15, metavar="N", help="interleaved runs (default 15)")
     parser.add_argument("--threads", type=_positive, default=1, metavar="N", help="that run kernels (default 1)")
+    parser.add_argument(
+        "--device", default="cpu", metavar="NAME", help="cpu, cuda, simulator (default cpu; speed only)"
+    )
     parser.add_argument("--json", metavar="FILE", help="write the figures there")
     parser.add_argument("--plot", metavar="FILE", help="draw them there (--ablate, --scaling; needs matplotlib)")
 
@@ -53,6 +56,7 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
     """Run a benchmark; return the exit status: 1 if results are wrong or an option costs too much, 2 for bad usage."""
     from acronumba.bench.scaling import BATCHES
     from acronumba.bench.workloads import WAITING, WORKLOADS, ZOO
+    from acronumba.config import check_device
 
     every = [w for w in WORKLOADS.values() if not w.waits] if args.ablate else [*ZOO, *WAITING]
     names = args.models or [w.name for w in every]
@@ -76,6 +80,10 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
     if args.starts and len(args.batch) > 1:
         print("--starts takes one --batch", file=sys.stderr)
         return 2
+    if args.device != "cpu" and (args.ablate or args.scaling or args.starts):
+        print("--device is for speed; --ablate, --scaling and --starts measure the processor", file=sys.stderr)
+        return 2
+    check_device(args.device)
     if args.trees and not os.path.isfile(args.trees):
         print(f"no file {args.trees!r}", file=sys.stderr)
         return 2
@@ -132,7 +140,8 @@ def _measure(args: argparse.Namespace, workloads: Sequence[Any], sizes: Sequence
         console.print(views.starts_view(result))
     else:
         with progress("speed", len(workloads) * len(sizes) * len(args.batch)) as step:
-            result = speed.measure(workloads, sizes=sizes, batches=args.batch, rounds=args.rounds, step=step, **given)
+            given |= {"rounds": args.rounds, "device": args.device}
+            result = speed.measure(workloads, sizes=sizes, batches=args.batch, step=step, **given)
         console.print(views.speeds_view(result))
     if args.json:
         Path(args.json).write_text(json.dumps(views.numbers(result), indent=2) + "\n", encoding="utf-8")

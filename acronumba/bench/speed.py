@@ -14,13 +14,17 @@ from typing import Any
 from acronumba import pack
 from acronumba.bench import yardsticks
 from acronumba.bench.ablate import inputs
-from acronumba.bench.ceiling import Ceiling, burst, ceiling
+from acronumba.bench.ceiling import Ceiling, burst, ceiling, of_gpu
 from acronumba.bench.measure import SLOWEST, Quartiles, Traced, interleaved, machine, medians, timed
 from acronumba.bench.workloads import Workload
+from acronumba.bench.yardsticks.program import Program
+from acronumba.config import Options
 from acronumba.effects import count
+from acronumba.kernels.fusion import Fusion
 from acronumba.runtime.trace import TraceData
 
 PLAIN, OBJECTS, PACKED = "plain", "ours, objects", "ours, packed"
+HERE = "ours, on the processor"  # packed, one thread: of those that take turns on another device
 BURST = "multiply and add"  # what nobody can be faster than takes its turns, too
 WRONG = "different"  # the verdict
 _TRACES = 7
@@ -32,12 +36,15 @@ class Speed(Traced):
 
     threads: int
     seconds: dict[str, Quartiles]  # of a mini-batch, per competitor; of yardsticks those that there are; of `BURST`
+    reasons: dict[str, str]  # why a yardstick is not among them
     prepared: dict[str, float]  # seconds that a yardstick took to prepare its data and weights, once, not in `seconds`
     verdicts: dict[str, str]  # how well each competitor agrees with the plain calls: `yardsticks.agreement`
     first: float  # seconds of our first call in this process, which compiles, or loads what was compiled before
     difference: float  # our largest difference from a float64 run, relative to the largest number
     kernels: dict[str, float]  # seconds of the batches of each of our kernels: medians of the same
     burst_flops: int  # of a turn of `BURST`
+    launches: int  # of functions, one after the other; 0 on the processor
+    bytes: int  # that kernels read and write, as if there were no caches
     lower_bound: int
 
     def times(self, competitor: str) -> float | None:
@@ -64,6 +71,14 @@ class Speed(Traced):
         """That as part of what so many cores could multiply and add in the same turns."""
         return self.gflops / (self.threads * self.burst_flops / self.seconds[BURST].median / 1e9)
 
+    def floors(self, c: Ceiling) -> dict[str, float]:
+        """Return what the mini-batch takes at least in seconds, by what is taken for the limit."""
+        return {
+            "products": self.product_flops / c.gflops / 1e9 if c.gflops else 0.0,
+            "bytes": self.bytes / c.copied / 1e9 if c.copied else 0.0,
+            "launches": self.launches * c.launch,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speeds:
@@ -71,8 +86,9 @@ class Speeds:
 
     rounds: int
     threads: int
+    device: str
     machine: dict[str, Any]
-    ceiling: Ceiling
+    ceiling: Ceiling | None  # None of the simulator
     rows: tuple[Speed, ...]
 
 
@@ -84,6 +100,7 @@ def measure(
     trees: str | None = None,
     rounds: int = 15,
     threads: int = 1,
+    device: str = "cpu",
     step: Callable[[int, str], None] = lambda n, text: None,
 ) -> Speeds:
     """Measure workloads.
@@ -101,6 +118,8 @@ def measure(
         Turns of each competitor.
     threads
         That run kernels, ours and PyTorch's.
+    device
+        Where they run: as for `Model.on`.
     step
         Called with 1 and a text before each row.
 
@@ -114,30 +133,76 @@ def measure(
         for batch in batches:
             for workload in workloads:
                 step(1, f"{workload.name}, {size}, {batch}")
-                rows.append(_row(workload, size, batch, trees, rounds, threads))
-    return Speeds(rounds=rounds, threads=threads, machine=machine(), ceiling=ceiling(), rows=tuple(rows))
+                rows.append(row(workload, size, batch, trees=trees, rounds=rounds, threads=threads, device=device))
+    return Speeds(
+        rounds=rounds, threads=threads, device=device, machine=machine(), ceiling=_ceiling(device), rows=tuple(rows)
+    )
 
 
-def _row(workload: Workload, size: str | int, batch: int, trees: str | None, rounds: int, threads: int) -> Speed:
+def _ceiling(device: str) -> Ceiling | None:
+    if device == "cpu":
+        return ceiling()
+    if device == "simulator":
+        return None
+    from acronumba.bench import floors
+    from acronumba.bench.meter import Meter
+
+    f = floors.Floors(Meter(int(device.partition(":")[2] or 0)))
+    return of_gpu(floors.rates(f), floors.chains(f))
+
+
+def row(
+    workload: Workload,
+    size: str | int,
+    batch: int,
+    *,
+    trees: str | None = None,
+    rounds: int = 15,
+    threads: int = 1,
+    device: str = "cpu",
+    compared: int | None = None,
+    without: Sequence[str] = (),
+) -> Speed:
+    """Measure one workload.
+
+    Parameters
+    ----------
+    workload, size, batch, trees, rounds, threads, device
+        As for `measure`.
+    compared
+        How many instances are computed by plain calls, to compare results with; None: all.
+    without
+        Yardsticks that are left out; on another device also `HERE`.
+    """
     xs, p = inputs(workload, size, batch, trees)
-    ours = workload.model.with_options(threads=threads)
+    ours = workload.model.with_options(threads=threads).on(device)
     packed, shared = pack(xs), pack(p)
-    made = {
-        name: timed(partial(make, p, xs)) for name, make in yardsticks.makers(workload.name, threads=threads).items()
-    }
-    expected = yardsticks.plain(workload.model, xs, p)
-    exact = yardsticks.plain(workload.model, xs, yardsticks.in_float64(p))
+    made: dict[str, tuple[float, Program]] = {}
+    reasons: dict[str, str] = {}
+    for name, make in yardsticks.makers(workload.name, threads=threads, device=device).items():
+        if name not in without:
+            try:
+                made[name] = timed(partial(make, p, xs))
+            except RuntimeError as error:
+                reasons[name] = str(error)
+    some = xs[:compared]
+    expected = yardsticks.plain(workload.model, some, p)
+    exact = yardsticks.plain(workload.model, some, yardsticks.in_float64(p))
     results = {name: program.results(program.run()) for name, (_, program) in made.items()}
     first, batched = timed(partial(ours.batch, xs, p=p))
-    found = {name: yardsticks.agreement(got, expected, exact, alone=False) for name, got in results.items()}
-    found[OBJECTS] = yardsticks.agreement(list(batched), expected, exact)
+    found = {
+        name: yardsticks.agreement(got[: len(some)], expected, exact, alone=False) for name, got in results.items()
+    }
+    found[OBJECTS] = yardsticks.agreement(list(batched)[: len(some)], expected, exact)
     competitors: dict[str, Callable[[], Any]] = {
-        PLAIN: partial(yardsticks.plain, workload.model, xs, p),
         OBJECTS: partial(ours.batch, xs, p=p),
         PACKED: partial(ours.batch, packed, p=shared),
     }
     one = burst()
-    competitors[BURST] = one.run
+    if device == "cpu":
+        competitors = {PLAIN: partial(yardsticks.plain, workload.model, xs, p), **competitors, BURST: one.run}
+    elif HERE not in without:
+        competitors[HERE] = partial(ours.on("cpu").batch, packed, p=shared)
     competitors |= {name: program.run for name, (_, program) in made.items() if found[name][0] != WRONG}
     seconds = interleaved(competitors, rounds)
     trace = ours.trace(packed, p=shared).data
@@ -146,12 +211,14 @@ def _row(workload: Workload, size: str | int, batch: int, trees: str | None, rou
         again = ours.trace(packed, p=shared).data
         runs.append(again.seconds)  # the traces themselves are not kept: they hold memory
         kernels.append(kernel_seconds(again))
+    counted = count(trace, ours.options)
     return Speed(
         workload=workload.name,
         size=size,
         instances=batch,
         threads=threads,
         seconds=seconds,
+        reasons=reasons,
         prepared={name: taken for name, (taken, _) in made.items()},
         verdicts={name: verdict for name, (verdict, _) in found.items()},
         first=first,
@@ -159,11 +226,26 @@ def _row(workload: Workload, size: str | int, batch: int, trees: str | None, rou
         stages=medians(runs),
         kernels=medians(kernels),
         burst_flops=one.flops,
-        product_flops=count(trace, ours.options).product_flops,
+        launches=0 if device == "cpu" else _launched(trace, ours.options),
+        bytes=counted.bytes,
+        product_flops=counted.product_flops,
         nodes=trace.nodes,
         batches=len(trace.batches),
         lower_bound=trace.lower_bound,
     )
+
+
+def _launched(trace: TraceData, options: Options) -> int:
+    """Return how many functions are launched for a mini-batch."""
+    from acronumba.kernels.cuda.generate import generate
+
+    wanted = {b.kernel for b in trace.batches}
+    functions = {
+        name: len(generate(spec, Fusion.of(options)).entries)
+        for name, spec in zip(trace.kernels, trace.specs, strict=True)
+        if name in wanted
+    }
+    return sum(functions[b.kernel] for b in trace.batches)
 
 
 def kernel_seconds(trace: TraceData) -> dict[str, float]:

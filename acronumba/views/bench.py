@@ -103,11 +103,11 @@ def _options(a: Ablation) -> Table:
 def speeds_view(s: Speeds) -> RenderableType:
     """Return a table per size and number of instances, 80 columns wide."""
     c = s.ceiling
-    threads = f"{s.threads} thread{'s' if s.threads > 1 else ''}"
-    parts: list[RenderableType] = [
-        Text(f"{_where(s.machine)}, {threads}", "bold"),
-        Text(f"one core: {c.gflops:.0f} GFLOP/s multiplied and added at most, {c.copied:.1f} GB/s copied"),
-    ]
+    where = f"{s.threads} thread{'s' if s.threads > 1 else ''}" if s.device == "cpu" else s.device
+    parts: list[RenderableType] = [Text(f"{_where(s.machine)}, {where}", "bold")]
+    if c is not None:
+        what = "one core" if s.device == "cpu" else f"a launch takes {c.launch * 1e6:.1f} us"
+        parts.append(Text(f"{what}: {c.gflops:.0f} GFLOP/s multiplied and added at most, {c.copied:.1f} GB/s copied"))
     for size, instances in dict.fromkeys((row.size, row.instances) for row in s.rows):
         rows = [row for row in s.rows if (row.size, row.instances) == (size, instances)]
         parts += ["", _speeds(rows, f"size {size}, {instances} instances")]
@@ -115,7 +115,10 @@ def speeds_view(s: Speeds) -> RenderableType:
     wrong = [f"{row.workload}: {name}" for row in s.rows for name in row.wrong]
     if wrong:
         parts += ["", Text("Not the results of the plain calls: " + ", ".join(wrong), "red")]
-    return Group(*parts, "", Text(_SPEEDS_LEGEND, "dim"))
+    for name, why in dict.fromkeys((name, why) for row in s.rows for name, why in row.reasons.items()):
+        those = dict.fromkeys(row.workload for row in s.rows if row.reasons.get(name) == why)
+        parts += ["", Text(f"No {name} ({why}): {', '.join(those)}")]
+    return Group(*parts, "", Text(_SPEEDS_LEGEND if s.device == "cpu" else _DEVICE_LEGEND, "dim"))
 
 
 _SPEEDS_LEGEND = (
@@ -126,6 +129,17 @@ _SPEEDS_LEGEND = (
     "of products in a second of the whole time; peak: part of what the cores could\n"
     "multiply and add in the same turns; host: part of the time that goes into\n"
     "finding out what to compute together."
+)
+
+
+_DEVICE_LEGEND = (
+    "ms: of a mini-batch, from what `pack` has made to results on the processor,\n"
+    "median of turns; ±: half of the runs are that near; pack: more from Python\n"
+    "objects. Then how many times longer others take: ours on the processor;\n"
+    "PyTorch, whose weights, data and indices lie on the GPU before, as its\n"
+    "results do after. GF/s: 10^9 operations of products in a second of the whole\n"
+    "time; launch: of functions, one after the other; host: part of the time that\n"
+    "goes into finding out what to compute together."
 )
 
 
@@ -202,13 +216,21 @@ _STARTS_LEGEND = (
 
 
 def _speeds(rows: Sequence[Speed], title: str) -> Table:
-    from acronumba.bench.speed import OBJECTS, PACKED, PLAIN
-    from acronumba.bench.yardsticks import YARDSTICKS
+    from acronumba.bench.speed import BURST, HERE, OBJECTS, PACKED, PLAIN
+    from acronumba.bench.yardsticks import IN_GRAPH, YARDSTICKS
 
-    there = [name for name in (PLAIN, *YARDSTICKS) if any(name in row.seconds for row in rows)]
+    there = [name for name in (PLAIN, HERE, *YARDSTICKS, IN_GRAPH) if any(name in row.seconds for row in rows)]
     table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
     table.add_column("model", no_wrap=True, vertical="bottom")
-    for name in ("ms", "±", "pack", *map(_HEADS.__getitem__, there), "GF\n/s", "peak", "host"):
+    for name in (
+        "ms",
+        "±",
+        "pack",
+        *map(_HEADS.__getitem__, there),
+        "GF\n/s",
+        "peak" if BURST in rows[0].seconds else "launch",
+        "host",
+    ):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         own = row.seconds[PACKED]
@@ -220,7 +242,7 @@ def _speeds(rows: Sequence[Speed], title: str) -> Table:
             _three(max(0.0, row.seconds[OBJECTS].median - own.median) * 1e3),
             *cells,
             f"{row.gflops:.0f}",
-            f"{row.peak:.0%}",
+            f"{row.peak:.0%}" if BURST in row.seconds else f"{row.launches:,}",
             f"{row.host_share:.1%}" if row.host_share < 0.0995 else f"{row.host_share:.0%}",
         )
     return table
@@ -231,6 +253,8 @@ _HEADS = {
     "NumPy by hand": "NumPy\nhand",
     "PyTorch one by one": "torch\n1x1",
     "PyTorch by hand": "torch\nhand",
+    "PyTorch by hand in a CUDA graph": "torch\ngraph",
+    "ours, on the processor": "ours\nCPU",
     "DyNet": "DyNet\nauto",
 }
 

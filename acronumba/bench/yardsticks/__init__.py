@@ -20,8 +20,8 @@ from acronumba.bench.yardsticks.program import Program
 from acronumba.check import BOUNDS, FACTOR, VERDICTS, compare
 
 BY_NUMPY, TORCH_EACH, BY_TORCH, BY_DYNET = "NumPy by hand", "PyTorch one by one", "PyTorch by hand", "DyNet"
-IN_GRAPH = "PyTorch in a CUDA graph"
-YARDSTICKS = (BY_NUMPY, TORCH_EACH, BY_TORCH, IN_GRAPH, BY_DYNET)
+IN_GRAPH = "PyTorch by hand in a CUDA graph"
+YARDSTICKS = (BY_NUMPY, TORCH_EACH, BY_TORCH, BY_DYNET)
 
 BATCHED: Mapping[str, Callable[..., Program]] = {
     "tree_lstm": trees.sentiment,
@@ -62,8 +62,8 @@ def makers(workload: str, *, threads: int = 1, device: str = "cpu") -> dict[str,
     Returns
     -------
     dict of str to function
-        By the names of `YARDSTICKS`; each prepares a program from weights and instances, or raises a `RuntimeError`
-        that says why there is none.
+        By their names; each prepares a program from weights and instances, or raises a `RuntimeError` that says why
+        there is none.
     """
     found: dict[str, Callable[[Any, Any], Program]] = {}
     if workload not in BATCHED:
