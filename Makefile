@@ -5,7 +5,10 @@
 #
 #     make test-cuda   also installs the extra `cuda` (no GPU needed) and compiles kernels for GPUs
 #
-#     make gpu         on a machine with a GPU: the zoo's results, then figures, to gpu.json
+#     make gpu         on a machine with a GPU: the zoo's results, then figures, to gpu.json (ARGS="--models tree_lstm");
+#                      PyTorch takes part where the Python that is used has it
+#     make gpu-carry CARRY=folder    what a machine without a network needs for that (NEEDS="platformdirs": only these
+#                      packages; THERE=3.12: its Python; CAPABILITY=9.0: its GPU), then there: make gpu CARRY=folder
 #
 #     make lint     ruff and mypy          make format   writes the layout that ruff wants
 #     make clean    removes .venv and what builds leave behind
@@ -15,10 +18,15 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 TESTS  ?= tests
 PYTEST ?=
+ARGS   ?=
+CARRY  ?=
+NEEDS  ?=
+THERE  ?= 3.12
+CAPABILITY ?= 9.0
 PYTHON ?= python3 python3.13 python3.12 python3.11 python3.14 python
 FITS   := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
 
-.PHONY: demo test test-cuda gpu lint format clean
+.PHONY: demo test test-cuda gpu gpu-carry lint format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed
@@ -30,8 +38,24 @@ test: $(VENV)/installed-test
 test-cuda: $(VENV)/installed-cuda
 	@$(BIN)/python -m pytest -n $(JOBS) tests/test_cuda.py $(PYTEST)
 
-gpu: $(VENV)/installed-cuda
-	@$(BIN)/python benchmarks/gpu.py --json gpu.json
+# With what was carried there, any Python that fits will do; else one that has everything; else one is set up (network).
+gpu:
+	@for python in $(PYTHON); do \
+	    if [ -n "$(CARRY)" ]; then \
+	        if "$$python" -c "$(FITS)" 2>/dev/null; then \
+	            exec "$$python" benchmarks/carry.py use "$(CARRY)" --json gpu.json $(ARGS); \
+	        fi; \
+	    elif PYTHONPATH=. "$$python" -c "import numba_cuda, cuda.core" 2>/dev/null && \
+	            PYTHONPATH=. "$$python" -m acronumba doctor >/dev/null 2>&1; then \
+	        PYTHONPATH=. exec "$$python" benchmarks/gpu.py --json gpu.json $(ARGS); \
+	    fi; \
+	done; \
+	$(MAKE) --no-print-directory $(VENV)/installed-cuda && exec $(BIN)/python benchmarks/gpu.py --json gpu.json $(ARGS)
+
+gpu-carry: $(VENV)/installed-cuda
+	@test -n "$(CARRY)" || { echo "Say which folder to fill: make gpu-carry CARRY=folder" >&2; exit 1; }
+	@$(BIN)/python benchmarks/carry.py make "$(CARRY)" --python $(THERE) --capability $(CAPABILITY) \
+	    $(if $(NEEDS),--needs $(NEEDS)) $(ARGS)
 
 lint: $(VENV)/installed-lint
 	@status=0; $(BIN)/ruff check . || status=1; $(BIN)/mypy || status=1; exit $$status

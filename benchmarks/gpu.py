@@ -153,7 +153,10 @@ def floor(part: str, device: str) -> dict[str, Any]:
 def library(part: str, device: str) -> dict[str, Any]:
     """Measure what PyTorch's libraries reach."""
     from acronumba.bench import libraries
+    from acronumba.bench.yardsticks.by_torch import sees_gpus
 
+    if not sees_gpus():
+        return {**libraries.versions(), "not measured": "PyTorch sees no GPU"}
     return {**libraries.versions(), **getattr(libraries, part)(device)}
 
 

@@ -258,6 +258,35 @@ def test_the_widest_table_fits(quick: None) -> None:
     assert len(line) <= 80 and "…" not in line and " 333 " in line and " 10000 " in line
 
 
+def test_the_table_of_a_gpu_fits(quick: None) -> None:
+    s = speed.measure([WORKLOADS["beam_decoder_emulated"]], sizes=(8,), batches=(2,), rounds=1)
+    (row,) = s.rows
+    half = measure.Quartiles(median=0.5, low=0.1, high=2.0)
+    names = (speed.HERE, yardsticks.TORCH_EACH, yardsticks.BY_TORCH)
+    seconds = {**dict.fromkeys(names, half.scaled(1e4)), speed.OBJECTS: half.scaled(30), speed.PACKED: half}
+    wide = dataclasses.replace(row, seconds=seconds, launches=12345, reasons={yardsticks.IN_GRAPH: "it reads"})
+    c = ceiling.of_gpu(
+        {"TF32 mma.sync TFLOP/s": 300.0, "float32 TFLOP/s": 60.0, "copied, read and written GB/s": "not measured: no"},
+        {"stream, 1 blocks": {"node us": 2.0}},
+    )
+    assert (c.gflops, c.copied, c.launch) == (1e5, 0.0, 2e-6)
+    least = wide.floors(c)
+    assert least["launches"] == pytest.approx(0.02469) and least["bytes"] == 0 < least["products"]
+    lines = printed(views.speeds_view(dataclasses.replace(s, device="cuda", ceiling=c, rows=(wide,))), 80)
+    assert max(map(len, lines)) <= 80 and not any("…" in line for line in lines)
+    line = next(line for line in lines if line.startswith("beam_decoder_emulated "))
+    assert " 12,345 " in line and " 10000 " in line
+    assert "No PyTorch by hand in a CUDA graph (it reads): beam_decoder_emulated" in " ".join(lines)
+    assert any("a launch takes 2.0 us: 100000 GFLOP/s" in line for line in lines)
+
+
+def test_devices_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main("bench --device nowhere --models birnn".split()) == 1
+    assert "there is no such device" in capsys.readouterr().err
+    assert main("bench --device simulator --ablate --models birnn".split()) == 2
+    assert "measure the processor" in capsys.readouterr().err
+
+
 def test_what_computes_something_else_is_not_timed(monkeypatch: pytest.MonkeyPatch, quick: None) -> None:
     def wrong(p: Any, xs: Any) -> Program:
         program = yardsticks.BATCHED["birnn"](NUMPY, p, xs)

@@ -6,6 +6,7 @@ In: PTX, work to be queued. Out: seconds that the GPU takes for it. What the pac
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import statistics
 from collections.abc import Callable
@@ -75,7 +76,10 @@ class Meter(Gpu):
             getattr(self._driver, name).argtypes = arguments
         device = _INT()
         self._call("cuDeviceGet", ctypes.byref(device), ordinal)
-        self.limits = {name: self._attribute(device, number) for name, number in _LIMITS.items()}
+        self.limits: dict[str, int] = {}
+        for name, number in _LIMITS.items():
+            with contextlib.suppress(DriverError):  # of another version
+                self.limits[name] = self._attribute(device, number)
         self.multiprocessors = self.limits["multiprocessors"]
         size, version = ctypes.c_size_t(), _INT()
         self._call("cuDeviceTotalMem_v2", ctypes.byref(size), device)

@@ -92,6 +92,8 @@ def _on_gpu(workload: str, device: str) -> dict[str, Callable[[Any, Any], Progra
     from acronumba.bench.yardsticks import by_torch
     from acronumba.bench.yardsticks.one_by_one import ONE_BY_ONE
 
+    if not by_torch.sees_gpus():
+        return {}
     batched = BATCHED[workload]
     return {
         TORCH_EACH: by_torch.inferring(ONE_BY_ONE[workload], device),

@@ -206,6 +206,11 @@ def captured(run: Callable[[], Any], device: str) -> tuple[Callable[[], None], A
     return graph.replay, out
 
 
+def sees_gpus() -> bool:
+    """Return whether this PyTorch can use a GPU."""
+    return bool(torch.cuda.is_available())
+
+
 def use_threads(count: int) -> None:
     """Let PyTorch compute with so many threads."""
     torch.set_num_threads(count)
