@@ -7,7 +7,7 @@ turns, after their results have been compared with those of the plain calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -36,15 +36,15 @@ class Speed(Traced):
 
     threads: int
     seconds: dict[str, Quartiles]  # of a mini-batch, per competitor; of yardsticks those that there are; of `BURST`
-    reasons: dict[str, str]  # why a yardstick is not among them
+    reasons: dict[str, str] = field(default_factory=dict)  # why a yardstick is not among them
     prepared: dict[str, float]  # seconds that a yardstick took to prepare its data and weights, once, not in `seconds`
     verdicts: dict[str, str]  # how well each competitor agrees with the plain calls: `yardsticks.agreement`
     first: float  # seconds of our first call in this process, which compiles, or loads what was compiled before
     difference: float  # our largest difference from a float64 run, relative to the largest number
     kernels: dict[str, float]  # seconds of the batches of each of our kernels: medians of the same
     burst_flops: int  # of a turn of `BURST`
-    launches: int  # of functions, one after the other; 0 on the processor
-    bytes: int  # that kernels read and write, as if there were no caches
+    launches: int = 0  # of functions, one after the other; 0 on the processor
+    bytes: int = 0  # that kernels read and write, as if there were no caches
     lower_bound: int
 
     def times(self, competitor: str) -> float | None:
@@ -86,7 +86,7 @@ class Speeds:
 
     rounds: int
     threads: int
-    device: str
+    device: str = "cpu"
     machine: dict[str, Any]
     ceiling: Ceiling | None  # None of the simulator
     rows: tuple[Speed, ...]
