@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba.bench import floors, meter, ptx
+from acronumba.bench import floors, meter, ptx, speed
 from acronumba.kernels.cuda import compat
 from acronumba.runtime.gpu import DriverError
 from tests.test_gpu import Driver
@@ -179,6 +179,16 @@ def test_rates_and_limits() -> None:
     assert found["TF32 mma.sync TFLOP/s"] / found["float32 TFLOP/s"] == pytest.approx(2 * 16 * 8 * 8 * 8 / 32 / 32)
     said = floors.limits(f)
     assert said["shared bytes granted"] == 232448 and said["driver CUDA"] == "13.1" and said["bytes"] == 80 << 30
+
+
+def test_the_ceiling_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Measured()
+    opened_meter = meter.Meter(0, driver)
+    monkeypatch.setattr(meter, "Meter", lambda ordinal: opened_meter)
+    found = speed._ceiling("cuda:0")
+    assert found is not None and found.launch == pytest.approx(LAUNCH, rel=1e-3)
+    assert found.copied == pytest.approx(1000, rel=1e-3) and found.gflops > 0
+    assert speed._ceiling("simulator") is None
 
 
 def test_what_a_gpu_does_not_do_is_said() -> None:

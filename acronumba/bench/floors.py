@@ -23,7 +23,7 @@ from acronumba.runtime.dfg import address
 from acronumba.runtime.gpu import DriverError
 
 CHAINS = (20, 200)  # launches, one after the other
-_BEHIND = 300_000  # nanoseconds that the GPU is kept, while what is to be timed is queued
+_BEHIND = 5_000_000  # nanoseconds that the GPU is kept, while what is to be timed is queued
 _FEW, _MANY = 200, 1200  # rounds: what differs is that many rounds more
 _READERS = 512  # threads of a block that read
 _COPIED = 1 << 28
