@@ -216,8 +216,13 @@ class Report:
             self.data["libraries"][request.args["part"]] = result
         elif request.do == "row":
             self.data["rows"].append(result)
-        shown = reply.get("error") or (in_short(result) if request.do == "row" else json.dumps(result))
-        print(f"{request.name}: {shown}"[:2000], flush=True)
+        if "error" in reply:
+            shown = reply["error"]
+        elif request.do == "row":
+            shown = in_short(result)
+        else:
+            shown = json.dumps({name: value for name, value in result.items() if name != "functions"})
+        print(f"{request.name}: {shown}", flush=True)
         self.write()
 
     def write(self) -> None:
@@ -357,10 +362,12 @@ def main(argv: list[str] | None = None) -> int:
         reply = answer(CHILD, json.loads(args.do))
         print(json.dumps(reply))
         return int("error" in reply)
-    if args.models is None:
-        from acronumba.bench.workloads import WORKLOADS
+    from acronumba.bench.workloads import WORKLOADS
 
+    if args.models is None:
         args.models = sorted(WORKLOADS, key=lambda name: name in HEAVY)
+    if wrong := [name for name in args.models if name not in WORKLOADS]:
+        parser.error(f"no model {wrong[0]!r}; there are: {', '.join(WORKLOADS)}")
     sizes = [int(s) if s.isdigit() else s for s in args.size]
     if args.compile:
         return compile_all(args, sizes)

@@ -135,6 +135,12 @@ def test_wrong_results_are_told_and_not_timed(gpu: ModuleType, monkeypatch: pyte
     assert "wrong: check doubled 4 simulator: ZeroDivisionError" in capsys.readouterr().out
 
 
+def test_models_that_do_not_exist_are_refused(gpu: ModuleType, capsys: Any) -> None:
+    with pytest.raises(SystemExit) as ended:
+        gpu.main("--device simulator --models nobody".split())
+    assert ended.value.code == 2 and "no model 'nobody'; there are: doubled" in capsys.readouterr().err
+
+
 def test_rows_that_lose_most_come_with_their_reasons(gpu: ModuleType) -> None:
     def row(name: str, own: float, by_hand: float, graph: float) -> dict[str, Any]:
         times = {"ours, packed": own, "PyTorch by hand": by_hand, "PyTorch by hand in a CUDA graph": graph}
