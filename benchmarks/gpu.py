@@ -294,6 +294,8 @@ def sanitize(report: Report, device: str, size: str | int, end: float) -> None:
 
 def measure(args: argparse.Namespace, sizes: list[str | int], report: Report) -> None:
     """Do everything, the most valuable first."""
+    from acronumba.bench.yardsticks import BATCHED
+
     device, on_gpu = args.device, args.device.startswith("cuda")
     end = report.begun + 60 * args.minutes
     child = [*SELF, "--serve"]
@@ -321,6 +323,7 @@ def measure(args: argparse.Namespace, sizes: list[str | int], report: Report) ->
                 if not report.differs(model, size):
                     given = {"model": model, "size": size, "batch": batch, "device": device, "rounds": args.rounds}
                     rows.append(Request(do="row", args={**given, "floors": report.data["floors"]}, cap=45.0))
+    rows.sort(key=lambda request: request.args["model"] not in BATCHED)  # what has yardsticks first
     ask(rows)
     report.data["slowest"] = slowest(report.data["rows"])
     report.write()

@@ -25,8 +25,9 @@ from acronumba.runtime.gpu import DriverError
 CHAINS = (20, 200)  # launches, one after the other
 _BEHIND = 5_000_000  # nanoseconds that the GPU is kept, while what is to be timed is queued
 _FEW, _MANY = 200, 1200  # rounds: what differs is that many rounds more
-_READERS = 512  # threads of a block that read
+_READERS = 1024  # threads of a block that read
 _COPIED = 1 << 28
+_WARM = 20_000  # rounds of arithmetic before the first measurement
 _WORDS = 1 << 12  # bytes
 
 
@@ -42,6 +43,9 @@ class Floors:
         self.meter = meter
         self.general = meter.module(ptx.GENERAL)
         self.memory = meter.allocate(_WORDS)
+        for _ in range(4):  # an idle GPU has a slow clock
+            meter.launch(self.general("multiply"), 4 * meter.multiprocessors, 256, _WARM, self.memory)
+        meter.wait()
 
     def clusters(self, name: str) -> int:
         """Return a function that only GPUs of compute capability 9.0 have; they are compiled when first asked for."""
@@ -178,7 +182,7 @@ def hops(f: Floors) -> dict[str, Any]:
 def rates(f: Floors) -> dict[str, Any]:
     """Return bytes copied and read, and operations multiplied and added, per second."""
     meter, out = f.meter, dict[str, Any]()
-    turn = meter.multiprocessors * _READERS * 16 * ptx.LOADS
+    turn = meter.multiprocessors * _READERS * 16 * ptx.LOADS  # bytes that a block of each multiprocessor reads
 
     def copied() -> float:
         from_, to = meter.allocate(_COPIED), meter.allocate(_COPIED)
@@ -188,15 +192,14 @@ def rates(f: Floors) -> dict[str, Any]:
         meter.free(to)
         return 2 * _COPIED / seconds / 1e9
 
-    def read(turns: int, rounds: int) -> float:
-        memory = meter.allocate(turn * turns)
-        meter.clear(memory, turn * turns)
-        work = partial(
-            meter.launch, f.general("read"), meter.multiprocessors, _READERS, memory, turns, rounds, f.memory
-        )
-        seconds = f.queued(work)
+    def read(blocks: int, turns: int, rounds: int) -> float:
+        size = turn * blocks * turns
+        memory = meter.allocate(size)
+        meter.clear(memory, size)
+        function, count = f.general("read"), meter.multiprocessors * blocks
+        seconds = f.queued(partial(meter.launch, function, count, _READERS, memory, turns, rounds, f.memory))
         meter.free(memory)
-        return turn * turns * rounds / seconds / 1e9
+        return size * rounds / seconds / 1e9
 
     def arithmetic(name: str, flops: int, rounds: int = 500) -> float:
         function = f.general(name)
@@ -206,9 +209,10 @@ def rates(f: Floors) -> dict[str, Any]:
         return blocks * threads * rounds * flops * ptx.REPEATS / seconds / 1e12
 
     out["copied, read and written GB/s"] = tried(copied)
-    for turns in (1, 2, 4):
-        out[f"read again, {turn * turns / 1e6:.0f} MB, GB/s"] = tried(partial(read, turns, 40))
-    out["read from memory GB/s"] = tried(partial(read, max(_COPIED * 2 // turn, 8), 1))
+    for blocks, turns in ((1, 1), (2, 1), (2, 2)):
+        name = f"read again, {turn * blocks * turns / 1e6:.0f} MB, GB/s"
+        out[name] = tried(partial(read, blocks, turns, 40))
+    out["read from memory GB/s"] = tried(partial(read, 2, max(_COPIED // turn, 8), 1))
     out["float32 TFLOP/s"] = tried(partial(arithmetic, "multiply", 2 * ptx.CHAINS))
     out["TF32 mma.sync TFLOP/s"] = tried(partial(arithmetic, "tensor", 2 * 16 * 8 * 8 * ptx.TILES // 32))
     return out
