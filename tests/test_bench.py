@@ -295,10 +295,15 @@ def test_what_computes_something_else_is_not_timed(monkeypatch: pytest.MonkeyPat
             results=lambda out: [[row * np.float32(1.001) for row in rows] for rows in program.results(out)],
         )
 
-    monkeypatch.setattr(yardsticks, "makers", lambda name, threads, device: {yardsticks.BY_NUMPY: wrong})
+    def never(p: Any, xs: Any) -> Program:
+        raise RuntimeError("it reads what it has computed")
+
+    makers = {yardsticks.BY_NUMPY: wrong, yardsticks.IN_GRAPH: never}
+    monkeypatch.setattr(yardsticks, "makers", lambda name, threads, device: makers)
     s = speed.measure([WORKLOADS["birnn"]], sizes=(8,), batches=(2,), rounds=1)
     (row,) = s.rows
     assert row.wrong == (yardsticks.BY_NUMPY,) and yardsticks.BY_NUMPY not in row.seconds
+    assert row.reasons == {yardsticks.IN_GRAPH: "it reads what it has computed"}
     text = "\n".join(printed(views.speeds_view(s), 80))
     assert "Not the results of the plain calls: birnn: NumPy by hand" in text
     result = dataclasses.replace(s, rows=(row,))
