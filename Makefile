@@ -24,7 +24,8 @@ NEEDS  ?=
 THERE  ?= 3.12
 CAPABILITY ?= 9.0
 PYTHON ?= python3 python3.13 python3.12 python3.11 python3.14 python
-FITS   := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
+VERSION := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
+FITS   := import venv, ensurepip; $(VERSION)
 
 .PHONY: demo test test-cuda gpu gpu-carry lint format clean
 .DEFAULT_GOAL := demo
@@ -42,7 +43,7 @@ test-cuda: $(VENV)/installed-cuda
 gpu:
 	@for python in $(PYTHON); do \
 	    if [ -n "$(CARRY)" ]; then \
-	        if "$$python" -c "$(FITS)" 2>/dev/null; then \
+	        if "$$python" -c "$(VERSION)" 2>/dev/null; then \
 	            exec "$$python" benchmarks/carry.py use "$(CARRY)" --json gpu.json $(ARGS); \
 	        fi; \
 	    elif PYTHONPATH=. "$$python" -c "import numba_cuda, cuda.core" 2>/dev/null && \
