@@ -128,6 +128,9 @@ class Measured(Driver):
     def _cuEventRecord(self, event: int, stream: int) -> None:
         self.times[event] = self.clock
 
+    def _cuEventSynchronize(self, event: int) -> None:
+        assert event in self.times
+
     def _cuEventElapsedTime(self, out: Any, first: int, last: int) -> None:
         out._obj.value = (self.times[last] - self.times[first]) * 1e3
 
