@@ -26,7 +26,7 @@ from acronumba.codes import refuse
 
 SCHEDULES = ("lookahead", "depth", "agenda")
 PRECISIONS = ("float32", "tf32", "bf16")
-NO_EFFECT = frozenset("precision simd persistent".split())
+NO_EFFECT = frozenset("simd persistent".split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,8 @@ class Options:
     """How a model is compiled and run.
 
     The first twelve are the optimisations. Those of `NO_EFFECT` are accepted and change nothing in this version. No
-    option changes a result's bits, except `reuse` and `duplicate`, which change the order of summation of products.
+    option changes a result's bits, except `reuse` and `duplicate`, which change the order of summation of products, and
+    `precision`, which rounds the factors of products on a GPU and does nothing on the processor.
     """
 
     reuse: bool = True  # operands that are the same for all instances are not gathered
@@ -54,7 +55,7 @@ class Options:
     threads: int | None = None  # None: as many as the process may use
     memory_limit: int | None = None  # bytes; None: half of what is free
     max_steps: int = 10**8  # host steps of one instance, after which it fails
-    precision: str = "float32"  # of products on a GPU: one of PRECISIONS
+    precision: str = "float32"  # of float32 products with shared weights on a GPU: one of PRECISIONS
     simd: bool = True  # vector instructions; False: one lane, for debugging
     persistent: bool = True  # GPU: one cooperative kernel per mini-batch
 

@@ -265,7 +265,7 @@ class Compiled:
         from acronumba.kernels.cuda.generate import generate
         from acronumba.kernels.fusion import Fusion
 
-        return generate(self.plan.kernels[k], Fusion.of(self.options))
+        return generate(self.plan.kernels[k], Fusion.of(self.options), self.options.precision)
 
     @property
     def constants(self) -> list[str]:

@@ -137,7 +137,7 @@ def codes(model: str, size: str | int) -> list[Any]:
     workload = WORKLOADS[model]
     xs, p = inputs(workload, size, 2, None)
     one = workload.model._specialise(workload.model._bind((xs,), {"p": p}))[0]
-    return [generate(spec, Fusion.of(one.options)) for spec in one.plan.kernels]
+    return [generate(spec, Fusion.of(one.options), one.options.precision) for spec in one.plan.kernels]
 
 
 def compiled(model: str, size: str | int, capability: list[int]) -> int:

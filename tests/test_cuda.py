@@ -103,12 +103,15 @@ def test_the_library_has_what_texts_call() -> None:
 
 @pytest.mark.parametrize("width", [8, 80, 96])
 def test_tiles_of_all_widths(width: int) -> None:
-    for dtype in ("float32", "float64"):
-        name = tiles.tile_name(dtype, width)
+    shapes = {"float32": "m16n8k8", "tf32": "m16n8k8", "bf16": "m16n8k16", "float64": ""}
+    for kind, shape in shapes.items():
+        name = tiles.tile_name(kind, width)
         text = (
-            tiles.tile_text(dtype, width) + f"\n\n@cuda.jit\ndef go(a, b, c, d):\n    {name}(a, b, c, 1, d, a, b, c)\n"
+            tiles.tile_text(kind, width) + f"\n\n@cuda.jit\ndef go(a, b, c, d):\n    {name}(a, b, c, 1, d, a, b, c)\n"
         )
-        nothing_spilled(compiled(text, ("go",)))
+        found = compiled(text, ("go",))
+        nothing_spilled(found)
+        assert f"mma.sync.aligned.{shape}" in found["go"].ptx if shape else "mma" not in found["go"].ptx
 
 
 def test_the_private_names_of_the_packages_are_there() -> None:

@@ -131,34 +131,96 @@ def test_a_separate_gather_copies_and_fused_kernels_do_not() -> None:
     assert "copy_bytes(" not in generate.generate(spec).text and len(generate.generate(spec).entries) == 1
 
 
+def tile(left: list[np.ndarray], weight: np.ndarray, kind: str = "float32", shift: int = 0) -> np.ndarray:
+    """Run a tile on rows in pieces that begin `shift` bytes behind a multiple of 16."""
+    memory = interpret.Memory()
+    keep = []
+
+    def place(array: np.ndarray, shift: int = 0) -> int:
+        raw = np.full(array.nbytes + 32, 255, np.uint8)
+        at = raw.ctypes.data + -raw.ctypes.data % 16 + shift
+        raw[at - raw.ctypes.data :][: array.nbytes] = array.reshape(-1).view(np.uint8)
+        keep.append(raw)
+        memory.add(raw)
+        return at
+
+    m, width = len(left[0]), weight.shape[1]
+    table = np.array([[place(a, shift) + i * a.shape[1] * 4 for i in range(m)] for a in left])
+    lengths = np.array([a.shape[1] for a in left])
+    sums = np.full((m, width), np.nan, np.float32)
+    for array in (table, lengths, sums):
+        memory.add(array)
+    entry = f"def go(*a):\n    {tiles.tile_name(kind, width)}(*a)\n"
+    simulator.Simulator(tiles.tile_text(kind, width) + entry, memory).launch(
+        "go", 1, tiles.THREADS, table.ctypes.data, m, m, len(left), lengths.ctypes.data, place(weight),
+        sums.ctypes.data, 4 * width,
+    )  # fmt: skip
+    return sums
+
+
+def factors(m: int, *pieces: int, width: int = 16) -> tuple[list[np.ndarray], np.ndarray]:
+    r = np.random.default_rng(0)
+    return [r.standard_normal((m, k), np.float32) for k in pieces], r.standard_normal((sum(pieces), width), np.float32)
+
+
 @pytest.mark.parametrize(("pieces", "shift"), [((20, 20), 0), ((7, 9), 0), ((20,), 4), ((1, 33, 16), 8)])
 def test_a_tile_reads_rows_in_pieces_wherever_they_lie(pieces: tuple[int, ...], shift: int) -> None:
     """Rows that begin at no multiple of 16 bytes are not copied in words of 16."""
-    width, m = 16, 18
-    r = np.random.default_rng(0)
-    memory = interpret.Memory()
-    raw = [r.standard_normal(m * k + 8).astype(np.float32) for k in pieces]
-    for array in raw:
-        memory.add(array)
-    starts = [a.ctypes.data + -a.ctypes.data % 16 + shift for a in raw]
-    skips = [(start - a.ctypes.data) // 4 for start, a in zip(starts, raw, strict=True)]
-    left = [a[skip : skip + m * k].reshape(m, k) for a, skip, k in zip(raw, skips, pieces, strict=True)]
-    table = np.array([[start + i * k * 4 for i in range(m)] for start, k in zip(starts, pieces, strict=True)])
-    lengths = np.array(pieces)
-    plain = r.standard_normal(sum(pieces) * width + 4).astype(np.float32)
-    skip = (-plain.ctypes.data % 16) // 4
-    weight = plain[skip : skip + sum(pieces) * width].reshape(-1, width)
-    sums = np.full((m, width), np.nan, np.float32)
-    for array in (table, lengths, plain, sums):
-        memory.add(array)
-    entry = f"def go(*a):\n    {tiles.tile_name('float32', width)}(*a)\n"
-    gpu = simulator.Simulator(tiles.tile_text("float32", width) + entry, memory)
-    gpu.launch(
-        "go", 1, tiles.THREADS, table.ctypes.data, m, m, len(pieces), lengths.ctypes.data,
-        plain.ctypes.data + 4 * skip, sums.ctypes.data, 4 * width,
-    )  # fmt: skip
+    left, weight = factors(18, *pieces)
     exact = np.concatenate(left, 1).astype(np.float64) @ weight.astype(np.float64)
-    assert np.allclose(sums, exact, rtol=2e-6, atol=2e-6)
+    assert np.allclose(tile(left, weight, shift=shift), exact, rtol=2e-6, atol=2e-6)
+
+
+def rounded(x: np.ndarray, kind: str) -> np.ndarray:
+    """Round to so many bits as the factors of tensor cores have; ties go away from zero, or to even."""
+    part, exponent = np.frexp(x.astype(np.float64))
+    if kind == "tf32":
+        return np.ldexp(np.trunc(part * 2**11 + np.copysign(0.5, part)), exponent - 11)
+    return np.ldexp(np.rint(part * 2**8), exponent - 8)
+
+
+@pytest.mark.parametrize("kind", ["tf32", "bf16"])
+def test_factors_of_less_precise_products_are_rounded_and_nothing_else(kind: str) -> None:
+    left, weight = factors(3, 300, 5, width=8)
+    left[0][0, :4] = 1 + np.array([1, 3, -1, -3]) * (2.0**-11 if kind == "tf32" else 2.0**-8)  # ties
+    x = np.concatenate(left, 1)
+    got = tile(left, weight, kind)
+    size = np.abs(x).astype(np.float64) @ np.abs(weight).astype(np.float64)
+    assert (np.abs(got - rounded(x, kind) @ rounded(weight, kind)) <= 4e-7 * size).all()
+    off = (np.abs(got - x.astype(np.float64) @ weight.astype(np.float64)) / size).max()
+    assert (1e-6 < off < 2**-10) if kind == "tf32" else (2**-11 < off < 2**-7)
+
+
+@pytest.mark.parametrize("kind", ["float32", "tf32", "bf16"])
+def test_what_tensor_cores_cannot_multiply_is_summed_in_float32(kind: str) -> None:
+    """Infinities, NaN, and what rounds to infinity; beside them all has the bits that it has without them."""
+    (clean,), weight = factors(6, 20, width=8)
+    x = clean.copy()
+    x[1, 3], x[2, 17], x[3, :] = np.inf, np.nan, 0
+    x[3, 5] = 3.4e38  # no factor of 8 bits
+    w = weight.copy()
+    w[5, :4], w[7, 2] = 0.5, -np.inf
+    with np.errstate(all="ignore"):
+        got, plain = tile([x], w, kind), x @ w
+    odd = np.zeros((6, 8), bool)
+    odd[1:4] = odd[:, 2] = True
+    assert np.allclose(got[odd], plain[odd], rtol=1e-5, equal_nan=True) and got[3, 0] == np.float32(1.7e38)
+    w[7, 2] = weight[7, 2]
+    assert got[~odd].tobytes() == tile([clean], w, kind)[~odd].tobytes()
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+def test_rows_of_less_precise_products_do_not_depend_on_the_batch(precision: str) -> None:
+    spec = cell(5)
+    run = Simulated(spec, generate.generate(spec, precision=precision))
+    assert f"tile_{precision}_" in run.code.text
+    rows, shared = inputs(spec, 18)
+    whole, _ = run(rows, shared)
+    alone, _ = run(rows[17:], shared)
+    exact, _ = simulated(spec)(rows[17:], shared)
+    for a, b, c in zip(whole, alone, exact, strict=True):
+        assert a[17:].tobytes() == b.tobytes() != c.tobytes()
+        assert np.allclose(b, c, atol=2e-3 if precision == "tf32" else 2e-2)
 
 
 def test_the_larger_of_two_zeros_does_not_depend_on_the_order_of_threads() -> None:

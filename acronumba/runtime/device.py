@@ -217,7 +217,7 @@ class DeviceExecutable(Executable):
         self, plan: Plan, options: Options, device: Device, progress: Callable[[str, int, int], None] | None = None
     ) -> None:
         self.device = device
-        self.codes = [generate(spec, Fusion.of(options)) for spec in plan.kernels]
+        self.codes = [generate(spec, Fusion.of(options), options.precision) for spec in plan.kernels]
         self._once = sorted({once.kernel for once in plan.program.once})
         there = (spec for k, spec in enumerate(plan.kernels) if k not in self._once)
         self._fallible = any(op.site >= 0 for spec in there for op in spec.body)

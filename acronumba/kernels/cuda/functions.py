@@ -125,12 +125,14 @@ def names() -> Mapping[str, Any]:
         define(name, ", ".join(f"a{k}" for k in range(len(arguments))), typed)
 
     f4 = types.UniTuple(types.float32, 4)
-    assembly(
-        "mma",
-        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {$0,$1,$2,$3},{$4,$5,$6,$7},{$8,$9},{$10,$11,$12,$13};",
-        "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", f4, (types.int32,) * 6 + (types.float32,) * 4,
-    )  # fmt: skip
+    for name, shape in (("mma", "m16n8k8.row.col.f32.tf32.tf32"), ("mma_bf16", "m16n8k16.row.col.f32.bf16.bf16")):
+        assembly(
+            name, f"mma.sync.aligned.{shape}.f32 {{$0,$1,$2,$3}},{{$4,$5,$6,$7}},{{$8,$9}},{{$10,$11,$12,$13}};",
+            "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", f4, (types.int32,) * 6 + (types.float32,) * 4,
+        )  # fmt: skip
     assembly("tf32", "cvt.rna.tf32.f32 $0, $1;", "=r,f", types.int32, (types.float32,))
+    # two numbers in one register, the first in its lower half
+    assembly("bf16", "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f", types.int32, (types.float32,) * 2)
     assembly(
         "copy_later", "{ .reg .u64 s; .reg .u32 t; cvta.to.shared.u64 s, $0; cvt.u32.u64 t, s; "
         "cp.async.cg.shared.global [t], [$1], 16; }", "l,l,~{memory}", types.void, (types.int64, types.int64),

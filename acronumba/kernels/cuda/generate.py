@@ -52,7 +52,7 @@ class CudaCode:
     """A generated kernel."""
 
     text: str  # of numba.cuda functions
-    tiles: tuple[tuple[str, int], ...]  # that they call: dtype, columns
+    tiles: tuple[tuple[str, int], ...]  # that they call: kind, columns
     entries: tuple[str, ...]  # the functions to launch, in order
     grids: tuple[Grid, ...]  # of each of them
     sizes: tree.Module  # exports "sizes"
@@ -64,12 +64,16 @@ class CudaCode:
         return "\n\n".join([*(tile_text(*tile) for tile in self.tiles), self.text])
 
 
-def generate(spec: KernelSpec, fusion: Fusion = EVERYTHING) -> CudaCode:
-    """Return the code of a kernel. The same arguments give the same text."""
-    return _Generator(spec, WARP, fusion).code()
+def generate(spec: KernelSpec, fusion: Fusion = EVERYTHING, precision: str = "float32") -> CudaCode:
+    """Return the code of a kernel, with products of this precision. The same arguments give the same text."""
+    return _Generator(spec, WARP, fusion, precision).code()
 
 
 class _Generator(Generator):
+    def __init__(self, spec: KernelSpec, target: Target, fusion: Fusion, precision: str) -> None:
+        super().__init__(spec, target, fusion)
+        self.precision = precision
+
     def _block(self) -> tuple[Poly, list[Poly]]:
         return Poly.of("block"), []  # all nodes of the batch
 
@@ -114,7 +118,7 @@ class _Generator(Generator):
         module = tree.Module(self.spec.name, (*maths, *helpers, *functions), entries, header=self._header())
         shared = tuple(SharedUse(v, p) for v, p in self.kernel.shared)  # type: ignore[arg-type]
         sizes = tree.Module(f"{self.spec.name}_sizes", (self._sizes_function(),), ("sizes",))
-        products = tuple((dtype, width) for width, dtype in self.kernel.tiles)
+        products = tuple((kind, width) for width, kind in self.kernel.tiles)
         return CudaCode(simt.module_text(module), products, entries, tuple(grids), sizes, shared)
 
     def _writer(self, number: int, what: str) -> SimtWriter:
@@ -125,6 +129,7 @@ class _Generator(Generator):
             ("P", "nodes", "S", "T"),
             f"{self.spec.name}: {what}.",
         )
+        w.precision = self.precision
         w.start_function()
         return w
 

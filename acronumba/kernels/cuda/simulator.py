@@ -251,7 +251,9 @@ class Simulator:
             "copy_later": self._copy_later, "copies_end": self._copies_end,
             "wait_for_copies": lambda: self._wait_for_copies(0),
             "wait_for_older_copies": lambda: self._wait_for_copies(1),
-            "tf32": _tf32, "mma": self._mma, "max_abs": _max_abs,
+            "max_abs": _max_abs,
+            "tf32": _tf32, "mma": self._product("mma", _tf32_factors),
+            "bf16": _bf16, "mma_bf16": self._product("mma_bf16", _bf16_factors),
         }  # fmt: skip
         for t, kind in (("f32", np.float32), ("f64", np.float64)):
             names |= {
@@ -314,16 +316,20 @@ class Simulator:
 
     # ---- tensor cores
 
-    def _mma(self, *mine: Any) -> Any:
-        """A product of matrices of 16 x 8 and 8 x 8 of tf32, added to one of 16 x 8: parts of them are each lane's."""
-        given = self._meet_warp("mma", mine)
-        warp = self.current.block.number, self.current.warp
-        last, sums = self.products.get(warp, (None, None))
-        if last is not given:  # the first of the lanes computes it for all
-            sums = _warp_product(given)
-            self.products[warp] = given, sums
-        row, column = self.current.lane // 4, self.current.lane % 4 * 2
-        return sums[row, column], sums[row, column + 1], sums[row + 8, column], sums[row + 8, column + 1]
+    def _product(self, name: str, factors: Callable[[Any], tuple[Any, Any]]) -> Callable[..., Any]:
+        """A product of matrices of 16 x k and k x 8, added to one of 16 x 8: parts of them are each lane's."""
+
+        def mma(*mine: Any) -> Any:
+            given = self._meet_warp(name, mine)
+            warp = self.current.block.number, self.current.warp
+            last, sums = self.products.get(warp, (None, None))
+            if last is not given:  # the first of the lanes computes it for all
+                sums = _warp_product(given, factors)
+                self.products[warp] = given, sums
+            row, column = self.current.lane // 4, self.current.lane % 4 * 2
+            return sums[row, column], sums[row, column + 1], sums[row + 8, column], sums[row + 8, column + 1]
+
+        return mma
 
 
 def _tf32(x: Any) -> I32:
@@ -339,16 +345,37 @@ def _max_abs(a: Any, b: Any) -> Any:
     return a if a >= b or a != a else b
 
 
-def _warp_product(given: Mapping[int, Any]) -> Any:
-    a, b, c = np.zeros((16, 8), np.int32), np.zeros((8, 8), np.int32), np.zeros((16, 8), np.float32)
-    for lane, x in given.items():
-        row, k = lane // 4, lane % 4
-        a[row, k], a[row + 8, k], a[row, k + 4], a[row + 8, k + 4] = x[:4]
-        b[k, row], b[k + 4, row] = x[4:6]
-        c[row, 2 * k], c[row, 2 * k + 1], c[row + 8, 2 * k], c[row + 8, 2 * k + 1] = x[6:]
-    assert not ((a | b[0, 0]) & 0x1FFF).any() or not np.isfinite(a.view(np.float32)).all(), "no tf32"
+def _bf16(low: Any, high: Any) -> I32:
+    """The bits of two float32, rounded to 8 of their mantissas, side by side."""
+    halves = []
+    for x in (low, high):
+        raw = int(np.float32(x).view(np.uint32))
+        halves.append(0x7FFF if x != x else (raw + 0x7FFF + (raw >> 16 & 1)) >> 16)
+    return I32(halves[0] | halves[1] << 16)
+
+
+def _tf32_factors(words: Any) -> tuple[Any, Any]:
+    """The factors in the registers of all lanes, of shape (lane's row, lane's k, register)."""
+    x = words.view(np.float32)
+    assert not (words & 0x1FFF).any() or not np.isfinite(x).all(), "no tf32"
+    a = np.concatenate([np.concatenate([x[..., 0], x[..., 2]], 1), np.concatenate([x[..., 1], x[..., 3]], 1)])
+    return a, np.concatenate([x[..., 4], x[..., 5]], 1).T
+
+
+def _bf16_factors(words: Any) -> tuple[Any, Any]:
+    raw = words.view(np.uint32)
+    halves = np.stack([raw << 16, raw & 0xFFFF0000], -1).view(np.float32)  # row, k, register, which half
+    x = halves.transpose(0, 2, 1, 3).reshape(8, 6, 8)
+    a = np.concatenate([np.concatenate([x[:, 0], x[:, 2]], 1), np.concatenate([x[:, 1], x[:, 3]], 1)])
+    return a, np.concatenate([x[:, 4], x[:, 5]], 1).T
+
+
+def _warp_product(given: Mapping[int, Any], factors: Callable[[Any], tuple[Any, Any]]) -> Any:
+    lanes = [given[k] for k in range(WARP)]
+    a, b = factors(np.array([x[:6] for x in lanes], np.int32).reshape(8, 4, 6))
+    c = np.array([x[6:] for x in lanes], np.float32).reshape(8, 4, 2, 2).transpose(2, 0, 1, 3).reshape(16, 8)
     with np.errstate(all="ignore"):
-        return (c.astype(np.float64) + a.view(np.float32).astype(np.float64) @ b.view(np.float32)).astype(np.float32)
+        return (c.astype(np.float64) + a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32)
 
 
 class _Cuda:

@@ -1,6 +1,6 @@
 """Tiles of products on a GPU: text of functions that all threads of a block call together.
 
-In: the type of a product, and columns of its packed weight. Out: the text of a function
+In: the type of a product or its precision (a *kind*), and columns of its packed weight. Out: the text of a function
 
     tile(rows, m, apart_rows, pieces, lengths, weight, sums, apart)
 
@@ -16,8 +16,10 @@ fresh accumulator every `CHUNK` terms.
 
 float32 products are computed by tensor cores, whose factors have 11 bits: each factor is split into a large part and a
 small rest, and of their four products the three that count are added ("3xTF32"), which is about as exact as float32.
-Infinities, NaN and what would round to infinity cannot be split: rows that have one are summed again element by
-element, as are all rows where the weight has one. So a row's sum does not depend on what other rows have.
+With `precision="tf32"` there is one product, of factors rounded to 11 bits, with "bf16" of factors rounded to 8: then a
+sum of products is off by at most about 2**-10 or 2**-7 of the sum of their sizes. Sums are of float32 in all three.
+Infinities, NaN and what would round to infinity can be neither split nor rounded: rows and columns that have one are
+summed again, element by element, in float32. So a row's sum does not depend on what other rows have.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ ROWS = 64  # of a tile
 STEP = 16  # elements of each row that are in shared memory at once, twice: one is read while the next is fetched
 THREADS = 128  # of a block
 
-MOST = 3.4e38  # in size: the next numbers round to infinity
+# Of each kind that tensor cores compute, the largest size of a factor that surely does not round to infinity.
+MOST = {"float32": 3.4e38, "tf32": 3.4e38, "bf16": 3.39e38}
 
 _PLAIN = '''@cuda.jit(device=True)
 def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart):
@@ -55,12 +58,11 @@ def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart):
 
 _SPLIT = '''@cuda.jit(device=True)
 def again_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart, odd):
-    """Sum rows anew, element by element, that have a factor which cannot be split; `odd` has a mark for each."""
-    every = ld(odd, {rows}) != 0
+    """Sum anew, element by element, rows and columns with a factor that is none for tensor cores: `odd` marks them."""
     for e in range(i64(cuda.threadIdx.x), m * {width}, {threads}):
         r = e // {width}
-        if every or ld(odd, r) != 0:
-            c = e - r * {width}
+        c = e - r * {width}
+        if ld(odd, r) != 0 or ld(odd, {rows} + c) != 0:
             total = f32(0.0)
             at = weight + c * 4
             for s in range(pieces):
@@ -100,16 +102,16 @@ def fetch_{name}(left, right, rows, m, high, apart_rows, k, n, weight):
 
 @cuda.jit(device=True)
 def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart):
-    """Products of m rows with {width} columns of a packed weight, by tensor cores, in three parts."""
+    """Products of m rows with {width} columns of a packed weight, by tensor cores."""
     left = cuda.shared.array({left_size}, f32, 16)
     right = cuda.shared.array({right_size}, f32, 16)
-    marks = cuda.shared.array({rows} + 1, f64, 16)
+    marks = cuda.shared.array({rows} + {width}, f64, 16)
     odd = address(marks)
     left_at = address(left)
     right_at = address(right)
     thread = i64(cuda.threadIdx.x)
-    if thread <= {rows}:
-        st(odd, thread, 0)
+    for e in range(thread, {rows} + {width}, {threads}):
+        st(odd, e, 0)
     first_weight = weight
     high = 16 if m <= 16 else 32 if m <= 32 else 64
     # a warp has 16 rows, and every `apart_columns`-th 8 columns
@@ -150,42 +152,7 @@ def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart):
         else:
             wait_for_copies()
         cuda.syncthreads()
-        for half in range({step} // 8):
-            a = at * {left_half} + row * {left_step} + half * 8 + k_lane
-            x0 = left[a]
-            x1 = left[a + 8 * {left_step}]
-            x2 = left[a + 4]
-            x3 = left[a + 8 * {left_step} + 4]
-            if not (max_abs(x0, x2) < f32({most})):
-                st(odd, row, 1)
-            if not (max_abs(x1, x3) < f32({most})):
-                st(odd, row + 8, 1)
-            large0 = tf32(x0)
-            large1 = tf32(x1)
-            large2 = tf32(x2)
-            large3 = tf32(x3)
-            small0 = tf32(x0 - bits(f32, large0))
-            small1 = tf32(x1 - bits(f32, large1))
-            small2 = tf32(x2 - bits(f32, large2))
-            small3 = tf32(x3 - bits(f32, large3))
-            for q in range({tiles}):
-                j = column + q * apart_columns
-                if j < {tiles}:
-                    b = at * {right_half} + (half * 8 + k_lane) * {right_step} + j * 8 + n_lane
-                    y0 = right[b]
-                    y1 = right[b + 4 * {right_step}]
-                    if not (max_abs(y0, y1) < f32({most})):
-                        st(odd, {rows}, 1)
-                    large4 = tf32(y0)
-                    large5 = tf32(y1)
-                    small4 = tf32(y0 - bits(f32, large4))
-                    small5 = tf32(y1 - bits(f32, large5))
-                    c0, c1, c2, c3 = chunk[q, 0], chunk[q, 1], chunk[q, 2], chunk[q, 3]
-                    c0, c1, c2, c3 = mma(small0, small1, small2, small3, large4, large5, c0, c1, c2, c3)
-                    c0, c1, c2, c3 = mma(large0, large1, large2, large3, small4, small5, c0, c1, c2, c3)
-                    c0, c1, c2, c3 = mma(large0, large1, large2, large3, large4, large5, c0, c1, c2, c3)
-                    chunk[q, 0], chunk[q, 1], chunk[q, 2], chunk[q, 3] = c0, c1, c2, c3
-        terms += {step}
+{products}        terms += {step}
         if terms == {chunk}:
             terms = 0
             for q in range({tiles}):
@@ -212,28 +179,106 @@ def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart):
 '''
 
 
-def tile_name(dtype: str, width: int) -> str:
+# What a warp does with {step} elements of its rows and columns. Which of them a thread takes for which place of the
+# tensor cores' operands is open, if only it is the same for both.
+_TF32 = """
+        for half in range({step} // 8):
+            a = at * {left_half} + row * {left_step} + half * 8 + k_lane
+            x0 = left[a]
+            x1 = left[a + 8 * {left_step}]
+            x2 = left[a + 4]
+            x3 = left[a + 8 * {left_step} + 4]
+            if not (max_abs(x0, x2) < f32({most})):
+                st(odd, row, 1)
+            if not (max_abs(x1, x3) < f32({most})):
+                st(odd, row + 8, 1)
+            large0 = tf32(x0)
+            large1 = tf32(x1)
+            large2 = tf32(x2)
+            large3 = tf32(x3){rests}
+            for q in range({tiles}):
+                j = column + q * apart_columns
+                if j < {tiles}:
+                    b = at * {right_half} + (half * 8 + k_lane) * {right_step} + j * 8 + n_lane
+                    y0 = right[b]
+                    y1 = right[b + 4 * {right_step}]
+                    if not (max_abs(y0, y1) < f32({most})):
+                        st(odd, {rows} + j * 8 + n_lane, 1)
+                    large4 = tf32(y0)
+                    large5 = tf32(y1)
+                    c0, c1, c2, c3 = chunk[q, 0], chunk[q, 1], chunk[q, 2], chunk[q, 3]{small}
+                    c0, c1, c2, c3 = mma(large0, large1, large2, large3, large4, large5, c0, c1, c2, c3)
+                    chunk[q, 0], chunk[q, 1], chunk[q, 2], chunk[q, 3] = c0, c1, c2, c3
+"""
+_RESTS = """
+            small0 = tf32(x0 - bits(f32, large0))
+            small1 = tf32(x1 - bits(f32, large1))
+            small2 = tf32(x2 - bits(f32, large2))
+            small3 = tf32(x3 - bits(f32, large3))"""
+_SMALL = """
+                    small4 = tf32(y0 - bits(f32, large4))
+                    small5 = tf32(y1 - bits(f32, large5))
+                    c0, c1, c2, c3 = mma(small0, small1, small2, small3, large4, large5, c0, c1, c2, c3)
+                    c0, c1, c2, c3 = mma(large0, large1, large2, large3, small4, small5, c0, c1, c2, c3)"""
+_BF16 = """
+        a = at * {left_half} + row * {left_step} + k_lane
+        x0, x2, x4, x6 = left[a], left[a + 4], left[a + 8], left[a + 12]
+        a += 8 * {left_step}
+        x1, x3, x5, x7 = left[a], left[a + 4], left[a + 8], left[a + 12]
+        if not (max_abs(max_abs(x0, x2), max_abs(x4, x6)) < f32({most})):
+            st(odd, row, 1)
+        if not (max_abs(max_abs(x1, x3), max_abs(x5, x7)) < f32({most})):
+            st(odd, row + 8, 1)
+        a0 = bf16(x0, x2)
+        a1 = bf16(x1, x3)
+        a2 = bf16(x4, x6)
+        a3 = bf16(x5, x7)
+        for q in range({tiles}):
+            j = column + q * apart_columns
+            if j < {tiles}:
+                b = at * {right_half} + k_lane * {right_step} + j * 8 + n_lane
+                y0, y1 = right[b], right[b + 4 * {right_step}]
+                y2, y3 = right[b + 8 * {right_step}], right[b + 12 * {right_step}]
+                if not (max_abs(max_abs(y0, y1), max_abs(y2, y3)) < f32({most})):
+                    st(odd, {rows} + j * 8 + n_lane, 1)
+                c0, c1, c2, c3 = chunk[q, 0], chunk[q, 1], chunk[q, 2], chunk[q, 3]
+                c0, c1, c2, c3 = mma_bf16(a0, a1, a2, a3, bf16(y0, y1), bf16(y2, y3), c0, c1, c2, c3)
+                chunk[q, 0], chunk[q, 1], chunk[q, 2], chunk[q, 3] = c0, c1, c2, c3
+"""
+_PRODUCTS = {
+    "float32": _TF32.replace("{rests}", _RESTS).replace("{small}", _SMALL),
+    "tf32": _TF32.replace("{rests}", "").replace("{small}", ""),
+    "bf16": _BF16,
+}
+
+
+def kind_of(dtype: str, precision: str) -> str:
+    """Return the kind of tiles for products of a type."""
+    return precision if dtype == "float32" else dtype
+
+
+def tile_name(kind: str, width: int) -> str:
     """Return the name of the tile for so many columns."""
-    return f"tile_{dtype}_{width}"
+    return f"tile_{kind}_{width}"
 
 
-def tile_text(dtype: str, width: int) -> str:
+def tile_text(kind: str, width: int) -> str:
     """Return the functions of the tile for so many columns, a multiple of 8."""
-    name = tile_name(dtype, width).removeprefix("tile_")
-    if dtype != "float32":
+    name = tile_name(kind, width).removeprefix("tile_")
+    if kind not in MOST:
         return _PLAIN.format(name=name, width=width, threads=THREADS, chunk=CHUNK, type="f64", size=8, step=8 * width)
     left_step, right_step = STEP + 4, width + 8  # elements from row to row: few threads read from one bank
     left, right = ROWS * left_step, STEP * right_step
-    return _SPLIT.format(
+    return _SPLIT.replace("{products}", _PRODUCTS[kind].removeprefix("\n")).format(
         name=name, width=width, threads=THREADS, chunk=CHUNK, step=STEP, quarters=STEP // 4,
         weight_quarters=STEP * width // 4, width_quarters=width // 4, tiles=width // 8,
         left_step=left_step, right_step=right_step, left_size=2 * left, right_size=2 * right,
-        left_bytes=4 * left, right_bytes=4 * right, left_half=left, right_half=right, rows=ROWS, most=MOST,
+        left_bytes=4 * left, right_bytes=4 * right, left_half=left, right_half=right, rows=ROWS, most=MOST[kind],
     )  # fmt: skip
 
 
-def staging(dtype: str, width: int) -> int:
+def staging(kind: str, width: int) -> int:
     """Return the bytes of shared memory that a tile takes."""
-    if dtype != "float32":
+    if kind not in MOST:
         return 0
-    return 8 * (ROWS * (STEP + 4) + STEP * (width + 8)) + 8 * (ROWS + 1)
+    return 8 * (ROWS * (STEP + 4) + STEP * (width + 8)) + 8 * (ROWS + width)

@@ -17,7 +17,7 @@ from itertools import chain
 from acronumba.emit import tree
 from acronumba.emit.simt import NAMES, WARP, device
 from acronumba.emit.tree import I64, VOID, Const, Expr, Load, Local, const, convert, select
-from acronumba.kernels.cuda.tiles import ROWS, THREADS, staging
+from acronumba.kernels.cuda.tiles import ROWS, THREADS, kind_of, staging
 from acronumba.kernels.element import DTYPES, Dtype, cast, combine, less
 from acronumba.kernels.index import ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.passes import Pass
@@ -48,6 +48,7 @@ class SimtWriter(ProductWriter):
     """Writes one stage as a function of all threads: of the table P, the nodes of a batch, and scratch memory."""
 
     padded = False
+    precision = "float32"  # of products, see `kernels.cuda.tiles`
 
     def start_function(self) -> None:
         """Name what every kernel needs."""
@@ -319,7 +320,7 @@ class SimtWriter(ProductWriter):
         row += (
             sum(width * len(call.members) for width, call in zip(widths, one.calls, strict=True)) * DTYPES[dtype].size
         )
-        left = SHARED_MEMORY - sum(staging(dtype, width) for width in {*widths}) - 64
+        left = SHARED_MEMORY - sum(staging(kind_of(dtype, self.precision), width) for width in {*widths}) - 64
         rows = ROWS
         while rows > 1 and rows * row > left:
             rows //= 2
@@ -367,12 +368,13 @@ class SimtWriter(ProductWriter):
             for (parts, lefts), weight in zip(lists, weights, strict=True):
                 wide = self.width(parts, columns)
                 inner = self.inner(parts[0].product)
-                self.kernel.tiles[wide, dtype.name] = 0
+                kind = kind_of(dtype.name, self.precision)
+                self.kernel.tiles[wide, kind] = 0
                 f.do(device(
-                    "tile", table + 8 * height * first if first else table, m, const(height, I64),
+                    f"tile_{kind}", table + 8 * height * first if first else table, m, const(height, I64),
                     const(len(lefts), I64), lengths + 8 * first if first else lengths,
                     weight + panel * (inner * wide * dtype.size), sums + start if start else sums, const(apart, I64),
-                    Const(wide, dtype.ty),
+                    const(wide, I64),
                 ))  # fmt: skip
                 at_ = start
                 for part in parts:
