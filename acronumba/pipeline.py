@@ -256,10 +256,8 @@ class Compiled:
 
     def cuda_tiles_text(self) -> str:
         """Return the tiles of products that kernels for a GPU call, as text."""
-        from acronumba.kernels.cuda.tiles import tile_text
-
         wanted = {tile for k in range(len(self.plan.kernels)) for tile in self._cuda_code(k).tiles}
-        return "\n\n".join(tile_text(*tile) for tile in sorted(wanted)) or "# no kernel calls a tile\n"
+        return "\n\n".join(tile.text() for tile in sorted(wanted)) or "# no kernel calls a tile\n"
 
     def _cuda_code(self, k: int) -> CudaCode:
         from acronumba.kernels.cuda.generate import generate

@@ -101,14 +101,13 @@ def test_the_library_has_what_texts_call() -> None:
     assert {name for name in NAMES if name != "lane"} <= set(names())
 
 
-@pytest.mark.parametrize("width", [8, 80, 96])
-def test_tiles_of_all_widths(width: int) -> None:
+@pytest.mark.parametrize(("gates", "columns"), [(1, 8), (5, 16), (12, 8)])
+def test_tiles_of_all_widths(gates: int, columns: int) -> None:
     shapes = {"float32": "m16n8k8", "tf32": "m16n8k8", "bf16": "m16n8k16", "float64": ""}
     for kind, shape in shapes.items():
-        name = tiles.tile_name(kind, width)
-        text = (
-            tiles.tile_text(kind, width) + f"\n\n@cuda.jit\ndef go(a, b, c, d):\n    {name}(a, b, c, 1, d, a, b, c)\n"
-        )
+        made = tiles.Tile(kind, gates, columns, 64, 2)
+        call = f"{made.name}(a, b, c, 1, d, a, 8, b, a, c)"
+        text = f"{made.text()}\n\n@cuda.jit\ndef go(a, b, c, d):\n    store(a, {call})\n"
         found = compiled(text, ("go",))
         nothing_spilled(found)
         assert f"mma.sync.aligned.{shape}" in found["go"].ptx if shape else "mma" not in found["go"].ptx

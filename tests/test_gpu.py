@@ -56,6 +56,10 @@ class Driver:
     def _cuDeviceGetAttribute(self, out: Any, number: int, device: Any) -> None:
         out._obj.value = {16: 2, 75: self.capability[0], 76: self.capability[1]}[number]
 
+    def _cuOccupancyMaxActiveBlocksPerMultiprocessor(self, out: Any, function: int, threads: int, shared: int) -> None:
+        assert (threads, shared) == (128, 0)
+        out._obj.value = 2
+
     def _cuMemAlloc_v2(self, out: Any, size: int) -> int:
         if size > self.room:
             return 2
@@ -135,7 +139,7 @@ def test_a_mini_batch_through_the_driver(driver: Driver) -> None:
     call = chain._bind((xs,), {"w": w})
     compiled, values, packed = chain._specialise(call)
     one = gpu.Gpu(0, driver)
-    assert (one.name, one.capability, one.blocks) == ("Simulated GPU", (9, 0), 8)
+    assert (one.name, one.capability, one.processors) == ("Simulated GPU", (9, 0), 2)
     executable = DeviceExecutable(compiled.plan, compiled.options, one)
     words, keep = compiled._shared_words(packed, values)
     for _ in range(3):
@@ -211,19 +215,22 @@ def test_the_loop_over_launches_stops_at_an_error() -> None:
         )
         return 0 if len(seen) < 3 else 700
 
-    functions = np.array([7, 4, 1, 8, 64, 3], np.int64)
+    functions = np.array([7, 5, 0, 1, 8, 100, 1, 3], np.int64)
+    grids = np.array([[4, 1, 1], [64, 3, 5], [16, 4, 1], [1, 4, 0]], np.int64)
     kernels = np.array([0, 1, 0, 2], np.int64)
     table = np.array([[0, 9, 1000, 0, 0, 0], [1, 65, 2000, 0, 0, 0], [0, 1, 3000, 0, 0, 0]], np.int64)
     words = np.zeros(launch.WORDS, np.int64)
-    for array in (functions, kernels, table, words):
+    for array in (functions, grids, kernels, table, words):
         memory.add(array)
     words[:4] = words.ctypes.data + 8 * np.arange(4, 8)
     words[6:8] = 11, 12
-    words[8:] = memory.add_function(driver_call), 0, 5, kernels.ctypes.data, functions.ctypes.data
+    words[8:11] = memory.add_function(driver_call), 0, 50
+    words[11:] = kernels.ctypes.data, functions.ctypes.data, grids.ctypes.data, 2
     error = interpret.run(launch.launch_module(), "launch", [words.ctypes.data, table.ctypes.data, 3], memory)
     assert error == 700 and table.shape[1] == marshal.WIDTH
-    # handle, blocks (at most 5), threads, P, nodes, S, T
-    assert seen == [(7, 3, 128, 1000, 9, 11, 12), (7, 5, 128, 2000, 65, 11, 12), (8, 5, 128, 2000, 65, 11, 12)]
+    # handle, blocks, threads, P, nodes, S, T; 7 runs with at most 5 blocks, 8 has its second grid: on two
+    # multiprocessors 5 * 4 blocks of cost 1 are done before 2 * 3 of cost 5, and 65 * 4 are more than can run
+    assert seen == [(7, 3, 128, 1000, 9, 11, 12), (7, 5, 128, 2000, 65, 11, 12), (8, 20, 128, 2000, 65, 11, 12)]
 
 
 @pytest.mark.skipif(bool(compat.missing()), reason=compat.missing())

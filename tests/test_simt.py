@@ -131,7 +131,9 @@ def test_a_separate_gather_copies_and_fused_kernels_do_not() -> None:
     assert "copy_bytes(" not in generate.generate(spec).text and len(generate.generate(spec).entries) == 1
 
 
-def tile(left: list[np.ndarray], weight: np.ndarray, kind: str = "float32", shift: int = 0) -> np.ndarray:
+def tile(
+    left: list[np.ndarray], weight: np.ndarray, kind: str = "float32", shift: int = 0, stages: int = 3
+) -> np.ndarray:
     """Run a tile on rows in pieces that begin `shift` bytes behind a multiple of 16."""
     memory = interpret.Memory()
     keep = []
@@ -150,9 +152,9 @@ def tile(left: list[np.ndarray], weight: np.ndarray, kind: str = "float32", shif
     sums = np.full((m, width), np.nan, np.float32)
     for array in (table, lengths, sums):
         memory.add(array)
-    entry = f"def go(*a):\n    {tiles.tile_name(kind, width)}(*a)\n"
-    simulator.Simulator(tiles.tile_text(kind, width) + entry, memory).launch(
-        "go", 1, tiles.THREADS, table.ctypes.data, m, m, len(left), lengths.ctypes.data, place(weight),
+    made = tiles.Tile(kind, width // 8, 8, 64, stages)
+    simulator.Simulator(f"{made.text()}\n\ndef go(*a):\n    {made.name}(*a)\n", memory).launch(
+        "go", 1, tiles.THREADS, table.ctypes.data, m, m, len(left), lengths.ctypes.data, place(weight), 0, 3,
         sums.ctypes.data, 4 * width,
     )  # fmt: skip
     return sums
@@ -168,7 +170,46 @@ def test_a_tile_reads_rows_in_pieces_wherever_they_lie(pieces: tuple[int, ...], 
     """Rows that begin at no multiple of 16 bytes are not copied in words of 16."""
     left, weight = factors(18, *pieces)
     exact = np.concatenate(left, 1).astype(np.float64) @ weight.astype(np.float64)
-    assert np.allclose(tile(left, weight, shift=shift), exact, rtol=2e-6, atol=2e-6)
+    got = tile(left, weight, shift=shift)
+    assert np.allclose(got, exact, rtol=2e-6, atol=2e-6)
+    for stages in (2, 4) if shift else ():
+        assert tile(left, weight, shift=shift, stages=stages).tobytes() == got.tobytes()
+
+
+class Recorded(np.ndarray):
+    """Shared memory that notes which elements each thread reads."""
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, int):
+            thread = self.simulator.current
+            self.reads.setdefault((thread.warp, thread.lane), []).append(index)
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("width", [8, 16, 32, 40, 80])
+@pytest.mark.parametrize("kind", ["float32", "bf16"])
+def test_no_two_threads_of_a_warp_read_from_one_bank(width: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = simulator._Block.array
+    seen: list[dict[tuple[int, int], list[int]]] = []
+    machines: list[simulator.Simulator] = []
+    start = simulator.Simulator.launch
+    monkeypatch.setattr(simulator.Simulator, "launch", lambda self, *a: (machines.append(self), start(self, *a)))
+
+    def array(block: Any, key: object, count: int, type: Any) -> Any:
+        out = make(block, key, count, type)
+        if type is np.float32 and not isinstance(out, Recorded):
+            block.shared[key] = out = out.view(Recorded)
+            out.simulator, out.reads = machines[-1], {}
+            seen.append(out.reads)
+        return out
+
+    monkeypatch.setattr(simulator._Block, "array", array)
+    tile(*factors(17, 16, width=width), kind)
+    (reads,) = seen
+    for warp in range(4):
+        lanes = np.array([reads.get((warp, lane), []) for lane in range(32)])
+        assert lanes.shape[1] or width == 8
+        assert all(len(set(at % 32)) == 32 for at in lanes.T)
 
 
 def rounded(x: np.ndarray, kind: str) -> np.ndarray:

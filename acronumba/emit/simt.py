@@ -33,7 +33,7 @@ DEVICE = {
     "meet": "-> nothing: what the block's threads stored before, all of them see after",
     "meet_warp": "-> nothing: the same for the threads of a warp",
     **{
-        f"tile_{kind}": "of a product: see `kernels.cuda.tiles`; the last argument, a Const, is the number of columns"
+        f"tile_{kind}": "of products, see `kernels.cuda.tiles`; the last four, Const, are gates, columns, rows, stages"
         for kind in ("float32", "tf32", "bf16", "float64")
     },
     "block_memory": "Const n -> i64: address of n bytes that the block's threads share",
@@ -42,7 +42,8 @@ DEVICE = {
 NAMES = frozenset(
     "cuda range f32 f64 i8 i16 i32 i64 inf nan lane address ld st load load_if store select bits "
     "unsigned truncated sdiv srem fdiv fma umin umax udiv urem lshr ult ule ugt uge exchange of_lane hsum hmax hmin "
-    "copy_bytes copy_later copies_end wait_for_copies wait_for_older_copies max_abs tf32 mma bf16 mma_bf16".split()
+    "copy_bytes copy_later copies_end wait_for_copies wait_for_older_copies wait_for_oldest_copies "
+    "max_abs tf32 mma bf16 mma_bf16".split()
 )
 _WIDTH = re.compile(r"(?<=[a-z0-9])x\d+\b")
 _FUNCTIONS = frozenset("sqrt floor abs copysign".split())
@@ -165,7 +166,8 @@ class _Printer(text._Printer):
                 first = f"{self.lane()} & {d} {'==' if e.name == 'shuffle_low' else '!='} 0"
                 return f"select({first}, {mine}, {moved})"
             case "tile_float32" | "tile_tf32" | "tile_bf16" | "tile_float64":
-                return f"{e.name}_{args[-1]}({', '.join(args[:-1])})"
+                *args, gates, columns, rows, stages = args
+                return f"{e.name}_{gates}x{columns}_{rows}_{stages}({', '.join(args)})"
             case "copy_bytes":
                 return f"copy_bytes({self.lane()}, {', '.join(args)})"
         if e.name in _FUNCTIONS or e.name.startswith("libm_"):

@@ -51,12 +51,15 @@ class Device(Protocol):
 
     name: str
     number: int | None  # of the GPU; the simulator has none
-    blocks: int  # that run at the same time, about
+    processors: int  # that run blocks at the same time: multiprocessors
     launcher: int  # address of a function of C that takes what `cuLaunchKernel` takes
     stream: int
 
     def load(self, codes: Sequence[CudaCode]) -> list[list[int]]:
         """Return the handles of the functions of each kernel."""
+
+    def resident(self, function: int, threads: int, shared: int) -> int:
+        """Return how many blocks of a function a multiprocessor runs at once; `shared` is asked for at the launch."""
 
     def allocate(self, size: int) -> int:
         """Return the address of so many bytes; see `free`."""
@@ -235,15 +238,21 @@ class DeviceExecutable(Executable):
     def _launcher(self, handles: list[list[int]]) -> tuple[Words, ...]:
         """Return the words that the loop over launches reads; what they lead to lives as long as they do."""
         kernels = np.zeros((len(self.codes), 2), np.int64)
-        functions: list[tuple[int, int, int]] = []
+        functions: list[tuple[int, int, int, int]] = []
+        grids: list[tuple[int, int, int]] = []
         for k, own in zip((k for k in range(len(self.codes)) if k not in self._once), handles, strict=True):
             kernels[k] = len(functions), len(own)
-            functions += [(h, grid.nodes, grid.times) for h, grid in zip(own, self.codes[k].grids, strict=True)]
-        table = np.array([*functions, (0, 0, 0)], np.int64)
+            for handle, those in zip(own, self.codes[k].grids, strict=True):
+                most = self.device.processors * self.device.resident(handle, THREADS, 0)
+                functions.append((handle, most, len(grids), len(those)))
+                grids += [(grid.nodes, grid.times, grid.cost) for grid in those]
+        self._most = max((most for _, most, _, _ in functions), default=1)
+        table, shapes = np.array([*functions, (0,) * 4], np.int64), np.array([*grids, (0,) * 3], np.int64)
         words = np.zeros(launch.WORDS, np.int64)
         words[:4] = address(words) + 8 * np.arange(4, 8)
-        words[8:] = self.device.launcher, self.device.stream, self.device.blocks, address(kernels), address(table)
-        return words, kernels, table
+        words[8:11] = self.device.launcher, self.device.stream, self._most
+        words[11:] = address(kernels), address(table), address(shapes), self.device.processors
+        return words, kernels, table, shapes
 
     def _load(self, progress: Callable[[str, int, int], None] | None) -> tuple[_Compiled, tuple[KernelEntry, ...]]:
         modules = [marshal(spec, code) for spec, code in zip(self.plan.kernels, self.codes, strict=True)]
@@ -466,7 +475,7 @@ class DeviceExecutable(Executable):
         words = self._launches[0].data
         words[6] = self._room_for("batch", stream["batch"])
         # where a warp needs many bytes, fewer blocks run at once
-        words[10] = max(1, min(device.blocks, stream["nodes"], _OWN // (own * _WARPS)) if own else device.blocks)
+        words[10] = max(1, min(self._most, stream["nodes"], _OWN // (own * _WARPS)) if own else self._most)
         words[7] = self._room_for("warps", own * _WARPS * words[10])
         table = stream["table"]
         taken = []
@@ -533,7 +542,7 @@ class SimulatedDevice:
 
     name = "the simulator"
     number: int | None = None
-    blocks = 3
+    processors = 2
     stream = 0
 
     def __init__(self, seed: int = 0) -> None:
@@ -557,6 +566,9 @@ class SimulatedDevice:
             handles.append([len(self._loaded) + k for k in range(len(code.entries))])
             self._loaded += [(gpu, entry) for entry in code.entries]
         return handles
+
+    def resident(self, function: int, threads: int, shared: int) -> int:
+        return 2
 
     def _launch(self, handle: int, blocks: int, *rest: int) -> int:
         """Stand in for `cuLaunchKernel`."""

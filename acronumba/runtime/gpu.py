@@ -45,6 +45,7 @@ _FUNCTIONS: dict[str, list[Any]] = {
     "cuEventDestroy_v2": [_WORD],
     "cuModuleLoadData": [ctypes.POINTER(_WORD), ctypes.c_void_p],
     "cuModuleGetFunction": [ctypes.POINTER(_WORD), _WORD, ctypes.c_char_p],
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": [ctypes.POINTER(_INT), _WORD, _INT, ctypes.c_size_t],
     "cuGetErrorString": [_INT, ctypes.POINTER(ctypes.c_char_p)],
 }
 _MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76  # attributes of a device
@@ -52,7 +53,6 @@ _OLDEST = (8, 0)  # compute capability that kernels can be compiled for
 _NON_BLOCKING = 1  # a stream that does not wait for the default one
 _NO_TIMES = 2  # an event that nobody measures with
 _OUT_OF_MEMORY = 2
-_RESIDENT = 4  # blocks that fit on a multiprocessor, about
 
 
 class DriverError(RuntimeError):
@@ -112,7 +112,7 @@ class Gpu:
         self._call("cuDeviceGetName", text, 256, device)
         self.name = text.value.decode()
         self.capability = self._attribute(device, _MAJOR), self._attribute(device, _MINOR)
-        self.blocks = _RESIDENT * self._attribute(device, _MULTIPROCESSORS)
+        self.processors = self._attribute(device, _MULTIPROCESSORS)
         self._context = _WORD()
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
         self._enter()
@@ -158,6 +158,13 @@ class Gpu:
                 self._call("cuModuleGetFunction", ctypes.byref(function), module, machine.entry.encode())
                 handles[-1].append(function.value)
         return handles
+
+    def resident(self, function: int, threads: int, shared: int) -> int:
+        """Return how many blocks of a function its registers and shared memory let a multiprocessor run at once."""
+        self._enter()
+        out = _INT()
+        self._call("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(out), function, threads, shared)
+        return out.value
 
     def allocate(self, size: int) -> int:
         self._enter()

@@ -140,6 +140,7 @@ def names() -> Mapping[str, Any]:
     assembly("copies_end", "cp.async.commit_group;", "~{memory}", types.void, ())
     assembly("wait_for_copies", "cp.async.wait_group 0;", "~{memory}", types.void, ())
     assembly("wait_for_older_copies", "cp.async.wait_group 1;", "~{memory}", types.void, ())
+    assembly("wait_for_oldest_copies", "cp.async.wait_group 2;", "~{memory}", types.void, ())
 
     # ---- conversions
 

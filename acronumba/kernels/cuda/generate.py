@@ -23,7 +23,7 @@ from acronumba.emit.target import Target
 from acronumba.emit.tree import I64, Ty
 from acronumba.kernels import math
 from acronumba.kernels.cpu import Generator, SharedUse, _power
-from acronumba.kernels.cuda.tiles import tile_text
+from acronumba.kernels.cuda.tiles import Tile
 from acronumba.kernels.cuda.writer import WARPS, Grid, SimtWriter
 from acronumba.kernels.fusion import EVERYTHING, Fusion
 from acronumba.kernels.index import Poly
@@ -52,16 +52,16 @@ class CudaCode:
     """A generated kernel."""
 
     text: str  # of numba.cuda functions
-    tiles: tuple[tuple[str, int], ...]  # that they call: kind, columns
+    tiles: tuple[Tile, ...]  # that they call
     entries: tuple[str, ...]  # the functions to launch, in order
-    grids: tuple[Grid, ...]  # of each of them
+    grids: tuple[tuple[Grid, ...], ...]  # of each of them, the first for the most nodes
     sizes: tree.Module  # exports "sizes"
     shared: tuple[SharedUse, ...]  # entries of P behind the results
 
     @property
     def source(self) -> str:
         """The text, and of the tiles that it calls."""
-        return "\n\n".join([*(tile_text(*tile) for tile in self.tiles), self.text])
+        return "\n\n".join([*(tile.text() for tile in self.tiles), self.text])
 
 
 def generate(spec: KernelSpec, fusion: Fusion = EVERYTHING, precision: str = "float32") -> CudaCode:
@@ -91,18 +91,20 @@ class _Generator(Generator):
 
     def code(self) -> CudaCode:
         functions: list[tree.Function] = []
-        grids: list[Grid] = []
+        grids: list[tuple[Grid, ...]] = []
+        called: set[Tile] = set()
         if self.gathered:
             w = self._writer(len(functions), "copies of operands, side by side")
             w.gather(self.gathered)
             functions.append(w.f.function())
-            grids.append(Grid(WARPS, 1))
+            grids.append((Grid(WARPS, 1),))
         for stage in self.stages.stages:
             if isinstance(stage, ProductStage):
                 # each pass is a function: what its blocks share, and its registers, are its own
                 for one in passes_of(stage, self.stages, self.target) if stage.n else ():
                     w = self._writer(len(functions), "tiles of products")
                     grids.append(w.tiles(stage, one))
+                    called |= w.called
                     functions.append(w.f.function())
                 continue
             w = self._writer(len(functions), "loops over nodes")
@@ -111,15 +113,14 @@ class _Generator(Generator):
             else:
                 w.nodes(stage.items)
             functions.append(w.f.function())
-            grids.append(Grid(WARPS, 1))
+            grids.append((Grid(WARPS, 1),))
         helpers = [_power(name) for name in self.kernel.helpers]
         maths = math.closure(self.kernel.wanted)
         entries = tuple(f.name for f in functions)
         module = tree.Module(self.spec.name, (*maths, *helpers, *functions), entries, header=self._header())
         shared = tuple(SharedUse(v, p) for v, p in self.kernel.shared)  # type: ignore[arg-type]
         sizes = tree.Module(f"{self.spec.name}_sizes", (self._sizes_function(),), ("sizes",))
-        products = tuple((kind, width) for width, kind in self.kernel.tiles)
-        return CudaCode(simt.module_text(module), products, entries, tuple(grids), sizes, shared)
+        return CudaCode(simt.module_text(module), tuple(sorted(called)), entries, tuple(grids), sizes, shared)
 
     def _writer(self, number: int, what: str) -> SimtWriter:
         w = SimtWriter(
@@ -129,8 +130,7 @@ class _Generator(Generator):
             ("P", "nodes", "S", "T"),
             f"{self.spec.name}: {what}.",
         )
-        w.precision = self.precision
-        w.start_function()
+        w.start_function(self.precision)
         return w
 
     def _sizes_function(self) -> tree.Function:

@@ -14,7 +14,12 @@ order. The driver copies a launch's parameters at once, so that one place for th
         9           the stream
         10          most blocks of a launch
         11          int64[kernels, 2]: of each kernel the first of its functions, and how many there are
-        12          int64[functions, 3]: handle, and `Grid.nodes` and `Grid.times`
+        12          int64[functions, 4]: handle, most blocks that run at the same time, the first of its grids, how many
+        13          int64[grids, 3]: `Grid.nodes`, `Grid.times` and `Grid.cost`
+        14          multiprocessors
+
+Of a function's grids the launch takes the one whose blocks, dealt out to the multiprocessors, are done first; but only
+the first if all blocks cannot run at the same time.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from acronumba.emit.parse import parse
 from acronumba.kernels.cuda.marshal import WIDTH
 from acronumba.kernels.cuda.tiles import THREADS
 
-WORDS = 13
+WORDS = 15
 
 _SOURCE = f'''
 def launch(words: i64, table: i64, count: i64) -> i64:
@@ -37,9 +42,17 @@ def launch(words: i64, table: i64, count: i64) -> i64:
         st(words, 5, nodes)
         kernel = ld(words, 11) + ld(at) * 16
         for f in range(ld(kernel), ld(kernel) + ld(kernel, 1)):
-            function = ld(words, 12) + f * 24
-            blocks = (nodes + ld(function, 1) - 1) // ld(function, 1) * ld(function, 2)
-            blocks = max(min(blocks, ld(words, 10)), 1)
+            function = ld(words, 12) + f * 32
+            most = max(min(ld(function, 1), ld(words, 10)), 1)
+            blocks = 1
+            least = 0
+            for g in range(ld(function, 2), ld(function, 2) + ld(function, 3)):
+                grid = ld(words, 13) + g * 24
+                wanted = (nodes + ld(grid) - 1) // ld(grid) * ld(grid, 1)
+                time = (wanted + ld(words, 14) - 1) // ld(words, 14) * ld(grid, 2)
+                if g == ld(function, 2) or (wanted <= most and time < least):
+                    blocks = min(wanted, most)
+                    least = time
             status = call_address_i64(
                 driver, ld(function), blocks, 1, 1, {THREADS}, 1, 1, 0, ld(words, 9), words, 0
             )

@@ -251,6 +251,7 @@ class Simulator:
             "copy_later": self._copy_later, "copies_end": self._copies_end,
             "wait_for_copies": lambda: self._wait_for_copies(0),
             "wait_for_older_copies": lambda: self._wait_for_copies(1),
+            "wait_for_oldest_copies": lambda: self._wait_for_copies(2),
             "max_abs": _max_abs,
             "tf32": _tf32, "mma": self._product("mma", _tf32_factors),
             "bf16": _bf16, "mma_bf16": self._product("mma_bf16", _bf16_factors),

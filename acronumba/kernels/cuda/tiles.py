@@ -1,18 +1,22 @@
 """Tiles of products on a GPU: text of functions that all threads of a block call together.
 
-In: the type of a product or its precision (a *kind*), and columns of its packed weight. Out: the text of a function
+In: a `Tile`. Out: the text of a function
 
-    tile(rows, m, apart_rows, pieces, lengths, weight, sums, apart)
+    tile(rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart)    returns where the sums are
 
     rows, apart_rows   rows[s * apart_rows + r] is the address of piece s of row r of the left operand
-    m                  rows, at most `ROWS`
+    m                  rows, at most `Tile.rows`
     pieces, lengths    of a row: int64 elements of each
-    weight             of one panel: `width` columns for each k
-    sums, apart        row r of the sums is at sums + r * apart
+    weight             of one panel: `Tile.columns` columns of each of `Tile.gates` gates, for each k
+    first, power       of the columns of each gate, 2**power from `first` on are computed
+    sums, apart        row r of the sums is at sums + r * apart, gate g at column g * `Tile.columns` of it; if `sums` is
+                       0, they are where steps were before
 
-Rows are read where they lie, so that gathering and concatenating cost nothing. The order of summation is the same for
-every row, whatever its place in the tile and however many there are: k ascending in steps of `STEP`, piece by piece, a
-fresh accumulator every `CHUNK` terms.
+Rows are read where they lie, so that gathering and concatenating cost nothing. Steps of `STEP` elements of each row,
+and of as many rows of the weight, go through a ring in shared memory: while one is computed, the next ones are fetched.
+The order of summation is the same for every row, whatever its place in the tile, however many there are, and whatever
+part of a panel a block computes: k ascending in steps of `STEP`, piece by piece, a fresh accumulator every `CHUNK`
+terms. So k is never shared out to warps or blocks, which would add up in another order.
 
 float32 products are computed by tensor cores, whose factors have 11 bits: each factor is split into a large part and a
 small rest, and of their four products the three that count are added ("3xTF32"), which is about as exact as float32.
@@ -20,51 +24,64 @@ With `precision="tf32"` there is one product, of factors rounded to 11 bits, wit
 sum of products is off by at most about 2**-10 or 2**-7 of the sum of their sizes. Sums are of float32 in all three.
 Infinities, NaN and what would round to infinity can be neither split nor rounded: rows and columns that have one are
 summed again, element by element, in float32. So a row's sum does not depend on what other rows have.
+
+*Shapes.* How many rows and columns a block does at a time (`Shape`) is chosen for each launch. Large tiles fetch less
+for each product: one of 64 x 80 fetches 576 bytes for 5,120 of them, one of 16 x 8 has 96 for 128. Small ones keep more
+multiprocessors busy. `shapes` makes a ladder from one to the other, and `Shape.cost` estimates from the instructions of
+a step how long each takes: the launch takes the one whose blocks, dealt out to the multiprocessors, are done first.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from acronumba.kernels.tiles import CHUNK
 
-ROWS = 64  # of a tile
-STEP = 16  # elements of each row that are in shared memory at once, twice: one is read while the next is fetched
+ROWS = 64  # of a tile, at most
+STEP = 16  # elements of each row that are fetched together
 THREADS = 128  # of a block
+WIDEST = 80  # columns of a tile: each thread has the sums of width / 2 elements in registers, twice
+MOST_STAGES = 4  # steps in shared memory at once
+LEFT_STEP = STEP + 4  # elements from row to row of the left operand in shared memory: no two threads read from one bank
 
 # Of each kind that tensor cores compute, the largest size of a factor that surely does not round to infinity.
 MOST = {"float32": 3.4e38, "tf32": 3.4e38, "bf16": 3.39e38}
 
 _PLAIN = '''@cuda.jit(device=True)
-def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart):
-    """Products of m rows with {width} columns of a packed weight, element by element."""
-    for e in range(i64(cuda.threadIdx.x), m * {width}, {threads}):
-        r = sdiv(e, {width})
-        c = e - r * {width}
-        total = {type}(0.0)
-        chunk = {type}(0.0)
+def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart):
+    """Products of m rows with columns of a packed weight, element by element."""
+    for e in range(i64(cuda.threadIdx.x), (m * {gates}) << power, {threads}):
+        r = (e >> power) // {gates}
+        c = ((e >> power) - r * {gates}) * {columns} + (e & ((1 << power) - 1))
+        total = f64(0.0)
+        chunk = f64(0.0)
         terms = 0
-        at = weight + c * {size}
+        at = weight + (first + c) * 8
         for s in range(pieces):
             row = ld(rows, s * apart_rows + r)
             for k in range(ld(lengths, s)):
                 if terms == {chunk}:
                     total = total + chunk
-                    chunk = {type}(0.0)
+                    chunk = f64(0.0)
                     terms = 0
-                chunk = fma(load({type}, row + k * {size}), load({type}, at), chunk)
-                at += {step}
+                chunk = fma(load(f64, row + k * 8), load(f64, at), chunk)
+                at += {width} * 8
                 terms += 1
-        store(sums + r * apart + c * {size}, total + chunk)
+        store(sums + r * apart + c * 8, total + chunk)
+    return sums
 '''
 
 _SPLIT = '''@cuda.jit(device=True)
-def again_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart, odd):
+def again_{name}(rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart, odd):
     """Sum anew, element by element, rows and columns with a factor that is none for tensor cores: `odd` marks them."""
-    for e in range(i64(cuda.threadIdx.x), m * {width}, {threads}):
-        r = e // {width}
-        c = e - r * {width}
-        if ld(odd, r) != 0 or ld(odd, {rows} + c) != 0:
+    for e in range(i64(cuda.threadIdx.x), (m * {gates}) << power, {threads}):
+        r = (e >> power) // {gates}
+        gate = (e >> power) - r * {gates}
+        c = e & ((1 << power) - 1)
+        if ld(odd, r) != 0 or ld(odd, {rows} + (gate << power) + c) != 0:
+            c += gate * {columns}
             total = f32(0.0)
-            at = weight + c * 4
+            at = weight + (first + c) * 4
             for s in range(pieces):
                 row = ld(rows, s * apart_rows + r)
                 for k in range(ld(lengths, s)):
@@ -74,12 +91,12 @@ def again_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart, odd)
 
 
 @cuda.jit(device=True)
-def fetch_{name}(left, right, rows, m, high, apart_rows, k, n, weight):
+def fetch_{name}(left, right, rows, m, high, k, n, weight, power):
     """Begin to copy {step} elements of each row, from k on, and as many rows of the weight; behind n is nothing."""
     thread = i64(cuda.threadIdx.x)
     for e in range(thread, high * {quarters}, {threads}):
         r = e // {quarters}
-        c = (e - r * {quarters}) * 4
+        c = (e & {quarters} - 1) * 4
         to = left + (r * {left_step} + c) * 4
         have = n - k - c if r < m else 0
         source = ld(rows, r) + (k + c) * 4 if have > 0 else 0
@@ -88,85 +105,88 @@ def fetch_{name}(left, right, rows, m, high, apart_rows, k, n, weight):
         else:
             for q in range(4):
                 store(to + q * 4, load_if(q < have, f32, source + q * 4))
-    for e in range(thread, {weight_quarters}, {threads}):
-        r = e // {width_quarters}
-        c = (e - r * {width_quarters}) * 4
-        to = right + (r * {right_step} + c) * 4
+    r = thread // {threads_per_row}
+    to = right + r * {right_step} * 4
+    source = weight + r * {width} * 4
+    for c in range(thread & {threads_per_row} - 1, {gates} << (power - 2), {threads_per_row}):
         if k + r < n:
-            copy_later(to, weight + (r * {width} + c) * 4)
+            gate = c >> (power - 2)
+            copy_later(to + c * 16, source + (c + gate * ({columns} // 4 - (1 << (power - 2)))) * 16)
         else:
             for q in range(4):
-                store(to + q * 4, f32(0.0))
-    copies_end()
+                store(to + c * 16 + q * 4, f32(0.0))
 
 
 @cuda.jit(device=True)
-def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart):
-    """Products of m rows with {width} columns of a packed weight, by tensor cores."""
-    left = cuda.shared.array({left_size}, f32, 16)
-    right = cuda.shared.array({right_size}, f32, 16)
+def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart):
+    """Products of m rows with columns of a packed weight, by tensor cores."""
+    ring = cuda.shared.array({ring}, f32, 16)
     marks = cuda.shared.array({rows} + {width}, f64, 16)
     odd = address(marks)
-    left_at = address(left)
-    right_at = address(right)
+    ring_at = address(ring)
     thread = i64(cuda.threadIdx.x)
     for e in range(thread, {rows} + {width}, {threads}):
         st(odd, e, 0)
-    first_weight = weight
-    high = 16 if m <= 16 else 32 if m <= 32 else 64
-    # a warp has 16 rows, and every `apart_columns`-th 8 columns
+    # a warp has 16 rows; as many warps as there are left share the columns, 8 and 8
+    share = 2 if m <= 16 else 1 if m <= 32 else 0
+    high = 64 >> share
     warp = thread // 32
-    apart_columns = 64 // high
-    row = (warp & (high // 16 - 1)) * 16 + (thread & 31) // 4
-    column = warp * 16 // high
+    row = (warp & ((4 >> share) - 1)) * 16 + (thread & 31) // 4
     k_lane = thread & 3
     n_lane = (thread & 31) // 4
+    mine = (({gates} << (power - 3)) + (1 << share) - 1) >> share
+    begin = (warp >> (2 - share)) * mine
+    mine = min(mine, ({gates} << (power - 3)) - begin)
     total = cuda.local.array(({tiles}, 4), f32)
     chunk = cuda.local.array(({tiles}, 4), f32)
     for q in range({tiles}):
         for i in range(4):
             total[q, i] = f32(0.0)
             chunk[q, i] = f32(0.0)
+    steps = 0
+    for s in range(pieces):
+        steps += max((ld(lengths, s) + {step} - 1) // {step}, 1)
     s = 0
     k = 0
     terms = 0
+    into = 0
     at = 0
-    fetch_{name}(left_at, right_at, rows, m, high, apart_rows, 0, ld(lengths), weight)
-    while s < pieces:
-        # what comes next is on its way while this is computed
-        n = ld(lengths, s)
-        s_next = s
-        k_next = k + {step}
-        weight += {step} * {width} * 4
-        if k_next >= n:
-            weight -= (k_next - n) * {width} * 4
-            s_next = s + 1
-            k_next = 0
-        there = 1 - at
-        if s_next < pieces:
+    source = weight + first * 4
+    for turn in range(steps + {stages} - 1):
+        if turn >= {stages} - 1:
+            # what is computed now has come, and all warps are done with what lies where the next is fetched to
+            {wait}()
+            cuda.syncthreads()
+        if turn < steps:
+            n = ld(lengths, s)
             fetch_{name}(
-                left_at + there * {left_bytes}, right_at + there * {right_bytes}, rows + s_next * apart_rows * 8, m,
-                high, apart_rows, k_next, ld(lengths, s_next), weight
+                ring_at + into * {left_size} * 4, ring_at + ({right_at} + into * {right_size}) * 4,
+                rows + s * apart_rows * 8, m, high, k, n, source, power
             )
-            wait_for_older_copies()
-        else:
-            wait_for_copies()
-        cuda.syncthreads()
-{products}        terms += {step}
-        if terms == {chunk}:
-            terms = 0
-            for q in range({tiles}):
-                for i in range(4):
-                    total[q, i] = total[q, i] + chunk[q, i]
-                    chunk[q, i] = f32(0.0)
-        cuda.syncthreads()
-        s = s_next
-        k = k_next
-        at = there
+            source += min(n - k, {step}) * {width} * 4
+            k += {step}
+            if k >= n:
+                k = 0
+                s += 1
+            into = 0 if into == {stages} - 1 else into + 1
+        copies_end()
+        if turn >= {stages} - 1:
+{products}
+            at = 0 if at == {stages} - 1 else at + 1
+            terms += {step}
+            if terms == {chunk}:
+                terms = 0
+                for q in range({tiles}):
+                    for i in range(4):
+                        total[q, i] = total[q, i] + chunk[q, i]
+                        chunk[q, i] = f32(0.0)
+    cuda.syncthreads()
+    if sums == 0:
+        sums = ring_at
     for q in range({tiles}):
-        j = column + q * apart_columns
-        if j < {tiles}:
-            to = sums + row * apart + (j * 8 + k_lane * 2) * 4
+        if q < mine:
+            c = (begin + q) * 8 + k_lane * 2
+            to = sums + row * apart + (c + (c >> power) * ({columns} - (1 << power))) * 4
             if row < m:
                 store(to, total[q, 0] + chunk[q, 0])
                 store(to + 4, total[q, 1] + chunk[q, 1])
@@ -174,20 +194,22 @@ def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, sums, apart):
                 store(to + 8 * apart, total[q, 2] + chunk[q, 2])
                 store(to + 8 * apart + 4, total[q, 3] + chunk[q, 3])
     cuda.syncthreads()
-    again_{name}(rows, m, apart_rows, pieces, lengths, first_weight, sums, apart, odd)
+    again_{name}(rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart, odd)
     cuda.syncthreads()
+    return sums
 '''
 
 
 # What a warp does with {step} elements of its rows and columns. Which of them a thread takes for which place of the
 # tensor cores' operands is open, if only it is the same for both.
 _TF32 = """
+        a = at * {left_size} + row * {left_step} + k_lane
+        b = {right_at} + at * {right_size} + k_lane * {right_step} + begin * 8 + n_lane
         for half in range({step} // 8):
-            a = at * {left_half} + row * {left_step} + half * 8 + k_lane
-            x0 = left[a]
-            x1 = left[a + 8 * {left_step}]
-            x2 = left[a + 4]
-            x3 = left[a + 8 * {left_step} + 4]
+            x0 = ring[a + half * 8]
+            x1 = ring[a + half * 8 + 8 * {left_step}]
+            x2 = ring[a + half * 8 + 4]
+            x3 = ring[a + half * 8 + 8 * {left_step} + 4]
             if not (max_abs(x0, x2) < f32({most})):
                 st(odd, row, 1)
             if not (max_abs(x1, x3) < f32({most})):
@@ -197,13 +219,11 @@ _TF32 = """
             large2 = tf32(x2)
             large3 = tf32(x3){rests}
             for q in range({tiles}):
-                j = column + q * apart_columns
-                if j < {tiles}:
-                    b = at * {right_half} + (half * 8 + k_lane) * {right_step} + j * 8 + n_lane
-                    y0 = right[b]
-                    y1 = right[b + 4 * {right_step}]
+                if q < mine:
+                    y0 = ring[b + (half * 8) * {right_step} + q * 8]
+                    y1 = ring[b + (half * 8 + 4) * {right_step} + q * 8]
                     if not (max_abs(y0, y1) < f32({most})):
-                        st(odd, {rows} + j * 8 + n_lane, 1)
+                        st(odd, {rows} + (begin + q) * 8 + n_lane, 1)
                     large4 = tf32(y0)
                     large5 = tf32(y1)
                     c0, c1, c2, c3 = chunk[q, 0], chunk[q, 1], chunk[q, 2], chunk[q, 3]{small}
@@ -221,10 +241,11 @@ _SMALL = """
                     c0, c1, c2, c3 = mma(small0, small1, small2, small3, large4, large5, c0, c1, c2, c3)
                     c0, c1, c2, c3 = mma(large0, large1, large2, large3, small4, small5, c0, c1, c2, c3)"""
 _BF16 = """
-        a = at * {left_half} + row * {left_step} + k_lane
-        x0, x2, x4, x6 = left[a], left[a + 4], left[a + 8], left[a + 12]
+        a = at * {left_size} + row * {left_step} + k_lane
+        b = {right_at} + at * {right_size} + k_lane * {right_step} + begin * 8 + n_lane
+        x0, x2, x4, x6 = ring[a], ring[a + 4], ring[a + 8], ring[a + 12]
         a += 8 * {left_step}
-        x1, x3, x5, x7 = left[a], left[a + 4], left[a + 8], left[a + 12]
+        x1, x3, x5, x7 = ring[a], ring[a + 4], ring[a + 8], ring[a + 12]
         if not (max_abs(max_abs(x0, x2), max_abs(x4, x6)) < f32({most})):
             st(odd, row, 1)
         if not (max_abs(max_abs(x1, x3), max_abs(x5, x7)) < f32({most})):
@@ -234,13 +255,11 @@ _BF16 = """
         a2 = bf16(x4, x6)
         a3 = bf16(x5, x7)
         for q in range({tiles}):
-            j = column + q * apart_columns
-            if j < {tiles}:
-                b = at * {right_half} + k_lane * {right_step} + j * 8 + n_lane
-                y0, y1 = right[b], right[b + 4 * {right_step}]
-                y2, y3 = right[b + 8 * {right_step}], right[b + 12 * {right_step}]
+            if q < mine:
+                y0, y1 = ring[b + q * 8], ring[b + q * 8 + 4 * {right_step}]
+                y2, y3 = ring[b + q * 8 + 8 * {right_step}], ring[b + q * 8 + 12 * {right_step}]
                 if not (max_abs(max_abs(y0, y1), max_abs(y2, y3)) < f32({most})):
-                    st(odd, {rows} + j * 8 + n_lane, 1)
+                    st(odd, {rows} + (begin + q) * 8 + n_lane, 1)
                 c0, c1, c2, c3 = chunk[q, 0], chunk[q, 1], chunk[q, 2], chunk[q, 3]
                 c0, c1, c2, c3 = mma_bf16(a0, a1, a2, a3, bf16(y0, y1), bf16(y2, y3), c0, c1, c2, c3)
                 chunk[q, 0], chunk[q, 1], chunk[q, 2], chunk[q, 3] = c0, c1, c2, c3
@@ -257,28 +276,97 @@ def kind_of(dtype: str, precision: str) -> str:
     return precision if dtype == "float32" else dtype
 
 
-def tile_name(kind: str, width: int) -> str:
-    """Return the name of the tile for so many columns."""
-    return f"tile_{kind}_{width}"
+def right_step(width: int) -> int:
+    """Return how many elements lie from row to row of the weight in shared memory.
+
+    A warp reads 4 rows of 8 columns at a time: they lie in different banks if rows are 8 or 24 banks apart.
+    """
+    return width if width % 16 else width + 8
 
 
-def tile_text(kind: str, width: int) -> str:
-    """Return the functions of the tile for so many columns, a multiple of 8."""
-    name = tile_name(kind, width).removeprefix("tile_")
-    if kind not in MOST:
-        return _PLAIN.format(name=name, width=width, threads=THREADS, chunk=CHUNK, type="f64", size=8, step=8 * width)
-    left_step, right_step = STEP + 4, width + 8  # elements from row to row: few threads read from one bank
-    left, right = ROWS * left_step, STEP * right_step
-    return _SPLIT.replace("{products}", _PRODUCTS[kind].removeprefix("\n")).format(
-        name=name, width=width, threads=THREADS, chunk=CHUNK, step=STEP, quarters=STEP // 4,
-        weight_quarters=STEP * width // 4, width_quarters=width // 4, tiles=width // 8,
-        left_step=left_step, right_step=right_step, left_size=2 * left, right_size=2 * right,
-        left_bytes=4 * left, right_bytes=4 * right, left_half=left, right_half=right, rows=ROWS, most=MOST[kind],
-    )  # fmt: skip
+@dataclass(frozen=True, slots=True, order=True)
+class Tile:
+    """What a function for tiles is made for."""
+
+    kind: str  # of products: "float32", "tf32", "bf16", "float64"
+    gates: int
+    columns: int  # of each gate in a panel: 8, 16, 32, 64
+    rows: int  # at most: 16, 32, 64
+    stages: int  # steps in shared memory: 2, 3, 4
+
+    @property
+    def width(self) -> int:
+        """Columns of a panel."""
+        return self.gates * self.columns
+
+    @property
+    def name(self) -> str:
+        return f"tile_{self.kind}_{self.gates}x{self.columns}_{self.rows}_{self.stages}"
+
+    @property
+    def left(self) -> int:
+        """Elements that a step has of the left operand, in shared memory."""
+        return self.rows * LEFT_STEP
+
+    @property
+    def right(self) -> int:
+        """Elements that a step has of the weight, in shared memory."""
+        return STEP * right_step(self.width)
+
+    def shared(self, own: bool) -> int:
+        """Return the bytes of shared memory that it takes; with `own`, sums lie where steps were."""
+        return 4 * self.ring(own) + 8 * (self.rows + self.width) if self.kind in MOST else 0
+
+    def ring(self, own: bool = True) -> int:
+        """Return the elements of the ring."""
+        steps = self.stages * (self.left + self.right)
+        return max(steps, self.rows * self.width) if own else steps
+
+    def text(self) -> str:
+        """Return the functions."""
+        common = {
+            "name": self.name.removeprefix("tile_"), "threads": THREADS, "chunk": CHUNK, "rows": self.rows,
+            "width": self.width, "gates": self.gates, "columns": self.columns,
+        }  # fmt: skip
+        if self.kind not in MOST:
+            return _PLAIN.format(**common)
+        wait = {2: "wait_for_copies", 3: "wait_for_older_copies", 4: "wait_for_oldest_copies"}[self.stages]
+        products = _PRODUCTS[self.kind].strip("\n").replace("\n", "\n    ")
+        return _SPLIT.replace("{products}", "    " + products).format(
+            **common, step=STEP, quarters=STEP // 4, threads_per_row=THREADS // STEP, tiles=self.width // 8,
+            left_step=LEFT_STEP, right_step=right_step(self.width), left_size=self.left, right_size=self.right,
+            right_at=self.stages * self.left, ring=self.ring(), stages=self.stages, wait=wait, most=MOST[self.kind],
+        )  # fmt: skip
 
 
-def staging(kind: str, width: int) -> int:
-    """Return the bytes of shared memory that a tile takes."""
-    if kind not in MOST:
-        return 0
-    return 8 * (ROWS * (STEP + 4) + STEP * (width + 8)) + 8 * (ROWS + width)
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How many rows, and columns of each gate, a block does at a time."""
+
+    rows: int
+    columns: int
+
+    def cost(self, kind: str, gates: int) -> int:
+        """Return about how many cycles a multiprocessor is busy with 8 terms of every sum.
+
+        Counted are what the busiest warp does: for each tile of 8 columns the instructions of tensor cores (8 cycles
+        each) and what prepares their operands, then preparing 16 rows, the block's share of fetching (10 instructions
+        for 4 elements of each thread), and the loop with its barrier.
+        """
+        width = gates * self.columns
+        tiles = -(-width // 8 // (ROWS // max(self.rows, 16)))
+        products, prepare = {"float32": (24, 12), "tf32": (8, 8), "bf16": (4, 5)}.get(kind, (64, 16))
+        return tiles * (products + prepare) + 2 * prepare + (self.rows + width) // 3 + 30
+
+
+def shapes(rows: int, gates: int, columns: int) -> tuple[Shape, ...]:
+    """Return the ladder of shapes: from the largest, the larger side is halved until no side can be."""
+    out = [Shape(rows, columns)]
+    while True:
+        high, wide = out[-1].rows > 16, out[-1].columns > 8
+        if not (high or wide):
+            return tuple(out)
+        if high and (not wide or out[-1].rows > gates * out[-1].columns):
+            out.append(Shape(out[-1].rows // 2, out[-1].columns))
+        else:
+            out.append(Shape(out[-1].rows, out[-1].columns // 2))

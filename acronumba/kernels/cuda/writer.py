@@ -17,13 +17,13 @@ from itertools import chain
 from acronumba.emit import tree
 from acronumba.emit.simt import NAMES, WARP, device
 from acronumba.emit.tree import I64, VOID, Const, Expr, Load, Local, const, convert, select
-from acronumba.kernels.cuda.tiles import ROWS, THREADS, kind_of, staging
+from acronumba.kernels.cuda.tiles import MOST, MOST_STAGES, ROWS, THREADS, WIDEST, Tile, kind_of, shapes
 from acronumba.kernels.element import DTYPES, Dtype, cast, combine, less
 from acronumba.kernels.index import ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.passes import Pass
 from acronumba.kernels.products import ProductWriter
 from acronumba.kernels.spec import Size
-from acronumba.kernels.stages import Nest, Part, Product, ProductStage, Single
+from acronumba.kernels.stages import Nest, Product, ProductStage, Single
 from acronumba.kernels.steps import Step
 
 WARPS = THREADS // WARP
@@ -33,25 +33,32 @@ SHARED_MEMORY = 48 << 10  # bytes that a block may share without asking for more
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """How many blocks have something to do: `times` for every `nodes` nodes. Any number of blocks is right."""
+    """How many blocks have something to do: `times` for every `nodes` nodes. Any number of blocks is right.
+
+    `cost` is about what one takes, compared with other grids of the function: a launch chooses among them by its number
+    of nodes, and the function does what its number of blocks is for.
+    """
 
     nodes: int
     times: int
+    cost: int = 1
 
 
-def columns_of(n: int) -> int:
-    """Return how many columns of each gate a panel has."""
-    return 8 if n <= 8 else 16
+def columns_of(n: int, gates: int) -> int:
+    """Return how many columns of each gate a panel has: as many as tiles can, unless many would be empty."""
+    whole = -(-n // 8) * 8
+    return max(c for c in (8, 16, 32, 64) if c == 8 or (gates * c <= WIDEST and 4 * (-(-n // c) * c) <= 5 * whole))
 
 
 class SimtWriter(ProductWriter):
     """Writes one stage as a function of all threads: of the table P, the nodes of a batch, and scratch memory."""
 
     padded = False
-    precision = "float32"  # of products, see `kernels.cuda.tiles`
 
-    def start_function(self) -> None:
-        """Name what every kernel needs."""
+    def start_function(self, precision: str = "float32") -> None:
+        """Name what every kernel needs; `precision` is that of products, see `kernels.cuda.tiles`."""
+        self.precision = precision
+        self.called: set[Tile] = set()
         self.f.reserved = NAMES
         self.symbols["block"] = self.f["nodes"]
 
@@ -313,47 +320,69 @@ class SimtWriter(ProductWriter):
 
     # ---- products with shared weights
 
-    def tile_rows(self, one: Pass, columns: int, dtype: str) -> int:
-        """Return how many rows a tile may have: what its block shares must fit."""
-        widths = [self.width(call.members[0], columns) for call in one.calls]
-        row = sum(8 * len(left) for call in one.calls for left in call.lefts)
-        row += (
-            sum(width * len(call.members) for width, call in zip(widths, one.calls, strict=True)) * DTYPES[dtype].size
-        )
-        left = SHARED_MEMORY - sum(staging(kind_of(dtype, self.precision), width) for width in {*widths}) - 64
+    def tiling(self, gates: Sequence[int], pieces: int, n: int, dtype: Dtype) -> tuple[int, list[Tile], bool]:
+        """Choose tiles for products of so many gates each: what a block shares must fit.
+
+        Return how many rows they have, the tiles, and whether sums lie where steps of the rows were: a block that has
+        but one product needs no place for them.
+        """
+        columns = columns_of(n, sum(gates))
+        kind = kind_of(dtype.name, self.precision)
+        own = kind in MOST and len(gates) == 1
         rows = ROWS
-        while rows > 1 and rows * row > left:
+        while True:
+            for stages in range(MOST_STAGES, 1, -1):
+                tiles = [Tile(kind, g, columns, max(rows, 16), stages) for g in gates]
+                size = sum(tile.shared(own) for tile in {*tiles}) + 8 * pieces * (rows + 1)
+                if not own:
+                    size += rows * sum(gates) * columns * dtype.size
+                if size <= SHARED_MEMORY - 64 or (rows == 1 and stages == 2):
+                    return rows, tiles, own
             rows //= 2
-        return rows
 
-    @staticmethod
-    def width(parts: Sequence[Part], columns: int) -> int:
-        """Return how many sums a row of a call has."""
-        return sum(part.gates for part in parts) * columns
+    def tiles(self, stage: ProductStage, one: Pass) -> tuple[Grid, ...]:
+        """Write the tiles of a pass: a block of threads does some columns of a panel for some rows after the other.
 
-    def tiles(self, stage: ProductStage, one: Pass) -> Grid:
-        """Write the tiles of a pass: a block of threads does one panel of some rows after the other."""
+        How many of both is the smallest of the ladder of shapes that leaves no block without work.
+        """
         f = self.f
         dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
-        columns = columns_of(stage.n)
-        height = self.tile_rows(one, columns, dtype.name)
         lists = [(parts, lefts) for call in one.calls for parts, lefts in zip(call.members, call.lefts, strict=True)]
+        pieces = sum(len(lefts) for _, lefts in lists)
+        gates = [sum(part.gates for part in parts) for parts, _ in lists]
+        height, tiles_, own = self.tiling(gates, pieces, stage.n, dtype)
+        self.called.update(tiles_)
+        columns = tiles_[0].columns
+        ladder = shapes(height, sum(gates), columns)
         weights = [self.weights(parts, stage.n, 1, columns, dtype.name) for parts, _ in lists]
         thread = self.bind("thread", device("thread", type=I64))
+        block, blocks = device("block", type=I64), self.bind("blocks", device("blocks", type=I64))
         total = self.rows_of(stage, f["nodes"])
-        tiles = self.bind("tiles", (total + (height - 1)) // height)
-        panels = -(-stage.n // columns)
-        pieces = sum(len(lefts) for _, lefts in lists)
+        high = self.local("high", const(height, I64))
+        bits = self.local("power", const(columns.bit_length() - 1, I64))
+        across = self.local("across", const(-(-stage.n // columns), I64))
+        for shape in ladder[1:]:
+            parts_ = -(-stage.n // shape.columns)
+            with self.when((total + (shape.rows - 1)) // shape.rows * parts_ <= blocks):
+                f.set(high, shape.rows)
+                f.set(bits, shape.columns.bit_length() - 1)
+                f.set(across, parts_)
+        tiles = self.local("tiles", (total + (high - 1)) // high)
         table = self.local("rows", device("block_memory", const(8 * height * pieces, I64), type=I64))
         lengths = self.local("lengths", device("block_memory", const(8 * pieces, I64), type=I64))
-        apart = sum(self.width(parts, columns) for parts, _ in lists) * dtype.size
-        sums = self.local("sums", device("block_memory", const(height * apart, I64), type=I64))
-        block, blocks = device("block", type=I64), device("blocks", type=I64)
-        with self.shared_out("u", tiles * panels, self.bind("block_at", block), self.bind("blocks", blocks)) as u:
-            panel = self.local("panel", u // tiles)
-            tile = self.local("t", u - panel * tiles)
+        apart = sum(tile.width for tile in tiles_) * dtype.size
+        sums = self.local(
+            "sums", const(0, I64) if own else device("block_memory", const(height * apart, I64), type=I64)
+        )
+        units = self.local("units", tiles * across)
+        with self.shared_out("u", units, self.bind("block_at", block), blocks) as u:
+            across_at = self.local("across_at", u // tiles)
+            tile = self.local("t", u - across_at * tiles)
             a = self.local("a", total * tile // tiles)
             m = self.local("m", total * (tile + 1) // tiles - a)
+            column = self.local("column", across_at << bits)
+            panel = self.local("panel", column // columns)
+            column = self.local("first", column - panel * columns)
             f.comment("the rows of the left operand")
             with self.shared_out("e", m, thread, const(THREADS, I64)) as e:
                 at = self.enter_row(self.local("r", a + e), stage.lead)
@@ -364,43 +393,46 @@ class SimtWriter(ProductWriter):
             self.home_depth = 0
             f.do(device("meet"))
             starts: dict[int, int] = {}
-            first = start = 0
-            for (parts, lefts), weight in zip(lists, weights, strict=True):
-                wide = self.width(parts, columns)
+            before = start = 0
+            for (parts, lefts), weight, made in zip(lists, weights, tiles_, strict=True):
                 inner = self.inner(parts[0].product)
-                kind = kind_of(dtype.name, self.precision)
-                self.kernel.tiles[wide, kind] = 0
-                f.do(device(
-                    f"tile_{kind}", table + 8 * height * first if first else table, m, const(height, I64),
-                    const(len(lefts), I64), lengths + 8 * first if first else lengths,
-                    weight + panel * (inner * wide * dtype.size), sums + start if start else sums, const(apart, I64),
-                    const(wide, I64),
-                ))  # fmt: skip
+                done = device(
+                    f"tile_{made.kind}", table + 8 * height * before if before else table, m, const(height, I64),
+                    const(len(lefts), I64), lengths + 8 * before if before else lengths,
+                    weight + panel * (inner * made.width * dtype.size), column, bits, sums + start if start else sums,
+                    const(apart, I64), *(const(x, I64) for x in (made.gates, columns, made.rows, made.stages)),
+                    type=I64,
+                )  # fmt: skip
                 at_ = start
                 for part in parts:
                     starts[part.product.value] = at_
                     at_ += part.gates * columns * dtype.size
-                start += wide * dtype.size
-                first += len(lefts)
+                start += made.width * dtype.size
+                before += len(lefts)
+                found = self.local("found", done)
             f.do(device("meet"))
             if one.tail:
                 self.note_names(one.tail)
-                gates = {part.product.value for part in stage.parts}
-                with self.shared_out("e", m * columns, thread, const(THREADS, I64)) as e:
-                    row = self.local("e_row", e // columns)
+                product_values = {part.product.value for part in stage.parts}
+                with self.shared_out("e", m << bits, thread, const(THREADS, I64)) as e:
+                    row = self.local("e_row", e >> bits)
                     self.finish_row(
-                        stage, one, row, a, e - row * columns, panel * columns, sums + row * apart, starts, gates
-                    )
+                        stage, one, row, a, e - (row << bits), panel * columns + column,
+                        (found if own else sums) + row * apart, starts, product_values, columns,
+                    )  # fmt: skip
                 self.home_depth = 0
                 f.do(device("meet"))
-        return Grid(max(1, height // (count(stage.lead).constant or 1)), panels)
+        kind, lead = tiles_[0].kind, count(stage.lead).constant or 1
+        return tuple(
+            Grid(max(1, s.rows // lead), -(-stage.n // s.columns), s.cost(kind, sum(gates)))
+            for s in ladder
+        )  # fmt: skip
 
     def finish_row(
         self, stage: ProductStage, one: Pass, row: Expr, a: Expr, column: Expr, first: Expr, sums: Expr,
-        starts: dict[int, int], gates: set[int],
+        starts: dict[int, int], gates: set[int], columns: int,
     ) -> None:  # fmt: skip
         """Finish one element of a tile."""
-        columns = columns_of(stage.n)
         c = self.local("c", column)
         j = self.local("j", first + c)
         self.symbols[j.name] = j
