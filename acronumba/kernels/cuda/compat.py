@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
@@ -38,6 +39,10 @@ def missing() -> str:
     return ""
 
 
+_REGISTERS = 1 << 16  # of a multiprocessor
+_SHARED = 160 << 10  # bytes that blocks may share on a multiprocessor of compute capability 8.0; later ones have more
+_RESIDENT = (4, 3)  # blocks that should fit on a multiprocessor: what one waits for, another computes meanwhile
+
 _LOCK = ForkLock()  # of what `_as_if_on` changes
 
 
@@ -55,8 +60,9 @@ def _as_if_on(capability: tuple[int, int]) -> Iterator[None]:
 
 
 def compile_text(
-    text: str, entries: Mapping[str, int], capability: tuple[int, int], suffix: str = "", threads: int = 128
-) -> dict[str, Machine]:
+    text: str, entries: Mapping[str, int], capability: tuple[int, int], suffix: str = "", threads: int = 128,
+    called: Sequence[str] = (),
+) -> dict[str, Machine]:  # fmt: skip
     """Compile kernels without a GPU.
 
     Parameters
@@ -71,18 +77,18 @@ def compile_text(
         Of its architecture: "a" for instructions that only it has.
     threads : int
         Of a block.
+    called : sequence of str
+        Texts of what many kernels call: Numba takes longer for a tile than for the kernel around it, so that what it
+        has made of one is used again.
     """
     from numba import types
     from numba.cuda.compiler import compile_cuda, kernel_fixup
     from numba.cuda.cudadrv import nvvm
 
-    from acronumba.kernels.cuda.functions import names
-
-    space = dict(names())
-    exec(compile(text, "<kernel>", "exec"), space)  # text that we have generated
     arch = (*capability, suffix) if suffix else capability
     out = {}
     with _LOCK, _as_if_on(capability):
+        space = _space(text, *(_space_of(one, arch) for one in called))
         for entry, count in entries.items():
             made = compile_cuda(
                 space[entry].py_func, types.void, (types.int64,) * count, cc=arch,
@@ -93,14 +99,44 @@ def compile_text(
             built._entry_name = made.fndesc.llvm_func_name
             kernel_fixup(kernel, False)
             nvvm.set_launch_bounds(kernel, (threads,))
-            out[entry] = _assembled(built, arch)
+            out[entry] = _fitted(built._entry_name, built.get_asm_strs(cc=arch), arch, threads)
     return out
 
 
-def _assembled(built: Any, arch: Any) -> Machine:
+def _space(text: str, *others: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the functions of a text, which may call those of others."""
+    from acronumba.kernels.cuda.functions import names
+
+    space = dict(names())
+    for other in others:
+        space.update(other)
+    exec(compile(text, "<kernel>", "exec"), space)  # text that we have generated
+    return space
+
+
+@lru_cache(maxsize=64)
+def _space_of(text: str, arch: Any) -> dict[str, Any]:
+    """Return the functions of a text; what is compiled of them for a GPU stays with them."""
+    return _space(text)
+
+
+def _fitted(entry: str, ptx: list[str], arch: Any, threads: int) -> Machine:
+    """Return machine code with so few registers that several blocks fit, where none is spilled for that."""
+    made = _assembled(entry, ptx, arch)
+    for blocks in _RESIDENT:
+        if made.registers * threads * blocks <= _REGISTERS:
+            break
+        if made.shared * blocks <= _SHARED:
+            bounded = [re.sub(r"(\.maxntid [\d, ]+)", rf"\1\n.minnctapersm {blocks}", text) for text in ptx]
+            other = _assembled(entry, bounded, arch)
+            if other.stack == other.spills == 0:
+                return other
+    return made
+
+
+def _assembled(entry: str, ptx: list[str], arch: Any) -> Machine:
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
-    ptx = built.get_asm_strs(cc=arch)
     name = "sm_" + "".join(map(str, arch))
     linker = Linker(
         *(ObjectCode.from_ptx(p.encode()) for p in ptx), options=LinkerOptions(arch=name, ptxas_options=["-v"])
@@ -112,7 +148,7 @@ def _assembled(built: Any, arch: Any) -> Machine:
         r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)]  # fmt: skip
     memory = re.findall(r"\.shared \.align \d+ \.b8 \w+\[(\d+)\]", "\n".join(ptx))
     return Machine(
-        code, built._entry_name, "\n".join(ptx), int(found[1]) if found else 0,
+        code, entry, "\n".join(ptx), int(found[1]) if found else 0,
         max((s[0] for s in spilled), default=0), max((s[1] + s[2] for s in spilled), default=0),
         sum(map(int, memory)),
     )  # fmt: skip

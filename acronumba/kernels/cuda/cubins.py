@@ -47,7 +47,8 @@ def _compiled(code: CudaCode, capability: tuple[int, int], suffix: str, key: str
     if why := compat.missing():
         raise refuse("ACR705", message=f"kernels for a GPU cannot be compiled: {why}", seen=code.entries[0])
     entries = dict.fromkeys(code.entries, _PARAMETERS)
-    made = list(compat.compile_text(code.source, entries, capability, suffix, THREADS).values())
+    called = [tile.text() for tile in code.tiles]
+    made = list(compat.compile_text(code.text, entries, capability, suffix, THREADS, called).values())
 
     def write(folder: Path) -> None:
         for k, machine in enumerate(made):

@@ -137,6 +137,7 @@ def names() -> Mapping[str, Any]:
         "copy_later", "{ .reg .u64 s; .reg .u32 t; cvta.to.shared.u64 s, $0; cvt.u32.u64 t, s; "
         "cp.async.cg.shared.global [t], [$1], 16; }", "l,l,~{memory}", types.void, (types.int64, types.int64),
     )  # fmt: skip
+    assembly("this_thread", "mov.u32 $0, %tid.x;", "=r", types.int32, ())  # unlike Numba's, never taken out of a loop
     assembly("copies_end", "cp.async.commit_group;", "~{memory}", types.void, ())
     assembly("wait_for_copies", "cp.async.wait_group 0;", "~{memory}", types.void, ())
     assembly("wait_for_older_copies", "cp.async.wait_group 1;", "~{memory}", types.void, ())

@@ -248,6 +248,7 @@ class Simulator:
             "hsum": self._halving(lambda a, b: a + b), "hmax": self._halving(_nan_first(lambda a, b: a > b)),
             "hmin": self._halving(_nan_first(lambda a, b: a < b)),
             "copy_bytes": self._copy,
+            "this_thread": lambda: I32(self.current.number),
             "copy_later": self._copy_later, "copies_end": self._copies_end,
             "wait_for_copies": lambda: self._wait_for_copies(0),
             "wait_for_older_copies": lambda: self._wait_for_copies(1),

@@ -93,28 +93,31 @@ def again_{name}(rows, m, apart_rows, pieces, lengths, weight, first, power, sum
 @cuda.jit(device=True)
 def fetch_{name}(left, right, rows, m, high, k, n, weight, power):
     """Begin to copy {step} elements of each row, from k on, and as many rows of the weight; behind n is nothing."""
-    thread = i64(cuda.threadIdx.x)
-    for e in range(thread, high * {quarters}, {threads}):
-        r = e // {quarters}
-        c = (e & {quarters} - 1) * 4
-        to = left + (r * {left_step} + c) * 4
-        have = n - k - c if r < m else 0
-        source = ld(rows, r) + (k + c) * 4 if have > 0 else 0
-        if have >= 4 and source & 15 == 0:
-            copy_later(to, source)
-        else:
-            for q in range(4):
-                store(to + q * 4, load_if(q < have, f32, source + q * 4))
+    thread = i64(this_thread())  # addresses are computed in each step: no registers are kept for them
+    c = (thread & {quarters} - 1) * 4
+    have = n - k - c
+    for q in range({left_turns}):
+        r = thread // {quarters} + q * {rows_per_turn}
+        if r < high:
+            to = left + (r * {left_step} + c) * 4
+            there = have if r < m else 0
+            source = ld(rows, r) + (k + c) * 4 if there > 0 else 0
+            if there >= 4 and source & 15 == 0:
+                copy_later(to, source)
+            else:
+                for i in range(4):
+                    store(to + i * 4, load_if(i < there, f32, source + i * 4))
     r = thread // {threads_per_row}
-    to = right + r * {right_step} * 4
-    source = weight + r * {width} * 4
-    for c in range(thread & {threads_per_row} - 1, {gates} << (power - 2), {threads_per_row}):
-        if k + r < n:
-            gate = c >> (power - 2)
-            copy_later(to + c * 16, source + (c + gate * ({columns} // 4 - (1 << (power - 2)))) * 16)
-        else:
-            for q in range(4):
-                store(to + c * 16 + q * 4, f32(0.0))
+    for q in range({right_turns}):
+        c = (thread & {threads_per_row} - 1) + q * {threads_per_row}
+        if c < {gates} << (power - 2):
+            to = right + (r * {right_step} + c * 4) * 4
+            if k + r < n:
+                gate = c >> (power - 2)
+                copy_later(to, weight + (r * {width} + (c + gate * ({columns} // 4 - (1 << (power - 2)))) * 4) * 4)
+            else:
+                for i in range(4):
+                    store(to + i * 4, f32(0.0))
 
 
 @cuda.jit(device=True)
@@ -334,6 +337,8 @@ class Tile:
         products = _PRODUCTS[self.kind].strip("\n").replace("\n", "\n    ")
         return _SPLIT.replace("{products}", "    " + products).format(
             **common, step=STEP, quarters=STEP // 4, threads_per_row=THREADS // STEP, tiles=self.width // 8,
+            rows_per_turn=4 * THREADS // STEP, left_turns=-(-self.rows * STEP // (4 * THREADS)),
+            right_turns=-(-self.width * STEP // (4 * THREADS)),
             left_step=LEFT_STEP, right_step=right_step(self.width), left_size=self.left, right_size=self.right,
             right_at=self.stages * self.left, ring=self.ring(), stages=self.stages, wait=wait, most=MOST[self.kind],
         )  # fmt: skip

@@ -25,6 +25,7 @@ from acronumba.kernels.products import ProductWriter
 from acronumba.kernels.spec import Size
 from acronumba.kernels.stages import Nest, Product, ProductStage, Single
 from acronumba.kernels.steps import Step
+from acronumba.kernels.writer import Scope
 
 WARPS = THREADS // WARP
 TOGETHER = 4  # rows of a matrix that a warp multiplies with a vector at once
@@ -354,8 +355,6 @@ class SimtWriter(ProductWriter):
         self.called.update(tiles_)
         columns = tiles_[0].columns
         ladder = shapes(height, sum(gates), columns)
-        weights = [self.weights(parts, stage.n, 1, columns, dtype.name) for parts, _ in lists]
-        thread = self.bind("thread", device("thread", type=I64))
         block, blocks = device("block", type=I64), self.bind("blocks", device("blocks", type=I64))
         total = self.rows_of(stage, f["nodes"])
         high = self.local("high", const(height, I64))
@@ -384,7 +383,7 @@ class SimtWriter(ProductWriter):
             panel = self.local("panel", column // columns)
             column = self.local("first", column - panel * columns)
             f.comment("the rows of the left operand")
-            with self.shared_out("e", m, thread, const(THREADS, I64)) as e:
+            with self.anew(), self.shared_out("e", m, self.thread(), const(THREADS, I64)) as e:
                 at = self.enter_row(self.local("r", a + e), stage.lead)
                 for k, piece in enumerate(chain.from_iterable(lefts for _, lefts in lists)):
                     here = Index((*stage.lead, self.graph.shape(piece)[-1]), (*at, ZERO))
@@ -394,8 +393,10 @@ class SimtWriter(ProductWriter):
             f.do(device("meet"))
             starts: dict[int, int] = {}
             before = start = 0
-            for (parts, lefts), weight, made in zip(lists, weights, tiles_, strict=True):
+            for (parts, lefts), made in zip(lists, tiles_, strict=True):
                 inner = self.inner(parts[0].product)
+                with self.anew():
+                    weight = self.weights(parts, stage.n, 1, columns, dtype.name)
                 done = device(
                     f"tile_{made.kind}", table + 8 * height * before if before else table, m, const(height, I64),
                     const(len(lefts), I64), lengths + 8 * before if before else lengths,
@@ -414,7 +415,7 @@ class SimtWriter(ProductWriter):
             if one.tail:
                 self.note_names(one.tail)
                 product_values = {part.product.value for part in stage.parts}
-                with self.shared_out("e", m << bits, thread, const(THREADS, I64)) as e:
+                with self.anew(), self.shared_out("e", m << bits, self.thread(), const(THREADS, I64)) as e:
                     row = self.local("e_row", e >> bits)
                     self.finish_row(
                         stage, one, row, a, e - (row << bits), panel * columns + column,
@@ -427,6 +428,19 @@ class SimtWriter(ProductWriter):
             Grid(max(1, s.rows // lead), -(-stage.n // s.columns), s.cost(kind, sum(gates)))
             for s in ladder
         )  # fmt: skip
+
+    def thread(self) -> Expr:
+        """Return the number of the thread in its block."""
+        return self.bind("thread", device("thread", type=I64))
+
+    @contextmanager
+    def anew(self) -> Iterator[None]:
+        """Compute inside whatever is bound inside: nothing that a tile need not know takes its registers."""
+        outer, self.scopes = self.scopes, [Scope(self.f.body) for _ in self.scopes]
+        try:
+            yield
+        finally:
+            self.scopes = outer
 
     def finish_row(
         self, stage: ProductStage, one: Pass, row: Expr, a: Expr, column: Expr, first: Expr, sums: Expr,

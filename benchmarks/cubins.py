@@ -1,0 +1,119 @@
+"""Registers, shared memory and tensor cores of all kernels of the zoo, compiled for GPUs without one.
+
+    python benchmarks/cubins.py --json FILE [--models NAME ...] [--size small|large ...] [--gpu 8.0 9.0a ...]
+    python benchmarks/cubins.py --table FILE        print the table of what a file has
+
+A file that is there already is gone on with: what it has is not compiled again. It ends with status 1 if a function
+spills registers or keeps memory of its own on a stack. Needs the extra `cuda`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from acronumba.bench.ablate import inputs
+from acronumba.bench.workloads import WORKLOADS
+from acronumba.kernels.cuda.cubins import machines
+from acronumba.kernels.cuda.generate import generate
+from acronumba.kernels.cuda.tiles import THREADS
+from acronumba.kernels.fusion import Fusion
+
+GPUS = {"8.0": ((8, 0), ""), "9.0a": ((9, 0), "a")}
+SHARED = {"8.0": 164 << 10, "9.0a": 228 << 10}  # bytes of a multiprocessor, of which each block takes 1,024 more
+PACKAGES = ("numba", "numba-cuda", "cuda-core", "nvidia-nvjitlink", "nvidia-cuda-nvcc")
+
+
+def resident(row: dict[str, Any]) -> int:
+    """Return how many blocks of a function fit on a multiprocessor at once."""
+    registers = -(-row["registers"] * 32 // 256) * 256 * (THREADS // 32)
+    return min(65536 // registers, SHARED[row["gpu"]] // (row["shared"] + 1024), 2048 // THREADS)
+
+
+def rows(name: str, size: str, gpu: str) -> Iterator[dict[str, Any]]:
+    """Compile all kernels of a model."""
+    workload = WORKLOADS[name]
+    xs, p = inputs(workload, size, 2, None)
+    f = workload.model
+    one = f._specialise(f._bind((xs,), {"p": p}))[0]
+    for spec in one.plan.kernels:
+        code = generate(spec, Fusion.of(one.options), one.options.precision)
+        for entry, machine in zip(code.entries, machines(code, *GPUS[gpu]), strict=True):
+            yield {
+                "gpu": gpu, "size": size, "model": name, "function": entry, "registers": machine.registers,
+                "shared": machine.shared, "spills": machine.spills, "stack": machine.stack,
+                "mma": machine.ptx.count("mma.sync"),
+            }  # fmt: skip
+
+
+def table(functions: list[dict[str, Any]]) -> str:
+    """Return a table with a line for each GPU and size."""
+    out = [
+        "| GPU | size | models | functions | with tensor cores | registers, median and most | shared bytes, most | "
+        "blocks that fit, least and median | spilled |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for gpu, size in dict.fromkeys((r["gpu"], r["size"]) for r in functions):
+        those = [r for r in functions if (r["gpu"], r["size"]) == (gpu, size)]
+        registers = [r["registers"] for r in those]
+        fit = [resident(r) for r in those]
+        cells = [
+            f"`sm_{gpu.replace('.', '')}`", size, len({r["model"] for r in those}), len(those),
+            sum(r["mma"] > 0 for r in those), f"{statistics.median_low(registers)}, {max(registers)}",
+            f"{max(r['shared'] for r in those):,}", f"{min(fit)}, {statistics.median_low(fit)}",
+            sum(r["spills"] > 0 or r["stack"] > 0 for r in those),
+        ]  # fmt: skip
+        out.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(out) + "\n"
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what compiles."""
+    out = {}
+    for name in PACKAGES:
+        try:
+            out[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return out
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--models", nargs="*", default=list(WORKLOADS))
+    parser.add_argument("--size", nargs="*", default=["small", "large"])
+    parser.add_argument("--gpu", nargs="*", choices=GPUS, default=list(GPUS))
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--table", type=Path)
+    args = parser.parse_args()
+    if args.table:
+        print(table(json.loads(args.table.read_text())["functions"]), end="")
+        return 0
+    found = json.loads(args.json.read_text())["functions"] if args.json and args.json.exists() else []
+    have = {(r["gpu"], r["size"], r["model"]) for r in found}
+    for gpu in args.gpu:
+        for size in args.size:
+            for name in args.models:
+                if (gpu, size, name) in have:
+                    continue
+                start = time.perf_counter()
+                new = list(rows(name, size, gpu))
+                found += new
+                print(f"{gpu} {size} {name}: {len(new)} functions, {time.perf_counter() - start:.0f} s", flush=True)
+                if args.json:
+                    found.sort(key=lambda r: (r["gpu"], -ord(r["size"][0]), list(WORKLOADS).index(r["model"])))
+                    lines = ",\n".join(json.dumps(r) for r in found)
+                    args.json.write_text(f'{{"versions": {json.dumps(versions())}, "functions": [\n{lines}\n]}}\n')
+    print(table(found), end="")
+    return int(any(r["spills"] or r["stack"] for r in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
