@@ -64,6 +64,27 @@ def test_rows_do_not_depend_on_the_batch() -> None:
             assert a[lo : lo + size].tobytes() == b.tobytes()
 
 
+def test_the_shape_of_tiles_changes_no_bit() -> None:
+    """With more blocks each does fewer columns and rows; a weight that has an infinity stays that of its column."""
+    b = SpecBuilder("shapes")
+    x, w = b.tensor("x", 19), b.shared("w", 64, 19)  # two gates of 32 columns
+    product = b.op("matmul", w, x, shape=(64,))
+    halves = [b.op("slice", product, shape=(32,), attrs=((k,), (1,))) for k in (0, 32)]
+    spec = b.spec(b.op("mul", *halves, shape=(32,)))
+    run = simulated(spec)
+    (ladder,) = run.code.grids
+    assert [(g.nodes, g.times) for g in ladder] == [(64, 1), (64, 2), (32, 2), (32, 4), (16, 4)]
+    rows, shared = inputs(spec, 18)
+    shared[w][5, 3] = np.inf
+    rows[2][0][4] = np.nan
+    with np.errstate(all="ignore"):
+        whole, _ = run(rows, shared, units=1)
+        for blocks in (2, 4, 8):
+            assert run(rows, shared, units=blocks)[0][0].tobytes() == whole[0].tobytes()
+        (clean,) = evaluate(spec, rows[0], shared)
+    assert np.isinf(clean[5]) and close(whole[0][0], clean)
+
+
 def test_a_long_sum_is_as_exact_as_a_float32_allows() -> None:
     b = SpecBuilder("long")
     x, w = b.tensor("x", 1000), b.shared("w", 8, 1000)
