@@ -26,7 +26,7 @@ from acronumba.codes import refuse
 
 SCHEDULES = ("lookahead", "depth", "agenda")
 PRECISIONS = ("float32", "tf32", "bf16")
-NO_EFFECT = frozenset("simd persistent".split())
+NO_EFFECT = frozenset({"simd"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Options:
     max_steps: int = 10**8  # host steps of one instance, after which it fails
     precision: str = "float32"  # of float32 products with shared weights on a GPU: one of PRECISIONS
     simd: bool = True  # vector instructions; False: one lane, for debugging
-    persistent: bool = True  # GPU: one cooperative kernel per mini-batch
+    persistent: bool | None = None  # GPU: one launch for all batches of a mini-batch; None: where that is faster
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -90,6 +90,8 @@ def _problem(name: str, value: Any, default: Any) -> str:
         return "" if known else f"must be one of {', '.join(SCHEDULES)}, or a function"
     if name == "precision":
         return "" if value in PRECISIONS else f"must be one of {', '.join(PRECISIONS)}"
+    if name == "persistent":
+        return "" if value is None or isinstance(value, bool) else "must be True, False or None"
     if name == "effort":
         return "" if value is None or (_is_int(value) and 0 <= value <= 3) else "must be 0, 1, 2, 3 or None"
     optional = name in ("threads", "memory_limit")

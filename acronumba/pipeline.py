@@ -259,6 +259,14 @@ class Compiled:
         wanted = {tile for k in range(len(self.plan.kernels)) for tile in self._cuda_code(k).tiles}
         return "\n\n".join(tile.text() for tile in sorted(wanted)) or "# no kernel calls a tile\n"
 
+    def cuda_persistent_text(self) -> str:
+        """Return the kernel that runs all others on a GPU, as text."""
+        from acronumba.kernels.cuda.persistent import persistent
+
+        once = {o.kernel for o in self.plan.program.once}  # these are the processor's
+        codes = [self._cuda_code(k) for k in range(len(self.plan.kernels)) if k not in once]
+        return persistent(codes).own if codes else "# no kernel runs on a GPU\n"
+
     def _cuda_code(self, k: int) -> CudaCode:
         from acronumba.kernels.cuda.generate import generate
         from acronumba.kernels.fusion import Fusion

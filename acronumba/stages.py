@@ -9,6 +9,7 @@ host                    the host program
 kernels/NAME/cpu        the code of each kernel for the processor
 kernels/NAME/cuda       the same for a GPU, as source of `numba.cuda`; it needs none
 tiles/cuda              the tiles of products that these call
+persistent/cuda         the kernel that runs all of them in one launch
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Stages(Mapping[str, str]):
             self._makers[f"{name}/cpu"] = partial(compiled.kernel_text, k)
             self._makers[f"{name}/cuda"] = partial(compiled.cuda_text, k)
         self._makers["tiles/cuda"] = compiled.cuda_tiles_text
+        self._makers["persistent/cuda"] = compiled.cuda_persistent_text
 
     def __getitem__(self, name: str) -> str:
         if name not in self._texts:

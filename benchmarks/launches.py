@@ -28,7 +28,7 @@ from acronumba.emit import compile as compiler
 from acronumba.emit import tree
 from acronumba.emit.parse import parse
 from acronumba.runtime.device import DeviceExecutable
-from acronumba.runtime.dfg import address, aligned
+from acronumba.runtime.dfg import Words, aligned
 from acronumba.runtime.trace import STAGES
 
 MODELS = ("tree_lstm", "birnn", "listops", "child_sum_lstm")
@@ -39,8 +39,10 @@ class Nothing:
 
     name = "nothing"
     number = None
-    blocks = 528
+    processors = 132
     stream = 0
+    timed = False
+    cooperative = True
 
     def __init__(self) -> None:
         parameters = ", ".join(f"{name}: i64" for name in "abcdefghijk")
@@ -51,6 +53,14 @@ class Nothing:
 
     def load(self, codes: Any) -> list[list[int]]:
         return [[1] * len(code.entries) for code in codes]
+
+    def resident(self, function: int, threads: int, shared: int) -> int:
+        return 4
+
+    def cooperate(self, handle: int, blocks: int, shared: int, places: int) -> None: ...
+
+    def word(self) -> Words:
+        return np.zeros(1, np.int64)
 
     def allocate(self, size: int) -> int:
         self.top += size + 255 & -256
@@ -99,7 +109,7 @@ def row(name: str, batch: int, rounds: int, trees: str | None) -> dict[str, Any]
         here.run(packed.roots, words, keep=keep, stable=True, last=last)
 
     def loop() -> None:
-        there._loop(address(there._launches[0]), stream["table"], stream["launches"])
+        there._loop(there._words, stream["table"], stream["launches"])
 
     taken: dict[str, list[float]] = {"run": [], "before": [], "loop": []}
     for k in range(rounds + 5):
@@ -109,7 +119,7 @@ def row(name: str, batch: int, rounds: int, trees: str | None) -> dict[str, Any]
             if k >= 5:
                 taken[one.__name__].append(1e6 * (time.perf_counter() - start))
     medians = {key: round(statistics.median(times), 2) for key, times in taken.items()}
-    functions = sum(int(there._launches[1][kernel, 1]) for kernel in stream.launches[:, 0])
+    functions = sum(int(there.launches.kernels[kernel, 1]) for kernel in stream.launches[:, 0])
     about = {"model": name, "instances": batch, "batches": stream["launches"], "launches": functions}
     return {**about, **medians, "added": round(medians["run"] - medians["before"], 2)}
 

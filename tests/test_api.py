@@ -479,8 +479,8 @@ def test_an_optimisation_switched_off_makes_other_batches_of_the_same_bits(optio
 
 def test_options_that_change_nothing_yet_are_named():
     xs, p = trees(2), params()
-    text = str(classify.with_options(persistent=False, threads=1).explain(xs, p=p))
-    assert "without effect in this version: persistent=False" in text and "threads" not in text
+    text = str(classify.with_options(simd=False, threads=1).explain(xs, p=p))
+    assert "without effect in this version: simd=False" in text and "threads" not in text
     assert "without effect" not in str(classify.explain(xs, p=p))
 
 
@@ -749,8 +749,8 @@ def test_stages_come_in_order():
     at = names.index("plan")
     assert {"sharing", "rows", "hoist", "phases"} <= set(names[3:at])
     assert names[at + 1] == "host"
-    *kernels, last = names[at + 2 :]
-    assert last == "tiles/cuda"
+    *kernels, tiles, last = names[at + 2 :]
+    assert (tiles, last) == ("tiles/cuda", "persistent/cuda")
     assert kernels and all(n.startswith("kernels/") for n in kernels)
     assert all(a.endswith("/cpu") and b == a[:-4] + "/cuda" for a, b in zip(kernels[::2], kernels[1::2], strict=True))
     assert "def encode(t: Tree, p: Params):" in stages["source"] and "def classify" in stages["source"]

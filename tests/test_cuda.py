@@ -14,7 +14,7 @@ import pytest
 from acronumba.bench.ablate import inputs
 from acronumba.bench.workloads import WORKLOADS
 from acronumba.emit.simt import NAMES
-from acronumba.kernels.cuda import compat, generate, tiles
+from acronumba.kernels.cuda import compat, generate, persistent, tiles
 from acronumba.kernels.spec import KernelSpec
 from tests.kernel_fuzz import Cell, Fuzz
 from tests.kernel_runs import SpecBuilder
@@ -93,6 +93,25 @@ def test_models(name: str) -> None:
     compiled_ = workload.model._specialise(workload.model._bind((columns,), {"p": p}))[0]
     for spec in compiled_.plan.kernels:
         nothing_spilled(machines(spec))
+
+
+@pytest.mark.parametrize(("name", "gpu"), [("tree_lstm", GPUS[0]), ("mv_rnn", GPUS[1])])
+def test_all_kernels_of_a_model_are_one(name: str, gpu: Any, record_property: Any) -> None:
+    """Functions that are called keep the registers that they have alone, and share memory in turn."""
+    workload = WORKLOADS[name]
+    columns, p = inputs(workload, 32, 1, None)
+    plan = workload.model._specialise(workload.model._bind((columns,), {"p": p}))[0].plan
+    once = {o.kernel for o in plan.program.once}
+    codes = [generate.generate(spec) for k, spec in enumerate(plan.kernels) if k not in once]
+    code = persistent.persistent(codes)
+    found = compat.compile_text(code.source, dict.fromkeys(code.entries, code.parameters), *gpu)
+    nothing_spilled(found)
+    machine = found["run"]
+    record_property("registers", machine.registers)
+    assert machine.shared == 0 and 0 < code.shared <= 48 << 10
+    assert machine.ptx.count(".entry") == 1 and "call" not in re.findall(r"^\t(\w+)", machine.ptx, re.M)
+    assert "red.release.gpu.global.add.u64" in machine.ptx and "ld.acquire.gpu.global.u64" in machine.ptx
+    assert ".nc" not in machine.ptx, "a load may find what was there before the last barrier"
 
 
 def test_the_library_has_what_texts_call() -> None:

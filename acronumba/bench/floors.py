@@ -19,6 +19,7 @@ from acronumba.bench.meter import Meter
 from acronumba.emit import compile as compiler
 from acronumba.kernels.cuda import launch
 from acronumba.kernels.cuda.marshal import WIDTH
+from acronumba.kernels.cuda.writer import Grid
 from acronumba.runtime.dfg import address
 from acronumba.runtime.gpu import DriverError
 
@@ -117,18 +118,16 @@ def chains(f: Floors) -> dict[str, Any]:
 
 def own_loop(f: Floors, count: int = 500) -> dict[str, float]:
     """Return the processor's time for a launch in the compiled loop that our mini-batches use."""
-    kernels, functions = np.array([0, 1], np.int64), np.array([f.general("empty"), 1, 1], np.int64)
+    empty = (f.general("empty"), 1, [Grid(1, 1)])
+    launches = launch.launches(f.meter.launcher, f.meter.stream, f.meter.multiprocessors, [[empty]])
     table = np.zeros((count, WIDTH), np.int64)
     table[:, 1] = 1
-    words = np.zeros(launch.WORDS, np.int64)
-    words[:4] = address(words) + 8 * np.arange(4, 8)
-    words[8:] = f.meter.launcher, f.meter.stream, 1, address(kernels), address(functions)
     (loop,) = compiler.load([launch.launch_module()])
     queued, done = [], []
     for _ in range(9):
         f.meter.wait()
         start = time.perf_counter()
-        if error := loop.call("launch", address(words), address(table), count):
+        if error := loop.call("launch", launches.address, address(table), count):
             raise DriverError(f"error {error}")
         queued.append(time.perf_counter() - start)
         f.meter.wait()

@@ -26,13 +26,16 @@ from acronumba.config import Options
 from acronumba.kernels.cuda import launch
 from acronumba.kernels.cuda.generate import CudaCode, generate
 from acronumba.kernels.cuda.marshal import STREAM, WIDTH, WORDS, marshal
+from acronumba.kernels.cuda.persistent import PersistentCode
 from acronumba.kernels.cuda.tiles import THREADS
+from acronumba.kernels.cuda.writer import Grid
 from acronumba.kernels.fusion import Fusion
 from acronumba.locks import ForkLock
 from acronumba.plan import Plan
 from acronumba.runtime.arrays import DeviceMemory
 from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, aligned
 from acronumba.runtime.driver import Executable, Failure, KernelEntry, Run, _Compiled, _Prepared, _with_kernels
+from acronumba.runtime.persistent import PersistentRun, Steps
 from acronumba.runtime.trace import STAGES
 from acronumba.state import TABLE
 
@@ -55,11 +58,23 @@ class Device(Protocol):
     launcher: int  # address of a function of C that takes what `cuLaunchKernel` takes
     stream: int
 
-    def load(self, codes: Sequence[CudaCode]) -> list[list[int]]:
+    timed: bool  # whether the time that something takes says anything
+    cooperative: bool  # whether blocks may wait for each other
+
+    def load(self, codes: Sequence[CudaCode | PersistentCode]) -> list[list[int]]:
         """Return the handles of the functions of each kernel."""
 
     def resident(self, function: int, threads: int, shared: int) -> int:
         """Return how many blocks of a function a multiprocessor runs at once; `shared` is asked for at the launch."""
+
+    def cooperate(self, handle: int, blocks: int, shared: int, places: int) -> None:
+        """Launch a function whose blocks wait for each other, with so many bytes of shared memory.
+
+        `places` is the address of the addresses of its parameters.
+        """
+
+    def word(self) -> Words:
+        """Return a word of the processor's memory that the device can reach at the same address."""
 
     def allocate(self, size: int) -> int:
         """Return the address of so many bytes; see `free`."""
@@ -115,8 +130,9 @@ class _Copy:
 class _Stream:
     """What launches of one run need: see `kernels.cuda.marshal`."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, spare: Callable[[int], int]) -> None:
         self.device = device
+        self.spare = spare  # from a number of launches to the bytes of their steps, see `runtime.persistent`
         self.words: Words = np.zeros(WORDS, np.int64)
         self.view = self.words.data
         self.regions: Words = np.zeros(0, np.int64)
@@ -130,15 +146,17 @@ class _Stream:
 
     def room(self, size: int, launches: int) -> None:
         """Make room for so many bytes and launches."""
-        self.buffer = self.device.pinned(size)
+        size = size + 63 & -64
+        self.buffer = self.device.pinned(size + self.spare(launches))
         self.start = address(self.buffer)
+        self.tail = self.start + size  # where steps begin
         self.twin = Twin(self.device, self.start, len(self.buffer))
         self.table: Words = np.zeros(launches * WIDTH, np.int64)
         self["delta"], self["table"], self["capacity"] = self.twin.address - self.start, address(self.table), launches
 
     def begin(self) -> None:
         """Forget what is written down."""
-        self["top"], self["end"] = self.start, self.start + len(self.buffer)
+        self["top"], self["end"] = self.start, self.tail
         for name in ("launches", "missing", "nodes", "batch", "warp"):
             self[name] = 0
 
@@ -167,10 +185,15 @@ class _Pending:
         The part of the arena that the run has used: address, bytes.
     regions
         As in `_Stream`.
+    persistent
+        Which may have failed.
     """
 
-    def __init__(self, device: Device, arena: Arena, start: int, size: int, regions: Words) -> None:
+    def __init__(
+        self, device: Device, arena: Arena, start: int, size: int, regions: Words, persistent: PersistentRun
+    ) -> None:
         self.device, self.arena, self.start, self.size, self.regions = device, arena, start, size, regions
+        self.persistent = persistent
 
     def all(self) -> None:
         """Copy all of them."""
@@ -203,6 +226,7 @@ class _Pending:
             low, high = start - self.arena.address, end - self.arena.address
             self.device.download(block[low:high], twin.address + low)
         self.device.wait()
+        self.persistent.check()
 
 
 class DeviceExecutable(Executable):
@@ -232,27 +256,20 @@ class DeviceExecutable(Executable):
         # Results keep their places: what is read again later may lie anywhere in the arena.
         super().__init__(plan, options.replace(recycle=False, parts=False, threads=1), progress=progress)
         self.arenas = ArenaPool(1 << 16, device.pinned)
-        handles = device.load([code for k, code in enumerate(self.codes) if k not in self._once])
-        self._launches = self._launcher(handles)
+        codes = [code for k, code in enumerate(self.codes) if k not in self._once]
+        loaded = iter(device.load(codes))
+        functions = [
+            [] if k in self._once else self._functions(code, next(loaded)) for k, code in enumerate(self.codes)
+        ]
+        self.launches = launch.launches(device.launcher, device.stream, device.processors, functions)
+        self._words = self.launches.address
+        self._most = int(self.launches.words[10])
+        self.persistent = PersistentRun(device, codes, options.persistent)
 
-    def _launcher(self, handles: list[list[int]]) -> tuple[Words, ...]:
-        """Return the words that the loop over launches reads; what they lead to lives as long as they do."""
-        kernels = np.zeros((len(self.codes), 2), np.int64)
-        functions: list[tuple[int, int, int, int]] = []
-        grids: list[tuple[int, int, int]] = []
-        for k, own in zip((k for k in range(len(self.codes)) if k not in self._once), handles, strict=True):
-            kernels[k] = len(functions), len(own)
-            for handle, those in zip(own, self.codes[k].grids, strict=True):
-                most = self.device.processors * self.device.resident(handle, THREADS, 0)
-                functions.append((handle, most, len(grids), len(those)))
-                grids += [(grid.nodes, grid.times, grid.cost) for grid in those]
-        self._most = max((most for _, most, _, _ in functions), default=1)
-        table, shapes = np.array([*functions, (0,) * 4], np.int64), np.array([*grids, (0,) * 3], np.int64)
-        words = np.zeros(launch.WORDS, np.int64)
-        words[:4] = address(words) + 8 * np.arange(4, 8)
-        words[8:11] = self.device.launcher, self.device.stream, self._most
-        words[11:] = address(kernels), address(table), address(shapes), self.device.processors
-        return words, kernels, table, shapes
+    def _functions(self, code: CudaCode, handles: Sequence[int]) -> list[tuple[int, int, tuple[Grid, ...]]]:
+        """Return of each function of a kernel the handle, how many blocks run at once, and its grids."""
+        at_once = (self.device.processors * self.device.resident(handle, THREADS, 0) for handle in handles)
+        return list(zip(handles, at_once, code.grids, strict=True))
 
     def _load(self, progress: Callable[[str, int, int], None] | None) -> tuple[_Compiled, tuple[KernelEntry, ...]]:
         modules = [marshal(spec, code) for spec, code in zip(self.plan.kernels, self.codes, strict=True)]
@@ -264,7 +281,7 @@ class DeviceExecutable(Executable):
         for k, (code, c) in enumerate(zip(self.codes, loaded, strict=False)):
             plan, run = c.address["plan"], c.address["run"]
             entries.append(KernelEntry(plan=plan, run=run, shared=code.shared, tiles=(0, k), keep=c))
-        self._loop = loaded[len(self.codes)].function("launch")
+        self._loop, self._steps = (loaded[len(self.codes)].function(name) for name in ("launch", "steps"))
         for k, entry in zip(self._once, computed, strict=True):  # computed by the processor, before all others
             entries[k] = entry
         return engine, tuple(entries)
@@ -274,7 +291,7 @@ class DeviceExecutable(Executable):
     def _stream(self, buffers: Buffers) -> _Stream:
         """Return the stream of a state table."""
         if not isinstance(buffers.stream, _Stream):
-            buffers.stream = _Stream(self.device)
+            buffers.stream = _Stream(self.device, self.persistent.room)
         assert isinstance(buffers.stream, _Stream)
         return buffers.stream
 
@@ -450,10 +467,12 @@ class DeviceExecutable(Executable):
                 buffers["stage"], buffers["run_batches"], buffers["rounds"] = 3, 0, rounds
                 self._drive(buffers, arenas, works, failures)
             taken = self._launch(stream, timed) if stream["launches"] else []
-            stream.pending = _Pending(self.device, arenas[-1], buffers["arena"], buffers["used"], stream.regions)
+            stream.pending = _Pending(
+                self.device, arenas[-1], buffers["arena"], buffers["used"], stream.regions, self.persistent
+            )
             if self.host.waiting:
                 stream.pending.all()
-            if self._fallible and stream["end"] < stream.start + len(stream.buffer):
+            if self._fallible and stream["end"] < stream.tail:
                 self._note_failures(buffers, stream, failures)
         return taken
 
@@ -467,26 +486,37 @@ class DeviceExecutable(Executable):
 
     def _launch(self, stream: _Stream, timed: bool) -> list[float]:
         device, start = self.device, stream.start
-        device.upload(stream.twin.address, stream.buffer[: stream["top"] - start])
-        if (low := stream["end"] - start) < len(stream.buffer):
-            device.upload(stream.twin.address + low, stream.buffer[low:])
-        device.record(stream.event)
-        count, own = stream["launches"], stream["warp"]
-        words = self._launches[0].data
+        words, table, count, own = self.launches.words.data, stream["table"], stream["launches"], stream["warp"]
         words[6] = self._room_for("batch", stream["batch"])
         # where a warp needs many bytes, fewer blocks run at once
         words[10] = max(1, min(self._most, stream["nodes"], _OWN // (own * _WARPS)) if own else self._most)
         words[7] = self._room_for("warps", own * _WARPS * words[10])
-        table = stream["table"]
+        steps: Steps | None = None
+        if not timed:  # which each launch is by itself
+            steps = self.persistent.note(
+                self._steps, self._words, table, count, stream.tail, stream["delta"], words[10]
+            )
+        device.upload(stream.twin.address, stream.buffer[: stream["top"] - start])
+        low, high = stream["end"] - start, (steps.end if steps else stream.tail) - start
+        if low < high:
+            device.upload(stream.twin.address + low, stream.buffer[low:high])
+        device.record(stream.event)
         taken = []
-        for first, many in ((k, 1) for k in range(count)) if timed else ((0, count),):
+
+        def launch(first: int, many: int) -> None:
             begun = time.perf_counter()
-            error = self._loop(address(self._launches[0]), table + 8 * WIDTH * first, many)
+            error = self._loop(self._words, table + 8 * WIDTH * first, many)
             if error or timed:
                 device.wait()
             if error:
                 raise RuntimeError(f"a kernel could not be launched: error {error} of the driver")
             taken.append(time.perf_counter() - begun)
+
+        if steps is not None:
+            self.persistent.run(steps, words[6], words[7], lambda: launch(0, count))
+            return []
+        for first, many in ((k, 1) for k in range(count)) if timed else ((0, count),):
+            launch(first, many)
         return taken if timed else []
 
     def _room_for(self, name: str, size: int) -> int:
@@ -499,10 +529,11 @@ class DeviceExecutable(Executable):
 
     def _note_failures(self, buffers: Buffers, stream: _Stream, failures: dict[int, Failure]) -> None:
         """Bring failures of nodes where the processor's kernels leave them."""
-        low = stream["end"] - stream.start
-        self.device.download(stream.buffer[low:], stream.twin.address + low)
+        low, high = stream["end"] - stream.start, stream.tail - stream.start
+        self.device.download(stream.buffer[low:high], stream.twin.address + low)
         self.device.wait()
-        if not stream.buffer[low:].any():
+        self.persistent.check()
+        if not stream.buffer[low:high].any():
             return
         buffers["failures"] = 1
         start, fail = buffers.columns["bstart"], buffers.columns["fail"]
@@ -544,6 +575,8 @@ class SimulatedDevice:
     number: int | None = None
     processors = 2
     stream = 0
+    timed = False
+    cooperative = True
 
     def __init__(self, seed: int = 0) -> None:
         from acronumba.emit.interpret import Memory
@@ -557,7 +590,7 @@ class SimulatedDevice:
         self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 11)(self._launch)
         self.launcher = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
 
-    def load(self, codes: Sequence[CudaCode]) -> list[list[int]]:
+    def load(self, codes: Sequence[CudaCode | PersistentCode]) -> list[list[int]]:
         from acronumba.kernels.cuda.simulator import Simulator
 
         handles = []
@@ -584,6 +617,18 @@ class SimulatedDevice:
             self._error = error
             return 700  # the driver's number of an illegal address
         return 0
+
+    def cooperate(self, handle: int, blocks: int, shared: int, places: int) -> None:
+        gpu, entry = self._loaded[handle]
+        words = ctypes.c_int64.from_address
+        self.launches += 1
+        args = [words(words(places + 8 * k).value).value for k in range(5)]
+        gpu.launch(entry, blocks, THREADS, *args, shared=shared)
+
+    def word(self) -> Words:
+        made = np.zeros(1, np.int64)
+        self.memory.add(made)
+        return made
 
     def wait(self) -> None:
         error, self._error = self._error, None

@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.kernels.cuda.generate import CudaCode
+from acronumba.kernels.cuda.persistent import PersistentCode
+from acronumba.kernels.cuda.tiles import THREADS
 
 _WORD, _INT = ctypes.c_uint64, ctypes.c_int
 _FUNCTIONS: dict[str, list[Any]] = {
@@ -46,9 +48,11 @@ _FUNCTIONS: dict[str, list[Any]] = {
     "cuModuleLoadData": [ctypes.POINTER(_WORD), ctypes.c_void_p],
     "cuModuleGetFunction": [ctypes.POINTER(_WORD), _WORD, ctypes.c_char_p],
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": [ctypes.POINTER(_INT), _WORD, _INT, ctypes.c_size_t],
+    "cuLaunchCooperativeKernel": [_WORD, *[ctypes.c_uint] * 7, _WORD, ctypes.c_void_p],
     "cuGetErrorString": [_INT, ctypes.POINTER(ctypes.c_char_p)],
 }
-_MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76  # attributes of a device
+_MULTIPROCESSORS, _MAJOR, _MINOR, _COOPERATIVE = 16, 75, 76, 95  # attributes of a device
+_MAPPED = 3  # memory of the processor that every context of the device can reach
 _OLDEST = (8, 0)  # compute capability that kernels can be compiled for
 _NON_BLOCKING = 1  # a stream that does not wait for the default one
 _NO_TIMES = 2  # an event that nobody measures with
@@ -99,6 +103,8 @@ class Gpu:
         The driver's library; tests give one of their own.
     """
 
+    timed = True
+
     def __init__(self, ordinal: int = 0, driver: Any = None) -> None:
         self._driver = library() if driver is None else driver
         self.number: int | None = ordinal
@@ -113,6 +119,7 @@ class Gpu:
         self.name = text.value.decode()
         self.capability = self._attribute(device, _MAJOR), self._attribute(device, _MINOR)
         self.processors = self._attribute(device, _MULTIPROCESSORS)
+        self.cooperative = bool(self._attribute(device, _COOPERATIVE))
         self._context = _WORD()
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
         self._enter()
@@ -144,7 +151,7 @@ class Gpu:
             raise DriverError("a GPU cannot be used by a process that was forked from the one that has opened it")
         self._call("cuCtxSetCurrent", self._context)
 
-    def load(self, codes: Sequence[CudaCode]) -> list[list[int]]:
+    def load(self, codes: Sequence[CudaCode | PersistentCode]) -> list[list[int]]:
         from acronumba.kernels.cuda.cubins import machines
 
         self._enter()
@@ -165,6 +172,24 @@ class Gpu:
         out = _INT()
         self._call("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(out), function, threads, shared)
         return out.value
+
+    def cooperate(self, handle: int, blocks: int, shared: int, places: int) -> None:
+        self._enter()
+        self._call("cuLaunchCooperativeKernel", handle, blocks, 1, 1, THREADS, 1, 1, shared, self.stream, places)
+
+    def word(self) -> NDArray[np.int64]:
+        self._enter()
+        out = _WORD()
+        self._call("cuMemHostAlloc", ctypes.byref(out), 8, _MAPPED)
+        made = np.ctypeslib.as_array((ctypes.c_int64 * 1).from_address(out.value))
+        made[:] = 0
+        weakref.finalize(made, self._free_word, out.value).atexit = False
+        return made
+
+    def _free_word(self, at: int) -> None:
+        if os.getpid() == self._process:
+            self._enter()
+            self._call("cuMemFreeHost", at)
 
     def allocate(self, size: int) -> int:
         self._enter()

@@ -16,17 +16,16 @@ from acronumba.codes import refuse
 from acronumba.emit import cache
 from acronumba.kernels.cuda import compat
 from acronumba.kernels.cuda.generate import CudaCode
+from acronumba.kernels.cuda.persistent import PersistentCode
 from acronumba.kernels.cuda.tiles import THREADS
 
-_PARAMETERS = 4  # P, nodes, S, T
 
-
-def machines(code: CudaCode, capability: tuple[int, int], suffix: str = "") -> list[compat.Machine]:
+def machines(code: CudaCode | PersistentCode, capability: tuple[int, int], suffix: str = "") -> list[compat.Machine]:
     """Return the machine code of each function of a kernel.
 
     Parameters
     ----------
-    code : CudaCode
+    code : CudaCode or PersistentCode
         The kernel.
     capability : tuple
         Of the GPU: (9, 0).
@@ -43,10 +42,12 @@ def machines(code: CudaCode, capability: tuple[int, int], suffix: str = "") -> l
     return [_read(folder, k) for k in range(len(code.entries))]
 
 
-def _compiled(code: CudaCode, capability: tuple[int, int], suffix: str, key: str) -> list[compat.Machine]:
+def _compiled(
+    code: CudaCode | PersistentCode, capability: tuple[int, int], suffix: str, key: str
+) -> list[compat.Machine]:
     if why := compat.missing():
         raise refuse("ACR705", message=f"kernels for a GPU cannot be compiled: {why}", seen=code.entries[0])
-    entries = dict.fromkeys(code.entries, _PARAMETERS)
+    entries = dict.fromkeys(code.entries, code.parameters)
     called = [tile.text() for tile in code.tiles]
     made = list(compat.compile_text(code.text, entries, capability, suffix, THREADS, called).values())
 
@@ -67,7 +68,7 @@ def _read(folder: Path, k: int) -> compat.Machine:
     return compat.Machine(code=code, ptx=ptx, **about)
 
 
-def _key(code: CudaCode, capability: tuple[int, int], suffix: str) -> str:
+def _key(code: CudaCode | PersistentCode, capability: tuple[int, int], suffix: str) -> str:
     """Return the name of a kernel's folder: machine code is right whichever version of the compiler has made it."""
     here = Path(__file__).parent
     parts = [str(capability), suffix, str(THREADS), *code.entries, code.source]

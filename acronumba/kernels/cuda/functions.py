@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 ALL = 0xFFFFFFFF  # lanes of a warp
+_POOL = "acronumba_pool"  # memory that a block shares, as large as its launch says
 
 
 @functools.cache
@@ -94,6 +95,28 @@ def names() -> Mapping[str, Any]:
 
         return types.int64(array), generate
 
+    def pool(type: Any, first: Any, count: Any) -> Any:
+        t = type.instance_type
+        array = types.Array(t, 1, "C")
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            shared, kind = 3, context.get_data_type(t)
+            all_of_it = ir.ArrayType(ir.IntType(8), 0)
+            if _POOL not in builder.module.globals:
+                made = ir.GlobalVariable(builder.module, all_of_it, _POOL, shared)
+                made.linkage, made.align = "external", 16
+            at = builder.gep(builder.module.globals[_POOL], [word(0), args[1]])
+            size = word(t.bitwidth // 8)
+            out = context.make_array(array)(context, builder)
+            context.populate_array(
+                out, data=builder.addrspacecast(builder.bitcast(at, kind.as_pointer(shared)), kind.as_pointer()),
+                shape=[args[2]], strides=[size], itemsize=size, meminfo=None,
+            )  # fmt: skip
+            return out._getvalue()
+
+        return array(type, types.int64, types.int64), generate
+
+    define("pool", "type, first, count", pool)
     define("load", "type, address", load)
     define("load_if", "condition, type, address", load_if)
     define("store", "address, value", store)
@@ -142,6 +165,8 @@ def names() -> Mapping[str, Any]:
     assembly("wait_for_copies", "cp.async.wait_group 0;", "~{memory}", types.void, ())
     assembly("wait_for_older_copies", "cp.async.wait_group 1;", "~{memory}", types.void, ())
     assembly("wait_for_oldest_copies", "cp.async.wait_group 2;", "~{memory}", types.void, ())
+    assembly("arrive", "red.release.gpu.global.add.u64 [$0], $1;", "l,l,~{memory}", types.void, (types.int64,) * 2)
+    assembly("acquire", "ld.acquire.gpu.global.u64 $0, [$1];", "=l,l,~{memory}", types.int64, (types.int64,))
 
     # ---- conversions
 
@@ -289,6 +314,7 @@ def names() -> Mapping[str, Any]:
             store_(to + k, load_(i8, source + k))
 
     out["copy_bytes"] = device(copy_bytes)
-    ld_at = out.pop("ld_at")
+    ld_at, this_thread, i64 = out.pop("ld_at"), out["this_thread"], types.int64
+    out["thread_anew"] = device(lambda: i64(this_thread()) & 1023)  # the compiler sees how large it is
     out["ld"] = device(lambda address, index=0: ld_at(address, index))
     return out

@@ -57,6 +57,7 @@ class CudaCode:
     grids: tuple[tuple[Grid, ...], ...]  # of each of them, the first for the most nodes
     sizes: tree.Module  # exports "sizes"
     shared: tuple[SharedUse, ...]  # entries of P behind the results
+    parameters: int = 4  # of each function
 
     @property
     def source(self) -> str:

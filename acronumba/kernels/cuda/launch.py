@@ -1,11 +1,17 @@
 """The loop over the launches of a mini-batch, in compiled code: `cuLaunchKernel` is called by its address.
 
 In: the table of launches that `kernels.cuda.marshal` has filled. Out: every function of every kernel is launched, in
-order. The driver copies a launch's parameters at once, so that one place for them serves all.
+order, or written down for the one kernel that runs all. The driver copies a launch's parameters at once, so that one
+place for them serves all.
 
     launch(words, table, count)     returns 0, or the driver's error
         table       int64[count, WIDTH] of `kernels.cuda.marshal`
         words       int64[WORDS]: see below
+
+    steps(words, table, count, out, about)      returns how many steps of `kernels.cuda.persistent` it has written
+        out         int64[BARRIER + steps * STEP]: the barrier, then the steps
+        about       int64[5]: words 1 and 2 of the barrier; then what it writes: how many blocks the widest step has,
+                    and how many nodes there are; the most blocks of a step
 
     WORDS of `words`:
         0..3        addresses of words 4..7: what the driver calls kernelParams
@@ -24,14 +30,36 @@ the first if all blocks cannot run at the same time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
 from acronumba.emit import tree
 from acronumba.emit.parse import parse
 from acronumba.kernels.cuda.marshal import WIDTH
+from acronumba.kernels.cuda.persistent import BARRIER, STEP
 from acronumba.kernels.cuda.tiles import THREADS
+from acronumba.kernels.cuda.writer import Grid
+from acronumba.runtime.dfg import Words, address
 
 WORDS = 15
 
 _SOURCE = f'''
+def blocks_of(words: i64, function: i64, nodes: i64, most: i64) -> i64:
+    """By how many blocks, `most` at most, a function is run."""
+    blocks = 1
+    least = 0
+    for g in range(ld(function, 2), ld(function, 2) + ld(function, 3)):
+        grid = ld(words, 13) + g * 24
+        wanted = (nodes + ld(grid) - 1) // ld(grid) * ld(grid, 1)
+        time = (wanted + ld(words, 14) - 1) // ld(words, 14) * ld(grid, 2)
+        if g == ld(function, 2) or (wanted <= most and time < least):
+            blocks = min(wanted, most)
+            least = time
+    return blocks
+
+
 def launch(words: i64, table: i64, count: i64) -> i64:
     """Launch all functions of all kernels, in order."""
     driver = ld(words, 8)
@@ -43,25 +71,77 @@ def launch(words: i64, table: i64, count: i64) -> i64:
         kernel = ld(words, 11) + ld(at) * 16
         for f in range(ld(kernel), ld(kernel) + ld(kernel, 1)):
             function = ld(words, 12) + f * 32
-            most = max(min(ld(function, 1), ld(words, 10)), 1)
-            blocks = 1
-            least = 0
-            for g in range(ld(function, 2), ld(function, 2) + ld(function, 3)):
-                grid = ld(words, 13) + g * 24
-                wanted = (nodes + ld(grid) - 1) // ld(grid) * ld(grid, 1)
-                time = (wanted + ld(words, 14) - 1) // ld(words, 14) * ld(grid, 2)
-                if g == ld(function, 2) or (wanted <= most and time < least):
-                    blocks = min(wanted, most)
-                    least = time
+            blocks = blocks_of(words, function, nodes, max(min(ld(function, 1), ld(words, 10)), 1))
             status = call_address_i64(
                 driver, ld(function), blocks, 1, 1, {THREADS}, 1, 1, 0, ld(words, 9), words, 0
             )
             if status & 4294967295 != 0:
                 return status & 4294967295
     return 0
+
+
+def steps(words: i64, table: i64, count: i64, out: i64, about: i64) -> i64:
+    """Write a step for each function of each kernel, in order."""
+    st(out, 0, 0)
+    st(out, 1, ld(about))
+    st(out, 2, ld(about, 1))
+    step = out + {8 * BARRIER}
+    most = 1
+    total = 0
+    for k in range(count):
+        at = table + k * {8 * WIDTH}
+        nodes = ld(at, 1)
+        total += nodes
+        kernel = ld(words, 11) + ld(at) * 16
+        for f in range(ld(kernel), ld(kernel) + ld(kernel, 1)):
+            blocks = blocks_of(words, ld(words, 12) + f * 32, nodes, max(ld(about, 4), 1))
+            st(step, 0, f)
+            st(step, 1, nodes)
+            st(step, 2, ld(at, 2))
+            st(step, 3, blocks)
+            most = max(most, blocks)
+            step += {8 * STEP}
+    st(about, 2, most)
+    st(about, 3, total)
+    return (step - out - {8 * BARRIER}) // {8 * STEP}
 '''
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Launches:
+    """The words that the loop reads, and what they lead to."""
+
+    words: Words
+    kernels: Words
+    functions: Words
+    grids: Words
+
+    @property
+    def address(self) -> int:
+        """Of the words."""
+        return address(self.words)
+
+
+def launches(
+    driver: int, stream: int, processors: int, kernels: Sequence[Sequence[tuple[int, int, Sequence[Grid]]]]
+) -> Launches:
+    """Return the words for kernels, which have functions: of each the handle, the most blocks and the grids."""
+    counts = np.zeros((len(kernels), 2), np.int64)
+    functions: list[tuple[int, ...]] = []
+    grids: list[tuple[int, ...]] = []
+    for k, own in enumerate(kernels):
+        counts[k] = len(functions), len(own)
+        for handle, most, those in own:
+            functions.append((handle, most, len(grids), len(those)))
+            grids += [(grid.nodes, grid.times, grid.cost) for grid in those]
+    made = [np.array([*rows, (0,) * width], np.int64) for rows, width in ((functions, 4), (grids, 3))]
+    words = np.zeros(WORDS, np.int64)
+    words[:4] = address(words) + 8 * np.arange(4, 8)
+    words[8:11] = driver, stream, max((f[1] for f in functions), default=1)
+    words[11:] = address(counts), address(made[0]), address(made[1]), processors
+    return Launches(words, counts, *made)
+
+
 def launch_module() -> tree.Module:
-    """Return the module; it exports "launch"."""
-    return tree.Module("launches", tuple(parse(_SOURCE)), ("launch",))
+    """Return the module; it exports "launch" and "steps"."""
+    return tree.Module("launches", tuple(parse(_SOURCE)), ("launch", "steps"))

@@ -4,7 +4,11 @@ In: the text that `emit.simt` prints, and `emit.interpret.Memory` with the array
 change as a GPU would change them. Threads are greenlets that run until they wait for others: at a barrier of the block,
 of a warp or of the whole grid, or where the lanes of a warp exchange values. Which of the threads that can run is next
 is drawn at random, and now and then another goes on at a store: most missing barriers show. Memory that a block
-shares begins as NaN.
+shares begins as NaN, and becomes NaN again where its blocks meet others.
+
+Blocks that are launched together may meet: `arrive` adds to a counter and publishes what the block has stored before,
+`acquire` reads it and learns of what was published. In a text that does so, reading what another block has stored and
+not published is an error.
 
 Types are as exact as Numba's: integers of less than 64 bits are narrowed only where the text says so, an operation on
 a float32 and a float64 is one of float64, and a literal like `0.5` is a float64. What is an error on no GPU is one
@@ -29,6 +33,7 @@ from acronumba.emit.simt import WARP
 
 MASK = (1 << 64) - 1
 _SWITCH = 0.01  # of stores, after which another thread goes on
+_IN_VAIN = 1000  # times that threads look whether others have come, while no other can go on
 
 
 def _narrow(x: int, bits: int = 64) -> int:
@@ -83,6 +88,10 @@ class Deadlock(Exception):
     """Threads wait for each other."""
 
 
+class Race(Exception):
+    """A block reads what another one has stored, and nothing says that it is there."""
+
+
 class _Wrapping(ast.NodeTransformer):
     """Makes integers wrap, and numbers with a point float64s."""
 
@@ -99,10 +108,17 @@ class _Wrapping(ast.NodeTransformer):
 
 
 class _Block:
-    def __init__(self, number: int, memory: interpret.Memory) -> None:
+    def __init__(self, number: int, memory: interpret.Memory, pool: int) -> None:
         self.number = number
         self.memory = memory
         self.shared: dict[object, Any] = {}
+        self.published = 0  # times
+        self.knows: dict[int, int] = {}  # of each other block: how often it had published
+        raw = np.full(pool + 16, 255, np.uint8)
+        self.pool = raw[-raw.ctypes.data % 16 :][:pool]
+        if pool:
+            self.shared["pool"] = self.pool
+            memory.add(self.pool)
 
     def array(self, key: object, count: int, type: Any) -> Any:
         if key not in self.shared:
@@ -155,18 +171,22 @@ class Simulator:
         self.loads = {t: interpret._loader(memory, ty) for t, ty in _TYPES.items()}
         self.stores = {t: interpret._storer(memory, ty) for t, ty in _TYPES.items()}
         self.names: dict[str, Any] = {**self._names(), **(extra or {})}
+        if "arrive(" in text:
+            self._watch()
         tree_ = ast.fix_missing_locations(_Wrapping().visit(ast.parse(text)))
         exec(compile(tree_, "<kernel>", "exec"), self.names)  # text that we have generated
 
     # ---- running
 
-    def launch(self, entry: str, blocks: int, threads: int, *args: int) -> None:
-        """Run a kernel."""
+    def launch(self, entry: str, blocks: int, threads: int, *args: int, shared: int = 0) -> None:
+        """Run a kernel; its blocks have a pool of so many bytes each."""
         import greenlet
 
         f = self.names[entry]
         self.main = greenlet.getcurrent()
-        made = [_Block(k, self.memory) for k in range(blocks)]
+        made = [_Block(k, self.memory, shared) for k in range(blocks)]
+        self.written: dict[int, tuple[_Block, int]] = {}  # of places: by which block, how often it had published
+        self.counters: dict[int, dict[int, int]] = {}  # what is known to those who have read them
         alive = [_Thread(block, k) for block in made for k in range(threads)]
 
         def run() -> None:
@@ -183,7 +203,9 @@ class Simulator:
                 block.free()
 
     def _run(self, alive: list[_Thread]) -> None:
+        in_vain = 0
         while alive:
+            self.looking = 0
             ready = [t for t in alive if t.waits is None]
             self.random.shuffle(ready)
             for thread in ready:
@@ -199,18 +221,19 @@ class Simulator:
                 everyone = self._everyone(key, alive)
                 if len(those) == everyone:
                     moved = True
-                    given = {t.lane: t.gives for t in those}
+                    given = {t.number if key[0] == "any" else t.lane: t.gives for t in those}
                     for t in those:
                         t.waits, t.given = None, given
-            if alive and not moved and all(t.waits for t in alive):
-                raise Deadlock(", ".join(sorted({str(t.waits[0]) for t in alive if t.waits})))
+            in_vain = in_vain + 1 if not moved and self.looking == len(ready) else 0
+            if alive and not moved and (all(t.waits for t in alive) or in_vain == _IN_VAIN):
+                raise Deadlock(", ".join(sorted({str(t.waits[0]) if t.waits else "other blocks" for t in alive})))
 
     def _everyone(self, key: Any, alive: Sequence[_Thread]) -> int:
         """Return how many threads must have come to a meeting."""
         kind, *where = key
         if kind == "grid":
             return self.blocks * self.size
-        if kind == "block":
+        if kind in ("block", "any"):
             return self.size
         return min(WARP, self.size - int(where[1]) * WARP)
 
@@ -224,6 +247,60 @@ class Simulator:
     def _meet_warp(self, what: str, gives: Any = None) -> Any:
         thread = self.current
         return self._meet(what, thread.block.number, thread.warp, gives=gives)
+
+    # ---- blocks that meet
+
+    def _arrive(self, at: int, n: int) -> None:
+        block = self.current.block
+        block.published += 1
+        block.knows[block.number] = block.published
+        self._learn(self.counters.setdefault(at, {}), block.knows)
+        self.memory.store(at, self.memory.load(at, tree.I64) + n, tree.I64)
+        block.pool[:] = 255
+
+    @staticmethod
+    def _learn(mine: dict[int, int], other: Mapping[int, int]) -> None:
+        for number, published in other.items():
+            mine[number] = max(published, mine.get(number, 0))
+
+    def _acquire(self, at: int) -> int:
+        thread = self.current
+        self.looking += 1
+        self.main.switch()
+        self.current = thread
+        self._learn(thread.block.knows, self.counters.get(at, {}))
+        return int(self.memory.load(at, tree.I64))
+
+    def _watch(self) -> None:
+        """Let loads and stores find races between blocks: by the word of four bytes, as it was stored."""
+
+        def read(address: int, size: int) -> None:
+            for at in range(address, address + size, 4):
+                block, published = self.written.get(at, (None, 0))
+                if (
+                    block not in (None, self.current.block)
+                    and self.current.block.knows.get(block.number, 0) <= published
+                ):
+                    raise Race(f"block {self.current.block.number} reads what block {block.number} has stored")
+
+        def reader(load: Callable[[int], Any], size: int) -> Callable[[int], Any]:
+            def watched(address: int) -> Any:
+                read(address, size)
+                return load(address)
+
+            return watched
+
+        def writer(store: Callable[[int, Any], None], size: int) -> Callable[[int, Any], None]:
+            def watched(address: int, value: Any) -> None:
+                store(address, value)
+                for at in range(address, address + size, 4):
+                    self.written[at] = self.current.block, self.current.block.published
+
+            return watched
+
+        for t, ty in _TYPES.items():
+            self.loads[t] = reader(self.loads[t], ty.bits // 8)
+            self.stores[t] = writer(self.stores[t], ty.bits // 8)
 
     # ---- names of the text
 
@@ -248,7 +325,7 @@ class Simulator:
             "hsum": self._halving(lambda a, b: a + b), "hmax": self._halving(_nan_first(lambda a, b: a > b)),
             "hmin": self._halving(_nan_first(lambda a, b: a < b)),
             "copy_bytes": self._copy,
-            "this_thread": lambda: I32(self.current.number),
+            "this_thread": lambda: I32(self.current.number), "thread_anew": lambda: self.current.number,
             "copy_later": self._copy_later, "copies_end": self._copies_end,
             "wait_for_copies": lambda: self._wait_for_copies(0),
             "wait_for_older_copies": lambda: self._wait_for_copies(1),
@@ -256,6 +333,8 @@ class Simulator:
             "max_abs": _max_abs,
             "tf32": _tf32, "mma": self._product("mma", _tf32_factors),
             "bf16": _bf16, "mma_bf16": self._product("mma_bf16", _bf16_factors),
+            "arrive": self._arrive, "acquire": self._acquire,
+            "pool": lambda type, first, count: self.current.block.pool.view(np.uint8)[first:].view(type)[:count],
         }  # fmt: skip
         for t, kind in (("f32", np.float32), ("f64", np.float64)):
             names |= {
@@ -295,7 +374,7 @@ class Simulator:
 
     def _copy(self, lane: int, to: int, source: int, size: int) -> None:
         for k in range(lane, size, WARP):
-            self.memory.store(to + k, self.memory.load(source + k, tree.I8), tree.I8)
+            self.stores[I8](to + k, self.loads[I8](source + k))
 
     # ---- copies that are under way until they are waited for
 
@@ -314,7 +393,7 @@ class Simulator:
         while len(copies) > left + 1:
             for to, source in copies.pop(0):
                 for k in range(0, 16, 8):
-                    self.memory.store(to + k, self.memory.load(source + k, tree.I64), tree.I64)
+                    self.stores[int](to + k, self.loads[int](source + k))
 
     # ---- tensor cores
 
@@ -413,6 +492,10 @@ class _Cuda:
 
     def syncthreads(self) -> None:
         self._simulator._meet("block", self._simulator.current.block.number)
+
+    def syncthreads_or(self, x: Any) -> int:
+        given = self._simulator._meet("any", self._simulator.current.block.number, gives=bool(x))
+        return int(any(given.values()))
 
     def syncwarp(self) -> None:
         self._simulator._meet_warp("warp")

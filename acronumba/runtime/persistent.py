@@ -1,0 +1,138 @@
+"""Mini-batches as one launch of all kernels, with a barrier of all blocks after each, instead of a launch for each.
+
+In: a device and the code of the kernels (`kernels.cuda.persistent` makes one of them). Out: `note` writes the steps
+behind what the launches need, so that they are copied together; `run` runs them. Which way is faster depends on the
+model, the mini-batch and the GPU: a barrier may take less time than a launch, but all kernels have the registers and
+the shared memory of the largest. Unless an option says it, both are measured: results have the same bits, so the first
+mini-batch of a size is run several times.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from acronumba.kernels.cuda.generate import CudaCode
+from acronumba.kernels.cuda.persistent import BARRIER, STEP, PersistentCode, persistent
+from acronumba.kernels.cuda.tiles import THREADS
+from acronumba.runtime.dfg import address
+
+if TYPE_CHECKING:
+    from acronumba.runtime.device import Device
+
+PATIENCE = 1 << 25  # times that a block looks whether others have come: many seconds
+_TRIALS = 3  # of each way, after one that is not counted
+_LONG = 0.1  # seconds of trials, after which there are no more
+
+
+@dataclass(slots=True, eq=False)
+class Steps:
+    """What the kernel is to do."""
+
+    address: int  # of the barrier on the device; steps follow
+    count: int
+    blocks: int  # of the widest of them
+    size: tuple[int, int]  # of the mini-batch, about
+    end: int  # address behind what has been written
+
+
+class PersistentRun:
+    """Runs mini-batches, together or apart.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    codes : sequence of CudaCode
+        The kernels, in the order of their functions' numbers.
+    wanted : bool, optional
+        Whether to run them together; None: as it turns out.
+    """
+
+    def __init__(self, device: Device, codes: Sequence[CudaCode], wanted: bool | None) -> None:
+        self.together: dict[tuple[int, int], bool] = {}  # by size: whether that was faster
+        self._device = device
+        self._wanted = wanted
+        self._stages = max((len(code.entries) for code in codes), default=0)
+        self._code: PersistentCode | None = None
+        if self._stages and wanted is not False and (wanted or device.timed):
+            code = persistent(codes)
+            ((self._handle,),) = device.load([code])
+            one = device.resident(self._handle, THREADS, code.shared) if device.cooperative else 0
+            self._resident = one * device.processors
+            if wanted and not self._resident:
+                raise RuntimeError("blocks cannot wait for each other on this GPU: with_options(persistent=False)")
+            self._code = code if self._resident else None
+            self._given_up = device.word()
+        # parameters of the kernel; their addresses; `about` of the loop that writes steps
+        self._words = np.zeros(15, np.int64)
+        self._places = address(self._words) + 8 * 5
+        self._about = address(self._words) + 8 * 10
+        if self._code:
+            self._words[5:12] = *range(address(self._words), self._places, 8), address(self._given_up), PATIENCE
+
+    def room(self, launches: int) -> int:
+        """Return the bytes that `note` needs at most."""
+        return 64 + 8 * (BARRIER + STEP * self._stages * launches) if self._code else 0
+
+    def note(
+        self, write: Callable[..., int], words: int, table: int, launches: int, out: int, delta: int, most: int
+    ) -> Steps | None:
+        """Write the steps of launches, by at most so many blocks, at `out`; None if they are to run apart."""
+        if not self._code:
+            return None
+        self._words[14] = min(self._resident, most)
+        count = write(words, table, launches, out, self._about)
+        blocks, nodes = self._words[12:14].tolist()
+        size = launches.bit_length(), nodes.bit_length()
+        if not self._wanted and not self.together.get(size, True):
+            return None
+        return Steps(out + delta, count, blocks, size, out + 8 * (BARRIER + STEP * count))
+
+    def run(self, steps: Steps, scratch: int, own: int, apart: Callable[[], None]) -> None:
+        """Run steps with the scratch of the batch and of warps; `apart` launches the same one by one."""
+        self._words[:5] = steps.address + 8 * BARRIER, steps.count, scratch, own, steps.address
+
+        def together() -> None:
+            assert self._code is not None
+            self._device.cooperate(self._handle, steps.blocks, self._code.shared, self._places)
+
+        if self._wanted or self.together.get(steps.size):
+            together()
+        else:
+            self.together[steps.size] = self._faster(steps, together, apart)
+
+    def _faster(self, steps: Steps, together: Callable[[], None], apart: Callable[[], None]) -> bool:
+        """Run both ways in turn; return whether the first is faster."""
+        best = [float("inf")] * 2
+        barrier = np.array([0, *self._words[10:12], 0]).view(np.uint8)
+        try:
+            together()
+        except RuntimeError:  # the driver admits fewer blocks: the GPU is shared with others
+            apart()
+            return False
+        begun = time.perf_counter()
+        for trial in range(1 + _TRIALS):
+            for k, way in enumerate((apart, together)):
+                self._device.upload(steps.address, barrier)
+                self._device.wait()
+                start = time.perf_counter()
+                way()
+                self._device.wait()
+                if trial:
+                    best[k] = min(best[k], time.perf_counter() - start)
+            if trial and time.perf_counter() - begun > _LONG:
+                break
+        return best[1] < best[0]
+
+    def check(self) -> None:
+        """Raise if blocks have given up waiting, once all is done."""
+        if self._code and self._given_up[0]:
+            self._given_up[0] = 0
+            raise RuntimeError(
+                "the blocks of a mini-batch have waited for each other in vain: with_options(persistent=False)"
+            )
