@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from acronumba import pack
+from acronumba.api import Model
 from acronumba.bench import yardsticks
 from acronumba.bench.ablate import inputs
 from acronumba.bench.ceiling import Ceiling, burst, ceiling, of_gpu
@@ -44,6 +45,7 @@ class Speed(Traced):
     kernels: dict[str, float]  # seconds of the batches of each of our kernels: medians of the same
     burst_flops: int  # of a turn of `BURST`
     launches: int = 0  # of functions, one after the other; 0 on the processor
+    ways: dict[str, float] = field(default_factory=dict)  # seconds on a GPU of one launch for all, of a launch for each
     bytes: int = 0  # that kernels read and write, as if there were no caches
     lower_bound: int
 
@@ -194,15 +196,19 @@ def row(
         name: yardsticks.agreement(got[: len(some)], expected, exact, alone=False) for name, got in results.items()
     }
     found[OBJECTS] = yardsticks.agreement(list(batched)[: len(some)], expected, exact)
+
+    def run(f: Model, columns: Any, p: Any) -> None:
+        f.batch(columns, p=p)[0]  # results of a GPU are copied when they are asked for
+
     competitors: dict[str, Callable[[], Any]] = {
-        OBJECTS: partial(ours.batch, xs, p=p),
-        PACKED: partial(ours.batch, packed, p=shared),
+        OBJECTS: partial(run, ours, xs, p),
+        PACKED: partial(run, ours, packed, shared),
     }
     one = burst()
     if device == "cpu":
         competitors = {PLAIN: partial(yardsticks.plain, workload.model, xs, p), **competitors, BURST: one.run}
     elif HERE not in without:
-        competitors[HERE] = partial(ours.on("cpu").batch, packed, p=shared)
+        competitors[HERE] = partial(run, ours.on("cpu"), packed, shared)
     competitors |= {name: program.run for name, (_, program) in made.items() if found[name][0] != WRONG}
     seconds = interleaved(competitors, rounds)
     trace = ours.trace(packed, p=shared).data
@@ -227,6 +233,7 @@ def row(
         kernels=medians(kernels),
         burst_flops=one.flops,
         launches=0 if device == "cpu" else _launched(trace, ours.options),
+        ways={} if device == "cpu" else _ways(ours, packed, shared),
         bytes=counted.bytes,
         product_flops=counted.product_flops,
         nodes=trace.nodes,
@@ -246,6 +253,13 @@ def _launched(trace: TraceData, options: Options) -> int:
         if name in wanted
     }
     return sum(functions[b.kernel] for b in trace.batches)
+
+
+def _ways(ours: Model, packed: Any, shared: Any) -> dict[str, float]:
+    """Return the seconds of kernels in one launch and launched one by one, if both were tried."""
+    compiled = ours._specialise(ours._bind((packed,), {"p": shared}))[0]
+    tried = list(compiled._on(ours.device).persistent.seconds.values())
+    return dict(zip(("one launch", "a launch for each"), tried[-1], strict=True)) if tried else {}
 
 
 def kernel_seconds(trace: TraceData) -> dict[str, float]:

@@ -55,6 +55,7 @@ class PersistentRun:
 
     def __init__(self, device: Device, codes: Sequence[CudaCode], wanted: bool | None) -> None:
         self.together: dict[tuple[int, int], bool] = {}  # by size: whether that was faster
+        self.seconds: dict[tuple[int, int], tuple[float, float]] = {}  # by size: of both ways, together and apart
         self._device = device
         self._wanted = wanted
         self._stages = max((len(code.entries) for code in codes), default=0)
@@ -127,6 +128,7 @@ class PersistentRun:
                     best[k] = min(best[k], time.perf_counter() - start)
             if trial and time.perf_counter() - begun > _LONG:
                 break
+        self.seconds[steps.size] = best[1], best[0]
         return best[1] < best[0]
 
     def check(self) -> None:
