@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import re
+import runpy
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,13 +28,15 @@ GPUS = [((8, 0), ""), ((9, 0), "a")]
 
 
 @cache
-def compiled(source: str, entries: tuple[str, ...], gpu: Any = GPUS[1]) -> dict[str, compat.Machine]:
-    return compat.compile_text(source, dict.fromkeys(entries, 4), *gpu)
+def compiled(
+    source: str, entries: tuple[str, ...], gpu: Any = GPUS[1], called: tuple[str, ...] = ()
+) -> dict[str, compat.Machine]:
+    return compat.compile_text(source, dict.fromkeys(entries, 4), *gpu, called=called)
 
 
 def machines(spec: KernelSpec, gpu: Any = GPUS[1]) -> dict[str, compat.Machine]:
     code = generate.generate(spec)
-    return compiled(code.source, code.entries, gpu)
+    return compiled(code.text, code.entries, gpu, tuple(tile.text() for tile in code.tiles))
 
 
 def nothing_spilled(found: dict[str, compat.Machine]) -> None:
@@ -49,7 +53,7 @@ def test_a_cell_uses_tensor_cores_and_copies_ahead(gpu: Any) -> None:
     nothing_spilled(found)
     (machine,) = found.values()
     assert "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" in machine.ptx
-    assert "cp.async.cg.shared.global" in machine.ptx and "cp.async.wait_group 1" in machine.ptx
+    assert "cp.async.cg.shared.global" in machine.ptx and "cp.async.wait_group 2" in machine.ptx
     assert ".f64" not in machine.ptx, "a number without a type"
     # the sums and products of the text are not contracted: `fma` is where the text has it
     assert 20 << 10 < machine.shared <= 48 << 10
@@ -112,6 +116,30 @@ def test_all_kernels_of_a_model_are_one(name: str, gpu: Any, record_property: An
     assert machine.ptx.count(".entry") == 1 and "call" not in re.findall(r"^\t(\w+)", machine.ptx, re.M)
     assert "red.release.gpu.global.add.u64" in machine.ptx and "ld.acquire.gpu.global.u64" in machine.ptx
     assert ".nc" not in machine.ptx, "a load may find what was there before the last barrier"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+@pytest.mark.parametrize("gpu", ["8.0", "9.0a"])
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_the_whole_zoo(name: str, gpu: str, size: str) -> None:
+    rows = runpy.run_path(str(Path(__file__).parent.parent / "benchmarks" / "cubins.py"))["rows"]
+    for row in rows(name, size, gpu):
+        assert row["spills"] == row["stack"] == 0 and 0 < row["registers"] <= 255, row
+        assert row["shared"] <= 48 << 10
+
+
+def test_a_tile_is_compiled_once_for_all_that_call_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tiles.Tile("float64", 1, 8, 16, 2)
+    texts = [
+        f"@cuda.jit\ndef {name}(a, b, c, d):\n    store(a, {made.name}(a, b, c, 1, d, a, 8, b, a, c))\n"
+        for name in ("one", "two")
+    ]
+    first = compat.compile_text(texts[0], {"one": 4}, *GPUS[1], called=[made.text()])["one"]
+    seen = compat._space_of(made.text(), (9, 0, "a"))[made.name].overloads
+    before = list(seen.values())
+    second = compat.compile_text(texts[1], {"two": 4}, *GPUS[1], called=[made.text()])["two"]
+    assert first.registers == second.registers and list(seen.values()) == before and len(before) == 1
 
 
 def test_the_library_has_what_texts_call() -> None:
