@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import json
+import re
 import runpy
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 
 from acronumba import model
+from acronumba.bench.workloads import WORKLOADS
 from acronumba.emit import cache
 from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda import compat, cubins, generate, launch, marshal
@@ -276,3 +279,18 @@ def test_what_launches_cost_the_processor_is_measured(monkeypatch: pytest.Monkey
     monkeypatch.setitem(names["WORKLOADS"], "doubled", workload)
     found = names["row"]("doubled", 2, 3, None)
     assert (found["batches"], found["launches"]) == (1, 1) and found["run"] > found["loop"] > 0
+
+
+def test_the_page_shows_what_compiling_the_zoo_gave(request: pytest.FixtureRequest) -> None:
+    root = Path(__file__).parent.parent
+    functions = json.loads((root / "benchmarks" / "results" / "cubins.json").read_text())["functions"]
+    assert {(r["gpu"], r["size"], r["model"]) for r in functions} == {
+        (gpu, size, name) for gpu in ("8.0", "9.0a") for size in ("small", "large") for name in WORKLOADS
+    }
+    assert not any(r["spills"] or r["stack"] for r in functions)
+    table = runpy.run_path(str(root / "benchmarks" / "cubins.py"))["table"](functions)
+    page = root / "docs" / "architecture.md"
+    text = re.sub(r"(<!-- cubins -->\n\n)(\|.*\n)*", lambda m: m[1] + table, page.read_text(encoding="utf-8"))
+    if request.config.getoption("--update-golden"):
+        page.write_text(text, encoding="utf-8")
+    assert text == page.read_text(encoding="utf-8"), "run with --update-golden"
