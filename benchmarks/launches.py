@@ -54,6 +54,8 @@ class Nothing:
     def load(self, codes: Any) -> list[list[int]]:
         return [[1] * len(code.entries) for code in codes]
 
+    def unload(self, handles: Any) -> None: ...
+
     def resident(self, function: int, threads: int, shared: int) -> int:
         return 4
 

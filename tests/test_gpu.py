@@ -128,6 +128,9 @@ class Driver:
         self.modules.append(code)
         out._obj.value = len(self.modules)
 
+    def _cuModuleUnload(self, module: int) -> None:
+        self.modules[module - 1] = b""
+
     def _cuModuleGetFunction(self, out: Any, module: Any, name: bytes) -> int:
         if name not in self.handles:
             return 500
@@ -176,6 +179,7 @@ def test_a_mini_batch_through_the_driver(driver: Driver) -> None:
     del run, result, executable
     gc.collect()
     assert not driver.pinned and set(driver.events) == {"gone"} and not driver.device._arrays
+    assert driver.modules and not any(driver.modules)
 
 
 def test_errors_of_the_driver_have_its_words(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

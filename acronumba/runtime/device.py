@@ -11,6 +11,7 @@ values are packed in.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import operator
 import time
 import weakref
@@ -63,6 +64,9 @@ class Device(Protocol):
 
     def load(self, codes: Sequence[CudaCode | PersistentCode]) -> list[list[int]]:
         """Return the handles of the functions of each kernel."""
+
+    def unload(self, handles: Sequence[int]) -> None:
+        """Forget functions."""
 
     def resident(self, function: int, threads: int, shared: int) -> int:
         """Return how many blocks of a function a multiprocessor runs at once; `shared` is asked for at the launch."""
@@ -257,7 +261,9 @@ class DeviceExecutable(Executable):
         super().__init__(plan, options.replace(recycle=False, parts=False, threads=1), progress=progress)
         self.arenas = ArenaPool(1 << 16, device.pinned)
         codes = [code for k, code in enumerate(self.codes) if k not in self._once]
-        loaded = iter(device.load(codes))
+        handles = device.load(codes)
+        weakref.finalize(self, device.unload, [h for own in handles for h in own]).atexit = False
+        loaded = iter(handles)
         functions = [
             [] if k in self._once else self._functions(code, next(loaded)) for k, code in enumerate(self.codes)
         ]
@@ -585,7 +591,8 @@ class SimulatedDevice:
         self.seed = seed
         self.launches = 0
         self._arrays: dict[int, NDArray[Any]] = {}
-        self._loaded: list[tuple[Any, str]] = []
+        self._numbers = itertools.count()  # of functions
+        self._loaded: dict[int, tuple[Any, str]] = {}
         self._error: BaseException | None = None
         self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 11)(self._launch)
         self.launcher = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
@@ -596,9 +603,13 @@ class SimulatedDevice:
         handles = []
         for code in codes:
             gpu = Simulator(code.source, self.memory, self.seed)
-            handles.append([len(self._loaded) + k for k in range(len(code.entries))])
-            self._loaded += [(gpu, entry) for entry in code.entries]
+            handles.append([next(self._numbers) for _ in code.entries])
+            self._loaded |= {h: (gpu, entry) for h, entry in zip(handles[-1], code.entries, strict=True)}
         return handles
+
+    def unload(self, handles: Sequence[int]) -> None:
+        for handle in handles:
+            del self._loaded[handle]
 
     def resident(self, function: int, threads: int, shared: int) -> int:
         return 2

@@ -46,6 +46,7 @@ _FUNCTIONS: dict[str, list[Any]] = {
     "cuEventSynchronize": [_WORD],
     "cuEventDestroy_v2": [_WORD],
     "cuModuleLoadData": [ctypes.POINTER(_WORD), ctypes.c_void_p],
+    "cuModuleUnload": [_WORD],
     "cuModuleGetFunction": [ctypes.POINTER(_WORD), _WORD, ctypes.c_char_p],
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": [ctypes.POINTER(_INT), _WORD, _INT, ctypes.c_size_t],
     "cuLaunchCooperativeKernel": [_WORD, *[ctypes.c_uint] * 7, _WORD, ctypes.c_void_p],
@@ -108,6 +109,7 @@ class Gpu:
     def __init__(self, ordinal: int = 0, driver: Any = None) -> None:
         self._driver = library() if driver is None else driver
         self.number: int | None = ordinal
+        self._modules: dict[int, int] = {}  # of functions
         self._process = os.getpid()
         for name, arguments in _FUNCTIONS.items():
             getattr(self._driver, name).argtypes = arguments
@@ -164,7 +166,11 @@ class Gpu:
                 self._call("cuModuleLoadData", ctypes.byref(module), machine.code)
                 self._call("cuModuleGetFunction", ctypes.byref(function), module, machine.entry.encode())
                 handles[-1].append(function.value)
+                self._modules[function.value] = module.value
         return handles
+
+    def unload(self, handles: Sequence[int]) -> None:
+        self._release("cuModuleUnload", *(self._modules.pop(handle) for handle in handles))
 
     def resident(self, function: int, threads: int, shared: int) -> int:
         """Return how many blocks of a function its registers and shared memory let a multiprocessor run at once."""
@@ -178,18 +184,9 @@ class Gpu:
         self._call("cuLaunchCooperativeKernel", handle, blocks, 1, 1, THREADS, 1, 1, shared, self.stream, places)
 
     def word(self) -> NDArray[np.int64]:
-        self._enter()
-        out = _WORD()
-        self._call("cuMemHostAlloc", ctypes.byref(out), 8, _MAPPED)
-        made = np.ctypeslib.as_array((ctypes.c_int64 * 1).from_address(out.value))
+        made = self._memory(8, _MAPPED).view(np.int64)
         made[:] = 0
-        weakref.finalize(made, self._free_word, out.value).atexit = False
         return made
-
-    def _free_word(self, at: int) -> None:
-        if os.getpid() == self._process:
-            self._enter()
-            self._call("cuMemFreeHost", at)
 
     def allocate(self, size: int) -> int:
         self._enter()
@@ -198,23 +195,26 @@ class Gpu:
         return out.value
 
     def free(self, at: int) -> None:
-        if os.getpid() != self._process:
-            return  # it is the other process's
-        self._enter()
-        self._call("cuMemFree_v2", at)
+        self._release("cuMemFree_v2", at)
 
     def pinned(self, size: int) -> NDArray[np.uint8]:
+        return self._memory(size, 0)
+
+    def _memory(self, size: int, flags: int) -> NDArray[np.uint8]:
+        """Return memory of the processor that the driver knows."""
         self._enter()
         out = _WORD()
-        self._call("cuMemHostAlloc", ctypes.byref(out), size, 0)
+        self._call("cuMemHostAlloc", ctypes.byref(out), size, flags)
         memory = (ctypes.c_uint8 * size).from_address(out.value)
-        weakref.finalize(memory, self._unpin, out.value).atexit = False
+        weakref.finalize(memory, self._release, "cuMemFreeHost", out.value).atexit = False
         return np.ctypeslib.as_array(memory)
 
-    def _unpin(self, at: int) -> None:
-        if os.getpid() == self._process:
-            self._enter()
-            self._call("cuMemFreeHost", at)
+    def _release(self, name: str, *handles: int) -> None:
+        """Give things back to the driver, once all that may use them is done."""
+        if os.getpid() == self._process:  # else they are the other process's
+            self.wait()
+            for handle in handles:
+                self._call(name, handle)
 
     def copy(self, to: int, at: int, size: int) -> None:
         if size:
@@ -236,9 +236,7 @@ class Gpu:
         self._call("cuEventSynchronize", event)
 
     def forget(self, event: int) -> None:
-        if os.getpid() == self._process:
-            self._enter()
-            self._call("cuEventDestroy_v2", event)
+        self._release("cuEventDestroy_v2", event)
 
     def upload(self, at: int, data: NDArray[np.uint8]) -> None:
         if len(data):

@@ -10,6 +10,7 @@ mini-batch of a size is run several times.
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -63,6 +64,7 @@ class PersistentRun:
         if self._stages and wanted is not False and (wanted or device.timed):
             code = persistent(codes)
             ((self._handle,),) = device.load([code])
+            weakref.finalize(self, device.unload, [self._handle]).atexit = False
             one = device.resident(self._handle, THREADS, code.shared) if device.cooperative else 0
             self._resident = one * device.processors
             if wanted and not self._resident:
