@@ -89,6 +89,7 @@ class Model:
         self._options = options or Options()
         self._device = device
         self._cache = _cache or _Cache()
+        self._entries = self._cache.entries.setdefault(self._options, [])  # the specialisations with these options
         self._signature: _Signature | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -300,7 +301,7 @@ class Model:
 
     def _specialise(self, call: _Call, packed: bool = True) -> tuple[Compiled, list[Any], Any]:
         """Return a specialisation that fits the call, the values of its shared leaves, and the packed instances."""
-        entries = self._cache.entries.setdefault(self._options, [])
+        entries = self._entries
         fallback = None
         for compiled in tuple(entries):
             leaves = compiled.leaves(call.shared, call.frozen)

@@ -97,6 +97,8 @@ class Compiled:
         self._array_roots = frozenset(_root(path, names) for path in arrays)
         roots, demanded = self._roots(shared), (_getter(path, names) for path in sorted(self.lowered.demanded))
         self._demanded = [(get, get(roots)) for get in demanded]
+        read = (*(p.path for p in self.program.shared), *self.lowered.demanded)
+        self._reads_outer = any(_root(path, names) not in self.tree.roots for path in read)
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
 
     def _lower(self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -143,9 +145,9 @@ class Compiled:
         """
         last = self._last
         if last is not None and frozen == last[0].keys() and all(shared[n] is v for n, v in last[0].items()):
-            return last[1]
+            return last[1] if all(o.matches() for o in self._outer) else None
         found = self._leaves(shared)
-        if found is not None and not self._outer and len(frozen) == len(shared):
+        if found is not None and not self._reads_outer and len(frozen) == len(shared):
             self._last = dict(shared), found
         return found
 

@@ -999,3 +999,26 @@ def test_a_cycle_fails_only_the_instance_that_follows_it():
         leftmost.with_options(max_steps=10**5).batch([Tree(4), cycle])
     assert list(caught.value.errors) == [1] and caught.value.errors[1].code == "ACR702"
     assert caught.value.errors[1].line and caught.value.results[0] == 4
+
+
+FACTOR = np.float32(2) * np.ones(3, np.float32)
+OFFSET = 1
+
+
+@model
+def with_globals(x: np.ndarray, *, p: dict[str, np.ndarray]) -> np.ndarray:
+    return x * FACTOR + p["b"] * OFFSET
+
+
+def test_globals_are_looked_at_anew_where_parameters_are_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    xs, p = pack([np.arange(3, dtype=np.float32)] * 2), pack({"b": np.ones(3, np.float32)})
+    for _ in range(2):
+        assert with_globals.batch(xs, p=p)[1].tolist() == [1, 3, 5]
+    monkeypatch.setitem(globals(), "FACTOR", np.full(3, 3, np.float32))
+    assert with_globals.batch(xs, p=p)[1].tolist() == [1, 4, 7]
+    monkeypatch.setitem(globals(), "OFFSET", 5)
+    assert with_globals.batch(xs, p=p)[1].tolist() == [5, 8, 11]
+    monkeypatch.setitem(globals(), "FACTOR", np.full((1,), 2, np.float32))
+    assert with_globals.batch(xs, p=p)[1].tolist() == [5, 7, 9]
+    other = pack({"b": np.zeros(3, np.float32)})
+    assert with_globals.batch(xs, p=other)[0].tolist() == [0, 2, 4]
