@@ -51,6 +51,11 @@ class Nothing:
         self.launcher = self.code.address["nothing"]
         self.top = 1 << 40
 
+    def __enter__(self) -> Nothing:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
     def load(self, codes: Any) -> list[list[int]]:
         return [[1] * len(code.entries) for code in codes]
 

@@ -50,7 +50,7 @@ FUNCTIONS: dict[str, list[Any]] = {
     "cuGraphInstantiateWithFlags": [ctypes.POINTER(_WORD), _WORD, ctypes.c_ulonglong],
     "cuGraphLaunch": [_WORD, _WORD],
     "cuGraphDestroy": [_WORD],
-    "cuOccupancyMaxActiveBlocksPerMultiprocessor": [ctypes.POINTER(_INT), _WORD, _INT, ctypes.c_size_t],
+    "cuCtxSetCurrent": [_WORD],
 }
 COOPERATIVE, CLUSTER, DEPENDENT = 2, 4, 6  # attributes of a launch
 _DYNAMIC_SHARED, _LARGE_CLUSTERS = 8, 14  # attributes of a function
@@ -84,10 +84,9 @@ class Meter(Gpu):
         self.version = f"{version.value // 1000}.{version.value % 1000 // 10}"  # of CUDA that the driver knows
         self._events = self._made("cuEventCreate", 0), self._made("cuEventCreate", 0)
 
-    def _made(self, name: str, *args: Any) -> int:
-        out = _WORD()
-        self._call(name, ctypes.byref(out), *args)
-        return out.value
+    def _enter(self) -> None:
+        """Make the GPU's context that of the thread, for good."""
+        self._call("cuCtxSetCurrent", self._context)
 
     def module(self, text: str) -> Callable[[str], int]:
         """Return what finds the functions of a module of PTX, which the driver compiles.
@@ -114,13 +113,6 @@ class Meter(Gpu):
             self._call("cuFuncSetAttribute", function, _DYNAMIC_SHARED, shared)
         if clusters:
             self._call("cuFuncSetAttribute", function, _LARGE_CLUSTERS, 1)
-
-    def resident(self, function: int, threads: int, shared: int = 0) -> int:
-        """Return how many blocks of a function a multiprocessor runs at the same time."""
-        self._enter()
-        out = _INT()
-        self._call("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(out), function, threads, shared)
-        return out.value
 
     def launch(
         self, function: int, blocks: int, threads: int, *words: int, shared: int = 0, cooperative: bool = False,
@@ -161,15 +153,11 @@ class Meter(Gpu):
         self._enter()
         self._call("cuMemsetD32Async", at, 0, size // 4, self.stream)
 
-    def copy(self, to: int, source: int, size: int) -> None:
-        """Queue a copy on the device."""
-        self._enter()
-        self._call("cuMemcpyDtoDAsync_v2", to, source, size, self.stream)
-
     def words(self, at: int, count: int) -> NDArray[np.int64]:
         """Return words of the device."""
         out = np.zeros(count, np.int64)
         self.download(out.view(np.uint8), at)
+        self.wait()
         return out
 
     def graph(self, work: Callable[[], None]) -> Callable[[], None]:

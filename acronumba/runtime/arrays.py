@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import math
+import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.runtime.dfg import Arena, Words
 from acronumba.runtime.unpack import Memory
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # kinds of numbers in DLPack
 class DeviceArray:
     """A contiguous tensor on a device.
 
-    Not to be made by users: `Results.device` has them. It may be written by who takes it; no result shares its memory
-    unless the model returned one tensor twice.
+    Not to be made by users: `Results.device` has them. Who takes one may write it: nothing else is in its memory but
+    the same tensor of the same results, which has been copied to the processor before, or not at all.
 
     Attributes
     ----------
@@ -41,12 +41,12 @@ class DeviceArray:
 
     __slots__ = ("_device", "_owner", "address", "dtype", "shape")
 
-    def __init__(self, device: Device, address: int, dtype: np.dtype[Any], shape: Sequence[int], owner: object) -> None:
+    def __init__(self, device: Device, address: int, dtype: np.dtype[Any], shape: Sequence[int], owner: Owner) -> None:
         self.address = address
         self.dtype = np.dtype(dtype)
         self.shape = tuple(shape)
         self._device = device
-        self._owner = owner  # as long as it lives, the memory is the tensor's
+        self._owner = owner
 
     @property
     def ndim(self) -> int:
@@ -72,20 +72,22 @@ class DeviceArray:
         out = np.empty(self.shape, self.dtype)
         if out.nbytes:
             self._device.download(out.reshape(-1).view(np.uint8), self.address)
-            self._device.wait()
+        self._device.wait()
+        self._owner.check()
         return out if dtype is None else out.astype(dtype, copy=False)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if self._device.number is None:
             raise AttributeError("the array is not on a GPU")
+        self._ready()
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
             "data": (self.address, False),
             "version": 3,
             "strides": None,
-            "stream": self._device.stream,
+            "stream": None,  # nothing is left to wait for
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -99,8 +101,17 @@ class DeviceArray:
         """Return a capsule with the tensor; what computes it is done then, whatever the stream of who asks."""
         if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
             raise BufferError("only the tensor itself can be had, where it is")
-        self._device.wait()
+        self._ready()
         return _capsule(self)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an array of a device cannot be pickled: make it NumPy's with np.asarray")
+
+    def _ready(self) -> None:
+        """Wait for the tensor; others have its memory from now on, and may still read it when they have dropped it."""
+        self._device.wait()
+        self._owner.check()
+        self._owner.export()
 
     @staticmethod
     def stack(arrays: Sequence[DeviceArray]) -> DeviceArray:
@@ -109,17 +120,54 @@ class DeviceArray:
         shape, size = (len(arrays), *first.shape), first.nbytes
         device = first._device
         if all(a.address == first.address + k * size for k, a in enumerate(arrays)):
-            return DeviceArray(device, first.address, first.dtype, shape, tuple(a._owner for a in arrays))
-        from acronumba.runtime.device import Twin
-
-        memory = Twin(device, 0, size * len(arrays))
+            return DeviceArray(device, first.address, first.dtype, shape, _Owners([a._owner for a in arrays]))
+        memory = OwnMemory(device, size * len(arrays), [a._owner for a in arrays])
         for k, a in enumerate(arrays):
             device.copy(memory.address + k * size, a.address, size)
         return DeviceArray(device, memory.address, first.dtype, shape, memory)
 
 
+class Owner(Protocol):
+    """What a tensor's memory belongs to as long as it lives."""
+
+    def check(self) -> None:
+        """Raise if what computed the tensor has failed; all is done when this is asked."""
+
+    def export(self) -> None:
+        """Note that others have the memory."""
+
+
+class _Owners:
+    """Several of them."""
+
+    def __init__(self, owners: Sequence[Owner]) -> None:
+        self._owners = owners
+
+    def check(self) -> None:
+        for owner in self._owners:
+            owner.check()
+
+    def export(self) -> None:
+        for owner in self._owners:
+            owner.export()
+
+
+class OwnMemory(_Owners):
+    """Memory of one tensor; owners of what was copied there say whether it is right."""
+
+    def __init__(self, device: Device, size: int, owners: Sequence[Owner] = ()) -> None:
+        super().__init__(owners)
+        self.address = device.allocate(max(size, 1))
+        weakref.finalize(self, device.free, self.address).atexit = False
+
+    def export(self) -> None: ...
+
+
 class DeviceMemory(Memory):
     """The buffers of a mini-batch, whose tensors are those of the device.
+
+    What was computed is where it was computed. What was not, but given, is copied: the device's own copy changes with
+    the user's.
 
     Parameters
     ----------
@@ -127,30 +175,28 @@ class DeviceMemory(Memory):
         As for `Memory`.
     device
         Where tensors are.
-    regions : int64[count, 3]
-        Start, end, the device's address less the start: memory that both have, by address.
-    arena
-        Where what was computed lies: tensors keep it, and nothing else of the run.
+    start, end, shift
+        Where what was computed lies: addresses of the processor, and the device's less the processor's.
     owner
-        What keeps all other regions.
+        Of this memory.
     """
 
-    __slots__ = ("_arena", "_device", "_owner", "_regions")
+    __slots__ = ("_device", "_end", "_owner", "_shift", "_start")
 
     def __init__(
-        self, arrays: Sequence[NDArray[Any]], device: Device, regions: Words, arena: Arena, owner: object
+        self, arrays: Sequence[NDArray[Any]], device: Device, start: int, end: int, shift: int, owner: Owner
     ) -> None:
         super().__init__(arrays)
-        self._device, self._regions, self._arena, self._owner = device, regions, arena, owner
+        self._device, self._start, self._end, self._shift, self._owner = device, start, end, shift, owner
 
     def tensor(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
-        k = int(np.searchsorted(self._regions[:, 1], address, "right"))
-        if not math.prod(shape):
-            return DeviceArray(self._device, 0, dtype, shape, None)
-        if k == len(self._regions) or self._regions[k, 0] > address:
-            raise IndexError(f"address {address:#x} is in no buffer of the device")
-        owner = self._arena if self._regions[k, 0] == self._arena.address else self._owner
-        return DeviceArray(self._device, address + int(self._regions[k, 2]), dtype, shape, owner)
+        size: int = math.prod(shape)
+        if size and self._start <= address < self._end:
+            return DeviceArray(self._device, address + self._shift, dtype, shape, self._owner)
+        data = self.array(address, dtype, shape)
+        memory = OwnMemory(self._device, data.nbytes)
+        self._device.upload(memory.address, data.copy().reshape(-1).view(np.uint8))
+        return DeviceArray(self._device, memory.address, dtype, shape, memory)
 
 
 class _Tensor(ctypes.Structure):

@@ -15,7 +15,7 @@ import itertools
 import operator
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,7 +36,7 @@ from acronumba.plan import Plan
 from acronumba.runtime.arrays import DeviceMemory
 from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, aligned
 from acronumba.runtime.driver import Executable, Failure, KernelEntry, Run, _Compiled, _Prepared, _with_kernels
-from acronumba.runtime.persistent import PersistentRun, Steps
+from acronumba.runtime.persistent import GIVEN_UP, PersistentRun, Steps
 from acronumba.runtime.trace import STAGES
 from acronumba.state import TABLE
 
@@ -61,6 +61,11 @@ class Device(Protocol):
 
     timed: bool  # whether the time that something takes says anything
     cooperative: bool  # whether blocks may wait for each other
+
+    def __enter__(self) -> object:
+        """Be what the thread works with; each function does this by itself, but not for free."""
+
+    def __exit__(self, *_: object) -> None: ...
 
     def load(self, codes: Sequence[CudaCode | PersistentCode]) -> list[list[int]]:
         """Return the handles of the functions of each kernel."""
@@ -128,7 +133,7 @@ class _Copy:
 
     arrays: tuple[NDArray[Any], ...]
     twin: Twin
-    bits: NDArray[np.uint8] | None  # that were copied, if the user may change an array
+    bits: NDArray[np.uint8] | None  # that were copied from, if the user may change an array
 
 
 class _Stream:
@@ -143,7 +148,7 @@ class _Stream:
         # what `regions` was made of: shared values, arenas, instances
         self.known: tuple[list[_Row], tuple[Twin, ...], list[weakref.ref[NDArray[Any]]]] | None = None
         self.pending: _Pending | None = None  # the results of the last run
-        self.instances: Twin | None = None  # for what instances are packed in
+        self.staged: tuple[NDArray[np.uint8], Twin] | None = None  # for what instances are packed in
         self.event = device.event()  # behind the copy of the buffer
         weakref.finalize(self, device.forget, self.event).atexit = False
         self.room(_ROOM, _LAUNCHES)
@@ -157,6 +162,21 @@ class _Stream:
         self.twin = Twin(self.device, self.start, len(self.buffer))
         self.table: Words = np.zeros(launches * WIDTH, np.int64)
         self["delta"], self["table"], self["capacity"] = self.twin.address - self.start, address(self.table), launches
+
+    def stage(self, pieces: Sequence[NDArray[np.uint8]]) -> int:
+        """Copy pieces to the device, 256 bytes or a multiple apart; return the address of the first."""
+        size = sum(len(piece) + 255 & -256 for piece in pieces)
+        if self.staged is None or self.staged[1].size < size:
+            self.staged = None  # given back before more is asked for
+            room = size + size // 4
+            self.staged = self.device.pinned(room), Twin(self.device, 0, room)
+        memory, twin = self.staged
+        at = 0
+        for piece in pieces:
+            memory[at : at + len(piece)] = piece
+            at += len(piece) + 255 & -256
+        self.device.upload(twin.address, memory[:size])
+        return twin.address
 
     def begin(self) -> None:
         """Forget what is written down."""
@@ -187,17 +207,21 @@ class _Pending:
         Whose twin they lie in.
     start, size
         The part of the arena that the run has used: address, bytes.
-    regions
-        As in `_Stream`.
-    persistent
-        Which may have failed.
+    word
+        What says whether the run has failed, if it can.
     """
 
-    def __init__(
-        self, device: Device, arena: Arena, start: int, size: int, regions: Words, persistent: PersistentRun
-    ) -> None:
-        self.device, self.arena, self.start, self.size, self.regions = device, arena, start, size, regions
-        self.persistent = persistent
+    def __init__(self, device: Device, arena: Arena, start: int, size: int, word: Words | None) -> None:
+        self.device, self.arena, self.start, self.size, self.word = device, arena, start, size, word
+
+    def check(self) -> None:
+        """Raise if the blocks of the run have waited for each other in vain; all is done when this is asked."""
+        if self.word is not None and self.word[0]:
+            raise RuntimeError(GIVEN_UP)
+
+    def export(self) -> None:
+        """Note that others have the memory."""
+        self.arena.exported = True
 
     def all(self) -> None:
         """Copy all of them."""
@@ -219,8 +243,13 @@ class _Pending:
         else:
             self._copy(pieces)
 
-    def memory(self, arrays: Sequence[NDArray[Any]], owner: object) -> DeviceMemory:
-        return DeviceMemory(arrays, self.device, self.regions.reshape(-1, 3), self.arena, owner)
+    def memory(self, arrays: Sequence[NDArray[Any]]) -> DeviceMemory:
+        """Return what reads the results where they are."""
+        twin = self.arena.twin
+        assert isinstance(twin, Twin)
+        end = self.arena.address + self.arena.size
+        shift = twin.address - self.arena.address
+        return DeviceMemory(arrays, self.device, self.arena.address, end, shift, self)
 
     def _copy(self, pieces: Sequence[tuple[int, int]]) -> None:
         twin = self.arena.twin
@@ -230,7 +259,7 @@ class _Pending:
             low, high = start - self.arena.address, end - self.arena.address
             self.device.download(block[low:high], twin.address + low)
         self.device.wait()
-        self.persistent.check()
+        self.check()
 
 
 class DeviceExecutable(Executable):
@@ -253,8 +282,8 @@ class DeviceExecutable(Executable):
         there = (spec for k, spec in enumerate(plan.kernels) if k not in self._once)
         self._fallible = any(op.site >= 0 for spec in there for op in spec.body)
         self._lock = ForkLock()  # of the device's scratch memory, and of the twins
-        self._copies: dict[int, _Copy] = {}  # of shared values, by address
-        self._shared: tuple[_Prepared | None, list[_Row]] = (None, [])  # the values that these are, where they are
+        # copies of shared values by address, and where they are; of the last few that came
+        self._shared: dict[_Prepared, tuple[dict[int, _Copy], list[_Row]]] = {}
         self._packed: dict[int, tuple[weakref.ref[NDArray[Any]], Twin | None]] = {}  # memory of packed instances
         self._scratch: dict[str, Twin] = {}
         # Results keep their places: what is read again later may lie anywhere in the arena.
@@ -318,18 +347,21 @@ class DeviceExecutable(Executable):
             self.arenas.clear()
             return Twin(self.device, start, size)
 
-    def _copy(self, start: int, end: int, arrays: tuple[NDArray[Any], ...], changes: bool) -> _Copy:
+    def _copy(
+        self, start: int, end: int, arrays: tuple[NDArray[Any], ...], changes: bool, last: Mapping[int, _Copy]
+    ) -> _Copy:
         """Return the device's copy of a range of memory, made anew if arrays are others or have other bits."""
         bits = np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))
-        known = self._copies.get(start)
+        known = last.get(start)
+        twin = None
         if known is not None and len(known.arrays) == len(arrays) and all(map(operator.is_, known.arrays, arrays)):
             if not changes or (known.bits is not None and np.array_equal(known.bits, bits)):
                 return known
             twin = known.twin
-        else:
-            twin = self._twin(start, end - start)
-        self.device.upload(twin.address, bits)
-        return _Copy(arrays, twin, bits.copy() if changes else None)
+        own = bits.copy() if changes else bits  # the user may change it before it is on the device
+        twin = twin or self._twin(start, end - start)
+        self.device.upload(twin.address, own)
+        return _Copy(arrays, twin, own if changes else None)
 
     def _ranges(self, arrays: Iterable[NDArray[Any]]) -> Iterator[tuple[int, int, tuple[NDArray[Any], ...]]]:
         """Yield ranges of memory that do not overlap, and the arrays that lie in each."""
@@ -349,17 +381,20 @@ class DeviceExecutable(Executable):
 
     def _share(self, prepared: _Prepared, stable: bool) -> list[_Row]:
         """Copy shared values that the device does not have; say where they are."""
-        if not (stable and self._shared[0] is prepared):
+        known, rows = self._shared.pop(prepared, ({}, []))
+        if not (stable and rows):
             # the user's own memory, also where it came as something else that has an array
             users = set() if stable else {id(a) for k, a in prepared.arrays.items() if k < len(prepared.given)}
             arrays = {id(a): a for a in prepared.keep if a.nbytes}
-            self._copies = {
-                start: self._copy(start, end, those, not users.isdisjoint(map(id, those)))
+            last = known or next(reversed(self._shared.values()), ({}, []))[0]
+            copies = {
+                start: self._copy(start, end, those, not users.isdisjoint(map(id, those)), last)
                 for start, end, those in self._ranges(arrays.values())
             }
-            rows = [_row(copy.twin) for copy in self._copies.values()]
-            self._shared = prepared, rows if rows != self._shared[1] else self._shared[1]
-        return self._shared[1]
+            found = [_row(copy.twin) for copy in copies.values()]
+            known, rows = copies, found if found != rows else rows
+        self._shared = {p: at for p, at in self._shared.items() if p in self.recent} | {prepared: (known, rows)}
+        return rows
 
     def _pack(self, stream: _Stream, keep: Sequence[NDArray[Any]]) -> list[_Row]:
         """Copy what instances are packed in; what comes for the second time has a place of its own, and stays."""
@@ -380,13 +415,8 @@ class DeviceExecutable(Executable):
         if fresh:
             self._packed = {at: one for at, one in self._packed.items() if one[0]() is not None}
             self._packed |= {at: (weakref.ref(array), None) for at, array in fresh.items()}
-            size = sum(array.nbytes + 255 & -256 for array in fresh.values())
-            if stream.instances is None or stream.instances.size < size:
-                stream.instances = None  # given back before more is asked for
-                stream.instances = self._twin(0, size + size // 4)
-            place = stream.instances.address
+            place = stream.stage([_bytes(array) for array in fresh.values()])
             for at, array in fresh.items():
-                self.device.upload(place, _bytes(array))
                 rows.append((at, at + array.nbytes, place - at))
                 place += array.nbytes + 255 & -256
         return rows
@@ -460,7 +490,7 @@ class DeviceExecutable(Executable):
         keep: Sequence[NDArray[Any]], timed: bool, stable: bool,
     ) -> list[float]:  # fmt: skip
         """Write down what the launches of a round need, and launch; bring back what must be known now."""
-        with self._lock:
+        with self._lock, self.device:
             stream = self._stream(buffers)
             self.device.reach(stream.event)  # what the last run has written down there is copied
             self._regions(buffers, arenas, keep, stable)
@@ -472,14 +502,13 @@ class DeviceExecutable(Executable):
                 stream.begin()
                 buffers["stage"], buffers["run_batches"], buffers["rounds"] = 3, 0, rounds
                 self._drive(buffers, arenas, works, failures)
-            taken = self._launch(stream, timed) if stream["launches"] else []
-            stream.pending = _Pending(
-                self.device, arenas[-1], buffers["arena"], buffers["used"], stream.regions, self.persistent
-            )
+            taken, word = self._launch(stream, timed)
+            stream.pending = _Pending(self.device, arenas[-1], buffers["arena"], buffers["used"], word)
+            self.persistent.lend(word, stream.pending)
             if self.host.waiting:
                 stream.pending.all()
             if self._fallible and stream["end"] < stream.tail:
-                self._note_failures(buffers, stream, failures)
+                self._note_failures(buffers, stream, stream.pending, failures)
         return taken
 
     def run(self, *args: Any, **kwargs: Any) -> Run:
@@ -490,8 +519,12 @@ class DeviceExecutable(Executable):
             run.pending, stream.pending = stream.pending, None
         return run
 
-    def _launch(self, stream: _Stream, timed: bool) -> list[float]:
+    def _launch(self, stream: _Stream, timed: bool) -> tuple[list[float], Words | None]:
+        """Launch everything; return the seconds of each batch, if they are wanted, and what says if it has failed."""
         device, start = self.device, stream.start
+        if not stream["launches"]:
+            device.record(stream.event)
+            return [], None
         words, table, count, own = self.launches.words.data, stream["table"], stream["launches"], stream["warp"]
         words[6] = self._room_for("batch", stream["batch"])
         # where a warp needs many bytes, fewer blocks run at once
@@ -520,10 +553,10 @@ class DeviceExecutable(Executable):
 
         if steps is not None:
             self.persistent.run(steps, words[6], words[7], lambda: launch(0, count))
-            return []
+            return [], steps.word
         for first, many in ((k, 1) for k in range(count)) if timed else ((0, count),):
             launch(first, many)
-        return taken if timed else []
+        return taken if timed else [], None
 
     def _room_for(self, name: str, size: int) -> int:
         """Return the address of scratch memory of a name, at least so many bytes."""
@@ -533,12 +566,14 @@ class DeviceExecutable(Executable):
             self._scratch[name] = have = self._twin(0, max(size + size // 4, 1 << 16))
         return have.address
 
-    def _note_failures(self, buffers: Buffers, stream: _Stream, failures: dict[int, Failure]) -> None:
+    def _note_failures(
+        self, buffers: Buffers, stream: _Stream, pending: _Pending, failures: dict[int, Failure]
+    ) -> None:
         """Bring failures of nodes where the processor's kernels leave them."""
         low, high = stream["end"] - stream.start, stream.tail - stream.start
         self.device.download(stream.buffer[low:high], stream.twin.address + low)
         self.device.wait()
-        self.persistent.check()
+        pending.check()
         if not stream.buffer[low:high].any():
             return
         buffers["failures"] = 1
@@ -596,6 +631,11 @@ class SimulatedDevice:
         self._error: BaseException | None = None
         self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 11)(self._launch)
         self.launcher = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+
+    def __enter__(self) -> SimulatedDevice:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
 
     def load(self, codes: Sequence[CudaCode | PersistentCode]) -> list[list[int]]:
         from acronumba.kernels.cuda.simulator import Simulator

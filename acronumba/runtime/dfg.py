@@ -70,6 +70,7 @@ class Arena:
         self.address = address(block)
         self.size = len(block)
         self.twin = twin  # the same memory on a device
+        self.exported = False  # whether others have that: they may still read it when they have dropped it
         self.__array_interface__ = {
             "shape": (self.size,),
             "typestr": "|u1",
@@ -78,7 +79,7 @@ class Arena:
         }
 
     def __del__(self) -> None:
-        self.pool.give(self.block, self.twin)
+        self.pool.give(self.block, None if self.exported else self.twin)
 
 
 class ArenaPool:

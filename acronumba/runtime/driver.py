@@ -45,6 +45,7 @@ log = logging.getLogger("acronumba")
 _CHAIN = 64  # calls that a failure's chain holds at most
 
 
+_SETS = 2  # of shared values that are kept ready: who compares two models takes them in turn
 _WAKE = 5e-5  # seconds of work that are worth waking a thread for
 _LAUNCH = 400  # nanoseconds that the start of a batch takes
 _STREAM = 100  # bytes of weights in a nanosecond: half a tile of rows is idle at the end of a batch, for all of them
@@ -326,7 +327,7 @@ class Executable:
         self.threads = 1 if interpret else self.options.threads or pool.available_threads()
         self._recent = 1.0  # seconds that the kernels of the last run would have taken one thread, about
         self._buffers: deque[Buffers] = deque(maxlen=8)
-        self._prepared: _Prepared | None = None
+        self.recent: list[_Prepared] = []  # shared values that came last, the last one last
         given = options.schedule
         self._policy = _POLICIES[given] if isinstance(given, str) else state.BY_DEPTH
         self.parts = options.parts and not self.host.waiting  # whether a mini-batch may run in parts
@@ -348,11 +349,14 @@ class Executable:
         stable
             The arrays do not change any more; otherwise those that kernels want packed are compared with the packed.
         """
-        last = self._prepared
         given = tuple(shared)
-        same = last is not None and len(given) == len(last.given) and all(map(_same, given, last.given))
-        if same and last is not None and (stable or last.holds()):
+        last = next((p for p in reversed(self.recent) if all(map(_same, given, p.given))), None)
+        if last is not None and (stable or last.holds()):
+            if last is not self.recent[-1]:
+                self.recent = [*(p for p in self.recent if p is not last), last]
             return last
+        rest = [p for p in self.recent if p is not last]
+        last = last or next(reversed(rest), None)
         program = self.plan.program
         params = program.shared[: len(program.shared) - len(program.once)]
         assert len(params) == len(given)
@@ -389,7 +393,7 @@ class Executable:
             packed=making.packed,
             read={k: making.arrays[k].copy() for k in sorted(sources) if k in making.arrays and k < len(given)},
         )
-        self._prepared = made
+        self.recent = [*rest, made][-_SETS:]
         return made
 
     def _entries(self, kernel: int, making: _Making) -> tuple[int, ...]:
@@ -1093,7 +1097,7 @@ class Run:
     def reader(self, stay: bool = False) -> Memory:
         """Return what reads `memory`; tensors may stay where they were computed."""
         if stay and self.pending is not None:
-            return self.pending.memory(self.memory, self)
+            return self.pending.memory(self.memory)
         return Memory(self.memory, self.pending)
 
     @property

@@ -1,6 +1,6 @@
 """A GPU as a `Device`: the driver's functions, called by ctypes.
 
-The driver's library has had these functions, with these parameters, since CUDA 7: no package stands between it and us,
+The driver's library has had these functions, with these parameters, since CUDA 9: no package stands between it and us,
 and none has to have the right version. In: machine code from `kernels.cuda.cubins`. Out: launches. Everything is done
 in one stream, in order. A thread that calls in makes the GPU's primary context its own, which it shares with PyTorch
 and others.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Sequence
 from functools import cache
@@ -31,7 +32,8 @@ _FUNCTIONS: dict[str, list[Any]] = {
     "cuDeviceGetName": [ctypes.c_char_p, _INT, _INT],
     "cuDeviceGetAttribute": [ctypes.POINTER(_INT), _INT, _INT],
     "cuDevicePrimaryCtxRetain": [ctypes.POINTER(_WORD), _INT],
-    "cuCtxSetCurrent": [_WORD],
+    "cuCtxPushCurrent_v2": [_WORD],
+    "cuCtxPopCurrent_v2": [ctypes.POINTER(_WORD)],
     "cuStreamCreate": [ctypes.POINTER(_WORD), ctypes.c_uint],
     "cuStreamSynchronize": [_WORD],
     "cuMemAlloc_v2": [ctypes.POINTER(_WORD), ctypes.c_size_t],
@@ -57,7 +59,7 @@ _MAPPED = 3  # memory of the processor that every context of the device can reac
 _OLDEST = (8, 0)  # compute capability that kernels can be compiled for
 _NON_BLOCKING = 1  # a stream that does not wait for the default one
 _NO_TIMES = 2  # an event that nobody measures with
-_OUT_OF_MEMORY = 2
+_OUT_OF_MEMORY, _FORKED = 2, 3
 
 
 class DriverError(RuntimeError):
@@ -78,7 +80,9 @@ def missing(ordinal: int = 0) -> str:
     except OSError:
         return "there is no NVIDIA driver on this machine (no libcuda)"
     count = _INT()
-    if found.cuInit(0) or found.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
+    if (wrong := found.cuInit(0)) == _FORKED:
+        return "this process was forked from one that has used the GPU: start it with the method spawn"
+    if wrong or found.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
         return "the NVIDIA driver finds no GPU"
     if ordinal >= count.value:
         return f"the NVIDIA driver finds {count.value}, not one of number {ordinal}"
@@ -110,6 +114,7 @@ class Gpu:
         self._driver = library() if driver is None else driver
         self.number: int | None = ordinal
         self._modules: dict[int, int] = {}  # of functions
+        self._inside = threading.local()  # how often a thread has entered
         self._process = os.getpid()
         for name, arguments in _FUNCTIONS.items():
             getattr(self._driver, name).argtypes = arguments
@@ -124,10 +129,7 @@ class Gpu:
         self.cooperative = bool(self._attribute(device, _COOPERATIVE))
         self._context = _WORD()
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
-        self._enter()
-        handle = _WORD()
-        self._call("cuStreamCreate", ctypes.byref(handle), _NON_BLOCKING)
-        self.stream = handle.value
+        self.stream = self._made("cuStreamCreate", _NON_BLOCKING)
         self.launcher = ctypes.cast(self._driver.cuLaunchKernel, ctypes.c_void_p).value or 0
 
     def _attribute(self, device: Any, number: int) -> int:
@@ -138,50 +140,65 @@ class Gpu:
     def _call(self, name: str, *args: Any) -> None:
         error = getattr(self._driver, name)(*args)
         if error == _OUT_OF_MEMORY:
-            raise MemoryError(
-                f"the GPU has no room for {args[-1]:,} bytes" if name == "cuMemAlloc_v2" else "of the GPU"
-            )
+            where = "the driver has no pinned memory" if name == "cuMemHostAlloc" else "the GPU has no room"
+            size = {"cuMemAlloc_v2": -1, "cuMemHostAlloc": -2}.get(name)
+            raise MemoryError(f"{where} for {f'{args[size]:,} bytes' if size else name}")
         if error:
             text = ctypes.c_char_p()
             self._driver.cuGetErrorString(error, ctypes.byref(text))
             said = text.value.decode() if text.value else "unknown"
             raise DriverError(f"{name}: {said} (error {error})")
 
-    def _enter(self) -> None:
-        """Make the GPU's context that of the thread."""
+    def __enter__(self) -> Gpu:
+        """Make the GPU's context that of the thread; it has its own again afterwards."""
         if os.getpid() != self._process:
             raise DriverError("a GPU cannot be used by a process that was forked from the one that has opened it")
-        self._call("cuCtxSetCurrent", self._context)
+        depth = getattr(self._inside, "depth", 0)
+        if not depth:
+            self._call("cuCtxPushCurrent_v2", self._context)
+        self._inside.depth = depth + 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._inside.depth -= 1
+        if not self._inside.depth:
+            self._call("cuCtxPopCurrent_v2", ctypes.byref(_WORD()))
+
+    def _made(self, name: str, *args: Any) -> int:
+        """Return the handle or address that a function of the driver makes."""
+        out = _WORD()
+        with self:
+            self._call(name, ctypes.byref(out), *args)
+        return out.value
+
+    def _do(self, name: str, *args: Any) -> None:
+        with self:
+            self._call(name, *args)
 
     def load(self, codes: Sequence[CudaCode | PersistentCode]) -> list[list[int]]:
         from acronumba.kernels.cuda.cubins import machines
 
-        self._enter()
         suffix = "a" if self.capability == (9, 0) else ""
         handles: list[list[int]] = []
         for code in codes:
             handles.append([])
             for machine in machines(code, self.capability, suffix):
-                module, function = _WORD(), _WORD()
-                self._call("cuModuleLoadData", ctypes.byref(module), machine.code)
-                self._call("cuModuleGetFunction", ctypes.byref(function), module, machine.entry.encode())
-                handles[-1].append(function.value)
-                self._modules[function.value] = module.value
+                module = self._made("cuModuleLoadData", machine.code)
+                handles[-1].append(self._made("cuModuleGetFunction", module, machine.entry.encode()))
+                self._modules[handles[-1][-1]] = module
         return handles
 
     def unload(self, handles: Sequence[int]) -> None:
         self._release("cuModuleUnload", *(self._modules.pop(handle) for handle in handles))
 
-    def resident(self, function: int, threads: int, shared: int) -> int:
+    def resident(self, function: int, threads: int, shared: int = 0) -> int:
         """Return how many blocks of a function its registers and shared memory let a multiprocessor run at once."""
-        self._enter()
         out = _INT()
-        self._call("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(out), function, threads, shared)
+        self._do("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(out), function, threads, shared)
         return out.value
 
     def cooperate(self, handle: int, blocks: int, shared: int, places: int) -> None:
-        self._enter()
-        self._call("cuLaunchCooperativeKernel", handle, blocks, 1, 1, THREADS, 1, 1, shared, self.stream, places)
+        self._do("cuLaunchCooperativeKernel", handle, blocks, 1, 1, THREADS, 1, 1, shared, self.stream, places)
 
     def word(self) -> NDArray[np.int64]:
         made = self._memory(8, _MAPPED).view(np.int64)
@@ -189,10 +206,7 @@ class Gpu:
         return made
 
     def allocate(self, size: int) -> int:
-        self._enter()
-        out = _WORD()
-        self._call("cuMemAlloc_v2", ctypes.byref(out), size)
-        return out.value
+        return self._made("cuMemAlloc_v2", size)
 
     def free(self, at: int) -> None:
         self._release("cuMemFree_v2", at)
@@ -202,54 +216,46 @@ class Gpu:
 
     def _memory(self, size: int, flags: int) -> NDArray[np.uint8]:
         """Return memory of the processor that the driver knows."""
-        self._enter()
-        out = _WORD()
-        self._call("cuMemHostAlloc", ctypes.byref(out), size, flags)
-        memory = (ctypes.c_uint8 * size).from_address(out.value)
-        weakref.finalize(memory, self._release, "cuMemFreeHost", out.value).atexit = False
+        at = self._made("cuMemHostAlloc", size, flags)
+        memory = (ctypes.c_uint8 * size).from_address(at)
+        weakref.finalize(memory, self._release, "cuMemFreeHost", at).atexit = False
         return np.ctypeslib.as_array(memory)
 
     def _release(self, name: str, *handles: int) -> None:
         """Give things back to the driver, once all that may use them is done."""
-        if os.getpid() == self._process:  # else they are the other process's
+        if os.getpid() != self._process:
+            return  # they are the other process's
+        with self:
             self.wait()
             for handle in handles:
                 self._call(name, handle)
 
     def copy(self, to: int, at: int, size: int) -> None:
         if size:
-            self._enter()
-            self._call("cuMemcpyDtoDAsync_v2", to, at, size, self.stream)
+            self._do("cuMemcpyDtoDAsync_v2", to, at, size, self.stream)
 
     def event(self) -> int:
-        self._enter()
-        out = _WORD()
-        self._call("cuEventCreate", ctypes.byref(out), _NO_TIMES)
-        return out.value
+        return self._made("cuEventCreate", _NO_TIMES)
 
     def record(self, event: int) -> None:
-        self._enter()
-        self._call("cuEventRecord", event, self.stream)
+        self._do("cuEventRecord", event, self.stream)
 
     def reach(self, event: int) -> None:
-        self._enter()
-        self._call("cuEventSynchronize", event)
+        self._do("cuEventSynchronize", event)
 
     def forget(self, event: int) -> None:
         self._release("cuEventDestroy_v2", event)
 
     def upload(self, at: int, data: NDArray[np.uint8]) -> None:
         if len(data):
-            self._enter()
-            self._call("cuMemcpyHtoDAsync_v2", at, data.ctypes.data, len(data), self.stream)
+            self._do("cuMemcpyHtoDAsync_v2", at, data.ctypes.data, len(data), self.stream)
 
     def download(self, data: NDArray[np.uint8], at: int) -> None:
-        self._enter()
-        self._call("cuMemcpyDtoHAsync_v2", data.ctypes.data, at, len(data), self.stream)
+        if len(data):
+            self._do("cuMemcpyDtoHAsync_v2", data.ctypes.data, at, len(data), self.stream)
 
     def wait(self) -> None:
-        self._enter()
-        self._call("cuStreamSynchronize", self.stream)
+        self._do("cuStreamSynchronize", self.stream)
 
 
 @cache

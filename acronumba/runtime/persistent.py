@@ -9,6 +9,7 @@ mini-batch of a size is run several times.
 
 from __future__ import annotations
 
+import logging
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -17,17 +18,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.persistent import BARRIER, STEP, PersistentCode, persistent
 from acronumba.kernels.cuda.tiles import THREADS
-from acronumba.runtime.dfg import address
+from acronumba.runtime.dfg import Words, address
 
 if TYPE_CHECKING:
     from acronumba.runtime.device import Device
 
+GIVEN_UP = "the blocks of a mini-batch have waited for each other in vain: with_options(persistent=False)"
 PATIENCE = 1 << 25  # times that a block looks whether others have come: many seconds
 _TRIALS = 3  # of each way, after one that is not counted
 _LONG = 0.1  # seconds of trials, after which there are no more
+
+
+log = logging.getLogger("acronumba")
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +45,7 @@ class Steps:
     blocks: int  # of the widest of them
     size: tuple[int, int]  # of the mini-batch, about
     end: int  # address behind what has been written
+    word: Words  # that blocks set which have waited in vain
 
 
 class PersistentRun:
@@ -61,22 +68,32 @@ class PersistentRun:
         self._wanted = wanted
         self._stages = max((len(code.entries) for code in codes), default=0)
         self._code: PersistentCode | None = None
-        if self._stages and wanted is not False and (wanted or device.timed):
-            code = persistent(codes)
-            ((self._handle,),) = device.load([code])
-            weakref.finalize(self, device.unload, [self._handle]).atexit = False
-            one = device.resident(self._handle, THREADS, code.shared) if device.cooperative else 0
-            self._resident = one * device.processors
-            if wanted and not self._resident:
+        self._resident = 0
+        self._spare: list[Words] = []
+        if self._stages and wanted:
+            self._load(codes)
+            if not self._code:
                 raise RuntimeError("blocks cannot wait for each other on this GPU: with_options(persistent=False)")
-            self._code = code if self._resident else None
-            self._given_up = device.word()
+        elif self._stages and wanted is None and device.timed:
+            try:
+                self._load(codes)
+            except (RuntimeError, MemoryError, TypeError, AcronumbaError) as error:
+                log.warning("kernels are launched one by one: there is none that runs all of them: %s", error)
         # parameters of the kernel; their addresses; `about` of the loop that writes steps
         self._words = np.zeros(15, np.int64)
         self._places = address(self._words) + 8 * 5
         self._about = address(self._words) + 8 * 10
-        if self._code:
-            self._words[5:12] = *range(address(self._words), self._places, 8), address(self._given_up), PATIENCE
+        self._words[5:12] = *range(address(self._words), self._places, 8), 0, PATIENCE
+
+    def _load(self, codes: Sequence[CudaCode]) -> None:
+        """Compile the kernel that runs all, if its blocks can wait for each other."""
+        if not self._device.cooperative:
+            return
+        code = persistent(codes)
+        ((self._handle,),) = self._device.load([code])
+        weakref.finalize(self, self._device.unload, [self._handle]).atexit = False
+        self._resident = self._device.processors * self._device.resident(self._handle, THREADS, code.shared)
+        self._code = code if self._resident else None
 
     def room(self, launches: int) -> int:
         """Return the bytes that `note` needs at most."""
@@ -88,13 +105,23 @@ class PersistentRun:
         """Write the steps of launches, by at most so many blocks, at `out`; None if they are to run apart."""
         if not self._code:
             return None
-        self._words[14] = min(self._resident, most)
+        if not self._spare:
+            self._spare.append(self._device.word())
+        word = self._spare[-1]
+        word[0] = 0
+        self._words[10], self._words[14] = address(word), min(self._resident, most)
         count = write(words, table, launches, out, self._about)
         blocks, nodes = self._words[12:14].tolist()
         size = launches.bit_length(), nodes.bit_length()
         if not self._wanted and not self.together.get(size, True):
             return None
-        return Steps(out + delta, count, blocks, size, out + 8 * (BARRIER + STEP * count))
+        self._spare.pop()
+        return Steps(out + delta, count, blocks, size, out + 8 * (BARRIER + STEP * count), word)
+
+    def lend(self, word: Words | None, run: object) -> None:
+        """Let a run have its word as long as it lives."""
+        if word is not None:
+            weakref.finalize(run, self._spare.append, word).atexit = False
 
     def run(self, steps: Steps, scratch: int, own: int, apart: Callable[[], None]) -> None:
         """Run steps with the scratch of the batch and of warps; `apart` launches the same one by one."""
@@ -104,21 +131,34 @@ class PersistentRun:
             assert self._code is not None
             self._device.cooperate(self._handle, steps.blocks, self._code.shared, self._places)
 
-        if self._wanted or self.together.get(steps.size):
+        if self._wanted:
             together()
-        else:
+        elif steps.size not in self.together:
             self.together[steps.size] = self._faster(steps, together, apart)
+        else:
+            try:
+                together()
+            except (RuntimeError, MemoryError) as error:  # the GPU is shared with others now
+                self._give_up(error, steps, apart)
+
+    def _give_up(self, error: Exception, steps: Steps, apart: Callable[[], None]) -> None:
+        log.warning("kernels are launched one by one from now on: %s", error)
+        self.together[steps.size] = False
+        apart()
 
     def _faster(self, steps: Steps, together: Callable[[], None], apart: Callable[[], None]) -> bool:
-        """Run both ways in turn; return whether the first is faster."""
+        """Run both ways in turn; return whether the first is faster. What takes long is not run again to find out."""
         best = [float("inf")] * 2
         barrier = np.array([0, *self._words[10:12], 0]).view(np.uint8)
+        begun = time.perf_counter()
         try:
             together()
-        except RuntimeError:  # the driver admits fewer blocks: the GPU is shared with others
-            apart()
+            self._device.wait()
+        except (RuntimeError, MemoryError) as error:  # the driver admits fewer blocks
+            self._give_up(error, steps, apart)
             return False
-        begun = time.perf_counter()
+        if time.perf_counter() - begun > _LONG and not steps.word[0]:
+            return False
         for trial in range(1 + _TRIALS):
             for k, way in enumerate((apart, together)):
                 self._device.upload(steps.address, barrier)
@@ -130,13 +170,9 @@ class PersistentRun:
                     best[k] = min(best[k], time.perf_counter() - start)
             if trial and time.perf_counter() - begun > _LONG:
                 break
+        if steps.word[0]:
+            steps.word[0] = 0
+            self._give_up(RuntimeError(GIVEN_UP), steps, apart)
+            return False
         self.seconds[steps.size] = best[1], best[0]
         return best[1] < best[0]
-
-    def check(self) -> None:
-        """Raise if blocks have given up waiting, once all is done."""
-        if self._code and self._given_up[0]:
-            self._given_up[0] = 0
-            raise RuntimeError(
-                "the blocks of a mini-batch have waited for each other in vain: with_options(persistent=False)"
-            )

@@ -56,7 +56,7 @@ class Pending(Protocol):
     def some(self, starts: Words, sizes: Words) -> None:
         """Copy those that lie at these addresses and have so many bytes."""
 
-    def memory(self, arrays: Sequence[npt.NDArray[Any]], owner: object) -> Memory:
+    def memory(self, arrays: Sequence[npt.NDArray[Any]]) -> Memory:
         """Return what reads them where they are."""
 
 
