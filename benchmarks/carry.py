@@ -62,6 +62,9 @@ def make(folder: Path, python: str, capability: str, wanted: Sequence[str], rest
 
 def use(folder: Path, rest: Sequence[str]) -> int:
     """Run the measurements with what is in a folder; return the exit status."""
+    if not folder.is_dir():
+        print(f"there is no folder {folder}", file=sys.stderr)
+        return 2
     with tempfile.TemporaryDirectory() as name:
         site, cache = Path(name, "site"), Path(name, "cache")
         site.mkdir()

@@ -179,7 +179,7 @@ def test_a_mini_batch_through_the_driver(driver: Driver) -> None:
     assert len(driver.pinned) == 5  # of two runs: what launches need, results; what instances came in at first
     del run, result, executable
     gc.collect()
-    assert not driver.pinned and set(driver.events) == {"gone"} and not driver.device._arrays
+    assert not driver.pinned and set(driver.events) == {"gone"} and not driver.device.allocated
     assert driver.modules and not any(driver.modules)
 
 

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.emit import tree
+from acronumba.emit.compile import Compiled, load
+from acronumba.emit.parse import parse
 from acronumba.runtime.unpack import Memory
 
 if TYPE_CHECKING:
@@ -213,45 +219,68 @@ class _Tensor(ctypes.Structure):
         ("shape", ctypes.c_void_p),
         ("strides", ctypes.c_void_p),
         ("byte_offset", ctypes.c_uint64),
-        ("manager_ctx", ctypes.c_void_p),
+        ("deleted", ctypes.c_int64),  # manager_ctx, which is ours
         ("deleter", ctypes.c_void_p),
     )
 
 
-_exported: dict[int, tuple[object, ...]] = {}  # what tensors that others have consist of, by address
-_NAME = b"dltensor"  # until somebody takes it
-
-
-def _delete(at: int) -> None:
-    _exported.pop(at, None)
-
-
-def _destroy(capsule: int) -> None:
-    """Delete a tensor that nobody has taken; the capsule is about to go, so it is only an address here."""
-    if _is_valid(capsule, _NAME):
-        _delete(_pointer(capsule, _NAME))
-
-
-_deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_delete)
-_destroyer = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_destroy)
+_NAME = b"dltensor"  # of a capsule until somebody takes the tensor
 # prototypes of our own: the functions of `ctypes.pythonapi` are everybody's
-_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
-_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 _new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
     ("PyCapsule_New", ctypes.pythonapi)
 )
 
 
+@dataclass(slots=True, eq=False)
+class _Exported:
+    """A tensor that others have, or a capsule that nobody has taken it from."""
+
+    tensor: _Tensor
+    shape: object
+    array: DeviceArray
+    capsule: object | None
+
+    @property
+    def gone(self) -> bool:
+        """Whether nobody has it any more."""
+        if self.capsule is None:
+            return bool(self.tensor.deleted)
+        if _is_valid(self.capsule, _NAME):
+            return sys.getrefcount(self.capsule) <= 2  # ours, and the one of the question
+        self.capsule = None
+        return bool(self.tensor.deleted)
+
+
+_exported: list[_Exported] = []
+
+
+def sweep() -> None:
+    """Forget tensors that nobody has any more."""
+    _exported[:] = [one for one in _exported if not one.gone]
+
+
+@cache
+def _deleter() -> Compiled:
+    """Return compiled code that marks a tensor as deleted.
+
+    Whoever has the tensor may call it in any thread, with or without Python's lock, and while an exception is on its
+    way: no Python can run there.
+    """
+    index = _Tensor.deleted.offset // 8
+    functions = parse(f"def delete(tensor: i64):\n    st(tensor, {index}, 1)\n")
+    return load([tree.Module("dlpack", tuple(functions), ("delete",))])[0]
+
+
 def _capsule(array: DeviceArray) -> Any:
+    sweep()
     shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
     kind, number = array.__dlpack_device__()
     tensor = _Tensor(
         data=array.address, device_type=kind, device_id=number, ndim=array.ndim, code=_CODES[array.dtype.kind],
         bits=8 * array.dtype.itemsize, lanes=1, shape=ctypes.addressof(shape), strides=None, byte_offset=0,
-        manager_ctx=None, deleter=ctypes.cast(_deleter, ctypes.c_void_p).value,
+        deleted=0, deleter=_deleter().address["delete"],
     )  # fmt: skip
-    at = ctypes.addressof(tensor)
-    _exported[at] = tensor, shape, array
-    return _new(at, _NAME, ctypes.cast(_destroyer, ctypes.c_void_p))
+    capsule = _new(ctypes.addressof(tensor), _NAME, None)
+    _exported.append(_Exported(tensor, shape, array, capsule))
+    return capsule

@@ -33,7 +33,7 @@ from acronumba.kernels.cuda.writer import Grid
 from acronumba.kernels.fusion import Fusion
 from acronumba.locks import ForkLock
 from acronumba.plan import Plan
-from acronumba.runtime.arrays import DeviceMemory
+from acronumba.runtime.arrays import DeviceMemory, sweep
 from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, aligned
 from acronumba.runtime.driver import Executable, Failure, KernelEntry, Run, _Compiled, _Prepared, _with_kernels
 from acronumba.runtime.persistent import GIVEN_UP, PersistentRun, Steps
@@ -491,6 +491,7 @@ class DeviceExecutable(Executable):
     ) -> list[float]:  # fmt: skip
         """Write down what the launches of a round need, and launch; bring back what must be known now."""
         with self._lock, self.device:
+            sweep()
             stream = self._stream(buffers)
             self.device.reach(stream.event)  # what the last run has written down there is copied
             self._regions(buffers, arenas, keep, stable)
@@ -625,7 +626,8 @@ class SimulatedDevice:
         self.memory = Memory()
         self.seed = seed
         self.launches = 0
-        self._arrays: dict[int, NDArray[Any]] = {}
+        self._arrays: dict[int, NDArray[np.uint8]] = {}
+        self._freed: list[int] = []
         self._numbers = itertools.count()  # of functions
         self._loaded: dict[int, tuple[Any, str]] = {}
         self._error: BaseException | None = None
@@ -686,17 +688,24 @@ class SimulatedDevice:
         if error is not None:
             raise error
 
+    @property
+    def allocated(self) -> dict[int, NDArray[np.uint8]]:
+        """What is allocated, by address."""
+        while self._freed:  # here, as a collection of garbage may come in the middle of anything
+            self.memory.remove(self._arrays.pop(self._freed.pop()))
+        return self._arrays
+
     def allocate(self, size: int) -> int:
         array = aligned(size)
         array[:] = 255
         at = address(array)
+        known = self.allocated
         self.memory.add(array)
-        self._arrays[at] = array
+        known[at] = array
         return at
 
     def free(self, at: int) -> None:
-        array = self._arrays.pop(at)
-        self.memory.remove(array)
+        self._freed.append(at)
 
     def pinned(self, size: int) -> NDArray[np.uint8]:
         return aligned(size)

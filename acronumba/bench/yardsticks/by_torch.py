@@ -199,7 +199,7 @@ def captured(run: Callable[[], Any], device: str) -> tuple[Callable[[], None], A
     torch.cuda.current_stream(device).wait_stream(aside)
     graph = torch.cuda.CUDAGraph()
     try:
-        with torch.cuda.graph(graph):
+        with torch.cuda.device(device), torch.cuda.graph(graph):
             out = run()
     except RuntimeError as error:
         raise NotCapturedError(str(error).partition("\n")[0]) from error

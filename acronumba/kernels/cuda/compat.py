@@ -61,7 +61,7 @@ def _as_if_on(capability: tuple[int, int]) -> Iterator[None]:
 
 def compile_text(
     text: str, entries: Mapping[str, int], capability: tuple[int, int], suffix: str = "", threads: int = 128,
-    called: Sequence[str] = (),
+    called: Sequence[str] = (), shared: int = 0,
 ) -> dict[str, Machine]:  # fmt: skip
     """Compile kernels without a GPU.
 
@@ -80,6 +80,8 @@ def compile_text(
     called : sequence of str
         Texts of what many kernels call: Numba takes longer for a tile than for the kernel around it, so that what it
         has made of one is used again.
+    shared : int
+        Bytes that a block shares besides those of the text; the launch asks for them.
     """
     from numba import types
     from numba.cuda.compiler import compile_cuda, kernel_fixup
@@ -99,7 +101,7 @@ def compile_text(
             built._entry_name = made.fndesc.llvm_func_name
             kernel_fixup(kernel, False)
             nvvm.set_launch_bounds(kernel, (threads,))
-            out[entry] = _fitted(built._entry_name, built.get_asm_strs(cc=arch), arch, threads)
+            out[entry] = _fitted(built._entry_name, built.get_asm_strs(cc=arch), arch, threads, shared)
     return out
 
 
@@ -120,13 +122,13 @@ def _space_of(text: str, arch: Any) -> dict[str, Any]:
     return _space(text)
 
 
-def _fitted(entry: str, ptx: list[str], arch: Any, threads: int) -> Machine:
+def _fitted(entry: str, ptx: list[str], arch: Any, threads: int, shared: int) -> Machine:
     """Return machine code with so few registers that several blocks fit, where none is spilled for that."""
     made = _assembled(entry, ptx, arch)
     for blocks in _RESIDENT:
         if made.registers * threads * blocks <= _REGISTERS:
             break
-        if made.shared * blocks <= _SHARED:
+        if (made.shared + shared) * blocks <= _SHARED:
             bounded = [re.sub(r"(\.maxntid [\d, ]+)", rf"\1\n.minnctapersm {blocks}", text) for text in ptx]
             other = _assembled(entry, bounded, arch)
             if other.stack == other.spills == 0:

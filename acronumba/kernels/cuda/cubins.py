@@ -49,7 +49,8 @@ def _compiled(
         raise refuse("ACR705", message=f"kernels for a GPU cannot be compiled: {why}", seen=code.entries[0])
     entries = dict.fromkeys(code.entries, code.parameters)
     called = [tile.text() for tile in code.tiles]
-    made = list(compat.compile_text(code.text, entries, capability, suffix, THREADS, called).values())
+    pool = code.shared if isinstance(code, PersistentCode) else 0
+    made = list(compat.compile_text(code.text, entries, capability, suffix, THREADS, called, pool).values())
 
     def write(folder: Path) -> None:
         for k, machine in enumerate(made):

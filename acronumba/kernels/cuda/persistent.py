@@ -71,7 +71,7 @@ def run(steps, count, S, T, barrier):
         if block < blocks:
 '''
 
-_FUNCTION = re.compile(r"^@cuda\.jit(?:\(.*\))?\ndef (\w+)\(", re.M)
+_FUNCTION = re.compile(r"^@cuda\.jit(?:\(.*\))?\ndef (\w+)\(.*\n(?:(?: .*)?\n)*", re.M)
 _THREAD = re.compile(r"i64\(cuda\.(threadIdx\.x|laneid)\)")
 _ARRAY = re.compile(r"^( +\w+ = )cuda\.shared\.array\(([\d+* ]+), ([fi])(\d+), 16\)$", re.M)
 
@@ -100,7 +100,8 @@ def persistent(codes: Sequence[CudaCode]) -> PersistentCode:
     for number, code in enumerate(codes):
         for name, text in functions(code.source).items():
             if name not in code.entries:
-                library.setdefault(name, text)
+                if library.setdefault(name, text) != text:
+                    raise TypeError(f"two functions of the name {name}")
                 continue
             own = name if name not in library else f"{name}_of_{number}"  # kernels may have one name
             text = text.replace("@cuda.jit\n", "@cuda.jit(device=True)\n", 1)
@@ -146,9 +147,7 @@ def tell(library: dict[str, str]) -> set[str]:
 
 def functions(source: str) -> dict[str, str]:
     """Return the text of each function of a source."""
-    found = list(_FUNCTION.finditer(source))
-    ends = [m.start() for m in found[1:]] + [len(source)]
-    return {m[1]: source[m.start() : end].rstrip() + "\n" for m, end in zip(found, ends, strict=True)}
+    return {m[1]: m[0].rstrip() + "\n" for m in _FUNCTION.finditer(f"{source}\n")}
 
 
 def pool(library: dict[str, str]) -> tuple[dict[str, str], dict[str, int]]:
