@@ -298,3 +298,20 @@ def parts_of_nothing(xs: list[int]) -> tuple[float, list[float], list[int]]:
 def test_a_part_of_an_empty_list_is_a_list_of_its_own() -> None:
     xs = [[1, 2, 3], [], [4]]
     assert parts_of_nothing._interpret(xs) == [parts_of_nothing(x) for x in xs]
+
+
+def length_below(n, items):
+    return len(items) if n <= 0 else length_below(n - 1, items)
+
+
+@model
+def from_nothing(n):
+    items = []
+    k = length_below(n, items)
+    both = items + items
+    both.extend([k])
+    return both, items
+
+
+def test_two_empty_lists_make_one_that_grows() -> None:
+    assert from_nothing.batch([1, 2]) == [from_nothing(1), from_nothing(2)] == [([0], []), ([0], [])]

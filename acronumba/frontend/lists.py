@@ -535,6 +535,8 @@ class Lists(Walker):
         n = self.list_lengths(x, node)
         out = self.list_slice(x, number(0), 1, n, node)
         self.mix(out.cell, y.cell.pure)
+        if out.item != y.item:  # later more is added to the new list than there ever is in the two
+            self.unify_cells(out.cell, y.cell)
         if self.block is not None:
             self.emit(ir.ListOp(outs=(), op="extend", width=self.width(out), args=(out.var, y.var), loc=self.at(node)))
         return out
