@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from acronumba import Options, model, zoo
-from acronumba.bench import ablate, ceiling, measure, run, scaling, speed, yardsticks
+from acronumba.bench import ablate, ceiling, measure, run, scaling, speed, starts, yardsticks
 from acronumba.bench.ablate import ON, Ablation, Variant, variants, verdict
 from acronumba.bench.ceiling import Ceiling
 from acronumba.bench.measure import Ratio, interleaved, pairs, quartiles, ratio
@@ -329,7 +329,8 @@ def test_scaling_is_drawn(tmp_path: Path) -> None:
     assert views.plot_scaling(result, tmp_path / "plot.png").stat().st_size > 1000
 
 
-def test_starts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_starts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starts, "_WARM", 1)
     assert main("bench --starts --models birnn --size 8".split()) == 0
     (row,) = (line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("birnn"))
     assert row[:2] == ["birnn", "8"]

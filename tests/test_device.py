@@ -19,7 +19,7 @@ from acronumba.runtime.device import DeviceExecutable, SimulatedDevice
 
 HEAVY = {  # what takes longest in the simulator
     *("berxit", "berxit_emulated", "beam_decoder", "beam_decoder_emulated", "bilstm_tagger", "nested_rnn"),
-    *("graph_rnn", "graph_rnn_emulated", "stack_rnn"),
+    *("graph_rnn", "graph_rnn_emulated", "stack_rnn", "stack_rnn_emulated", "birnn", "listops", "drnn_emulated"),
 }
 
 

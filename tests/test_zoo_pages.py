@@ -14,6 +14,7 @@ import inspect
 import io
 import re
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -100,20 +101,27 @@ def _sentences(folder: Path) -> Path:
     return path
 
 
-def texts(name: str, folder: Path) -> dict[str, str]:
+def texts(name: str, folder: Path) -> dict[str, Callable[[], str]]:
     attribute, count = PAGES[name]
     module = import_module(f"acronumba.zoo.{name}")
     model, p = getattr(module, attribute).with_options(effort=3), module.params(SIZE)
     xs = instances(name, count, folder)
     assert len(xs) == count
-    trace = model.trace(xs, p=p).data
-    with override(Target(name="", features="", vector_bits=512, registers=32)):
-        explain = str(model.explain(xs, p=p))
+
+    @cache
+    def trace(count: int) -> Any:
+        return model._record(model._bind((xs[:count],), {"p": p}))[1]  # no kernel need be compiled
+
+    @cache
+    def explain() -> str:
+        with override(Target(name="", features="", vector_bits=512, registers=32)):
+            return str(model.explain(xs, p=p))
+
     return {
-        "graph": _printed(report.dataflow(model.trace(xs[:1], p=p).data, limit=14)),
-        "schedule": _printed(report.schedule(trace, limit=16)),
-        "rounds": _printed(report.rounds(trace, limit=12)),
-        "timeline": _printed(report.timeline(trace)),
+        "graph": lambda: _printed(report.dataflow(trace(1), limit=14)),
+        "schedule": lambda: _printed(report.schedule(trace(count), limit=16)),
+        "rounds": lambda: _printed(report.rounds(trace(count), limit=12)),
+        "timeline": lambda: _printed(report.timeline(trace(count))),
         "explain": explain,
     }
 
@@ -143,7 +151,8 @@ def test_pages_show_what_is(name: str, root: Path, tmp_path: Path, request: pyte
             parts = [inspect.getsource(inspect.unwrap(getattr(module, f))) for f in what.split(", ")]
             return f"<!-- code: {what} -->\n```python\n" + "\n\n".join(parts) + "```\n"
         text, _, pattern = what.partition(" | ")
-        return f"<!-- show: {what} -->\n```text\n{excerpt(shown[text], pattern) if pattern else shown[text]}```\n"
+        whole = shown[text]()
+        return f"<!-- show: {what} -->\n```text\n{excerpt(whole, pattern) if pattern else whole}```\n"
 
     new = BLOCK.sub(filled, page)
     assert new.count("<!-- code:") >= 1
