@@ -3,9 +3,10 @@
     python benchmarks/launches.py [--models NAME ...] [--batch N ...] [--rounds N] [--trees FILE] [--json FILE]
 
 Needs no GPU. The device has no memory and computes nothing: its launcher is a compiled function that returns 0. Taken
-in turns are: a whole mini-batch of packed data on this device, up to the last launch (`run`); the same mini-batch on
-the processor, recorded, scheduled and laid out, but not executed (`before`); the loop over the launches alone
-(`loop`). What the device adds is `run - before`: where everything lies, arguments of all nodes, copies, launches. The
+in turns are: a whole mini-batch of packed data on this device, up to the last launch (`run`), and the same with one
+launch for all kernels (`together`); the same mini-batch on the processor, recorded, scheduled and laid out, but not
+executed (`before`); the loop over the launches alone (`loop`). What the device adds is `run - before` (`added`), and
+likewise `steps`: where everything lies, arguments of all nodes, copies, launches, or the steps of the one kernel. The
 driver's own time for a launch is in no figure. Microseconds; medians.
 """
 
@@ -103,7 +104,9 @@ def row(name: str, batch: int, rounds: int, trees: str | None) -> dict[str, Any]
     f = workload.model.with_options(threads=1)
     compiled, leaves, packed = f._specialise(f._bind((xs,), {"p": p}))
     words, keep = compiled._shared_words(packed, leaves)
-    there = DeviceExecutable(compiled.plan, compiled.options, Nothing())
+    there, whole = (
+        DeviceExecutable(compiled.plan, compiled.options.replace(persistent=way), Nothing()) for way in (False, True)
+    )
     here = compiled.executable
     last = STAGES.index("layout")
     stream: Any = None
@@ -112,15 +115,18 @@ def row(name: str, batch: int, rounds: int, trees: str | None) -> dict[str, Any]
         nonlocal stream
         stream = there.run(packed.roots, words, keep=keep, stable=True).buffers.stream
 
+    def together() -> None:
+        whole.run(packed.roots, words, keep=keep, stable=True)
+
     def before() -> None:
         here.run(packed.roots, words, keep=keep, stable=True, last=last)
 
     def loop() -> None:
         there._loop(there._words, stream["table"], stream["launches"])
 
-    taken: dict[str, list[float]] = {"run": [], "before": [], "loop": []}
+    taken: dict[str, list[float]] = {"run": [], "together": [], "before": [], "loop": []}
     for k in range(rounds + 5):
-        for one in (run, before, loop):
+        for one in (run, together, before, loop):
             start = time.perf_counter()
             one()
             if k >= 5:
@@ -128,7 +134,8 @@ def row(name: str, batch: int, rounds: int, trees: str | None) -> dict[str, Any]
     medians = {key: round(statistics.median(times), 2) for key, times in taken.items()}
     functions = sum(int(there.launches.kernels[kernel, 1]) for kernel in stream.launches[:, 0])
     about = {"model": name, "instances": batch, "batches": stream["launches"], "launches": functions}
-    return {**about, **medians, "added": round(medians["run"] - medians["before"], 2)}
+    added = {"added": medians["run"] - medians["before"], "steps": medians["together"] - medians["before"]}
+    return {**about, **medians, **{key: round(value, 2) for key, value in added.items()}}
 
 
 def main() -> None:

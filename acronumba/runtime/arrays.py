@@ -257,7 +257,8 @@ _exported: list[_Exported] = []
 
 def sweep() -> None:
     """Forget tensors that nobody has any more."""
-    _exported[:] = [one for one in _exported if not one.gone]
+    if _exported:
+        _exported[:] = [one for one in _exported if not one.gone]
 
 
 @cache

@@ -209,10 +209,19 @@ class _Pending:
         The part of the arena that the run has used: address, bytes.
     word
         What says whether the run has failed, if it can.
+    persistent
+        That gets it back.
     """
 
-    def __init__(self, device: Device, arena: Arena, start: int, size: int, word: Words | None) -> None:
+    def __init__(
+        self, device: Device, arena: Arena, start: int, size: int, word: Words | None, persistent: PersistentRun
+    ) -> None:
         self.device, self.arena, self.start, self.size, self.word = device, arena, start, size, word
+        self.persistent = persistent
+
+    def __del__(self) -> None:
+        if self.word is not None:
+            self.persistent.give(self.word)
 
     def check(self) -> None:
         """Raise if the blocks of the run have waited for each other in vain; all is done when this is asked."""
@@ -504,8 +513,7 @@ class DeviceExecutable(Executable):
                 buffers["stage"], buffers["run_batches"], buffers["rounds"] = 3, 0, rounds
                 self._drive(buffers, arenas, works, failures)
             taken, word = self._launch(stream, timed)
-            stream.pending = _Pending(self.device, arenas[-1], buffers["arena"], buffers["used"], word)
-            self.persistent.lend(word, stream.pending)
+            stream.pending = _Pending(self.device, arenas[-1], buffers["arena"], buffers["used"], word, self.persistent)
             if self.host.waiting:
                 stream.pending.all()
             if self._fallible and stream["end"] < stream.tail:

@@ -80,10 +80,11 @@ class PersistentRun:
             except (RuntimeError, MemoryError, TypeError, AcronumbaError) as error:
                 log.warning("kernels are launched one by one: there is none that runs all of them: %s", error)
         # parameters of the kernel; their addresses; `about` of the loop that writes steps
-        self._words = np.zeros(15, np.int64)
-        self._places = address(self._words) + 8 * 5
-        self._about = address(self._words) + 8 * 10
-        self._words[5:12] = *range(address(self._words), self._places, 8), 0, PATIENCE
+        self._array = np.zeros(15, np.int64)
+        at = address(self._array)
+        self._places, self._about = at + 8 * 5, at + 8 * 10
+        self._array[5:12] = *range(at, self._places, 8), 0, PATIENCE
+        self._words = self._array.data
 
     def _load(self, codes: Sequence[CudaCode]) -> None:
         """Compile the kernel that runs all, if its blocks can wait for each other."""
@@ -111,21 +112,22 @@ class PersistentRun:
         word[0] = 0
         self._words[10], self._words[14] = address(word), min(self._resident, most)
         count = write(words, table, launches, out, self._about)
-        blocks, nodes = self._words[12:14].tolist()
+        blocks, nodes = self._words[12], self._words[13]
         size = launches.bit_length(), nodes.bit_length()
         if not self._wanted and not self.together.get(size, True):
             return None
         self._spare.pop()
         return Steps(out + delta, count, blocks, size, out + 8 * (BARRIER + STEP * count), word)
 
-    def lend(self, word: Words | None, run: object) -> None:
-        """Let a run have its word as long as it lives."""
-        if word is not None:
-            weakref.finalize(run, self._spare.append, word).atexit = False
+    def give(self, word: Words) -> None:
+        """Take a word of steps that nobody asks any more."""
+        self._spare.append(word)
 
     def run(self, steps: Steps, scratch: int, own: int, apart: Callable[[], None]) -> None:
         """Run steps with the scratch of the batch and of warps; `apart` launches the same one by one."""
-        self._words[:5] = steps.address + 8 * BARRIER, steps.count, scratch, own, steps.address
+        words = self._words
+        words[0], words[1], words[2], words[3] = steps.address + 8 * BARRIER, steps.count, scratch, own
+        words[4] = steps.address
 
         def together() -> None:
             assert self._code is not None
@@ -149,7 +151,7 @@ class PersistentRun:
     def _faster(self, steps: Steps, together: Callable[[], None], apart: Callable[[], None]) -> bool:
         """Run both ways in turn; return whether the first is faster. What takes long is not run again to find out."""
         best = [float("inf")] * 2
-        barrier = np.array([0, *self._words[10:12], 0]).view(np.uint8)
+        barrier = np.array([0, self._words[10], self._words[11], 0]).view(np.uint8)
         begun = time.perf_counter()
         try:
             together()
