@@ -163,20 +163,20 @@ class _Stream:
         self.table: Words = np.zeros(launches * WIDTH, np.int64)
         self["delta"], self["table"], self["capacity"] = self.twin.address - self.start, address(self.table), launches
 
-    def stage(self, pieces: Sequence[NDArray[np.uint8]]) -> int:
+    def stage(self, pieces: Sequence[NDArray[np.uint8]], twin: Callable[[int, int], Twin]) -> int:
         """Copy pieces to the device, 256 bytes or a multiple apart; return the address of the first."""
         size = sum(len(piece) + 255 & -256 for piece in pieces)
         if self.staged is None or self.staged[1].size < size:
             self.staged = None  # given back before more is asked for
             room = size + size // 4
-            self.staged = self.device.pinned(room), Twin(self.device, 0, room)
-        memory, twin = self.staged
+            self.staged = self.device.pinned(room), twin(0, room)
+        memory, there = self.staged
         at = 0
         for piece in pieces:
             memory[at : at + len(piece)] = piece
             at += len(piece) + 255 & -256
-        self.device.upload(twin.address, memory[:size])
-        return twin.address
+        self.device.upload(there.address, memory[:size])
+        return there.address
 
     def begin(self) -> None:
         """Forget what is written down."""
@@ -298,6 +298,7 @@ class DeviceExecutable(Executable):
         # Results keep their places: what is read again later may lie anywhere in the arena.
         super().__init__(plan, options.replace(recycle=False, parts=False, threads=1), progress=progress)
         self.arenas = ArenaPool(1 << 16, device.pinned)
+        _executables.add(self)
         codes = [code for k, code in enumerate(self.codes) if k not in self._once]
         handles = device.load(codes)
         weakref.finalize(self, device.unload, [h for own in handles for h in own]).atexit = False
@@ -349,11 +350,13 @@ class DeviceExecutable(Executable):
                     params[-2] = stream
 
     def _twin(self, start: int, size: int) -> Twin:
-        """Return memory of the device; what is kept for later mini-batches is given up for it."""
+        """Return memory of the device; what all models keep there for later mini-batches is given up for it."""
         try:
             return Twin(self.device, start, size)
         except MemoryError:
-            self.arenas.clear()
+            for other in list(_executables):
+                if other.device is self.device:
+                    other.arenas.clear()
             return Twin(self.device, start, size)
 
     def _copy(
@@ -424,7 +427,7 @@ class DeviceExecutable(Executable):
         if fresh:
             self._packed = {at: one for at, one in self._packed.items() if one[0]() is not None}
             self._packed |= {at: (weakref.ref(array), None) for at, array in fresh.items()}
-            place = stream.stage([_bytes(array) for array in fresh.values()])
+            place = stream.stage([_bytes(array) for array in fresh.values()], self._twin)
             for at, array in fresh.items():
                 rows.append((at, at + array.nbytes, place - at))
                 place += array.nbytes + 255 & -256
@@ -604,6 +607,9 @@ class DeviceExecutable(Executable):
             fail[first:last] = found
         if buffers["more"]:
             self._fail_nodes(buffers, failures)
+
+
+_executables: weakref.WeakSet[DeviceExecutable] = weakref.WeakSet()
 
 
 def _row(twin: Twin) -> _Row:
