@@ -393,7 +393,7 @@ class DeviceExecutable(Executable):
 
     def _share(self, prepared: _Prepared, stable: bool) -> list[_Row]:
         """Copy shared values that the device does not have; say where they are."""
-        known, rows = self._shared.pop(prepared, ({}, []))
+        known, rows = self._shared.get(prepared, ({}, []))
         if not (stable and rows):
             # the user's own memory, also where it came as something else that has an array
             users = set() if stable else {id(a) for k, a in prepared.arrays.items() if k < len(prepared.given)}
@@ -405,7 +405,8 @@ class DeviceExecutable(Executable):
             }
             found = [_row(copy.twin) for copy in copies.values()]
             known, rows = copies, found if found != rows else rows
-        self._shared = {p: at for p, at in self._shared.items() if p in self.recent} | {prepared: (known, rows)}
+            kept = {p: at for p, at in self._shared.items() if p in self.recent and p is not prepared}
+            self._shared = kept | {prepared: (known, rows)}
         return rows
 
     def _pack(self, stream: _Stream, keep: Sequence[NDArray[Any]]) -> list[_Row]:
