@@ -211,7 +211,8 @@ class Compiled:
 
     def _on(self, device: str) -> Any:
         """Return what runs on another device."""
-        from acronumba.runtime.device import DeviceExecutable, open_device
+        from acronumba.runtime.device import DeviceExecutable
+        from acronumba.runtime.devices import open_device
 
         with self._lock:
             if device not in self._devices:

@@ -15,7 +15,8 @@ from acronumba.bench.ablate import inputs
 from acronumba.bench.workloads import WORKLOADS
 from acronumba.check import leaves
 from acronumba.runtime import arrays, device
-from acronumba.runtime.device import DeviceExecutable, SimulatedDevice
+from acronumba.runtime.device import DeviceExecutable
+from acronumba.runtime.devices import SimulatedDevice
 
 HEAVY = {  # what takes longest in the simulator
     *("berxit", "berxit_emulated", "beam_decoder", "beam_decoder_emulated", "bilstm_tagger", "nested_rnn"),

@@ -21,7 +21,8 @@ from acronumba.emit import cache
 from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda import compat, cubins, generate, launch, marshal
 from acronumba.runtime import gpu
-from acronumba.runtime.device import DeviceExecutable, SimulatedDevice
+from acronumba.runtime.device import DeviceExecutable
+from acronumba.runtime.devices import SimulatedDevice
 from tests.test_device import alike, chain, sequences, weights
 from tests.test_kernels_cpu import cell
 

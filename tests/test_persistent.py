@@ -17,7 +17,9 @@ from acronumba.kernels.cuda import launch, marshal, simulator
 from acronumba.kernels.cuda import persistent as kernel
 from acronumba.kernels.cuda.writer import Grid
 from acronumba.runtime import device, gpu, persistent
-from acronumba.runtime.device import DeviceExecutable, SimulatedDevice
+from acronumba.runtime.device import DeviceExecutable
+from acronumba.runtime.devices import SimulatedDevice
+from acronumba.runtime.launches import launches
 from tests.test_device import Run, alike, chain, sequences, weights
 from tests.test_gpu import Driver, driver  # noqa: F401 - a fixture
 
@@ -283,7 +285,7 @@ def test_kernels_of_one_name_are_told_apart() -> None:
 def test_steps_are_written_for_all_functions() -> None:
     memory = interpret.Memory()
     kernels = [[(7, 50, [Grid(4, 1)])], [(8, 50, [Grid(64, 1, 9), Grid(16, 2, 1)]), (9, 50, [Grid(8, 3)])]]
-    made = launch.launches(0, 0, 4, kernels)
+    made = launches(0, 0, 4, kernels)
     table = np.array([[0, 9, 1000, 0, 0, 0], [1, 65, 2000, 0, 0, 0]], np.int64)
     out = np.full(kernel.BARRIER + 3 * kernel.STEP, 7)
     about = np.array([11, 12, 0, 0, 20])

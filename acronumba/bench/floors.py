@@ -22,6 +22,7 @@ from acronumba.kernels.cuda.marshal import WIDTH
 from acronumba.kernels.cuda.writer import Grid
 from acronumba.runtime.dfg import address
 from acronumba.runtime.gpu import DriverError
+from acronumba.runtime.launches import launches
 
 CHAINS = (20, 200)  # launches, one after the other
 _BEHIND = 5_000_000  # nanoseconds that the GPU is kept, while what is to be timed is queued
@@ -119,7 +120,7 @@ def chains(f: Floors) -> dict[str, Any]:
 def own_loop(f: Floors, count: int = 500) -> dict[str, float]:
     """Return the processor's time for a launch in the compiled loop that our mini-batches use."""
     empty = (f.general("empty"), 1, [Grid(1, 1)])
-    launches = launch.launches(f.meter.launcher, f.meter.stream, f.meter.multiprocessors, [[empty]])
+    words = launches(f.meter.launcher, f.meter.stream, f.meter.multiprocessors, [[empty]])
     table = np.zeros((count, WIDTH), np.int64)
     table[:, 1] = 1
     (loop,) = compiler.load([launch.launch_module()])
@@ -127,7 +128,7 @@ def own_loop(f: Floors, count: int = 500) -> dict[str, float]:
     for _ in range(9):
         f.meter.wait()
         start = time.perf_counter()
-        if error := loop.call("launch", launches.address, address(table), count):
+        if error := loop.call("launch", words.address, address(table), count):
             raise DriverError(f"error {error}")
         queued.append(time.perf_counter() - start)
         f.meter.wait()

@@ -10,11 +10,10 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +21,8 @@ from numpy.typing import NDArray
 from acronumba.emit import tree
 from acronumba.emit.compile import Compiled, load
 from acronumba.emit.parse import parse
+from acronumba.runtime.devices import Device, Twin
 from acronumba.runtime.unpack import Memory
-
-if TYPE_CHECKING:
-    from acronumba.runtime.device import Device
 
 _CPU, _CUDA = 1, 2  # kinds of devices in DLPack
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # kinds of numbers in DLPack
@@ -34,8 +31,8 @@ _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # kinds of numbers in DLPack
 class DeviceArray:
     """A contiguous tensor on a device.
 
-    Not to be made by users: `Results.device` has them. Who takes one may write it: nothing else is in its memory but
-    the same tensor of the same results, which has been copied to the processor before, or not at all.
+    Not to be made by users: `Results.device` has them. Who takes one may write it: nothing else is in its memory. What
+    is written is then in the results, too, if they are read on the processor only later.
 
     Attributes
     ----------
@@ -163,8 +160,8 @@ class OwnMemory(_Owners):
 
     def __init__(self, device: Device, size: int, owners: Sequence[Owner] = ()) -> None:
         super().__init__(owners)
-        self.address = device.allocate(max(size, 1))
-        weakref.finalize(self, device.free, self.address).atexit = False
+        self._twin = Twin(device, 0, size)
+        self.address = self._twin.address
 
     def export(self) -> None: ...
 

@@ -11,13 +11,12 @@ values are packed in.
 from __future__ import annotations
 
 import ctypes
-import itertools
 import operator
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,15 +26,16 @@ from acronumba.config import Options
 from acronumba.kernels.cuda import launch
 from acronumba.kernels.cuda.generate import CudaCode, generate
 from acronumba.kernels.cuda.marshal import STREAM, WIDTH, WORDS, marshal
-from acronumba.kernels.cuda.persistent import PersistentCode
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.kernels.cuda.writer import Grid
 from acronumba.kernels.fusion import Fusion
 from acronumba.locks import ForkLock
 from acronumba.plan import Plan
 from acronumba.runtime.arrays import DeviceMemory, sweep
-from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, aligned
+from acronumba.runtime.devices import Device, Twin
+from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address
 from acronumba.runtime.driver import Executable, Failure, KernelEntry, Run, _Compiled, _Prepared, _with_kernels
+from acronumba.runtime.launches import launches
 from acronumba.runtime.persistent import GIVEN_UP, PersistentRun, Steps
 from acronumba.runtime.trace import STAGES
 from acronumba.state import TABLE
@@ -48,83 +48,6 @@ _ROOM = 1 << 16  # bytes of the first buffer for what launches need
 _LAUNCHES = 256  # that the first table has room for
 _WARPS = THREADS // 32
 _OWN = 1 << 28  # bytes of scratch of all warps, as long as one block has enough
-
-
-class Device(Protocol):
-    """A GPU. Copies and launches are done in one stream, one after the other; only `wait` waits for them."""
-
-    name: str
-    number: int | None  # of the GPU; the simulator has none
-    processors: int  # that run blocks at the same time: multiprocessors
-    launcher: int  # address of a function of C that takes what `cuLaunchKernel` takes
-    stream: int
-
-    timed: bool  # whether the time that something takes says anything
-    cooperative: bool  # whether blocks may wait for each other
-
-    def __enter__(self) -> object:
-        """Be what the thread works with; each function does this by itself, but not for free."""
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def load(self, codes: Sequence[CudaCode | PersistentCode]) -> list[list[int]]:
-        """Return the handles of the functions of each kernel."""
-
-    def unload(self, handles: Sequence[int]) -> None:
-        """Forget functions."""
-
-    def resident(self, function: int, threads: int, shared: int) -> int:
-        """Return how many blocks of a function a multiprocessor runs at once; `shared` is asked for at the launch."""
-
-    def cooperate(self, handle: int, blocks: int, shared: int, places: int) -> None:
-        """Launch a function whose blocks wait for each other, with so many bytes of shared memory.
-
-        `places` is the address of the addresses of its parameters.
-        """
-
-    def word(self) -> Words:
-        """Return a word of the processor's memory that the device can reach at the same address."""
-
-    def allocate(self, size: int) -> int:
-        """Return the address of so many bytes; see `free`."""
-
-    def free(self, at: int) -> None: ...
-
-    def pinned(self, size: int) -> NDArray[np.uint8]:
-        """Return memory of the processor that is copied without its help."""
-
-    def upload(self, at: int, data: NDArray[np.uint8]) -> None:
-        """Copy bytes to the device. Pinned memory must stay as it is until the copy is done."""
-
-    def download(self, data: NDArray[np.uint8], at: int) -> None:
-        """Copy bytes from the device. They are there after `wait`."""
-
-    def copy(self, to: int, at: int, size: int) -> None:
-        """Copy bytes from one place of the device to another."""
-
-    def event(self) -> int:
-        """Return a new mark of a place in the stream; see `record`, `reach` and `forget`."""
-
-    def record(self, event: int) -> None:
-        """Let an event mark the end of the stream as it is now."""
-
-    def reach(self, event: int) -> None:
-        """Return when everything before the mark is done."""
-
-    def forget(self, event: int) -> None: ...
-
-    def wait(self) -> None:
-        """Return when everything is done; raise what has failed."""
-
-
-class Twin:
-    """Memory of the device for some of the processor's."""
-
-    def __init__(self, device: Device, start: int, size: int) -> None:
-        self.start = start
-        self.size = size
-        self.address = device.allocate(max(self.size, 1))
-        weakref.finalize(self, device.free, self.address).atexit = False  # the end of the process frees it, too
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -306,7 +229,7 @@ class DeviceExecutable(Executable):
         functions = [
             [] if k in self._once else self._functions(code, next(loaded)) for k, code in enumerate(self.codes)
         ]
-        self.launches = launch.launches(device.launcher, device.stream, device.processors, functions)
+        self.launches = launches(device.launcher, device.stream, device.processors, functions)
         self._words = self.launches.address
         self._most = int(self.launches.words[10])
         self.persistent = PersistentRun(device, codes, options.persistent)
@@ -623,134 +546,3 @@ def _alike(known: Sequence[weakref.ref[NDArray[Any]]], arrays: Sequence[NDArray[
 
 def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
     return array.reshape(-1).view(np.uint8)
-
-
-class SimulatedDevice:
-    """The simulator as a device: its memory is apart from the processor's, and checked."""
-
-    name = "the simulator"
-    number: int | None = None
-    processors = 2
-    stream = 0
-    timed = False
-    cooperative = True
-
-    def __init__(self, seed: int = 0) -> None:
-        from acronumba.emit.interpret import Memory
-
-        self.memory = Memory()
-        self.seed = seed
-        self.launches = 0
-        self._arrays: dict[int, NDArray[np.uint8]] = {}
-        self._freed: list[int] = []
-        self._numbers = itertools.count()  # of functions
-        self._loaded: dict[int, tuple[Any, str]] = {}
-        self._error: BaseException | None = None
-        self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 11)(self._launch)
-        self.launcher = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
-
-    def __enter__(self) -> SimulatedDevice:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def load(self, codes: Sequence[CudaCode | PersistentCode]) -> list[list[int]]:
-        from acronumba.kernels.cuda.simulator import Simulator
-
-        handles = []
-        for code in codes:
-            gpu = Simulator(code.source, self.memory, self.seed)
-            handles.append([next(self._numbers) for _ in code.entries])
-            self._loaded |= {h: (gpu, entry) for h, entry in zip(handles[-1], code.entries, strict=True)}
-        return handles
-
-    def unload(self, handles: Sequence[int]) -> None:
-        for handle in handles:
-            del self._loaded[handle]
-
-    def resident(self, function: int, threads: int, shared: int) -> int:
-        return 2
-
-    def _launch(self, handle: int, blocks: int, *rest: int) -> int:
-        """Stand in for `cuLaunchKernel`."""
-        y, z, threads, threads_y, threads_z, shared, stream, params, extra = rest
-        assert (y, z, threads_y, threads_z, shared, stream, extra) == (1, 1, 1, 1, 0, self.stream, 0)
-        gpu, entry = self._loaded[handle]
-        words = ctypes.c_int64.from_address
-        args = [words(words(params + 8 * k).value).value for k in range(4)]
-        self.launches += 1
-        try:
-            gpu.launch(entry, blocks, threads, *args)
-        except Exception as error:  # an exception cannot go through compiled code: `wait` raises it
-            self._error = error
-            return 700  # the driver's number of an illegal address
-        return 0
-
-    def cooperate(self, handle: int, blocks: int, shared: int, places: int) -> None:
-        gpu, entry = self._loaded[handle]
-        words = ctypes.c_int64.from_address
-        self.launches += 1
-        args = [words(words(places + 8 * k).value).value for k in range(5)]
-        gpu.launch(entry, blocks, THREADS, *args, shared=shared)
-
-    def word(self) -> Words:
-        made = np.zeros(1, np.int64)
-        self.memory.add(made)
-        return made
-
-    def wait(self) -> None:
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
-
-    @property
-    def allocated(self) -> dict[int, NDArray[np.uint8]]:
-        """What is allocated, by address."""
-        while self._freed:  # here, as a collection of garbage may come in the middle of anything
-            self.memory.remove(self._arrays.pop(self._freed.pop()))
-        return self._arrays
-
-    def allocate(self, size: int) -> int:
-        array = aligned(size)
-        array[:] = 255
-        at = address(array)
-        known = self.allocated
-        self.memory.add(array)
-        known[at] = array
-        return at
-
-    def free(self, at: int) -> None:
-        self._freed.append(at)
-
-    def pinned(self, size: int) -> NDArray[np.uint8]:
-        return aligned(size)
-
-    def copy(self, to: int, at: int, size: int) -> None:
-        view, start = self.memory.place(at, size, 1, "copy", False)
-        self.upload(to, np.frombuffer(view, np.uint8, size, start))
-
-    def event(self) -> int:
-        return 0
-
-    def record(self, event: int) -> None: ...
-
-    def reach(self, event: int) -> None: ...
-
-    def forget(self, event: int) -> None: ...
-
-    def upload(self, at: int, data: NDArray[np.uint8]) -> None:
-        view, start = self.memory.place(at, len(data), 1, "upload", True)
-        np.frombuffer(view, np.uint8, len(data), start)[:] = data
-
-    def download(self, data: NDArray[np.uint8], at: int) -> None:
-        view, start = self.memory.place(at, len(data), 1, "download", False)
-        data[:] = np.frombuffer(view, np.uint8, len(data), start)
-
-
-def open_device(name: str) -> Device:
-    """Return the device of a name that `config.check_device` has passed."""
-    if name == "simulator":
-        return SimulatedDevice()
-    from acronumba.runtime.gpu import gpu
-
-    return gpu(int(name.partition(":")[2] or 0))

@@ -25,7 +25,7 @@ from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.runtime.dfg import Words, address
 
 if TYPE_CHECKING:
-    from acronumba.runtime.device import Device
+    from acronumba.runtime.devices import Device
 
 GIVEN_UP = "the blocks of a mini-batch have waited for each other in vain: with_options(persistent=False)"
 PATIENCE = 1 << 25  # times that a block looks whether others have come: many seconds
