@@ -33,7 +33,8 @@ class Driver:
     def __init__(self, capability: tuple[int, int] = (9, 0), room: int = 1 << 40) -> None:
         self.device = SimulatedDevice()
         self.capability, self.room = capability, room
-        self.cooperative, self.crowded = 1, False
+        self.cooperative = 1
+        self.refuses: dict[str, int] = {}  # by function: the error
         self.together: list[tuple[int, ...]] = []  # cooperative launches
         self.words: list[Any] = []
         self.calls: list[str] = []
@@ -41,16 +42,24 @@ class Driver:
         self.modules: list[bytes] = []
         self.pinned: dict[int, np.ndarray] = {}
         self.events: list[str] = []
-        self.cuLaunchKernel = self.device._callback
         for name in gpu._FUNCTIONS:
             setattr(self, name, self.function(name))
+        for name, of in gpu._CALLED.items():  # these have addresses
+            takes = {"launch": 11, "cooperate": 10, "upload": 4, "record": 2, "reach": 1}[name]
+            setattr(self, of, ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * takes)(self.function(of)))
 
     def function(self, name: str) -> Callable[..., int]:
         does = getattr(self, f"_{name}", None)
 
         def call(*args: Any) -> int:
             self.calls.append(name)
-            return (does(*args) or 0) if does else 0
+            if name in self.refuses:
+                return self.refuses[name]
+            try:
+                return (does(*args) or 0) if does else 0
+            except Exception as error:  # it cannot go through compiled code
+                self.error = error
+                return 700
 
         return call
 
@@ -63,12 +72,13 @@ class Driver:
     def _cuDeviceGetAttribute(self, out: Any, number: int, device: Any) -> None:
         out._obj.value = {16: 2, 75: self.capability[0], 76: self.capability[1], 95: self.cooperative}[number]
 
+    def _cuLaunchKernel(self, *args: int) -> None:
+        self.device._launch(*args)
+
     def _cuLaunchCooperativeKernel(self, function: int, *rest: Any) -> int:
         *grid, shared, stream, places = rest
-        if self.crowded:
-            return 720
         self.together.append((*grid, shared, stream))
-        self.device.cooperate(function, grid[0], shared, places)
+        self.device._cooperate(function, *grid, shared, self.device.stream, places)
         return 0
 
     def _cuOccupancyMaxActiveBlocksPerMultiprocessor(self, out: Any, function: int, threads: int, shared: int) -> None:
@@ -175,7 +185,8 @@ def test_a_mini_batch_through_the_driver(driver: Driver) -> None:
     # what launches need is copied; weights and instances have been there since they came for the second time, and
     # nothing is waited for before the results are asked for
     does = ["cuEventSynchronize", "cuMemcpyHtoDAsync_v2", "cuEventRecord"]
-    assert done == ["cuCtxPushCurrent_v2", *does, "cuCtxPopCurrent_v2"]
+    launched = ["cuLaunchKernel"] * (len(done) - 5)
+    assert launched and done == ["cuCtxPushCurrent_v2", *does, *launched, "cuCtxPopCurrent_v2"]
     assert "cuStreamSynchronize" in driver.calls and driver.calls.count("cuMemcpyDtoHAsync_v2") == 1
     assert len(driver.pinned) == 5  # of two runs: what launches need, results; what instances came in at first
     del run, result, executable
@@ -249,13 +260,42 @@ def test_the_loop_over_launches_stops_at_an_error() -> None:
         memory.add(array)
     words[:4] = words.ctypes.data + 8 * np.arange(4, 8)
     words[6:8] = 11, 12
-    words[8:11] = memory.add_function(driver_call), 0, 50
-    words[11:] = kernels.ctypes.data, functions.ctypes.data, grids.ctypes.data, 2
+    words[8], words[22] = memory.add_function(driver_call), 50
+    words[15:19] = kernels.ctypes.data, functions.ctypes.data, grids.ctypes.data, 2
     error = interpret.run(launch.launch_module(), "launch", [words.ctypes.data, table.ctypes.data, 3], memory)
     assert error == 700 and table.shape[1] == marshal.WIDTH
     # handle, blocks, threads, P, nodes, S, T; 7 runs with at most 5 blocks, 8 has its second grid: on two
     # multiprocessors 5 * 4 blocks of cost 1 are done before 2 * 3 of cost 5, and 65 * 4 are more than can run
     assert seen == [(7, 3, 128, 1000, 9, 11, 12), (7, 5, 128, 2000, 65, 11, 12), (8, 20, 128, 2000, 65, 11, 12)]
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("cuLaunchKernel", 719), ("cuLaunchCooperativeKernel", 719), ("cuMemcpyHtoDAsync_v2", 700),
+        ("cuEventRecord", 400), ("cuEventSynchronize", 702), ("cuLaunchKernel", 2),
+    ],
+)  # fmt: skip
+def test_what_the_driver_refuses_to_compiled_code(driver: Driver, name: str, error: int) -> None:
+    xs, w = sequences(3, 2), weights()
+    f = chain.with_options(persistent=name == "cuLaunchCooperativeKernel")
+    compiled, values, packed = f._specialise(f._bind((xs,), {"w": w}))
+    executable = DeviceExecutable(compiled.plan, compiled.options, gpu.Gpu(0, driver))
+    words, keep = compiled._shared_words(packed, values)
+
+    def run() -> list[bytes]:
+        done = executable.run(packed.roots, words, keep=keep)
+        return [compiled.decoder(done, packed)(k).tobytes() for k in range(2)]
+
+    for _ in range(3):
+        wanted = run()
+    driver.refuses[name] = error
+    for _ in range(2):
+        with pytest.raises(MemoryError if error == 2 else gpu.DriverError, match="launch") as caught:
+            run()
+        assert error == 2 or f"(error {error})" in str(caught.value)
+    del driver.refuses[name]
+    assert run() == wanted
 
 
 @pytest.mark.skipif(bool(compat.missing()), reason=compat.missing())

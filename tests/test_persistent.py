@@ -19,6 +19,7 @@ from acronumba.kernels.cuda.writer import Grid
 from acronumba.runtime import device, gpu, persistent
 from acronumba.runtime.device import DeviceExecutable
 from acronumba.runtime.devices import SimulatedDevice
+from acronumba.runtime.launches import Driver as Entries
 from acronumba.runtime.launches import launches
 from tests.test_device import Run, alike, chain, sequences, weights
 from tests.test_gpu import Driver, driver  # noqa: F401 - a fixture
@@ -172,9 +173,9 @@ class Clocked(SimulatedDevice):
         self.seconds = seconds  # of a cooperative launch; another takes one
         self.cooperations = 0
 
-    def cooperate(self, *args: Any) -> None:
+    def _cooperate(self, *args: Any) -> None:
         self.cooperations += 1
-        super().cooperate(*args)
+        super()._cooperate(*args)
 
     def now(self) -> float:
         return self.launches + self.cooperations * (self.seconds - 1)
@@ -285,17 +286,25 @@ def test_kernels_of_one_name_are_told_apart() -> None:
 def test_steps_are_written_for_all_functions() -> None:
     memory = interpret.Memory()
     kernels = [[(7, 50, [Grid(4, 1)])], [(8, 50, [Grid(64, 1, 9), Grid(16, 2, 1)]), (9, 50, [Grid(8, 3)])]]
-    made = launches(0, 0, 4, kernels)
+    made = launches(Entries(launch=0, cooperate=0, upload=0, record=0, reach=0), 0, 4, kernels)
+    assert made.words[22] == 50
+    made.words[6:8] = 31, 32
     table = np.array([[0, 9, 1000, 0, 0, 0], [1, 65, 2000, 0, 0, 0]], np.int64)
     out = np.full(kernel.BARRIER + 3 * kernel.STEP, 7)
-    about = np.array([11, 12, 0, 0, 20])
-    for array in (made.words, made.kernels, made.functions, made.grids, table, out, about):
+    about = np.zeros(launch.ABOUT, np.int64)
+    about[10:14] = 11, 12, 0, 20
+    stream = np.zeros(marshal.WORDS, np.int64)
+    for name, word in (("tail", out.ctypes.data), ("delta", 1 << 40), ("table", table.ctypes.data), ("launches", 2)):
+        stream[marshal.STREAM[name]] = word
+    for array in (made.words, made.kernels, made.functions, made.grids, table, out, about, stream):
         memory.add(array)
-    at = [a.ctypes.data for a in (table, out, about)]
-    assert interpret.run(launch.launch_module(), "steps", [made.address, at[0], 2, *at[1:]], memory) == 3
+    at = [a.ctypes.data for a in (stream, about)]
+    assert interpret.run(launch.launch_module(), "steps", [made.address, *at], memory) == out.ctypes.data + out.nbytes
     assert table.shape[1] == marshal.WIDTH
     # 65 nodes: ten blocks of the second grid are done before two of the first; 27 blocks would be more than 20
-    assert out[:3].tolist() == [0, 11, 12] and about.tolist() == [11, 12, 20, 74, 20]
+    there = out.ctypes.data + (1 << 40)
+    assert out[:3].tolist() == [0, 11, 12] and about[12] == 20
+    assert about[:5].tolist() == [there + 8 * kernel.BARRIER, 3, 31, 32, there]
     assert out[kernel.BARRIER :].reshape(3, -1).tolist() == [[0, 9, 1000, 3], [1, 65, 2000, 10], [2, 65, 2000, 20]]
 
 
@@ -342,7 +351,7 @@ def test_a_gpu_without_cooperative_launches(driver: Driver) -> None:  # noqa: F8
 
 def test_a_gpu_with_room_for_fewer_blocks(driver: Driver) -> None:  # noqa: F811
     xs, w = sequences(2, 1), weights()
-    driver.crowded = True
+    driver.refuses["cuLaunchCooperativeKernel"] = 720
     run = Batches(chain, xs, on=gpu.Gpu(0, driver), w=w)
     for _ in range(2):
         same_bits(run(xs), Run(chain, xs, w=w).results)

@@ -120,7 +120,7 @@ def chains(f: Floors) -> dict[str, Any]:
 def own_loop(f: Floors, count: int = 500) -> dict[str, float]:
     """Return the processor's time for a launch in the compiled loop that our mini-batches use."""
     empty = (f.general("empty"), 1, [Grid(1, 1)])
-    words = launches(f.meter.launcher, f.meter.stream, f.meter.multiprocessors, [[empty]])
+    words = launches(f.meter.driver, f.meter.stream, f.meter.multiprocessors, [[empty]])
     table = np.zeros((count, WIDTH), np.int64)
     table[:, 1] = 1
     (loop,) = compiler.load([launch.launch_module()])

@@ -36,7 +36,7 @@ from acronumba.runtime.devices import Device, Twin
 from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address
 from acronumba.runtime.driver import Executable, Failure, KernelEntry, Run, _Compiled, _Prepared, _with_kernels
 from acronumba.runtime.launches import launches
-from acronumba.runtime.persistent import GIVEN_UP, PersistentRun, Steps
+from acronumba.runtime.persistent import GIVEN_UP, PersistentRun
 from acronumba.runtime.trace import STAGES
 from acronumba.state import TABLE
 
@@ -46,8 +46,6 @@ _APART = 1 << 14  # bytes between two results that are copied with them
 _PIECES = 64  # of results, at most: what lies in more is copied in one
 _ROOM = 1 << 16  # bytes of the first buffer for what launches need
 _LAUNCHES = 256  # that the first table has room for
-_WARPS = THREADS // 32
-_OWN = 1 << 28  # bytes of scratch of all warps, as long as one block has enough
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,14 +64,15 @@ class _Stream:
         self.device = device
         self.spare = spare  # from a number of launches to the bytes of their steps, see `runtime.persistent`
         self.words: Words = np.zeros(WORDS, np.int64)
+        self.address = address(self.words)
         self.view = self.words.data
         self.regions: Words = np.zeros(0, np.int64)
         # what `regions` was made of: shared values, arenas, instances
-        self.known: tuple[list[_Row], tuple[Twin, ...], list[weakref.ref[NDArray[Any]]]] | None = None
+        self.known: tuple[list[_Row], list[_Row], list[weakref.ref[NDArray[Any]]]] | None = None
         self.pending: _Pending | None = None  # the results of the last run
         self.staged: tuple[NDArray[np.uint8], Twin] | None = None  # for what instances are packed in
-        self.event = device.event()  # behind the copy of the buffer
-        weakref.finalize(self, device.forget, self.event).atexit = False
+        self["event"] = event = device.event()
+        weakref.finalize(self, device.forget, event).atexit = False
         self.room(_ROOM, _LAUNCHES)
 
     def room(self, size: int, launches: int) -> None:
@@ -81,14 +80,15 @@ class _Stream:
         size = size + 63 & -64
         self.buffer = self.device.pinned(size + self.spare(launches))
         self.start = address(self.buffer)
-        self.tail = self.start + size  # where steps begin
         self.twin = Twin(self.device, self.start, len(self.buffer))
         self.table: Words = np.zeros(launches * WIDTH, np.int64)
-        self["delta"], self["table"], self["capacity"] = self.twin.address - self.start, address(self.table), launches
+        self["start"], self["tail"], self["delta"] = self.start, self.start + size, self.twin.address - self.start
+        self["table"], self["capacity"] = address(self.table), launches
 
     def stage(self, pieces: Sequence[NDArray[np.uint8]], twin: Callable[[int, int], Twin]) -> int:
         """Copy pieces to the device, 256 bytes or a multiple apart; return the address of the first."""
         size = sum(len(piece) + 255 & -256 for piece in pieces)
+        self.device.reach(self["event"])  # what was staged for the last run is there
         if self.staged is None or self.staged[1].size < size:
             self.staged = None  # given back before more is asked for
             room = size + size // 4
@@ -100,12 +100,6 @@ class _Stream:
             at += len(piece) + 255 & -256
         self.device.upload(there.address, memory[:size])
         return there.address
-
-    def begin(self) -> None:
-        """Forget what is written down."""
-        self["top"], self["end"] = self.start, self.tail
-        for name in ("launches", "missing", "nodes", "batch", "warp"):
-            self[name] = 0
 
     def __getitem__(self, name: str) -> int:
         return self.view[STREAM[name]]
@@ -229,9 +223,9 @@ class DeviceExecutable(Executable):
         functions = [
             [] if k in self._once else self._functions(code, next(loaded)) for k, code in enumerate(self.codes)
         ]
-        self.launches = launches(device.launcher, device.stream, device.processors, functions)
-        self._words = self.launches.address
-        self._most = int(self.launches.words[10])
+        drive = self.engine.address["drive"]
+        self.launches = launches(device.driver, device.stream, device.processors, functions, drive)
+        self._words, self._view = self.launches.address, self.launches.words.data
         self.persistent = PersistentRun(device, codes, options.persistent)
 
     def _functions(self, code: CudaCode, handles: Sequence[int]) -> list[tuple[int, int, tuple[Grid, ...]]]:
@@ -249,7 +243,8 @@ class DeviceExecutable(Executable):
         for k, (code, c) in enumerate(zip(self.codes, loaded, strict=False)):
             plan, run = c.address["plan"], c.address["run"]
             entries.append(KernelEntry(plan=plan, run=run, shared=code.shared, tiles=(0, k), keep=c))
-        self._loop, self._steps = (loaded[len(self.codes)].function(name) for name in ("launch", "steps"))
+        calls = (loaded[len(self.codes)].function(name) for name in launch.EXPORTS)
+        self._write, self._send, self._loop, self._apart, self._together, self._cooperate = calls
         for k, entry in zip(self._once, computed, strict=True):  # computed by the processor, before all others
             entries[k] = entry
         return engine, tuple(entries)
@@ -267,7 +262,7 @@ class DeviceExecutable(Executable):
         fresh = buffers.prepared is not prepared
         super()._begin(buffers, roots, prepared, arena, parts)
         if fresh:
-            stream = address(self._stream(buffers).words)
+            stream = self._stream(buffers).address
             for k, params in enumerate(buffers.columns_of_kernels):
                 if k not in self._once:
                     params[-2] = stream
@@ -316,7 +311,7 @@ class DeviceExecutable(Executable):
 
     def _share(self, prepared: _Prepared, stable: bool) -> list[_Row]:
         """Copy shared values that the device does not have; say where they are."""
-        known, rows = self._shared.get(prepared, ({}, []))
+        known, rows = self._shared.get(prepared, _NONE)
         if not (stable and rows):
             # the user's own memory, also where it came as something else that has an array
             users = set() if stable else {id(a) for k, a in prepared.arrays.items() if k < len(prepared.given)}
@@ -326,7 +321,7 @@ class DeviceExecutable(Executable):
                 start: self._copy(start, end, those, not users.isdisjoint(map(id, those)), last)
                 for start, end, those in self._ranges(arrays.values())
             }
-            found = [_row(copy.twin) for copy in copies.values()]
+            found = [copy.twin.region for copy in copies.values()]
             known, rows = copies, found if found != rows else rows
             kept = {p: at for p, at in self._shared.items() if p in self.recent and p is not prepared}
             self._shared = kept | {prepared: (known, rows)}
@@ -347,7 +342,7 @@ class DeviceExecutable(Executable):
             if twin is None:
                 self._packed[at] = known, twin = known, self._twin(at, array.nbytes)
                 self.device.upload(twin.address, _bytes(array))
-            rows.append(_row(twin))
+            rows.append(twin.region)
         if fresh:
             self._packed = {at: one for at, one in self._packed.items() if one[0]() is not None}
             self._packed |= {at: (weakref.ref(array), None) for at, array in fresh.items()}
@@ -365,23 +360,22 @@ class DeviceExecutable(Executable):
         prepared = buffers.prepared
         assert isinstance(prepared, _Prepared)
         shared = self._share(prepared, stable)
-        twins = tuple(map(self._arena_twin, arenas))
+        regions = [self._arena_twin(arena).region for arena in arenas]
         last = stream.known
-        if last is None or last[0] is not shared or last[1] != twins or not _alike(last[2], keep):
-            packed = self._pack(stream, keep)
-            rows = sorted([*shared, *packed, *map(_row, twins)])
+        if last is None or last[0] is not shared or last[1] != regions or not _alike(last[2], keep):
+            rows = sorted([*shared, *self._pack(stream, keep), *regions])
             stream.regions = np.array(rows, np.int64).reshape(-1)
             stream["regions"], stream["count"] = address(stream.regions), len(rows)
             # what lies in memory of the stream's own may be overwritten: only what has a place of its own is known
             own = all(self._packed[address(a)][1] is not None for a in keep if a.nbytes)
-            stream.known = (shared, twins, [*map(weakref.ref, keep)]) if own else None
+            stream.known = (shared, regions, [*map(weakref.ref, keep)]) if own else None
         return stream
 
     def _arena_twin(self, arena: Arena) -> Twin:
-        if not isinstance(arena.twin, Twin):
-            arena.twin = self._twin(arena.address, arena.size)
-        assert isinstance(arena.twin, Twin)
-        return arena.twin
+        twin = arena.twin
+        if not isinstance(twin, Twin):
+            arena.twin = twin = self._twin(arena.address, arena.size)
+        return twin
 
     # ------------------------------------------------------------------------------------------------------- stages
 
@@ -428,24 +422,31 @@ class DeviceExecutable(Executable):
         """Write down what the launches of a round need, and launch; bring back what must be known now."""
         with self._lock, self.device:
             sweep()
-            stream = self._stream(buffers)
-            self.device.reach(stream.event)  # what the last run has written down there is copied
-            self._regions(buffers, arenas, keep, stable)
-            stream.begin()
+            stream = self._regions(buffers, arenas, keep, stable)
             rounds = buffers["rounds"]
-            self._drive(buffers, arenas, works, failures)
+            self._write_down(buffers, stream, arenas, works, failures)
             while missing := stream["missing"]:
                 stream.room(2 * (len(stream.buffer) + missing), buffers["batches"] + _LAUNCHES)
-                stream.begin()
                 buffers["stage"], buffers["run_batches"], buffers["rounds"] = 3, 0, rounds
-                self._drive(buffers, arenas, works, failures)
-            taken, word = self._launch(stream, timed)
+                self._write_down(buffers, stream, arenas, works, failures)
+            taken, word = self._one_by_one(stream) if timed else [], None if timed else self._launch(stream)
             stream.pending = _Pending(self.device, arenas[-1], buffers["arena"], buffers["used"], word, self.persistent)
             if self.host.waiting:
                 stream.pending.all()
-            if self._fallible and stream["end"] < stream.tail:
+            if self._fallible and stream["end"] < stream["tail"]:
                 self._note_failures(buffers, stream, stream.pending, failures)
         return taken
+
+    def _write_down(
+        self, buffers: Buffers, stream: _Stream, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure]
+    ) -> None:
+        """Let the schedule write down what launches need."""
+        status = self._write(self._words, stream.address, buffers.address)
+        if status < 0:
+            self.device.refuse(-status)
+        if status != state.DONE:
+            self._grow(buffers, arenas, works, status, failures)
+            self._drive(buffers, arenas, works, failures)
 
     def run(self, *args: Any, **kwargs: Any) -> Run:
         """Run a mini-batch; see `Executable.run`. Results are copied from the device when they are asked for."""
@@ -455,58 +456,62 @@ class DeviceExecutable(Executable):
             run.pending, stream.pending = stream.pending, None
         return run
 
-    def _launch(self, stream: _Stream, timed: bool) -> tuple[list[float], Words | None]:
-        """Launch everything; return the seconds of each batch, if they are wanted, and what says if it has failed."""
-        device, start = self.device, stream.start
-        if not stream["launches"]:
-            device.record(stream.event)
-            return [], None
-        words, table, count, own = self.launches.words.data, stream["table"], stream["launches"], stream["warp"]
-        words[6] = self._room_for("batch", stream["batch"])
-        # where a warp needs many bytes, fewer blocks run at once
-        words[10] = max(1, min(self._most, stream["nodes"], _OWN // (own * _WARPS)) if own else self._most)
-        words[7] = self._room_for("warps", own * _WARPS * words[10])
-        steps: Steps | None = None
-        if not timed:  # which each launch is by itself
-            steps = self.persistent.note(
-                self._steps, self._words, table, count, stream.tail, stream["delta"], words[10]
-            )
-        device.upload(stream.twin.address, stream.buffer[: stream["top"] - start])
-        low, high = stream["end"] - start, (steps.end if steps else stream.tail) - start
-        if low < high:
-            device.upload(stream.twin.address + low, stream.buffer[low:high])
-        device.record(stream.event)
-        taken = []
+    def _launch(self, stream: _Stream) -> Words | None:
+        """Launch everything, in one kernel or many; return what says if that has failed, if it can."""
+        launches, at = stream["launches"], stream.address
+        if not launches:
+            return None
+        size = launches.bit_length(), stream["total"].bit_length()
+        if self.persistent.way(size) is False:
+            self._call(self._apart, stream, at)
+            return None
+        word, about = self.persistent.word(), self.persistent.about
+        self.persistent.run(
+            size,
+            word,
+            lambda: self._call(self._together, stream, at, about),
+            lambda: self._call(self._cooperate, stream, about),
+            lambda: self._call(self._loop, stream, stream["table"], launches),
+        )
+        return word
 
-        def launch(first: int, many: int) -> None:
-            begun = time.perf_counter()
-            error = self._loop(self._words, table + 8 * WIDTH * first, many)
-            if error or timed:
-                device.wait()
-            if error:
-                raise RuntimeError(f"a kernel could not be launched: error {error} of the driver")
-            taken.append(time.perf_counter() - begun)
+    def _one_by_one(self, stream: _Stream) -> list[float]:
+        """Launch the kernels of one batch after the other; return the seconds of each."""
+        taken: list[float] = []
+        if stream["launches"]:
+            self._call(self._send, stream, stream.address)
+        for k in range(stream["launches"]):
+            start = time.perf_counter()
+            self._call(self._loop, stream, stream["table"] + 8 * WIDTH * k, 1)
+            self.device.wait()
+            taken.append(time.perf_counter() - start)
+        return taken
 
-        if steps is not None:
-            self.persistent.run(steps, words[6], words[7], lambda: launch(0, count))
-            return [], steps.word
-        for first, many in ((k, 1) for k in range(count)) if timed else ((0, count),):
-            launch(first, many)
-        return taken if timed else [], None
+    def _call(self, function: Callable[..., int], stream: _Stream, *args: int) -> None:
+        """Call compiled code that launches."""
+        error = function(self._words, *args)
+        if error < 0:
+            view = self._view
+            view[6], view[19] = self._room_for("batch", stream["batch"])
+            view[7], view[20] = self._room_for("warps", stream["warp"] * launch.WARPS * view[22])
+            error = function(self._words, *args)
+        if error:
+            self.device.refuse(error)
 
-    def _room_for(self, name: str, size: int) -> int:
-        """Return the address of scratch memory of a name, at least so many bytes."""
+    def _room_for(self, name: str, size: int) -> tuple[int, int]:
+        """Return the address of scratch memory of a name, and how many bytes it has: at least so many."""
         have = self._scratch.get(name)
         if have is None or have.size < size:
             self._scratch.pop(name, None)  # given back before more is asked for
+            self._view[19 if name == "batch" else 20] = 0
             self._scratch[name] = have = self._twin(0, max(size + size // 4, 1 << 16))
-        return have.address
+        return have.address, have.size
 
     def _note_failures(
         self, buffers: Buffers, stream: _Stream, pending: _Pending, failures: dict[int, Failure]
     ) -> None:
         """Bring failures of nodes where the processor's kernels leave them."""
-        low, high = stream["end"] - stream.start, stream.tail - stream.start
+        low, high = stream["end"] - stream.start, stream["tail"] - stream.start
         self.device.download(stream.buffer[low:high], stream.twin.address + low)
         self.device.wait()
         pending.check()
@@ -533,15 +538,12 @@ class DeviceExecutable(Executable):
             self._fail_nodes(buffers, failures)
 
 
+_NONE: tuple[dict[int, _Copy], list[_Row]] = ({}, [])
 _executables: weakref.WeakSet[DeviceExecutable] = weakref.WeakSet()
 
 
-def _row(twin: Twin) -> _Row:
-    return twin.start, twin.start + twin.size, twin.address - twin.start
-
-
 def _alike(known: Sequence[weakref.ref[NDArray[Any]]], arrays: Sequence[NDArray[Any]]) -> bool:
-    return len(known) == len(arrays) and all(one() is a for one, a in zip(known, arrays, strict=True))
+    return len(known) == len(arrays) and all(map(operator.is_, [one() for one in known], arrays))
 
 
 def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ctypes
 import itertools
 import weakref
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.persistent import PersistentCode
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.runtime.dfg import Words, address, aligned
+from acronumba.runtime.launches import Driver
+
+_ILLEGAL = 700  # the driver's number of an illegal address
 
 
 class Device(Protocol):
@@ -27,7 +30,7 @@ class Device(Protocol):
     name: str
     number: int | None  # of the GPU; the simulator has none
     processors: int  # that run blocks at the same time: multiprocessors
-    launcher: int  # address of a function of C that takes what `cuLaunchKernel` takes
+    driver: Driver  # what compiled code calls
     stream: int
 
     timed: bool  # whether the time that something takes says anything
@@ -47,11 +50,8 @@ class Device(Protocol):
     def resident(self, function: int, threads: int, shared: int) -> int:
         """Return how many blocks of a function a multiprocessor runs at once; `shared` is asked for at the launch."""
 
-    def cooperate(self, handle: int, blocks: int, shared: int, places: int) -> None:
-        """Launch a function whose blocks wait for each other, with so many bytes of shared memory.
-
-        `places` is the address of the addresses of its parameters.
-        """
+    def refuse(self, error: int) -> NoReturn:
+        """Raise what an error means that a function of the driver has returned to compiled code."""
 
     def word(self) -> Words:
         """Return a word of the processor's memory that the device can reach at the same address."""
@@ -74,10 +74,7 @@ class Device(Protocol):
         """Copy bytes from one place of the device to another."""
 
     def event(self) -> int:
-        """Return a new mark of a place in the stream; see `record`, `reach` and `forget`."""
-
-    def record(self, event: int) -> None:
-        """Let an event mark the end of the stream as it is now."""
+        """Return a new mark of a place in the stream, which compiled code sets; see `reach` and `forget`."""
 
     def reach(self, event: int) -> None:
         """Return when everything before the mark is done."""
@@ -89,12 +86,13 @@ class Device(Protocol):
 
 
 class Twin:
-    """Memory of the device for some of the processor's."""
+    """Memory of the device for some of the processor's, from an address on."""
 
     def __init__(self, device: Device, start: int, size: int) -> None:
         self.start = start
         self.size = size
         self.address = device.allocate(max(self.size, 1))
+        self.region = start, start + size, self.address - start  # see `kernels.cuda.marshal`
         weakref.finalize(self, device.free, self.address).atexit = False  # the end of the process frees it, too
 
 
@@ -119,8 +117,14 @@ class SimulatedDevice:
         self._numbers = itertools.count()  # of functions
         self._loaded: dict[int, tuple[Any, str]] = {}
         self._error: BaseException | None = None
-        self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 11)(self._launch)
-        self.launcher = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        self._callbacks = {
+            "launch": self._callback(self._launch, 11),
+            "cooperate": self._callback(self._cooperate, 10),
+            "upload": self._callback(self._upload, 4),
+            "record": self._callback(lambda event, stream: None, 2),
+            "reach": self._callback(lambda event: None, 1),
+        }
+        self.driver = Driver(**{k: ctypes.cast(f, ctypes.c_void_p).value or 0 for k, f in self._callbacks.items()})
 
     def __enter__(self) -> SimulatedDevice:
         return self
@@ -144,37 +148,50 @@ class SimulatedDevice:
     def resident(self, function: int, threads: int, shared: int) -> int:
         return 2
 
-    def _launch(self, handle: int, blocks: int, *rest: int) -> int:
-        """Stand in for `cuLaunchKernel`."""
+    def _callback(self, does: Callable[..., None], arguments: int) -> Any:
+        """Return a function of C that stands in for one of the driver's."""
+
+        def call(*args: int) -> int:
+            try:
+                does(*args)
+            except Exception as error:  # it cannot go through compiled code: `refuse` raises it
+                self._error = error
+                return _ILLEGAL
+            return 0
+
+        return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)(call)
+
+    def _launch(self, handle: int, blocks: int, *rest: int) -> None:
         y, z, threads, threads_y, threads_z, shared, stream, params, extra = rest
         assert (y, z, threads_y, threads_z, shared, stream, extra) == (1, 1, 1, 1, 0, self.stream, 0)
         gpu, entry = self._loaded[handle]
         words = ctypes.c_int64.from_address
         args = [words(words(params + 8 * k).value).value for k in range(4)]
         self.launches += 1
-        try:
-            gpu.launch(entry, blocks, threads, *args)
-        except Exception as error:  # an exception cannot go through compiled code: `wait` raises it
-            self._error = error
-            return 700  # the driver's number of an illegal address
-        return 0
+        gpu.launch(entry, blocks, threads, *args)
 
-    def cooperate(self, handle: int, blocks: int, shared: int, places: int) -> None:
+    def _cooperate(self, handle: int, blocks: int, *rest: int) -> None:
+        y, z, threads, threads_y, threads_z, shared, stream, places = rest
+        assert (y, z, threads, threads_y, threads_z, stream) == (1, 1, THREADS, 1, 1, self.stream)
         gpu, entry = self._loaded[handle]
         words = ctypes.c_int64.from_address
         self.launches += 1
         args = [words(words(places + 8 * k).value).value for k in range(5)]
-        gpu.launch(entry, blocks, THREADS, *args, shared=shared)
+        gpu.launch(entry, blocks, threads, *args, shared=shared)
+
+    def _upload(self, at: int, source: int, size: int, stream: int) -> None:
+        self.upload(at, np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(source)))
+
+    def refuse(self, error: int) -> NoReturn:
+        found, self._error = self._error, None
+        raise found or RuntimeError(f"error {error}")
 
     def word(self) -> Words:
         made = np.zeros(1, np.int64)
         self.memory.add(made)
         return made
 
-    def wait(self) -> None:
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+    def wait(self) -> None: ...
 
     @property
     def allocated(self) -> dict[int, NDArray[np.uint8]]:
@@ -204,8 +221,6 @@ class SimulatedDevice:
 
     def event(self) -> int:
         return 0
-
-    def record(self, event: int) -> None: ...
 
     def reach(self, event: int) -> None: ...
 

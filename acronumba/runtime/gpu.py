@@ -15,14 +15,14 @@ import threading
 import weakref
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.persistent import PersistentCode
-from acronumba.kernels.cuda.tiles import THREADS
+from acronumba.runtime.launches import Driver
 
 _WORD, _INT = ctypes.c_uint64, ctypes.c_int
 _FUNCTIONS: dict[str, list[Any]] = {
@@ -44,15 +44,20 @@ _FUNCTIONS: dict[str, list[Any]] = {
     "cuMemHostAlloc": [ctypes.POINTER(_WORD), ctypes.c_size_t, ctypes.c_uint],
     "cuMemFreeHost": [_WORD],
     "cuEventCreate": [ctypes.POINTER(_WORD), ctypes.c_uint],
-    "cuEventRecord": [_WORD, _WORD],
     "cuEventSynchronize": [_WORD],
     "cuEventDestroy_v2": [_WORD],
     "cuModuleLoadData": [ctypes.POINTER(_WORD), ctypes.c_void_p],
     "cuModuleUnload": [_WORD],
     "cuModuleGetFunction": [ctypes.POINTER(_WORD), _WORD, ctypes.c_char_p],
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": [ctypes.POINTER(_INT), _WORD, _INT, ctypes.c_size_t],
-    "cuLaunchCooperativeKernel": [_WORD, *[ctypes.c_uint] * 7, _WORD, ctypes.c_void_p],
     "cuGetErrorString": [_INT, ctypes.POINTER(ctypes.c_char_p)],
+}
+_CALLED = {  # by compiled code
+    "launch": "cuLaunchKernel",
+    "cooperate": "cuLaunchCooperativeKernel",
+    "upload": "cuMemcpyHtoDAsync_v2",
+    "record": "cuEventRecord",
+    "reach": "cuEventSynchronize",
 }
 _MULTIPROCESSORS, _MAJOR, _MINOR, _COOPERATIVE = 16, 75, 76, 95  # attributes of a device
 _MAPPED = 3  # memory of the processor that every context of the device can reach
@@ -130,7 +135,10 @@ class Gpu:
         self._context = _WORD()
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
         self.stream = self._made("cuStreamCreate", _NON_BLOCKING)
-        self.launcher = ctypes.cast(self._driver.cuLaunchKernel, ctypes.c_void_p).value or 0
+        self.driver = Driver(**{name: self._address(of) for name, of in _CALLED.items()})
+
+    def _address(self, name: str) -> int:
+        return ctypes.cast(getattr(self._driver, name), ctypes.c_void_p).value or 0
 
     def _attribute(self, device: Any, number: int) -> int:
         out = _INT()
@@ -144,10 +152,18 @@ class Gpu:
             size = {"cuMemAlloc_v2": -1, "cuMemHostAlloc": -2}.get(name)
             raise MemoryError(f"{where} for {f'{args[size]:,} bytes' if size else name}")
         if error:
-            text = ctypes.c_char_p()
-            self._driver.cuGetErrorString(error, ctypes.byref(text))
-            said = text.value.decode() if text.value else "unknown"
-            raise DriverError(f"{name}: {said} (error {error})")
+            raise self._error(name, error)
+
+    def _error(self, name: str, error: int) -> DriverError:
+        text = ctypes.c_char_p()
+        self._driver.cuGetErrorString(error, ctypes.byref(text))
+        said = text.value.decode() if text.value else "unknown"
+        return DriverError(f"{name}: {said} (error {error})")
+
+    def refuse(self, error: int) -> NoReturn:
+        if error == _OUT_OF_MEMORY:
+            raise MemoryError("the GPU has no room for what launches need")
+        raise self._error("a mini-batch could not be launched", error)
 
     def __enter__(self) -> Gpu:
         """Make the GPU's context that of the thread; it has its own again afterwards."""
@@ -197,9 +213,6 @@ class Gpu:
         self._do("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(out), function, threads, shared)
         return out.value
 
-    def cooperate(self, handle: int, blocks: int, shared: int, places: int) -> None:
-        self._do("cuLaunchCooperativeKernel", handle, blocks, 1, 1, THREADS, 1, 1, shared, self.stream, places)
-
     def word(self) -> NDArray[np.int64]:
         made = self._memory(8, _MAPPED).view(np.int64)
         made[:] = 0
@@ -236,9 +249,6 @@ class Gpu:
 
     def event(self) -> int:
         return self._made("cuEventCreate", _NO_TIMES)
-
-    def record(self, event: int) -> None:
-        self._do("cuEventRecord", event, self.stream)
 
     def reach(self, event: int) -> None:
         self._do("cuEventSynchronize", event)

@@ -1,6 +1,7 @@
-"""The words that the loop over launches reads, see `kernels.cuda.launch`.
+"""The words that compiled code reads for launches, see `kernels.cuda.launch`.
 
-In: handles and grids of the functions of all kernels. Out: the words, and the tables that they lead to.
+In: the driver's functions; handles and grids of the functions of all kernels. Out: the words, and the tables that they
+lead to.
 """
 
 from __future__ import annotations
@@ -15,9 +16,20 @@ from acronumba.kernels.cuda.writer import Grid
 from acronumba.runtime.dfg import Words, address
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """Addresses of functions of C: what `cuLaunchKernel` and so on are, or stand-ins for them."""
+
+    launch: int
+    cooperate: int  # cuLaunchCooperativeKernel
+    upload: int  # cuMemcpyHtoDAsync
+    record: int  # cuEventRecord
+    reach: int  # cuEventSynchronize
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Launches:
-    """The words that the loop reads, and what they lead to."""
+    """The words, and what they lead to."""
 
     words: Words
     kernels: Words
@@ -31,9 +43,16 @@ class Launches:
 
 
 def launches(
-    driver: int, stream: int, processors: int, kernels: Sequence[Sequence[tuple[int, int, Sequence[Grid]]]]
+    driver: Driver,
+    stream: int,
+    processors: int,
+    kernels: Sequence[Sequence[tuple[int, int, Sequence[Grid]]]],
+    drive: int = 0,
 ) -> Launches:
-    """Return the words for kernels, which have functions: of each the handle, the most blocks and the grids."""
+    """Return the words for kernels, which have functions: of each the handle, the most blocks and the grids.
+
+    `drive` is the address of what runs the stages of a mini-batch. There is no scratch memory yet.
+    """
     counts = np.zeros((len(kernels), 2), np.int64)
     functions: list[tuple[int, ...]] = []
     grids: list[tuple[int, ...]] = []
@@ -45,6 +64,7 @@ def launches(
     made = [np.array([*rows, (0,) * width], np.int64) for rows, width in ((functions, 4), (grids, 3))]
     words = np.zeros(WORDS, np.int64)
     words[:4] = address(words) + 8 * np.arange(4, 8)
-    words[8:11] = driver, stream, max((f[1] for f in functions), default=1)
-    words[11:] = address(counts), address(made[0]), address(made[1]), processors
+    words[8:13] = driver.launch, driver.cooperate, driver.upload, driver.record, driver.reach
+    words[13:19] = drive, stream, address(counts), address(made[0]), address(made[1]), processors
+    words[21] = words[22] = max((f[1] for f in functions), default=1)
     return Launches(words, counts, *made)

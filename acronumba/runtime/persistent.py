@@ -1,7 +1,7 @@
 """Mini-batches as one launch of all kernels, with a barrier of all blocks after each, instead of a launch for each.
 
-In: a device and the code of the kernels (`kernels.cuda.persistent` makes one of them). Out: `note` writes the steps
-behind what the launches need, so that they are copied together; `run` runs them. Which way is faster depends on the
+In: a device and the code of the kernels (`kernels.cuda.persistent` makes one of them). Out: what compiled code must
+know of it (`kernels.cuda.launch`); `run` runs a mini-batch. Which way is faster depends on the
 model, the mini-batch and the GPU: a barrier may take less time than a launch, but all kernels have the registers and
 the shared memory of the largest. Unless an option says it, both are measured: results have the same bits, so the first
 mini-batch of a size is run several times.
@@ -13,13 +13,13 @@ import logging
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda.generate import CudaCode
+from acronumba.kernels.cuda.launch import ABOUT
 from acronumba.kernels.cuda.persistent import BARRIER, STEP, PersistentCode, persistent
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.runtime.dfg import Words, address
@@ -34,18 +34,6 @@ _LONG = 0.1  # seconds of trials, after which there are no more
 
 
 log = logging.getLogger("acronumba")
-
-
-@dataclass(slots=True, eq=False)
-class Steps:
-    """What the kernel is to do."""
-
-    address: int  # of the barrier on the device; steps follow
-    count: int
-    blocks: int  # of the widest of them
-    size: tuple[int, int]  # of the mini-batch, about
-    end: int  # address behind what has been written
-    word: Words  # that blocks set which have waited in vain
 
 
 class PersistentRun:
@@ -79,12 +67,12 @@ class PersistentRun:
                 self._load(codes)
             except (RuntimeError, MemoryError, TypeError, AcronumbaError) as error:
                 log.warning("kernels are launched one by one: there is none that runs all of them: %s", error)
-        # parameters of the kernel; their addresses; `about` of the loop that writes steps
-        self._array = np.zeros(15, np.int64)
-        at = address(self._array)
-        self._places, self._about = at + 8 * 5, at + 8 * 10
-        self._array[5:12] = *range(at, self._places, 8), 0, PATIENCE
+        self._array = np.zeros(ABOUT, np.int64)
+        self.about = address(self._array)  # see `kernels.cuda.launch`
+        self._array[5:12] = *range(self.about, self.about + 8 * 5, 8), 0, PATIENCE
         self._words = self._array.data
+        if self._code:
+            self._words[13], self._words[14], self._words[15] = self._resident, self._handle, self._code.shared
 
     def _load(self, codes: Sequence[CudaCode]) -> None:
         """Compile the kernel that runs all, if its blocks can wait for each other."""
@@ -100,70 +88,66 @@ class PersistentRun:
         """Return the bytes that `note` needs at most."""
         return 64 + 8 * (BARRIER + STEP * self._stages * launches) if self._code else 0
 
-    def note(
-        self, write: Callable[..., int], words: int, table: int, launches: int, out: int, delta: int, most: int
-    ) -> Steps | None:
-        """Write the steps of launches, by at most so many blocks, at `out`; None if they are to run apart."""
+    def way(self, size: tuple[int, int]) -> bool | None:
+        """Return whether mini-batches of a size are run together; None: that is to be found out."""
         if not self._code:
-            return None
-        if not self._spare:
-            self._spare.append(self._device.word())
-        word = self._spare[-1]
+            return False
+        return self._wanted or self.together.get(size)
+
+    def word(self) -> Words:
+        """Return what the blocks of the next run set if they have waited in vain; see `give`."""
+        word = self._spare.pop() if self._spare else self._device.word()
         word[0] = 0
-        self._words[10], self._words[14] = address(word), min(self._resident, most)
-        count = write(words, table, launches, out, self._about)
-        blocks, nodes = self._words[12], self._words[13]
-        size = launches.bit_length(), nodes.bit_length()
-        if not self._wanted and not self.together.get(size, True):
-            return None
-        self._spare.pop()
-        return Steps(out + delta, count, blocks, size, out + 8 * (BARRIER + STEP * count), word)
+        self._words[10] = address(word)
+        return word
 
     def give(self, word: Words) -> None:
         """Take a word of steps that nobody asks any more."""
         self._spare.append(word)
 
-    def run(self, steps: Steps, scratch: int, own: int, apart: Callable[[], None]) -> None:
-        """Run steps with the scratch of the batch and of warps; `apart` launches the same one by one."""
-        words = self._words
-        words[0], words[1], words[2], words[3] = steps.address + 8 * BARRIER, steps.count, scratch, own
-        words[4] = steps.address
+    def run(
+        self, size: tuple[int, int], word: Words, together: Callable[[], None], again: Callable[[], None],
+        apart: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """Run a mini-batch of a size, whose `way` is not False.
 
-        def together() -> None:
-            assert self._code is not None
-            self._device.cooperate(self._handle, steps.blocks, self._code.shared, self._places)
-
+        `together` copies what is needed and runs it in one kernel; when it has been copied, `again` does that, too, and
+        `apart` in many.
+        """
         if self._wanted:
             together()
-        elif steps.size not in self.together:
-            self.together[steps.size] = self._faster(steps, together, apart)
+        elif size not in self.together:
+            self.together[size] = self._faster(size, word, together, again, apart)
         else:
             try:
                 together()
             except (RuntimeError, MemoryError) as error:  # the GPU is shared with others now
-                self._give_up(error, steps, apart)
+                self._give_up(error, size, apart)
 
-    def _give_up(self, error: Exception, steps: Steps, apart: Callable[[], None]) -> None:
+    def _give_up(self, error: Exception, size: tuple[int, int], apart: Callable[[], None]) -> None:
         log.warning("kernels are launched one by one from now on: %s", error)
-        self.together[steps.size] = False
+        self.together[size] = False
         apart()
 
-    def _faster(self, steps: Steps, together: Callable[[], None], apart: Callable[[], None]) -> bool:
+    def _faster(
+        self, size: tuple[int, int], word: Words, together: Callable[[], None], again: Callable[[], None],
+        apart: Callable[[], None],
+    ) -> bool:  # fmt: skip
         """Run both ways in turn; return whether the first is faster. What takes long is not run again to find out."""
         best = [float("inf")] * 2
-        barrier = np.array([0, self._words[10], self._words[11], 0]).view(np.uint8)
         begun = time.perf_counter()
         try:
             together()
             self._device.wait()
         except (RuntimeError, MemoryError) as error:  # the driver admits fewer blocks
-            self._give_up(error, steps, apart)
+            self._give_up(error, size, apart)
             return False
-        if time.perf_counter() - begun > _LONG and not steps.word[0]:
+        if time.perf_counter() - begun > _LONG and not word[0]:
             return False
+        barrier = np.array([0, self._words[10], self._words[11], 0]).view(np.uint8)
         for trial in range(1 + _TRIALS):
-            for k, way in enumerate((apart, together)):
-                self._device.upload(steps.address, barrier)
+            for k, way in enumerate((apart, again)):
+                self._device.upload(self._words[4], barrier)
                 self._device.wait()
                 start = time.perf_counter()
                 way()
@@ -172,9 +156,9 @@ class PersistentRun:
                     best[k] = min(best[k], time.perf_counter() - start)
             if trial and time.perf_counter() - begun > _LONG:
                 break
-        if steps.word[0]:
-            steps.word[0] = 0
-            self._give_up(RuntimeError(GIVEN_UP), steps, apart)
+        if word[0]:
+            word[0] = 0
+            self._give_up(RuntimeError(GIVEN_UP), size, apart)
             return False
-        self.seconds[steps.size] = best[1], best[0]
+        self.seconds[size] = best[1], best[0]
         return best[1] < best[0]

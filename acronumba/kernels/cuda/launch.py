@@ -1,28 +1,43 @@
-"""The loop over the launches of a mini-batch, in compiled code: `cuLaunchKernel` is called by its address.
+"""What compiled code does for a mini-batch on a GPU; the functions of the driver are called by their addresses.
 
-In: the table of launches that `kernels.cuda.marshal` has filled. Out: every function of every kernel is launched, in
-order, or written down for the one kernel that runs all. The driver copies a launch's parameters at once, so that one
+In: what `kernels.cuda.marshal` has written down. Out: everything is copied to the GPU, and every function of every
+kernel is launched, in order, or one kernel that runs all. The driver copies a launch's parameters at once, so that one
 place for them serves all.
 
-    launch(words, table, count)     returns 0, or the driver's error
-        table       int64[count, WIDTH] of `kernels.cuda.marshal`
-        words       int64[WORDS]: see below
+    write(words, stream, st)    lets a mini-batch write down what its launches need, into a stream of
+                                `kernels.cuda.marshal`, once what the last one has written there is on the GPU; returns
+                                what `drive` returns, or minus an error of the driver
+    send(words, stream)         copies what has been written
+    launch(words, table, count) launches so many rows of a stream's table
+    apart(words, stream)        send, and launch all
+    together(words, stream, about)      send, with steps for the one kernel, and launch that
+    cooperate(words, about)     launch it again
 
-    steps(words, table, count, out, about)      returns how many steps of `kernels.cuda.persistent` it has written
-        out         int64[BARRIER + steps * STEP]: the barrier, then the steps
-        about       int64[5]: words 1 and 2 of the barrier; then what it writes: how many blocks the widest step has,
-                    and how many nodes there are; the most blocks of a step
+The last five return 0, an error of the driver, or -1 where there is too little scratch memory: nothing is done then.
 
     WORDS of `words`:
         0..3        addresses of words 4..7: what the driver calls kernelParams
         4..7        P, nodes, S, T of the launch at hand
-        8           address of `cuLaunchKernel`
-        9           the stream
-        10          most blocks of a launch
-        11          int64[kernels, 2]: of each kernel the first of its functions, and how many there are
-        12          int64[functions, 4]: handle, most blocks that run at the same time, the first of its grids, how many
-        13          int64[grids, 3]: `Grid.nodes`, `Grid.times` and `Grid.cost`
-        14          multiprocessors
+        8..12       addresses of `cuLaunchKernel`, `cuLaunchCooperativeKernel`, `cuMemcpyHtoDAsync`, `cuEventRecord`,
+                    `cuEventSynchronize`
+        13          address of `drive`
+        14          the stream of the GPU
+        15          int64[kernels, 2]: of each kernel the first of its functions, and how many there are
+        16          int64[functions, 4]: handle, most blocks that run at the same time, the first of its grids, how many
+        17          int64[grids, 3]: `Grid.nodes`, `Grid.times` and `Grid.cost`
+        18          multiprocessors
+        19, 20      bytes of the scratch memory of a batch, and of warps, behind words 6 and 7
+        21          most blocks of a launch, if all have scratch memory
+        22          most blocks of a launch of this mini-batch
+
+    ABOUT of `about`:
+        0..4        what the one kernel is told: addresses of its steps, how many, both addresses of scratch memory,
+                    address of its barrier
+        5..9        the addresses of these
+        10, 11      words 1 and 2 of the barrier
+        12          how many blocks the widest step has
+        13          most blocks that may wait for each other
+        14, 15      handle, bytes of shared memory
 
 Of a function's grids the launch takes the one whose blocks, dealt out to the multiprocessors, are done first; but only
 the first if all blocks cannot run at the same time.
@@ -32,74 +47,161 @@ from __future__ import annotations
 
 from acronumba.emit import tree
 from acronumba.emit.parse import parse
-from acronumba.kernels.cuda.marshal import WIDTH
+from acronumba.kernels.cuda.marshal import STREAM, WIDTH
 from acronumba.kernels.cuda.persistent import BARRIER, STEP
 from acronumba.kernels.cuda.tiles import THREADS
 
-WORDS = 15
+WORDS = 23
+ABOUT = 16
+WARPS = THREADS // 32
+OWN = 1 << 28  # bytes of scratch of all warps, as long as one block has enough
+EXPORTS = ("write", "send", "launch", "apart", "together", "cooperate")
+
+
+def _of(name: str) -> str:
+    return f"ld(stream, {STREAM[name]})"
+
+
+_ZEROS = "\n    ".join(
+    f"st(stream, {STREAM[name]}, 0)" for name in ("launches", "missing", "total", "nodes", "batch", "warp")
+)
 
 _SOURCE = f'''
 def blocks_of(words: i64, function: i64, nodes: i64, most: i64) -> i64:
     """By how many blocks, `most` at most, a function is run."""
-    blocks = 1
-    least = 0
-    for g in range(ld(function, 2), ld(function, 2) + ld(function, 3)):
-        grid = ld(words, 13) + g * 24
+    grid = ld(words, 17) + ld(function, 2) * 24
+    wanted = (nodes + ld(grid) - 1) // ld(grid) * ld(grid, 1)
+    blocks = min(wanted, most)
+    if ld(function, 3) == 1:
+        return blocks
+    processors = ld(words, 18)
+    least = (wanted + processors - 1) // processors * ld(grid, 2)
+    for g in range(1, ld(function, 3)):
+        grid += 24
         wanted = (nodes + ld(grid) - 1) // ld(grid) * ld(grid, 1)
-        time = (wanted + ld(words, 14) - 1) // ld(words, 14) * ld(grid, 2)
-        if g == ld(function, 2) or (wanted <= most and time < least):
-            blocks = min(wanted, most)
-            least = time
+        if wanted <= most:
+            time = (wanted + processors - 1) // processors * ld(grid, 2)
+            if time < least:
+                blocks = wanted
+                least = time
     return blocks
 
 
+def write(words: i64, stream: i64, st: i64) -> i64:
+    error = call_address_i64(ld(words, 12), {_of("event")}) & 4294967295
+    if error != 0:
+        return -error
+    st(stream, {STREAM["top"]}, {_of("start")})
+    st(stream, {STREAM["end"]}, {_of("tail")})
+    {_ZEROS}
+    return call_address_i64(ld(words, 13), st)
+
+
+def ready(words: i64, stream: i64) -> i64:
+    """Whether there is scratch memory for all launches; where a warp needs much, fewer blocks run at once."""
+    most = ld(words, 21)
+    own = {_of("warp")} * {WARPS}
+    if own > 0:
+        most = max(min(min(most, {_of("nodes")}), {OWN} // own), 1)
+    st(words, 22, most)
+    if {_of("batch")} > ld(words, 19):
+        return 0
+    return i64(own * most <= ld(words, 20))
+
+
+def copy(words: i64, stream: i64, end: i64) -> i64:
+    """Copy arguments, and what lies from the failures of nodes to an address, and mark the place behind it."""
+    start = {_of("start")}
+    low = {_of("end")}
+    delta = {_of("delta")}
+    error = call_address_i64(ld(words, 10), start + delta, start, {_of("top")} - start, ld(words, 14)) & 4294967295
+    if error == 0 and low < end:
+        error = call_address_i64(ld(words, 10), low + delta, low, end - low, ld(words, 14)) & 4294967295
+    if error == 0:
+        error = call_address_i64(ld(words, 11), {_of("event")}, ld(words, 14)) & 4294967295
+    return error
+
+
+def send(words: i64, stream: i64) -> i64:
+    if ready(words, stream) == 0:
+        return -1
+    return copy(words, stream, {_of("tail")})
+
+
 def launch(words: i64, table: i64, count: i64) -> i64:
-    """Launch all functions of all kernels, in order."""
     driver = ld(words, 8)
     for k in range(count):
         at = table + k * {8 * WIDTH}
         st(words, 4, ld(at, 2))
         nodes = ld(at, 1)
         st(words, 5, nodes)
-        kernel = ld(words, 11) + ld(at) * 16
+        kernel = ld(words, 15) + ld(at) * 16
         for f in range(ld(kernel), ld(kernel) + ld(kernel, 1)):
-            function = ld(words, 12) + f * 32
-            blocks = blocks_of(words, function, nodes, max(min(ld(function, 1), ld(words, 10)), 1))
-            status = call_address_i64(
-                driver, ld(function), blocks, 1, 1, {THREADS}, 1, 1, 0, ld(words, 9), words, 0
-            )
-            if status & 4294967295 != 0:
-                return status & 4294967295
+            function = ld(words, 16) + f * 32
+            blocks = blocks_of(words, function, nodes, max(min(ld(function, 1), ld(words, 22)), 1))
+            error = call_address_i64(
+                driver, ld(function), blocks, 1, 1, {THREADS}, 1, 1, 0, ld(words, 14), words, 0
+            ) & 4294967295
+            if error != 0:
+                return error
     return 0
 
 
-def steps(words: i64, table: i64, count: i64, out: i64, about: i64) -> i64:
-    """Write a step for each function of each kernel, in order."""
+def apart(words: i64, stream: i64) -> i64:
+    error = send(words, stream)
+    if error != 0:
+        return error
+    return launch(words, {_of("table")}, {_of("launches")})
+
+
+def steps(words: i64, stream: i64, about: i64) -> i64:
+    """Write the barrier, and a step for each function of each kernel, in order; return where they end."""
+    out = {_of("tail")}
+    table = {_of("table")}
     st(out, 0, 0)
-    st(out, 1, ld(about))
-    st(out, 2, ld(about, 1))
-    step = out + {8 * BARRIER}
-    most = 1
-    total = 0
-    for k in range(count):
+    st(out, 1, ld(about, 10))
+    st(out, 2, ld(about, 11))
+    first = out + {8 * BARRIER}
+    step = first
+    most = max(min(ld(about, 13), ld(words, 22)), 1)
+    widest = 1
+    for k in range({_of("launches")}):
         at = table + k * {8 * WIDTH}
         nodes = ld(at, 1)
-        total += nodes
-        kernel = ld(words, 11) + ld(at) * 16
+        kernel = ld(words, 15) + ld(at) * 16
         for f in range(ld(kernel), ld(kernel) + ld(kernel, 1)):
-            blocks = blocks_of(words, ld(words, 12) + f * 32, nodes, max(ld(about, 4), 1))
+            blocks = blocks_of(words, ld(words, 16) + f * 32, nodes, most)
             st(step, 0, f)
             st(step, 1, nodes)
             st(step, 2, ld(at, 2))
             st(step, 3, blocks)
-            most = max(most, blocks)
+            widest = max(widest, blocks)
             step += {8 * STEP}
-    st(about, 2, most)
-    st(about, 3, total)
-    return (step - out - {8 * BARRIER}) // {8 * STEP}
+    st(about, 0, first + {_of("delta")})
+    st(about, 1, (step - first) // {8 * STEP})
+    st(about, 2, ld(words, 6))
+    st(about, 3, ld(words, 7))
+    st(about, 4, out + {_of("delta")})
+    st(about, 12, widest)
+    return step
+
+
+def cooperate(words: i64, about: i64) -> i64:
+    return call_address_i64(
+        ld(words, 9), ld(about, 14), ld(about, 12), 1, 1, {THREADS}, 1, 1, ld(about, 15), ld(words, 14), about + 40
+    ) & 4294967295
+
+
+def together(words: i64, stream: i64, about: i64) -> i64:
+    if ready(words, stream) == 0:
+        return -1
+    error = copy(words, stream, steps(words, stream, about))
+    if error != 0:
+        return error
+    return cooperate(words, about)
 '''
 
 
 def launch_module() -> tree.Module:
-    """Return the module; it exports "launch" and "steps"."""
-    return tree.Module("launches", tuple(parse(_SOURCE)), ("launch", "steps"))
+    """Return the module of the functions above."""
+    return tree.Module("launches", tuple(parse(_SOURCE)), EXPORTS)

@@ -20,6 +20,9 @@ from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.spec import FIXED, Dim, KernelSpec, Size
 
 _STREAM = """
+start       of the buffer
+tail        of the buffer, where the steps of `kernels.cuda.persistent` begin
+event       of the device, behind the copy of the buffer
 top         next free byte of the buffer
 end         of the free bytes; behind it are words for the failures of nodes, those of the first launch last
 delta       the GPU's address of the buffer, less the processor's
@@ -30,6 +33,7 @@ capacity    launches that the table has room for
 regions     int64[count, 3]: start, end, the GPU's address less the start: memory that both have, by address
 count
 missing     bytes that the buffer is too small by; what comes after the first launch without room is counted only
+total       nodes of all launches
 nodes       the most nodes of a launch
 batch       the most bytes of scratch of a batch
 warp        the most bytes of scratch of a warp
@@ -169,6 +173,7 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
     f.do(tree.Call("sizes", (extents, nodes, f["S"]), tree.VOID))
     f.store(launch, 4, tree.load(f["S"], 0))
     f.store(launch, 5, tree.load(f["S"], 1))
+    f.store(stream, STREAM["total"], tree.load(stream, STREAM["total"]) + nodes)
     for name, most in (("nodes", nodes), ("batch", tree.load(f["S"], 0)), ("warp", tree.load(f["S"], 1))):
         with f.when(most > tree.load(stream, STREAM[name])):
             f.store(stream, STREAM[name], most)
