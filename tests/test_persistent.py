@@ -16,7 +16,7 @@ from acronumba.emit import interpret
 from acronumba.kernels.cuda import launch, marshal, simulator
 from acronumba.kernels.cuda import persistent as kernel
 from acronumba.kernels.cuda.writer import Grid
-from acronumba.runtime import device, gpu, persistent
+from acronumba.runtime import device, dfg, gpu, persistent
 from acronumba.runtime.device import DeviceExecutable
 from acronumba.runtime.devices import SimulatedDevice
 from acronumba.runtime.launches import Driver as Entries
@@ -43,6 +43,7 @@ class Batches:
         self.f, self.shared, self.device = f, shared, on or SimulatedDevice(seed)
         self.executable = DeviceExecutable(self.compiled.plan, self.compiled.options, self.device)
         self.packed: dict[int, Any] = {}
+        self.stable = False  # whether shared values do not change
 
     def __call__(self, xs: Any) -> list[Any]:
         return self.results(self.start(xs))
@@ -52,7 +53,7 @@ class Batches:
             _, values, packed = self.f._specialise(self.f._bind((xs,), self.shared))
             self.packed[id(xs)] = xs, packed, self.compiled._shared_words(packed, values)
         _, packed, (words, keep) = self.packed[id(xs)]
-        return self.executable.run(packed.roots, words, keep=keep), packed
+        return self.executable.run(packed.roots, words, keep=keep, stable=self.stable), packed
 
     def results(self, started: Any, stay: bool = False) -> list[Any]:
         result = self.compiled.decoder(*started, stay)
@@ -80,6 +81,49 @@ def test_mini_batches_of_all_sizes_one_after_the_other(monkeypatch: pytest.Monke
     for lo, hi in ((0, 5), (3, 5), (1, 2), (0, 5)):
         same_bits(run(xs[lo:hi]), wanted[lo:hi])
     assert run.device.launches == 3  # nothing for the empty sequence
+
+
+@model
+def row_of(xs: list[np.ndarray], *, w: np.ndarray) -> np.ndarray:
+    x = np.zeros(5, np.float32)
+    for k in range(len(xs)):
+        x = np.tanh(x + w @ xs[k]) + w[np.argmax(xs[k]) + 1]
+    return x
+
+
+@pytest.mark.parametrize("persistent_", [False, True])
+@pytest.mark.parametrize("small", [False, True])
+def test_one_call_does_all_once_everything_is_in_place(
+    persistent_: bool, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if small:  # the first buffer, the table of launches and the columns have to grow
+        monkeypatch.setattr(device, "_ROOM", 256)
+        monkeypatch.setattr(device, "_LAUNCHES", 1)
+        monkeypatch.setattr(dfg, "_NODES", 8)
+    xs, w = sequences(2, 1, 3, 1), weights()
+    for x in (x for own in xs for x in own):
+        x[0] = 9.0
+    xs[1][0][4] = 10.0  # its largest is the last: there is no row behind
+    f = row_of.with_options(persistent=persistent_)
+    wanted = Run(f, xs, w=w)
+    assert [*wanted.errors] == [1]
+    run = Batches(f, xs, w=w)
+    run.stable = True
+    done: list[int] = []
+    whole = run.executable._all
+    monkeypatch.setattr(run.executable, "_all", lambda *args: done.append(whole(*args)) or done[-1])
+    for k in range(5):
+        if k == 3:  # as if the memory had been given up
+            run.executable._view[19] = run.executable._view[20] = -1
+        started, packed = run.start(xs)
+        assert [*started.errors] == [1]
+        results = [run.compiled.decoder(started, packed)(k) for k in (0, 2, 3)]
+        same_bits(results, [wanted.results[k] for k in (0, 2, 3)])
+    plain, left, nothing = launch.DONE, launch.WRITTEN, launch.UNWRITTEN
+    assert done[-2:] == ([left, left] if persistent_ else [left, plain]) and set(done[:-2]) <= {plain, left, nothing}
+    before = len(done)
+    same_bits(run(xs[2:]), [wanted.results[k] for k in (2, 3)])  # others are not where these were
+    assert len(done) == before
 
 
 def test_each_round_is_a_launch() -> None:

@@ -46,6 +46,7 @@ _APART = 1 << 14  # bytes between two results that are copied with them
 _PIECES = 64  # of results, at most: what lies in more is copied in one
 _ROOM = 1 << 16  # bytes of the first buffer for what launches need
 _LAUNCHES = 256  # that the first table has room for
+_PATIENCE = 1 << 62  # of `execute`: what it does takes no time, as kernels run elsewhere
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,6 +228,7 @@ class DeviceExecutable(Executable):
         self.launches = launches(device.driver, device.stream, device.processors, functions, drive)
         self._words, self._view = self.launches.address, self.launches.words.data
         self.persistent = PersistentRun(device, codes, options.persistent)
+        self._view[23] = int(not self.persistent.able)
 
     def _functions(self, code: CudaCode, handles: Sequence[int]) -> list[tuple[int, int, tuple[Grid, ...]]]:
         """Return of each function of a kernel the handle, how many blocks run at once, and its grids."""
@@ -244,7 +246,7 @@ class DeviceExecutable(Executable):
             plan, run = c.address["plan"], c.address["run"]
             entries.append(KernelEntry(plan=plan, run=run, shared=code.shared, tiles=(0, k), keep=c))
         calls = (loaded[len(self.codes)].function(name) for name in launch.EXPORTS)
-        self._write, self._send, self._loop, self._apart, self._together, self._cooperate = calls
+        self._write, self._send, self._loop, self._apart, self._together, self._cooperate, self._all = calls
         for k, entry in zip(self._once, computed, strict=True):  # computed by the processor, before all others
             entries[k] = entry
         return engine, tuple(entries)
@@ -360,9 +362,8 @@ class DeviceExecutable(Executable):
         prepared = buffers.prepared
         assert isinstance(prepared, _Prepared)
         shared = self._share(prepared, stable)
-        regions = [self._arena_twin(arena).region for arena in arenas]
-        last = stream.known
-        if last is None or last[0] is not shared or last[1] != regions or not _alike(last[2], keep):
+        if not self._placed(stream, shared, arenas, keep):
+            regions = [self._arena_twin(arena).region for arena in arenas]
             rows = sorted([*shared, *self._pack(stream, keep), *regions])
             stream.regions = np.array(rows, np.int64).reshape(-1)
             stream["regions"], stream["count"] = address(stream.regions), len(rows)
@@ -370,6 +371,18 @@ class DeviceExecutable(Executable):
             own = all(self._packed[address(a)][1] is not None for a in keep if a.nbytes)
             stream.known = (shared, regions, [*map(weakref.ref, keep)]) if own else None
         return stream
+
+    def _placed(
+        self, stream: _Stream, shared: list[_Row], arenas: Sequence[Arena], keep: Sequence[NDArray[Any]]
+    ) -> bool:
+        """Return whether the regions of a stream say where these are."""
+        known = stream.known
+        return (
+            known is not None
+            and known[0] is shared
+            and known[1] == [self._arena_twin(arena).region for arena in arenas]
+            and _alike(known[2], keep)
+        )
 
     def _arena_twin(self, arena: Arena) -> Twin:
         twin = arena.twin
@@ -387,9 +400,13 @@ class DeviceExecutable(Executable):
         waiting = self.host.waiting
         last = 4 if waiting else last
         buffers["single"] = int(waiting)
-        buffers["patience"] = state.PATIENCE
+        buffers["patience"] = _PATIENCE
+        buffers["policy"] = self._policy
         seconds: dict[str, float] = {}
         taken: list[float] = []
+        whole = stable and last == 4 and not (timed or caller or waiting)
+        if whole and self._whole(buffers, arenas, works, failures, keep):
+            return seconds, taken
         while True:
             buffers["policy"] = self._policy
             for stop in range(1, last + 1) if timed else (1, 3, last) if caller else (3, last):
@@ -411,6 +428,30 @@ class DeviceExecutable(Executable):
             if not buffers["more"]:
                 return seconds, taken
 
+    def _whole(
+        self, buffers: Buffers, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure],
+        keep: Sequence[NDArray[Any]],
+    ) -> bool:  # fmt: skip
+        """Run all stages in one call if everything is where it was, and nothing must grow; else some, or none."""
+        with self._lock, self.device:
+            sweep()
+            stream, prepared = self._stream(buffers), buffers.prepared
+            assert isinstance(prepared, _Prepared)
+            shared = self._shared.get(prepared, _NONE)[1]
+            if not (shared and self._placed(stream, shared, arenas, keep)):
+                return False
+            done = self._all(self._words, stream.address, buffers.address)
+            if done < 0:
+                self.device.refuse(-done)
+            if done != launch.UNWRITTEN:
+                word = self._launch(stream) if done == launch.WRITTEN else None
+                self._settle(buffers, stream, arenas, failures, word)
+                return True
+            status = self._view[24]
+        if status != state.DONE:
+            self._grow(buffers, arenas, works, status, failures)
+        return False
+
     def _drive(self, buffers: Buffers, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure]) -> None:
         while (status := self.engine.drive(buffers.address)) != state.DONE:
             self._grow(buffers, arenas, works, status, failures)
@@ -429,13 +470,20 @@ class DeviceExecutable(Executable):
                 stream.room(2 * (len(stream.buffer) + missing), buffers["batches"] + _LAUNCHES)
                 buffers["stage"], buffers["run_batches"], buffers["rounds"] = 3, 0, rounds
                 self._write_down(buffers, stream, arenas, works, failures)
-            taken, word = self._one_by_one(stream) if timed else [], None if timed else self._launch(stream)
-            stream.pending = _Pending(self.device, arenas[-1], buffers["arena"], buffers["used"], word, self.persistent)
-            if self.host.waiting:
-                stream.pending.all()
-            if self._fallible and stream["end"] < stream["tail"]:
-                self._note_failures(buffers, stream, stream.pending, failures)
+            taken, word = (self._one_by_one(stream), None) if timed else ([], self._launch(stream))
+            self._settle(buffers, stream, arenas, failures, word)
         return taken
+
+    def _settle(
+        self, buffers: Buffers, stream: _Stream, arenas: Sequence[Arena], failures: dict[int, Failure],
+        word: Words | None,
+    ) -> None:  # fmt: skip
+        """Note where results will be, and what says whether the run has failed; bring back what must be known now."""
+        stream.pending = _Pending(self.device, arenas[-1], buffers["arena"], buffers["used"], word, self.persistent)
+        if self.host.waiting:
+            stream.pending.all()
+        if self._fallible and stream["end"] < stream["tail"]:
+            self._note_failures(buffers, stream, stream.pending, failures)
 
     def _write_down(
         self, buffers: Buffers, stream: _Stream, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure]

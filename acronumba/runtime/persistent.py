@@ -84,6 +84,11 @@ class PersistentRun:
         self._resident = self._device.processors * self._device.resident(self._handle, THREADS, code.shared)
         self._code = code if self._resident else None
 
+    @property
+    def able(self) -> bool:
+        """Whether mini-batches can be run together."""
+        return self._code is not None
+
     def room(self, launches: int) -> int:
         """Return the bytes that `note` needs at most."""
         return 64 + 8 * (BARRIER + STEP * self._stages * launches) if self._code else 0

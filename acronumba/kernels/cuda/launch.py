@@ -4,7 +4,7 @@ In: what `kernels.cuda.marshal` has written down. Out: everything is copied to t
 kernel is launched, in order, or one kernel that runs all. The driver copies a launch's parameters at once, so that one
 place for them serves all.
 
-    write(words, stream, st)    lets a mini-batch write down what its launches need, into a stream of
+    write(words, stream, state) lets a mini-batch write down what its launches need, into a stream of
                                 `kernels.cuda.marshal`, once what the last one has written there is on the GPU; returns
                                 what `drive` returns, or minus an error of the driver
     send(words, stream)         copies what has been written
@@ -12,8 +12,11 @@ place for them serves all.
     apart(words, stream)        send, and launch all
     together(words, stream, about)      send, with steps for the one kernel, and launch that
     cooperate(words, about)     launch it again
+    whole(words, stream, state) all stages of a mini-batch, then write, then apart; as far as nothing has to be decided
 
-The last five return 0, an error of the driver, or -1 where there is too little scratch memory: nothing is done then.
+`whole` returns DONE, WRITTEN (launches are left to the caller), UNWRITTEN (everything is: word 24 is what `drive` has
+returned), or minus an error of the driver. The five before it return 0, an error, or -1 where there is too little
+scratch memory: nothing is done then.
 
     WORDS of `words`:
         0..3        addresses of words 4..7: what the driver calls kernelParams
@@ -29,6 +32,8 @@ The last five return 0, an error of the driver, or -1 where there is too little 
         19, 20      bytes of the scratch memory of a batch, and of warps, behind words 6 and 7
         21          most blocks of a launch, if all have scratch memory
         22          most blocks of a launch of this mini-batch
+        23          whether `whole` launches
+        24          see `whole`
 
     ABOUT of `about`:
         0..4        what the one kernel is told: addresses of its steps, how many, both addresses of scratch memory,
@@ -50,12 +55,14 @@ from acronumba.emit.parse import parse
 from acronumba.kernels.cuda.marshal import STREAM, WIDTH
 from acronumba.kernels.cuda.persistent import BARRIER, STEP
 from acronumba.kernels.cuda.tiles import THREADS
+from acronumba.state import AT
 
-WORDS = 23
+WORDS = 25
 ABOUT = 16
 WARPS = THREADS // 32
 OWN = 1 << 28  # bytes of scratch of all warps, as long as one block has enough
-EXPORTS = ("write", "send", "launch", "apart", "together", "cooperate")
+EXPORTS = ("write", "send", "launch", "apart", "together", "cooperate", "whole")
+DONE, WRITTEN, UNWRITTEN = range(3)
 
 
 def _of(name: str) -> str:
@@ -87,14 +94,14 @@ def blocks_of(words: i64, function: i64, nodes: i64, most: i64) -> i64:
     return blocks
 
 
-def write(words: i64, stream: i64, st: i64) -> i64:
+def write(words: i64, stream: i64, state: i64) -> i64:
     error = call_address_i64(ld(words, 12), {_of("event")}) & 4294967295
     if error != 0:
         return -error
     st(stream, {STREAM["top"]}, {_of("start")})
     st(stream, {STREAM["end"]}, {_of("tail")})
     {_ZEROS}
-    return call_address_i64(ld(words, 13), st)
+    return call_address_i64(ld(words, 13), state)
 
 
 def ready(words: i64, stream: i64) -> i64:
@@ -199,6 +206,33 @@ def together(words: i64, stream: i64, about: i64) -> i64:
     if error != 0:
         return error
     return cooperate(words, about)
+
+
+def whole(words: i64, stream: i64, state: i64) -> i64:
+    st(state, {AT["stop"]}, 3)
+    status = call_address_i64(ld(words, 13), state)
+    st(words, 24, status)
+    if status != 0:
+        return {UNWRITTEN}
+    rounds = ld(state, {AT["rounds"]})
+    st(state, {AT["stop"]}, 4)
+    status = write(words, stream, state)
+    if status < 0:
+        return status
+    missing = {_of("missing")}
+    if status != 0 or missing != 0:
+        st(state, {AT["stage"]}, 3)
+        st(state, {AT["run_batches"]}, 0)
+        st(state, {AT["rounds"]}, rounds)
+        return {UNWRITTEN}
+    if {_of("launches")} == 0:
+        return {DONE}
+    if ld(words, 23) == 0:
+        return {WRITTEN}
+    status = apart(words, stream)
+    if status < 0:
+        return {WRITTEN}
+    return -status
 '''
 
 
