@@ -1960,14 +1960,17 @@ def compare(model: Any, columns: Sequence[Sequence[Any]], shared: dict[str, Any]
                 out.append(Difference(f"the plain call raises {type(expected).__name__}: {expected}", k))
             elif isinstance(expected, IndexError) and not isinstance(mine, IndexError):
                 pass  # kernels look elements up after the host has found its own failures; users see the first
-            elif not _alike(mine, expected):
-                if _forks(model, columns, shared):  # another fiber of the instance may fail first: one alone may not
-                    out += [d for d in compare(model.with_options(forkjoin=False), columns, shared, compiled)
-                            if d.instance == k]  # fmt: skip
-                    continue
-                out.append(Difference(f"{type(mine).__name__}: {mine}, not {type(expected).__name__}: {expected}", k))
-            elif mine.line != user_line(expected)[0] and "acronumba" not in str(mine.file):
+            elif (same := _alike(mine, expected)) and (
+                mine.line == user_line(expected)[0] or "acronumba" in str(mine.file)
+            ):
+                pass
+            elif _forks(model, columns, shared):  # another fiber of the instance may fail first: one alone may not
+                again = compare(model.with_options(forkjoin=False), columns, shared, compiled)
+                out += [d for d in again if d.instance == k]
+            elif same:
                 out.append(Difference(f"{type(mine).__name__} in line {mine.line}, not {user_line(expected)[0]}", k))
+            else:
+                out.append(Difference(f"{type(mine).__name__}: {mine}, not {type(expected).__name__}: {expected}", k))
         elif mine is not None:
             if not isinstance(mine, OverflowError):
                 out.append(
