@@ -35,7 +35,7 @@ MEANINGS = {  # of the kinds of remarks, for the legend
     "shared": "the same tensor for all instances: not gathered",
     "row": "a row of a table that all instances share",
     "once": "computed once per mini-batch",
-    "duplicated": "the function has a copy for this context",
+    "duplicated": "the code has a copy for this context",
     "merged": "kernels of several contexts are one, as a copy does not pay",
     "hoisted": "a block of its own, as no recursion or loop carries what it reads",
     "moved": "does not change in the loop: computed before it",

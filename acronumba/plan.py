@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from acronumba.analysis.blocks import Grouping, Kernels
+from acronumba.analysis.bypass import pass_by
 from acronumba.analysis.carried import value_flow
 from acronumba.analysis.checks import remove_repeated_checks
 from acronumba.analysis.copies import merge_copies
@@ -120,10 +121,14 @@ def _shared(
     program: Program, options: Options
 ) -> tuple[Program, tuple[Computed, ...], tuple[Note, ...], dict[str, str]]:
     """Find what is shared, and what is computed from it once; return that, notes and texts."""
-    first = share(program, options, check=verify_level() > 1)
+    check = verify_level() > 1
+    first = share(program, options, check=check)
+    passed, copied = pass_by(first.program, options)
+    if copied:
+        first = share(passed, options, check=check)
     program, computed, told = find_once(tabulate(first.program, options), options)
-    shares = share(program, options, check=verify_level() > 1) if computed else first
-    notes = dict.fromkeys((*first.notes, *shares.notes, *told))
+    shares = share(program, options, check=check) if computed else first
+    notes = dict.fromkeys((*first.notes, *shares.notes, *copied, *told))
     text = [f"once {shares.program.shared[c.index].path}: line {c.loc.line}\n" for c in computed]
     return shares.program, computed, tuple(notes), {"sharing": "".join([shares.text, *text])}
 

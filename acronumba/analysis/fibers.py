@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
-from acronumba.analysis.flow import Names, predecessors, rename, retarget, successors, variables
+from acronumba.analysis.flow import Names, predecessors, reassigned, rename, retarget, successors, variables
 from acronumba.analysis.mutation import CHANGES, Mutation
 from acronumba.analysis.notes import Note
 from acronumba.analysis.sharing import copied
@@ -22,17 +22,14 @@ from acronumba.ir.nodes import (
     ClassTag,
     Const,
     Copy,
-    Emit,
     End,
     ExtentOf,
     Fail,
     Function,
     Instr,
     IsNull,
-    Join,
     ListNew,
     ListOp,
-    Load,
     New,
     Pad,
     Program,
@@ -231,16 +228,3 @@ def writes_of(item: Item) -> list[Var]:
 def listed(texts: Sequence[str]) -> str:
     distinct = list(dict.fromkeys(texts))
     return " and ".join(filter(None, (", ".join(distinct[:-1]), distinct[-1])))
-
-
-def reassigned(instr: Instr, to: Mapping[Var, Var]) -> Instr:
-    """Return an instruction with all its variables replaced."""
-    made = rename(instr, to)
-    assert not isinstance(made, End)
-    match made:
-        case ListOp() | Load() | Emit() | Call() | Join():
-            return replace(made, outs=tuple(to.get(v, v) for v in made.outs))
-        case Check() | Spawn():
-            return made
-        case _:
-            return replace(made, out=to.get(made.out, made.out))

@@ -287,3 +287,16 @@ def rename(node: Instr | End, to: Mapping[Var, Var]) -> Instr | End:
                 dims=vs(node.dims),
                 shapes=any_(node.shapes),  # type: ignore[arg-type]
             )
+
+
+def reassigned(instr: Instr, to: Mapping[Var, Var]) -> Instr:
+    """Return an instruction with all its variables replaced."""
+    made = rename(instr, to)
+    assert not isinstance(made, End)
+    match made:
+        case ListOp() | Load() | Emit() | Call() | Join():
+            return replace(made, outs=tuple(to.get(v, v) for v in made.outs))
+        case Check() | Spawn():
+            return made
+        case _:
+            return replace(made, out=to.get(made.out, made.out))

@@ -14,7 +14,6 @@ from acronumba.analysis.fibers import (
     changes_directly,
     listed,
     one_item,
-    reassigned,
     region_item,
     writes_of,
 )
@@ -25,6 +24,7 @@ from acronumba.analysis.flow import (
     live_at_start,
     loops,
     predecessors,
+    reassigned,
     redirect,
     retarget,
     simplify,

@@ -18,7 +18,7 @@ class Note:
     shared      it is the same tensor for all instances
     row         it is a row of a shared table
     once        it is computed once per mini-batch
-    duplicated  the function has a copy for this context
+    duplicated  the code has a copy for this context
     merged      kernels of several contexts are one, as a copy does not pay
     hoisted     it does not depend on what a recursion or loop carries: a kernel of its own
     moved       it does not change in the loop: it is computed before the loop
