@@ -174,6 +174,7 @@ class Buffers:
         self.lives: Words = np.empty(0, np.int64)
         self.queues: dict[str, Words] = {}  # `runnable` and `waiting`; not there if the program does not wait
         self.heat = (0, 0)  # nodes of the last run, bytes of the heap that it used
+        self._warm: tuple[object, ...] = ()  # what the pieces of `warm` were made of
         self.grow_nodes(_NODES, 0)
 
     def __setitem__(self, name: str, value: int) -> None:
@@ -190,7 +191,14 @@ class Buffers:
         )
 
     def warm(self, arrays: Sequence[NDArray[Any]]) -> None:
-        """Note what the next run will use: packed instances, and as much of heap and columns as the last run."""
+        """Note what the next run will use: packed instances, and as much of heap and columns as the last run.
+
+        It is only fetched, so that it may be wrong: another array may have the number of one that is gone.
+        """
+        known = (*map(id, arrays[:8]), self.heat, self.starts[0], self["ncap"])
+        if known == self._warm:
+            return
+        self._warm = known
         nodes, heap = self.heat
         pieces = [(address(a), a.nbytes) for a in arrays[:8] if a.dtype == np.int64]
         pieces.append((self.starts[0], min(heap, self.chunks[0].nbytes)))
