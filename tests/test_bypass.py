@@ -105,6 +105,18 @@ def of_two_sums(node, p):
     return np.tanh(p.embed[node.kind] + p.v @ (total + most) + (p.u @ most)[:H])
 
 
+def of_the_head(node, p):
+    """What the head of the loop assigns is read where the block behind the loop leads."""
+    total, k = np.zeros(H, np.float32), 0
+    while (n := len(node.children)) > k:
+        total = total + of_the_head(node.children[k], p)
+        k += 1
+    x = p.v @ total
+    if node.kind % 2 == 0:
+        x = x + p.embed[node.kind]
+    return np.tanh(x) * (n + 1)
+
+
 def varies(node, p):
     """What the loop begins with is the node's own: no product is the same for all leaves."""
     total = p.embed[node.kind]
@@ -115,7 +127,7 @@ def varies(node, p):
 
 MODELS = {
     child_sum: True, by_index: True, of_a_list: True, from_a_state: True, goes_on: True, in_a_loop: True,
-    with_a_break: False, of_two_sums: True, varies: False,
+    with_a_break: False, of_two_sums: True, of_the_head: True, varies: False,
 }  # fmt: skip
 
 

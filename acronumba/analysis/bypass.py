@@ -145,10 +145,12 @@ class _Bypass:
 
     def _copy(self, blocks: list[Block], entry: int, head: int, after: int, start: dict[Var, Var]) -> None:
         """Add a block that asks whether there is a step, and a copy of the block behind the loop."""
+        at_start = live_at_start(tuple(blocks))
+        live = {v for s in successors(blocks[after].end) for v in at_start[s]}
+        for k in (head, after):
+            blocks[k] = self._joined(blocks[k], live)
         end = blocks[head].end
         assert isinstance(end, Branch)
-        live = {v for s in successors(blocks[after].end) for v in live_at_start(tuple(blocks))[s]}
-        blocks[after] = self._joined(blocks[after], live)
         ask, alone = len(blocks), len(blocks) + 1
         to = dict(start)
         asked = self._renamed(blocks[head].instrs, to)
