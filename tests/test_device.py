@@ -290,6 +290,21 @@ def test_weights_of_other_kinds_are_copied_again(kind: str, tmp_path: Any) -> No
             assert np.array_equal(mine, x * memory[1])
 
 
+@model
+def shifted(x: np.ndarray, *, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return x * w + b
+
+
+def test_an_array_of_two_sets_of_shared_values_changes_and_changes_back() -> None:
+    there, xs = shifted.on("simulator"), sequences(2)[0]
+    first, second = (np.full(5, v, np.float32) for v in (0.0, 1.0))
+    w = np.full(5, 2.0, np.float32)
+    for factor, b in ((2.0, first), (2.0, second), (3.0, second), (2.0, first), (2.0, second), (3.0, first)):
+        w[:] = factor
+        for x, mine in zip(xs, there.batch(xs, w=w, b=b), strict=True):
+            assert np.array_equal(mine, shifted(x, w=w, b=b))
+
+
 def test_scratch_memory_is_given_back() -> None:
     xs, w = sequences(2, 1), weights()
     call = chain._bind((xs,), {"w": w})

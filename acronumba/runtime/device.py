@@ -49,7 +49,7 @@ _LAUNCHES = 256  # that the first table has room for
 _PATIENCE = 1 << 62  # of `execute`: what it does takes no time, as kernels run elsewhere
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Copy:
     """What the device has of arrays, which may overlap: a range of memory."""
 
@@ -285,15 +285,17 @@ class DeviceExecutable(Executable):
         """Return the device's copy of a range of memory, made anew if arrays are others or have other bits."""
         bits = np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))
         known = last.get(start)
-        twin = None
         if known is not None and len(known.arrays) == len(arrays) and all(map(operator.is_, known.arrays, arrays)):
             if not changes or (known.bits is not None and np.array_equal(known.bits, bits)):
                 return known
-            twin = known.twin
+        else:
+            known = _Copy(arrays, self._twin(start, end - start), None)
         own = bits.copy() if changes else bits  # the user may change it before it is on the device
-        twin = twin or self._twin(start, end - start)
-        self.device.upload(twin.address, own)
-        return _Copy(arrays, twin, own if changes else None)
+        # Sets of shared values that have an array in common have its copy in common, and what it is a copy of.
+        known.bits = None
+        self.device.upload(known.twin.address, own)
+        known.bits = own if changes else None
+        return known
 
     def _ranges(self, arrays: Iterable[NDArray[Any]]) -> Iterator[tuple[int, int, tuple[NDArray[Any], ...]]]:
         """Yield ranges of memory that do not overlap, and the arrays that lie in each."""
