@@ -20,7 +20,7 @@ from acronumba.bench.workloads import WORKLOADS
 from acronumba.emit import cache
 from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda import compat, cubins, generate, launch, marshal
-from acronumba.runtime import gpu
+from acronumba.runtime import device, gpu
 from acronumba.runtime.device import DeviceExecutable
 from acronumba.runtime.devices import SimulatedDevice
 from tests.test_device import alike, chain, sequences, weights
@@ -227,7 +227,7 @@ def test_what_a_gpu_keeps_is_given_up_for_what_it_needs(driver: Driver) -> None:
     assert len(executable.arenas._free) == 1
     driver.room = 0
     with pytest.raises(MemoryError, match="the GPU has no room for"):
-        executable._twin(0, 100)
+        device._twin(executable.device, 0, 100)
     assert not executable.arenas._free
     driver.room = 1 << 40
     result = compiled.decoder(executable.run(packed.roots, words, keep=keep), packed)

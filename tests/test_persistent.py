@@ -242,6 +242,85 @@ def test_the_faster_way_is_kept(monkeypatch: pytest.MonkeyPatch, seconds: float,
     )
 
 
+def test_without_room_for_scratch_nothing_is_launched(monkeypatch: pytest.MonkeyPatch) -> None:
+    xs, w = sequences(2, 1, 3), weights()
+    run = Batches(chain, xs, on=Clocked(0.5), w=w)
+    wanted = run(xs)
+    way = run.executable.persistent
+    way.together = dict.fromkeys(way.together, True)  # whichever was faster
+
+    def refuse(name: str, size: int) -> None:
+        raise MemoryError("no room")
+
+    view = run.executable._view
+    view[19] = view[20] = -1  # as if more were asked for
+    with monkeypatch.context() as m:
+        m.setattr(run.executable, "_room_for", refuse)
+        before = run.device.launches
+        for _ in range(2):
+            with pytest.raises(MemoryError, match="no room"):
+                run(xs)
+        assert run.device.launches == before and way.together
+    same_bits(run(xs), wanted)
+
+
+def test_words_of_runs_that_may_go_on_are_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(persistent, "_LATE", 3)
+    xs, w = sequences(2, 1), weights()
+    run = Batches(together(chain), xs, w=w)
+    words = {run.start(xs)[0].pending.word.ctypes.data for _ in range(3)}
+    assert len(words) == 3  # nobody has waited
+    waits: list[int] = []
+    wait = run.device.wait
+    monkeypatch.setattr(run.device, "wait", lambda: waits.append(1) or wait())
+    assert run.start(xs)[0].pending.word.ctypes.data in words and len(waits) == 1
+    run(xs)  # its results are waited for
+    assert not run.executable.persistent._late or len(waits) == 2
+
+
+def test_memory_that_nobody_uses_is_given_up_for_what_launches_need() -> None:
+    class Small(SimulatedDevice):
+        room = 1 << 40
+
+        def allocate(self, size: int) -> int:
+            if sum(len(a) for a in self.allocated.values()) + size > self.room:
+                raise MemoryError("full")
+            return super().allocate(size)
+
+    xs, w = sequences(2, 1), weights()
+    gpu_ = Small()
+    run = Batches(chain, xs, on=gpu_, w=w)
+    held = [run.start(xs) for _ in range(3)]
+    del held
+    assert len(run.executable.arenas._free) >= 2
+    gpu_.room = sum(len(a) for a in gpu_.allocated.values()) + 1000
+    assert device._Stream(gpu_, lambda launches: 0).twin.size >= device._ROOM
+    assert not run.executable.arenas._free
+
+
+def test_a_model_without_shared_values_is_one_call() -> None:
+    @model
+    def alone(xs: list[np.ndarray]) -> np.ndarray:
+        h = np.zeros(5, np.float32)
+        for x in xs:
+            h = np.tanh(h + x)
+        return h
+
+    xs = sequences(2, 1)
+    run = Batches(alone, xs)
+    run.stable = True
+    wanted = [alone(x) for x in xs]
+    done: list[int] = []
+    whole = run.executable._all
+    run.executable._all = lambda *args: done.append(whole(*args)) or done[-1]
+    held: list[Any] = []
+    for _ in range(6):  # the last results are held while the next are computed
+        held = run(xs)
+        for mine, other in zip(held, wanted, strict=True):
+            alike(mine, other)
+    assert done[-2:] == [launch.DONE] * 2
+
+
 # ---- the kernel and its barrier
 
 

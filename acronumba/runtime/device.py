@@ -46,6 +46,7 @@ _APART = 1 << 14  # bytes between two results that are copied with them
 _PIECES = 64  # of results, at most: what lies in more is copied in one
 _ROOM = 1 << 16  # bytes of the first buffer for what launches need
 _LAUNCHES = 256  # that the first table has room for
+_ARENAS = 4  # of which it is known where they are
 _PATIENCE = 1 << 62  # of `execute`: what it does takes no time, as kernels run elsewhere
 
 
@@ -68,8 +69,8 @@ class _Stream:
         self.address = address(self.words)
         self.view = self.words.data
         self.regions: Words = np.zeros(0, np.int64)
-        # what `regions` was made of: shared values, arenas, instances
-        self.known: tuple[list[_Row], list[_Row], list[weakref.ref[NDArray[Any]]]] | None = None
+        # by arenas, as results may be held while others are computed: regions, and what else they were made of
+        self.known: dict[tuple[_Row, ...], tuple[list[_Row], list[weakref.ref[NDArray[Any]]], Words]] = {}
         self.pending: _Pending | None = None  # the results of the last run
         self.staged: tuple[NDArray[np.uint8], Twin] | None = None  # for what instances are packed in
         self["event"] = event = device.event()
@@ -79,21 +80,26 @@ class _Stream:
     def room(self, size: int, launches: int) -> None:
         """Make room for so many bytes and launches."""
         size = size + 63 & -64
-        self.buffer = self.device.pinned(size + self.spare(launches))
-        self.start = address(self.buffer)
-        self.twin = Twin(self.device, self.start, len(self.buffer))
+        buffer = self.device.pinned(size + self.spare(launches))
+        self.twin = _twin(self.device, address(buffer), len(buffer))
+        self.buffer, self.start = buffer, self.twin.start
         self.table: Words = np.zeros(launches * WIDTH, np.int64)
         self["start"], self["tail"], self["delta"] = self.start, self.start + size, self.twin.address - self.start
         self["table"], self["capacity"] = address(self.table), launches
 
-    def stage(self, pieces: Sequence[NDArray[np.uint8]], twin: Callable[[int, int], Twin]) -> int:
+    def place(self, regions: Words) -> None:
+        """Say where everything is."""
+        self.regions = regions
+        self["regions"], self["count"] = address(regions), len(regions) // 3
+
+    def stage(self, pieces: Sequence[NDArray[np.uint8]]) -> int:
         """Copy pieces to the device, 256 bytes or a multiple apart; return the address of the first."""
         size = sum(len(piece) + 255 & -256 for piece in pieces)
         self.device.reach(self["event"])  # what was staged for the last run is there
         if self.staged is None or self.staged[1].size < size:
             self.staged = None  # given back before more is asked for
             room = size + size // 4
-            self.staged = self.device.pinned(room), twin(0, room)
+            self.staged = self.device.pinned(room), _twin(self.device, 0, room)
         memory, there = self.staged
         at = 0
         for piece in pieces:
@@ -185,7 +191,7 @@ class _Pending:
         for start, end in pieces:
             low, high = start - self.arena.address, end - self.arena.address
             self.device.download(block[low:high], twin.address + low)
-        self.device.wait()
+        self.persistent.wait()
         self.check()
 
 
@@ -216,7 +222,8 @@ class DeviceExecutable(Executable):
         # Results keep their places: what is read again later may lie anywhere in the arena.
         super().__init__(plan, options.replace(recycle=False, parts=False, threads=1), progress=progress)
         self.arenas = ArenaPool(1 << 16, device.pinned)
-        _executables.add(self)
+        with _lock:
+            _executables.add(self)
         codes = [code for k, code in enumerate(self.codes) if k not in self._once]
         handles = device.load(codes)
         weakref.finalize(self, device.unload, [h for own in handles for h in own]).atexit = False
@@ -246,7 +253,7 @@ class DeviceExecutable(Executable):
             plan, run = c.address["plan"], c.address["run"]
             entries.append(KernelEntry(plan=plan, run=run, shared=code.shared, tiles=(0, k), keep=c))
         calls = (loaded[len(self.codes)].function(name) for name in launch.EXPORTS)
-        self._write, self._send, self._loop, self._apart, self._together, self._cooperate, self._all = calls
+        self._write, self._send, self._loop, self._apart, self._together, self._all = calls
         for k, entry in zip(self._once, computed, strict=True):  # computed by the processor, before all others
             entries[k] = entry
         return engine, tuple(entries)
@@ -269,16 +276,6 @@ class DeviceExecutable(Executable):
                 if k not in self._once:
                     params[-2] = stream
 
-    def _twin(self, start: int, size: int) -> Twin:
-        """Return memory of the device; what all models keep there for later mini-batches is given up for it."""
-        try:
-            return Twin(self.device, start, size)
-        except MemoryError:
-            for other in list(_executables):
-                if other.device is self.device:
-                    other.arenas.clear()
-            return Twin(self.device, start, size)
-
     def _copy(
         self, start: int, end: int, arrays: tuple[NDArray[Any], ...], changes: bool, last: Mapping[int, _Copy]
     ) -> _Copy:
@@ -289,7 +286,7 @@ class DeviceExecutable(Executable):
             if not changes or (known.bits is not None and np.array_equal(known.bits, bits)):
                 return known
         else:
-            known = _Copy(arrays, self._twin(start, end - start), None)
+            known = _Copy(arrays, _twin(self.device, start, end - start), None)
         own = bits.copy() if changes else bits  # the user may change it before it is on the device
         # Sets of shared values that have an array in common have its copy in common, and what it is a copy of.
         known.bits = None
@@ -316,7 +313,7 @@ class DeviceExecutable(Executable):
     def _share(self, prepared: _Prepared, stable: bool) -> list[_Row]:
         """Copy shared values that the device does not have; say where they are."""
         known, rows = self._shared.get(prepared, _NONE)
-        if not (stable and rows):
+        if not stable or rows is _NOWHERE:
             # the user's own memory, also where it came as something else that has an array
             users = set() if stable else {id(a) for k, a in prepared.arrays.items() if k < len(prepared.given)}
             arrays = {id(a): a for a in prepared.keep if a.nbytes}
@@ -326,7 +323,7 @@ class DeviceExecutable(Executable):
                 for start, end, those in self._ranges(arrays.values())
             }
             found = [copy.twin.region for copy in copies.values()]
-            known, rows = copies, found if found != rows else rows
+            known, rows = copies, found if found != rows or rows is _NOWHERE else rows
             kept = {p: at for p, at in self._shared.items() if p in self.recent and p is not prepared}
             self._shared = kept | {prepared: (known, rows)}
         return rows
@@ -344,13 +341,13 @@ class DeviceExecutable(Executable):
                 fresh[at] = array
                 continue
             if twin is None:
-                self._packed[at] = known, twin = known, self._twin(at, array.nbytes)
+                self._packed[at] = known, twin = known, _twin(self.device, at, array.nbytes)
                 self.device.upload(twin.address, _bytes(array))
             rows.append(twin.region)
         if fresh:
             self._packed = {at: one for at, one in self._packed.items() if one[0]() is not None}
             self._packed |= {at: (weakref.ref(array), None) for at, array in fresh.items()}
-            place = stream.stage([_bytes(array) for array in fresh.values()], self._twin)
+            place = stream.stage([_bytes(array) for array in fresh.values()])
             for at, array in fresh.items():
                 rows.append((at, at + array.nbytes, place - at))
                 place += array.nbytes + 255 & -256
@@ -365,31 +362,31 @@ class DeviceExecutable(Executable):
         assert isinstance(prepared, _Prepared)
         shared = self._share(prepared, stable)
         if not self._placed(stream, shared, arenas, keep):
-            regions = [self._arena_twin(arena).region for arena in arenas]
-            rows = sorted([*shared, *self._pack(stream, keep), *regions])
-            stream.regions = np.array(rows, np.int64).reshape(-1)
-            stream["regions"], stream["count"] = address(stream.regions), len(rows)
+            own = tuple([self._arena_twin(arena).region for arena in arenas])
+            rows = sorted([*shared, *self._pack(stream, keep), *own])
+            stream.place(np.array(rows, np.int64).reshape(-1))
             # what lies in memory of the stream's own may be overwritten: only what has a place of its own is known
-            own = all(self._packed[address(a)][1] is not None for a in keep if a.nbytes)
-            stream.known = (shared, regions, [*map(weakref.ref, keep)]) if own else None
+            if all(self._packed[address(a)][1] is not None for a in keep if a.nbytes):
+                stream.known.pop(own, None)
+                stream.known = dict([*stream.known.items()][1 - _ARENAS :])
+                stream.known[own] = shared, [*map(weakref.ref, keep)], stream.regions
         return stream
 
     def _placed(
         self, stream: _Stream, shared: list[_Row], arenas: Sequence[Arena], keep: Sequence[NDArray[Any]]
     ) -> bool:
-        """Return whether the regions of a stream say where these are."""
-        known = stream.known
-        return (
-            known is not None
-            and known[0] is shared
-            and known[1] == [self._arena_twin(arena).region for arena in arenas]
-            and _alike(known[2], keep)
-        )
+        """Return whether it is known where these are; the regions of the stream say so, then."""
+        known = stream.known.get(tuple([self._arena_twin(arena).region for arena in arenas]))
+        if known is None or known[0] is not shared or not _alike(known[1], keep):
+            return False
+        if known[2] is not stream.regions:
+            stream.place(known[2])
+        return True
 
     def _arena_twin(self, arena: Arena) -> Twin:
         twin = arena.twin
         if not isinstance(twin, Twin):
-            arena.twin = twin = self._twin(arena.address, arena.size)
+            arena.twin = twin = _twin(self.device, arena.address, arena.size)
         return twin
 
     # ------------------------------------------------------------------------------------------------------- stages
@@ -440,7 +437,7 @@ class DeviceExecutable(Executable):
             stream, prepared = self._stream(buffers), buffers.prepared
             assert isinstance(prepared, _Prepared)
             shared = self._shared.get(prepared, _NONE)[1]
-            if not (shared and self._placed(stream, shared, arenas, keep)):
+            if shared is _NOWHERE or not self._placed(stream, shared, arenas, keep):
                 return False
             done = self._all(self._words, stream.address, buffers.address)
             if done < 0:
@@ -520,8 +517,7 @@ class DeviceExecutable(Executable):
             size,
             word,
             lambda: self._call(self._together, stream, at, about),
-            lambda: self._call(self._cooperate, stream, about),
-            lambda: self._call(self._loop, stream, stream["table"], launches),
+            lambda: self._call(self._apart, stream, at),
         )
         return word
 
@@ -552,9 +548,9 @@ class DeviceExecutable(Executable):
         """Return the address of scratch memory of a name, and how many bytes it has: at least so many."""
         have = self._scratch.get(name)
         if have is None or have.size < size:
-            self._scratch.pop(name, None)  # given back before more is asked for
             self._view[19 if name == "batch" else 20] = 0
-            self._scratch[name] = have = self._twin(0, max(size + size // 4, 1 << 16))
+            self._scratch.pop(name, None)  # given back before more is asked for
+            self._scratch[name] = have = _twin(self.device, 0, max(size + size // 4, 1 << 16))
         return have.address, have.size
 
     def _note_failures(
@@ -563,7 +559,7 @@ class DeviceExecutable(Executable):
         """Bring failures of nodes where the processor's kernels leave them."""
         low, high = stream["end"] - stream.start, stream["tail"] - stream.start
         self.device.download(stream.buffer[low:high], stream.twin.address + low)
-        self.device.wait()
+        self.persistent.wait()
         pending.check()
         if not stream.buffer[low:high].any():
             return
@@ -588,8 +584,23 @@ class DeviceExecutable(Executable):
             self._fail_nodes(buffers, failures)
 
 
-_NONE: tuple[dict[int, _Copy], list[_Row]] = ({}, [])
+_NOWHERE: list[_Row] = []
+_NONE: tuple[dict[int, _Copy], list[_Row]] = ({}, _NOWHERE)
 _executables: weakref.WeakSet[DeviceExecutable] = weakref.WeakSet()
+_lock = ForkLock()  # of these
+
+
+def _twin(device: Device, start: int, size: int) -> Twin:
+    """Return memory of a device; what all models keep there for later mini-batches is given up for it."""
+    try:
+        return Twin(device, start, size)
+    except MemoryError:
+        with _lock:
+            others = list(_executables)
+        for other in others:
+            if other.device is device:
+                other.arenas.clear()
+        return Twin(device, start, size)
 
 
 def _alike(known: Sequence[weakref.ref[NDArray[Any]]], arrays: Sequence[NDArray[Any]]) -> bool:

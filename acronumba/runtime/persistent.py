@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ GIVEN_UP = "the blocks of a mini-batch have waited for each other in vain: with_
 PATIENCE = 1 << 25  # times that a block looks whether others have come: many seconds
 _TRIALS = 3  # of each way, after one that is not counted
 _LONG = 0.1  # seconds of trials, after which there are no more
+_LATE = 64  # runs whose results nobody has asked for, at most, before all is waited for
 
 
 log = logging.getLogger("acronumba")
@@ -58,6 +60,7 @@ class PersistentRun:
         self._code: PersistentCode | None = None
         self._resident = 0
         self._spare: list[Words] = []
+        self._late: deque[Words] = deque()  # of runs that may go on
         if self._stages and wanted:
             self._load(codes)
             if not self._code:
@@ -101,28 +104,30 @@ class PersistentRun:
 
     def word(self) -> Words:
         """Return what the blocks of the next run set if they have waited in vain; see `give`."""
+        if not self._spare and len(self._late) >= _LATE:
+            self.wait()
         word = self._spare.pop() if self._spare else self._device.word()
         word[0] = 0
         self._words[10] = address(word)
         return word
 
     def give(self, word: Words) -> None:
-        """Take a word of steps that nobody asks any more."""
-        self._spare.append(word)
+        """Take a word that nobody asks any more. Its run may go on: it serves another one when all is done."""
+        self._late.append(word)
 
-    def run(
-        self, size: tuple[int, int], word: Words, together: Callable[[], None], again: Callable[[], None],
-        apart: Callable[[], None],
-    ) -> None:  # fmt: skip
-        """Run a mini-batch of a size, whose `way` is not False.
+    def wait(self) -> None:
+        """Return when everything is done that the device has been told."""
+        late = len(self._late)
+        self._device.wait()
+        for _ in range(min(late, len(self._late))):
+            self._spare.append(self._late.popleft())
 
-        `together` copies what is needed and runs it in one kernel; when it has been copied, `again` does that, too, and
-        `apart` in many.
-        """
+    def run(self, size: tuple[int, int], word: Words, together: Callable[[], None], apart: Callable[[], None]) -> None:
+        """Run a mini-batch of a size, whose `way` is not False, in one kernel or in many; both copy what they need."""
         if self._wanted:
             together()
         elif size not in self.together:
-            self.together[size] = self._faster(size, word, together, again, apart)
+            self.together[size] = self._faster(size, word, together, apart)
         else:
             try:
                 together()
@@ -135,9 +140,8 @@ class PersistentRun:
         apart()
 
     def _faster(
-        self, size: tuple[int, int], word: Words, together: Callable[[], None], again: Callable[[], None],
-        apart: Callable[[], None],
-    ) -> bool:  # fmt: skip
+        self, size: tuple[int, int], word: Words, together: Callable[[], None], apart: Callable[[], None]
+    ) -> bool:
         """Run both ways in turn; return whether the first is faster. What takes long is not run again to find out."""
         best = [float("inf")] * 2
         begun = time.perf_counter()
@@ -149,10 +153,8 @@ class PersistentRun:
             return False
         if time.perf_counter() - begun > _LONG and not word[0]:
             return False
-        barrier = np.array([0, self._words[10], self._words[11], 0]).view(np.uint8)
         for trial in range(1 + _TRIALS):
-            for k, way in enumerate((apart, again)):
-                self._device.upload(self._words[4], barrier)
+            for k, way in enumerate((apart, together)):
                 self._device.wait()
                 start = time.perf_counter()
                 way()

@@ -11,11 +11,10 @@ place for them serves all.
     launch(words, table, count) launches so many rows of a stream's table
     apart(words, stream)        send, and launch all
     together(words, stream, about)      send, with steps for the one kernel, and launch that
-    cooperate(words, about)     launch it again
     whole(words, stream, state) all stages of a mini-batch, then write, then apart; as far as nothing has to be decided
 
 `whole` returns DONE, WRITTEN (launches are left to the caller), UNWRITTEN (everything is: word 24 is what `drive` has
-returned), or minus an error of the driver. The five before it return 0, an error, or -1 where there is too little
+returned), or minus an error of the driver. The four before it return 0, an error, or -1 where there is too little
 scratch memory: nothing is done then.
 
     WORDS of `words`:
@@ -61,7 +60,7 @@ WORDS = 25
 ABOUT = 16
 WARPS = THREADS // 32
 OWN = 1 << 28  # bytes of scratch of all warps, as long as one block has enough
-EXPORTS = ("write", "send", "launch", "apart", "together", "cooperate", "whole")
+EXPORTS = ("write", "send", "launch", "apart", "together", "whole")
 DONE, WRITTEN, UNWRITTEN = range(3)
 
 
@@ -193,19 +192,15 @@ def steps(words: i64, stream: i64, about: i64) -> i64:
     return step
 
 
-def cooperate(words: i64, about: i64) -> i64:
-    return call_address_i64(
-        ld(words, 9), ld(about, 14), ld(about, 12), 1, 1, {THREADS}, 1, 1, ld(about, 15), ld(words, 14), about + 40
-    ) & 4294967295
-
-
 def together(words: i64, stream: i64, about: i64) -> i64:
     if ready(words, stream) == 0:
         return -1
     error = copy(words, stream, steps(words, stream, about))
     if error != 0:
         return error
-    return cooperate(words, about)
+    return call_address_i64(
+        ld(words, 9), ld(about, 14), ld(about, 12), 1, 1, {THREADS}, 1, 1, ld(about, 15), ld(words, 14), about + 40
+    ) & 4294967295
 
 
 def whole(words: i64, stream: i64, state: i64) -> i64:
