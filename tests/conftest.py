@@ -1,8 +1,9 @@
 """What all tests share: which are run by default, the expected texts, and a cache of their own.
 
-Tests are marked by what they need: `slow` (minutes), `full` (large sizes), `gpu` (a CUDA device). They are left out
-unless named with ``--slow``, ``--full``, ``--gpu``; the end of a run says how many were left out. Expected texts
-lie in `tests/golden` and are compared by the fixture `golden`; ``--update-golden`` writes them.
+Tests are marked by what they need: `slow` (minutes, or more cases of what others try), `full` (large sizes), `gpu`
+(a CUDA device). They are left out unless named with ``--slow``, ``--full``, ``--gpu``; the end of a run says how many
+were left out. Expected texts lie in `tests/golden` and are compared by the fixture `golden`; ``--update-golden``
+writes them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-MARKS = {"slow": "takes minutes", "full": "large sizes", "gpu": "needs a CUDA device"}
+MARKS = {"slow": "takes minutes, or is one more case of many", "full": "large sizes", "gpu": "needs a CUDA device"}
 ROOT = Path(__file__).resolve().parent.parent
 
 # Compiled code goes to a cache kept between runs, not to the user's.
