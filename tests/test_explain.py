@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import io
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +35,19 @@ MODULES = (models_of_sequences, models_of_trees, models_of_python, models_of_cho
 ZOO = {"tree_lstm": (tree_lstm, "sentiment"), "birnn": (birnn, "tag"), "mv_rnn": (mv_rnn, "sentiment")}
 
 
+@cache
 def explained(name: str, **options: Any) -> tuple[Explanation, Any]:
     """An explanation of a model of the zoo, and the trace of the same mini-batch."""
     module, attribute = ZOO[name]
     f = getattr(module, attribute).with_options(**options)
     xs, p = module.instances(4), module.params(8)
     return f.explain(xs, p=p), f.trace(xs, p=p)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget() -> Iterator[None]:
+    yield
+    explained.cache_clear()
 
 
 def line_with(e: Explanation, text: str) -> SourceLine:
