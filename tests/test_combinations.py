@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chosen import squares
 from test_properties import bits
 
 from acronumba import model, nn
@@ -183,8 +184,7 @@ def compiled_bits(f: Any, column: Any, **options: Any) -> list[Any]:
     return [bits(r) for r in f.with_options(**options).batch(column, **SHARED)]
 
 
-@pytest.mark.parametrize("name", COLUMNS)
-@pytest.mark.parametrize("k", range(len(ROWS)))
+@pytest.mark.parametrize(("k", "name"), squares(range(len(ROWS)), COLUMNS))
 def test_pairs_of_options_change_no_bit(name: str, k: int, wanted: Callable[[str], list[Any]]) -> None:
     f, column = COLUMNS[name]
     assert compiled_bits(f, column, **ROWS[k]) == wanted(name), ROWS[k]

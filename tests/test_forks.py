@@ -772,7 +772,7 @@ def test_models_whose_calls_and_steps_are_fibers(case: Any) -> None:
 @settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
-    max_examples=40,
+    max_examples=20,
 )
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(3, 14))
 def test_random_models_whose_calls_and_steps_are_fibers(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chosen import squares
 from test_kernels_cpu import close
 
 from acronumba import InstanceErrors, model, nn
@@ -47,13 +48,12 @@ def operands(n: int, k: int, dtype: str, experts: int, count: int, lies: str = "
     return [[r.standard_normal(k).astype(dtype), *made[r.integers(experts)]] for _ in range(count)]
 
 
-@pytest.mark.parametrize("bits", [512, 256, 128])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(
-    ("n", "k", "lies"),
-    [(64, 64, "rows"), (70, 65, "across"), (1, 5000, "rows"), (300, 20, "across"), (70, 300, "columns")],
-)
-def test_a_node_has_the_same_bits_in_any_company(n: int, k: int, lies: str, dtype: str, bits: int) -> None:
+SIZES = [(64, 64, "rows"), (70, 65, "across"), (1, 5000, "rows"), (300, 20, "across"), (70, 300, "columns")]
+
+
+@pytest.mark.parametrize(("size", "dtype", "bits"), squares(SIZES, ["float32", "float64"], [512, 256, 128]), ids=str)
+def test_a_node_has_the_same_bits_in_any_company(size: tuple[int, int, str], dtype: str, bits: int) -> None:
+    n, k, lies = size
     with override(vector_bits=bits) as target:
         (run,) = compile_all([two_layers(n, k, dtype, lies)], target)
         assert any(isinstance(s, RowStage) and s.grouped for s in stages.plan_stages(run.spec, target).stages)

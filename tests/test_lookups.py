@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
+from chosen import squares
 from generate import compare
 
 from acronumba import InstanceErrors, model
@@ -113,15 +115,27 @@ def test_the_plain_call(fn: Any, compiled: bool) -> None:
     assert not compare(model(fn), [ITEMS], {"p": P}, compiled)
 
 
+@cache
+def expected(fn: Any) -> list[Any]:
+    return [bits(r) for r in model(fn).batch(ITEMS, p=P)]
+
+
 @pytest.mark.parametrize("fn", MODELS)
-def test_bits_depend_on_no_option_and_no_batch(fn: Any) -> None:
+def test_bits_depend_on_no_batch(fn: Any) -> None:
     m = model(fn)
-    expected = [bits(r) for r in m.batch(ITEMS, p=P)]
-    assert [bits(m.batch([t], p=P)[0]) for t in ITEMS] == expected
-    several = {"blocks": False, "fuse": False, "hoist": False, "schedule": "depth"}
-    for options in [*({name: False} for name in ("hoist", "blocks", "fuse", "gather_fusion", "forkjoin")), several]:
-        other = m.with_options(threads=2, **options)
-        assert [bits(r) for r in other.batch(ITEMS[::-1], p=P)] == expected[::-1], options
+    assert [bits(m.batch([t], p=P)[0]) for t in ITEMS] == expected(fn)
+
+
+OPTIONS: list[dict[str, Any]] = [
+    *({name: False} for name in ("hoist", "blocks", "fuse", "gather_fusion", "forkjoin")),
+    {"blocks": False, "fuse": False, "hoist": False, "schedule": "depth"},
+]
+
+
+@pytest.mark.parametrize(("fn", "options"), squares(MODELS, OPTIONS))
+def test_bits_depend_on_no_option(fn: Any, options: dict[str, Any]) -> None:
+    other = model(fn).with_options(threads=2, **options)
+    assert [bits(r) for r in other.batch(ITEMS[::-1], p=P)] == expected(fn)[::-1]
 
 
 def bits(value: Any) -> Any:

@@ -13,6 +13,7 @@ import generate
 import numpy as np
 import pytest
 import test_memory
+from chosen import half
 from hand import pack_trees, random_tree, tree_lstm
 from test_host import ENGINES, check, executable, weights
 from test_memory import ZOO, owner, sentences, shared_arrays
@@ -74,7 +75,7 @@ def test_zoo(name: str, cut: None) -> None:
     assert trace.rounds > 1 if waits else trace.rounds == 1
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", half(range(24)))
 def test_random_models(seed: int, cut: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(driver, "_AIM", 1)
     case = generate.generate(9000 + seed, 4)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chosen import squares
 
 from acronumba import model, nn
 from acronumba.kernels import passes
@@ -72,9 +73,7 @@ STEPS = {"lstm": 2, "gru": 2, "deep": 4, "rows": 2, "of_one_column": 1}
 FUNCTIONS = {f.__name__: f for f in (lstm, gru, deep, rows, of_one_column)}
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("n", [16, 37])
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize(("name", "n", "dtype"), squares(STEPS, [16, 37], ["float32", "float64"]))
 def test_steps_have_the_bits_of_one_loop(name: str, n: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     f = FUNCTIONS[name]
     columns, shared = operands(name, n, dtype)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chosen import squares
 from model_cases import Case
 from test_models import agree, outcome, plain
 
@@ -859,15 +860,13 @@ def test_planned(case):
     agree(outcome(case.model._interpret, case), plain(case), single=True)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"hoist": False}, {"blocks": False}, {"reuse": False}, {"duplicate": False},
-        {"hoist": False, "blocks": False, "reuse": False}, {"schedule": "depth"},
-    ],
-    ids=str,
-)  # fmt: skip
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+OTHERWISE: list[dict[str, Any]] = [
+    {"hoist": False}, {"blocks": False}, {"reuse": False}, {"duplicate": False},
+    {"hoist": False, "blocks": False, "reuse": False}, {"schedule": "depth"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "options"), squares(CASES, OTHERWISE), ids=lambda x: getattr(x, "name", str(x)))
 def test_planned_otherwise(case, options):
     agree(outcome(case.model.with_options(**options)._interpret, case), plain(case), single=True)
 
