@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("generated")
 
 
-@settings(once, max_examples=60)
+@settings(once, max_examples=40)
 @given(seed=SEEDS, size=st.integers(2, 9))
 def test_the_interpreted_plan_is_the_plain_call(folder: Path, seed: int, size: int) -> None:
     agree(folder, seed, size, compiled=False)

@@ -16,7 +16,7 @@ import test_memory
 from chosen import half
 from hand import pack_trees, random_tree, tree_lstm
 from test_host import ENGINES, check, executable, weights
-from test_memory import ZOO, owner, sentences, shared_arrays
+from test_memory import WIDTH, ZOO, owner, sentences, shared_arrays
 
 from acronumba import InstanceErrors, pack, random
 from acronumba.api import model
@@ -65,7 +65,7 @@ MORE: dict[str, Any] = {
 def test_zoo(name: str, cut: None) -> None:
     module, f = (ZOO | MORE)[name]
     xs = module.instances(24, **({"length": 6} if name == "berxit" else {}))
-    p = module.params(24 if name == "berxit" else 16)
+    p = module.params(WIDTH)
     want = whole(f).batch(xs, p=p)
     assert all(same_bits(f.batch(xs, p=p), want) for _ in range(3))
     trace = f.trace(xs, p=p)

@@ -64,6 +64,7 @@ def by_name(models: list[tuple[ModuleType, Callable[..., Any]]]) -> Any:
 
 
 BY_NAME = by_name(MODELS)
+WIDTH = 24  # one for all that is compiled here: each of a model is other code
 CLASSIFIERS = (tree_lstm, child_sum_lstm, mv_rnn, birnn, bilstm_tagger, listops)
 SST = "(3 (2 It) (4 (3 (2 really) (3 works)) (2 .)))\n\n(2 (2 (1 No) (2 one)) (2 knows))\n(1 Ugh)\n"
 
@@ -408,7 +409,7 @@ def test_results_are_probabilities(module: ModuleType, model: Callable[..., Any]
 
 @BY_NAME
 def test_batched_results_are_as_near_to_float64_as_promised(module: ModuleType, model: Any) -> None:
-    p, instances = module.params(32), module.instances(24, seed=5)
+    p, instances = module.params(WIDTH), module.instances(24, seed=5)
     batched = model.batch(instances, p=p)
     assert len(batched) == len(instances)
     wide_p = wide(p)
@@ -430,7 +431,7 @@ def bits(result: Any) -> list[Any]:
 @BY_NAME
 def test_results_do_not_depend_on_the_rest_of_the_batch(module: ModuleType, model: Any) -> None:
     """Batches of 1, 8, 64 and 256 instances, drawn in any order, some of them twice."""
-    p, distinct, rng = module.params(24), module.instances(40, seed=6), np.random.default_rng(6)
+    p, distinct, rng = module.params(WIDTH), module.instances(40, seed=6), np.random.default_rng(6)
     if module is berxit:
         distinct = berxit.instances(40, seed=6, length=16)
     alone = [bits(model.batch([x], p=p)[0]) for x in distinct]
@@ -455,7 +456,7 @@ def test_sentences_that_are_certain_leave_the_batch() -> None:
 
 @BY_NAME
 def test_a_batch_takes_fewer_launches_than_nodes(module: ModuleType, model: Any) -> None:
-    trace = model.trace(module.instances(48, seed=7), p=module.params(16))
+    trace = model.trace(module.instances(48, seed=7), p=module.params(WIDTH))
     assert trace.lower_bound <= len(trace.batches) < trace.nodes / 4
     assert sum(batch.size for batch in trace.batches) == trace.nodes
 
