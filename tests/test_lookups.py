@@ -132,7 +132,7 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("fn", "options"), squares(MODELS, OPTIONS))
+@pytest.mark.parametrize(("fn", "options"), squares(MODELS, OPTIONS), ids=lambda x: getattr(x, "__name__", str(x)))
 def test_bits_depend_on_no_option(fn: Any, options: dict[str, Any]) -> None:
     other = model(fn).with_options(threads=2, **options)
     assert [bits(r) for r in other.batch(ITEMS[::-1], p=P)] == expected(fn)[::-1]

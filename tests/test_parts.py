@@ -13,7 +13,7 @@ import generate
 import numpy as np
 import pytest
 import test_memory
-from chosen import half
+from chosen import half, squares
 from hand import pack_trees, random_tree, tree_lstm
 from test_host import ENGINES, check, executable, weights
 from test_memory import WIDTH, ZOO, owner, sentences, shared_arrays
@@ -88,19 +88,22 @@ def test_random_models(seed: int, cut: None, monkeypatch: pytest.MonkeyPatch, tm
             assert k in off.errors or equal(done.results[k], value)
 
 
-@pytest.mark.parametrize("f", [last, all_states, some_states, until])
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"schedule": "agenda"},
+    {"schedule": "depth"},
+    {"schedule": "depth", "phases": False},
+    {"effort": 3},
+    {"threads": 2},
+    {"recycle": False},
+    {"hoist": False, "blocks": False},
+]
+
+
 @pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"schedule": "agenda"},
-        {"schedule": "depth"},
-        {"schedule": "depth", "phases": False},
-        {"effort": 3},
-        {"threads": 2},
-        {"recycle": False},
-        {"hoist": False, "blocks": False},
-    ],
+    ("f", "options"),
+    squares([last, all_states, some_states, until], OPTIONS),
+    ids=lambda x: getattr(x, "__name__", str(x)),
 )
 def test_options(f: Any, options: dict[str, Any], cut: None) -> None:
     shared, xs = shared_arrays(), sentences(40, 30)

@@ -85,7 +85,11 @@ def test_the_results_are_near(f: Any, dtype: str) -> None:
     assert f.check(KS, **weights(dtype)).ok
 
 
-@pytest.mark.parametrize(("f", "dtype", "options"), squares(MODELS, ["float32", "float64"], OPTIONS))
+@pytest.mark.parametrize(
+    ("f", "dtype", "options"),
+    squares(MODELS, ["float32", "float64"], OPTIONS),
+    ids=lambda x: getattr(x, "__name__", str(x)),
+)
 def test_the_bits_are_those_without(f: Any, dtype: str, options: dict[str, Any]) -> None:
     shared = weights(dtype)
     for a, b in zip(f.batch(KS, **shared), f.with_options(**options).batch(KS, **shared), strict=True):
