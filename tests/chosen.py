@@ -10,7 +10,7 @@ import pytest
 
 
 def half(cases: Iterable[Any]) -> list[Any]:
-    """Parameters for all cases; of each four, the first two run by default (all sizes, if these go 1, 2, 3, ...)."""
+    """Parameters for all cases; of each four, the first two run by default."""
     return [case if k % 4 < 2 else pytest.param(case, marks=pytest.mark.slow) for k, case in enumerate(cases)]
 
 

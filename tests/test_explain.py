@@ -169,7 +169,7 @@ def test_notes_of_the_analyses_are_put_below_their_lines(monkeypatch: pytest.Mon
     monkeypatch.setattr(
         Compiled, "plan", property(lambda self: dataclasses.replace(made.__get__(self, Compiled), notes=told))
     )
-    e, _ = explained("birnn")
+    e, _ = explained.__wrapped__("birnn")
     remarks = line_with(e, "h = np.tanh(").remarks
     assert [(r.kind, r.option) for r in remarks if r.kind != "fused"] == [
         ("moved", "hoist"), ("hoisted", "hoist"), ("shared", "reuse"), ("shared", "reuse"),

@@ -277,7 +277,7 @@ def test_the_loop_over_launches_stops_at_an_error() -> None:
     ],
 )  # fmt: skip
 def test_what_the_driver_refuses_to_compiled_code(driver: Driver, name: str, error: int) -> None:
-    xs, w = sequences(3, 2), weights()
+    xs, w = sequences(2, 1), weights()
     f = chain.with_options(persistent=name == "cuLaunchCooperativeKernel")
     compiled, values, packed = f._specialise(f._bind((xs,), {"w": w}))
     executable = DeviceExecutable(compiled.plan, compiled.options, gpu.Gpu(0, driver))

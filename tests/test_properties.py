@@ -11,6 +11,7 @@ from typing import Any
 import generate
 import numpy as np
 import pytest
+from chosen import squares
 
 from acronumba import Results, nn
 from acronumba.api import Model, model
@@ -182,8 +183,7 @@ def test_company_order_and_split_change_no_bit(subjects: Callable[[str], Subject
         assert bits(twice.errors.get(place) or twice.results[place]) == bits(everyone[k]), "each twice"
 
 
-@pytest.mark.parametrize("name", ["chain", "random 200"])
-@pytest.mark.parametrize("switch", SWITCHES)
+@pytest.mark.parametrize(("switch", "name"), squares(SWITCHES, ["chain", "random 200"]))
 def test_options_change_no_bit(subjects: Callable[[str], Subject], name: str, switch: str) -> None:
     s = subjects(name)
     everyone = range(s.count)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chosen import half
 
 from acronumba.emit import interpret
 from acronumba.emit.simt import NAMES
@@ -19,7 +20,7 @@ from tests.simt_runs import Simulated, simulate_all
 from tests.test_kernels_cpu import PRODUCTS, WORDS, attention, cell, check, close, evaluate, inputs
 
 
-@pytest.mark.parametrize("seed", range(0, 16, 4))
+@pytest.mark.parametrize("seed", half(range(0, 16, 4)))
 def test_random_kernels(seed: int) -> None:
     for k in range(4):
         check(Fuzz(seed + k), simulate_all, 2)
@@ -41,7 +42,7 @@ def test_random_words(seed: int) -> None:
     check(Fuzz(seed, 14, **WORDS), simulate_all, 2)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_random_cells(seed: int) -> None:
     check(Cell(200 + seed), simulate_all, 3)
 
