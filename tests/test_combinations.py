@@ -160,15 +160,15 @@ def test_all_combinations_of_the_interpreted_plan(name: str) -> None:
         assert got == want, options
 
 
-@pytest.mark.parametrize("name", COLUMNS)
-def test_reuse_and_duplicate_change_rounding_alone(name: str) -> None:
+@pytest.mark.parametrize(("name", "on"), squares(COLUMNS, [(True, False), (False, True), (False, False)]))
+def test_reuse_and_duplicate_change_rounding_alone(name: str, on: tuple[bool, bool]) -> None:
     f, column = COLUMNS[name]
     want = f._interpret(column, **SHARED)
-    for reuse, duplicate in ((True, False), (False, True), (False, False)):
-        changed = f.with_options(reuse=reuse, duplicate=duplicate)
-        for run in (changed._interpret, changed.batch):
-            for a, b in zip(run(column, **SHARED), want, strict=True):
-                near(a, b)
+    reuse, duplicate = on
+    changed = f.with_options(reuse=reuse, duplicate=duplicate)
+    for run in (changed._interpret, changed.batch):
+        for a, b in zip(run(column, **SHARED), want, strict=True):
+            near(a, b)
 
 
 def near(a: Any, b: Any) -> None:

@@ -113,8 +113,8 @@ def test_options_are_measured_and_the_trees_of_what_was_measured_can_be_read() -
 
 
 def test_an_option_that_is_off_is_measured_on() -> None:
-    off, _ = explained("tree_lstm", blocks=False)
-    on, _ = explained("tree_lstm")
+    off, _ = explained("mv_rnn", blocks=False)
+    on, _ = explained("mv_rnn")
     (effect,) = [x for x in off.effects if x.option == "blocks"]
     assert effect.value is True
     assert (effect.count.nodes, effect.count.batches) == (on.count.nodes, on.count.batches)

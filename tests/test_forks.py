@@ -11,6 +11,7 @@ from typing import Any
 import generate
 import numpy as np
 import pytest
+from chosen import squares
 from hand import Hand, program
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -363,16 +364,22 @@ def of_one_list(xs: list[Array], *, p: Params) -> Any:
     return [halved(x, p) for x in xs], [halved(x * 2, p) for x in xs]
 
 
-@pytest.mark.parametrize(
-    ("m", "rounds"), [(one_decision, 2), (two_decisions, 3), (twice, 5), (of_one_array, 8), (behind_a_raise, 8)]
-)
+HELPERS = [(one_decision, 2), (two_decisions, 3), (twice, 5), (of_one_array, 8), (behind_a_raise, 8)]
+UNLIKE: list[dict[str, Any]] = [{"forkjoin": False}, {"blocks": False}, {"schedule": "depth"}]
+
+
+@pytest.mark.parametrize(("m", "rounds"), HELPERS)
 def test_helpers_that_wait_take_as_many_rounds_as_one_of_them(m: Any, rounds: int) -> None:
     xs, ys = [x + 2 for x in vectors(6)], [y + 2 for y in vectors(6, 2)]
     same(m, xs, ys)
     assert max(m.trace([x], [y], p=params()).rounds for x, y in zip(xs, ys, strict=True)) <= rounds
-    got = m.batch(xs, ys, p=params())
-    for options in ({"forkjoin": False}, {"blocks": False}, {"schedule": "depth"}):
-        assert equal(list(got), list(m.with_options(**options).batch(xs, ys, p=params())))
+
+
+@pytest.mark.parametrize(("m", "options"), squares([m for m, _ in HELPERS], UNLIKE))
+def test_helpers_that_wait_have_the_same_results_otherwise(m: Any, options: dict[str, Any]) -> None:
+    columns = [x + 2 for x in vectors(6)], [y + 2 for y in vectors(6, 2)]
+    got = m.batch(*columns, p=params())
+    assert equal(list(got), list(m.with_options(**options).batch(*columns, p=params())))
 
 
 def test_loops_over_one_list_go_on_beside_each_other() -> None:
