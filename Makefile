@@ -34,7 +34,7 @@ demo: $(VENV)/installed
 	@$(BIN)/acronumba demo
 
 test: $(VENV)/installed-test
-	@$(BIN)/python -m pytest -n $(JOBS) $(TESTS) $(PYTEST)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(TESTS) $(PYTEST)
 
 test-cuda: $(VENV)/installed-cuda
 	@$(BIN)/python -m pytest -n $(JOBS) tests/test_cuda.py tests/test_gpu.py tests/test_meter.py $(PYTEST)

@@ -321,21 +321,27 @@ class Model:
         with undivided, self._cache.lock:
             from acronumba.pipeline import compile_model
 
-            for compiled in tuple(entries):  # another thread may have been faster
-                leaves = compiled.leaves(call.shared, call.frozen)
-                if (
-                    leaves is not None
-                    and len(compiled.schema.params) == len(call.columns)
-                    and compiled.fits(call.columns)
-                ):
-                    break
-            else:
-                compiled = compile_model(self._plain(), call.columns, call.shared, self._options)
+            found = _fitting(entries, call)  # another thread may have been faster
+            if found is None:
+                others = (c for of in tuple(self._cache.entries.values()) for c in tuple(of))
+                like = _fitting(others, call)
+                compiled = compile_model(self._plain(), call.columns, call.shared, self._options, like and like[0])
                 leaves = compiled.leaves(call.shared, call.frozen)
                 assert leaves is not None, "a specialisation must fit the call that it was made for"
                 entries.insert(0, compiled)
                 del entries[FEW:]
+                found = compiled, leaves
+        compiled, leaves = found
         return compiled, leaves, compiled.pack(call.columns) if packed else None
+
+
+def _fitting(entries: Iterable[Compiled], call: _Call) -> tuple[Compiled, list[Any]] | None:
+    """Return the first specialisation that fits a call, and the values of its shared leaves."""
+    for compiled in tuple(entries):
+        leaves = compiled.leaves(call.shared, call.frozen)
+        if leaves is not None and len(compiled.schema.params) == len(call.columns) and compiled.fits(call.columns):
+            return compiled, leaves
+    return None
 
 
 @dataclass(slots=True)
@@ -536,8 +542,8 @@ def _frozen_copy(value: Any) -> Any:
 class _Cache:
     """The specialisations of a model, by options; shared by the models that come from one another."""
 
-    def __init__(self) -> None:
-        self.entries: dict[Options, list[Compiled]] = {}
+    def __init__(self, entries: Mapping[Options, list[Compiled]] | None = None) -> None:
+        self.entries: dict[Options, list[Compiled]] = dict(entries or {})
         self.lock = threading.RLock()
         _CACHES.add(self)
 

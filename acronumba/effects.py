@@ -91,11 +91,14 @@ def effects(
     step
         Called with 1 and a text after each option.
     """
-    from acronumba.api import Model
+    from acronumba.api import Model, _Cache
 
+    compiled = model._specialise(call, packed=False)[0]
     out = []
     for name, value in changes(model.options):
-        other = Model(model.__wrapped__, options=model.options.replace(**{name: value}))
+        options = model.options.replace(**{name: value})
+        # What is compiled for this alone is not kept.
+        other = Model(model.__wrapped__, options=options, _cache=_Cache({model.options: [compiled]}))
         trace = other._record(call)[1]
         out.append(Effect(option=name, value=value, count=count(trace, other.options)))
         step(1, f"{name}={value!r}")

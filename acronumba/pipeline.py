@@ -66,6 +66,8 @@ class Compiled:
     shared : mapping
         Values of the keyword-only parameters.
     options : Options
+    like : Compiled, optional
+        What was compiled of the function with other options, if it fits: the typed program does not depend on them.
 
     Raises
     ------
@@ -74,7 +76,12 @@ class Compiled:
     """
 
     def __init__(
-        self, fn: FunctionType, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], options: Options
+        self,
+        fn: FunctionType,
+        columns: Sequence[Sequence[Any]],
+        shared: Mapping[str, Any],
+        options: Options,
+        like: Compiled | None = None,
     ) -> None:
         self.fn = fn
         self.options = options
@@ -83,10 +90,12 @@ class Compiled:
         self._slow = True  # whether the last run took long enough for the next to show a progress bar
         self._lock = ForkLock()
         self._devices: dict[str, Any] = {}  # what runs on devices other than the processor
-        self.schema, self.lowered = self._lower(columns, shared)
+        self.schema: Any
+        self.lowered: Any
+        self.schema, self.lowered = (like.schema, like.lowered) if like else self._lower(columns, shared)
         self.program: Program = self.lowered.program
         self.reads: Mapping[type, frozenset[str]] = self.lowered.reads
-        if verify_level():
+        if verify_level() and not like:
             self._verify(self.program)
         _debug(2, "program", lambda: self.text("ir"))
         self._match = [(name, matcher(root)) for name, root in self.tree.roots.items()]
@@ -582,13 +591,17 @@ def _debug(level: int, what: str, text: Callable[[], str]) -> None:
 
 
 def compile_model(
-    fn: FunctionType, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], options: Options
+    fn: FunctionType,
+    columns: Sequence[Sequence[Any]],
+    shared: Mapping[str, Any],
+    options: Options,
+    like: Compiled | None = None,
 ) -> Compiled:
-    """Compile a function for the types of these instances and the structure of these shared values.
+    """Compile a function for the types of these instances and the structure of these shared values; see `Compiled`.
 
     Raises
     ------
     AcronumbaError
         With every refusal of the function, each with its place and a rewrite.
     """
-    return Compiled(fn, columns, shared, options)
+    return Compiled(fn, columns, shared, options, like)

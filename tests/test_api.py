@@ -1022,3 +1022,22 @@ def test_globals_are_looked_at_anew_where_parameters_are_snapshots(monkeypatch: 
     assert with_globals.batch(xs, p=p)[1].tolist() == [5, 7, 9]
     other = pack({"b": np.zeros(3, np.float32)})
     assert with_globals.batch(xs, p=other)[0].tolist() == [0, 2, 4]
+
+
+def test_other_options_do_not_read_the_function_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    from acronumba.pipeline import Compiled
+
+    @model
+    def f(x, *, w):
+        return w @ x
+
+    x, w = np.ones(3, np.float32), np.ones((2, 3), np.float32)
+    assert f.batch([x], w=w)[0].tolist() == [3, 3]
+    lowered = []
+    lower = Compiled._lower
+    monkeypatch.setattr(Compiled, "_lower", lambda *args: lowered.append(1) or lower(*args))
+    other = f.with_options(fuse=False)
+    assert other.batch([x], w=w)[0].tolist() == [3, 3] and not lowered
+    f.explain([x], w=w)
+    assert not lowered
+    assert other.batch([np.ones(3)], w=w)[0].dtype == np.float64 and len(lowered) == 1  # other types
