@@ -4,7 +4,7 @@ In: a program whose shared operands are known (`analysis.sharing`). Out: the pro
 is passed by: its condition is asked once before it, and if there is no step, a copy of the block behind the loop is
 run, in which what the loop would have changed is what it was before. In `p.u @ total`, with `total` the sum of the
 children's states, that is zeros for a leaf: the product is then the same for all leaves, `analysis.once` computes it
-before any instance is run, and a leaf, of which a tree has as many as of other nodes, costs no product at all.
+before any instance is run, and a leaf, of which a tree has as many as of other nodes, does without it.
 
 This is done where it pays: in functions that are recursive, as a recursion ends where such a loop makes no step, and
 where it makes a matrix product the same for all instances. The numbers are those that the plain call computes, but a
@@ -72,6 +72,8 @@ def pass_by(program: Program, options: Options) -> tuple[Program, tuple[Note, ..
         return program, ()
     calls = [{i.function for b in f.blocks for i in b.instrs if isinstance(i, Call | Spawn)} for f in program.functions]
     recursive = in_cycles(calls)
+    if max(recursive) < 0:
+        return program, ()
     free = same_for_all(program, options)
     functions = list(program.functions)
     notes: list[Note] = []
@@ -95,7 +97,7 @@ class _Bypass:
         self.notes: list[Note] = []
 
     def run(self) -> Function:
-        """Return the function; a block behind several loops is copied for the first of them only."""
+        """Return the function."""
         blocks = list(self.function.blocks)
         before = predecessors(self.function.blocks)
         for head, body in loops(self.function.blocks).items():

@@ -407,7 +407,6 @@ class DeviceExecutable(Executable):
         if whole and self._whole(buffers, arenas, works, failures, keep):
             return seconds, taken
         while True:
-            buffers["policy"] = self._policy
             for stop in range(1, last + 1) if timed else (1, 3, last) if caller else (3, last):
                 start = time.perf_counter()
                 if stop > last:
@@ -426,6 +425,7 @@ class DeviceExecutable(Executable):
                         rounds.append(self._round(buffers, rounds))
             if not buffers["more"]:
                 return seconds, taken
+            buffers["policy"] = self._policy
 
     def _whole(
         self, buffers: Buffers, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure],
