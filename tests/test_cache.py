@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -50,12 +51,9 @@ def test_second_load_reads_the_disk_and_writes_nothing(place: Path) -> None:
     assert files(place) == before
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
     (folder,) = place.iterdir()
-    kinds = sorted(p.suffix for p in folder.rglob("*") if p.is_file())
-    assert kinds == [".json", ".nbc", ".nbi", ".py"]
-    listed = json.loads((folder / cache.MANIFEST).read_text())["files"]
-    assert sorted(listed) == sorted(
-        str(p.relative_to(folder)) for p in folder.rglob("*") if p.suffix[:3] in (".py", ".nb")
-    )
+    names = {p.name for p in folder.iterdir()}
+    assert names == {"code.o", "entries.json", cache.MANIFEST, f"acronumba_{folder.name}.py"}
+    assert {cache.MANIFEST, *json.loads((folder / cache.MANIFEST).read_text())["files"]} == names
 
 
 def test_loaded_code_is_found_in_memory(place: Path) -> None:
@@ -70,7 +68,7 @@ def test_generated_file_is_readable(place: Path) -> None:
     (source,) = place.rglob("*.py")
     text = source.read_text()
     assert "# from a test\ndef times(x) -> i64:\n    return x * 3\n" in text
-    assert "@cfunc(types.void(types.int64), cache=True)" in text
+    assert "@cfunc(types.void(types.int64))" in text
 
 
 def test_other_content_is_another_key(place: Path) -> None:
@@ -132,26 +130,40 @@ def a_link(path: Path) -> None:
     path.symlink_to(twin)
 
 
-@pytest.mark.parametrize("suffix", [".json", ".nbc", ".nbi", ".py"])
+@pytest.mark.parametrize("name", [cache.MANIFEST, "entries.json", "code.o", "acronumba_*.py"])
 @pytest.mark.parametrize("damage", [empty, garbage, truncated, one_byte, gone, a_folder, a_link])
-def test_damage_is_built_again(place: Path, suffix: str, damage: Callable[[Path], None]) -> None:
+def test_damage_is_built_again(place: Path, name: str, damage: Callable[[Path], None]) -> None:
     use()
-    (victim,) = place.rglob(f"*{suffix}")
+    (victim,) = place.rglob(name)
     damage(victim)
     assert use() == (21, False)
     assert use() == (21, True)
     assert len(list(place.iterdir())) == 1
 
 
-def test_nothing_of_a_damaged_folder_is_run(place: Path, tmp_path: Path) -> None:
+def test_nothing_of_a_folder_is_run_by_python(place: Path, tmp_path: Path) -> None:
+    """Not even if its manifest is right: machine code is what runs, and it is compared with the manifest."""
     use()
     mark = tmp_path / "mark"
     (source,) = place.rglob("*.py")
     source.write_text(f"open({str(mark)!r}, 'w')\n" + source.read_text())
-    (index,) = place.rglob("*.nbi")
-    index.write_bytes(b"cos\nsystem\n(S'touch " + str(mark).encode() + b"'\ntR.")
-    assert use() == (21, False)
+    (manifest,) = place.rglob(cache.MANIFEST)
+    about = json.loads(manifest.read_text())
+    about["files"][source.name] = hashlib.sha256(source.read_bytes()).hexdigest()
+    manifest.write_text(json.dumps(about))
+    assert use() == (21, True)
     assert not mark.exists()
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", ".."])
+def test_files_outside_of_the_folder_are_not_read(place: Path, name: str) -> None:
+    use()
+    (manifest,) = place.rglob(cache.MANIFEST)
+    about = json.loads(manifest.read_text())
+    about["files"][name] = hashlib.sha256(b"").hexdigest()
+    (place / "outside").write_bytes(b"")
+    manifest.write_text(json.dumps(about))
+    assert use() == (21, False)
 
 
 def test_folder_of_another_key_is_not_taken(place: Path) -> None:
@@ -197,7 +209,7 @@ def test_directory_of_another_user_is_refused(place: Path) -> None:
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")
 def test_file_of_another_user_is_built_again(place: Path) -> None:
     use()
-    (code,) = place.rglob("*.nbc")
+    (code,) = place.rglob("*.o")
     os.chown(code, 12345, -1)
     assert use() == (21, False)
 
@@ -241,14 +253,45 @@ def test_what_a_dead_process_left_is_swept(place: Path, tmp_path: Path, monkeypa
     assert (old.exists(), new.exists()) == (False, True)
 
 
-def test_settings_of_numba_do_not_move_the_files(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from numba.core import config
+SETTINGS: tuple[dict[str, str], ...] = (
+    {},
+    {"NUMBA_ENABLE_AVX": "0"},
+    {"NUMBA_CPU_NAME": "generic"},
+    {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2,+fma"},
+)
 
-    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "elsewhere"))
-    assert use() == (21, False)
-    assert use() == (21, True)
-    assert not (tmp_path / "elsewhere").exists()
-    assert str(tmp_path / "elsewhere") == config.CACHE_DIR
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_the_processor_is_the_one_that_numba_compiles_for(settings: dict[str, str]) -> None:
+    program = """
+        import sys
+        from acronumba.emit import compile, target
+        alone, key = target.processor(), compile._environment()
+        assert "numba" not in sys.modules
+        from numba.core.registry import cpu_target
+        assert alone == cpu_target.target_context.codegen().magic_tuple()[1:]
+        target.settings.cache_clear(), compile._environment.cache_clear()
+        assert (alone, key) == (target.processor(), compile._environment())
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], env={**os.environ, **settings}, check=True)
+
+
+def test_numba_is_not_imported_where_nothing_is_compiled(place: Path) -> None:
+    program = """
+        import sys
+        from acronumba import model
+
+        @model
+        def twice(x):
+            return x + x
+
+        assert twice.batch([1.5, 2.5]) == [3.0, 5.0]
+        print("numba" in sys.modules)
+    """
+    path = place.parent / "twice.py"
+    path.write_text(textwrap.dedent(program))
+    runs = [subprocess.run([sys.executable, path], capture_output=True, text=True, check=True) for _ in range(2)]
+    assert [run.stdout for run in runs] == ["True\n", "False\n"]
 
 
 CHILD = """
@@ -284,6 +327,6 @@ def test_processes_that_build_at_once_and_one_that_comes_later(place: Path) -> N
         out, _ = p.communicate(timeout=120)
         assert p.returncode == 0
         assert out.startswith("[0, 7, 14]")
-    assert sorted(len(list(f.rglob("*.nbc"))) for f in place.iterdir()) == [1, 1, 1]  # nothing else is left
+    assert sorted(len(list(f.rglob("*.o"))) for f in place.iterdir()) == [1, 1, 1]  # nothing else is left
     out, _ = start(place).communicate("\n", timeout=120)
     assert out == "[0, 7, 14] True\n"

@@ -1,11 +1,10 @@
 """The directory of compiled code: one folder per module, named by its key, complete or absent.
 
-Comes in: a key, and the files that a build leaves in a folder. Goes out: that folder again in a later process, if
-every file in it is what the build wrote. A file of machine code is as good as the program itself, and Numba
-unpickles it; so
+Comes in: a key and the files of its folder, name by name. Goes out: these files again in a later process, if every one
+is what was written. A file of machine code is as good as the program itself; so
 
 - the directory is private: owned by this user, closed to all others (mode 0700), or it is not used;
-- every folder has a manifest with the SHA-256 of each file, compared before anything of it is read by Python or Numba;
+- every folder has a manifest with the SHA-256 of each file, compared with the bytes that are then used;
 - a folder appears by one rename when it is complete, and is never written again: of processes that build at once one
   wins;
 - what does not match (empty, truncated, foreign, of another version) is deleted unread and built again.
@@ -27,7 +26,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ENVIRONMENT = "ACRONUMBA_CACHE_DIR"
@@ -150,43 +149,36 @@ def _read(path: Path) -> bytes | None:
         os.close(fd)
 
 
-def _digest(path: Path) -> str | None:
-    data = _read(path)
-    return None if data is None else hashlib.sha256(data).hexdigest()
-
-
-def _intact(folder: Path, key: str) -> bool:
-    """Return whether the folder holds exactly what the build of this key wrote."""
+def _intact(folder: Path, key: str) -> dict[str, bytes] | None:
+    """Return the files of a folder if it holds exactly what was built for this key, else None."""
     try:
         status = os.lstat(folder)
     except OSError:
-        return False
+        return None
     if not stat.S_ISDIR(status.st_mode):
-        return False
+        return None
     if os.name == "posix" and (status.st_uid != os.geteuid() or status.st_mode & 0o022):
-        return False
+        return None
     try:
         manifest = json.loads(_read(folder / MANIFEST) or b"")
     except (ValueError, RecursionError):
-        return False
+        return None
     if not isinstance(manifest, dict) or manifest.get("key") != key:
-        return False
+        return None
     files = manifest.get("files")
     if not isinstance(files, dict) or not files:
-        return False
-    return all(
-        isinstance(digest, str) and _inside(folder, name) and _digest(folder / name) == digest
-        for name, digest in files.items()
-    )
+        return None
+    out = {}
+    for name, digest in files.items():
+        data = _read(folder / name) if Path(name).name == name else None
+        if data is None or hashlib.sha256(data).hexdigest() != digest:
+            return None
+        out[name] = data
+    return out
 
 
-def _inside(folder: Path, name: str) -> bool:
-    parts = Path(name).parts
-    return bool(parts) and not Path(name).is_absolute() and ".." not in parts
-
-
-def find(key: str) -> Path | None:
-    """Return the folder of a key if it is there and every file in it is as it was built; what is damaged is removed.
+def read(key: str) -> dict[str, bytes] | None:
+    """Return the files of a key if they are there and every one is as it was built; what is damaged is removed.
 
     Parameters
     ----------
@@ -196,10 +188,10 @@ def find(key: str) -> Path | None:
     folder = directory() / key
     if not os.path.lexists(folder):
         return None
-    if _intact(folder, key):
-        return folder
-    discard(key)
-    return None
+    files = _intact(folder, key)
+    if files is None:
+        discard(key)
+    return files
 
 
 @contextlib.contextmanager
@@ -238,18 +230,18 @@ def turn(key: str) -> Iterator[bool]:
         os.close(file)
 
 
-def build(key: str, make: Callable[[Path], None]) -> None:
-    """Build the folder of a key: `make` writes files into an empty private folder, which then appears as a whole.
+def build(key: str, files: Mapping[str, bytes]) -> None:
+    """Write the files of a key into a private folder, which then appears as a whole.
 
     If another process was faster, its folder stays and this one is dropped.
     """
     root = directory()
     folder = Path(tempfile.mkdtemp(prefix=_BUILD, dir=root))
     try:
-        make(folder)
-        files = {str(p.relative_to(folder).as_posix()): _digest(p) for p in sorted(folder.rglob("*")) if p.is_file()}
-        text = json.dumps({"key": key, "files": files}, indent=1)
-        write(folder / MANIFEST, text.encode())
+        for name, data in files.items():
+            _write(folder / name, data)
+        listed = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+        _write(folder / MANIFEST, json.dumps({"key": key, "files": listed}, indent=1).encode())
         final = root / key
         for _ in range(3):
             try:
@@ -263,18 +255,10 @@ def build(key: str, make: Callable[[Path], None]) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def write(path: Path, data: bytes) -> None:
-    """Write a file that only this user may read, as a whole or not at all."""
-    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
-    try:
-        with open(fd, "wb") as file:
-            file.write(data)
-        os.replace(part, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(part)
-        raise
+def _write(path: Path, data: bytes) -> None:
+    """Write a new file that only this user may read."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600), "wb") as file:
+        file.write(data)
 
 
 def discard(key: str) -> None:

@@ -2,13 +2,13 @@
 
 Comes in: modules of `tree`. Goes out: for each a `Compiled` with the address of every entry point. Numba compiles
 one function per module, whose only statement calls one intrinsic: that writes all functions of the tree into the
-LLVM module and stores the addresses of the entry points into a table. So Numba's own front end sees one line, and a
-second process reads one file per module.
+LLVM module and stores the addresses of the entry points into a table. So Numba's own front end sees one line.
 
-Each module becomes a generated Python file in the folder of its key (see `cache`), which holds the readable text
-and the `@cfunc(cache=True)`; Numba puts its index (.nbi) and its code (.nbc) beside it. The key covers the LLVM
-text of the tree, the versions of everything that has a part in it, and the processor. The LLVM text is written
-first in any case: it is the content.
+The folder of a module's key (see `cache`) has three files: the generated Python file, which Numba has compiled and
+people can read; the machine code, as the system's linker knows it; and what its entry points are called. The key covers
+the LLVM text of the tree, the versions of everything that has a part in it, and the processor. The LLVM text is written
+first in any case: it is the content. Machine code is loaded by llvmlite alone, whether it was compiled just now or a
+year ago: a process that finds all its code never imports Numba, which would take longer than everything else.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import contextlib
 import ctypes
 import functools
 import hashlib
+import json
 import platform
 import signal
 import sys
@@ -27,15 +28,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from acronumba.emit import cache, llvm, text, tree
+from acronumba.emit import cache, llvm, target, text, tree
 from acronumba.locks import ForkLock, undivided
 
-VERSION = 1  # part of every key: count up when the generated file changes
+VERSION = 2  # part of every key: count up when the generated file changes
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # (name of the module, its number from 0, how many)
 Signatures: TypeAlias = Mapping[str, tuple[int, str]]  # entry point -> number of its parameters, type of its result
 
 _RESULTS = {"v0": None, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "f64": ctypes.c_double, "f32": ctypes.c_float}
+
+_CODE, _ENTRIES = "code.o", "entries.json"  # beside the generated file
 
 _lock = ForkLock()
 _loaded: dict[str, _Code] = {}  # by key
@@ -60,7 +63,6 @@ class _Code:
 
     address: Mapping[str, int]
     signatures: Signatures
-    keep: object  # Numba's callback: the code lives as long as it
 
 
 class _Pending:
@@ -145,17 +147,16 @@ def source_version() -> str:
 @functools.cache
 def _environment() -> str:
     """Everything beside the tree that compiled code depends on."""
-    import llvmlite
-    import numba
-    from llvmlite import binding
-    from numba.core import config
-    from numba.core.registry import cpu_target
+    from importlib.metadata import version
 
-    options = {name: getattr(config, name, None) for name in ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "ENABLE_AVX",
-                                                              "DEBUGINFO_DEFAULT", "BOUNDSCHECK")}  # fmt: skip
+    from llvmlite import binding
+
+    settings = target.settings()
+    options = {name: getattr(settings, name, None) for name in ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "ENABLE_AVX",
+                                                                "DEBUGINFO_DEFAULT", "BOUNDSCHECK")}  # fmt: skip
     parts = (
-        VERSION, llvm.VERSION, numba.__version__, llvmlite.__version__, binding.llvm_version_info, sys.version,
-        sys.platform, platform.machine(), cpu_target.target_context.codegen().magic_tuple(), options,
+        VERSION, llvm.VERSION, version("numba"), version("llvmlite"), binding.llvm_version_info, sys.version,
+        sys.platform, platform.machine(), target.processor(), options,
     )  # fmt: skip
     return repr(parts)
 
@@ -204,7 +205,7 @@ from acronumba.emit.compile import entry_points
 fill = entry_points()
 
 
-@cfunc(types.void(types.int64), cache=True)
+@cfunc(types.void(types.int64))
 def addresses(out):
     fill(out)
 
@@ -214,21 +215,6 @@ EXPORTS = {dict(pending.signatures)!r}  # parameters (all i64) and result
 TEXT = """\\
 {shown}"""
 '''
-
-
-@contextlib.contextmanager
-def _cache_beside_the_file() -> Iterator[None]:
-    """Let Numba keep its files in the generated file's folder and nowhere else, whatever its settings."""
-    from numba.core import config
-
-    saved = {name: getattr(config, name) for name in ("CACHE_DIR", "CACHE_LOCATOR_CLASSES") if hasattr(config, name)}
-    try:
-        for name in saved:
-            setattr(config, name, "InTreeCacheLocator" if name == "CACHE_LOCATOR_CLASSES" else "")
-        yield
-    finally:
-        for name, value in saved.items():
-            setattr(config, name, value)
 
 
 @contextlib.contextmanager
@@ -248,26 +234,43 @@ def _undisturbed() -> Iterator[None]:
         handler(*caught[0])
 
 
-def _execute(folder: Path, key: str, source: bytes) -> Any:
-    """Run a generated file, in which Numba loads or compiles; return it as a module."""
-    name = f"acronumba_{key}"
+def _compile(key: str, source: str) -> tuple[str, bytes]:
+    """Run a generated file, in which Numba compiles; return the name of its function and the machine code."""
+    name = f"acronumba_{key}"  # unlike that of any other module: so are the names of what is in it
     module = python_types.ModuleType(name)
-    module.__file__ = str(folder / f"{name}.py")
-    sys.modules[name] = module  # Numba looks the module up by name when it rebuilds a function
+    sys.modules[name] = module  # Numba looks the module up by name
     try:
-        with _undisturbed(), _cache_beside_the_file():
-            exec(compile(source, module.__file__, "exec"), module.__dict__)
-    except BaseException:
-        sys.modules.pop(name, None)
-        raise
-    return module
+        with _undisturbed():
+            exec(compile(source, f"{name}.py", "exec"), module.__dict__)
+    finally:
+        del sys.modules[name]
+    _, _, (code, _) = module.addresses._library.serialize_using_object_code()
+    return module.addresses.native_name, code
 
 
-def _code(callback: Any, signatures: Signatures) -> _Code:
-    """Ask compiled code for the addresses of its entry points."""
+@functools.cache
+def _engine() -> Any:
+    """Return what loads machine code into this process."""
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    machine = binding.Target.from_default_triple().create_target_machine(jit=True)
+    return binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+
+
+def _loaded_code(files: Mapping[str, bytes]) -> _Code:
+    """Load machine code and ask it for the addresses of its entry points."""
+    from llvmlite import binding
+
+    about = json.loads(files[_ENTRIES])
+    signatures = {name: (count, result) for name, (count, result) in about["exports"].items()}
+    engine = _engine()
+    engine.add_object_file(binding.ObjectFileRef.from_data(files[_CODE]))
+    engine.finalize_object()
     table = (ctypes.c_int64 * max(1, len(signatures)))()
-    ctypes.CFUNCTYPE(None, ctypes.c_int64)(callback.address)(ctypes.addressof(table))
-    return _Code(address=dict(zip(signatures, table, strict=False)), signatures=signatures, keep=callback)
+    ctypes.CFUNCTYPE(None, ctypes.c_int64)(engine.get_function_address(about["function"]))(ctypes.addressof(table))
+    return _Code(address=dict(zip(signatures, table, strict=False)), signatures=signatures)
 
 
 def _load(item: tree.Module | Deferred) -> Compiled:
@@ -277,51 +280,32 @@ def _load(item: tree.Module | Deferred) -> Compiled:
         return Compiled(item.name, known, cached=True)
     _current.append(pending)
     try:
-        code = _from_disk(pending.key)
-        cached = code is not None
-        if code is None:
+        files = cache.read(pending.key)
+        cached = files is not None
+        if files is None:
             with cache.turn(pending.key) as waited:
-                code = _from_disk(pending.key) if waited else None
-                cached = code is not None
-                if code is None:
-                    code = _build(pending)
+                files = cache.read(pending.key) if waited else None
+                cached = files is not None
+                if files is None:
+                    files = _build(pending)
     finally:
         _current.pop()
-    _loaded[pending.key] = code
+    code = _loaded[pending.key] = _loaded_code(files)
     return Compiled(item.name, code, cached)
 
 
-def _from_disk(key: str) -> _Code | None:
-    """Return the code of a key if its folder is intact and Numba finds its code there."""
-    folder = cache.find(key)
-    if folder is None:
-        return None
+def _build(pending: _Pending) -> dict[str, bytes]:
+    """Compile a module; return the files of its folder."""
+    source = _source(pending)
+    function, code = _compile(pending.key, source)
+    about = json.dumps({"function": function, "exports": pending.signatures}, indent=1)
+    files = {f"acronumba_{pending.key}.py": source.encode(), _CODE: code, _ENTRIES: about.encode()}
     try:
-        module = _execute(folder, key, (folder / f"acronumba_{key}.py").read_bytes())
-        if module.addresses.cache_hits == 0:  # compiled anew: the folder is no longer what its manifest says
-            cache.discard(key)
-        return _code(module.addresses, module.EXPORTS)
-    except Exception:  # whatever Numba makes of a folder that is intact but not to its liking: build again
-        cache.discard(key)
-        return None
-
-
-def _build(pending: _Pending) -> _Code:
-    key = pending.key
-    source = _source(pending).encode()
-    made: list[Any] = []
-
-    def make(folder: Path) -> None:
-        cache.write(folder / f"acronumba_{key}.py", source)
-        made.append(_execute(folder, key, source))
-
-    try:
-        cache.build(key, make)
+        cache.build(pending.key, files)
     except OSError as error:
-        if not made:
-            cache.give_up(str(error))
-            cache.build(key, make)
-    return _code(made[0].addresses, made[0].EXPORTS)
+        cache.give_up(str(error))
+        cache.build(pending.key, files)
+    return files
 
 
 def load(modules: Sequence[tree.Module | Deferred], progress: Progress | None = None) -> list[Compiled]:

@@ -1,17 +1,20 @@
 """The machine that code is generated for: vector width, registers, and the names that key compiled code.
 
-Comes in: nothing (Numba is asked about the processor) or an override. Goes out: a `Target` that kernels ask for
-lanes. Results depend on the vector features (reductions have one order per width), so the target is part of every
-cache key.
+Comes in: nothing (the processor is asked, and Numba's settings) or an override. Goes out: a `Target` that kernels
+ask for lanes. Results depend on the vector features (reductions have one order per width), so the target is part of
+every cache key.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.util
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 from acronumba.emit.tree import Ty
 
@@ -64,10 +67,44 @@ def of(name: str, features: str, machine: str) -> Target:
 def _detect() -> Target:
     import platform
 
-    from numba.core.registry import cpu_target
+    return of(*processor(), platform.machine())
 
-    _, name, features = cpu_target.target_context.codegen().magic_tuple()
-    return of(name, features, platform.machine())
+
+@functools.cache
+def settings() -> Any:
+    """Return Numba's settings, its module `numba.core.config`.
+
+    As long as nobody has imported Numba, that file is run alone: the rest of Numba takes 0.3 s and is only needed for
+    compiling.
+    """
+    if "numba" not in sys.modules:
+        numba = importlib.util.find_spec("numba")
+        for folder in (numba and numba.submodule_search_locations) or ():
+            spec = importlib.util.spec_from_file_location("acronumba.numba_settings", f"{folder}/core/config.py")
+            if spec is not None and spec.loader is not None:
+                module = importlib.util.module_from_spec(spec)
+                spec.loader.exec_module(module)
+                return module
+    from numba.core import config
+
+    return config
+
+
+def processor() -> tuple[str, str]:
+    """Return LLVM's name and features of the processor that Numba compiles for: this one, as its settings have it."""
+    from llvmlite import binding
+
+    chosen = settings()
+    name = binding.get_host_cpu_name() if chosen.CPU_NAME is None else chosen.CPU_NAME
+    if chosen.CPU_FEATURES is not None:
+        return name, chosen.CPU_FEATURES
+    try:
+        features = binding.get_host_cpu_features()
+    except RuntimeError:  # LLVM does not know this system
+        return name, ""
+    if not chosen.ENABLE_AVX:
+        features.update({feature: False for feature in features if feature.startswith("avx")})
+    return name, features.flatten()
 
 
 _OVERRIDE: ContextVar[Target | None] = ContextVar("target", default=None)

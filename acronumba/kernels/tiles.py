@@ -25,7 +25,7 @@ the distance from k to k + 1. The left operand comes as rows of `segs` pieces, n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.emit import tree
+from acronumba.emit.compile import Deferred
 
 if TYPE_CHECKING:
     from acronumba.emit.target import Target
@@ -257,13 +258,26 @@ def _pass(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, size: int
     add()
 
 
+def _ordered(keys: Iterable[TileKey]) -> list[TileKey]:
+    return sorted(set(keys), key=lambda key: (key.dtype, key.vectors, key.rows))
+
+
+def _module_name(ordered: Sequence[TileKey]) -> str:
+    return f"tiles_{'_'.join(dict.fromkeys(f'{key.dtype}_{key.vectors}' for key in ordered))}"
+
+
+def deferred(keys: Iterable[TileKey], target: Target) -> Deferred:
+    """Return `tile_module(keys, target)` as what need not be made where its code is known."""
+    ordered = _ordered(keys)
+    return Deferred(name=_module_name(ordered), key=repr((ordered, target)), make=lambda: tile_module(ordered, target))
+
+
 def tile_module(keys: Iterable[TileKey], target: Target) -> tree.Module:
     """Return a module of tiles, all exported. Best take one module per panel shape, all of `tile_keys`."""
-    ordered = sorted(set(keys), key=lambda key: (key.dtype, key.vectors, key.rows))
-    widths = "_".join(dict.fromkeys(f"{key.dtype}_{key.vectors}" for key in ordered))
+    ordered = _ordered(keys)
     functions = tuple(tile_function(key, target) for key in ordered)
     return tree.Module(
-        name=f"tiles_{widths}",
+        name=_module_name(ordered),
         functions=functions,
         exports=tuple(function.name for function in functions),
         header="Register tiles of matrix products (acronumba.kernels.tiles)",

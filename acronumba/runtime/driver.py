@@ -26,6 +26,7 @@ from acronumba import state
 from acronumba.analysis.copies import same_but_shared
 from acronumba.config import Options, verify_level
 from acronumba.emit import tree
+from acronumba.emit.compile import Deferred, load
 from acronumba.errors import Loc
 from acronumba.hostgen import Host, make_host
 from acronumba.ir.nodes import Once
@@ -124,21 +125,24 @@ def runtime_module() -> tree.Module:
     return tree.Module("runtime", functions, exports, "Schedule, layout and execution of mini-batches.")
 
 
+def _runtime() -> Deferred:
+    """Return the same as what need not be made where its code is known."""
+    return Deferred(name="runtime", key="", make=runtime_module)
+
+
 @functools.cache
 def _pool() -> pool.Pool:
     """Return the threads of this process."""
-    from acronumba.emit.compile import load
-
-    address_ = load([runtime_module()])[0].address["pool_worker"]
+    address_ = load([_runtime()])[0].address["pool_worker"]
     return pool.Pool(ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(address_))
 
 
 class _Compiled:
     """Runs compiled code."""
 
-    def __init__(self, modules: Sequence[tree.Module], progress: Callable[[str, int, int], None] | None = None) -> None:
-        from acronumba.emit.compile import load
-
+    def __init__(
+        self, modules: Sequence[tree.Module | Deferred], progress: Callable[[str, int, int], None] | None = None
+    ) -> None:
         self.loaded = load(modules, progress)
         self.address: dict[str, int] = {}
         for compiled in self.loaded[:2]:
@@ -305,9 +309,9 @@ class Executable:
         self.plan = plan
         self.options = options
         self.host: Host = make_host(plan, options)
-        self.modules: tuple[tree.Module, ...] = (runtime_module(), self.host.module)
+        self.modules: tuple[tree.Module | Deferred, ...] = (_runtime(), self.host.module)
         if interpret:
-            self.engine: _Compiled | Interpreted = Interpreted(self.modules)
+            self.engine: _Compiled | Interpreted = Interpreted((runtime_module(), self.host.module))
             assert callable(kernels)
             self.kernels = tuple(kernels(self.engine))
         elif kernels is None:
@@ -1248,7 +1252,7 @@ def _launch(specs: Sequence[KernelSpec]) -> int:
 
 
 def _with_kernels(
-    modules: tuple[tree.Module, ...],
+    modules: tuple[tree.Module | Deferred, ...],
     specs: Sequence[KernelSpec],
     fusion: Fusion,
     progress: Callable[[str, int, int], None] | None,
@@ -1256,7 +1260,7 @@ def _with_kernels(
     """Compile the modules, the kernels and the tiles they want."""
     from acronumba.emit.target import host
     from acronumba.kernels.cpu import generate
-    from acronumba.kernels.tiles import TileKey, tile_module
+    from acronumba.kernels.tiles import TileKey, deferred
 
     target = host()
     first: dict[object, int] = {}  # kernels that differ only in which shared tensors they read are the same code
@@ -1266,7 +1270,7 @@ def _with_kernels(
     for code in codes:
         for key in code.tiles:
             wanted.setdefault((key.dtype, key.vectors), set()).add(key)
-    tiles = [tile_module(keys, target) for _, keys in sorted(wanted.items())]
+    tiles = [deferred(keys, target) for _, keys in sorted(wanted.items())]
     engine = _Compiled((*modules, *(code.module for code in codes), *tiles), progress)
     compiled = engine.loaded[len(modules) :]
     tile: dict[str, int] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -33,13 +34,13 @@ def machines(code: CudaCode | PersistentCode, capability: tuple[int, int], suffi
         "a" for instructions that only this architecture has.
     """
     key = _key(code, capability, suffix)
-    folder = cache.find(key)
-    if folder is None:
+    files = cache.read(key)
+    if files is None:
         with cache.turn(key):
-            folder = cache.find(key)
-            if folder is None:
+            files = cache.read(key)
+            if files is None:
                 return _compiled(code, capability, suffix, key)
-    return [_read(folder, k) for k in range(len(code.entries))]
+    return [_machine(files, k) for k in range(len(code.entries))]
 
 
 def _compiled(
@@ -52,21 +53,16 @@ def _compiled(
     pool = code.shared if isinstance(code, PersistentCode) else 0
     made = list(compat.compile_text(code.text, entries, capability, suffix, THREADS, called, pool).values())
 
-    def write(folder: Path) -> None:
-        for k, machine in enumerate(made):
-            cache.write(folder / f"{k}.cubin", machine.code)
-            about = {name: value for name, value in asdict(machine).items() if name not in ("code", "ptx")}
-            cache.write(folder / f"{k}.json", json.dumps(about).encode())
-            cache.write(folder / f"{k}.ptx", machine.ptx.encode())
-
-    cache.build(key, write)
+    files: dict[str, bytes] = {}
+    for k, machine in enumerate(made):
+        about = {name: value for name, value in asdict(machine).items() if name not in ("code", "ptx")}
+        files |= {f"{k}.cubin": machine.code, f"{k}.json": json.dumps(about).encode(), f"{k}.ptx": machine.ptx.encode()}
+    cache.build(key, files)
     return made
 
 
-def _read(folder: Path, k: int) -> compat.Machine:
-    about = json.loads((folder / f"{k}.json").read_text())
-    code, ptx = (folder / f"{k}.cubin").read_bytes(), (folder / f"{k}.ptx").read_text()
-    return compat.Machine(code=code, ptx=ptx, **about)
+def _machine(files: Mapping[str, bytes], k: int) -> compat.Machine:
+    return compat.Machine(code=files[f"{k}.cubin"], ptx=files[f"{k}.ptx"].decode(), **json.loads(files[f"{k}.json"]))
 
 
 def _key(code: CudaCode | PersistentCode, capability: tuple[int, int], suffix: str) -> str:
