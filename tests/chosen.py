@@ -14,6 +14,11 @@ def half(cases: Iterable[Any]) -> list[Any]:
     return [case if k % 4 < 2 else pytest.param(case, marks=pytest.mark.slow) for k, case in enumerate(cases)]
 
 
+def quarter(cases: Iterable[Any]) -> list[Any]:
+    """Parameters for all cases; of each four, the first one runs by default."""
+    return [pytest.param(case, marks=[pytest.mark.slow] * bool(k % 4)) for k, case in enumerate(cases)]
+
+
 def squares(*lists: Iterable[Any]) -> list[Any]:
     """Parameters for all combinations; as on a chess board, those of one colour run by default.
 

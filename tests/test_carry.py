@@ -36,8 +36,8 @@ def runs(carry: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[
         if "--compile" in command:
             monkeypatch.setenv(caching.ENVIRONMENT, env[caching.ENVIRONMENT])
             for key in ("cubin1", "machine2"):
-                if caching.find(key) is None:
-                    caching.build(key, lambda folder: caching.write(folder / "0.cubin", b"code"))
+                if caching.read(key) is None:
+                    caching.build(key, {"0.cubin": b"code"})
         return SimpleNamespace(returncode=0)
 
     monkeypatch.setattr(carry, "subprocess", SimpleNamespace(run=run))
@@ -61,7 +61,7 @@ def test_a_folder_is_filled_and_used(
         runs.append((command, env))
         if env is not None:
             monkeypatch.setenv(caching.ENVIRONMENT, env[caching.ENVIRONMENT])
-            assert caching.find("cubin1") is not None and caching.find("machine2") is None
+            assert caching.read("cubin1") is not None and caching.read("machine2") is None
         return SimpleNamespace(returncode=0)
 
     monkeypatch.setattr(carry, "subprocess", SimpleNamespace(run=look))

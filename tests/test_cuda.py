@@ -15,8 +15,9 @@ import pytest
 
 from acronumba.bench.ablate import inputs
 from acronumba.bench.workloads import WORKLOADS
+from acronumba.emit import cache as kept
 from acronumba.emit.simt import NAMES
-from acronumba.kernels.cuda import compat, generate, persistent, tiles
+from acronumba.kernels.cuda import compat, cubins, generate, persistent, tiles
 from acronumba.kernels.spec import KernelSpec
 from tests.kernel_fuzz import Cell, Fuzz
 from tests.kernel_runs import SpecBuilder
@@ -59,23 +60,36 @@ def test_a_cell_uses_tensor_cores_and_copies_ahead(gpu: Any) -> None:
     assert 20 << 10 < machine.shared <= 48 << 10
 
 
+def test_machine_code_is_kept_and_checked(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kept.ENVIRONMENT, str(tmp_path / "cache"))
+    code = generate.generate(cell(4))
+    first = cubins.machines(code, (8, 0))
+    monkeypatch.setattr(compat, "compile_text", None)  # nothing is compiled again
+    assert cubins.machines(code, (8, 0)) == first
+    (file,) = (tmp_path / "cache").rglob("0.cubin")
+    file.chmod(0o600)
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    with pytest.raises(TypeError):  # what was changed is not used: it would be compiled
+        cubins.machines(code, (8, 0))
+
+
 def test_sums_and_products_are_not_contracted() -> None:
     text = "@cuda.jit\ndef f(a, b, c, d):\n    store(d, load(f32, a) * load(f32, b) + load(f32, c))\n"
     (machine,) = compiled(text, ("f",)).values()
     assert "fma" not in machine.ptx and "mul" in machine.ptx
 
 
-def test_many_products_fit_into_shared_memory() -> None:
-    """Independent products of one stage, in float32 and float64, and a row in many pieces."""
-    for dtype in ("float32", "float64"):
-        b = SpecBuilder("many")
-        xs = [b.tensor(f"x{k}", 24, dtype=dtype) for k in range(7)]
-        ws = [b.shared(f"w{k}", 64, 24, dtype=dtype) for k in range(7)]
-        products = [b.op("matmul", w, x, shape=(64,), dtype=dtype) for w, x in zip(ws, xs, strict=True)]
-        spec = b.spec(*(b.op("tanh", v, shape=(64,), dtype=dtype) for v in products))
-        found = machines(spec)
-        nothing_spilled(found)
-        assert all(0 < m.shared <= 48 << 10 for m in found.values())
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
+def test_many_products_fit_into_shared_memory(dtype: str) -> None:
+    """Independent products of one stage, and a row in many pieces."""
+    b = SpecBuilder("many")
+    xs = [b.tensor(f"x{k}", 24, dtype=dtype) for k in range(7)]
+    ws = [b.shared(f"w{k}", 64, 24, dtype=dtype) for k in range(7)]
+    products = [b.op("matmul", w, x, shape=(64,), dtype=dtype) for w, x in zip(ws, xs, strict=True)]
+    spec = b.spec(*(b.op("tanh", v, shape=(64,), dtype=dtype) for v in products))
+    found = machines(spec)
+    nothing_spilled(found)
+    assert all(0 < m.shared <= 48 << 10 for m in found.values())
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -89,7 +103,7 @@ def test_attention() -> None:
     nothing_spilled(machines(attention(32)))
 
 
-@pytest.mark.parametrize("name", ["tree_lstm", "mv_rnn", "berxit_emulated"])
+@pytest.mark.parametrize("name", ["tree_lstm", "mv_rnn", pytest.param("berxit_emulated", marks=pytest.mark.slow)])
 def test_models(name: str) -> None:
     """Three of the zoo: a recursion, a matrix of each node's own, a transformer."""
     workload = WORKLOADS[name]
@@ -99,7 +113,9 @@ def test_models(name: str) -> None:
         nothing_spilled(machines(spec))
 
 
-@pytest.mark.parametrize(("name", "gpu"), [("tree_lstm", GPUS[0]), ("mv_rnn", GPUS[1])])
+@pytest.mark.parametrize(
+    ("name", "gpu"), [("tree_lstm", GPUS[1]), pytest.param("mv_rnn", GPUS[0], marks=pytest.mark.slow)]
+)
 def test_all_kernels_of_a_model_are_one(name: str, gpu: Any, record_property: Any) -> None:
     """Functions that are called keep the registers that they have alone, and share memory in turn."""
     workload = WORKLOADS[name]
@@ -148,7 +164,7 @@ def test_the_library_has_what_texts_call() -> None:
     assert {name for name in NAMES if name != "lane"} <= set(names())
 
 
-@pytest.mark.parametrize(("gates", "columns"), [(1, 8), (5, 16), (12, 8)])
+@pytest.mark.parametrize(("gates", "columns"), [(1, 8), (5, 16), pytest.param(12, 8, marks=pytest.mark.slow)])
 def test_tiles_of_all_widths(gates: int, columns: int) -> None:
     shapes = {"float32": "m16n8k8", "tf32": "m16n8k8", "bf16": "m16n8k16", "float64": ""}
     for kind, shape in shapes.items():

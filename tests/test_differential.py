@@ -39,7 +39,7 @@ def test_the_interpreted_plan_is_the_plain_call(folder: Path, seed: int, size: i
     agree(folder, seed, size, compiled=False)
 
 
-@pytest.mark.parametrize("seed", [k if k % 8 < 4 else pytest.param(k, marks=pytest.mark.slow) for k in range(30)])
+@pytest.mark.parametrize("seed", [k if k % 8 < 2 else pytest.param(k, marks=pytest.mark.slow) for k in range(30)])
 def test_machine_code_is_the_plain_call(folder: Path, seed: int) -> None:
     agree(folder, seed, 1 + seed % 4, compiled=True)
 

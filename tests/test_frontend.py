@@ -584,3 +584,60 @@ def test_library_functions_fail_at_the_line_of_the_user():
     with pytest.raises(InstanceErrors) as caught:
         model(f)._interpret(X, [np.ones(4, np.float32), np.ones(3, np.float32)])
     assert caught.value.errors[1].line == f.__code__.co_firstlineno + 1
+
+
+def four_turns(x):
+    parts = []
+    for _ in range(4):
+        x = np.tanh(x) + x
+        parts.append(x)
+    return parts
+
+
+def turns_of_known_length(x):
+    n = 3
+    for k in range(0, 2 * n, 2):
+        x = np.tanh(x) + k
+    return x
+
+
+def seventeen_turns(x):
+    for _ in range(17):
+        x = np.tanh(x)
+    return x
+
+
+def many_operations(x):
+    for _ in range(16):
+        x = np.tanh(np.tanh(np.tanh(np.tanh(np.tanh(x)))))
+    return x
+
+
+def turns_with_a_branch(x, n):
+    for _ in range(4):
+        if n > 3:
+            x = np.tanh(x)
+    return x
+
+
+def turns_of_run_time_number(x, n):
+    for _ in range(n):
+        x = np.tanh(x)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("fn", "columns", "nodes"),
+    [
+        (four_turns, (X,), 2),
+        (turns_of_known_length, (X,), 2),
+        (seventeen_turns, (X,), 34),
+        (many_operations, (X,), 32),
+        (turns_with_a_branch, (X, N), 4),
+        (turns_of_run_time_number, (X, N), 7),
+    ],
+)
+def test_short_loops_over_constant_ranges_become_one_kernel(fn, columns, nodes):
+    m = model(fn)
+    assert m.trace(*columns).data.nodes == nodes
+    m.check(*columns)

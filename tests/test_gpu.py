@@ -17,7 +17,6 @@ import pytest
 
 from acronumba import model
 from acronumba.bench.workloads import WORKLOADS
-from acronumba.emit import cache
 from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda import compat, cubins, generate, launch, marshal
 from acronumba.runtime import device, gpu
@@ -296,20 +295,6 @@ def test_what_the_driver_refuses_to_compiled_code(driver: Driver, name: str, err
         assert error == 2 or f"(error {error})" in str(caught.value)
     del driver.refuses[name]
     assert run() == wanted
-
-
-@pytest.mark.skipif(bool(compat.missing()), reason=compat.missing())
-def test_machine_code_is_kept_and_checked(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path / "cache"))
-    code = generate.generate(cell(4))
-    first = cubins.machines(code, (8, 0))
-    monkeypatch.setattr(compat, "compile_text", None)  # nothing is compiled again
-    assert cubins.machines(code, (8, 0)) == first
-    (file,) = (tmp_path / "cache").rglob("0.cubin")
-    file.chmod(0o600)
-    file.write_bytes(file.read_bytes()[:-1] + b"x")
-    with pytest.raises(TypeError):  # what was changed is not used: it would be compiled
-        cubins.machines(code, (8, 0))
 
 
 @model

@@ -13,7 +13,7 @@ import generate
 import numpy as np
 import pytest
 import test_memory
-from chosen import half, squares
+from chosen import half, quarter, squares
 from hand import pack_trees, random_tree, tree_lstm
 from test_host import ENGINES, check, executable, weights
 from test_memory import WIDTH, ZOO, owner, sentences, shared_arrays
@@ -61,7 +61,7 @@ MORE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", ZOO | MORE)
+@pytest.mark.parametrize("name", half(ZOO | MORE))
 def test_zoo(name: str, cut: None) -> None:
     module, f = (ZOO | MORE)[name]
     xs = module.instances(24, **({"length": 6} if name == "berxit" else {}))
@@ -75,7 +75,7 @@ def test_zoo(name: str, cut: None) -> None:
     assert trace.rounds > 1 if waits else trace.rounds == 1
 
 
-@pytest.mark.parametrize("seed", half(range(24)))
+@pytest.mark.parametrize("seed", quarter(range(24)))
 def test_random_models(seed: int, cut: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(driver, "_AIM", 1)
     case = generate.generate(9000 + seed, 4)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chosen import half, squares
+from chosen import quarter, squares
 from model_cases import Case
 from test_models import agree, outcome, plain
 
@@ -871,7 +871,7 @@ def test_planned_otherwise(case, options):
     agree(outcome(case.model.with_options(**options)._interpret, case), plain(case), single=True)
 
 
-@pytest.mark.parametrize("case", half(CASES), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", quarter(CASES), ids=lambda case: case.name)
 def test_compiled(case):
     agree(outcome(case.model.batch, case), plain(case), single=True)
 

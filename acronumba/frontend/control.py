@@ -51,7 +51,7 @@ from acronumba.frontend.values import (
     Zip,
     number,
 )  # fmt: skip
-from acronumba.frontend.walker import UNROLL, Loop, Walker
+from acronumba.frontend.walker import MOST_OPERATIONS, UNROLL, Loop, Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Var
 from acronumba.ir.types import (
@@ -404,7 +404,7 @@ class Control(Walker):
                 raise self.refuse("ACR302", node, seen=self.describe(iterable))
         items = self.items_of(iterable)
         if items is None and isinstance(iterable, Range):
-            items = self.unrolled_range(iterable, target, inner)
+            items = self.unrolled_range(iterable, target, inner, body)
         if items is not None:
             self.unrolled(items, target, body)
             return
@@ -455,9 +455,17 @@ class Control(Walker):
         frame.loops.pop()
         self.join([*([self.point()] if self.block is not None else []), *loop.breaks])
 
-    def unrolled_range(self, r: Range, target: ast.expr, inner: Sequence[ast.AST]) -> tuple[Val, ...] | None:
-        """Return the values of a short constant range whose variable indexes something, else None."""
+    def unrolled_range(
+        self, r: Range, target: ast.expr, inner: Sequence[ast.AST], body: Callable[[], None] | None = None
+    ) -> tuple[Val, ...] | None:
+        """Return the values of a short constant range if its variable indexes something or its `body` is small."""
         if not isinstance(target, ast.Name):
+            return None
+        values = [self.known(v) for v in (r.start, r.stop, r.step)]
+        if NOT_CONST in values or values[2] == 0:
+            return None
+        items = tuple(number(k) for k in range(*values)[: UNROLL + 1])
+        if len(items) > UNROLL:
             return None
         used = any(
             isinstance(n, ast.Subscript)
@@ -465,13 +473,29 @@ class Control(Walker):
             for stmt in inner
             for n in ast.walk(stmt)
         )
-        if not used:
-            return None
-        values = [self.known(v) for v in (r.start, r.stop, r.step)]
-        if NOT_CONST in values or values[2] == 0:
-            return None
-        span = range(*values)
-        return tuple(number(k) for k in span) if len(span) <= UNROLL else None
+        return items if used or (items and body and self.small(items, target, body)) else None
+
+    def small(self, items: Sequence[Val], target: ast.expr, body: Callable[[], None]) -> bool:
+        """Try the first turn of a loop: whether it is a straight line of so few operations that one kernel has all.
+
+        As a loop, each turn would be nodes of its own.
+        """
+        assert self.block is not None
+        snap, block, state = self.snapshot(), self.block, self.state
+        start, errors = len(self.code.blocks[block]), len(self.errors)
+        self.state = dict(state)
+        self.frame.loops.append(Loop())
+        try:
+            self.assign(target, items[0])
+            body()
+        except (Dead, Refused):
+            self.block = None
+        self.frame.loops.pop()
+        straight = self.block == block and len(self.errors) == errors
+        operations = sum(isinstance(i, ir.Op) for i in self.code.blocks[block][start:])
+        self.rollback(snap)
+        self.block, self.state = block, state
+        return straight and 0 < operations * len(items) <= MOST_OPERATIONS
 
     def range_count(self, r: Range) -> Num:
         gap = self.scalar("sub", r.stop, r.start)

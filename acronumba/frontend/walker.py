@@ -36,7 +36,8 @@ from acronumba.ir.types import (
 )  # fmt: skip
 from acronumba.shared import Shared
 
-UNROLL = 16  # loops over a constant range up to this long are unrolled where they index something known
+UNROLL = 16  # loops over a constant range up to this long are unrolled where they index something known,
+MOST_OPERATIONS = 64  # or where all turns together are a straight line of so many operations on tensors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +170,9 @@ class Walker(TensorOps):
     ) -> None:
         raise NotImplementedError
 
-    def unrolled_range(self, r: Range, target: ast.expr, inner: Sequence[ast.AST]) -> tuple[Val, ...] | None:
+    def unrolled_range(
+        self, r: Range, target: ast.expr, inner: Sequence[ast.AST], body: Callable[[], None] | None = None
+    ) -> tuple[Val, ...] | None:
         raise NotImplementedError
 
     def at_run_time(self, val: Val) -> Val:
