@@ -109,7 +109,7 @@ visit       int32[groups, 5]: of the search for components
 kfirst      int32[groups + 1]: first key of each component in `kinds`
 kinds       int32[keys]: keys, by component
 local       int32[keys]: number of the key in its component
-bound       no schedule has fewer batches
+bound       no schedule has fewer batches; -1: not looked for
 effort      of the search, 0 to 3; -1: as it pays
 launch      nanoseconds that a batch costs beside its nodes
 ccap        nodes that `chains` has room for

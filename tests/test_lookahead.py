@@ -19,7 +19,7 @@ KINDS = (1, 2, 3, 4, 5, 8, 17, 40, 70, 130)
 @pytest.mark.parametrize("chains", [True, False])
 def test_thousands_of_random_graphs(chains: bool) -> None:
     rng = random.Random(int(chains))
-    searched = 0
+    searched = asked = 0
     for _ in range(2000):
         kinds = rng.choice(KINDS)
         graph = random_graph(rng, rng.choice((5, 12, 30, 60, 100)), kinds, chains)
@@ -29,17 +29,22 @@ def test_thousands_of_random_graphs(chains: bool) -> None:
         if rng.random() < 0.2:
             g.buffers["most_groups"] = 5  # fewer than there are keys: components of kernels
         g.buffers["launch"] = launch = rng.choice((0, 100, 1000, 100_000))
-        counts = []
+        counts, bounds = [], []
         for effort in (0, 1, 2, 3, -1):
             batches = g.run(effort=effort)
             check(graph, batches, keys)
             counts.append(len(batches))
-        assert counts[0] >= counts[1] >= counts[2] >= counts[3] >= g.bound == longest_chains(graph, keys)
+            bounds.append(g.bound)
+        least = longest_chains(graph, keys)
+        assert counts[0] >= counts[1] >= counts[2] >= counts[3] >= least
+        assert set(bounds[:4]) == {least} and bounds[4] in (-1, least)  # looked for where a search may pay
+        assert bounds[4] == least or counts[4] == g.count(state.BY_DEPTH)
+        asked += bounds[4] < 0
         others = [g.count(state.BY_DEPTH), g.count(state.BY_DEPTH, phased=False), g.count(state.BY_AGENDA)]
         assert counts[3] <= min(others)
         assert counts[4] <= (min(others) if launch == 100_000 else others[0])  # a search pays, or may not
         searched += others[0] > g.bound
-    assert searched > 300
+    assert searched > 300 and asked > 300
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,7 @@ def test_failures_have_the_number_of_their_instance(cut: None) -> None:
 @model
 def large(n: int, *, w: np.ndarray) -> Any:
     x = np.ones((n, 1024), np.float32)
-    for _ in range(2):
+    for _ in range(n // 512):
         x = np.sin(x + w)
     return x.sum()
 

@@ -94,6 +94,8 @@ class _Bypass:
         self.free = frozenset((*free, *shared))  # what is the same for all instances
         self.fixed = fixed_variables(function)
         self.names = Names(function)
+        self.live = list(live_at_start(function.blocks))  # at the start of each block, but for those of `begun`
+        self.begun: set[Var] = set()  # what copied loops begin with
         self.notes: list[Note] = []
 
     def run(self) -> Function:
@@ -147,13 +149,14 @@ class _Bypass:
 
     def _copy(self, blocks: list[Block], entry: int, head: int, after: int, start: dict[Var, Var]) -> None:
         """Add a block that asks whether there is a step, and a copy of the block behind the loop."""
-        at_start = live_at_start(tuple(blocks))
-        live = {v for s in successors(blocks[after].end) for v in at_start[s]}
+        live = {v for s in successors(blocks[after].end) for v in self.live[s]} | self.begun
         for k in (head, after):
             blocks[k] = self._joined(blocks[k], live)
         end = blocks[head].end
         assert isinstance(end, Branch)
         ask, alone = len(blocks), len(blocks) + 1
+        self.live += (self.live[head], self.live[after])
+        self.begun |= set(start.values())
         to = dict(start)
         asked = self._renamed(blocks[head].instrs, to)
         cond = to.get(end.cond, end.cond)

@@ -707,7 +707,7 @@ class Executable:
 
     def _lower_bound(self, buffers: Buffers) -> int:
         """Return a number of batches that no schedule goes below; what was scheduled stays as it is."""
-        if buffers["policy"] != state.BY_LOOKAHEAD:
+        if buffers["policy"] != state.BY_LOOKAHEAD or buffers["bound"] < 0:
             kept = {name: buffers.columns[name].copy() for name in schedule.COLUMNS}
             words = {name: buffers[name] for name in ("batches", "levels")}
             self._complete(buffers, "bound")

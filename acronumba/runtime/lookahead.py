@@ -1,7 +1,7 @@
 """The schedule `lookahead`: components of the graph of keys one by one, each with few batches, and a bound below them.
 
 In: the node columns, as for `schedule`, whose components, levels, frontier and batches are used. Out: levels of fewer
-batches, and `bound`. Compiled library code in the language of `emit.parse`; one text for every model.
+batches, and `bound`, -1 if it was not looked for. Compiled library code in the language of `emit.parse`; one text for every model.
 
 A batch runs all ready nodes of one key, so a schedule is a word over keys, and only the keys are to be chosen. It is
 feasible iff the keys of every path of the graph are a subsequence of it: the shortest common supersequence of all
@@ -24,8 +24,9 @@ the usual end. Otherwise the component is searched, as far as `effort` says, unt
 
 Each is compared with the schedule by depth in the component. Without an `effort`, nothing is searched where a third of
 the batches above the bound (about what a search saves) costs less time than a search takes: on a processor a batch is
-cheap, and a schedule that takes longer to find than it saves is no gain. Where it pays, 2 and 3 are left out again if
-what the first search left is too little.
+cheap, and a schedule that takes longer to find than it saves is no gain. Where that is so even if one batch were
+enough, the bound is not looked for either, until somebody asks (`bound`: a trace). Where it pays, 2 and 3 are left
+out again if what the first search left is too little.
 
 The bound is of ED-Batch (Chen et al. 2023), whose condition for a safe batch implies a tight one; soft tightness,
 pruning and the guarantee are this project's own. All tables are linear in the nodes and edges of a component.
@@ -49,21 +50,25 @@ def lookahead(ST: i64, improve: i64) -> i64:
     bfirst = ld(ST, BFIRST)
     total = 0
     searched = 0
+    unknown = 0
     st(ST, WHOLE, 0)
     for c in range(groups):
         batches = ld32(bfirst, c + 1) - ld32(bfirst, c)
         least = batches
         if ld32(size, c) > 1 and batches > 1:
-            if ld(ST, N) > ld(ST, CCAP):
+            if improve != 0 and ld(ST, EFFORT) < 0 and pays(ST, c, batches - 1) == 0:
+                unknown = 1
+            elif ld(ST, N) > ld(ST, CCAP):
                 return GROW_CHAINS
-            least = chains(ST, c, 0)
-            if batches > least and improve != 0:
-                status = search(ST, c, least)
-                if status != DONE:
-                    return status
-                searched = 1
+            else:
+                least = chains(ST, c, 0)
+                if batches > least and improve != 0:
+                    status = search(ST, c, least)
+                    if status != DONE:
+                        return status
+                    searched = 1
         total = total + least
-    st(ST, BOUND, total)
+    st(ST, BOUND, -1 if unknown else total)
     if searched != 0:
         component_levels(ST)
         make_batches(ST, 1)
