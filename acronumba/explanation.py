@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from acronumba.runtime.trace import TraceData
 
 MEANINGS = {  # of the kinds of remarks, for the legend
+    "unrolled": "a short loop as one straight line: kernels reach from turn to turn",
     "shared": "the same tensor for all instances: not gathered",
     "row": "a row of a table that all instances share",
     "once": "computed once per mini-batch",
@@ -253,7 +254,7 @@ def _remarks(compiled: Compiled, trace: TraceData) -> dict[tuple[str, int], tupl
     notes: dict[tuple[str, int], list[Note]] = defaultdict(list)
     paths, fusion = [s.path for s in compiled.plan.program.shared], Fusion.of(compiled.options)
     fused = (fusion_notes(spec, fusion, paths=paths) for spec in compiled.plan.kernels)
-    for note in chain(compiled.plan.notes, *fused):
+    for note in chain(compiled.lowered.notes, compiled.plan.notes, *fused):
         notes[note.loc.file, note.loc.line].append(note)
     made: dict[tuple[str, int], dict[Remark, None]] = defaultdict(dict)
     for place, here in notes.items():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from acronumba.errors import Loc
 
-KINDS = tuple("shared row once duplicated merged hoisted moved rows fused ghost wait fibers serial".split())
+KINDS = tuple("unrolled shared row once duplicated merged hoisted moved rows fused ghost wait fibers serial".split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +15,7 @@ class Note:
     """One decision of one analysis.
 
     kind        what happened to the expression
+    unrolled    the turns of a loop over it are written out, one after the other
     shared      it is the same tensor for all instances
     row         it is a row of a shared table
     once        it is computed once per mini-batch

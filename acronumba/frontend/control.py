@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from acronumba.analysis.notes import Note
 from acronumba.frontend.emitter import (
     Dead,
     Point,
@@ -266,6 +267,7 @@ class Control(Walker):
 
     def snapshot(self) -> tuple[Any, ...]:
         lists: list[list[Any]] = [f.returns for f in self.frames]
+        lists.append(self.notes)
         lists += [x for f in self.frames for loop in f.loops for x in (loop.breaks, loop.continues)]
         return (
             len(self.code.blocks), {k: len(b) for k, b in enumerate(self.code.blocks)}, list(self.code.ends),
@@ -406,6 +408,8 @@ class Control(Walker):
         if items is None and isinstance(iterable, Range):
             items = self.unrolled_range(iterable, target, inner, body)
         if items is not None:
+            if isinstance(iterable, Range):
+                self.note_turns(len(items), node.iter if isinstance(node, ast.For) else node)
             self.unrolled(items, target, body)
             return
         length, get = self.protocol(iterable, node)
@@ -474,6 +478,11 @@ class Control(Walker):
             for n in ast.walk(stmt)
         )
         return items if used or (items and body and self.small(items, target, body)) else None
+
+    def note_turns(self, count: int, over: ast.AST) -> None:
+        """Note for `explain` that a loop over a range is written out."""
+        text = f"the {count} turns are written out, one after the other"
+        self.notes.append(Note(loc=self.at(over), kind="unrolled", text=text, option=""))
 
     def small(self, items: Sequence[Val], target: ast.expr, body: Callable[[], None]) -> bool:
         """Try the first turn of a loop: whether it is a straight line of so few operations that one kernel has all.

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
+from acronumba.analysis.notes import Note
 from acronumba.codes import refuse
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.frontend.source import Source
@@ -166,6 +167,7 @@ class Emitter:
         self.demanded: set[str] = set()
         self.constants: dict[str, Any] = {}
         self.errors: list[AcronumbaError] = []
+        self.notes: list[Note] = []  # for `explain`
         self.widenings: dict[Loc, None] = {}  # where float32 becomes float64 by NumPy's rules
         self.data_lists: set[ListT] = set()  # types of lists that instances or shared parameters hold
 

@@ -591,6 +591,8 @@ class Lists(Walker):
         inner: list[ast.AST] = [ast.Expr(node.elt), *(ast.Expr(c) for g in node.generators[k:] for c in g.ifs)]
         if items is None and isinstance(iterable, Range):
             items = self.unrolled_range(iterable, gen.target, inner)
+            if items is not None:
+                self.note_turns(len(items), gen.iter)
         if items is not None and last:
             flags = []
             out: list[Val] = []

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from acronumba.analysis.flow import rename
+from acronumba.analysis.notes import Note
 from acronumba.errors import NOWHERE, Loc, together
 from acronumba.frontend.control import Control
 from acronumba.frontend.emitter import (
@@ -65,6 +66,7 @@ class Lowered:
     demanded: frozenset[str]  # paths of shared ints that became constants
     globals: tuple[GlobalRead, ...]
     fields: Mapping[type, Mapping[str, Type]]  # types of the fields of all rows
+    notes: tuple[Note, ...] = ()  # what was decided, for `Model.explain`
 
 
 class Lowerer(Statements, Control, Expressions, Lists, Functions):
@@ -204,6 +206,7 @@ def _sweep(sweep: Lowerer, fn: types.FunctionType, params: Sequence[Type], share
         demanded=frozenset(sweep.demanded),
         globals=tuple(sweep.globals.values()),
         fields={cls: dict(table) for cls, table in sweep.know.fields.items()},
+        notes=tuple(dict.fromkeys(sweep.notes)),
     )
 
 

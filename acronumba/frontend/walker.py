@@ -175,6 +175,9 @@ class Walker(TensorOps):
     ) -> tuple[Val, ...] | None:
         raise NotImplementedError
 
+    def note_turns(self, count: int, over: ast.AST) -> None:
+        raise NotImplementedError
+
     def at_run_time(self, val: Val) -> Val:
         raise NotImplementedError
 

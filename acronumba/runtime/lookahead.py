@@ -1,7 +1,8 @@
 """The schedule `lookahead`: components of the graph of keys one by one, each with few batches, and a bound below them.
 
 In: the node columns, as for `schedule`, whose components, levels, frontier and batches are used. Out: levels of fewer
-batches, and `bound`, -1 if it was not looked for. Compiled library code in the language of `emit.parse`; one text for every model.
+batches, and `bound`, -1 if it was not looked for. Compiled library code in the language of `emit.parse`; one text for
+every model.
 
 A batch runs all ready nodes of one key, so a schedule is a word over keys, and only the keys are to be chosen. It is
 feasible iff the keys of every path of the graph are a subsequence of it: the shortest common supersequence of all
