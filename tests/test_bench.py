@@ -392,6 +392,8 @@ def test_the_command_names_models_and_says_what_is_wrong(
         "--plot x.png",
         "--ablate --batch 2 3",
         "--starts --batch 2 3",
+        "--starts --rounds 3",
+        "--starts --threads 2",
     ):
         assert main(["bench", *wrong.split()]) == 2
         assert capsys.readouterr().err

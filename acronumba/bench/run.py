@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", nargs="+", default=["small"], metavar="small|large|N", help=size)
     parser.add_argument("--batch", nargs="+", type=_positive, metavar="N", help=batch)
     parser.add_argument("--trees", metavar="FILE", help="trees of the Stanford Sentiment Treebank")
-    parser.add_argument("--rounds", type=_positive, default=15, metavar="N", help="interleaved runs (default 15)")
-    parser.add_argument("--threads", type=_positive, default=1, metavar="N", help="that run kernels (default 1)")
+    parser.add_argument("--rounds", type=_positive, metavar="N", help="interleaved runs (default 15)")
+    parser.add_argument("--threads", type=_positive, metavar="N", help="that run kernels (default 1)")
     parser.add_argument(
         "--device", default="cpu", metavar="NAME", help="cpu, cuda, simulator (default cpu; speed only)"
     )
@@ -77,9 +77,10 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
     if args.ablate and len(sizes) * len(args.batch) > 1:
         print("--ablate takes one --size and one --batch", file=sys.stderr)
         return 2
-    if args.starts and len(args.batch) > 1:
-        print("--starts takes one --batch", file=sys.stderr)
+    if args.starts and (len(args.batch) > 1 or args.trees or args.rounds or args.threads):
+        print("--starts takes one --batch, and no --trees, --rounds, --threads", file=sys.stderr)
         return 2
+    args.rounds, args.threads = args.rounds or 15, args.threads or 1
     if args.device != "cpu" and (args.ablate or args.scaling or args.starts):
         print("--device is for speed; --ablate, --scaling and --starts measure the processor", file=sys.stderr)
         return 2
