@@ -185,6 +185,8 @@ class _Lowering:
         mode = {"always": " alwaysinline", "never": " noinline", "auto": ""}[f.inline]
         if any(isinstance(x, tree.Dispatch) and x.entries is not None for x in f.body):
             mode += " optsize minsize"  # a large machine: what LLVM would unroll and unswitch takes it quadratic time
+        elif self.module.compact:
+            mode += " optsize"
         head = f"define internal {llvm_type(f.result)} {symbol(self.module, f.name)}({params}) nounwind{mode} {{"
         return "\n".join([head, "entry:", *self.entry, "  br label %start", "start:", *self.lines, "}"])
 

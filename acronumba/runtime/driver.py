@@ -122,7 +122,7 @@ def runtime_module() -> tree.Module:
     sources = (state.constants(), schedule.SOURCE, lookahead.SOURCE, pool.SOURCE, liveness.SOURCE, layout.SOURCE)
     functions = parse("".join(sources))
     exports = ("bound", "drive", "edges", "number_keys", "pool_worker")
-    return tree.Module("runtime", functions, exports, "Schedule, layout and execution of mini-batches.")
+    return tree.Module("runtime", functions, exports, "Schedule, layout and execution of mini-batches.", compact=True)
 
 
 def _runtime() -> Deferred:
