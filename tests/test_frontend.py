@@ -15,6 +15,7 @@ import pytest
 
 from acronumba import model, nn
 from acronumba.errors import AcronumbaError, InstanceErrors
+from acronumba.pipeline import Compiled
 from acronumba.results import equal
 
 X = [np.arange(4, dtype=np.float32)] * 2
@@ -642,3 +643,53 @@ def test_short_loops_over_constant_ranges_become_one_kernel(fn, columns, nodes):
     assert m.trace(*columns).data.nodes == nodes
     m.check(*columns)
     assert ("turns are written out" in str(m.explain(*columns))) == (nodes == 2)
+
+
+def turns_of_a_shared_number(x, *, steps):
+    for _ in range(steps):
+        x = np.tanh(x)
+    return x
+
+
+def turns_of_a_shared_number_with_a_branch(x, *, steps):
+    for _ in range(steps):
+        if x[0] > 0.5:
+            x = np.tanh(x)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("fn", "numbers", "compiled"),
+    [
+        (turns_of_a_shared_number, (100, 101, 17), 1),
+        (turns_of_a_shared_number, (3, 4, 3), 2),
+        (turns_of_a_shared_number_with_a_branch, (3, 4, 5), 1),
+    ],
+)
+def test_a_shared_number_of_turns_is_a_constant_only_where_it_is_unrolled(monkeypatch, fn, numbers, compiled):
+    count, m = [], model(fn)
+    lower = Compiled._lower
+    monkeypatch.setattr(Compiled, "_lower", lambda *args: count.append(1) or lower(*args))
+    for steps in numbers:
+        for mine, wanted in zip(m._interpret(X, steps=steps), [fn(x, steps=steps) for x in X], strict=True):
+            np.testing.assert_allclose(mine, wanted, rtol=1e-5)
+    assert len(count) == compiled
+
+
+def shrunk(n, i, j):
+    return np.full(3, i * 10 + j, np.float32) if n == 0 else shrunk(n - 1, i, j) * 0.5
+
+
+def calls_for_many_numbers(n):
+    x = np.zeros(3, np.float32)
+    for i in range(8):
+        for j in range(8):
+            x = x + shrunk(n, i, j)
+    return x
+
+
+def test_loops_that_call_are_not_unrolled():
+    """Else there would be an instance of the function for each turn."""
+    m = model(calls_for_many_numbers)
+    assert m.stages(N)["ir"].count("def ") == 2
+    m.check(N)

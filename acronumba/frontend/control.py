@@ -13,6 +13,7 @@ from typing import Any
 
 from acronumba.analysis.notes import Note
 from acronumba.frontend.emitter import (
+    Abandoned,
     Dead,
     Point,
     Refused,
@@ -462,10 +463,13 @@ class Control(Walker):
     def unrolled_range(
         self, r: Range, target: ast.expr, inner: Sequence[ast.AST], body: Callable[[], None] | None = None
     ) -> tuple[Val, ...] | None:
-        """Return the values of a short constant range if its variable indexes something or its `body` is small."""
+        """Return the values of a short constant range if its variable indexes something or its `body` is small.
+
+        Where it is unrolled, shared ints that it is made of become constants.
+        """
         if not isinstance(target, ast.Name):
             return None
-        values = [self.known(v) for v in (r.start, r.stop, r.step)]
+        values = [self.present(v) for v in (r.start, r.stop, r.step)]
         if NOT_CONST in values or values[2] == 0:
             return None
         items = tuple(number(k) for k in range(*values)[: UNROLL + 1])
@@ -477,7 +481,15 @@ class Control(Walker):
             for stmt in inner
             for n in ast.walk(stmt)
         )
-        return items if used or (items and body and self.small(items, target, body)) else None
+        if not used:
+            if not items or body is None:
+                return None
+            self.known(r.start)  # the first turn is tried with it
+            if not self.small(items, target, body):
+                return None
+        for v in (r.start, r.stop, r.step):
+            self.known(v)
+        return items
 
     def note_turns(self, count: int, over: ast.AST) -> None:
         """Note for `explain` that a loop over a range is written out."""
@@ -492,18 +504,23 @@ class Control(Walker):
         assert self.block is not None
         snap, block, state = self.snapshot(), self.block, self.state
         start, errors = len(self.code.blocks[block]), len(self.errors)
-        self.state = dict(state)
+        where, trying, depth = (self.source, self.loc, self.outer_loc), self.trying, len(self.frames)
+        inside = [(x, len(x)) for f in self.frames for x in (f.loops, f.overlays)]
+        self.state, self.trying = dict(state), True
         self.frame.loops.append(Loop())
         try:
             self.assign(target, items[0])
             body()
-        except (Dead, Refused):
+        except (Abandoned, Dead, Refused):
             self.block = None
-        self.frame.loops.pop()
         straight = self.block == block and len(self.errors) == errors
         operations = sum(isinstance(i, ir.Op) for i in self.code.blocks[block][start:])
+        del self.frames[depth:]
+        for x, n in inside:
+            del x[n:]
         self.rollback(snap)
-        self.block, self.state = block, state
+        self.block, self.state, self.trying = block, state, trying
+        self.source, self.loc, self.outer_loc = where
         return straight and 0 < operations * len(items) <= MOST_OPERATIONS
 
     def range_count(self, r: Range) -> Num:

@@ -107,6 +107,10 @@ class Dead(Exception):
     """The rest of an expression cannot be reached; caught where control flow goes on."""
 
 
+class Abandoned(Exception):
+    """What is only tried does more than what it is tried for; caught where it is tried."""
+
+
 class Resweep(Exception):
     """What was assumed about the program proved too narrow: walk everything again."""
 
@@ -158,6 +162,7 @@ class Emitter:
         self.block: int | None = None
         self.state: State = {}
         self.loc: Loc = NOWHERE
+        self.trying = False  # whether what is walked is only tried, as a straight line
         self.outer_loc: Loc | None = None  # where the user called the library function that is being walked
         self.source: Source | None = None
         self.sites: dict[ir.Site, int] = {}
@@ -197,6 +202,8 @@ class Emitter:
     # ---- blocks
 
     def new_block(self) -> int:
+        if self.trying:
+            raise Abandoned
         self.code.blocks.append([])
         self.code.ends.append(None)
         return len(self.code.blocks) - 1
@@ -311,7 +318,12 @@ class Emitter:
         """Return the constant value of a number, or NOT_CONST; a shared int becomes a constant by this."""
         if num.const is NOT_CONST and num.shared is not None and num.shared.path in self.constants:
             self.demanded.add(num.shared.path)
-            return self.constants[num.shared.path]
+        return self.present(num)
+
+    def present(self, num: Num) -> Any:
+        """Return the same, for a decision that does not depend on it: a shared int stays a value of run time."""
+        if num.const is NOT_CONST and num.shared is not None:
+            return self.constants.get(num.shared.path, NOT_CONST)
         return num.const
 
     def scalar(self, op: str, *args: Num, node: ast.AST | Loc | None = None) -> Num:

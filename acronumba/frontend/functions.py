@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from acronumba.analysis.sharing import COPIES
 from acronumba.errors import Loc
 from acronumba.frontend.emitter import (
+    Abandoned,
     Dead,
     FunctionCode,
     Refused,
@@ -289,6 +290,8 @@ class Functions(Walker):
 
     def call_instance(self, func: Func, params: dict[str, Val], node: ast.AST | Loc | None) -> Val:
         """Call a recursive function: one instance for each set of argument types."""
+        if self.trying:
+            raise Abandoned
         code = func.code
         captured, scopes = self.captured(func, params.values())
         given = [*params.values(), *captured.values()]
