@@ -276,22 +276,34 @@ def test_the_processor_is_the_one_that_numba_compiles_for(settings: dict[str, st
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], env={**os.environ, **settings}, check=True)
 
 
-def test_numba_is_not_imported_where_nothing_is_compiled(place: Path) -> None:
-    program = """
-        import sys
-        from acronumba import model
+TWICE = """
+    import sys
+    from acronumba import model
 
-        @model
-        def twice(x):
-            return x + x
+    @model
+    def twice(x):
+        return x + x
 
-        assert twice.batch([1.5, 2.5]) == [3.0, 5.0]
-        print("numba" in sys.modules)
-    """
+    assert twice.batch([1.5, 2.5]) == [3.0, 5.0]
+    print("numba" in sys.modules)
+"""
+
+
+def run_twice(place: Path, **settings: str) -> list[str]:
+    """Return what the program above says in two processes, one after the other."""
     path = place.parent / "twice.py"
-    path.write_text(textwrap.dedent(program))
-    runs = [subprocess.run([sys.executable, path], capture_output=True, text=True, check=True) for _ in range(2)]
-    assert [run.stdout for run in runs] == ["True\n", "False\n"]
+    path.write_text(textwrap.dedent(TWICE))
+    env = {**os.environ, **settings}
+    runs = [subprocess.run([sys.executable, path], capture_output=True, text=True, check=True, env=env) for _ in "12"]
+    return [run.stdout for run in runs]
+
+
+def test_numba_is_not_imported_where_nothing_is_compiled(place: Path) -> None:
+    assert run_twice(place) == ["True\n", "False\n"]
+
+
+def test_code_that_calls_functions_of_numba_is_loaded_with_it(place: Path) -> None:
+    assert run_twice(place, NUMBA_OPT="0") == ["True\n", "True\n"]
 
 
 CHILD = """

@@ -31,7 +31,7 @@ from typing import Any, TypeAlias
 from acronumba.emit import cache, llvm, target, text, tree
 from acronumba.locks import ForkLock, undivided
 
-VERSION = 2  # part of every key: count up when the generated file changes
+VERSION = 3  # part of every key: count up when the generated file changes
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # (name of the module, its number from 0, how many)
 Signatures: TypeAlias = Mapping[str, tuple[int, str]]  # entry point -> number of its parameters, type of its result
@@ -39,6 +39,7 @@ Signatures: TypeAlias = Mapping[str, tuple[int, str]]  # entry point -> number o
 _RESULTS = {"v0": None, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "f64": ctypes.c_double, "f32": ctypes.c_float}
 
 _CODE, _ENTRIES = "code.o", "entries.json"  # beside the generated file
+_OF_NUMBA = ("numba_", "NRT_", "__svml_")  # how functions are called that only Numba makes known to LLVM
 
 _lock = ForkLock()
 _loaded: dict[str, _Code] = {}  # by key
@@ -234,8 +235,8 @@ def _undisturbed() -> Iterator[None]:
         handler(*caught[0])
 
 
-def _compile(key: str, source: str) -> tuple[str, bytes]:
-    """Run a generated file, in which Numba compiles; return the name of its function and the machine code."""
+def _compile(key: str, source: str) -> tuple[dict[str, Any], bytes]:
+    """Run a generated file, in which Numba compiles; return what loading it takes, and the machine code."""
     name = f"acronumba_{key}"  # unlike that of any other module: so are the names of what is in it
     module = python_types.ModuleType(name)
     sys.modules[name] = module  # Numba looks the module up by name
@@ -244,8 +245,10 @@ def _compile(key: str, source: str) -> tuple[str, bytes]:
             exec(compile(source, f"{name}.py", "exec"), module.__dict__)
     finally:
         del sys.modules[name]
-    _, _, (code, _) = module.addresses._library.serialize_using_object_code()
-    return module.addresses.native_name, code
+    library = module.addresses._library
+    calls = any(f.is_declaration and f.name.startswith(_OF_NUMBA) for f in library._final_module.functions)
+    _, _, (code, _) = library.serialize_using_object_code()
+    return {"function": module.addresses.native_name, "numba": calls}, code
 
 
 @functools.cache
@@ -264,6 +267,10 @@ def _loaded_code(files: Mapping[str, bytes]) -> _Code:
     from llvmlite import binding
 
     about = json.loads(files[_ENTRIES])
+    if about["numba"]:  # compiled without optimisation, it has the ways to errors that cannot be
+        from numba.core.registry import cpu_target
+
+        cpu_target.target_context.refresh()
     signatures = {name: (count, result) for name, (count, result) in about["exports"].items()}
     engine = _engine()
     engine.add_object_file(binding.ObjectFileRef.from_data(files[_CODE]))
@@ -297,8 +304,8 @@ def _load(item: tree.Module | Deferred) -> Compiled:
 def _build(pending: _Pending) -> dict[str, bytes]:
     """Compile a module; return the files of its folder."""
     source = _source(pending)
-    function, code = _compile(pending.key, source)
-    about = json.dumps({"function": function, "exports": pending.signatures}, indent=1)
+    loading, code = _compile(pending.key, source)
+    about = json.dumps({**loading, "exports": pending.signatures}, indent=1)
     files = {f"acronumba_{pending.key}.py": source.encode(), _CODE: code, _ENTRIES: about.encode()}
     try:
         cache.build(pending.key, files)
