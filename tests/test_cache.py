@@ -155,9 +155,10 @@ def test_nothing_of_a_folder_is_run_by_python(place: Path, tmp_path: Path) -> No
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", ".."])
-def test_files_outside_of_the_folder_are_not_read(place: Path, name: str) -> None:
+@pytest.mark.parametrize("absolute", [False, True])
+def test_files_outside_of_the_folder_are_not_read(place: Path, absolute: bool) -> None:
     use()
+    name = str(place / "outside") if absolute else "../outside"
     (manifest,) = place.rglob(cache.MANIFEST)
     about = json.loads(manifest.read_text())
     about["files"][name] = hashlib.sha256(b"").hexdigest()
@@ -229,6 +230,37 @@ def test_directory_that_cannot_be_written(place: Path, monkeypatch: pytest.Monke
     with pytest.warns(cache.CacheWarning, match="for this process only"):
         assert use() == (21, False)
     assert use() == (21, True)
+
+
+def test_code_that_can_be_kept_nowhere_is_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(key: str, files: dict[str, bytes]) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache, "build", full)
+    with pytest.warns(cache.CacheWarning, match="No space left"):
+        assert use() == (21, False)
+
+
+def test_a_change_of_the_source_is_not_taken_for_what_was_imported(tmp_path: Path) -> None:
+    package = Path(compile.__file__).parent.parent
+    shutil.copytree(package, tmp_path / "acronumba", ignore=shutil.ignore_patterns("__pycache__"))
+    program = """
+        import pathlib, sys
+        from acronumba.runtime import driver
+        from acronumba.emit import compile
+        file = pathlib.Path(compile.__file__)
+        assert str(file).startswith(sys.argv[1])
+        if sys.argv[2] == "change":
+            file.write_text(file.read_text() + "# changed")
+        print(compile.source_version())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)]
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    said = [
+        subprocess.run([*command, what], capture_output=True, text=True, check=True, env=env, cwd=tmp_path).stdout
+        for what in ("leave", "change", "leave")
+    ]
+    assert said[0] == said[1] != said[2]
 
 
 def test_clear_removes_what_is_ours_and_nothing_else(place: Path) -> None:

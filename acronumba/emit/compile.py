@@ -145,6 +145,9 @@ def source_version() -> str:
     return digest.hexdigest()
 
 
+source_version()  # now, with the other imports: the source may be another one when the first module is loaded
+
+
 @functools.cache
 def _environment() -> str:
     """Everything beside the tree that compiled code depends on."""
@@ -311,7 +314,8 @@ def _build(pending: _Pending) -> dict[str, bytes]:
         cache.build(pending.key, files)
     except OSError as error:
         cache.give_up(str(error))
-        cache.build(pending.key, files)
+        with contextlib.suppress(OSError):  # the code is in memory
+            cache.build(pending.key, files)
     return files
 
 
