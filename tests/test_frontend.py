@@ -658,15 +658,33 @@ def turns_of_a_shared_number_with_a_branch(x, *, steps):
     return x
 
 
+TURNS = 4
+
+
+def turns_of_a_global_number(x, *, steps):
+    for _ in range(TURNS):
+        x = np.tanh(x)
+    return x
+
+
+def turns_that_index(x, *, steps):
+    total = np.float32(0)
+    for k in range(steps):
+        total = total + x[k]
+    return total
+
+
 @pytest.mark.parametrize(
     ("fn", "numbers", "compiled"),
     [
         (turns_of_a_shared_number, (100, 101, 17), 1),
-        (turns_of_a_shared_number, (3, 4, 3), 2),
+        (turns_of_a_shared_number, (3, 4, 3), 1),
+        (turns_of_a_global_number, (3, 4, 3), 1),
+        (turns_that_index, (3, 4, 3), 2),
         (turns_of_a_shared_number_with_a_branch, (3, 4, 5), 1),
     ],
 )
-def test_a_shared_number_of_turns_is_a_constant_only_where_it_is_unrolled(monkeypatch, fn, numbers, compiled):
+def test_a_shared_number_of_turns_is_a_constant_only_where_the_variable_indexes(monkeypatch, fn, numbers, compiled):
     count, m = [], model(fn)
     lower = Compiled._lower
     monkeypatch.setattr(Compiled, "_lower", lambda *args: count.append(1) or lower(*args))

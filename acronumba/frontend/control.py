@@ -6,6 +6,7 @@ A loop is walked until what it carries has a stable type; one over known items i
 from __future__ import annotations
 
 import ast
+import re
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -465,7 +466,8 @@ class Control(Walker):
     ) -> tuple[Val, ...] | None:
         """Return the values of a short constant range if its variable indexes something or its `body` is small.
 
-        Where it is unrolled, shared ints that it is made of become constants.
+        Where the variable indexes, shared ints that the range is made of become constants; a small body is no reason
+        to compile again for another value of a parameter.
         """
         if not isinstance(target, ast.Name):
             return None
@@ -481,15 +483,17 @@ class Control(Walker):
             for stmt in inner
             for n in ast.walk(stmt)
         )
-        if not used:
-            if not items or body is None:
-                return None
-            self.known(r.start)  # the first turn is tried with it
-            if not self.small(items, target, body):
-                return None
+        if not used and (not items or body is None or any(map(self.given, (r.start, r.stop, r.step)))):
+            return None
+        if not used and body is not None and not self.small(items, target, body):
+            return None
         for v in (r.start, r.stop, r.step):
             self.known(v)
         return items
+
+    def given(self, num: Num) -> bool:
+        """Return whether a number is that of a shared parameter, not of a global or a constant."""
+        return num.const is NOT_CONST and num.shared is not None and re.split(r"[.[]", num.shared.path)[0] in self.roots
 
     def note_turns(self, count: int, over: ast.AST) -> None:
         """Note for `explain` that a loop over a range is written out."""

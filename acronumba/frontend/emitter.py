@@ -149,7 +149,6 @@ class Knowledge:
         self.carried: dict[
             Any, set[type]
         ] = {}  # called functions to which shared tensors are passed; classes in pieces
-        self.unrolled: set[Any] = set()  # loops to unroll
         self.changed = False
 
 
