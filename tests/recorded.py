@@ -13,7 +13,7 @@ import numpy as np
 from acronumba import state
 from acronumba.emit import compile, interpret
 from acronumba.runtime.dfg import Buffers, address
-from acronumba.runtime.driver import runtime_module
+from acronumba.runtime.engines import runtime_module
 
 Graph = list[tuple[int, list[int]]]  # (kind, operands) of each node, in the order of recording
 

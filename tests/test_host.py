@@ -39,8 +39,9 @@ from acronumba.ir.ops import SCALARS
 from acronumba.ir.types import BOOL, FLOAT, INT, ListT, TensorT, TupleT
 from acronumba.plan import make_plan
 from acronumba.runtime import dfg
-from acronumba.runtime.driver import Executable, Failure, Run
+from acronumba.runtime.driver import Executable
 from acronumba.runtime.reference import interpreted_kernels, reference_kernels
+from acronumba.runtime.run import Failure, Run
 
 ENGINES = ["compiled", "interpreted"]
 

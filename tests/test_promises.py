@@ -26,7 +26,7 @@ import acronumba
 from acronumba import DataError, InstanceErrors, Results, ScheduleError, model, pack
 from acronumba.emit import cache, compile
 from acronumba.locks import undivided
-from acronumba.runtime import driver, pool
+from acronumba.runtime import driver, engines, pool
 from acronumba.zoo import tree_lstm
 
 HERE = Path(__file__).parent
@@ -396,9 +396,9 @@ def test_threads_share_the_stages_of_small_batches(options: dict[str, Any]) -> N
     for threads in (2, 3, 5):
         f = models.search.with_options(threads=threads, **options)
         for n, expected in want.items():
-            before = driver._pool().jobs
+            before = engines.threads_of_process().jobs
             assert outcome(f, xs[:n], p) == expected
-            assert driver._pool().jobs > before or n == 1, "nothing was shared"
+            assert engines.threads_of_process().jobs > before or n == 1, "nothing was shared"
 
     def work(k: int) -> Any:
         f = models.search.with_options(threads=2 + k % 2, **options)
@@ -410,7 +410,7 @@ def test_threads_share_the_stages_of_small_batches(options: dict[str, Any]) -> N
 @pytest.mark.usefixtures("every_thread_helps")
 def test_workers_that_no_batch_wants_sleep() -> None:
     p, xs = models.searches(9)
-    shared = driver._pool()
+    shared = engines.threads_of_process()
     models.search.with_options(threads=4).batch(xs, p=p)
     shared.enter(2)
     try:
@@ -429,7 +429,7 @@ def test_a_child_shares_stages() -> None:
     p, xs = models.searches(9)
     f = models.search.with_options(threads=3)
     want = outcome(f, xs, p)
-    assert in_child(lambda: outcome(f, xs, p) == want and driver._pool().jobs > 0) == 0
+    assert in_child(lambda: outcome(f, xs, p) == want and engines.threads_of_process().jobs > 0) == 0
     assert outcome(f, xs, p) == want
 
 
@@ -438,12 +438,12 @@ def test_a_system_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     p, xs = params(h=64), trees(60)
     f = models.tree_rnn.with_options(threads=3)
     want = bits(f.batch(xs, p=p))
-    alone = pool.Pool(driver._pool()._worker)
+    alone = pool.Pool(engines.threads_of_process()._worker)
 
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(driver, "_pool", lambda: alone)
+    monkeypatch.setattr(driver, "threads_of_process", lambda: alone)
     monkeypatch.setattr(threading.Thread, "start", refuse)
     assert [bits(f.batch(xs, p=p)) for _ in range(3)] == [want] * 3
 

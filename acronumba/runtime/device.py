@@ -34,9 +34,12 @@ from acronumba.plan import Plan
 from acronumba.runtime.arrays import DeviceMemory, sweep
 from acronumba.runtime.devices import Device, Twin
 from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address
-from acronumba.runtime.driver import Executable, Failure, KernelEntry, Run, _Compiled, _Prepared, _with_kernels
+from acronumba.runtime.driver import Executable
+from acronumba.runtime.engines import KernelEntry, Native, with_kernels
 from acronumba.runtime.launches import launches
 from acronumba.runtime.persistent import GIVEN_UP, PersistentRun
+from acronumba.runtime.prepared import Prepared
+from acronumba.runtime.run import Failure, Run
 from acronumba.runtime.trace import STAGES
 from acronumba.state import TABLE
 
@@ -216,7 +219,7 @@ class DeviceExecutable(Executable):
         self._fallible = any(op.site >= 0 for spec in there for op in spec.body)
         self._lock = ForkLock()  # of the device's scratch memory, and of the twins
         # copies of shared values by address, and where they are; of the last few that came
-        self._shared: dict[_Prepared, tuple[dict[int, _Copy], list[_Row]]] = {}
+        self._shared: dict[Prepared, tuple[dict[int, _Copy], list[_Row]]] = {}
         self._packed: dict[int, tuple[weakref.ref[NDArray[Any]], Twin | None]] = {}  # memory of packed instances
         self._scratch: dict[str, Twin] = {}
         # Results keep their places: what is read again later may lie anywhere in the arena.
@@ -242,11 +245,11 @@ class DeviceExecutable(Executable):
         at_once = (self.device.processors * self.device.resident(handle, THREADS, 0) for handle in handles)
         return list(zip(handles, at_once, code.grids, strict=True))
 
-    def _load(self, progress: Callable[[str, int, int], None] | None) -> tuple[_Compiled, tuple[KernelEntry, ...]]:
+    def _load(self, progress: Callable[[str, int, int], None] | None) -> tuple[Native, tuple[KernelEntry, ...]]:
         modules = [marshal(spec, code) for spec, code in zip(self.plan.kernels, self.codes, strict=True)]
         modules.append(launch.launch_module())
         once = [self.plan.kernels[k] for k in self._once]
-        engine, computed = _with_kernels((*self.modules, *modules), once, Fusion.of(self.options), progress)
+        engine, computed = with_kernels((*self.modules, *modules), once, Fusion.of(self.options), progress)
         entries: list[KernelEntry] = []
         loaded = engine.loaded[len(self.modules) :]
         for k, (code, c) in enumerate(zip(self.codes, loaded, strict=False)):
@@ -267,7 +270,7 @@ class DeviceExecutable(Executable):
         assert isinstance(buffers.stream, _Stream)
         return buffers.stream
 
-    def _begin(self, buffers: Buffers, roots: Words, prepared: _Prepared, arena: Arena, parts: bool) -> None:
+    def _begin(self, buffers: Buffers, roots: Words, prepared: Prepared, arena: Arena, parts: bool) -> None:
         fresh = buffers.prepared is not prepared
         super()._begin(buffers, roots, prepared, arena, parts)
         if fresh:
@@ -310,7 +313,7 @@ class DeviceExecutable(Executable):
         if those:
             yield start, end, tuple(those)
 
-    def _share(self, prepared: _Prepared, stable: bool) -> list[_Row]:
+    def _share(self, prepared: Prepared, stable: bool) -> list[_Row]:
         """Copy shared values that the device does not have; say where they are."""
         known, rows = self._shared.get(prepared, _NONE)
         if not stable or rows is _NOWHERE:
@@ -359,7 +362,7 @@ class DeviceExecutable(Executable):
         """Say where on the device is what the processor has."""
         stream = self._stream(buffers)
         prepared = buffers.prepared
-        assert isinstance(prepared, _Prepared)
+        assert isinstance(prepared, Prepared)
         shared = self._share(prepared, stable)
         if not self._placed(stream, shared, arenas, keep):
             own = tuple([self._arena_twin(arena).region for arena in arenas])
@@ -435,7 +438,7 @@ class DeviceExecutable(Executable):
         with self._lock, self.device:
             sweep()
             stream, prepared = self._stream(buffers), buffers.prepared
-            assert isinstance(prepared, _Prepared)
+            assert isinstance(prepared, Prepared)
             shared = self._shared.get(prepared, _NONE)[1]
             if shared is _NOWHERE or not self._placed(stream, shared, arenas, keep):
                 return False

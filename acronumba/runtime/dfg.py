@@ -7,6 +7,7 @@ by later runs; and arenas, the memory of results, which live as long as any arra
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,11 @@ _OF_MEMBERS = tuple("height efirst sfirst position skind degree queue word best 
 _OF_KINDS = tuple("sstart rstart peak counted fresh touched".split())
 
 Words = NDArray[np.int64]
+
+
+def word_at(at: int) -> int:
+    """Return the word at an address."""
+    return ctypes.c_int64.from_address(at).value
 
 
 def address(array: NDArray[Any]) -> int:

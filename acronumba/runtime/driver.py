@@ -8,48 +8,58 @@ by many threads at once: each run has buffers of its own from a pool.
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import logging
 import math
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acronumba import state
-from acronumba.analysis.copies import same_but_shared
 from acronumba.config import Options, verify_level
 from acronumba.emit import tree
-from acronumba.emit.compile import Deferred, load
+from acronumba.emit.compile import Deferred
 from acronumba.errors import Loc
 from acronumba.hostgen import Host, make_host
 from acronumba.ir.nodes import Once
-from acronumba.ir.types import BoolT, FloatT, TensorT, Word
+from acronumba.ir.types import FloatT, TensorT
 from acronumba.kernels.cost import cost
 from acronumba.kernels.fusion import Fusion
 from acronumba.kernels.spec import FIXED, KernelSpec
 from acronumba.plan import Plan
-from acronumba.runtime import layout, liveness, lookahead, pool, schedule
-from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, aligned, available
+from acronumba.runtime import layout, liveness, pool, schedule
+from acronumba.runtime.dfg import Arena, ArenaPool, Buffers, Words, address, aligned, available, word_at
+from acronumba.runtime.engines import (
+    Interpreted,
+    KernelEntry,
+    Native,
+    library,
+    runtime_module,
+    threads_of_process,
+    with_kernels,
+)
+from acronumba.runtime.prepared import Making, Prepared, same
+from acronumba.runtime.run import Failure, Round, Run
 from acronumba.runtime.trace import STAGES, BatchRecord, TraceData, Wait
-from acronumba.runtime.unpack import Memory, Pending
 from acronumba.state import AT, MEMORY, STEPS, TABLE
 
-log = logging.getLogger("acronumba")
-
 _CHAIN = 64  # calls that a failure's chain holds at most
-
-
 _SETS = 2  # of shared values that are kept ready: who compares two models takes them in turn
 _WAKE = 5e-5  # seconds of work that are worth waking a thread for
 _LAUNCH = 400  # nanoseconds that the start of a batch takes
 _STREAM = 100  # bytes of weights in a nanosecond: half a tile of rows is idle at the end of a batch, for all of them
+_FRESH = np.array(  # words that are 0 when a run begins
+    [
+        AT[name]
+        for name in (
+            "stage pc n next batches used edges failures spent run_batches taken rounds more single kept rtop wtop "
+            "stubs planned plain wsize wused wmost plains past part weighed weight"
+        ).split()
+    ]
+)
 _POLICIES = {"depth": state.BY_DEPTH, "agenda": state.BY_AGENDA, "lookahead": state.BY_LOOKAHEAD}
 _MANY = 8  # an instance that takes so many times the steps of the others is not like them
 _PLENTY = 256  # bytes: where nodes have smaller results, finding out which may share a place costs above 1% of the time
@@ -64,220 +74,6 @@ class _TooLarge(Exception):
 
     def __init__(self, instances: list[int]) -> None:
         self.instances = instances
-
-
-class PackingLike(Protocol):
-    """How a kernel wants shared arrays."""
-
-    @property
-    def apply(self) -> Callable[..., NDArray[Any]]:
-        """Called with the arrays."""
-
-
-class SharedUseLike(Protocol):
-    """An entry of a kernel's table that holds a shared array as it is, or one or more of them packed."""
-
-    @property
-    def operands(self) -> tuple[int, ...]: ...
-    @property
-    def packing(self) -> PackingLike | None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageEntry:
-    """A stage of a kernel that threads can share."""
-
-    address: int
-    cost: int  # nanoseconds for one node or row
-    weights: int  # bytes of shared weights that it reads
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelEntry:
-    """A kernel ready to be called."""
-
-    plan: int  # address of its function `plan`
-    run: int  # address of its function `run`
-    shared: tuple[SharedUseLike, ...] = ()
-    tiles: tuple[int, ...] = ()  # addresses
-    begin: int = 0  # address of its function `begin`, if it can be run stage by stage
-    stages: tuple[StageEntry, ...] = ()
-    keep: object = None  # what owns the code
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """Why an instance has no result."""
-
-    site: int  # number in `Program.sites`; `state.STEPS`, `state.MEMORY`
-    values: tuple[int | float | bool, ...] = ()  # for the message of the site
-    calls: tuple[Loc, ...] = ()  # where the function was called, and its caller, ...: the innermost first
-
-
-@functools.cache
-def runtime_module() -> tree.Module:
-    """Return the library code that every model runs: schedule, layout, execution."""
-    from acronumba.emit.parse import parse
-
-    sources = (state.constants(), schedule.SOURCE, lookahead.SOURCE, pool.SOURCE, liveness.SOURCE, layout.SOURCE)
-    functions = parse("".join(sources))
-    exports = ("bound", "drive", "edges", "number_keys", "pool_worker")
-    return tree.Module("runtime", functions, exports, "Schedule, layout and execution of mini-batches.", compact=True)
-
-
-def _runtime() -> Deferred:
-    """Return the same as what need not be made where its code is known."""
-    return Deferred(name="runtime", key="", make=runtime_module)
-
-
-@functools.cache
-def _pool() -> pool.Pool:
-    """Return the threads of this process."""
-    address_ = load([_runtime()])[0].address["pool_worker"]
-    return pool.Pool(ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(address_))
-
-
-class _Compiled:
-    """Runs compiled code."""
-
-    def __init__(
-        self, modules: Sequence[tree.Module | Deferred], progress: Callable[[str, int, int], None] | None = None
-    ) -> None:
-        self.loaded = load(modules, progress)
-        self.address: dict[str, int] = {}
-        for compiled in self.loaded[:2]:
-            self.address |= compiled.address
-        self._drive = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self.address["drive"])
-
-    def reach(self, array: NDArray[Any]) -> None:
-        pass
-
-    def drive(self, st: int) -> int:
-        status: int = self._drive(st)
-        return status
-
-    def kernel(self, address: int, *args: int) -> None:
-        ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(args))(address)(*args)
-
-    def call(self, name: str, st: int) -> int | None:
-        result: int | None = self.loaded[0].call(name, st)
-        return result
-
-
-class Interpreted:
-    """Runs the same code in plain Python with checked memory: slow, for tests and for looking at."""
-
-    def __init__(self, modules: Sequence[tree.Module]) -> None:
-        from acronumba.emit import interpret
-
-        self.interpret = interpret
-        self.memory = interpret.Memory()
-        self.modules = modules
-        self.address: dict[str, int] = {}
-        for module in modules:
-            self.address |= self.memory.add_module(module)
-
-    def reach(self, array: NDArray[Any]) -> None:
-        if array.nbytes:
-            self.memory.add(array)
-
-    def drive(self, st: int) -> int:
-        return int(self.interpret.run(self.modules[0], "drive", [st], memory=self.memory))
-
-    def kernel(self, address: int, *args: int) -> None:
-        self.memory.call(address, *args)
-
-    def call(self, name: str, st: int) -> int | None:
-        result: int | None = self.interpret.run(self.modules[0], name, [st], memory=self.memory)
-        return result
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Packed:
-    """Shared arrays packed for a kernel."""
-
-    copies: tuple[NDArray[Any], ...]  # of the arrays
-    array: NDArray[Any]
-
-    def holds(self, given: Sequence[object], ks: Sequence[int]) -> bool:
-        """Whether those of the arrays that are given, not computed, still have the bits that were packed."""
-        return all(k >= len(given) or _equal(given[k], old) for k, old in zip(ks, self.copies, strict=True))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Prepared:
-    """Shared values in the form that compiled code reads."""
-
-    given: tuple[object, ...]  # the values, as they came
-    table: Words  # one word each
-    address: int  # of `table`
-    copies: Mapping[int, NDArray[Any]]  # parameters whose array could not be used as it is
-    entries: tuple[tuple[int, ...], ...]  # per kernel: what its parameter table ends with
-    keep: tuple[NDArray[Any], ...]  # arrays and value records
-    arrays: Mapping[int, NDArray[Any]]  # the tensors
-    packed: Mapping[tuple[tuple[int, ...], object], _Packed]  # by parameters and packing
-    read: Mapping[int, NDArray[Any]]  # copies of the other parameters that computed ones are made of
-
-    def holds(self) -> bool:
-        """Whether the arrays still have the bits that were copied."""
-        return (
-            all(p.holds(self.given, ks) for (ks, _), p in self.packed.items())
-            and all(_equal(self.given[k], old) for k, old in self.read.items())
-            and all(
-                np.array_equal(np.asarray(self.given[k]), old, equal_nan=old.dtype.kind == "f")
-                for k, old in self.copies.items()
-            )
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Round:
-    """What was recorded and scheduled between two waits of everyone. n nodes."""
-
-    kinds: NDArray[np.int32]  # int32[n]: kernels
-    depth: NDArray[np.int32]  # int32[n]: depth in its phase
-    phase: NDArray[np.int32]  # int32[n]
-    inst: NDArray[np.int32]  # int32[n]: instances as the machine numbers them
-    batch: NDArray[np.int32]  # int32[n]
-    order: NDArray[np.int32]  # int32[n]: nodes in order of execution
-    edges: NDArray[np.int32]  # int32[m, 2]: producer and consumer, numbered over all rounds
-    batches: tuple[BatchRecord, ...]
-    extents: tuple[tuple[int, ...], ...]  # of each batch
-    bound: int  # of batches
-    waits: tuple[Wait, ...]  # for values of this round
-    results: dict[int, int]  # value record -> node, of this round and those before; nodes numbered over all rounds
-
-
-class _Making:
-    """Shared values while they are made ready."""
-
-    def __init__(self, table: Words, last: _Prepared | None) -> None:
-        self.table = table
-        self.keep: list[NDArray[Any]] = [table]
-        self.arrays: dict[int, NDArray[Any]] = {}
-        self.last = {} if last is None else last.packed
-        self.packed: dict[tuple[tuple[int, ...], object], _Packed] = {}
-
-    def add(self, k: int, array: NDArray[Any]) -> None:
-        """Make an array the tensor number k."""
-        extents = np.array([*array.shape, 0], np.int64)
-        record = np.array([address(array), -1, address(extents)], np.int64)
-        self.keep += [array, extents, record]
-        self.arrays[k] = array
-        self.table[k] = address(record)
-
-    def packing(self, ks: tuple[int, ...], packing: PackingLike | None) -> NDArray[Any]:
-        """Return arrays as a kernel wants them; what was packed before is used if the arrays have not changed."""
-        arrays = [self.arrays[k] for k in ks]
-        if packing is None:
-            return arrays[0]
-        if (ks, packing) not in self.packed:
-            old = self.last.get((ks, packing))
-            if old is None or not all(map(_equal, arrays, old.copies)):
-                old = _Packed(copies=tuple(a.copy() for a in arrays), array=packing.apply(*arrays))
-            self.packed[ks, packing] = old
-            self.keep.append(old.array)
-        return self.packed[ks, packing].array
 
 
 class Executable:
@@ -309,16 +105,16 @@ class Executable:
         self.plan = plan
         self.options = options
         self.host: Host = make_host(plan, options)
-        self.modules: tuple[tree.Module | Deferred, ...] = (_runtime(), self.host.module)
+        self.modules: tuple[tree.Module | Deferred, ...] = (library(), self.host.module)
         if interpret:
-            self.engine: _Compiled | Interpreted = Interpreted((runtime_module(), self.host.module))
+            self.engine: Native | Interpreted = Interpreted((runtime_module(), self.host.module))
             assert callable(kernels)
             self.kernels = tuple(kernels(self.engine))
         elif kernels is None:
             self.engine, self.kernels = self._load(progress)
         else:
             assert not callable(kernels)
-            self.engine = _Compiled(self.modules, progress)
+            self.engine = Native(self.modules, progress)
             self.kernels = tuple(kernels)
         self.result_words = len(plan.program.functions[0].results)
         self.shapes: Words = np.array([*self.host.shapes, 0], np.int64)
@@ -331,18 +127,18 @@ class Executable:
         self.threads = 1 if interpret else self.options.threads or pool.available_threads()
         self._recent = 1.0  # seconds that the kernels of the last run would have taken one thread, about
         self._buffers: deque[Buffers] = deque(maxlen=8)
-        self.recent: list[_Prepared] = []  # shared values that came last, the last one last
+        self.recent: list[Prepared] = []  # shared values that came last, the last one last
         given = options.schedule
         self._policy = _POLICIES[given] if isinstance(given, str) else state.BY_DEPTH
         self.parts = options.parts and not self.host.waiting  # whether a mini-batch may run in parts
 
-    def _load(self, progress: Callable[[str, int, int], None] | None) -> tuple[_Compiled, tuple[KernelEntry, ...]]:
+    def _load(self, progress: Callable[[str, int, int], None] | None) -> tuple[Native, tuple[KernelEntry, ...]]:
         """Compile everything."""
-        return _with_kernels(self.modules, self.plan.kernels, Fusion.of(self.options), progress)
+        return with_kernels(self.modules, self.plan.kernels, Fusion.of(self.options), progress)
 
     # ------------------------------------------------------------------------------------------------- shared values
 
-    def prepare(self, shared: Sequence[Any], stable: bool = False) -> _Prepared:
+    def prepare(self, shared: Sequence[Any], stable: bool = False) -> Prepared:
         """Return the shared values in compiled form; what was made for the last call is used where it still holds.
 
         Parameters
@@ -354,7 +150,7 @@ class Executable:
             The arrays do not change any more; otherwise those that kernels want packed are compared with the packed.
         """
         given = tuple(shared)
-        last = next((p for p in reversed(self.recent) if all(map(_same, given, p.given))), None)
+        last = next((p for p in reversed(self.recent) if all(map(same, given, p.given))), None)
         if last is not None and (stable or last.holds()):
             if last is not self.recent[-1]:
                 self.recent = [*(p for p in self.recent if p is not last), last]
@@ -364,7 +160,7 @@ class Executable:
         program = self.plan.program
         params = program.shared[: len(program.shared) - len(program.once)]
         assert len(params) == len(given)
-        making = _Making(table=np.zeros(len(program.shared) + 1, np.int64), last=last)
+        making = Making(table=np.zeros(len(program.shared) + 1, np.int64), last=last)
         copies: dict[int, NDArray[Any]] = {}
         for k, (param, value) in enumerate(zip(params, given, strict=True)):
             match param.type:
@@ -386,7 +182,7 @@ class Executable:
             self.engine.reach(array)
         operands = (o for once in program.once for o in self.plan.kernels[once.kernel].operands)
         sources = {o.index for o in operands if o.kind == "shared"} - {k for ks, _ in making.packed for k in ks}
-        made = _Prepared(
+        made = Prepared(
             given=given,
             table=making.table,
             address=address(making.table),
@@ -400,7 +196,7 @@ class Executable:
         self.recent = [*rest, made][-_SETS:]
         return made
 
-    def _entries(self, kernel: int, making: _Making) -> tuple[int, ...]:
+    def _entries(self, kernel: int, making: Making) -> tuple[int, ...]:
         """Return what the parameter table of a kernel ends with."""
         spec, entry = self.plan.kernels[kernel], self.kernels[kernel]
         arrays = (
@@ -408,7 +204,7 @@ class Executable:
         )
         return (*map(address, arrays), *entry.tiles)
 
-    def _compute(self, once: Once, making: _Making) -> None:
+    def _compute(self, once: Once, making: Making) -> None:
         """Compute a shared tensor: run its kernel for a batch of one."""
         param = self.plan.program.shared[once.index]
         assert isinstance(param.type, TensorT)
@@ -493,7 +289,7 @@ class Executable:
         buffers["forms"] = address(self.forms[0])
         return buffers
 
-    def _begin(self, buffers: Buffers, roots: Words, prepared: _Prepared, arena: Arena, parts: bool) -> None:
+    def _begin(self, buffers: Buffers, roots: Words, prepared: Prepared, arena: Arena, parts: bool) -> None:
         batch = len(roots)
         if buffers.prepared is not prepared:
             for spec, params, entries in zip(
@@ -581,9 +377,9 @@ class Executable:
         buffers.warm(keep)
         failures: dict[int, Failure] = {}
         arenas = [arena]
-        rounds: list[_Round] = []
+        rounds: list[Round] = []
         buffers["threads"] = threads = max(1, min(self.threads, int(self._recent / _WAKE)))
-        buffers["pool"] = _pool().enter(threads) if threads > 1 else 0
+        buffers["pool"] = threads_of_process().enter(threads) if threads > 1 else 0
         try:
             seconds, taken = self._stages(buffers, arenas, works, failures, timed, last, rounds, keep, stable)
         except _TooLarge as error:
@@ -593,7 +389,7 @@ class Executable:
             return rest
         finally:
             if threads > 1:
-                _pool().leave(threads)
+                threads_of_process().leave(threads)
         noted = seconds.pop("noted", 0.0)
         seconds["total"] = time.perf_counter() - start - noted
         if buffers["stage"] == 4:
@@ -634,7 +430,7 @@ class Executable:
         failures: dict[int, Failure],
         timed: bool,
         last: int,
-        rounds: list[_Round],
+        rounds: list[Round],
         keep: Sequence[NDArray[Any]],
         stable: bool,
     ) -> tuple[dict[str, float], list[float]]:
@@ -888,11 +684,11 @@ class Executable:
         table = buffers.fixed["table"].reshape(-1, len(TABLE))
         for v in np.flatnonzero(table[kinds, TABLE["rows"]]) if n else ():
             args, dims = table[kinds[v], [TABLE["args"], TABLE["dims"]]]
-            shape = ctypes.c_int64.from_address(int(at[v] + 8 * (args + dims + 2))).value
-            out[v] = ctypes.c_int64.from_address(shape).value
+            shape = word_at(int(at[v] + 8 * (args + dims + 2)))
+            out[v] = word_at(shape)
         return out
 
-    def _round(self, buffers: Buffers, before: Sequence[_Round]) -> _Round:
+    def _round(self, buffers: Buffers, before: Sequence[Round]) -> Round:
         """Return what was recorded and scheduled since the last round."""
         n, batches = buffers["n"], buffers["batches"]
         table = buffers.fixed["table"].reshape(-1, len(TABLE))
@@ -930,7 +726,7 @@ class Executable:
         several_rows = [s.rows is not None for s in self.plan.kernels]
         extents = tuple(self._extents(buffers, v) for v in heads)
         waiting = buffers.queues["waiting"][: 2 * buffers["wtop"]].reshape(-1, 2) if buffers["more"] else ()
-        return _Round(
+        return Round(
             kinds=kinds,
             depth=depth,
             phase=phase,
@@ -952,7 +748,7 @@ class Executable:
             extents=extents,
             bound=self._lower_bound(buffers),
             waits=tuple(
-                Wait(round=len(before), instance=int(k), loc=self.host.waits[_word(int(frame) + 8)])
+                Wait(round=len(before), instance=int(k), loc=self.host.waits[word_at(int(frame) + 8)])
                 for frame, k in waiting
             ),
             results=results,
@@ -963,10 +759,10 @@ class Executable:
         table = buffers.fixed["table"].reshape(-1, len(TABLE))[buffers.columns["kind"][node]]
         tensors, lists = (int(table[TABLE[name]]) for name in ("tensors", "lists"))
         row = int(buffers.columns["row"][node])
-        found = [_word(row + 8 * k) for k in range(tensors)]
+        found = [word_at(row + 8 * k) for k in range(tensors)]
         for k in range(tensors, tensors + lists):
-            it = _word(row + 8 * k)
-            found += [_word(_word(it) + 8 * i) for i in range(_word(it + 8))]
+            it = word_at(row + 8 * k)
+            found += [word_at(word_at(it) + 8 * i) for i in range(word_at(it + 8))]
         return found
 
     def _extents(self, buffers: Buffers, node: int) -> tuple[int, ...]:
@@ -974,261 +770,22 @@ class Executable:
         table = buffers.fixed["table"].reshape(-1, len(TABLE))
         args, dims = table[buffers.columns["kind"][node], [TABLE["args"], TABLE["dims"]]]
         at = int(buffers.columns["row"][node]) + 8 * int(args)
-        return tuple(_word(at + 8 * k) for k in range(dims))
+        return tuple(word_at(at + 8 * k) for k in range(dims))
 
     def _calls(self, buffers: Buffers, frame: int) -> tuple[Loc, ...]:
         """Return the calls on the way to a frame, the innermost first."""
         out: list[Loc] = []
         root = buffers.address + 8 * AT["root"]
         while len(out) < _CHAIN:
-            frame = ctypes.c_int64.from_address(frame).value
+            frame = word_at(frame)
             if frame == root:
                 break
-            block = _word(frame + 8)
+            block = word_at(frame + 8)
             if block == self.host.arrive:  # a stub: it says where it was spawned, and by whom
-                block = _word(frame + 16)
-                frame = _word(frame)
+                block = word_at(frame + 16)
+                frame = word_at(frame)
             out.append(self.host.calls[block])
         return tuple(out)
-
-
-_FRESH = np.array(
-    [
-        AT[name]
-        for name in (
-            *("stage", "pc", "n", "next", "batches", "used", "edges", "failures", "spent", "run_batches"),
-            *(
-                "taken",
-                "rounds",
-                "more",
-                "single",
-                "kept",
-                "rtop",
-                "wtop",
-                "stubs",
-                "planned",
-                "plain",
-                "wsize",
-                "wused",
-                "wmost",
-                "plains",
-                "past",
-                "part",
-                "weighed",
-                "weight",
-            ),
-        )
-    ]
-)
-
-
-class Run:
-    """A mini-batch that was run. It owns its buffers until it is collected or closed; arrays of its arena live on.
-
-    Attributes
-    ----------
-    words : int64[batch, words of the result]
-        Of instances without an error. Their references lead into `memory`.
-    errors : dict of int to Failure
-        By instance.
-    seconds : mapping of str to float
-        "total", and the stages where they were measured.
-    taken : list of float
-        Seconds of each batch, where they were measured.
-    noted : float
-        Seconds besides, in which rounds were noted down for `trace`.
-    """
-
-    noted = 0.0
-    pending: Pending | None = None  # what results lie in, if it is not here yet
-
-    def __init__(
-        self,
-        executable: Executable,
-        buffers: Buffers,
-        arenas: Sequence[Arena],
-        prepared: _Prepared,
-        roots: Words,
-        instances: Words | None,
-        keep: tuple[NDArray[Any], ...],
-        seconds: Mapping[str, float],
-        taken: Sequence[float],
-        rounds: Sequence[_Round],
-    ) -> None:
-        self.executable = executable
-        self.seconds = seconds
-        self.taken = taken
-        self.errors: dict[int, Failure] = {}
-        self._buffers: Buffers | None = buffers
-        self._prepared = prepared
-        self._roots = roots
-        self._keep = keep
-        self._instances = instances
-        self._arenas: tuple[NDArray[np.uint8], ...] = tuple(map(np.asarray, arenas))
-        self._rounds = rounds
-        width = executable.result_words
-        words = buffers.results[: len(roots) * width].reshape(len(roots), width)
-        if instances is None:
-            self.words: Words = words
-        else:
-            self.words = np.zeros((int(instances[-1]) + 1 if len(instances) else 0, width), np.int64)
-            self.words[instances] = words
-
-    def close(self) -> None:
-        """Give the buffers back; `words` and what they lead to are invalid from now on, arrays of the arena are not."""
-        buffers, self._buffers = self._buffers, None
-        if buffers is not None:
-            self.words = self.words[:0]
-            buffers.trim()
-            self.executable._buffers.append(buffers)
-
-    def __del__(self) -> None:
-        if getattr(self, "_buffers", None) is not None:
-            self.close()
-
-    @property
-    def buffers(self) -> Buffers:
-        if self._buffers is None:
-            raise ValueError("the run is closed")
-        return self._buffers
-
-    @property
-    def memory(self) -> tuple[NDArray[Any], ...]:
-        """Every array that references in the results may lead into."""
-        heap = self.buffers.chunks[: self.buffers.used]
-        return (*heap, *self._arenas, self.executable.shapes, *self._prepared.keep, *self._keep)
-
-    def reader(self, stay: bool = False) -> Memory:
-        """Return what reads `memory`; tensors may stay where they were computed."""
-        if stay and self.pending is not None:
-            return self.pending.memory(self.memory)
-        return Memory(self.memory, self.pending)
-
-    @property
-    def nodes(self) -> int:
-        """Number of nodes of the dataflow graph."""
-        return self.buffers["past"] + self.buffers["n"]
-
-    @property
-    def batches(self) -> int:
-        """Number of batches; of several rounds or parts, of the last."""
-        return self.buffers["batches"]
-
-    def _instance(self, k: int) -> int:
-        return k if self._instances is None else int(self._instances[k])
-
-    def _errors(self, memory: Mapping[int, Failure]) -> dict[int, Failure]:
-        e, buffers = self.executable, self.buffers
-        out = {self._instance(k): failure for k, failure in memory.items()}
-        if not out and not buffers["failures"] and buffers["etop"] == buffers.where["errors"]:
-            return out
-        stride = 3 + e.host.values
-        count = (buffers["etop"] - buffers.where["errors"]) // (8 * stride)
-        for record in buffers.errors[: count * stride].reshape(count, stride):
-            instance, site, frame = (int(x) for x in record[:3])
-            types = e.host.types[site]
-            values = tuple(_value(record[3 + k], t) for k, t in enumerate(types))
-            out[self._instance(instance)] = Failure(site=site, values=values, calls=e._calls(buffers, frame))
-        if buffers["failures"]:
-            for instance, failure in e._failed(buffers):  # the first in program order is Python's
-                out.setdefault(self._instance(instance), failure)
-        return dict(sorted(out.items()))
-
-    def report_missed(self) -> None:
-        """Log the tensors of each node that were one and the same array for several instances, and all there were."""
-        e, buffers = self.executable, self.buffers
-        n = buffers["n"]
-        kinds, instances = buffers.column("kind", n), buffers.column("instance", n)
-        rows = buffers.column("row", n)
-        arrays = {address(a): e.plan.program.shared[k].path for k, a in self._prepared.arrays.items()}
-        for k, spec in enumerate(e.plan.kernels):
-            nodes = np.flatnonzero(kinds == k)
-            if len(np.unique(instances[nodes])) < 2:
-                continue
-            for o in spec.operands:
-                if o.kind == "tensor" and (spec.rows is None or spec.rows[o.index] != "item"):
-                    records = [_word(int(rows[v]) + 8 * o.index) for v in nodes]
-                    found = {(_word(record), _word(record + 8) >> 32) for record in records}  # nodes may share a place
-                    if len(found) == 1:
-                        where = arrays.get(found.pop()[0], "one array of the instances")
-                        log.warning("kernel %s: %s is %s for all instances", spec.name, o.name, where)
-
-    def trace(self) -> TraceData:
-        """Return what was recorded and scheduled; of several rounds or parts, if the run was timed."""
-        e, buffers = self.executable, self.buffers
-        rounds, waiting = self._rounds or [e._round(buffers, [])], e.host.waiting
-        starts = np.cumsum([0, *(len(r.kinds) for r in rounds)])
-        firsts = np.cumsum([0, *(len(r.batches) for r in rounds)])
-        phases = np.cumsum([0, *(int(r.phase.max(initial=-1)) + 1 for r in rounds)]).tolist()
-        batches = tuple(
-            replace(b, phase=b.phase + at) for r, at in zip(rounds, phases, strict=False) for b in r.batches
-        )
-        if self.taken:
-            batches = tuple(replace(b, seconds=taken) for b, taken in zip(batches, self.taken, strict=True))
-
-        def column(name: str, offsets: Sequence[int] | None = None) -> NDArray[np.int32]:
-            parts = [getattr(r, name) for r in rounds]
-            if offsets is not None:
-                parts = [part + offset for part, offset in zip(parts, offsets, strict=False)]
-            return np.concatenate(parts).astype(np.int32)
-
-        inst = column("inst")
-        waits = tuple(w for r in rounds for w in r.waits)
-        if self._instances is not None:
-            inst = self._instances[inst].astype(np.int32)
-            waits = tuple(replace(w, instance=self._instance(w.instance)) for w in waits)
-        bound = sum(r.bound for r in rounds)
-        return TraceData(
-            nodes=int(starts[-1]),
-            kinds=column("kinds"),
-            depth=column("depth"),
-            phase=column("phase", phases),
-            inst=inst,
-            batch=column("batch", firsts.tolist()),
-            order=column("order", starts.tolist()),
-            edges=column("edges"),
-            kernels=tuple(s.name for s in e.plan.kernels),
-            specs=e.plan.kernels,
-            batches=batches,
-            lower_bound=bound,
-            optimal=len(batches) == bound,
-            rounds=len(rounds) if waiting else 1,
-            parts=1 if waiting else len(rounds),
-            waits=waits,
-            seconds=self.seconds,
-            peak_bytes=e._peak(buffers),
-            unshared_bytes=buffers["plains"] + buffers["plain"] + buffers.bytes,
-            extents=tuple(x for r in rounds for x in r.extents),
-        )
-
-
-def _word(at: int) -> int:
-    return ctypes.c_int64.from_address(at).value
-
-
-def _same(a: object, b: object) -> bool:
-    if a is b:
-        return True
-    if isinstance(a, float) and isinstance(b, float):
-        return struct.pack("d", a) == struct.pack("d", b)
-    return isinstance(a, int) and type(a) is type(b) and a == b
-
-
-def _equal(value: object, old: NDArray[Any]) -> bool:
-    """Whether the bits are equal."""
-    array = np.asarray(value)
-    if array.dtype != old.dtype or array.shape != old.shape:
-        return False
-    if not array.flags.c_contiguous:
-        array = np.ascontiguousarray(array)
-    size = f"u{old.dtype.itemsize}"
-    return bool(np.array_equal(array.view(size), old.view(size)))
-
-
-def _value(word: np.int64, type: Word) -> int | float | bool:
-    if isinstance(type, FloatT):
-        return float(struct.unpack("d", struct.pack("q", int(word)))[0])
-    return bool(word) if isinstance(type, BoolT) else int(word)
 
 
 def _bytes(spec: KernelSpec) -> int:
@@ -1249,43 +806,3 @@ def _launch(specs: Sequence[KernelSpec]) -> int:
             if operand.kind == "shared":
                 weights += math.prod(n for n in operand.shape if isinstance(n, int)) * np.dtype(operand.dtype).itemsize
     return _LAUNCH + weights // (_STREAM * max(len(specs), 1))
-
-
-def _with_kernels(
-    modules: tuple[tree.Module | Deferred, ...],
-    specs: Sequence[KernelSpec],
-    fusion: Fusion,
-    progress: Callable[[str, int, int], None] | None,
-) -> tuple[_Compiled, tuple[KernelEntry, ...]]:
-    """Compile the modules, the kernels and the tiles they want."""
-    from acronumba.emit.target import host
-    from acronumba.kernels.cpu import generate
-    from acronumba.kernels.tiles import TileKey, deferred
-
-    target = host()
-    first: dict[object, int] = {}  # kernels that differ only in which shared tensors they read are the same code
-    number = [first.setdefault(same_but_shared(spec, lines=False), len(first)) for spec in specs]
-    codes = [generate(specs[number.index(k)], target, fusion) for k in range(len(first))]
-    wanted: dict[tuple[str, int], set[TileKey]] = {}
-    for code in codes:
-        for key in code.tiles:
-            wanted.setdefault((key.dtype, key.vectors), set()).add(key)
-    tiles = [deferred(keys, target) for _, keys in sorted(wanted.items())]
-    engine = _Compiled((*modules, *(code.module for code in codes), *tiles), progress)
-    compiled = engine.loaded[len(modules) :]
-    tile: dict[str, int] = {}
-    for module in compiled[len(codes) :]:
-        tile |= module.address
-    entries = [
-        KernelEntry(
-            plan=c.address["plan"],
-            run=c.address["run"],
-            shared=code.shared,
-            tiles=tuple(tile[key.name] for key in code.tiles),
-            begin=c.address.get("begin", 0),
-            stages=tuple(StageEntry(address=c.address[s.stage], cost=s.cost, weights=s.weights) for s in code.stages),
-            keep=c,
-        )
-        for code, c in zip(codes, compiled, strict=False)
-    ]
-    return engine, tuple(entries[k] for k in number)

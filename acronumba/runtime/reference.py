@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from acronumba.kernels.reference import KernelFailure, evaluate
 from acronumba.kernels.spec import FIXED, Dim, KernelSpec, Operand, Size
-from acronumba.runtime.driver import Interpreted, KernelEntry
+from acronumba.runtime.engines import Interpreted, KernelEntry
 
 
 @dataclass(frozen=True, slots=True)

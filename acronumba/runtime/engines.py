@@ -1,0 +1,181 @@
+"""What runs a plan: machine code, or the same code in plain Python.
+
+In: the modules of a plan (the library of the run time, the host program, kernels, tiles). Out: an engine that calls
+their entry points, and for each kernel the addresses that its row of the table takes. `threads_of_process` are the
+threads that all engines share.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from acronumba import state
+from acronumba.analysis.copies import same_but_shared
+from acronumba.emit import tree
+from acronumba.emit.compile import Deferred, load
+from acronumba.kernels.fusion import Fusion
+from acronumba.kernels.spec import KernelSpec
+from acronumba.runtime import layout, liveness, lookahead, pool, schedule
+
+
+class PackingLike(Protocol):
+    """How a kernel wants shared arrays."""
+
+    @property
+    def apply(self) -> Callable[..., NDArray[Any]]:
+        """Called with the arrays."""
+
+
+class SharedUseLike(Protocol):
+    """An entry of a kernel's table that holds a shared array as it is, or one or more of them packed."""
+
+    @property
+    def operands(self) -> tuple[int, ...]: ...
+    @property
+    def packing(self) -> PackingLike | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageEntry:
+    """A stage of a kernel that threads can share."""
+
+    address: int
+    cost: int  # nanoseconds for one node or row
+    weights: int  # bytes of shared weights that it reads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelEntry:
+    """A kernel ready to be called."""
+
+    plan: int  # address of its function `plan`
+    run: int  # address of its function `run`
+    shared: tuple[SharedUseLike, ...] = ()
+    tiles: tuple[int, ...] = ()  # addresses
+    begin: int = 0  # address of its function `begin`, if it can be run stage by stage
+    stages: tuple[StageEntry, ...] = ()
+    keep: object = None  # what owns the code
+
+
+@functools.cache
+def runtime_module() -> tree.Module:
+    """Return the library code that every model runs: schedule, layout, execution."""
+    from acronumba.emit.parse import parse
+
+    sources = (state.constants(), schedule.SOURCE, lookahead.SOURCE, pool.SOURCE, liveness.SOURCE, layout.SOURCE)
+    functions = parse("".join(sources))
+    exports = ("bound", "drive", "edges", "number_keys", "pool_worker")
+    return tree.Module("runtime", functions, exports, "Schedule, layout and execution of mini-batches.", compact=True)
+
+
+def library() -> Deferred:
+    """Return the same as what need not be made where its code is known."""
+    return Deferred(name="runtime", key="", make=runtime_module)
+
+
+@functools.cache
+def threads_of_process() -> pool.Pool:
+    """Return the threads of this process."""
+    address_ = load([library()])[0].address["pool_worker"]
+    return pool.Pool(ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(address_))
+
+
+class Native:
+    """Runs compiled code."""
+
+    def __init__(
+        self, modules: Sequence[tree.Module | Deferred], progress: Callable[[str, int, int], None] | None = None
+    ) -> None:
+        self.loaded = load(modules, progress)
+        self.address: dict[str, int] = {}
+        for compiled in self.loaded[:2]:
+            self.address |= compiled.address
+        self._drive = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self.address["drive"])
+
+    def reach(self, array: NDArray[Any]) -> None:
+        pass
+
+    def drive(self, st: int) -> int:
+        status: int = self._drive(st)
+        return status
+
+    def kernel(self, address: int, *args: int) -> None:
+        ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(args))(address)(*args)
+
+    def call(self, name: str, st: int) -> int | None:
+        result: int | None = self.loaded[0].call(name, st)
+        return result
+
+
+class Interpreted:
+    """Runs the same code in plain Python with checked memory: slow, for tests and for looking at."""
+
+    def __init__(self, modules: Sequence[tree.Module]) -> None:
+        from acronumba.emit import interpret
+
+        self.interpret = interpret
+        self.memory = interpret.Memory()
+        self.modules = modules
+        self.address: dict[str, int] = {}
+        for module in modules:
+            self.address |= self.memory.add_module(module)
+
+    def reach(self, array: NDArray[Any]) -> None:
+        if array.nbytes:
+            self.memory.add(array)
+
+    def drive(self, st: int) -> int:
+        return int(self.interpret.run(self.modules[0], "drive", [st], memory=self.memory))
+
+    def kernel(self, address: int, *args: int) -> None:
+        self.memory.call(address, *args)
+
+    def call(self, name: str, st: int) -> int | None:
+        result: int | None = self.interpret.run(self.modules[0], name, [st], memory=self.memory)
+        return result
+
+
+def with_kernels(
+    modules: tuple[tree.Module | Deferred, ...],
+    specs: Sequence[KernelSpec],
+    fusion: Fusion,
+    progress: Callable[[str, int, int], None] | None,
+) -> tuple[Native, tuple[KernelEntry, ...]]:
+    """Compile the modules, the kernels and the tiles they want."""
+    from acronumba.emit.target import host
+    from acronumba.kernels.cpu import generate
+    from acronumba.kernels.tiles import TileKey, deferred
+
+    target = host()
+    first: dict[object, int] = {}  # kernels that differ only in which shared tensors they read are the same code
+    number = [first.setdefault(same_but_shared(spec, lines=False), len(first)) for spec in specs]
+    codes = [generate(specs[number.index(k)], target, fusion) for k in range(len(first))]
+    wanted: dict[tuple[str, int], set[TileKey]] = {}
+    for code in codes:
+        for key in code.tiles:
+            wanted.setdefault((key.dtype, key.vectors), set()).add(key)
+    tiles = [deferred(keys, target) for _, keys in sorted(wanted.items())]
+    engine = Native((*modules, *(code.module for code in codes), *tiles), progress)
+    compiled = engine.loaded[len(modules) :]
+    tile: dict[str, int] = {}
+    for module in compiled[len(codes) :]:
+        tile |= module.address
+    entries = [
+        KernelEntry(
+            plan=c.address["plan"],
+            run=c.address["run"],
+            shared=code.shared,
+            tiles=tuple(tile[key.name] for key in code.tiles),
+            begin=c.address.get("begin", 0),
+            stages=tuple(StageEntry(address=c.address[s.stage], cost=s.cost, weights=s.weights) for s in code.stages),
+            keep=c,
+        )
+        for code, c in zip(codes, compiled, strict=False)
+    ]
+    return engine, tuple(entries[k] for k in number)

@@ -1,0 +1,242 @@
+"""A mini-batch that was run: words of its results, failures by instance, and what was recorded for a trace.
+
+In: the buffers of `driver.Executable` when a run has ended. Out: `Run`, which owns them until it is closed.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.errors import Loc
+from acronumba.ir.types import BoolT, FloatT, Word
+from acronumba.runtime.dfg import Arena, Buffers, Words, address, word_at
+from acronumba.runtime.prepared import Prepared
+from acronumba.runtime.trace import BatchRecord, TraceData, Wait
+from acronumba.runtime.unpack import Memory, Pending
+
+if TYPE_CHECKING:
+    from acronumba.runtime.driver import Executable
+
+log = logging.getLogger("acronumba")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why an instance has no result."""
+
+    site: int  # number in `Program.sites`; `state.STEPS`, `state.MEMORY`
+    values: tuple[int | float | bool, ...] = ()  # for the message of the site
+    calls: tuple[Loc, ...] = ()  # where the function was called, and its caller, ...: the innermost first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Round:
+    """What was recorded and scheduled between two waits of everyone. n nodes."""
+
+    kinds: NDArray[np.int32]  # int32[n]: kernels
+    depth: NDArray[np.int32]  # int32[n]: depth in its phase
+    phase: NDArray[np.int32]  # int32[n]
+    inst: NDArray[np.int32]  # int32[n]: instances as the machine numbers them
+    batch: NDArray[np.int32]  # int32[n]
+    order: NDArray[np.int32]  # int32[n]: nodes in order of execution
+    edges: NDArray[np.int32]  # int32[m, 2]: producer and consumer, numbered over all rounds
+    batches: tuple[BatchRecord, ...]
+    extents: tuple[tuple[int, ...], ...]  # of each batch
+    bound: int  # of batches
+    waits: tuple[Wait, ...]  # for values of this round
+    results: dict[int, int]  # value record -> node, of this round and those before; nodes numbered over all rounds
+
+
+class Run:
+    """A mini-batch that was run. It owns its buffers until it is collected or closed; arrays of its arena live on.
+
+    Attributes
+    ----------
+    words : int64[batch, words of the result]
+        Of instances without an error. Their references lead into `memory`.
+    errors : dict of int to Failure
+        By instance.
+    seconds : mapping of str to float
+        "total", and the stages where they were measured.
+    taken : list of float
+        Seconds of each batch, where they were measured.
+    noted : float
+        Seconds besides, in which rounds were noted down for `trace`.
+    """
+
+    noted = 0.0
+    pending: Pending | None = None  # what results lie in, if it is not here yet
+
+    def __init__(
+        self,
+        executable: Executable,
+        buffers: Buffers,
+        arenas: Sequence[Arena],
+        prepared: Prepared,
+        roots: Words,
+        instances: Words | None,
+        keep: tuple[NDArray[Any], ...],
+        seconds: Mapping[str, float],
+        taken: Sequence[float],
+        rounds: Sequence[Round],
+    ) -> None:
+        self.executable = executable
+        self.seconds = seconds
+        self.taken = taken
+        self.errors: dict[int, Failure] = {}
+        self._buffers: Buffers | None = buffers
+        self._prepared = prepared
+        self._roots = roots
+        self._keep = keep
+        self._instances = instances
+        self._arenas: tuple[NDArray[np.uint8], ...] = tuple(map(np.asarray, arenas))
+        self._rounds = rounds
+        width = executable.result_words
+        words = buffers.results[: len(roots) * width].reshape(len(roots), width)
+        if instances is None:
+            self.words: Words = words
+        else:
+            self.words = np.zeros((int(instances[-1]) + 1 if len(instances) else 0, width), np.int64)
+            self.words[instances] = words
+
+    def close(self) -> None:
+        """Give the buffers back; `words` and what they lead to are invalid from now on, arrays of the arena are not."""
+        buffers, self._buffers = self._buffers, None
+        if buffers is not None:
+            self.words = self.words[:0]
+            buffers.trim()
+            self.executable._buffers.append(buffers)
+
+    def __del__(self) -> None:
+        if getattr(self, "_buffers", None) is not None:
+            self.close()
+
+    @property
+    def buffers(self) -> Buffers:
+        if self._buffers is None:
+            raise ValueError("the run is closed")
+        return self._buffers
+
+    @property
+    def memory(self) -> tuple[NDArray[Any], ...]:
+        """Every array that references in the results may lead into."""
+        heap = self.buffers.chunks[: self.buffers.used]
+        return (*heap, *self._arenas, self.executable.shapes, *self._prepared.keep, *self._keep)
+
+    def reader(self, stay: bool = False) -> Memory:
+        """Return what reads `memory`; tensors may stay where they were computed."""
+        if stay and self.pending is not None:
+            return self.pending.memory(self.memory)
+        return Memory(self.memory, self.pending)
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes of the dataflow graph."""
+        return self.buffers["past"] + self.buffers["n"]
+
+    @property
+    def batches(self) -> int:
+        """Number of batches; of several rounds or parts, of the last."""
+        return self.buffers["batches"]
+
+    def _instance(self, k: int) -> int:
+        return k if self._instances is None else int(self._instances[k])
+
+    def _errors(self, memory: Mapping[int, Failure]) -> dict[int, Failure]:
+        e, buffers = self.executable, self.buffers
+        out = {self._instance(k): failure for k, failure in memory.items()}
+        if not out and not buffers["failures"] and buffers["etop"] == buffers.where["errors"]:
+            return out
+        stride = 3 + e.host.values
+        count = (buffers["etop"] - buffers.where["errors"]) // (8 * stride)
+        for record in buffers.errors[: count * stride].reshape(count, stride):
+            instance, site, frame = (int(x) for x in record[:3])
+            types = e.host.types[site]
+            values = tuple(_value(record[3 + k], t) for k, t in enumerate(types))
+            out[self._instance(instance)] = Failure(site=site, values=values, calls=e._calls(buffers, frame))
+        if buffers["failures"]:
+            for instance, failure in e._failed(buffers):  # the first in program order is Python's
+                out.setdefault(self._instance(instance), failure)
+        return dict(sorted(out.items()))
+
+    def report_missed(self) -> None:
+        """Log the tensors of each node that were one and the same array for several instances, and all there were."""
+        e, buffers = self.executable, self.buffers
+        n = buffers["n"]
+        kinds, instances = buffers.column("kind", n), buffers.column("instance", n)
+        rows = buffers.column("row", n)
+        arrays = {address(a): e.plan.program.shared[k].path for k, a in self._prepared.arrays.items()}
+        for k, spec in enumerate(e.plan.kernels):
+            nodes = np.flatnonzero(kinds == k)
+            if len(np.unique(instances[nodes])) < 2:
+                continue
+            for o in spec.operands:
+                if o.kind == "tensor" and (spec.rows is None or spec.rows[o.index] != "item"):
+                    records = [word_at(int(rows[v]) + 8 * o.index) for v in nodes]
+                    found = {
+                        (word_at(record), word_at(record + 8) >> 32) for record in records
+                    }  # nodes may share a place
+                    if len(found) == 1:
+                        where = arrays.get(found.pop()[0], "one array of the instances")
+                        log.warning("kernel %s: %s is %s for all instances", spec.name, o.name, where)
+
+    def trace(self) -> TraceData:
+        """Return what was recorded and scheduled; of several rounds or parts, if the run was timed."""
+        e, buffers = self.executable, self.buffers
+        rounds, waiting = self._rounds or [e._round(buffers, [])], e.host.waiting
+        starts = np.cumsum([0, *(len(r.kinds) for r in rounds)])
+        firsts = np.cumsum([0, *(len(r.batches) for r in rounds)])
+        phases = np.cumsum([0, *(int(r.phase.max(initial=-1)) + 1 for r in rounds)]).tolist()
+        batches = tuple(
+            replace(b, phase=b.phase + at) for r, at in zip(rounds, phases, strict=False) for b in r.batches
+        )
+        if self.taken:
+            batches = tuple(replace(b, seconds=taken) for b, taken in zip(batches, self.taken, strict=True))
+
+        def column(name: str, offsets: Sequence[int] | None = None) -> NDArray[np.int32]:
+            parts = [getattr(r, name) for r in rounds]
+            if offsets is not None:
+                parts = [part + offset for part, offset in zip(parts, offsets, strict=False)]
+            return np.concatenate(parts).astype(np.int32)
+
+        inst = column("inst")
+        waits = tuple(w for r in rounds for w in r.waits)
+        if self._instances is not None:
+            inst = self._instances[inst].astype(np.int32)
+            waits = tuple(replace(w, instance=self._instance(w.instance)) for w in waits)
+        bound = sum(r.bound for r in rounds)
+        return TraceData(
+            nodes=int(starts[-1]),
+            kinds=column("kinds"),
+            depth=column("depth"),
+            phase=column("phase", phases),
+            inst=inst,
+            batch=column("batch", firsts.tolist()),
+            order=column("order", starts.tolist()),
+            edges=column("edges"),
+            kernels=tuple(s.name for s in e.plan.kernels),
+            specs=e.plan.kernels,
+            batches=batches,
+            lower_bound=bound,
+            optimal=len(batches) == bound,
+            rounds=len(rounds) if waiting else 1,
+            parts=1 if waiting else len(rounds),
+            waits=waits,
+            seconds=self.seconds,
+            peak_bytes=e._peak(buffers),
+            unshared_bytes=buffers["plains"] + buffers["plain"] + buffers.bytes,
+            extents=tuple(x for r in rounds for x in r.extents),
+        )
+
+
+def _value(word: np.int64, type: Word) -> int | float | bool:
+    if isinstance(type, FloatT):
+        return float(struct.unpack("d", struct.pack("q", int(word)))[0])
+    return bool(word) if isinstance(type, BoolT) else int(word)
