@@ -4,8 +4,9 @@ In: a mini-batch that has run. Out: a verdict per instance. The float64 run is t
 float32 read as float64. With e the largest difference from it over an array and s that array's largest magnitude,
 the batched result is *close* if e <= max(bound * s, 4 * the plain call's own e), where bound is 1e-5, or 1e-12 if
 the result is float64 (1e-5 for a Python float if the model reads values of float32). Structure, integers, bools and
-whether the instance fails must agree; where they do not, but the plain call disagrees with the float64 run too, values
-were compared that rounding cannot tell apart, and the verdict is *undecided*.
+whether the instance fails must agree. Where something does not, but the plain call disagrees with the float64 run too,
+or that run has decided by values that are nearer than the bound (`ir.nearness`), rounding cannot tell what is right,
+and the verdict is *undecided*.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from acronumba.analysis.waits import waiting_functions
 from acronumba.failures import ENDLESS
 from acronumba.ir.interpret import InstanceFailure, Interpreter
+from acronumba.ir.nearness import NUMBER, Exact
 from acronumba.ir.nodes import Program, Read
 from acronumba.ir.types import TensorT
 from acronumba.results import equal, parts_of
@@ -86,7 +88,7 @@ def check(fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: Mapp
     """
     out = []
     count = len(columns[0])
-    exact = done.compiled.interpreter(done.leaves, planned=False, float64=True) if count and done.compiled else None
+    exact = done.compiled.exact(done.leaves) if count and done.compiled else None
     for k in range(count):
         instance = [column[k] for column in columns]
         out.append(_instance(k, fn, instance, shared, done, exact))
@@ -125,7 +127,18 @@ def _instance(
         wide = exact.run(list(instance))
     except InstanceFailure:
         wide = None
-    return verdict(*compare(batched, plain, wide, single=_reads_single(done.compiled.program)))
+    single = _reads_single(done.compiled.program)
+    near = _near(exact, single)
+    text, e, plain_e, where = compare(batched, plain, wide, single=single, near=near > 0)
+    if text == "undecided" and near:
+        where += f": the float64 run decides by values that differ by {near:.0e} of their size"
+    return verdict(text, e, plain_e, where)
+
+
+def _near(exact: Exact, single: bool) -> float:
+    """Return the distance of values that the last run has decided by, if rounding cannot tell them apart; else 0."""
+    bounds = {**BOUNDS, NUMBER: BOUNDS["float32" if single else "float64"]}
+    return min((d for kind, d in exact.nearest.items() if d <= bounds[kind]), default=0.0)
 
 
 def _fails(exact: Interpreter | None, instance: Sequence[Any], *, otherwise: bool) -> bool:
@@ -149,14 +162,18 @@ def _reads_single(program: Program) -> bool:
     )
 
 
-def compare(batched: Any, plain: Any, wide: Any, *, single: bool = False) -> tuple[str, float, float, str]:
+def compare(
+    batched: Any, plain: Any, wide: Any, *, single: bool = False, near: bool = False
+) -> tuple[str, float, float, str]:
     """Return verdict, relative error, the plain call's relative error, and the leaf where the error is largest.
 
-    `single`: Python's floats may come from tensors of float32.
+    `single`: Python's floats may come from tensors of float32. `near`: the float64 run has decided by values that
+    rounding cannot tell apart; types and dtypes must agree all the same.
     """
     mine, theirs, reference = list(leaves(batched)), list(leaves(plain)), list(leaves(wide))
     if _shape(mine, _kind) != _shape(theirs, _kind):
-        unsure = _shape(theirs, _form) != _shape(reference, _form)
+        form = _shape(theirs, _form)
+        unsure = form != _shape(reference, _form) or (near and form != _shape(mine, _form))
         return ("undecided" if unsure else "different"), 0.0, 0.0, _first_difference(mine, theirs)
     if _shape(mine, _form) != _shape(reference, _form):
         return "undecided", 0.0, 0.0, ": the float64 run takes another way"
@@ -164,7 +181,7 @@ def compare(batched: Any, plain: Any, wide: Any, *, single: bool = False) -> tup
     for a, b, w in zip(mine, theirs, reference, strict=True):
         if not _is_float(a.value):
             if not np.array_equal(a.value, b.value):
-                unsure = not np.array_equal(b.value, w.value)
+                unsure = near or not np.array_equal(b.value, w.value)
                 return ("undecided" if unsure else "different"), worst, plain_worst, str(a)
             continue
         e, e_plain, s = float_errors(a.value, b.value, w.value)
@@ -173,7 +190,7 @@ def compare(batched: Any, plain: Any, wide: Any, *, single: bool = False) -> tup
         if e / s >= worst:
             worst, plain_worst, place = e / s, e_plain / s, a
         if not e <= max(bound * s, FACTOR * e_plain):
-            return "different", e / s, e_plain / s, str(a)
+            return ("undecided" if near else "different"), e / s, e_plain / s, str(a)
     return "close", worst, plain_worst, str(place or "")
 
 

@@ -46,6 +46,7 @@ from acronumba.shared import Match, SharedLeaf, SharedTree, describe, describe_v
 
 if TYPE_CHECKING:
     from acronumba.ir.interpret import Interpreter
+    from acronumba.ir.nearness import Exact
     from acronumba.ir.nodes import Program
     from acronumba.kernels.cuda.generate import CudaCode
     from acronumba.runtime.trace import TraceData
@@ -430,13 +431,19 @@ class Compiled:
         """Whether the types of these instances are those that were compiled: what does not conform is bad data."""
         return self._holds(columns, self.reads)
 
-    def interpreter(self, leaves: Sequence[Any], *, planned: bool = True, float64: bool = False) -> Interpreter:
+    def interpreter(self, leaves: Sequence[Any], *, planned: bool = True) -> Interpreter:
         """Return the reference interpreter of the plan (or of the program before it)."""
         from acronumba.ir.interpret import Interpreter
 
         kernels = self.plan.kernels if planned else ()
         program = self.plan.program if planned else self.program
-        return Interpreter(program, leaves, kernels=kernels, float64=float64, max_steps=self.options.max_steps)
+        return Interpreter(program, leaves, kernels=kernels, max_steps=self.options.max_steps)
+
+    def exact(self, leaves: Sequence[Any]) -> Exact:
+        """Return the float64 run of the program before it was planned, which notes how near values are compared."""
+        from acronumba.ir.nearness import Exact
+
+        return Exact(self.program, leaves, float64=True, max_steps=self.options.max_steps)
 
     def text(self, stage: str) -> str:
         """Return the text of the stage ``ir`` or ``plan``."""

@@ -2015,7 +2015,7 @@ def scalars(value: Any) -> Any:
 def _compiled(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> tuple[Any, dict[int, Any], Any]:
     """Return results, errors, and what runs an instance in float64."""
     done = model._run(columns, shared)
-    return done.results, done.errors, done.compiled.interpreter(done.leaves, planned=False, float64=True).run
+    return done.results, done.errors, done.compiled.exact(done.leaves).run
 
 
 def _interpreted(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> tuple[Any, dict[int, Any], Any]:
@@ -2027,7 +2027,7 @@ def _interpreted(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> 
     except InstanceErrors as failed:
         results, errors = failed.results, failed.errors
     compiled, leaves, _ = model._specialise(model._bind(columns, shared), packed=False)
-    return results, errors, compiled.interpreter(leaves, planned=False, float64=True).run
+    return results, errors, compiled.exact(leaves).run
 
 
 def _alike(mine: Exception, plain: Exception) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from acronumba import model
 from acronumba.check import compare, leaves
 
 F = np.float32
@@ -52,6 +53,72 @@ def test_decisions_that_rounding_cannot_make_are_undecided():
     assert verdict(np.int64(3), np.int64(4), np.int64(4)) == "different"
     assert verdict([F(1), F(2)], [F(1)], [1.0, 2.0]) == "undecided"
     assert verdict([F(1), F(2)], [F(1)], [1.0]) == "different"
+
+
+def test_decisions_by_near_values_are_undecided():
+    """Closer than the bound in the float64 run, either outcome is right."""
+    assert compare(3, 4, 4, near=True)[0] == "undecided"
+    assert compare([F(1), F(2)], [F(1)], [1.0], near=True)[0] == "undecided"
+    assert compare(F(1), F(2), 2.0, near=True)[0] == "undecided"
+    assert compare(F(1), np.array(1, F), 1.0, near=True)[0] == "different"
+    assert compare(np.ones(2), np.ones(2, F), np.ones(2), near=True)[0] == "different"
+
+
+def by_argmax(x, y):
+    return np.argmax(x * y)
+
+
+def by_comparison(x, y):
+    return x if (x * y)[0] > (x * y)[1] else y
+
+
+def by_number(x, y):
+    return int(float(x[0] * y[0]))
+
+
+def by_order(x, y):
+    parts = list(x * y)
+    parts.sort(key=lambda v: -v)
+    return parts
+
+
+def by_equal_values(x, y):
+    return np.argmax(np.maximum(x, y * 0)), bool(x[1] == y[1])
+
+
+@pytest.mark.parametrize(
+    ("fn", "near"), [(by_argmax, 1), (by_comparison, 1), (by_number, 1), (by_order, 1), (by_equal_values, 0)]
+)
+def test_the_float64_run_notes_how_near_the_values_are_that_it_compares(fn, near):
+    x, far = np.array([3.0, 2.9999993, 1.0], F), np.array([3.5, 2.0, 1.0], F)
+    instances = [(x, np.array([0.99999994, 1.0, 1.0], F)), (far, np.ones(3, F))]
+    if fn is by_equal_values:
+        instances = [(np.array([2.0, 2.0, 1.0], F), np.array([1.0, 2.0, 3.0], F))] * 2
+    columns = [list(column) for column in zip(*instances, strict=True)]
+    m = model(fn)
+    one, leaves_, _ = m._specialise(m._bind(columns, {}))
+    exact = one.exact(leaves_)
+    for k, expected in enumerate((near, 0)):
+        exact.run([column[k] for column in columns])
+        assert sum(d < 1e-5 for d in exact.nearest.values()) == expected
+
+
+@model
+def climbs(x):
+    total = 0
+    for _ in range(3):
+        x = np.tanh(x) * 3
+        total += int(np.argmax(x))
+        x = x + total
+    return total
+
+
+def test_a_decision_by_near_values_is_no_difference():
+    """The plain call and the float64 run agree here by luck."""
+    x = np.array([-0.7037352323532104, -1.2654215097427368, -0.6232744455337524, 0.04132597893476486], F)
+    done = climbs.batch([x])[0], climbs(x)
+    verdict = climbs.check([x]).verdicts[0]
+    assert verdict.verdict == ("equal" if done[0] == done[1] else "undecided")
 
 
 def test_types_and_dtypes_must_agree():
