@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chosen import half
 
 from acronumba import model, pack
 
@@ -152,7 +151,7 @@ def copied(f: Any, p: Params = P) -> list[int]:
     return [note.loc.line for note in plan.notes if note.kind == "duplicated" and "makes no step" in note.text]
 
 
-@pytest.mark.parametrize("f", half(MODELS), ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", MODELS, ids=lambda f: f.__name__)
 def test_results_are_the_plain_calls(f: Any) -> None:
     m = made(f)
     assert bool(copied(m)) == MODELS[f]

@@ -83,7 +83,7 @@ def test_everything_is_put_on_the_device(workload: str, monkeypatch: pytest.Monk
     if workload != "drnn_emulated":  # which asks for the number of a row
         by_torch.inferring(ONE_BY_ONE[workload], "meta")(p, xs).run()
     batched = yardsticks.BATCHED[workload]
-    by_torch.inferring(lambda p, xs: batched(by_torch.library("meta"), p, xs), "meta")(p, xs).run()
+    by_torch.inferring(lambda p, xs: batched(by_torch.namespace("meta"), p, xs), "meta")(p, xs).run()
 
 
 @TORCH
@@ -115,7 +115,7 @@ def test_what_changes_from_run_to_run_is_no_graph() -> None:
     from acronumba.bench.yardsticks.program import Program
 
     tape, rows = by_torch._Tape("cpu:0"), iter([[1], [2]])
-    program = Program(run=lambda: tape.library.index(next(rows)), results=list)
+    program = Program(run=lambda: tape.namespace.index(next(rows)), results=list)
     tape.run(program)
     with pytest.raises(by_torch.NotCapturedError, match="depends on what it has computed"):
         tape.run(program)

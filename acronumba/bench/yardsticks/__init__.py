@@ -97,7 +97,7 @@ def _on_gpu(workload: str, device: str) -> dict[str, Callable[[Any, Any], Progra
     batched = BATCHED[workload]
     return {
         TORCH_EACH: by_torch.inferring(ONE_BY_ONE[workload], device),
-        BY_TORCH: by_torch.inferring(lambda p, xs: batched(by_torch.library(device), p, xs), device),
+        BY_TORCH: by_torch.inferring(lambda p, xs: batched(by_torch.namespace(device), p, xs), device),
         IN_GRAPH: by_torch.in_graph(batched, device),
     }
 

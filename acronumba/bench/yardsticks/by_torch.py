@@ -85,7 +85,7 @@ def _put(array: Any, device: torch.device) -> Array:
     return made if device.type == "cpu" else made.to(device, non_blocking=True)  # what it reads is copied at once
 
 
-def library(device: str = "cpu") -> Library:
+def namespace(device: str = "cpu") -> Library:
     """Return the operations on a device."""
     if device == "cpu":
         return TORCH
@@ -129,7 +129,7 @@ class _Tape:
     """
 
     def __init__(self, device: str) -> None:
-        plain = library(device)
+        plain = namespace(device)
         self.running = False
         self.kept: list[tuple[Any, Array]] = []
         self.at = 0
@@ -153,7 +153,7 @@ class _Tape:
                 raise NotCapturedError("it reads what it has computed")
             return plain.host(a)
 
-        self.library = replace(plain, array=kept(plain.array), index=kept(plain.index), host=host)
+        self.namespace = replace(plain, array=kept(plain.array), index=kept(plain.index), host=host)
 
     def run(self, program: Program) -> Any:
         """Run a program from the first tensor on."""
@@ -177,7 +177,7 @@ def in_graph(make: Callable[..., Program], device: str) -> Callable[..., Program
     def made(p: Any, xs: Any) -> Program:
         tape = _Tape(device)
         with torch.inference_mode():
-            program = make(tape.library, p, xs)
+            program = make(tape.namespace, p, xs)
             replay, out = captured(lambda: tape.run(program), device)
 
         def run() -> Any:
