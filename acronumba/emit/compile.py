@@ -2,13 +2,17 @@
 
 Comes in: modules of `tree`. Goes out: for each a `Compiled` with the address of every entry point. Numba compiles
 one function per module, whose only statement calls one intrinsic: that writes all functions of the tree into the
-LLVM module and stores the addresses of the entry points into a table. So Numba's own front end sees one line.
+LLVM module and stores the addresses of the entry points into a table. So Numba's own front end sees one line. What
+comes of it is an object file; nothing is loaded into Numba's own engine, which would never let go of it.
 
 The folder of a module's key (see `cache`) has three files: the generated Python file, which Numba has compiled and
 people can read; the machine code, as the system's linker knows it; and what its entry points are called. The key covers
 the LLVM text of the tree, the versions of everything that has a part in it, and the processor. The LLVM text is written
 first in any case: it is the content. Machine code is loaded by llvmlite alone, whether it was compiled just now or a
 year ago: a process that finds all its code never imports Numba, which would take longer than everything else.
+
+Each module has an engine of LLVM to itself, and lives as long as a `Compiled` of it. The code of modules that nobody
+uses any more is freed by the next `load`.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ import signal
 import sys
 import threading
 import types as python_types
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +37,7 @@ from typing import Any, TypeAlias
 from acronumba.emit import cache, llvm, target, text, tree
 from acronumba.locks import ForkLock, undivided
 
-VERSION = 3  # part of every key: count up when the generated file changes
+VERSION = 4  # part of every key: count up when the generated file changes
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # (name of the module, its number from 0, how many)
 Signatures: TypeAlias = Mapping[str, tuple[int, str]]  # entry point -> number of its parameters, type of its result
@@ -42,7 +48,8 @@ _CODE, _ENTRIES = "code.o", "entries.json"  # beside the generated file
 _OF_NUMBA = ("numba_", "NRT_", "__svml_")  # how functions are called that only Numba makes known to LLVM
 
 _lock = ForkLock()
-_loaded: dict[str, _Code] = {}  # by key
+_loaded: weakref.WeakValueDictionary[str, _Code] = weakref.WeakValueDictionary()  # by key
+_unused: deque[Any] = deque()  # engines of code that nobody can call any more; `load` closes them
 _current: list[_Pending] = []  # what the intrinsic lowers now
 
 
@@ -58,12 +65,16 @@ class Deferred:
     make: Callable[[], tree.Module]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Code:
-    """Machine code in memory."""
+    """Machine code in memory, as long as this object lives."""
 
-    address: Mapping[str, int]
-    signatures: Signatures
+    def __init__(self, address: Mapping[str, int], signatures: Signatures, engine: Any) -> None:
+        self.address = address
+        self.signatures = signatures
+        self._engine = engine
+
+    def __del__(self, unused: Callable[[Any], None] = _unused.append) -> None:
+        unused(self._engine)  # closing takes a lock of LLVM's, and a collection may come at any moment
 
 
 class _Pending:
@@ -112,6 +123,8 @@ class Compiled:
         Address of each entry point: a C function of int64 parameters.
     cached : bool
         Whether the code came from memory or disk, without a compiler.
+
+    Addresses hold as long as this object lives.
     """
 
     def __init__(self, name: str, code: _Code, cached: bool) -> None:
@@ -127,6 +140,7 @@ class Compiled:
         if call is None:
             params, result = self._code.signatures[name]
             call = ctypes.CFUNCTYPE(_RESULTS[result], *[ctypes.c_int64] * params)(self.address[name])
+            call.code = self._code  # who holds the function can call it
             self._calls[name] = call
         return call
 
@@ -202,15 +216,12 @@ Key: {pending.key}
 `TEXT` is what the code does; `addresses` stores where the entry points are, in the order of `EXPORTS`.
 """
 
-from numba import cfunc, types
-
 from acronumba.emit.compile import entry_points
 
 fill = entry_points()
 
 
-@cfunc(types.void(types.int64))
-def addresses(out):
+def addresses(out):  # compiled as void(int64)
     fill(out)
 
 
@@ -238,49 +249,104 @@ def _undisturbed() -> Iterator[None]:
         handler(*caught[0])
 
 
+@functools.cache
+def _codegen() -> Any:
+    """Return Numba's generator of machine code, but for a few things: it loads none, and frees what it works with.
+
+    Numba's own compiles for this very processor, and loads what it has compiled into an engine that lives as long as
+    the process. Passes of llvmlite are never freed: their `_dispose` is hidden by that of another base class.
+    """
+    from llvmlite.binding.newpassmanagers import NewPassManager
+    from numba.core import codegen
+
+    class Library(codegen.CPUCodeLibrary):  # type: ignore[misc]
+        def _finalize_specific(self) -> None:
+            pass
+
+    class Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
+        _library_class = Library
+
+        def _add_module(self, module: Any) -> None:
+            pass
+
+        def _module_pass_manager(self, **options: Any) -> Any:
+            return self._noted(super()._module_pass_manager(**options))
+
+        def _function_pass_manager(self, **options: Any) -> Any:
+            return self._noted(super()._function_pass_manager(**options))
+
+        def _noted(self, made: Any) -> Any:
+            passes.append(made[0])
+            return made
+
+        def object_file(self, library: Any) -> bytes:
+            """Return the machine code of a library that is complete."""
+            library.finalize()
+            code: bytes = self._tm.emit_object(library._final_module)
+            while passes:
+                manager = passes.pop()
+                NewPassManager._dispose(manager)
+                manager.detach()
+            return code
+
+    passes: list[Any] = []
+    return Codegen("acronumba")
+
+
 def _compile(key: str, source: str) -> tuple[dict[str, Any], bytes]:
-    """Run a generated file, in which Numba compiles; return what loading it takes, and the machine code."""
+    """Run a generated file and let Numba compile it; return what loading it takes, and the machine code."""
+    from numba import types
+    from numba.core.compiler import Flags, compile_extra
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.registry import cpu_target
+
     name = f"acronumba_{key}"  # unlike that of any other module: so are the names of what is in it
     module = python_types.ModuleType(name)
     sys.modules[name] = module  # Numba looks the module up by name
+    flags = Flags()
+    cpu_target.options.parse_as_flags(flags, {})
+    flags.no_cpython_wrapper = flags.no_compile = True  # a function of C, in a library that is not complete yet
     try:
-        with _undisturbed():
+        with _undisturbed(), global_compiler_lock:
             exec(compile(source, f"{name}.py", "exec"), module.__dict__)
+            context = cpu_target.target_context.subtarget(_internal_codegen=_codegen())
+            made = compile_extra(
+                cpu_target.typing_context, context, module.addresses, (types.int64,), types.void, flags, {}
+            )
+            code = _codegen().object_file(made.library)
     finally:
         del sys.modules[name]
-    library = module.addresses._library
-    calls = any(f.is_declaration and f.name.startswith(_OF_NUMBA) for f in library._final_module.functions)
-    _, _, (code, _) = library.serialize_using_object_code()
-    return {"function": module.addresses.native_name, "numba": calls}, code
+    calls = any(f.is_declaration and f.name.startswith(_OF_NUMBA) for f in made.library._final_module.functions)
+    return {"function": made.fndesc.llvm_cfunc_wrapper_name, "numba": calls}, code
 
 
-@functools.cache
-def _engine() -> Any:
-    """Return what loads machine code into this process."""
+def _engine(code: bytes) -> Any:
+    """Load machine code into this process; return the engine that holds it."""
     from llvmlite import binding
 
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     machine = binding.Target.from_default_triple().create_target_machine(jit=True)
-    return binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+    empty = binding.parse_assembly("")
+    engine = binding.create_mcjit_compiler(empty, machine)
+    engine.remove_module(empty)  # compiling it takes longer than loading the code
+    engine.add_object_file(binding.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine
 
 
 def _loaded_code(files: Mapping[str, bytes]) -> _Code:
     """Load machine code and ask it for the addresses of its entry points."""
-    from llvmlite import binding
-
     about = json.loads(files[_ENTRIES])
     if about["numba"]:  # compiled without optimisation, it has the ways to errors that cannot be
         from numba.core.registry import cpu_target
 
         cpu_target.target_context.refresh()
     signatures = {name: (count, result) for name, (count, result) in about["exports"].items()}
-    engine = _engine()
-    engine.add_object_file(binding.ObjectFileRef.from_data(files[_CODE]))
-    engine.finalize_object()
+    engine = _engine(files[_CODE])
     table = (ctypes.c_int64 * max(1, len(signatures)))()
     ctypes.CFUNCTYPE(None, ctypes.c_int64)(engine.get_function_address(about["function"]))(ctypes.addressof(table))
-    return _Code(address=dict(zip(signatures, table, strict=False)), signatures=signatures)
+    return _Code(dict(zip(signatures, table, strict=False)), signatures, engine)
 
 
 def _load(item: tree.Module | Deferred) -> Compiled:
@@ -332,7 +398,7 @@ def load(modules: Sequence[tree.Module | Deferred], progress: Progress | None = 
     Returns
     -------
     list of Compiled
-        In the order of `modules`. Code stays in memory until the process ends.
+        In the order of `modules`. Code stays in memory as long as they do.
 
     Raises
     ------
@@ -341,6 +407,8 @@ def load(modules: Sequence[tree.Module | Deferred], progress: Progress | None = 
     """
     out = []
     with undivided, _lock:
+        while _unused:
+            _unused.popleft().close()
         for k, module in enumerate(modules):
             if progress is not None:
                 progress(module.name, k, len(modules))

@@ -82,8 +82,7 @@ def library() -> Deferred:
 @functools.cache
 def threads_of_process() -> pool.Pool:
     """Return the threads of this process."""
-    address_ = load([library()])[0].address["pool_worker"]
-    return pool.Pool(ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(address_))
+    return pool.Pool(load([library()])[0].function("pool_worker"))
 
 
 class Native:
