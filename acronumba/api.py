@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import importlib
 import inspect
+import itertools
 import os
 import pickle
 import threading
@@ -28,9 +29,10 @@ from acronumba.codes import refuse
 from acronumba.config import Options
 from acronumba.errors import NOWHERE, InstanceErrors, Loc
 from acronumba.failures import plain_failure
-from acronumba.locks import undivided
+from acronumba.locks import ForkLock, undivided
 from acronumba.results import Results, Trace
 from acronumba.shared import field_names, is_object
+from acronumba.witness import Witness
 
 if TYPE_CHECKING:
     from acronumba.check import Check
@@ -39,7 +41,8 @@ if TYPE_CHECKING:
     from acronumba.runtime.trace import TraceData
     from acronumba.stages import Stages
 
-FEW = 8  # specialisations kept per model and set of options
+FEW = 8  # specialisations kept per model and set of options,
+MANY = 512  # and by all models of the process together: the last used ones
 PACKABLE = "pack takes a sequence of instances, or shared values"
 
 
@@ -89,7 +92,8 @@ class Model:
         self._options = options or Options()
         self._device = device
         self._cache = _cache or _Cache()
-        self._entries = self._cache.entries.setdefault(self._options, [])  # the specialisations with these options
+        with _keeping:
+            self._entries = self._cache.entries.setdefault(self._options, [])  # the specialisations with these options
         self._signature: _Signature | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -294,16 +298,18 @@ class Model:
         return fn  # type: ignore[no-any-return]
 
     def _bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> _Call:
-        if self._signature is None:
+        if self._signature is None or not self._signature.holds(self.__wrapped__):
             self._signature = _Signature(self.__wrapped__)
         config.check_device(self.device)
         return self._signature.bind(columns, shared)
 
     def _specialise(self, call: _Call, packed: bool = True) -> tuple[Compiled, list[Any], Any]:
         """Return a specialisation that fits the call, the values of its shared leaves, and the packed instances."""
-        entries = self._entries
+        entries, fn = self._entries, self._plain()
         fallback = None
         for compiled in tuple(entries):
+            if compiled.fn is not fn:
+                continue
             leaves = compiled.leaves(call.shared, call.frozen)
             if leaves is None or len(compiled.schema.params) != len(call.columns) or not compiled.takes(call.columns):
                 continue
@@ -313,6 +319,7 @@ class Model:
                 continue
             rows = compiled.pack(call.columns)
             if not rows.errors:
+                compiled.used = next(_clock)
                 return compiled, leaves, rows
             if fallback is None and compiled.fits(call.columns):
                 fallback = compiled, leaves, rows  # the types are these: it is the data that is wrong
@@ -321,23 +328,42 @@ class Model:
         with undivided, self._cache.lock:
             from acronumba.pipeline import compile_model
 
-            found = _fitting(entries, call)  # another thread may have been faster
+            found = _fitting(entries, fn, call)  # another thread may have been faster
             if found is None:
                 others = (c for of in tuple(self._cache.entries.values()) for c in tuple(of))
-                like = _fitting(others, call)
-                compiled = compile_model(self._plain(), call.columns, call.shared, self._options, like and like[0])
+                like = _fitting(others, fn, call)
+                compiled = compile_model(fn, call.columns, call.shared, self._options, like and like[0])
                 leaves = compiled.leaves(call.shared, call.frozen)
                 assert leaves is not None, "a specialisation must fit the call that it was made for"
-                entries.insert(0, compiled)
-                del entries[FEW:]
+                _keep(compiled, entries)
                 found = compiled, leaves
         compiled, leaves = found
         return compiled, leaves, compiled.pack(call.columns) if packed else None
 
 
-def _fitting(entries: Iterable[Compiled], call: _Call) -> tuple[Compiled, list[Any]] | None:
-    """Return the first specialisation that fits a call, and the values of its shared leaves."""
+def _keep(compiled: Compiled, entries: list[Compiled]) -> None:
+    """Add a specialisation to those of a model; forget those that were not used for longest where there are too many.
+
+    What is forgotten lives on as long as a mini-batch runs it, or results of it are held.
+    """
+    compiled.used = next(_clock)
+    with _keeping:
+        entries.insert(0, compiled)
+        _forget([(c, entries) for c in entries], FEW)
+        lists = [of for cache in _CACHES for of in cache.entries.values()]
+        _forget([(c, of) for of in lists for c in of], MANY)
+
+
+def _forget(kept: Sequence[tuple[Compiled, list[Compiled]]], most: int) -> None:
+    for compiled, entries in sorted(kept, key=lambda pair: pair[0].used)[: max(0, len(kept) - most)]:
+        entries.remove(compiled)
+
+
+def _fitting(entries: Iterable[Compiled], fn: types.FunctionType, call: _Call) -> tuple[Compiled, list[Any]] | None:
+    """Return the first specialisation of a function that fits a call, and the values of its shared leaves."""
     for compiled in tuple(entries):
+        if compiled.fn is not fn:
+            continue
         leaves = compiled.leaves(call.shared, call.frozen)
         if leaves is not None and len(compiled.schema.params) == len(call.columns) and compiled.fits(call.columns):
             return compiled, leaves
@@ -369,6 +395,7 @@ class _Signature:
     """The parameters of a model."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn = fn
         self.name = getattr(fn, "__qualname__", repr(fn))
         loc = _def_loc(fn)
         try:
@@ -382,6 +409,8 @@ class _Signature:
             raise refuse(
                 "ACR208", loc, seen=", ".join(map(str, variadic)), message="`*args` and `**kw` are not in the language"
             )
+        self._witness = Witness()
+        self._witness.function(fn)
         self.positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         self.shared = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
         if not self.positional:
@@ -391,6 +420,10 @@ class _Signature:
                 seen="no positional parameter",
                 message="a model needs a parameter that varies by instance",
             )
+
+    def holds(self, fn: Callable[..., Any]) -> bool:
+        """Whether these are still the parameters of the function."""
+        return fn is self.fn and self._witness.holds()
 
     def bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> _Call:
         """Return the arguments, completed by defaults, or raise what is wrong with them."""
@@ -545,10 +578,13 @@ class _Cache:
     def __init__(self, entries: Mapping[Options, list[Compiled]] | None = None) -> None:
         self.entries: dict[Options, list[Compiled]] = dict(entries or {})
         self.lock = threading.RLock()
-        _CACHES.add(self)
+        with _keeping:
+            _CACHES.add(self)
 
 
 _CACHES: weakref.WeakSet[_Cache] = weakref.WeakSet()
+_keeping = ForkLock()  # held while `_CACHES`, or the lists of specialisations, change
+_clock = itertools.count()
 
 
 def _after_fork() -> None:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from types import CellType, FunctionType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from acronumba.codes import refuse
@@ -43,6 +43,7 @@ from acronumba.ir.types import (
 )  # fmt: skip
 from acronumba.locks import ForkLock, lazy
 from acronumba.shared import Match, SharedLeaf, SharedTree, describe, describe_value, matcher, shared_key
+from acronumba.witness import Witness
 
 if TYPE_CHECKING:
     from acronumba.ir.interpret import Interpreter
@@ -88,19 +89,26 @@ class Compiled:
         self.options = options
         self.tree: SharedTree = describe(shared)
         self.seconds: dict[str, float] = {}
+        self.used = 0  # when it was used last, by a clock of `api`
         self._slow = True  # whether the last run took long enough for the next to show a progress bar
         self._lock = ForkLock()
         self._devices: dict[str, Any] = {}  # what runs on devices other than the processor
+        from acronumba.runtime.schema import hints_witness
+
         self.schema: Any
         self.lowered: Any
         self.schema, self.lowered = (like.schema, like.lowered) if like else self._lower(columns, shared)
         self.program: Program = self.lowered.program
         self.reads: Mapping[type, frozenset[str]] = self.lowered.reads
-        if verify_level() and not like:
-            self._verify(self.program)
+        if not like:
+            for cls in self.schema.fields:
+                self.lowered.witness.include(hints_witness(cls))
+            if verify_level():
+                self._verify(self.program)
         _debug(2, "program", lambda: self.text("ir"))
         self._match = [(name, matcher(root)) for name, root in self.tree.roots.items()]
-        self._outer = [_OuterMatch(g) for g in self.lowered.globals]
+        self._witness: Witness = self.lowered.witness
+        self._outer = [_OuterMatch(g) for g in self.lowered.globals if not g.fixed]
         names = [*self.tree.roots, *(o.path for o in self._outer)]
         self._getters = [_getter(param.path, names) for param in self.program.shared]
         arrays = (p.path for p in self.program.shared if isinstance(p.type, TensorT))
@@ -149,10 +157,12 @@ class Compiled:
         return {**{o.path: o.read() for o in self._outer}, **shared}
 
     def leaves(self, shared: Mapping[str, Any], frozen: frozenset[str] = frozenset()) -> list[Any] | None:
-        """Return the values of `program.shared`, or None if the structure is not the one that was compiled.
+        """Return the values of `program.shared`, or None if the structure, or the code, is not what was compiled.
 
         What was found for snapshots (the parameters in `frozen`) holds as long as they are the same.
         """
+        if not self._witness.holds():
+            return None
         last = self._last
         if last is not None and frozen == last[0].keys() and all(shared[n] is v for n, v in last[0].items()):
             return last[1] if all(o.matches() for o in self._outer) else None
@@ -482,15 +492,10 @@ class _OuterMatch:
 
     def __init__(self, read: Any) -> None:
         self.path: str = read.path
-        self._read = read
         self._key = shared_key(read.shared)
         self._match: Match = matcher(read.shared)
 
-    def read(self) -> Any:
-        holder = self._read.holder
-        if isinstance(holder, CellType):
-            return holder.cell_contents
-        return holder[self._read.name.rpartition(".")[2]]
+        self.read: Callable[[], Any] = read.read
 
     def matches(self) -> bool:
         try:

@@ -201,18 +201,13 @@ def is_object(value: object) -> bool:
 
 def field_names(cls: type) -> tuple[str, ...]:
     """Return the fields of a dataclass or NamedTuple, in order."""
-    key: Any = cls  # a class has a hash, which mypy does not see
-    return _field_names(key)
+    maker: Any = cls
+    return tuple([f.name for f in fields(maker)]) if is_dataclass(cls) else tuple(maker._fields)
 
 
 @lru_cache(1024)
 def _makes_objects(cls: Any) -> bool:
     return is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
-
-
-@lru_cache(1024)
-def _field_names(cls: Any) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(cls)) if is_dataclass(cls) else tuple(cls._fields)
 
 
 Match: TypeAlias = Callable[[Any], bool]
@@ -246,10 +241,15 @@ def matcher(shared: Shared) -> Match:
             return lambda v: isinstance(describe_value(path, v), SharedOpaque)
 
 
+def is_itself(value: Any) -> bool:
+    """Whether a constant is the same only if it is the same object."""
+    return not isinstance(value, str | np.dtype | types.MethodType)
+
+
 def _match_const(value: Any) -> Match:
     if isinstance(value, str):
         return lambda v: type(v) is str and v == value
-    if isinstance(value, np.dtype | types.MethodType):
+    if not is_itself(value):
         return lambda v: type(v) is type(value) and v == value
     return lambda v: v is value
 

@@ -124,8 +124,9 @@ def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], no
     if issubclass(cls, BaseException):
         raise w.refuse("ACR108", node, seen="an exception that is not raised at once")
     if dataclasses.is_dataclass(cls):
-        init = getattr(cls, "__dataclass_params__").init  # noqa: B009 -- not in the types of the standard library
-        if ("__init__" in cls.__dict__ and not init) or hasattr(cls, "__post_init__"):
+        w.witness.layout(cls)
+        init = w.witness.attribute(cls, "__init__")
+        if getattr(getattr(init, "__code__", None), "co_filename", "") != "<string>" or w.has(cls, "__post_init__"):
             raise w.refuse("ACR210", node, seen=f"{cls.__name__} with an __init__ or __post_init__ of its own")
         fields = [f for f in dataclasses.fields(cls) if f.init]
         out = _bind_fields(
@@ -148,6 +149,7 @@ def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], no
         names = tuple(f.name for f in dataclasses.fields(cls))
         return Record(cls, names, tuple(out[n] for n in names))
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        w.witness.layout(cls)
         names = field_names(cls)
         out = _bind_fields(w, cls, list(names), list(names), args, kwargs, node)
         for name, value in getattr(cls, "_field_defaults", {}).items():

@@ -98,7 +98,7 @@ def _len(w: Lowerer, a: Args, node: Node) -> Val:
                 return number(len(value))
             case Ref() | Record() if not (isinstance(v, Record) and issubclass(v.cls, tuple)):
                 cls = v.cls if isinstance(v, Record) else v.classes[0]
-                if hasattr(cls, "__len__"):
+                if w.has(cls, "__len__"):
                     return w.call(w.class_attribute(v, cls, "__len__", node), (), {}, node)
         items = w.items_of(v)
         if items is None or isinstance(v, Zip | Enumerate | Generator | Reversed):

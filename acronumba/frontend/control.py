@@ -214,9 +214,9 @@ class Control(Walker):
                 return self.truth(self.truth_of_array(val, node), node)
             case Record() | Ref():
                 classes = (val.cls,) if isinstance(val, Record) else val.classes
-                if any(hasattr(c, "__bool__") for c in classes):
+                if any(self.has(c, "__bool__") for c in classes):
                     raise self.refuse("ACR209", node, seen="__bool__")
-                if any(issubclass(c, tuple) or hasattr(c, "__len__") for c in classes):
+                if any(issubclass(c, tuple) or self.has(c, "__len__") for c in classes):
                     if all(issubclass(c, tuple) for c in classes):
                         return number(True)
                     raise self.refuse("ACR209", node, seen="__len__ as a condition")
@@ -705,6 +705,7 @@ class Control(Walker):
         if p.patterns and kind in (int, float, bool, str):
             self.pattern(p.patterns[0], inner, fails, path)
             return
+        self.witness.attribute(kind, "__match_args__")
         names = list(getattr(kind, "__match_args__", ()))
         if len(p.patterns) > len(names):
             raise self.refuse("ACR203", p, seen=f"{kind.__name__}() with {len(p.patterns)} positional patterns")

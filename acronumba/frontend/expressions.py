@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import builtins
 import enum
-import inspect
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -64,6 +63,7 @@ from acronumba.ir.types import (
     words,
 )  # fmt: skip
 from acronumba.shared import SharedConst, SharedLeaf, describe_value, field_names
+from acronumba.witness import ABSENT
 
 
 class Expressions(Walker):
@@ -230,8 +230,10 @@ class Expressions(Walker):
                 raise self.refuse("ACR306", node, seen=name) from None
         if name in func.globals:
             return self.outside(func.globals[name], name, func.globals, node)
-        if hasattr(builtins, name):
-            return Static(getattr(builtins, name))
+        self.witness.item(func.globals, name)  # one of this name would hide the builtin
+        builtin = self.witness.item(builtins, name)
+        if builtin is not ABSENT:
+            return Static(builtin)
         raise self.refuse("ACR306", node, seen=f"the name {name} does not exist")
 
     def outside(self, value: Any, name: str, holder: Any, node: ast.AST | None, label: str = "") -> Val:
@@ -247,16 +249,26 @@ class Expressions(Walker):
             if path != (label or name):
                 shared = describe_value(path, value)
             known = self.globals[key] = GlobalRead(path=path, holder=holder, name=name, shared=shared)
+            if known.fixed:
+                self.witness.place(holder, name)
             if isinstance(shared, SharedLeaf) and shared.type == INT:
                 self.constants[path] = value
         if isinstance(known.shared, SharedConst):
-            function = as_function(value)
+            function = self.behind(value)
             if function is not None:
                 return self.function(function, node)
         return self.shared_value(known.shared)
 
+    def behind(self, value: Any) -> types.FunctionType | None:
+        """Return a function itself, or the one behind a model, else None."""
+        function = as_function(value)
+        if function is not None and function is not value:
+            self.witness.item(value, "__wrapped__")
+        return function
+
     def function(self, fn: types.FunctionType, node: ast.AST | Loc | None) -> Val:
         """Return a function object as a value; those of `PRIMITIVES` stay themselves."""
+        self.witness.function(fn)
         if f"{fn.__module__}.{fn.__name__}" in PRIMITIVES or is_foreign(fn):
             return Static(fn)
         try:
@@ -330,7 +342,7 @@ class Expressions(Walker):
                 item = shared.item(name)
                 if item is not None:
                     if isinstance(item, SharedConst):
-                        function = as_function(item.value)
+                        function = self.behind(item.value)
                         if function is not None:
                             return self.function(function, node)
                     return self.shared_value(item)
@@ -355,10 +367,9 @@ class Expressions(Walker):
 
     def class_attribute(self, owner: Val, cls: type, name: str, node: ast.AST | None) -> Val:
         """Read a method, property or class variable of an object."""
-        try:
-            raw = inspect.getattr_static(cls, name)
-        except AttributeError:
-            raise self.refuse("ACR307", node, seen=f"{cls.__name__} has no attribute {name!r}") from None
+        raw = self.witness.attribute(cls, name)
+        if raw is ABSENT:
+            raise self.refuse("ACR307", node, seen=f"{cls.__name__} has no attribute {name!r}")
         if isinstance(raw, property):
             if raw.fget is None:
                 raise self.refuse("ACR307", node, seen=f"{cls.__name__}.{name}")
@@ -369,13 +380,13 @@ class Expressions(Walker):
             return Bound(self._method(raw.__func__, node), Static(cls))
         if name in ("_replace", "_asdict") and issubclass(cls, tuple):
             return Method(owner, name)
-        function = as_function(raw)
-        if function is not None:
-            return Bound(self._method(function, node), owner)
-        return self.outside(raw, name, cls.__dict__, node, f"{cls.__name__}.{name}")
+        if as_function(raw) is not None:
+            return Bound(self._method(raw, node), owner)
+        holder = self.witness.owner(cls, name)
+        return self.outside(raw, name, holder, node, f"{cls.__name__}.{name}") if holder else self.constant(raw)
 
     def _method(self, fn: Any, node: ast.AST | None) -> Func:
-        function = as_function(fn)
+        function = self.behind(fn)
         if function is None:
             raise self.refuse("ACR210", node, seen=repr(fn))
         out = self.function(function, node)
@@ -389,10 +400,10 @@ class Expressions(Walker):
             if not hasattr(value, name):
                 raise self.refuse("ACR307", node, seen=f"module {value.__name__} has no attribute {name!r}")
             inner = getattr(value, name)
-            if value is np or value.__name__ == "math":
+            if value is np or value.__name__ == "math" or name not in vars(value):
+                self.witness.item(value, name)
                 return self.constant(inner)
-            return self.outside(inner, name, value.__dict__, node, f"{value.__name__.rsplit('.', 1)[-1]}.{name}") \
-                if name in value.__dict__ else self.constant(inner)  # fmt: skip
+            return self.outside(inner, name, vars(value), node, f"{value.__name__.rsplit('.', 1)[-1]}.{name}")
         if isinstance(value, type):
             if issubclass(value, enum.Enum) and name in value.__members__:
                 return self.constant(value[name])
@@ -584,7 +595,7 @@ class Expressions(Walker):
         """Call `__add__` and so on of a dataclass."""
         cls = a.classes[0] if isinstance(a, Ref) else a.cls if isinstance(a, Record) else None
         name = f"__{_MAGIC[type(op)]}__"
-        if cls is None or not hasattr(cls, name) or issubclass(cls, tuple):
+        if cls is None or not self.has(cls, name) or issubclass(cls, tuple):
             return None
         return self.call(self.class_attribute(a, cls, name, node), (b,), {}, node)
 

@@ -32,7 +32,6 @@ from acronumba.frontend.emitter import (
     is_several,
     since,
 )  # fmt: skip
-from acronumba.frontend.objects import as_function
 from acronumba.frontend.source import assigned_names, spot
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -155,7 +154,7 @@ class Functions(Walker):
             case Method():
                 return call_method(cast("Lowerer", self), func, list(args), dict(kwargs), node)
             case Static(value=value):
-                wrapped = as_function(value)
+                wrapped = self.behind(value)
                 inner_func = self.function(wrapped, node) if wrapped is not None else func
                 if isinstance(inner_func, Func):
                     return self.call_function(inner_func, args, kwargs, node)
@@ -171,7 +170,7 @@ class Functions(Walker):
             func.classes[0] if isinstance(func, Ref) else func.cls if isinstance(func, Record)
             else func.node.cls if isinstance(func, SharedVal) else None
         )  # fmt: skip
-        if cls is None or not hasattr(cls, "__call__"):  # noqa: B004 -- of its instances
+        if cls is None or not self.has(cls, "__call__"):
             raise self.refuse("ACR301", node, seen=f"{self.describe(func)} cannot be called")
         return self.call(self.class_attribute(func, cls, "__call__", node), args, kwargs, node)
 
@@ -223,7 +222,7 @@ class Functions(Walker):
     def default(self, value: Any, func: Func, what: Any) -> Val:
         if type(value) in (int, float):
             return number(value)
-        function = as_function(value)
+        function = self.behind(value)
         if function is not None:
             return self.function(function, None)
         return self.shared_value(describe_value(f"{func.source.name}.{what}", value))

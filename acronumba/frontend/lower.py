@@ -34,7 +34,6 @@ from acronumba.frontend.emitter import (
 from acronumba.frontend.expressions import Expressions
 from acronumba.frontend.functions import Functions, fails_itself
 from acronumba.frontend.lists import Lists
-from acronumba.frontend.objects import as_function
 from acronumba.frontend.statements import Statements
 from acronumba.frontend.values import (
     Func,
@@ -53,6 +52,7 @@ from acronumba.ir.types import (
 )  # fmt: skip
 from acronumba.shared import SharedConst, SharedTree, field_names
 from acronumba.source_lines import line_text
+from acronumba.witness import Witness
 
 SWEEPS = 60
 
@@ -65,6 +65,7 @@ class Lowered:
     reads: Mapping[type, frozenset[str]]  # fields of instance data that the program reads
     demanded: frozenset[str]  # paths of shared ints that became constants
     globals: tuple[GlobalRead, ...]
+    witness: Witness  # the functions and names that were read
     fields: Mapping[type, Mapping[str, Type]]  # types of the fields of all rows
     notes: tuple[Note, ...] = ()  # what was decided, for `Model.explain`
 
@@ -169,7 +170,7 @@ def _sweep(sweep: Lowerer, fn: types.FunctionType, params: Sequence[Type], share
     for p in a.kwonlyargs:
         root = shared.roots.get(p.arg)
         if root is not None:
-            function = as_function(root.value) if isinstance(root, SharedConst) else None
+            function = sweep.behind(root.value) if isinstance(root, SharedConst) else None
             sweep.state[(frame.scope, p.arg)] = sweep.function(function, loc) if function else sweep.shared_value(root)
         else:
             sweep.state[(frame.scope, p.arg)] = sweep.kw_default(func, p.arg)
@@ -205,6 +206,7 @@ def _sweep(sweep: Lowerer, fn: types.FunctionType, params: Sequence[Type], share
         reads=reads,
         demanded=frozenset(sweep.demanded),
         globals=tuple(sweep.globals.values()),
+        witness=sweep.witness,
         fields={cls: dict(table) for cls, table in sweep.know.fields.items()},
         notes=tuple(dict.fromkeys(sweep.notes)),
     )

@@ -1,20 +1,27 @@
 """Reading functions: from a Python function to its syntax tree with exact positions.
 
 In: a function object. Out: a `Source` (tree, file, line numbers as in the file), or `NoSource` with the reason. The
-file's text comes from `linecache`, which also knows notebooks. `scan` finds the statements that are in no version
+file's text comes from `linecache`, which also knows notebooks; it counts only if it is what the function was
+compiled from. `scan` finds the statements that are in no version
 of the language.
 """
 
 from __future__ import annotations
 
+import __future__
 import ast
+import functools
 import linecache
+import operator
+import os
 import types
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from acronumba.errors import Loc
+from acronumba.witness import BEGUN
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -47,29 +54,96 @@ class Source:
         return self.node.body
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def _parse(file: str, text: str) -> ast.Module:
     return ast.parse(text, file)
 
 
+@lru_cache(maxsize=256)
+def _compiled(file: str, text: str, number: int, flags: int) -> tuple[types.CodeType, ...]:
+    """Return the code of every function in one of the statements of a file."""
+    module = ast.Module(body=[_parse(file, text).body[number]], type_ignores=[])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python has said them before
+        return tuple(_within(compile(module, file, "exec", flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)))
+
+
+def _within(code: types.CodeType) -> Iterator[types.CodeType]:
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield const
+            yield from _within(const)
+
+
 @lru_cache(maxsize=1024)
-def _read(code: types.CodeType) -> Source:
-    linecache.checkcache(code.co_filename)
-    lines = linecache.getlines(code.co_filename)
+def _read(file: str, code: types.CodeType, rewritten: bool) -> Source:
+    linecache.checkcache(file)
+    lines = linecache.getlines(file)
     if not lines:
-        raise NoSource(f"{code.co_filename} cannot be read")
+        raise NoSource(f"{file} cannot be read")
+    text = "".join(lines)
     try:
-        tree = _parse(code.co_filename, "".join(lines))
+        tree = _parse(file, text)
     except SyntaxError as error:
-        raise NoSource(f"{code.co_filename} is not Python: {error.msg}") from None
-    found = [n for n in _functions(tree) if _matches(n, code)]
-    if len(found) > 1:  # several lambdas on one line: the one whose body the code's instructions lie in
-        spots = [(p[0], p[2]) for p in code.co_positions() if p[0] is not None and p[2] is not None]
-        found = [n for n in found if isinstance(n, ast.Lambda) and any(_inside(n.body, *s) for s in spots)] or found
-        found.sort(key=lambda n: -n.lineno * 10_000 - n.col_offset)
+        raise NoSource(f"{file} is not Python: {error.msg}") from None
+    found: list[tuple[FunctionNode, types.CodeType]] = []
+    for number, statement in enumerate(tree.body):
+        nodes = [n for n in _functions(statement) if _named(n, code)]
+        if nodes:
+            same = [c for c in _compiled(file, text, number, code.co_flags & _FUTURE) if same_code(c, code)]
+            found += [(n, c) for c in same for n in nodes if _first_line(n) == c.co_firstlineno]
+            if not same and rewritten and not _newer(file):
+                found += [(n, code) for n in nodes if _first_line(n) == code.co_firstlineno]
     if not found:
-        raise NoSource("the file has changed since it was imported")
-    return Source(found[0], code.co_filename, code.co_qualname.replace("<locals>.", ""))
+        raise NoSource("its file has changed since it was imported")
+    found.sort(key=lambda pair: abs(pair[1].co_firstlineno - code.co_firstlineno))
+    found = [pair for pair in found if pair[1] is found[0][1]]
+    if len(found) > 1:  # several lambdas on one line: the innermost whose body the code's instructions lie in
+        spots = [(p[0], p[2]) for p in found[0][1].co_positions() if p[0] is not None and p[2] is not None]
+        inner = [p for p in found if isinstance(p[0], ast.Lambda) and any(_inside(p[0].body, *s) for s in spots)]
+        found = sorted(inner or found, key=lambda pair: -pair[0].lineno * 10_000 - pair[0].col_offset)
+    return Source(found[0][0], file, code.co_qualname.replace("<locals>.", ""))
+
+
+_FUTURE = functools.reduce(
+    int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+)
+_FIELDS = operator.attrgetter(
+    "co_name", "co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_flags", "co_names", "co_varnames",
+    "co_freevars", "co_cellvars", "co_code", "co_exceptiontable",
+)  # fmt: skip
+
+
+def same_code(a: types.CodeType, b: types.CodeType) -> bool:
+    """Whether two codes do the same, wherever they stand."""
+    if _FIELDS(a) != _FIELDS(b) or len(a.co_consts) != len(b.co_consts):
+        return False
+    return all(
+        same_code(x, y)
+        if isinstance(x, types.CodeType) and isinstance(y, types.CodeType)
+        else type(x) is type(y) and (x == y if isinstance(x, frozenset) else repr(x) == repr(y))
+        for x, y in zip(a.co_consts, b.co_consts, strict=True)
+    )
+
+
+def _is_rewritten(fn: types.FunctionType) -> bool:
+    """Whether the module of a function came from a loader that may have compiled something else than the file's text.
+
+    Those of pytest (its `assert`), typeguard or beartype do.
+    """
+    loader = getattr(fn.__globals__.get("__spec__"), "loader", None)
+    return loader is not None and not type(loader).__module__.startswith(
+        ("importlib", "_frozen_importlib", "zipimport")
+    )
+
+
+def _newer(file: str) -> bool:
+    """Whether a file may have changed since this process imported acronumba."""
+    try:
+        status = os.stat(file)
+    except OSError:
+        return True
+    return max(status.st_mtime, status.st_ctime) >= BEGUN
 
 
 def _functions(tree: ast.AST) -> Iterator[FunctionNode]:
@@ -78,15 +152,17 @@ def _functions(tree: ast.AST) -> Iterator[FunctionNode]:
             yield node
 
 
-def _matches(node: FunctionNode, code: types.CodeType) -> bool:
-    if isinstance(node, ast.Lambda):
-        same_name, first = code.co_name == "<lambda>", node.lineno
-    else:
-        same_name = node.name == code.co_name
-        first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+def _first_line(node: FunctionNode) -> int:
+    decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+    return min([node.lineno, *(d.lineno for d in decorators)])
+
+
+def _named(node: FunctionNode, code: types.CodeType) -> bool:
+    """Whether a definition has the name and the parameters of a code."""
+    name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
     args = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
     count = code.co_argcount + code.co_kwonlyargcount
-    return same_name and first == code.co_firstlineno and args == list(code.co_varnames[:count])
+    return name == code.co_name and args == list(code.co_varnames[:count])
 
 
 def _inside(node: ast.AST, line: int, column: int) -> bool:
@@ -101,9 +177,12 @@ def read_source(fn: types.FunctionType) -> Source:
     Raises
     ------
     NoSource
-        If there is no file, as for `exec` and the interactive prompt, or if it has changed.
+        If there is no file, as for `exec` and the interactive prompt, or if it has changed: compiling its text does
+        not give the code of the function.
     """
-    return _read(fn.__code__)  # its own: what `functools.wraps` names as wrapped is another function
+    return _read(
+        fn.__code__.co_filename, fn.__code__, _is_rewritten(fn)
+    )  # its own: what `functools.wraps` names as wrapped is another function
 
 
 def assigned_names(body: Sequence[ast.AST]) -> frozenset[str]:

@@ -213,8 +213,8 @@ class Func:
 
     @property
     def code(self) -> Any:
-        """What makes two functions one function for recursion: the definition, and the cells of the free variables."""
-        return (self.source.node, *map(id, self.closure.values())) if self.closure else self.source.node
+        """What makes two functions one function for recursion: the definition, and where it finds its names."""
+        return (self.source.node, id(self.globals), *map(id, self.closure.values()))
 
 
 @dataclass(slots=True, eq=False)

@@ -34,7 +34,8 @@ from acronumba.frontend.values import (
 from acronumba.ir.types import (
     Type,
 )  # fmt: skip
-from acronumba.shared import Shared
+from acronumba.shared import Shared, SharedConst, is_itself
+from acronumba.witness import ABSENT, Witness
 
 UNROLL = 16  # loops over a constant range up to this long are unrolled where they index something known,
 MOST_OPERATIONS = 64  # or where all turns together are a straight line of so many operations on tensors
@@ -45,15 +46,20 @@ class GlobalRead:
     """A global or closure variable that the program depends on, read anew at each mini-batch."""
 
     path: str  # its name, the root of the paths of its leaves
-    holder: Any = field(repr=False)  # a dict of globals, or a closure cell
+    holder: Any = field(repr=False)  # a dict of globals, a closure cell, a module or a class
     name: str
     shared: Shared  # its structure when the program was compiled
+
+    @property
+    def fixed(self) -> bool:
+        """Whether it must stay the very object that it is: a witness sees to that."""
+        return isinstance(self.shared, SharedConst) and is_itself(self.shared.value)
 
     def read(self) -> Any:
         """Return the present value; raise `KeyError` if there is none."""
         if isinstance(self.holder, types.CellType):
             return self.holder.cell_contents
-        return self.holder[self.name]
+        return (self.holder if isinstance(self.holder, dict) else vars(self.holder))[self.name]
 
 
 @dataclass
@@ -104,10 +110,15 @@ class Walker(TensorOps):
         self.counter = 0
         self.scanned: set[Any] = set()
         self.taken: set[str] = set()  # names of functions
+        self.witness = Witness()  # what of Python was read
 
     @property
     def frame(self) -> Frame:
         return self.frames[-1]
+
+    def has(self, cls: type, name: str) -> bool:
+        """Whether a class has an attribute."""
+        return self.witness.attribute(cls, name) is not ABSENT
 
     # ---- in the modules of the topics
 

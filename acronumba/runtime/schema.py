@@ -14,14 +14,15 @@ import collections.abc
 import dataclasses
 import enum
 import operator
+import re
 import sys
 import types
 import typing
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -49,6 +50,7 @@ from acronumba.ir.types import (
     union,
     words,
 )
+from acronumba.witness import Witness, witness_of
 
 Reads: TypeAlias = "Mapping[type, frozenset[str]]"  # which fields of each class the model reads
 
@@ -214,7 +216,8 @@ def read_hint(annotation: object) -> Hint:
     return OBSERVED
 
 
-_HINTS: WeakKeyDictionary[type, dict[str, Hint]] = WeakKeyDictionary()
+_HINTS: OrderedDict[type, tuple[Witness, dict[str, Hint]]] = OrderedDict()  # the oldest first
+_MOST_HINTS = 1024  # classes: those that a notebook has defined anew are forgotten in time
 
 
 def class_hints(cls: type, others: Iterable[type] = ()) -> dict[str, Hint]:
@@ -227,8 +230,9 @@ def class_hints(cls: type, others: Iterable[type] = ()) -> dict[str, Hint]:
     others : iterable of type
         Classes that annotations may name; needed where classes are defined inside a function.
     """
-    if cls in _HINTS:
-        return _HINTS[cls]
+    known = _HINTS.get(cls)
+    if known is not None and known[0].holds():
+        return known[1]
     names = field_names(cls)
     local = _local_names(cls, others)
     try:
@@ -236,8 +240,22 @@ def class_hints(cls: type, others: Iterable[type] = ()) -> dict[str, Hint]:
         hints = {name: read_hint(found[name]) if name in found else OBSERVED for name in names}
     except Exception:  # a name that cannot be resolved: each field on its own
         return {name: _one_hint(cls, name, local) for name in names}
-    _HINTS[cls] = hints
+    _HINTS[cls] = hints_witness(cls), hints
+    while len(_HINTS) > _MOST_HINTS:
+        _HINTS.popitem(last=False)
     return hints
+
+
+def hints_witness(cls: type) -> Witness:
+    """Return a witness of what `class_hints` reads: the fields, their annotations, and the names that are in those."""
+    out = witness_of((cls,))
+    for base in cls.__mro__:
+        space = sys.modules.get(base.__module__)
+        for annotation in vars(base).get("__annotations__", {}).values():
+            if space is not None and isinstance(annotation, str):
+                for name in re.findall(r"[^\W\d]\w*", annotation):
+                    out.item(space, name)
+    return out
 
 
 def _local_names(cls: type, others: Iterable[type]) -> dict[str, Any]:

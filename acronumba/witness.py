@@ -1,0 +1,141 @@
+"""What a program was made of: the functions and names of Python that were read, and whether they are still the same.
+
+Code changes while a process runs: a function gets another `__code__` (as `%autoreload` does it), a cell of a notebook
+is run again, a method is replaced. The front end notes in a `Witness` each function that it reads, and each place
+where it looks something up: in a module, a closure, a class. `Witness.holds` says at each mini-batch whether
+everything still is where it was; it compares identities and nothing else, some tens of nanoseconds for each. Places
+whose values are read anew at each mini-batch (arrays and numbers) are not noted here: see `shared`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import time
+import types
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+BEGUN = time.time()  # files that changed later may not be what was imported
+ABSENT: Any = object()  # what a place holds that holds nothing
+
+_OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
+_IMMUTABLE = 1 << 8  # of `type.__flags__`: nobody can change the attributes of such a class
+
+
+class Witness:
+    """What was read, in the order in which it was."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, str], Any] = {}  # by holder and name; keeps the holders alive
+        self._attributes: dict[str, tuple[Callable[[Any], Any], list[Any], list[Any]]] = {}  # by name: holders, values
+        self._holders: list[Any] = []  # dicts that have an item
+        self._names: list[Any] = []
+        self._values: list[Any] = []
+        self._without: list[Any] = []  # dicts that have none
+        self._missing: list[Any] = []
+
+    def function(self, fn: types.FunctionType) -> None:
+        """Note what a function does."""
+        for name in _OF_FUNCTIONS:
+            self._attribute(fn, name)
+        for name in fn.__kwdefaults__ or ():
+            self.item(fn.__kwdefaults__, name)
+
+    def item(self, holder: Any, name: Any) -> Any:
+        """Note what a dict has under a name; return it. A class or module stands for its dict."""
+        key = id(holder), name
+        if key in self._seen:
+            return self._seen[key][1]
+        items = holder if isinstance(holder, Mapping) else vars(holder)
+        value = items.get(name, ABSENT)
+        self._seen[key] = holder, value
+        if value is ABSENT:
+            self._without.append(items)
+            self._missing.append(name)
+        else:
+            self._holders.append(items)
+            self._names.append(name)
+            self._values.append(value)
+        return value
+
+    def place(self, holder: Any, name: str) -> None:
+        """Note what a closure cell, or a dict under a name, holds."""
+        if isinstance(holder, types.CellType):
+            self._attribute(holder, "cell_contents")
+        else:
+            self.item(holder, name)
+
+    def owner(self, cls: type, name: str) -> type | None:
+        """Note which of a class and its bases has an attribute, and what it is; return the class."""
+        self._attribute(cls, "__mro__")
+        for base in cls.__mro__:
+            if base.__flags__ & _IMMUTABLE:
+                if name in vars(base):
+                    return base
+            elif self.item(base, name) is not ABSENT:
+                return base
+        return None
+
+    def attribute(self, cls: type, name: str) -> Any:
+        """Note what an attribute of a class is; return it as it stands in the class, or `ABSENT`."""
+        owner = self.owner(cls, name)
+        if owner is None:
+            return inspect.getattr_static(cls, name, ABSENT)  # of the class of the class
+        return vars(owner)[name]
+
+    def layout(self, cls: type) -> None:
+        """Note the fields of a class, and their annotations."""
+        for name in ("__dataclass_fields__", "_fields", "_field_defaults"):
+            self.attribute(cls, name)
+        for base in cls.__mro__:
+            if not base.__flags__ & _IMMUTABLE:
+                annotations = self.item(base, "__annotations__")
+                for name in annotations if isinstance(annotations, dict) else ():
+                    self.item(annotations, name)
+
+    def include(self, other: Witness) -> None:
+        """Note what another one has noted."""
+        for name, (_, holders, values) in other._attributes.items():
+            for holder, value in zip(holders, values, strict=True):
+                self._attribute(holder, name, value)
+        self._seen |= other._seen
+        self._holders += other._holders
+        self._names += other._names
+        self._values += other._values
+        self._without += other._without
+        self._missing += other._missing
+
+    def holds(self) -> bool:
+        """Whether everything that was read is still the same."""
+        same = operator.is_
+        try:
+            for read, holders, values in self._attributes.values():
+                if not all(map(same, map(read, holders), values)):
+                    return False
+            if not all(map(same, map(operator.getitem, self._holders, self._names), self._values)):
+                return False
+        except (KeyError, ValueError):  # ValueError: of an empty cell
+            return False
+        return not any(map(operator.contains, self._without, self._missing))
+
+    def __len__(self) -> int:
+        attributes = sum(len(values) for _, _, values in self._attributes.values())
+        return attributes + len(self._values) + len(self._missing)
+
+    def _attribute(self, holder: Any, name: str, value: Any = ABSENT) -> None:
+        key = id(holder), f".{name}"
+        if key not in self._seen:
+            value = getattr(holder, name) if value is ABSENT else value
+            self._seen[key] = holder, value
+            read, holders, values = self._attributes.setdefault(name, (operator.attrgetter(name), [], []))
+            holders.append(holder)
+            values.append(value)
+
+
+def witness_of(classes: Iterable[type]) -> Witness:
+    """Return a witness of the fields of classes."""
+    out = Witness()
+    for cls in classes:
+        out.layout(cls)
+    return out

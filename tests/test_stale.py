@@ -1,0 +1,718 @@
+"""Code that changes while the process runs: `batch` runs what the plain call runs, or refuses."""
+
+from __future__ import annotations
+
+import doctest
+import functools
+import importlib
+import itertools
+import linecache
+import math
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from acronumba import Unsupported as Refused
+from acronumba import model, pack
+from acronumba.api import Model
+
+Change = Callable[[pytest.MonkeyPatch], None]
+CASES: dict[str, tuple[Model, Sequence[Any], dict[str, Any], Change]] = {}
+
+
+def case(f: Model, xs: Sequence[Any] = (1.5, -2.0), **shared: Any) -> Callable[[Change], Change]:
+    """Note a change that alters what the plain call of a model gives."""
+
+    def note(change: Change) -> Change:
+        CASES[change.__name__] = f, list(xs), shared, change
+        return change
+
+    return note
+
+
+def twice(x: float) -> float:
+    return x * 2.0
+
+
+def thrice(x: float) -> float:
+    return x * 3.0
+
+
+# ---- functions
+
+
+def helper(x: float, k: float = 0.5, *, shift: float = 0.25) -> float:
+    return x * k + shift
+
+
+def other(x: float, k: float = 0.5, *, shift: float = 0.25) -> float:
+    return x + k - shift
+
+
+@model
+def by_name(x: float) -> float:
+    return helper(x)
+
+
+@case(by_name)
+def code_of_a_helper(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(helper, "__code__", other.__code__)
+
+
+@case(by_name)
+def a_global(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(globals(), "helper", other)
+
+
+@case(by_name)
+def defaults(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(helper, "__defaults__", (4.0,))
+
+
+@case(by_name)
+def keyword_defaults(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(helper, "__kwdefaults__", {"shift": 8.0})
+
+
+@case(by_name)
+def a_keyword_default_in_place(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(helper.__kwdefaults__, "shift", 8.0)
+
+
+@case(by_name)
+def code_of_the_model(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(by_name.__wrapped__, "__code__", thrice.__code__)
+
+
+@model
+def of_magnitude(x: float) -> float:
+    return abs(x)
+
+
+@case(of_magnitude)
+def a_builtin_is_hidden(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(globals(), "abs", twice)
+
+
+@model
+def with_default(x: float, *, k: float = 2.0) -> float:
+    return x * k
+
+
+@case(with_default)
+def default_of_the_model(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(with_default.__wrapped__, "__kwdefaults__", {"k": 7.0})
+
+
+@model
+def outer_model(x: float) -> float:
+    return inner_model(x) + 1.0
+
+
+@model
+def inner_model(x: float) -> float:
+    return x * 2.0
+
+
+@case(outer_model)
+def code_of_an_inner_model(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(inner_model.__wrapped__, "__code__", thrice.__code__)
+
+
+@case(outer_model)
+def an_inner_model(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(globals(), "inner_model", model(thrice))
+
+
+@case(outer_model)
+def function_of_an_inner_model(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(inner_model, "__wrapped__", thrice)
+
+
+@case(outer_model)
+def function_of_the_model(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(outer_model, "__wrapped__", thrice)
+
+
+def doubled(fn: Callable[[float], float]) -> Callable[[float], float]:
+    @functools.wraps(fn)
+    def run(x: float) -> float:
+        return fn(x) * 2.0
+
+    return run
+
+
+def plain_part(x: float) -> float:
+    return x + 1.0
+
+
+decorated = doubled(plain_part)
+
+
+@model
+def by_decorated(x: float) -> float:
+    return decorated(x)
+
+
+@case(by_decorated)
+def code_behind_a_decorator(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(plain_part, "__code__", thrice.__code__)
+
+
+@case(by_decorated)
+def cell_of_a_decorator(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(decorated.__closure__[0], "cell_contents", thrice)  # type: ignore[attr-defined, index]
+
+
+lambda_ = lambda x: x * 2.0  # noqa: E731
+
+
+@model
+def by_lambda(x: float) -> float:
+    return lambda_(x)
+
+
+@case(by_lambda)
+def code_of_a_lambda(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lambda_, "__code__", (lambda x: x * 5.0).__code__)
+
+
+MODULE = types.ModuleType("a_module")
+MODULE.helper = types.FunctionType(twice.__code__, {})  # type: ignore[attr-defined]
+
+
+@model
+def by_module(x: float) -> float:
+    return MODULE.helper(x)  # type: ignore[attr-defined, no-any-return]
+
+
+@case(by_module)
+def function_of_a_module(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MODULE, "helper", thrice)
+
+
+@case(by_module)
+def code_of_a_function_of_a_module(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MODULE.helper, "__code__", thrice.__code__)
+
+
+@model
+def by_numpy(x: np.ndarray) -> np.ndarray:
+    return np.tanh(x)
+
+
+@case(by_numpy, [np.ones(2), np.zeros(2) + 3])
+def function_of_numpy(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(np, "tanh", np.cos)
+
+
+@model
+def by_math(x: float) -> float:
+    return math.sqrt(x * x)
+
+
+@case(by_math)
+def function_of_math(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(math, "sqrt", math.cos)
+
+
+# ---- functions among the shared values
+
+
+@dataclass
+class Layer:
+    act: Callable[[float], float]
+
+
+@model
+def by_shared(x: float, *, layer: Layer, table: dict[str, Any], act: Any) -> float:
+    return layer.act(x) + table["act"](x) + act(x)
+
+
+def first_act(x: float) -> float:
+    return x * 2.0
+
+
+SHARED: dict[str, Any] = {"layer": Layer(first_act), "table": {"act": first_act}, "act": first_act}
+
+
+@case(by_shared, **SHARED)
+def code_of_a_shared_function(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(first_act, "__code__", thrice.__code__)
+
+
+@case(by_shared, **SHARED)
+def a_function_in_a_field(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SHARED["layer"], "act", thrice)
+
+
+@case(by_shared, **SHARED)
+def a_function_in_a_dict(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(SHARED["table"], "act", thrice)
+
+
+# ---- classes
+
+
+@dataclass
+class Base:
+    x: float
+
+    rate = 2.0
+    whole = True
+
+    def apply(self, k: float) -> float:
+        return self.x * k
+
+    @property
+    def size(self) -> float:
+        return self.x * 2.0
+
+    @staticmethod
+    def fixed(k: float) -> float:
+        return k + 1.0
+
+    @classmethod
+    def of_class(cls, k: float) -> float:
+        return k * cls.rate
+
+    def __call__(self, k: float) -> float:
+        return self.x + k
+
+    def __add__(self, k: float) -> float:
+        return self.x - k
+
+    def __len__(self) -> int:
+        return 3
+
+
+@dataclass
+class Derived(Base):
+    y: float = 0.0
+
+
+def new_apply(self: Any, k: float) -> float:
+    return self.x + 10.0 * k  # type: ignore[no-any-return]
+
+
+def new_size(self: Any) -> float:
+    return self.x - 7.0  # type: ignore[no-any-return]
+
+
+def new_length(self: Any) -> int:
+    return 5
+
+
+@model
+def by_methods(t: Derived) -> float:
+    out = t.apply(3.0) + t.size + t.fixed(2.0) + t.of_class(4.0) + t(5.0) + (t + 6.0) + float(len(t))
+    if t.whole:
+        out = out * t.rate
+    return out
+
+
+OBJECTS = [Derived(1.5, 2.0), Derived(-2.0, 1.0)]
+
+
+def patched(name: str, owner: type, attribute: str, value: Any) -> None:
+    """Note the change of an attribute of a class."""
+
+    def change(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(owner, attribute, value, raising=False)
+
+    change.__name__ = name
+    case(by_methods, OBJECTS)(change)
+
+
+def coded(name: str, find: Callable[[], Any], new: Any) -> None:
+    """Note the change of a function's code."""
+
+    def change(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(find(), "__code__", new.__code__)
+
+    change.__name__ = name
+    case(by_methods, OBJECTS)(change)
+
+
+patched("a_method", Base, "apply", new_apply)
+patched("a_method_of_the_derived_class", Derived, "apply", new_apply)
+patched("a_property", Base, "size", property(new_size))
+patched("a_static_method", Base, "fixed", staticmethod(twice))
+patched("a_class_method", Base, "of_class", classmethod(lambda cls, k: k * 100.0))
+patched("a_call", Base, "__call__", new_apply)
+patched("an_operator", Base, "__add__", new_apply)
+patched("a_length", Base, "__len__", new_length)
+patched("a_class_variable", Base, "rate", 11.0)
+patched("a_class_variable_of_the_derived_class", Derived, "rate", 11.0)
+patched("a_constant_of_the_class", Base, "whole", False)
+coded("code_of_a_method", lambda: Base.apply, new_apply)
+coded("code_of_a_property", lambda: Base.size.fget, new_size)  # type: ignore[attr-defined]
+coded("code_of_a_static_method", lambda: Base.fixed, twice)
+coded("code_of_a_class_method", lambda: Base.of_class.__func__, lambda cls, k: k * 100.0)  # type: ignore[attr-defined]
+coded("code_of_a_call", lambda: Base.__call__, new_apply)
+
+
+class Left:
+    def side(self) -> float:
+        return 1.0
+
+
+class Right:
+    def side(self) -> float:
+        return 2.0
+
+
+@dataclass
+class Sided(Left):
+    x: float
+
+
+@model
+def by_base(t: Sided) -> float:
+    return t.x + t.side()
+
+
+def test_another_base_class() -> None:
+    t = Sided(1.0)
+    assert by_base.batch([t]) == [by_base(t)] == [2.0]
+    Sided.__bases__ = (Right,)
+    assert by_base.batch([t]) == [by_base(t)] == [3.0]
+    Sided.__bases__ = (Left,)
+    assert by_base.batch([t]) == [by_base(t)] == [2.0]
+
+
+@dataclass
+class Made:
+    x: float
+    k: float = 3.0
+
+
+@dataclass
+class MadeAnew:
+    k: float
+    x: float = 5.0
+
+
+class Pair(NamedTuple):
+    a: float
+    b: float = 2.0
+
+
+@model
+def constructs(x: float) -> float:
+    made = Made(x)
+    return made.x * made.k
+
+
+@case(constructs)
+def fields_of_a_class(patch: pytest.MonkeyPatch) -> None:
+    """What `%autoreload 2` does with a class: the old one gets the attributes of the new one."""
+    for name, value in vars(MadeAnew).items():
+        if name not in ("__dict__", "__weakref__", "__doc__"):
+            patch.setattr(Made, name, value, raising=False)
+    patch.delattr(Made, "k")
+
+
+@case(constructs)
+def a_function_after_the_fields(patch: pytest.MonkeyPatch) -> None:
+    def after(self: Any) -> None:
+        self.k = 9.0
+
+    patch.setattr(Made, "__init__", lambda self, x, k=3.0: (setattr(self, "x", x), setattr(self, "k", 9.0))[0])
+
+
+@model
+def makes_pairs(x: float) -> float:
+    pair = Pair(x)
+    return pair.a * pair.b
+
+
+@case(makes_pairs)
+def default_of_a_named_tuple(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Pair, "_field_defaults", {"b": 5.0})
+    patch.setattr(Pair.__new__, "__defaults__", (5.0,))
+
+
+@pytest.fixture
+def patch(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    yield monkeypatch
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_the_new_code_is_run_and_then_the_old_one_again(name: str, packed: bool, patch: pytest.MonkeyPatch) -> None:
+    f, xs, shared, change = CASES[name]
+    columns = pack(xs) if packed else xs
+    before = [f(x, **shared) for x in xs]
+    assert np.array_equal(f.batch(columns, **shared), before)
+    change(patch)
+    after = [f(x, **shared) for x in xs]
+    assert not np.array_equal(before, after)
+    try:
+        assert np.array_equal(list(f.batch(columns, **shared)), after)
+    except Refused as error:  # what is not in the language is refused now
+        assert name == "a_function_after_the_fields", error
+    patch.undo()
+    assert np.array_equal(f.batch(columns, **shared), before)
+
+
+# ---- annotations, and classes and modules that are made again
+
+
+@dataclass
+class Annotated:
+    x: int
+
+
+@model
+def half(t: Annotated) -> float:
+    return t.x / 2
+
+
+@model
+def product(t: Annotated) -> Any:
+    return t.x * t.x
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_annotation_that_changes(packed: bool, patch: pytest.MonkeyPatch) -> None:
+    xs = [Annotated(3), Annotated(4)]
+    columns = pack(xs) if packed else xs
+    assert product.batch(columns) == [9, 16]
+    patch.setitem(Annotated.__annotations__, "x", "float")
+    patch.setattr(Annotated.__dataclass_fields__["x"], "type", "float")
+    wide = [Annotated(0.5), *xs]  # type: ignore[arg-type]
+    assert product.batch(pack(wide) if packed else wide) == [0.25, 9.0, 16.0]
+    assert list(product.batch(columns)) == [product(x) for x in xs]
+    patch.undo()
+    assert product.batch(columns) == [9, 16] and [type(v) for v in product.batch(columns)] == [int, int]
+
+
+CELL = """
+from dataclasses import dataclass
+from acronumba import model
+
+@dataclass
+class Leaf:
+    x: {type}
+
+@dataclass
+class Node:
+    leaf: "Leaf"
+
+def helper(leaf):
+    return leaf.x {op} 2
+
+@model
+def f(node):
+    return helper(node.leaf) + CONSTANT
+"""
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
+    """Return what runs a cell of a notebook in one namespace: each run is a file of its own."""
+    space: dict[str, Any] = {"__name__": "a_notebook", "CONSTANT": 1.0}
+    module = sys.modules["a_notebook"] = types.ModuleType("a_notebook")
+    module.__dict__.update(space)
+    numbers = itertools.count()
+
+    def run(text: str) -> dict[str, Any]:
+        name = f"<cell {next(numbers)}>"
+        linecache.cache[name] = len(text), None, text.splitlines(True), name
+        exec(compile(text, name, "exec"), module.__dict__)
+        return module.__dict__
+
+    yield run
+    del sys.modules["a_notebook"]
+
+
+def test_a_cell_that_is_run_again(cell: Callable[..., dict[str, Any]]) -> None:
+    m = cell(CELL.format(type="float", op="*"))
+    f, x = m["f"], m["Node"](m["Leaf"](3.0))
+    assert f.batch([x]) == [f(x)] == [7.0]
+    cell("def helper(leaf):\n    return leaf.x - 2\n")
+    assert f.batch([x]) == [f(x)] == [2.0]
+    cell("@dataclass\nclass Leaf:\n    x: int\n")  # the class that an annotation names
+    y = m["Node"](m["Leaf"](5))
+    assert f.batch([y]) == [f(y)] == [4.0]
+    cell(CELL.format(type="float", op="+"))
+    g, z = m["f"], m["Node"](m["Leaf"](5.0))
+    assert g.batch([z]) == [g(z)] == [8.0]
+    w = type(x)(m["Leaf"](6.0))
+    assert f.batch([w]) == [f(w)] == [9.0]  # the old model calls the new helper
+
+
+def test_a_module_that_is_reloaded(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
+    patch.syspath_prepend(tmp_path)
+    file = tmp_path / "reloaded_helpers.py"
+    file.write_text("def helper(x):\n    return x * 2\n")
+    import reloaded_helpers  # type: ignore[import-not-found]
+
+    old = reloaded_helpers.helper
+
+    @model
+    def by_module(x: float) -> Any:
+        return reloaded_helpers.helper(x)
+
+    @model
+    def by_closure(x: float) -> Any:
+        return old(x)
+
+    assert by_module.batch([3.0]) == by_closure.batch([3.0]) == [6.0]
+    file.write_text("# another line\ndef helper(x):\n    return x * 5\n")
+    importlib.reload(reloaded_helpers)
+    assert by_module.batch([3.0]) == [by_module(3.0)] == [15.0]
+    assert by_closure.batch([3.0]) == [by_closure(3.0)] == [6.0]
+    old.__code__ = reloaded_helpers.helper.__code__  # `%autoreload 2` does this
+    assert by_closure.batch([3.0]) == [by_closure(3.0)] == [15.0]
+
+
+def test_equal_functions_of_different_modules_are_different_functions(cell: Callable[..., dict[str, Any]]) -> None:
+    text = "def step(x):\n    return inner(x)\n"
+    one: dict[str, Any] = {"inner": twice}
+    two: dict[str, Any] = {"inner": one.get("step")}
+    for name, space in (("<one>", one), ("<two>", two)):
+        linecache.cache[name] = len(text), None, text.splitlines(True), name
+        exec(compile(text, name, "exec"), space)
+    two["inner"] = one["step"]
+    f = model(two["step"])
+    assert f.batch([3.0]) == [f(3.0)] == [6.0]
+
+
+# ---- the file is not what was imported
+
+IMPORTED = """\
+from acronumba import model
+
+def helper(x):
+    total = 0.0
+    for k in range(2):
+        total = total + x * 2.0
+    return total
+
+class Scale:
+    @staticmethod
+    def run(x):
+        return x + 1.0
+
+@model
+def f(x):
+    return Scale.run(helper(x))
+
+g = model(lambda x: x * 2.0); h = model(lambda x: x * 3.0)
+"""
+EDITS = {
+    "an operator": ("x * 2.0\n", "x + 2.0\n"),
+    "a number": ("x * 2.0\n", "x * 4.0\n"),
+    "an int for a float": ("x * 2.0\n", "x * 2\n"),
+    "a name": ("range(2)", "range(x)"),
+    "a branch": ("    return total", "    if x > 3:\n        return x\n    return total"),
+    "the helper is gone": ("def helper", "def another"),
+    "another parameter": ("def helper(x)", "def helper(x, y=1)"),
+    "a method": ("x + 1.0", "x - 1.0"),
+    "the model": ("Scale.run(helper(x))", "helper(Scale.run(x))"),
+    "no Python": ("return total", "return"),
+}
+
+
+@pytest.fixture
+def imported(tmp_path: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Path]]:
+    """A module that nothing has read the source of, and its file."""
+    patch.syspath_prepend(tmp_path)
+    patch.setattr(sys, "dont_write_bytecode", True)
+    name = f"imported_{tmp_path.name}".replace("-", "_")
+    file = tmp_path / f"{name}.py"
+    file.write_text(IMPORTED)
+    yield importlib.import_module(name), file
+    del sys.modules[name]
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_file_is_refused(edit: str, imported: tuple[Any, Path]) -> None:
+    m, file = imported
+    old, new = EDITS[edit]
+    assert old in IMPORTED
+    file.write_text(IMPORTED.replace(old, new))
+    with pytest.raises(Refused, match="ACR204") as caught:
+        m.f.batch([3.0])
+    assert "has changed since it was imported" in str(caught.value)
+    assert m.f(3.0) == 13.0
+    file.write_text(IMPORTED)
+    assert m.f.batch([3.0]) == [13.0]
+    file.write_text(IMPORTED.replace(old, new))  # what was read is kept
+    assert m.f.batch([3.0, 4.0]) == [13.0, 17.0]
+
+
+def test_an_edit_elsewhere_changes_nothing(imported: tuple[Any, Path]) -> None:
+    m, file = imported
+    file.write_text('"""A text."""\n\n' + IMPORTED.replace("def f(x)", "def f(  x  )  ").replace("x * 3.0", "x * 5.0"))
+    assert m.f.batch([3.0]) == [m.f(3.0)]
+    assert m.g.batch([3.0]) == [m.g(3.0)] == [6.0]
+    with pytest.raises(Refused, match="ACR204"):
+        m.h.batch([3.0])
+
+
+@model
+def asserts(x: float) -> float:
+    assert x > 0.0, "positive numbers only"
+    return x * 2.0
+
+
+def test_pytest_may_have_rewritten_the_module() -> None:
+    assert asserts.batch([3.0]) == [6.0]
+
+
+def test_a_rewritten_module_whose_file_changes_is_refused(imported: tuple[Any, Path]) -> None:
+    m, file = imported
+    m.__spec__.loader = types.SimpleNamespace()
+    m.f.__wrapped__.__code__ = (lambda x: x * 7.0).__code__.replace(
+        co_name="f", co_firstlineno=m.f.__wrapped__.__code__.co_firstlineno, co_filename=str(file)
+    )
+    with pytest.raises(Refused, match="ACR204"):
+        m.f.batch([3.0])
+
+
+RUNS = """\
+import sys
+from acronumba import model
+
+@model
+def f(x):
+    "What it does."
+    assert x > 0, "positive"
+    return x * 2.0
+
+assert f.batch([3.0]) == [6.0], "wrong"
+if f.batch([3.0]) != [6.0]:
+    sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize("flags", [["-O"], ["-OO"], ["-X", "no_debug_ranges"]])
+def test_python_may_be_told_to_compile_otherwise(flags: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "runs.py"
+    file.write_text(RUNS)
+    run = subprocess.run([sys.executable, *flags, str(file)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+def test_source_of_a_doctest() -> None:
+    text = """
+    >>> from acronumba import model
+    >>> @model
+    ... def f(x):
+    ...     return x * 2.0
+    >>> list(f.batch([3.0]))
+    [6.0]
+    """
+    test = doctest.DocTestParser().get_doctest(text, {"__name__": "a_doctest"}, "a_doctest", None, 0)
+    assert doctest.DocTestRunner(verbose=False).run(test).failed == 0
