@@ -280,9 +280,13 @@ def _compiler() -> str:
 
 
 def _cache_state() -> str:
+    from acronumba.config import cache_limit
     from acronumba.emit import cache
 
-    return str(cache.directory())
+    held = cache.entries()
+    size, limit = sum(held.values()) / 2**20, cache_limit() / 2**20
+    most = f"at most {cache.MOST:,} and {limit:,.0f} MB (ACRONUMBA_CACHE_LIMIT)"
+    return f"{cache.directory()}: {len(held):,} modules, {size:,.1f} MB; {most}"
 
 
 def _cache(args: argparse.Namespace) -> int:

@@ -144,6 +144,11 @@ def check_device(device: str) -> str:
     )
 
 
+def cache_limit() -> int:
+    """Return the bytes that compiled code may take on disk: the megabytes of `ACRONUMBA_CACHE_LIMIT`, else 1024."""
+    return _level("ACRONUMBA_CACHE_LIMIT", 10**6, 1024) << 20
+
+
 def _level(variable: str, highest: int, default: int) -> int:
     text = os.environ.get(variable, "")
     if not text:

@@ -10,11 +10,13 @@ import stat
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from acronumba import AcronumbaError
 from acronumba.emit import cache, compile, parse
 from acronumba.emit.tree import Module
 
@@ -40,6 +42,11 @@ def use(m: Module | compile.Deferred | None = None) -> tuple[int, bool]:
     return compiled.call("times", 7), compiled.cached
 
 
+def kept(place: Path) -> list[Path]:
+    """Return what is in a cache beside its ledger."""
+    return [path for path in place.iterdir() if path.name != cache.LEDGER]
+
+
 def files(place: Path) -> dict[str, bytes]:
     return {str(p.relative_to(place)): p.read_bytes() for p in place.rglob("*") if p.is_file()}
 
@@ -50,7 +57,7 @@ def test_second_load_reads_the_disk_and_writes_nothing(place: Path) -> None:
     assert use() == (21, True)
     assert files(place) == before
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
-    (folder,) = place.iterdir()
+    (folder,) = kept(place)
     names = {p.name for p in folder.iterdir()}
     assert names == {"code.o", "entries.json", cache.MANIFEST, f"acronumba_{folder.name}.py"}
     assert {cache.MANIFEST, *json.loads((folder / cache.MANIFEST).read_text())["files"]} == names
@@ -138,7 +145,7 @@ def test_damage_is_built_again(place: Path, name: str, damage: Callable[[Path], 
     damage(victim)
     assert use() == (21, False)
     assert use() == (21, True)
-    assert len(list(place.iterdir())) == 1
+    assert len(kept(place)) == 1
 
 
 def test_nothing_of_a_folder_is_run_by_python(place: Path, tmp_path: Path) -> None:
@@ -169,9 +176,9 @@ def test_files_outside_of_the_folder_are_not_read(place: Path, absolute: bool) -
 
 def test_folder_of_another_key_is_not_taken(place: Path) -> None:
     use(module(3))
-    (folder,) = place.iterdir()
+    (folder,) = kept(place)
     use(module(5))
-    (other,) = set(place.iterdir()) - {folder}
+    (other,) = set(kept(place)) - {folder}
     shutil.rmtree(folder)
     shutil.copytree(other, folder)
     assert use(module(3)) == (21, False)
@@ -179,7 +186,7 @@ def test_folder_of_another_key_is_not_taken(place: Path) -> None:
 
 def test_stray_file_in_the_place_of_a_folder(place: Path) -> None:
     use()
-    (folder,) = place.iterdir()
+    (folder,) = kept(place)
     shutil.rmtree(folder)
     folder.write_text("in the way")
     assert use() == (21, False)
@@ -281,8 +288,137 @@ def test_what_a_dead_process_left_is_swept(place: Path, tmp_path: Path, monkeypa
     for p in (old, new):
         p.mkdir()
     os.utime(old, (1, 1))
-    cache.directory()
+    use()
     assert (old.exists(), new.exists()) == (False, True)
+
+
+@pytest.fixture
+def little(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache for four modules."""
+    monkeypatch.setattr(cache, "MOST", 4)
+    return place
+
+
+def used(folder: Path, seconds: float) -> None:
+    """Let a folder have been used so many seconds ago."""
+    os.utime(folder, (time.time() - seconds,) * 2)
+
+
+def test_what_was_used_longest_ago_goes_first(little: Path) -> None:
+    for k in range(1, 5):
+        use(module(k))
+        (new,) = [path for path in kept(little) if time.time() - path.stat().st_mtime < 3600]
+        used(new, 40_000 - 5000 * k)
+    assert use(module(1)) == (7, True)  # it is the last used one from now on
+    assert use(module(5)) == (35, False)
+    assert len(kept(little)) == 3
+    assert [use(module(k))[1] for k in (1, 4, 5)] == [True] * 3
+    assert use(module(2)) == (14, False)
+
+
+def test_bytes_are_bounded(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACRONUMBA_CACHE_LIMIT", "1")
+    big = {"code.o": os.urandom(300_000)}
+    for k in range(12):
+        cache.build(f"key{k}", big)
+        assert sum(cache.entries().values()) <= 1 << 20
+        assert cache.read(f"key{k}") == big
+    monkeypatch.setenv("ACRONUMBA_CACHE_LIMIT", "much")
+    with pytest.raises(AcronumbaError, match="ACR705: ACRONUMBA_CACHE_LIMIT must be a number"):
+        cache.build("another", big)
+
+
+def test_what_other_versions_have_not_used_for_a_day_goes(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "source_version", lambda: "an old version")
+    for k in (1, 2):
+        cache.build(f"old{k}", {"code.o": b"x"})
+    monkeypatch.undo()
+    monkeypatch.setenv(cache.ENVIRONMENT, str(place))
+    for k in (1, 2):
+        cache.build(f"new{k}", {"code.o": b"x"})
+    for key in ("old1", "new1"):
+        used(place / key, 90_000)
+    (place / cache.LEDGER).write_text(f"4 4 {int(time.time()) - 90_000}\n")  # the last count is a day old
+    cache.build("new3", {"code.o": b"x"})
+    assert set(cache.entries()) == {"old2", "new1", "new2", "new3"}
+
+
+def test_a_new_process_does_not_count(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use()
+    monkeypatch.setattr(cache, "_make_room", lambda root: pytest.fail("it counts"))
+    assert use() == (21, True)
+    assert use(module(5)) == (35, False)
+
+
+@pytest.mark.parametrize("damage", [empty, garbage, gone, a_folder, a_link])
+def test_a_damaged_ledger_is_written_anew(place: Path, damage: Callable[[Path], None], tmp_path: Path) -> None:
+    use()
+    damage(place / cache.LEDGER)
+    assert use(module(5)) == (35, False)
+    assert use(module(5)) == (35, True)
+    assert cache._ledger(place)[0] == 2
+
+
+def test_what_is_not_ours_is_left_alone(little: Path, tmp_path: Path) -> None:
+    use()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / cache.MANIFEST).write_text("{}")
+    (little / "a_link").symlink_to(outside)
+    (little / "notes").mkdir()
+    (little / "notes" / "mine.txt").write_text("keep")
+    for path in ("a_link", "notes"):
+        os.utime(little / path, (1, 1), follow_symlinks=False)
+    for k in range(1, 8):
+        assert use(module(k))[0] == 7 * k
+    assert (little / "notes" / "mine.txt").exists() and (outside / cache.MANIFEST).exists()
+    assert 2 <= len(kept(little)) - 2 <= 4
+
+
+def test_processes_that_make_room_at_once(place: Path) -> None:
+    program = """
+        import sys
+        from acronumba.emit import cache
+        cache.MOST = 6
+        for k in range(60):
+            cache.build(f"{sys.argv[1]}x{k}", {"code.o": b"x" * 1000})
+            files = cache.read(f"{sys.argv[1]}x{k}")
+            assert files is None or files == {"code.o": b"x" * 1000}
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    running = [subprocess.Popen([*command, str(k)], stderr=subprocess.PIPE, text=True) for k in range(3)]
+    assert [(run.communicate()[1], run.returncode) for run in running] == [("", 0)] * 3
+    assert len(kept(place)) <= 8
+
+
+def test_code_that_nobody_uses_is_freed(place: Path) -> None:
+    (one,) = compile.load([module()])
+    address, call = one.address["times"], one.function("times")
+    del one
+    compile.load([module(5)])
+    assert call(7) == 21  # who has the function may call it
+    (again,) = compile.load([module()])
+    assert again.address["times"] == address
+    del call, again
+    compile.load([module(7)])
+    (fresh,) = compile.load([module()])
+    assert fresh.cached and fresh.call("times", 7) == 21
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="how much is mapped is read there")
+def test_memory_stays_the_same_while_code_comes_and_goes(place: Path) -> None:
+    def maps() -> int:
+        return len(Path("/proc/self/maps").read_text().splitlines())
+
+    for k in range(4):
+        use(module(k))
+    before = maps()
+    for _ in range(30):
+        for k in range(4):
+            assert use(module(k)) == (7 * k, True)
+    held = [compile.load([module(k, f"held{k}")])[0] for k in range(4)]
+    assert maps() <= before + 30
+    del held
 
 
 SETTINGS: tuple[dict[str, str], ...] = (
@@ -371,6 +507,6 @@ def test_processes_that_build_at_once_and_one_that_comes_later(place: Path) -> N
         out, _ = p.communicate(timeout=120)
         assert p.returncode == 0
         assert out.startswith("[0, 7, 14]")
-    assert sorted(len(list(f.rglob("*.o"))) for f in place.iterdir()) == [1, 1, 1]  # nothing else is left
+    assert sorted(len(list(f.rglob("*.o"))) for f in kept(place)) == [1, 1, 1]  # nothing else is left
     out, _ = start(place).communicate("\n", timeout=120)
     assert out == "[0, 7, 14] True\n"

@@ -7,7 +7,10 @@ is what was written. A file of machine code is as good as the program itself; so
 - every folder has a manifest with the SHA-256 of each file, compared with the bytes that are then used;
 - a folder appears by one rename when it is complete, and is never written again: of processes that build at once one
   wins;
-- what does not match (empty, truncated, foreign, of another version) is deleted unread and built again.
+- what does not match (empty, truncated, foreign, of another version) is deleted unread and built again;
+- it does not grow without end: what was used longest ago goes first, and what other versions of acronumba have not
+  used for a day. A ledger says how much there is, so that only few processes count; one that wants what another has
+  removed builds it again.
 
 Where the directory cannot be used, a temporary one of this process takes its place, with one warning.
 """
@@ -29,11 +32,17 @@ import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from acronumba.config import cache_limit
+from acronumba.emit.version import source_version
+
 ENVIRONMENT = "ACRONUMBA_CACHE_DIR"
 MANIFEST = "manifest.json"
+LEDGER = ".ledger"  # lines "folders bytes time": of the last count with its time, then of each folder built since
+MOST = 20_000  # folders
 _BUILD, _TRASH, _TURN = ".build-", ".trash-", ".turn-"
 _WAIT_SECONDS = 120.0  # how long a process waits for another one that builds the same folder
-_STALE_SECONDS = 24 * 3600.0  # a build folder this old was left by a process that died
+_STALE_SECONDS = 24 * 3600.0  # a build folder this old was left by a process that died; each day all is counted
+_FRESH_SECONDS = 3600.0  # how exactly it is known when a folder was used
 
 
 class CacheWarning(UserWarning):
@@ -94,7 +103,6 @@ def directory() -> Path:
         reason = _refusal(asked)
         if reason is None:
             used = asked
-            _sweep(used)
         else:
             give_up(reason)
             return _opened[str(asked)]
@@ -116,18 +124,6 @@ def give_up(reason: str) -> None:
         _temporary.append((os.getpid(), used))
         _opened[str(wanted())] = used
     warnings.warn(f"compiled code is kept for this process only: {reason}", CacheWarning, stacklevel=2)
-
-
-def _sweep(path: Path) -> None:
-    """Remove what dead processes left behind."""
-    limit = time.time() - _STALE_SECONDS
-    with contextlib.suppress(OSError):
-        for entry in os.scandir(path):
-            stale = entry.stat(follow_symlinks=False).st_mtime < limit
-            if stale and entry.name.startswith((_BUILD, _TRASH)):
-                shutil.rmtree(entry.path, ignore_errors=True)
-            elif stale and entry.name.startswith(_TURN):
-                os.unlink(entry.path)
 
 
 def _read(path: Path) -> bytes | None:
@@ -191,6 +187,10 @@ def read(key: str) -> dict[str, bytes] | None:
     files = _intact(folder, key)
     if files is None:
         discard(key)
+    else:
+        with contextlib.suppress(OSError):  # it may be gone by now
+            if os.lstat(folder).st_mtime < time.time() - _FRESH_SECONDS:
+                os.utime(folder)
     return files
 
 
@@ -241,11 +241,13 @@ def build(key: str, files: Mapping[str, bytes]) -> None:
         for name, data in files.items():
             _write(folder / name, data)
         listed = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-        _write(folder / MANIFEST, json.dumps({"key": key, "files": listed}, indent=1).encode())
+        about = {"key": key, "version": source_version(), "files": listed}
+        _write(folder / MANIFEST, json.dumps(about, indent=1).encode())
         final = root / key
         for _ in range(3):
             try:
                 os.rename(folder, final)
+                _note(root, sum(map(len, files.values())))
                 return
             except OSError:
                 if _intact(final, key) or not os.path.lexists(final):
@@ -276,18 +278,97 @@ def discard(key: str) -> None:
             away.unlink()
 
 
+def _note(root: Path, size: int) -> None:
+    """Write a new folder into the ledger; make room if there is too much, or it was not counted for a day."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        with open(os.open(root / LEDGER, flags, 0o600), "ab") as file:
+            file.write(b"1 %d 0\n" % size)
+    except OSError:
+        discard(LEDGER)
+    count, held, counted = _ledger(root)
+    if count > MOST or held > cache_limit() or not 0 <= time.time() - counted < _STALE_SECONDS:
+        with contextlib.suppress(OSError):
+            _make_room(root)
+
+
+def _ledger(root: Path) -> tuple[int, int, int]:
+    """Return how many folders there are, their bytes, and when they were counted; zeros if that is not known."""
+    try:
+        lines = [[int(word) for word in line.split()] for line in (_read(root / LEDGER) or b"").splitlines()]
+        counts, sizes, times = zip(*lines, strict=True)
+    except ValueError:
+        return 0, 0, 0
+    return sum(counts), sum(sizes), max(times)
+
+
+def _make_room(root: Path) -> None:
+    """Remove what dead processes left, what other versions have not used for a day, and what was used longest ago.
+
+    The latter only if there is too much, and then a quarter more, so that it is not done for each new folder.
+    """
+    stale = time.time() - _STALE_SECONDS
+    folders: list[tuple[float, int, str]] = []  # when it was used, its bytes, its key
+    for entry in os.scandir(root):
+        try:
+            used = entry.stat(follow_symlinks=False).st_mtime
+            if entry.name.startswith("."):
+                if used < stale and entry.name.startswith((_BUILD, _TRASH)):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                elif used < stale and entry.name.startswith(_TURN):
+                    os.unlink(entry.path)
+            elif _is_ours(entry):
+                if used < stale and _version(Path(entry.path)) != source_version():
+                    discard(entry.name)
+                else:
+                    folders.append((used, _size(entry.path), entry.name))
+        except OSError:  # others are making room too
+            continue
+    folders.sort(reverse=True)
+    held, limit = sum(size for _, size, _ in folders), cache_limit()
+    if len(folders) > MOST or held > limit:
+        while folders and (len(folders) > MOST * 3 // 4 or held > limit * 3 // 4):
+            _, size, key = folders.pop()
+            held -= size
+            discard(key)
+    made = tempfile.NamedTemporaryFile(prefix=_BUILD, dir=root, delete=False)  # noqa: SIM115 -- renamed
+    with made:
+        made.write(b"%d %d %d\n" % (len(folders), held, time.time()))
+    os.replace(made.name, root / LEDGER)
+
+
+def _is_ours(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False) and os.path.lexists(Path(entry.path, MANIFEST))
+
+
+def _version(folder: Path) -> object:
+    """Return the version of acronumba that built a folder."""
+    try:
+        manifest = json.loads(_read(folder / MANIFEST) or b"")
+    except (ValueError, RecursionError):
+        return None
+    return manifest.get("version") if isinstance(manifest, dict) else None
+
+
+def _size(folder: str) -> int:
+    return sum(file.stat(follow_symlinks=False).st_size for file in os.scandir(folder))
+
+
 def entries() -> dict[str, int]:
     """Return the bytes held by each key."""
     out: dict[str, int] = {}
-    for folder in sorted(directory().iterdir()):
-        if folder.is_dir() and not folder.name.startswith("."):
-            out[folder.name] = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
+    for entry in sorted(os.scandir(directory()), key=lambda entry: entry.name):
+        with contextlib.suppress(OSError):
+            if not entry.name.startswith(".") and _is_ours(entry):
+                out[entry.name] = _size(entry.path)
     return out
 
 
 def clear() -> int:
     """Remove all compiled code of this user; return how many modules there were. Loaded code goes on working."""
-    keys = [key for key in entries() if (directory() / key / MANIFEST).exists()]
+    keys = entries()
     for key in keys:
         discard(key)
+    with contextlib.suppress(OSError):
+        os.unlink(directory() / LEDGER)
     return len(keys)

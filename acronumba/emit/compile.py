@@ -31,10 +31,10 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from acronumba.emit import cache, llvm, target, text, tree
+from acronumba.emit.version import source_version
 from acronumba.locks import ForkLock, undivided
 
 VERSION = 4  # part of every key: count up when the generated file changes
@@ -140,26 +140,13 @@ class Compiled:
         if call is None:
             params, result = self._code.signatures[name]
             call = ctypes.CFUNCTYPE(_RESULTS[result], *[ctypes.c_int64] * params)(self.address[name])
-            call.code = self._code  # who holds the function can call it
+            call.code = self._code  # type: ignore[attr-defined]  # who holds the function can call it
             self._calls[name] = call
         return call
 
     def call(self, name: str, *args: int) -> Any:
         """Call an entry point with integers; other Python threads run meanwhile."""
         return self.function(name)(*args)
-
-
-@functools.cache
-def source_version() -> str:
-    """Return a digest of acronumba's own source: what generators make may change with any of it."""
-    digest = hashlib.sha256()
-    root = Path(__file__).parent.parent
-    for path in sorted(root.rglob("*.py")):
-        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
-
-
-source_version()  # now, with the other imports: the source may be another one when the first module is loaded
 
 
 @functools.cache

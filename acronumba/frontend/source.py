@@ -59,13 +59,13 @@ def _parse(file: str, text: str) -> ast.Module:
     return ast.parse(text, file)
 
 
-@lru_cache(maxsize=256)
-def _compiled(file: str, text: str, number: int, flags: int) -> tuple[types.CodeType, ...]:
-    """Return the code of every function in one of the statements of a file."""
-    module = ast.Module(body=[_parse(file, text).body[number]], type_ignores=[])
+@lru_cache(maxsize=32)
+def _compiled(file: str, text: str, flags: int) -> tuple[types.CodeType, ...]:
+    """Return the code of every function of a file."""
+    flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT  # cells of notebooks have it
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python has said them before
-        return tuple(_within(compile(module, file, "exec", flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)))
+        return tuple(_within(compile(_parse(file, text), file, "exec", flags, dont_inherit=True)))
 
 
 def _within(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -83,17 +83,13 @@ def _read(file: str, code: types.CodeType, rewritten: bool) -> Source:
         raise NoSource(f"{file} cannot be read")
     text = "".join(lines)
     try:
-        tree = _parse(file, text)
+        nodes = [n for n in _functions(_parse(file, text)) if _named(n, code)]
+        same = [c for c in _compiled(file, text, code.co_flags & _FUTURE) if same_code(c, code)]
     except SyntaxError as error:
         raise NoSource(f"{file} is not Python: {error.msg}") from None
-    found: list[tuple[FunctionNode, types.CodeType]] = []
-    for number, statement in enumerate(tree.body):
-        nodes = [n for n in _functions(statement) if _named(n, code)]
-        if nodes:
-            same = [c for c in _compiled(file, text, number, code.co_flags & _FUTURE) if same_code(c, code)]
-            found += [(n, c) for c in same for n in nodes if _first_line(n) == c.co_firstlineno]
-            if not same and rewritten and not _newer(file):
-                found += [(n, code) for n in nodes if _first_line(n) == code.co_firstlineno]
+    if not same and rewritten and not _newer(file):
+        same = [code]
+    found = [(n, c) for c in same for n in nodes if _first_line(n) == c.co_firstlineno]
     if not found:
         raise NoSource("its file has changed since it was imported")
     found.sort(key=lambda pair: abs(pair[1].co_firstlineno - code.co_firstlineno))

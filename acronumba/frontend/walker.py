@@ -204,6 +204,9 @@ class Walker(TensorOps):
     def new_list(self, items: Sequence[Val], node: ast.AST) -> Val:
         raise NotImplementedError
 
+    def behind(self, value: Any) -> types.FunctionType | None:
+        raise NotImplementedError
+
     def function(self, fn: types.FunctionType, node: ast.AST | Loc | None) -> Val:
         raise NotImplementedError
 
