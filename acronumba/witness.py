@@ -128,7 +128,7 @@ class Witness:
         if key not in self._seen:
             value = getattr(holder, name) if value is ABSENT else value
             self._seen[key] = holder, value
-            read, holders, values = self._attributes.setdefault(name, (operator.attrgetter(name), [], []))
+            _, holders, values = self._attributes.setdefault(name, (operator.attrgetter(name), [], []))
             holders.append(holder)
             values.append(value)
 

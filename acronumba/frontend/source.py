@@ -7,8 +7,8 @@ of the language.
 """
 
 from __future__ import annotations
-
 import __future__
+
 import ast
 import functools
 import linecache
@@ -75,7 +75,7 @@ def _within(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _within(const)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=512)
 def _read(file: str, code: types.CodeType, rewritten: bool) -> Source:
     linecache.checkcache(file)
     lines = linecache.getlines(file)
