@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from acronumba.stages import Stages
 
 FEW = 8  # specialisations kept per model and set of options,
-MANY = 512  # and by all models of the process together: the last used ones
+MANY = 512  # and by all models of the process together: the last used ones,
+MODULES = (
+    4096  # as long as they have no more modules of machine code; each takes two to four of the system's 65,530 maps
+)
 PACKABLE = "pack takes a sequence of instances, or shared values"
 
 
@@ -355,8 +358,11 @@ def _keep(compiled: Compiled, entries: list[Compiled]) -> None:
 
 
 def _forget(kept: Sequence[tuple[Compiled, list[Compiled]]], most: int) -> None:
-    for compiled, entries in sorted(kept, key=lambda pair: pair[0].used)[: max(0, len(kept) - most)]:
-        entries.remove(compiled)
+    modules = 0
+    for number, (compiled, entries) in enumerate(sorted(kept, key=lambda pair: -pair[0].used)):
+        modules += compiled.modules
+        if number >= most or modules > MODULES:
+            entries.remove(compiled)
 
 
 def _fitting(entries: Iterable[Compiled], fn: types.FunctionType, call: _Call) -> tuple[Compiled, list[Any]] | None:

@@ -241,6 +241,12 @@ class Compiled:
         return self._devices[device]
 
     @property
+    def modules(self) -> int:
+        """How many modules of machine code it has in memory."""
+        made = (self.__dict__.get("executable"), self.__dict__.get("recorder"), *self._devices.values())
+        return sum(len(e.modules) + len(e.kernels) for e in made if e is not None)
+
+    @property
     def forks(self) -> bool:
         """Whether an instance may have several fibers."""
         return bool(self.executable.host.arrive >= 0)
