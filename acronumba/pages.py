@@ -466,9 +466,9 @@ xs = [1.0, 2.0]
 """,
     ),
     "ACR204": Page(
-        text="The compiler reads the source of your functions. Functions made by `exec` or at the interactive prompt have "
-        "none. It is not taken from a file that has changed since it was imported, if compiling it gives other code than "
-        "that of the function. The plain call works all the same. Notebooks are fine.",
+        text="The compiler reads the source of your functions. Functions made by `exec` or at the interactive prompt "
+        "have none. It is not taken from a file that has changed since it was imported, if compiling it gives other "
+        "code than that of the function. The plain call works all the same. Notebooks are fine.",
         rewrite="put the function into a file (or a notebook) and import it again",
         wrong="""
 space = {"model": model}
