@@ -43,9 +43,7 @@ if TYPE_CHECKING:
 
 FEW = 8  # specialisations kept per model and set of options,
 MANY = 512  # and by all models of the process together: the last used ones,
-MODULES = (
-    4096  # as long as they have no more modules of machine code; each takes two to four of the system's 65,530 maps
-)
+MODULES = 4096  # as long as they have no more modules of machine code: each takes two to four memory maps
 PACKABLE = "pack takes a sequence of instances, or shared values"
 
 
