@@ -27,12 +27,12 @@ def line_text(loc: Loc) -> str:
 
 
 @lru_cache(maxsize=64)
-def _functions(file: str) -> tuple[tuple[int, int, int], ...]:
-    """Return (first line, decorators included; def line; last line) of every function of a file, and of what is
-    assigned outside of functions (it may hold a lambda).
+def _functions(text: str) -> tuple[tuple[int, int, int], ...]:
+    """Return (first line, decorators included; def line; last line) of every function of a file's text, and of what
+    is assigned outside of functions (it may hold a lambda).
     """
     try:
-        tree = ast.parse("".join(linecache.getlines(file)))
+        tree = ast.parse(text)
     except SyntaxError:
         return ()
     assigned = [n for n in tree.body if isinstance(n, ast.Assign | ast.AnnAssign)]
@@ -53,14 +53,13 @@ def spanned(loc: Loc) -> str:
 
 def functions_of(program: Program) -> Iterator[tuple[str, int, str]]:
     """Yield (file, line, text) of every outermost function (or assignment) of the user that the program comes from."""
-    wanted: dict[tuple[str, int], str] = {}
+    places: dict[str, set[int]] = {}
     for loc in locs_of(program):
-        if not loc.file:
-            continue
-        around = [f for f in _functions(loc.file) if f[0] <= loc.line <= f[2]]
-        if around:
-            first, _, last = min(around)
-            if (loc.file, first) not in wanted:
-                wanted[loc.file, first] = "".join(linecache.getlines(loc.file)[first - 1 : last])
-    for (file, line), text in sorted(wanted.items()):
-        yield file, line, text
+        if loc.file:
+            places.setdefault(loc.file, set()).add(loc.line)
+    for file, lines in sorted(places.items()):
+        text = linecache.getlines(file)
+        functions = _functions("".join(text))
+        spans = {min(around) for n in lines if (around := [f for f in functions if f[0] <= n <= f[2]])}
+        for first, _, last in sorted(spans):
+            yield file, first, "".join(text[first - 1 : last])

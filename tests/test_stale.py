@@ -560,6 +560,20 @@ def test_a_cell_that_is_run_again(cell: Callable[..., dict[str, Any]]) -> None:
     assert f.batch([w]) == [f(w)] == [9.0]  # the old model calls the new helper
 
 
+def test_explain_shows_the_new_source(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
+    patch.syspath_prepend(tmp_path)
+    patch.setattr(sys, "dont_write_bytecode", True)
+    file = tmp_path / "explained_model.py"
+    text = "from acronumba import model\n@model\ndef f(x):\n    return x * 2.0\n"
+    for new in (text, text.replace("@model", "\n\n# a comment\n@model").replace("x * 2.0", "x * 2.0 + 5.0")):
+        file.write_text(new)
+        importlib.invalidate_caches()
+        module = sys.modules.pop("explained_model", None)
+        module = importlib.import_module("explained_model")
+        linecache.checkcache(str(file))
+        assert new[new.rindex("return") :].strip() in str(module.f.explain([1.0]))
+
+
 def test_a_module_that_is_reloaded(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
     patch.syspath_prepend(tmp_path)
     file = tmp_path / "reloaded_helpers.py"
