@@ -22,12 +22,15 @@ import os
 import secrets
 import shutil
 import stat
+import sys
 import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from acronumba.config import is_open
 
 ENVIRONMENT = "ACRONUMBA_CACHE_DIR"
 MANIFEST = "manifest.json"
@@ -115,7 +118,11 @@ def give_up(reason: str) -> None:
         used = Path(tempfile.mkdtemp(prefix="acronumba-"))
         _temporary.append((os.getpid(), used))
         _opened[str(wanted())] = used
-    warnings.warn(f"compiled code is kept for this process only: {reason}", CacheWarning, stacklevel=2)
+    try:
+        warnings.warn(f"compiled code is kept for this process only: {reason}", CacheWarning, stacklevel=2)
+    except ValueError:
+        if is_open(sys.stderr):
+            raise
 
 
 def _sweep(path: Path) -> None:
