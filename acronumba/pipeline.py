@@ -46,7 +46,6 @@ from acronumba.shared import Match, SharedLeaf, SharedTree, describe, describe_v
 
 if TYPE_CHECKING:
     from acronumba.ir.interpret import Interpreter
-    from acronumba.ir.nearness import Exact
     from acronumba.ir.nodes import Program
     from acronumba.kernels.cuda.generate import CudaCode
     from acronumba.runtime.trace import TraceData
@@ -438,12 +437,6 @@ class Compiled:
         kernels = self.plan.kernels if planned else ()
         program = self.plan.program if planned else self.program
         return Interpreter(program, leaves, kernels=kernels, max_steps=self.options.max_steps)
-
-    def exact(self, leaves: Sequence[Any]) -> Exact:
-        """Return the float64 run of the program before it was planned, which notes how near values are compared."""
-        from acronumba.ir.nearness import Exact
-
-        return Exact(self.program, leaves, float64=True, max_steps=self.options.max_steps)
 
     def text(self, stage: str) -> str:
         """Return the text of the stage ``ir`` or ``plan``."""
