@@ -679,7 +679,7 @@ def _is_code_of_users(module: str | None) -> bool:
 def _is_of_numpy(v: Any) -> bool:
     """Whether it is a function of NumPy or of `math`."""
     module = getattr(v, "__module__", None) or ""
-    return isinstance(v, np.ufunc) or callable(v) and (module.partition(".")[0] == "numpy" or module == "math")
+    return isinstance(v, np.ufunc) or (callable(v) and (module.partition(".")[0] == "numpy" or module == "math"))
 
 
 def _calls(func: Any) -> Callable[..., Any]:
