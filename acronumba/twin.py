@@ -91,7 +91,7 @@ class Reference:
         self._copies = _Copies()
         self._fn = self._copies.of(fn)
         self._shared = {name: self._copies.of(value) for name, value in shared.items()}
-        self._steps = 100 * steps  # an operation on twins takes some lines of this module, too
+        self._steps = steps
         self._limit = memory_limit
 
     def run(self, instance: Sequence[Any], flips: Collection[int] = ()) -> Outcome:
