@@ -200,7 +200,10 @@ class Model:
         return Stages(self._compiled(columns, shared))
 
     def check(self, *columns: Any, **shared: Any) -> Check:
-        """Compare the batched run with the plain call and a float64 run, instance by instance."""
+        """Compare the batched run with the plain call and a float64 run of the function, instance by instance.
+
+        Nothing that the compiler made of the function takes part in what it is compared with.
+        """
         from acronumba.check import check
 
         call = self._bind(columns, shared)
