@@ -276,7 +276,7 @@ class Model:
             _unless(errors, compiled.decoder(run, packed, stay=True)) if run.pending is not None else None,
         )
         data = compiled.trace(run, packing, time.perf_counter() - begin) if trace else None
-        return _Done(results, errors, compiled=compiled, leaves=leaves, trace=data)
+        return _Done(results, errors, compiled=compiled, trace=data)
 
     def _told(self, instance: Sequence[Any], call: _Call, failure: Exception, soon: bool = False) -> Exception:
         """Return a failure in the words of the plain call, if it tells it; `soon`: if it does not take long to."""
@@ -360,7 +360,6 @@ class _Done:
     results: Results
     errors: dict[int, Exception]
     compiled: Compiled | None = None
-    leaves: Sequence[Any] = ()
     trace: Any = None
 
 

@@ -176,7 +176,7 @@ class Checker:
         try:
             plain.run(self._fn, instance, self._shared, steps=few, memory_limit=self._limit)
         except (plain.Endless, RecursionError, MemoryError):
-            return "undecided", 0.0, 0.0, ": the plain call would not come back either"
+            return "undecided", 0.0, 0.0, ": it takes too many steps, or too much memory"
         except Exception as error:
             return "different", 0.0, 0.0, f": the plain call raises {type(error).__name__} after few steps"
         return "different", 0.0, 0.0, ": the plain call ends after few steps"

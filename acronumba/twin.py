@@ -658,7 +658,7 @@ class _Copies:
 _CODE = (types.FunctionType, staticmethod, classmethod, property)
 _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _AS_ONE: frozenset[Any] = frozenset((nn.sigmoid, nn.erf, random.threefry))  # operations, though in Python
-_OWN = ("acronumba.nn", "acronumba.random", "acronumba.zoo")
+_OWN = ("acronumba.nn", "acronumba.random", "acronumba.zoo", "acronumba.bench")  # what models are made of
 _SIMPLE = (bool, int, str, bytes, complex, type(None), enum.Enum, np.dtype, types.CodeType)
 
 
