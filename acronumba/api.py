@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acronumba import config
+from acronumba import config, plain
 from acronumba.codes import refuse
 from acronumba.config import Options
 from acronumba.errors import NOWHERE, InstanceErrors, Loc
@@ -205,7 +205,10 @@ class Model:
         return Stages(self._compiled(columns, shared))
 
     def check(self, *columns: Any, **shared: Any) -> Check:
-        """Compare the batched run with the plain call and a float64 run, instance by instance."""
+        """Compare the batched run with the plain call and a float64 run of the function, instance by instance.
+
+        Nothing that the compiler made of the function takes part in what it is compared with.
+        """
         from acronumba.check import check
 
         call = self._bind(columns, shared)
@@ -234,7 +237,7 @@ class Model:
                 out.append(machine.run(instance))
             except InstanceFailure as failure:
                 out.append(None)
-                errors[k] = plain_failure(self.__wrapped__, instance, call.shared, compiled.site_error(failure))
+                errors[k] = self._told(instance, call, compiled.site_error(failure))
         if errors:
             raise InstanceErrors(errors, out)
         return out
@@ -261,12 +264,12 @@ class Model:
         packing = time.perf_counter() - begin
         run = compiled.run(packed, leaves, frozen=call.frozen, timed=trace, device=self.device)
         errors: dict[int, Exception] = dict(packed.errors)
-        own: list[int] = []  # whose failure the plain call does not tell
+        own: list[int] = []  # whose failure the plain call does not tell, or not soon
         for k, record in run.errors.items():
             if k not in errors:
                 instance = [column[k] for column in call.columns]
                 failure = compiled.site_error(record)
-                errors[k] = plain_failure(self.__wrapped__, instance, call.shared, failure)
+                errors[k] = self._told(instance, call, failure, soon=compiled.forks)
                 if errors[k] is failure:
                     own.append(k)
         if own and compiled.forks:
@@ -278,7 +281,13 @@ class Model:
             _unless(errors, compiled.decoder(run, packed, stay=True)) if run.pending is not None else None,
         )
         data = compiled.trace(run, packing, time.perf_counter() - begin) if trace else None
-        return _Done(results, errors, compiled=compiled, leaves=leaves, trace=data)
+        return _Done(results, errors, compiled=compiled, trace=data)
+
+    def _told(self, instance: Sequence[Any], call: _Call, failure: Exception, soon: bool = False) -> Exception:
+        """Return a failure in the words of the plain call, if it tells it; `soon`: if it does not take long to."""
+        steps = plain.SOON if soon else plain.bound(self._options)
+        limit = self._options.memory_limit
+        return plain_failure(self.__wrapped__, instance, call.shared, failure, steps=steps, memory_limit=limit)
 
     def _in_order(self, call: _Call, instances: Sequence[int]) -> dict[int, Exception]:
         """Return the failures of instances that are run again, one fiber each: those that come first in the program."""
@@ -381,7 +390,6 @@ class _Done:
     results: Results
     errors: dict[int, Exception]
     compiled: Compiled | None = None
-    leaves: Sequence[Any] = ()
     trace: Any = None
 
 

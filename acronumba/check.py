@@ -1,33 +1,32 @@
-"""`Model.check`: the batched run against the plain call and a float64 run.
+"""`Model.check`: the batched run against the plain call, with a float64 run along it.
 
-In: a mini-batch that has run. Out: a verdict per instance. The float64 run is the reference interpreter with every
-float32 read as float64. With e the largest difference from it over an array and s that array's largest magnitude,
-the batched result is *close* if e <= max(bound * s, 4 * the plain call's own e), where bound is 1e-5, or 1e-12 if
-the result is float64 (1e-5 for a Python float if the model reads values of float32). Structure, integers, bools and
-whether the instance fails must agree. Where something does not, but the plain call disagrees with the float64 run too,
-or that run has decided by values that are nearer than the bound (`ir.nearness`), rounding cannot tell what is right,
-and the verdict is *undecided*.
+In: a mini-batch that has run. Out: a verdict per instance. The float64 run is the user's own function with a second
+value of float64 beside each float (`acronumba.twin`); what the compiler made of the function takes no part in it. With
+e the largest difference from it over an array and s that array's largest magnitude, the batched result is *close* if
+e <= max(bound * s, 4 * the plain call's own e), where bound is 1e-5, or 1e-12 if the result is float64 (1e-5 for a
+Python float if the model meets values of float32). Structure, integers, bools and whether the instance fails must
+agree. Otherwise it is *different*, with two exceptions, which are *undecided*: other decisions by values that are
+nearer to each other than rounding can tell lead the user's function to what the batch has; or the batch is as near to
+float64 as the plain call is, but both are so far from it that the two differ by more than 1000 times the bound.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from acronumba.analysis.waits import waiting_functions
+from acronumba import plain, twin
+from acronumba.config import Options
 from acronumba.failures import ENDLESS
-from acronumba.ir.interpret import InstanceFailure, Interpreter
-from acronumba.ir.nearness import NUMBER, Exact
-from acronumba.ir.nodes import Program, Read
-from acronumba.ir.types import TensorT
 from acronumba.results import equal, parts_of
+from acronumba.twin import BOUNDS, FACTOR, Outcome, Reference
 
 VERDICTS = ("equal", "close", "undecided", "different")
-BOUNDS = {"float32": 1e-5, "float64": 1e-12}
-FACTOR = 4.0
+LOST = 1000.0  # bounds that the batch and the plain call may differ by, whatever the plain call's own error is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,113 +83,200 @@ def check(fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: Mapp
     columns, shared
         Its arguments.
     done : object
-        With `results`, `errors`, `compiled` and `leaves` of the run.
+        With `results`, `errors` and `compiled` (for its options) of the run.
     """
-    out = []
     count = len(columns[0])
-    exact = done.compiled.exact(done.leaves) if count and done.compiled else None
-    for k in range(count):
-        instance = [column[k] for column in columns]
-        out.append(_instance(k, fn, instance, shared, done, exact))
+    out: list[Verdict] = []
+    if count:
+        of_instance = Checker(fn, shared, done.results, done.errors, done.compiled.options)
+        out = [of_instance(k, [column[k] for column in columns]) for k in range(count)]
     return Check(model=getattr(fn, "__qualname__", str(fn)), verdicts=tuple(out))
 
 
-def _instance(
-    k: int, fn: Callable[..., Any], instance: Sequence[Any], shared: Mapping[str, Any], done: Any, exact: Any
-) -> Verdict:
-    def verdict(text: str, error: float = 0.0, plain_error: float = 0.0, where: str = "") -> Verdict:
-        return Verdict(instance=k, verdict=text, error=error, plain_error=plain_error, where=where)
+class Checker:
+    """Gives verdicts on the instances of a mini-batch.
 
-    mine = done.errors.get(k)
-    if getattr(mine, "code", "") in ENDLESS:
-        return verdict("undecided", where=": the plain call would not come back either")
-    try:
-        with np.errstate(all="ignore"):
-            plain = fn(*instance, **shared)
-    except Exception as error:
-        if isinstance(error, RecursionError) and not isinstance(mine, RecursionError):
-            return verdict("undecided", where=": the plain call is too deep for Python")
-        if mine is None:
-            text = "different" if _fails(exact, instance, otherwise=True) else "undecided"
-            return verdict(text, where=f": the plain call raises {type(error).__name__}, the batch does not")
-        same = isinstance(mine, type(error)) or type(mine).__mro__[1:2] == (type(error),)
-        return verdict("equal" if same else "different", where=f": {type(error).__name__}, {type(mine).__name__}")
-    if mine is not None:
-        # Overflow of 64 bits and data of another type than declared are failures of the batch alone.
-        fine = isinstance(mine, OverflowError) or getattr(mine, "code", "") == "ACR701"
-        text = "equal" if fine else "undecided" if _fails(exact, instance, otherwise=False) else "different"
-        return verdict(text, where=f": the batch raises {type(mine).__name__}: {mine}")
-    batched = done.results[k]
-    if equal(batched, plain):
-        return verdict("equal")
-    try:
-        wide = exact.run(list(instance))
-    except InstanceFailure:
-        wide = None
-    single = _reads_single(done.compiled.program)
-    near = _near(exact, single)
-    text, e, plain_e, where = compare(batched, plain, wide, single=single, near=near > 0)
-    if text == "undecided" and near:
-        where += f": the float64 run decides by values that differ by {near:.0e} of their size"
-    return verdict(text, e, plain_e, where)
+    Parameters
+    ----------
+    fn : function
+        The user's.
+    shared
+        Its keyword arguments.
+    results, errors
+        What the batch has for each instance: a result, or an exception by number.
+    options : Options
+        Of the batch.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        shared: Mapping[str, Any],
+        results: Sequence[Any],
+        errors: Mapping[int, Exception],
+        options: Options,
+    ) -> None:
+        self._fn = fn
+        self._shared = shared
+        self._results = results
+        self._errors = errors
+        self._options = options
+        self._steps = plain.bound(self._options)
+        self._limit = self._options.memory_limit
+        self._made: Reference | None = None
+
+    @property
+    def _reference(self) -> Reference:
+        if self._made is None:
+            self._made = Reference(self._fn, self._shared, steps=self._steps, memory_limit=self._limit)
+        return self._made
+
+    def __call__(self, k: int, instance: Sequence[Any]) -> Verdict:
+        """Return the verdict on instance `k`."""
+
+        def verdict(text: str, error: float = 0.0, plain_error: float = 0.0, where: str = "") -> Verdict:
+            return Verdict(instance=k, verdict=text, error=error, plain_error=plain_error, where=where)
+
+        mine = self._errors.get(k)
+        if getattr(mine, "code", "") in ENDLESS:
+            return verdict(*self._endless(instance))
+        try:
+            expected = plain.run(self._fn, instance, self._shared, steps=self._steps, memory_limit=self._limit)
+        except plain.Endless as stopped:
+            return verdict("different", where=f": the plain call does not end: {stopped}")
+        except Exception as error:
+            if isinstance(error, RecursionError) and not isinstance(mine, RecursionError):
+                return verdict("undecided", where=": the plain call is too deep for Python")
+            if mine is not None and _same_failure(mine, error):
+                return verdict("equal", where=f": {type(error).__name__}")
+            text = f": the plain call raises {type(error).__name__}, the batch "
+            text += "does not" if mine is None else f"raises {type(mine).__name__}: {mine}"
+            return verdict(self._otherwise(k, instance), where=text)
+        if mine is not None:
+            # Overflow of 64 bits and data of another type than declared are failures of the batch alone.
+            fine = isinstance(mine, OverflowError) or getattr(mine, "code", "") == "ACR701"
+            where = f": the batch raises {type(mine).__name__}: {mine}"
+            return verdict("equal", where=where) if fine else verdict(self._otherwise(k, instance), where=where)
+        batched = self._results[k]
+        if equal(batched, expected):
+            return verdict("equal")
+        along = self._along(instance, expected)
+        wide, single = (expected, True) if along is None else (along.result, along.single)
+        text, e, plain_e, where = compare(batched, expected, wide, single=single)
+        if text == "different" and along is not None:
+            text, note = self._otherwise(k, instance, along), where
+            where = note + (
+                f": decided by values {along.nearest:.0e} of their size apart" if text != "different" else ""
+            )
+        return verdict(text, e, plain_e, where)
+
+    def _endless(self, instance: Sequence[Any]) -> tuple[str, float, float, str]:
+        """Return the verdict where the machine has taken too many steps, or too much memory."""
+        few = self._options.max_steps // _STEPS
+        try:
+            plain.run(self._fn, instance, self._shared, steps=few, memory_limit=self._limit)
+        except (plain.Endless, RecursionError, MemoryError):
+            return "undecided", 0.0, 0.0, ": it takes too many steps, or too much memory"
+        except Exception as error:
+            return "different", 0.0, 0.0, f": the plain call raises {type(error).__name__} after few steps"
+        return "different", 0.0, 0.0, ": the plain call ends after few steps"
+
+    def _along(self, instance: Sequence[Any], expected: Any) -> Outcome | None:
+        """Return the float64 run along a plain call, if it came to the same result; else there is none."""
+        found = self._run(instance)
+        if found is None or found.error is not None:
+            return None
+        return found if compare(expected, found.result, found.result)[0] == "close" else None
+
+    def _run(self, instance: Sequence[Any], flips: frozenset[int] = frozenset()) -> Outcome | None:
+        try:
+            return self._reference.run(instance, flips)
+        except plain.Endless:
+            return None
+
+    def _otherwise(self, k: int, instance: Sequence[Any], base: Outcome | None = None) -> str:
+        """Return "undecided" if other decisions by near values lead to what the batch has, else "different".
+
+        Decisions are tried one by one, then several of those that change the outcome. Where there are too many to try
+        all, it is "undecided".
+        """
+        base = base or self._run(instance)
+        waiting = deque([(frozenset[int](), base)] if base is not None else [])
+        tried = 0
+        while waiting:
+            flips, before = waiting.popleft()
+            for choice in range(max(flips, default=-1) + 1, before.choices):
+                if tried == _TRIES:
+                    return "undecided"
+                tried += 1
+                flipped = flips | {choice}
+                found = self._run(instance, flipped)
+                if found is None:
+                    continue
+                if self._fits(k, found):
+                    return "undecided"
+                if not _alike(before, found):
+                    waiting.append((flipped, found))
+        return "different"
+
+    def _fits(self, k: int, found: Outcome) -> bool:
+        """Whether the batch has the outcome of a run for instance `k`."""
+        mine = self._errors.get(k)
+        if mine is not None or found.error is not None:
+            return mine is not None and found.error is not None and _same_failure(mine, found.error)
+        return compare(self._results[k], found.result, found.result, single=found.single)[0] != "different"
 
 
-def _near(exact: Exact, single: bool) -> float:
-    """Return the distance of values that the last run has decided by, if rounding cannot tell them apart; else 0."""
-    bounds = {**BOUNDS, NUMBER: BOUNDS["float32" if single else "float64"]}
-    return min((d for kind, d in exact.nearest.items() if d <= bounds[kind]), default=0.0)
+_STEPS = 10_000  # of the machine, in one line of Python at most (a line may go over a list)
+_TRIES = 100  # runs with other decisions, at most
 
 
-def _fails(exact: Interpreter | None, instance: Sequence[Any], *, otherwise: bool) -> bool:
-    """Whether the float64 run of an instance fails; `otherwise` if no failure can depend on computed values."""
-    if exact is None or not waiting_functions(exact.program):
-        return otherwise
-    try:
-        exact.run(list(instance))
-    except InstanceFailure:
-        return True
-    return False
+def _alike(a: Outcome, b: Outcome) -> bool:
+    """Whether two runs came to the same, except for rounding."""
+    if a.error is not None or b.error is not None:
+        return type(a.error) is type(b.error)
+    return compare(b.result, a.result, a.result, single=a.single)[0] == "close"
 
 
-def _reads_single(program: Program) -> bool:
-    """Whether Python's numbers may come from tensors of float32."""
-    return any(
-        isinstance(i, Read) and i.tensor.type == TensorT("float32", ())
-        for f in program.functions
-        for b in f.blocks
-        for i in b.instrs
-    )
+def _same_failure(mine: Exception, theirs: Exception) -> bool:
+    return isinstance(mine, type(theirs)) or type(mine).__mro__[1:2] == (type(theirs),)
 
 
-def compare(
-    batched: Any, plain: Any, wide: Any, *, single: bool = False, near: bool = False
-) -> tuple[str, float, float, str]:
+def compare(batched: Any, plain: Any, wide: Any, *, single: bool = False) -> tuple[str, float, float, str]:
     """Return verdict, relative error, the plain call's relative error, and the leaf where the error is largest.
 
-    `single`: Python's floats may come from tensors of float32. `near`: the float64 run has decided by values that
-    rounding cannot tell apart; types and dtypes must agree all the same.
+    Parameters
+    ----------
+    batched, plain, wide
+        What the batch and the plain call have, and what is right: the same result in float64, or twins of it
+        (`acronumba.twin`).
+    single : bool
+        Python's floats may come from tensors of float32.
     """
     mine, theirs, reference = list(leaves(batched)), list(leaves(plain)), list(leaves(wide))
     if _shape(mine, _kind) != _shape(theirs, _kind):
-        form = _shape(theirs, _form)
-        unsure = form != _shape(reference, _form) or (near and form != _shape(mine, _form))
+        unsure = _shape(theirs, _form) != _shape(reference, _form)
         return ("undecided" if unsure else "different"), 0.0, 0.0, _first_difference(mine, theirs)
     if _shape(mine, _form) != _shape(reference, _form):
         return "undecided", 0.0, 0.0, ": the float64 run takes another way"
-    worst, plain_worst, place = 0.0, 0.0, None
+    worst, plain_worst, place, lost = 0.0, 0.0, None, False
     for a, b, w in zip(mine, theirs, reference, strict=True):
-        if not _is_float(a.value):
-            if not np.array_equal(a.value, b.value):
-                unsure = near or not np.array_equal(b.value, w.value)
+        mine_, plain_, wide_ = twin.narrow(a.value), twin.narrow(b.value), twin.wide(w.value)
+        if not _is_float(mine_):
+            if not np.array_equal(mine_, plain_):
+                unsure = not np.array_equal(plain_, wide_)
                 return ("undecided" if unsure else "different"), worst, plain_worst, str(a)
             continue
-        e, e_plain, s = float_errors(a.value, b.value, w.value)
-        narrow = single if type(a.value) is float else np.asarray(a.value).dtype == np.float32
+        e, e_plain, s = float_errors(mine_, plain_, wide_)
+        narrow = single if type(mine_) is float else np.asarray(mine_).dtype == np.float32
         bound = BOUNDS["float32" if narrow else "float64"]
         if e / s >= worst:
             worst, plain_worst, place = e / s, e_plain / s, a
         if not e <= max(bound * s, FACTOR * e_plain):
-            return ("undecided" if near else "different"), e / s, e_plain / s, str(a)
+            return "different", e / s, e_plain / s, str(a)
+        lost = lost or float_errors(mine_, plain_, plain_)[0] > LOST * bound * s
+    if lost:
+        return "undecided", worst, plain_worst, f"{place}: rounding alone moves the plain call too far to compare with"
     return "close", worst, plain_worst, str(place or "")
 
 
@@ -243,7 +329,7 @@ def leaves(value: Any) -> Iterator[Leaf]:
             yield Leaf(up, step, "again")
         else:
             seen.add(id(v))
-            head = Leaf(up, step, (type(v), len(parts)))
+            head = Leaf(up, step, (twin.class_of(v), len(parts)))
             yield head
             stack += [(head, name, part) for name, part in reversed(parts)]
 
@@ -254,6 +340,7 @@ def _is_float(x: Any) -> bool:
 
 def _kind(x: Any) -> Any:
     """What must be alike in the batched and the plain result."""
+    x = twin.narrow(x) if not isinstance(x, tuple) else x
     if isinstance(x, np.ndarray | np.generic):
         return type(x), x.dtype, x.shape
     return x if isinstance(x, tuple) else type(x)

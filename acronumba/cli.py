@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from acronumba.config import at_terminal
 from acronumba.errors import AcronumbaError
 
 
@@ -103,7 +104,7 @@ def _show(args: argparse.Namespace) -> int:
         from rich.console import Console
 
         explanation = model.explain(*columns, **shared)
-        if sys.stdout.isatty():
+        if at_terminal(sys.stdout):
             Console().print(explanation)
         else:
             print(explanation)

@@ -114,6 +114,16 @@ def verify_level() -> int:
     return _level("ACRONUMBA_VERIFY", 2, 1)
 
 
+def is_open(stream: Any) -> bool:
+    """Whether one of the process's standard streams can be written to: a service may have none, or closed ones."""
+    return stream is not None and not getattr(stream, "closed", False)
+
+
+def at_terminal(stream: Any) -> bool:
+    """Whether one of the process's standard streams is a terminal. What stands in its place may not know."""
+    return is_open(stream) and hasattr(stream, "isatty") and bool(stream.isatty())
+
+
 def default_device() -> str:
     """Return ACRONUMBA_DEVICE (default "cpu")."""
     return check_device(os.environ.get("ACRONUMBA_DEVICE", "") or "cpu")

@@ -3,36 +3,22 @@
 In: what the machine knows (name of the exception, message, place) and the instance. The instance is run again by the
 plain call, which is the definition: its exception is the answer, with the traceback that the user knows. Where the
 plain call does not raise (an overflow of 64 bits, too many steps) or cannot get that far (a recursion too deep for
-Python), the machine's own is the answer.
+Python, too many steps before it), the machine's own is the answer.
 """
 
 from __future__ import annotations
 
 import builtins
 import linecache
-import sysconfig
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from acronumba import errors
+from acronumba import errors, plain
 from acronumba.codes import refuse
 from acronumba.errors import AcronumbaError, DataError, Loc, ShapeMismatch
+from acronumba.plain import is_library
 
 ENDLESS = ("ACR702", "ACR704")  # the plain call would not come back either: too many steps, too much memory
-_HERE = Path(__file__).parent
-_LIBRARIES = tuple(
-    str(p)
-    for p in (
-        Path(np.__file__).parent,
-        sysconfig.get_path("stdlib"),
-        _HERE / "nn.py",
-        _HERE / "random.py",
-        _HERE / "api.py",
-    )
-)
 
 
 def machine_failure(error: str, text: str, loc: Loc, *, endless: bool = False) -> Exception:
@@ -62,7 +48,13 @@ def with_line(error: Exception, line: int | None, file: str | None) -> Exception
 
 
 def plain_failure(
-    fn: Callable[..., Any], instance: Sequence[Any], shared: Mapping[str, Any], machine: Exception
+    fn: Callable[..., Any],
+    instance: Sequence[Any],
+    shared: Mapping[str, Any],
+    machine: Exception,
+    *,
+    steps: int,
+    memory_limit: int | None = None,
 ) -> Exception:
     """Return the exception of an instance that the machine found to fail.
 
@@ -74,14 +66,17 @@ def plain_failure(
         Its arguments.
     machine : Exception
         The machine's own account (see `machine_failure`).
+    steps, memory_limit : int
+        After which the plain call is given up; see `plain.run`.
     """
     if isinstance(machine, DataError) or (isinstance(machine, AcronumbaError) and machine.code in ENDLESS):
         return machine
     if isinstance(machine, OverflowError) and "64 bits" in str(machine):
         return machine  # Python's ints have no limit: it would go on, perhaps with an array of that extent
     try:
-        with np.errstate(all="ignore"):
-            fn(*instance, **shared)
+        plain.run(fn, instance, shared, steps=steps, memory_limit=memory_limit)
+    except plain.Endless:
+        return machine
     except (RecursionError, MemoryError) as error:
         return error if isinstance(machine, type(error)) else machine
     except Exception as error:
@@ -94,13 +89,13 @@ def plain_failure(
     return machine
 
 
-def _shape(machine: ShapeMismatch, plain: Exception, line: int | None, file: str | None) -> Exception:
+def _shape(machine: ShapeMismatch, told: Exception, line: int | None, file: str | None) -> Exception:
     """Return the clash of shapes with the words of NumPy, if it is the one that the plain call met first."""
-    if not isinstance(plain, ValueError) or (line and machine.line and (line, file) != (machine.line, machine.file)):
-        plain.__traceback__ = None
-        return plain
+    if not isinstance(told, ValueError) or (line and machine.line and (line, file) != (machine.line, machine.file)):
+        told.__traceback__ = None
+        return told
     if not machine.seen:
-        machine.seen = " ".join(str(plain).split())
+        machine.seen = " ".join(str(told).split())
     return machine
 
 
@@ -110,13 +105,7 @@ def user_line(error: BaseException) -> tuple[int | None, str | None]:
     trace = error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not _is_library(file):
+        if not is_library(file) and linecache.getline(file, 1):
             found = trace.tb_lineno, file
         trace = trace.tb_next
     return found
-
-
-def _is_library(file: str) -> bool:
-    if "site-packages" not in file and file.startswith(_LIBRARIES[1]):
-        return True
-    return file == __file__ or file.startswith((_LIBRARIES[0], *_LIBRARIES[2:])) or not linecache.getline(file, 1)

@@ -24,7 +24,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from acronumba.codes import refuse
-from acronumba.config import Options, debug_level, verify_level
+from acronumba.config import Options, at_terminal, debug_level, is_open, verify_level
 from acronumba.failures import machine_failure
 from acronumba.ir.types import (
     INT,
@@ -47,7 +47,6 @@ from acronumba.witness import Witness
 
 if TYPE_CHECKING:
     from acronumba.ir.interpret import Interpreter
-    from acronumba.ir.nearness import Exact
     from acronumba.ir.nodes import Program
     from acronumba.kernels.cuda.generate import CudaCode
     from acronumba.runtime.trace import TraceData
@@ -455,12 +454,6 @@ class Compiled:
         program = self.plan.program if planned else self.program
         return Interpreter(program, leaves, kernels=kernels, max_steps=self.options.max_steps)
 
-    def exact(self, leaves: Sequence[Any]) -> Exact:
-        """Return the float64 run of the program before it was planned, which notes how near values are compared."""
-        from acronumba.ir.nearness import Exact
-
-        return Exact(self.program, leaves, float64=True, max_steps=self.options.max_steps)
-
     def text(self, stage: str) -> str:
         """Return the text of the stage ``ir`` or ``plan``."""
         if stage == "ir":
@@ -477,7 +470,7 @@ def bar(
     text: str, log_step: Callable[[str, int, int], None] | None = None
 ) -> Iterator[Callable[[str, int, int], None]]:
     """Show a progress bar at a terminal while the body runs; it gives a function of (name, number, count) of a step."""
-    if not sys.stderr.isatty():
+    if not at_terminal(sys.stderr):
         yield log_step or (lambda name, number, count: None)
         return
     from acronumba.views.progress import progress
@@ -596,14 +589,19 @@ def _root(path: str, names: Sequence[str]) -> str:
     return max((n for n in names if path == n or path.startswith((f"{n}.", f"{n}["))), key=len)
 
 
+class _ToStandardError(logging.Handler):
+    """Writes to what is standard error at that time, if there is one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if is_open(sys.stderr):
+            sys.stderr.write(f"acronumba {self.format(record)}\n")
+
+
 def _debug(level: int, what: str, text: Callable[[], str]) -> None:
     """Log at a level of ACRONUMBA_DEBUG; the text is made only if it is wanted."""
     if debug_level() >= level:
-        if not any(getattr(h, "acronumba", False) for h in log.handlers):
-            handler = logging.StreamHandler(sys.stderr)
-            handler.setFormatter(logging.Formatter("acronumba %(message)s"))
-            handler.acronumba = True  # type: ignore[attr-defined]
-            log.addHandler(handler)
+        if not any(isinstance(h, _ToStandardError) for h in log.handlers):
+            log.addHandler(_ToStandardError())
             log.setLevel(logging.DEBUG)
         log.debug("%s: %s", what, text())
 

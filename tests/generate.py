@@ -1939,19 +1939,25 @@ def differences(case: Case, folder: Path, *, compiled: bool, count: int = 8, **o
 def compare(model: Any, columns: Sequence[Sequence[Any]], shared: dict[str, Any], compiled: bool) -> list[Difference]:
     """Compare a model with its plain call: results, and the exceptions of instances with their lines."""
     from acronumba import AcronumbaError, api
-    from acronumba.check import compare as judge
+    from acronumba.check import Checker
     from acronumba.failures import user_line
     from acronumba.results import equal
 
     plain = plain_results(model.__wrapped__, columns, shared)
     before = api.plain_failure
-    api.plain_failure = lambda fn, instance, given, machine: machine  # the machine's own account, not the plain call's
+    api.plain_failure = lambda fn, instance, given, machine, **limits: (
+        machine
+    )  # the machine's own account, not the plain call's
     try:
-        results, errors, exact = (_compiled if compiled else _interpreted)(model, columns, shared)
+        results, errors = (_compiled if compiled else _interpreted)(model, columns, shared)
     except AcronumbaError as error:
         return [Difference(f"{error.code} is refused: {error}")]
     finally:
         api.plain_failure = before
+    plain_call = model.__wrapped__
+    checker = Checker(
+        lambda *instance, **given: scalars(plain_call(*instance, **given)), shared, results, errors, model.options
+    )
     out: list[Difference] = []
     for k, expected in enumerate(plain):
         mine = errors.get(k)
@@ -1977,14 +1983,9 @@ def compare(model: Any, columns: Sequence[Sequence[Any]], shared: dict[str, Any]
                     Difference(f"{type(mine).__name__}: {mine} (line {getattr(mine, 'line', None)}), not a result", k)
                 )
         elif not equal(results[k], scalars(expected)):
-            try:
-                wide = exact([c[k] for c in columns])
-            except Exception as error:
-                out.append(Difference(f"the float64 run fails: {type(error).__name__}: {error}", k))
-                continue
-            verdict, error, own, where = judge(results[k], scalars(expected), wide)
-            if verdict == "different":
-                text = f"{where} {error:.1e} (plain {own:.1e}):\n{results[k]!r}\nnot\n{expected!r}"
+            found = checker(k, [c[k] for c in columns])
+            if found.verdict == "different":
+                text = f"{found.where} {found.error:.1e} (plain {found.plain_error:.1e}):\n{results[k]!r}\nnot\n{expected!r}"
                 out.append(Difference(text, k))
     return out
 
@@ -2012,13 +2013,13 @@ def scalars(value: Any) -> Any:
     return value
 
 
-def _compiled(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> tuple[Any, dict[int, Any], Any]:
-    """Return results, errors, and what runs an instance in float64."""
+def _compiled(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> tuple[Any, dict[int, Any]]:
+    """Return results and errors."""
     done = model._run(columns, shared)
-    return done.results, done.errors, done.compiled.exact(done.leaves).run
+    return done.results, done.errors
 
 
-def _interpreted(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> tuple[Any, dict[int, Any], Any]:
+def _interpreted(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> tuple[Any, dict[int, Any]]:
     from acronumba import InstanceErrors
 
     errors: dict[int, Any] = {}
@@ -2026,8 +2027,7 @@ def _interpreted(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> 
         results = model._interpret(*columns, **shared)
     except InstanceErrors as failed:
         results, errors = failed.results, failed.errors
-    compiled, leaves, _ = model._specialise(model._bind(columns, shared), packed=False)
-    return results, errors, compiled.exact(leaves).run
+    return results, errors
 
 
 def _alike(mine: Exception, plain: Exception) -> bool:

@@ -227,14 +227,6 @@ def test_tree_model_is_the_plain_function() -> None:
     np.testing.assert_array_equal(out, plain_tree(SMALL, *weights()))
 
 
-def test_float64_run_reads_every_float32_as_float64() -> None:
-    out = interpret(tree_model(), (SMALL,), weights(), float64=True)
-    assert out.dtype == np.float64
-    exact = plain_tree(SMALL, *(w.astype(np.float64) for w in weights()))
-    np.testing.assert_allclose(out, exact, rtol=1e-15)
-    assert not np.array_equal(out, interpret(tree_model(), (SMALL,), weights()))
-
-
 def test_failure_names_site_message_place_and_calls() -> None:
     bad = Tree(left=Tree(word=1), right=Tree(word=9))
     with pytest.raises(InstanceFailure) as caught:
@@ -352,8 +344,6 @@ def test_plan_gives_the_same_bits() -> None:
     verify(planned, kernels)
     out = interpret(planned, (SMALL,), weights(), kernels=kernels)
     np.testing.assert_array_equal(out, interpret(tree_model(), (SMALL,), weights()))
-    wide = interpret(planned, (SMALL,), weights(), kernels=kernels, float64=True)
-    np.testing.assert_array_equal(wide, interpret(tree_model(), (SMALL,), weights(), float64=True))
     with pytest.raises(InstanceFailure) as caught:
         interpret(planned, (Tree(word=5),), weights(), kernels=kernels)
     assert caught.value.site == 1

@@ -25,6 +25,7 @@ import os
 import secrets
 import shutil
 import stat
+import sys
 import tempfile
 import threading
 import time
@@ -32,7 +33,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from acronumba.config import cache_limit
+from acronumba.config import cache_limit, is_open
 from acronumba.emit.version import source_version
 
 ENVIRONMENT = "ACRONUMBA_CACHE_DIR"
@@ -123,7 +124,11 @@ def give_up(reason: str) -> None:
         used = Path(tempfile.mkdtemp(prefix="acronumba-"))
         _temporary.append((os.getpid(), used))
         _opened[str(wanted())] = used
-    warnings.warn(f"compiled code is kept for this process only: {reason}", CacheWarning, stacklevel=2)
+    try:
+        warnings.warn(f"compiled code is kept for this process only: {reason}", CacheWarning, stacklevel=2)
+    except ValueError:
+        if is_open(sys.stderr):
+            raise
 
 
 def _read(path: Path) -> bytes | None:

@@ -24,22 +24,14 @@ class WrongResult(AssertionError):
     """The operation's definition gives another shape or dtype than the program announces: a mistake of the compiler."""
 
 
-def wide(dtype: str, float64: bool) -> str:
-    """Return the dtype as it is read: float32 is float64 in a float64 run."""
-    return "float64" if float64 and dtype == "float32" else dtype
-
-
 named: Callable[[str], np.dtype[Any]] = cache(np.dtype)
 
 
-def as_array(value: Array, dtype: str, float64: bool) -> Array:
-    """Return the tensor or number as an array of `dtype`; in a float64 run float32 is widened, nothing else is."""
-    dtype = wide(dtype, float64)
+def as_array(value: Array, dtype: str) -> Array:
+    """Return the tensor or number as an array of `dtype`, which a tensor must have."""
     out = np.asarray(value, dtype) if isinstance(value, bool | int | float) else np.asarray(value)
     if out.dtype == named(dtype):
         return out
-    if float64 and (out.dtype.name, dtype) == ("float32", "float64"):
-        return out.astype(np.float64)
     raise WrongResult(f"a value of dtype {out.dtype.name} where {dtype} is announced")
 
 

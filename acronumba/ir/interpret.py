@@ -3,8 +3,7 @@
 In: a `Program`, the instance's arguments and the shared values. Out: the result as a Python object, or
 `InstanceFailure`. It works on real Python objects and NumPy arrays and takes every meaning from the tables of
 `ir.ops`; the batched engine must give the same answers. Its stack is a list, so that recursion may be as deep as
-memory allows. With `float64=True` it reads every float32 as float64: the yardstick for errors of rounding. A planned
-program (`Emit`) is run through `kernels.reference`.
+memory allows. A planned program (`Emit`) is run through `kernels.reference`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.errors import NOWHERE, Loc
-from acronumba.ir.evaluate import OperationFailed, WrongResult, apply, wide
+from acronumba.ir.evaluate import OperationFailed, WrongResult, apply
 from acronumba.ir.nodes import (
     Block,
     Branch,
@@ -142,8 +141,6 @@ class Interpreter:
         A value per entry of `program.shared`, by index; those of `program.once` are computed.
     kernels
         The plan's kernels, for a program with `Emit`.
-    float64
-        Read every float32 as float64.
     max_steps
         Blocks that an instance may run.
     late
@@ -157,16 +154,14 @@ class Interpreter:
         shared: Sequence[object] | Mapping[int, object] = (),
         *,
         kernels: Sequence[KernelSpec] = (),
-        float64: bool = False,
         max_steps: int = 10**8,
         late: bool = False,
     ) -> None:
         self.program = program
         self.kernels = tuple(kernels)
-        self.float64 = float64
         self.max_steps = max_steps
         self.late = late
-        self._memo = Memo(float64=float64)
+        self._memo = Memo()
         self._shared: list[Any] = []
         given = len(program.shared) - len(program.once)
         for k, param in enumerate(program.shared[:given]):
@@ -199,7 +194,7 @@ class Interpreter:
 
     def run(self, args: Sequence[object]) -> Any:
         """Return the result for one instance, or raise `InstanceFailure`."""
-        self._memo = Memo(float64=self.float64)
+        self._memo = Memo()
         entry = self.program.functions[0]
         inner: list[Any] = []
         try:
@@ -374,7 +369,7 @@ class Interpreter:
         if min(shape, default=0) < 0:
             raise WrongResult(f"{i.op}: a negative extent in {shape}")
         try:
-            env[i.out] = apply(i.op, args, static(i.attrs), shape, wide(i.out.type.dtype, self.float64))
+            env[i.out] = apply(i.op, args, static(i.attrs), shape, i.out.type.dtype)
         except OperationFailed as e:
             raise _Stop(i.site) from e
 
@@ -395,8 +390,7 @@ class Interpreter:
     def _stacked(self, t: ListT, value: List) -> Any:
         """Return the elements of a list, arrays of one shape or numbers, as the rows of one array."""
         if isinstance(t.item, TensorT):
-            dtype = wide(t.item.dtype, self.float64)
-            return np.asarray(value.words, dtype).reshape(value.count, *(n or 0 for n in t.item.shape))
+            return np.asarray(value.words, t.item.dtype).reshape(value.count, *(n or 0 for n in t.item.shape))
         dtype = {IntT: "int64", FloatT: "float64", BoolT: "bool"}[type(t.item)]
         return np.asarray(value.words, dtype)
 
@@ -406,7 +400,7 @@ class Interpreter:
 
         spec = self.kernels[once.kernel]
         operands = [self._shared[o.index if o.kind == "shared" else once.numbers[o.index]] for o in spec.operands]
-        (out,) = evaluate(spec, operands, (), self.float64)
+        (out,) = evaluate(spec, operands, ())
         return out
 
     def _operand(self, var: Var, env: dict[Var, Any]) -> Any:
@@ -422,9 +416,9 @@ class Interpreter:
         dims = [env[d] for d in i.dims]
         try:
             if spec.rows is None:
-                outs = evaluate(spec, operands, dims, self.float64)
+                outs = evaluate(spec, operands, dims)
             else:
-                outs = evaluate_rows(spec, operands, dims, [_extents(s, env) for s in i.shapes], self.float64)
+                outs = evaluate_rows(spec, operands, dims, [_extents(s, env) for s in i.shapes])
         except KernelFailure as e:
             raise _Stop(e.site) from e
         for out, shape, value in zip(i.outs, i.shapes, outs, strict=True):
@@ -514,7 +508,6 @@ def interpret(
     shared: Sequence[object] | Mapping[int, object] = (),
     *,
     kernels: Sequence[KernelSpec] = (),
-    float64: bool = False,
     max_steps: int = 10**8,
 ) -> Any:
     """Return the result of the program for one instance; see `Interpreter`.
@@ -524,4 +517,4 @@ def interpret(
     InstanceFailure
         The instance fails, as the plain call would.
     """
-    return Interpreter(program, shared, kernels=kernels, float64=float64, max_steps=max_steps).run(args)
+    return Interpreter(program, shared, kernels=kernels, max_steps=max_steps).run(args)

@@ -16,7 +16,7 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from acronumba.ir.evaluate import named, wide
+from acronumba.ir.evaluate import named
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     BoolT,
@@ -77,10 +77,9 @@ class List:
 class Memo:
     """Which `List` or array stands for which object of the user, so that one object has one identity."""
 
-    __slots__ = ("_kept", "float64")
+    __slots__ = ("_kept",)
 
-    def __init__(self, *, float64: bool = False) -> None:
-        self.float64 = float64  # read float32 as float64
+    def __init__(self) -> None:
         self._kept: dict[tuple[int, Type], tuple[Any, Any]] = {}
 
     def get(self, value: object, t: Type) -> Any:
@@ -227,7 +226,7 @@ def _array(value: Any, t: TensorT, memo: Memo) -> Any:
     known = memo.get(value, t)
     if known is not None:
         return known
-    return memo.put(value, t, np.asarray(value).astype(wide(t.dtype, memo.float64), copy=False))
+    return memo.put(value, t, np.asarray(value).astype(t.dtype, copy=False))
 
 
 def _list(value: Any, t: ListT, memo: Memo, path: str) -> List:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.ir.evaluate import OperationFailed, apply, as_array, wide
+from acronumba.ir.evaluate import OperationFailed, apply, as_array
 from acronumba.ir.ops import Array
 from acronumba.kernels.spec import Dim, KernelOp, KernelSpec, Operand, Size
 
@@ -24,9 +24,7 @@ class KernelFailure(Exception):
         self.site = site
 
 
-def evaluate(
-    spec: KernelSpec, operands: Sequence[Array], dims: Sequence[int] = (), float64: bool = False
-) -> tuple[Array, ...]:
+def evaluate(spec: KernelSpec, operands: Sequence[Array], dims: Sequence[int] = ()) -> tuple[Array, ...]:
     """Return the results of the kernel for one node.
 
     Parameters
@@ -37,8 +35,6 @@ def evaluate(
         One array or number per entry of `spec.operands`, shared ones included.
     dims
         The run-time extents, `spec.dims` integers.
-    float64
-        Read every float32 (operands, constants, casts) as float64.
 
     Raises
     ------
@@ -54,7 +50,7 @@ def evaluate(
 
     values: list[Array] = []
     for operand, given in zip(spec.operands, operands, strict=True):
-        value = as_array(given, operand.dtype, float64)
+        value = as_array(given, operand.dtype)
         if value.shape != extents(operand.shape):
             raise TypeError(f"{spec.name}: {operand.name} has shape {value.shape}, not {extents(operand.shape)}")
         values.append(value)
@@ -74,7 +70,7 @@ def evaluate(
         args = [values[k] for k in op.args]
         try:
             with np.errstate(all="ignore"):
-                values.append(apply(op.op, args, static(op.attrs), extents(op.shape), wide(op.dtype, float64)))
+                values.append(apply(op.op, args, static(op.attrs), extents(op.shape), op.dtype))
         except OperationFailed as e:
             if op.site < 0:
                 raise AssertionError(f"{spec.name}: {op.op} has no site but fails: {e}") from e
@@ -90,7 +86,6 @@ def evaluate_rows(
     operands: Sequence[Array],
     dims: Sequence[int],
     shapes: Sequence[tuple[int, ...]],
-    float64: bool = False,
 ) -> tuple[Array, ...]:
     """Return the results of a node of several rows, of the given shapes: what `evaluate` gives for each row."""
 
@@ -99,8 +94,8 @@ def evaluate_rows(
         by = ["whole" if o.kind == "shared" else spec.rows[o.index] for o in spec.operands]
         return [x if b == "whole" else x[k] for x, b in zip(operands, by, strict=True)]
 
-    rows = [evaluate(spec, of_row(k), dims, float64) for k in range(shapes[0][0])]
-    dtypes = [wide(spec.body[v - len(spec.operands)].dtype, float64) for v in spec.results]
+    rows = [evaluate(spec, of_row(k), dims) for k in range(shapes[0][0])]
+    dtypes = [spec.body[v - len(spec.operands)].dtype for v in spec.results]
     return tuple(
         np.stack([row[j] for row in rows]) if rows else np.zeros(shape, dtype)
         for j, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True))

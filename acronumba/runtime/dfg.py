@@ -67,6 +67,15 @@ def available() -> int:
         return 1 << 33
 
 
+def resident() -> int:
+    """Return how many bytes of memory the process has, or 0 where that is not known."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
+
+
 class Arena:
     """Memory for results of one run. Arrays made from it keep it alive; with the last it goes back to the pool."""
 

@@ -6,18 +6,18 @@ letters of the blocks that compute it and their phases; below it, what the analy
 
 from __future__ import annotations
 
-import io
 import os
 import re
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
 from acronumba.effects import OF_DEPTH, Count
 from acronumba.explanation import MEANINGS, Block, Explanation, Remark, SourceFunction, SourceLine
+from acronumba.views.console import plain_text
 from acronumba.views.report import bytes_text
 
 _STYLES = {
@@ -69,9 +69,7 @@ def explanation_view(e: Explanation) -> RenderableType:
 
 def explanation_text(e: Explanation, width: int = 80) -> str:
     """Return the explanation as plain text, without a line break at its end."""
-    out = io.StringIO()
-    Console(file=out, width=width, color_system=None, force_terminal=False).print(explanation_view(e))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    return plain_text(explanation_view(e), width)
 
 
 def _shown(file: str) -> str:

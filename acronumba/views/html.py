@@ -7,12 +7,11 @@ scrolls.
 from __future__ import annotations
 
 import html as escaping
-import io
 
-from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from acronumba.runtime.trace import TraceData
+from acronumba.views.console import console_in_memory
 from acronumba.views.report import bound_text, trace_view
 
 _THEME = TerminalTheme(
@@ -61,8 +60,8 @@ pre {{ margin: 1em; font: 14px/1.35 Menlo, Consolas, "DejaVu Sans Mono", monospa
 
 def trace_html(trace: TraceData, name: str = "", width: int = 110) -> str:
     """Return the report as a page of HTML."""
-    console = Console(
-        record=True, file=io.StringIO(), width=width, color_system="truecolor", force_terminal=True, no_color=False,
+    console = console_in_memory(
+        record=True, width=width, color_system="truecolor", force_terminal=True, no_color=False,
         legacy_windows=False,
     )  # fmt: skip
     console.print(trace_view(trace, limit=500))

@@ -6,7 +6,6 @@ Colours are for people at a terminal; `NO_COLOR` switches them off.
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Iterator
 
@@ -20,6 +19,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from acronumba.runtime.trace import STAGES, BatchRecord, TraceData
+from acronumba.views.console import plain_text
 from acronumba.views.graphs import operands_of, result_shapes
 
 _STYLES = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "bright_yellow", "bright_green", "white")
@@ -246,6 +246,4 @@ def print_trace(trace: TraceData, name: str = "", console: Console | None = None
 
 def trace_text(trace: TraceData, name: str = "", width: int = 80) -> str:
     """Return the report as plain text."""
-    out = io.StringIO()
-    Console(file=out, width=width, color_system=None, force_terminal=False).print(trace_view(trace, name))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    return plain_text(trace_view(trace, name), width) + "\n"
