@@ -283,16 +283,17 @@ def compare(batched: Any, plain: Any, wide: Any, *, single: bool = False) -> tup
 def float_errors(a: Any, b: Any, w: Any) -> tuple[float, float, float]:
     """Return e of `a`, e of `b` and s, all against the float64 values `w`.
 
-    Infinities and NaN must be the same in `a` as in `b`; they count as equal and are left out of e and s.
+    Infinities and NaN must be the same in `a` as in `b`; they count as equal and are left out of e and s. Where `w`
+    alone is not finite, `b` is what is right.
     """
     a, b, w = (np.asarray(x, np.float64) for x in (a, b, w))
     finite = np.isfinite(b)
     if not np.array_equal(np.isfinite(a), finite) or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
         return np.inf, 0.0, 1.0
-    both = finite & np.isfinite(w)
-    if not both.any():
+    if not finite.any():
         return 0.0, 0.0, 1.0
-    a, b, w = a[both], b[both], w[both]
+    a, b, w = a[finite], b[finite], w[finite]
+    w = np.where(np.isfinite(w), w, b)
     scale = float(np.max(np.abs(w)))
     return float(np.max(np.abs(a - w))), float(np.max(np.abs(b - w))), scale or 1.0
 

@@ -490,7 +490,7 @@ def _whole(func: Any, result: Any, args: Any, kwargs: Any) -> Any:
 
     def other(k: int) -> Any:
         below, above = np.ravel(low)[k], np.ravel(high)[k]
-        return above if abs(mine[k] - below) <= abs(mine[k] - above) else below
+        return above if abs(float(mine[k]) - float(below)) <= abs(float(mine[k]) - float(above)) else below
 
     if isinstance(result, np.ndarray):
         out = result.copy()

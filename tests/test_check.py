@@ -52,6 +52,11 @@ def test_infinities_and_nan_must_be_the_same():
     assert verdict(np.array([1.0, -np.inf, np.nan], F), wide.astype(F), wide) == "different"
 
 
+def test_what_is_finite_in_the_plain_call_alone_is_compared_with_it():
+    assert verdict(np.array([5.0, 1.0], F), np.array([2.0, 1.0], F), np.array([np.nan, 1.0])) == "different"
+    assert verdict(np.array([2.0, 1.0], F), np.array([2.0, 1.0], F), np.array([np.inf, 1.0])) == "close"
+
+
 def test_decisions_that_rounding_cannot_make_are_undecided():
     assert verdict(3, 4, 4) == "different"
     assert verdict(3, 4, 3) == "undecided"
@@ -273,6 +278,49 @@ def test_decisions_that_change_nothing_excuse_nothing():
     """Which side of 0 a number of 1e-9 is on is rounding's choice, and makes no difference."""
     x = np.array([1.0, 1e-9, -1e-9, 2e-9, -2.0], F)
     assert misread(relu, relu_and_more, [x]) == ["different"]
+
+
+def truths(x):
+    return (x * 0.1).astype(np.bool_), (x * 0.1 + 1).astype(np.int32)
+
+
+def other_truths(x):
+    return (x * 0.1).astype(np.bool_), (x * 0.1 + 1.0000005).astype(np.int32)
+
+
+def test_whole_numbers_may_be_either_where_rounding_decides():
+    x = np.array([5.0, -1e-7, 19.999996], F)
+    assert misread(truths, other_truths, [x]) == ["undecided"]
+    assert misread(truths, lambda x: ((x * 0.1).astype(np.bool_), (x * 0.1 + 2).astype(np.int32)), [x]) == ["different"]
+
+
+def above(x):
+    return (x * 1.1 > 1.1) * np.arange(1, 201), x
+
+
+def test_more_decisions_than_can_be_tried_are_undecided():
+    x = np.full(200, 1, F) * np.where(np.arange(200) % 2, F(1.0000001), F(0.9999999))
+    assert misread(above, lambda x: ((x * 1.1 < 0) * np.arange(1, 201), x), [x]) == ["undecided"]
+
+
+def test_a_batch_that_does_not_end_is_different():
+    def counts(n):
+        k = 0
+        while k < n:
+            k += 1
+        return k
+
+    @model(max_steps=10**6)
+    def for_ever(n):
+        k = 0
+        while k >= 0:
+            k += 1
+        return n
+
+    call = for_ever._bind([[5]], {})
+    done = for_ever._execute(call)
+    assert [v.verdict for v in check(counts, call.columns, {}, done).verdicts] == ["different"]
+    assert for_ever.check([5]).verdicts[0].verdict == "undecided"
 
 
 # ---- the plain call's own error

@@ -23,7 +23,7 @@ def main(argv: list[str] | None = None) -> int:
     from acronumba.bench.openblas import best_setting
 
     environment = {**os.environ, **best_setting(threads=1), _CHILD: "1"}
-    sys.stdout.flush()
+    print(end="", flush=True)
     return subprocess.run([sys.executable, "-m", "acronumba.zoo.demo"], env=environment, check=False).returncode
 
 
@@ -79,7 +79,7 @@ def run(trees: int = TREES, size: int = SIZE) -> int:
     print(f"largest difference {difference:.1e}: {'they agree' if agree else 'THEY DIFFER'}\n")
 
     _title("What was batched")
-    sys.stdout.flush()
+    print(end="", flush=True)
     print_trace(one_thread.trace(instances, p=p).data, "sentiment", graph=False)
     print()
 
