@@ -104,6 +104,22 @@ def test_a_child_that_never_ends_does_not_keep_the_failure_of_another(never: Any
     assert root.check(ts, [X] * 64).ok
 
 
+def long(x):
+    total = 0.0
+    for k in range(60_000):
+        total = total + k * 0.5
+    return x if float(x[0]) + total < 0 else x * 1
+
+
+def test_a_child_that_takes_long_does_not_keep_the_words_of_another() -> None:
+    root = children(long).with_options(max_steps=10**7)
+    ts = [Tree(0, Tree(), Tree()), Tree(0, Tree(2), Tree(1))]
+    with pytest.raises(InstanceErrors) as caught:
+        root.batch(ts, [X] * 2)
+    assert {k: str(error) for k, error in caught.value.errors.items()} == {1: "child of kind 1"}
+    assert type(caught.value.errors[1]) is ValueError
+
+
 def lines(n):
     total = 0
     for k in range(n):
