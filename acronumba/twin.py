@@ -565,7 +565,7 @@ class _Copies:
         return value if _is_simple(value) else self._made[id(value)]
 
     def _is_object(self, v: Any) -> bool:
-        return not isinstance(v, type) and self._class(type(v)) is not type(v)
+        return not isinstance(v, type) and type(v) not in _STAND_INS and self._class(type(v)) is not type(v)
 
     def _fill(self, v: Any, shell: Any) -> None:
         if isinstance(v, list):
@@ -628,6 +628,7 @@ class _Copies:
         if id(cls) in self._made:
             return self._made[id(cls)]
         odd = type(cls) not in (type, abc.ABCMeta) or issubclass(cls, BaseException | enum.Enum)
+        odd = odd or (issubclass(cls, tuple) and not hasattr(cls, "_fields"))
         if odd or not _is_code_of_users(cls.__module__) or not all(map(self._can_be_base, cls.__bases__)):
             return self._keep(cls, cls)
         own = {k: v for k, v in vars(cls).items() if not isinstance(v, _DESCRIPTORS)}

@@ -220,6 +220,19 @@ def not_finite(x):
     return np.log(x), np.sqrt(x), x / np.zeros(3, F)
 
 
+class Few(tuple):
+    pass
+
+
+class Bag(dict):
+    pass
+
+
+def odd_values(numbers, few, bag, kind, dtype=np.float32, made=float):
+    scaled = [made(v) * dtype(0.1) for v in numbers]
+    return scaled, few[0] * 0.3, bag["a"] * 0.3, dtype(numbers[0]) == numbers[0], kind(numbers[1])
+
+
 def cycle(node):
     return node.value[0] * 0.1, node.value[1] is node
 
@@ -263,6 +276,7 @@ ALONE = (
 CASES = {
     **dict.fromkeys((*ALONE, classes, lists, not_finite), (X,)), cycle: (around(),), enums: (Color.RED, X),
     plain_classes: (X, Derived(X)), a_long_chain: (chain(),), draws: (random.key(5),), recursion: (200, X),
+    odd_values: ([0.3, np.float32(0.7), np.float64(0.1)], Few((X, 1)), Bag(a=X), np.float32),
     containers: ({"w": X, "n": 0.3}, X),
 }  # fmt: skip
 
