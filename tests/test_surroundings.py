@@ -84,7 +84,7 @@ SHOW = warnings._showwarnmsg_impl  # type: ignore[attr-defined]  # before pytest
 
 
 @pytest.mark.skipif(os.name != "posix", reason="closes descriptors by the shell")
-@pytest.mark.parametrize("streams", ["2>&-", "0<&- 1>&- 2>&-"])
+@pytest.mark.parametrize("streams", ["0<&- 1>&- 2>&-", pytest.param("2>&-", marks=pytest.mark.slow)])
 def test_a_process_may_be_started_without_standard_streams(streams: str, tmp_path: Path) -> None:
     page = tmp_path / "out.txt"
     (tmp_path / "service.py").write_text(
