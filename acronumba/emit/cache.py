@@ -150,6 +150,11 @@ def _read(path: Path) -> bytes | None:
         os.close(fd)
 
 
+def _is_private(status: os.stat_result) -> bool:
+    """Whether a file or folder is ours, and nobody else may write to it."""
+    return os.name != "posix" or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
+
+
 def _intact(folder: Path, key: str) -> dict[str, bytes] | None:
     """Return the files of a folder if it holds exactly what was built for this key, else None."""
     try:
@@ -158,7 +163,7 @@ def _intact(folder: Path, key: str) -> dict[str, bytes] | None:
         return None
     if not stat.S_ISDIR(status.st_mode):
         return None
-    if os.name == "posix" and (status.st_uid != os.geteuid() or status.st_mode & 0o022):
+    if not _is_private(status):
         return None
     try:
         manifest = json.loads(_read(folder / MANIFEST) or b"")
@@ -276,11 +281,16 @@ def discard(key: str) -> None:
         os.rename(root / key, away)
     except OSError:
         return
-    if away.is_dir() and not away.is_symlink():
-        shutil.rmtree(away, ignore_errors=True)
+    _remove(away)
+
+
+def _remove(path: Path) -> None:
+    """Remove whatever is there, as far as it can be."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
     else:
         with contextlib.suppress(OSError):
-            away.unlink()
+            path.unlink()
 
 
 def _note(root: Path, size: int) -> None:
@@ -288,6 +298,8 @@ def _note(root: Path, size: int) -> None:
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     try:
         with open(os.open(root / LEDGER, flags, 0o600), "ab") as file:
+            if not _is_private(os.fstat(file.fileno())):
+                raise PermissionError(f"{LEDGER} belongs to others")
             file.write(b"1 %d 0\n" % size)
     except OSError:
         discard(LEDGER)
@@ -318,10 +330,8 @@ def _make_room(root: Path) -> None:
         try:
             used = entry.stat(follow_symlinks=False).st_mtime
             if entry.name.startswith("."):
-                if used < stale and entry.name.startswith((_BUILD, _TRASH)):
-                    shutil.rmtree(entry.path, ignore_errors=True)
-                elif used < stale and entry.name.startswith(_TURN):
-                    os.unlink(entry.path)
+                if used < stale and entry.name.startswith((_BUILD, _TRASH, _TURN)):
+                    _remove(Path(entry.path))
             elif _is_ours(entry):
                 if used < stale and _version(Path(entry.path)) != source_version():
                     discard(entry.name)
@@ -336,10 +346,12 @@ def _make_room(root: Path) -> None:
             _, size, key = folders.pop()
             held -= size
             discard(key)
-    made = tempfile.NamedTemporaryFile(prefix=_BUILD, dir=root, delete=False)  # noqa: SIM115 -- renamed
-    with made:
-        made.write(b"%d %d %d\n" % (len(folders), held, time.time()))
-    os.replace(made.name, root / LEDGER)
+    folder = Path(tempfile.mkdtemp(prefix=_BUILD, dir=root))
+    try:
+        _write(folder / LEDGER, b"%d %d %d\n" % (len(folders), held, time.time()))
+        os.replace(folder / LEDGER, root / LEDGER)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_ours(entry: os.DirEntry[str]) -> bool:

@@ -35,7 +35,7 @@ from acronumba.ir.types import (
     Type,
 )  # fmt: skip
 from acronumba.shared import Shared, SharedConst, is_itself
-from acronumba.witness import ABSENT, Witness
+from acronumba.witness import Witness
 
 UNROLL = 16  # loops over a constant range up to this long are unrolled where they index something known,
 MOST_OPERATIONS = 64  # or where all turns together are a straight line of so many operations on tensors
@@ -117,8 +117,8 @@ class Walker(TensorOps):
         return self.frames[-1]
 
     def has(self, cls: type, name: str) -> bool:
-        """Whether a class has an attribute."""
-        return self.witness.attribute(cls, name) is not ABSENT
+        """Whether objects of a class have an attribute by their class."""
+        return self.witness.owner(cls, name) is not None
 
     # ---- in the modules of the topics
 
