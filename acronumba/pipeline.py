@@ -47,8 +47,9 @@ from acronumba.witness import Witness
 
 if TYPE_CHECKING:
     from acronumba.ir.interpret import Interpreter
-    from acronumba.ir.nodes import Program
+    from acronumba.ir.nodes import Program, StructLayout
     from acronumba.kernels.cuda.generate import CudaCode
+    from acronumba.runtime.pack import Batch
     from acronumba.runtime.trace import TraceData
 
 log = logging.getLogger("acronumba")
@@ -188,7 +189,15 @@ class Compiled:
         """Packs instances of this schema."""
         from acronumba.runtime.pack import Packer
 
-        return Packer(self.schema, self.program.layouts)
+        return Packer(self.schema, self._read_layouts)
+
+    @lazy
+    def _read_layouts(self) -> tuple[StructLayout, ...]:
+        """The layouts with the fields that the program reads of what it is given; it may store others in its own."""
+        return tuple(
+            replace(layout, fields=tuple(f for f in layout.fields if f.name in self.reads.get(layout.cls, ())))
+            for layout in self.program.layouts
+        )
 
     @lazy
     def unpacker(self) -> Any:
@@ -328,7 +337,8 @@ class Compiled:
         device : str
             Where kernels run.
         """
-        words, keep = self._shared_words(packed, leaves)
+        given = self._shared_batches(leaves)
+        words, keep = self._shared_words(packed, leaves, given)
         stable = self._array_roots <= frozen
         skip = packed.errors
         executable = self.executable if device == "cpu" else self._on(device)
@@ -338,6 +348,7 @@ class Compiled:
                 run = executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed)
         except MemoryError as error:
             raise refuse("ACR704", seen=str(error)) from None
+        run.heaps = [heap for batch in given.values() for heap in batch.heaps]
         self._slow = time.perf_counter() - start > 0.3
         _debug(6, "run", lambda: f"{len(packed)} instances, {run.nodes} nodes")
         return run
@@ -348,16 +359,24 @@ class Compiled:
         trace: TraceData = self.recorder.record(packed.roots, words, skip=packed.errors, keep=keep)
         return trace
 
-    def _shared_words(self, packed: Any, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    def _shared_words(
+        self, packed: Any, leaves: Sequence[Any], batches: Mapping[int, Batch] | None = None
+    ) -> tuple[list[Any], list[Any]]:
         """Return the shared values, lists and objects as words, and what owns all that words lead to."""
         words, keep = list(leaves), list(packed.keep)
-        for k, packer in self._shared_packers.items():
-            batch = packer.pack([[leaves[k]]])
-            for error in batch.errors.values():
-                raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}")
+        for k, batch in (self._shared_batches(leaves) if batches is None else batches).items():
             words[k] = int(batch.roots[0, 0])
             keep += batch.keep
         return words, keep
+
+    def _shared_batches(self, leaves: Sequence[Any]) -> dict[int, Batch]:
+        """Return the shared values that are lists or objects, packed, by their number."""
+        found = {}
+        for k, packer in self._shared_packers.items():
+            found[k] = batch = packer.pack([[leaves[k]]])
+            for error in batch.errors.values():
+                raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}")
+        return found
 
     @lazy
     def _shared_packers(self) -> dict[int, Any]:
@@ -368,16 +387,19 @@ class Compiled:
         for k, param in enumerate(self.program.shared):
             if isinstance(param.type, ListT | StructT):
                 schema = Schema(params=(param.type,), fields=self.schema.fields)
-                found[k] = Packer(schema, self.program.layouts)
+                found[k] = Packer(schema, self._read_layouts)
         return found
 
     def decoder(self, run: Any, packed: Any, stay: bool = False) -> Callable[[int], Any]:
         """Return the function from the number of an instance to its result; see `Run.reader`."""
+        from acronumba.runtime.heap import Owned
+
         made: list[Callable[[int], Any]] = []
+        heaps = (*packed.heaps, *run.heaps)
 
         def result(k: int) -> Any:  # holds the run, which owns what the words lead to
             if not made:
-                made.append(self.unpacker.decoder(run.words, run.reader(stay), lambda: packed.objects))
+                made.append(self.unpacker.decoder(run.words, run.reader(stay), Owned((h, h.objects) for h in heaps)))
             return made[0](k)
 
         return result

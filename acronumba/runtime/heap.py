@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, compress, islice
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -29,6 +30,7 @@ import numpy.typing as npt
 
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import ListT, RefT, TensorT, Word, words
+from acronumba.shared import field_names
 
 Words: TypeAlias = npt.NDArray[np.int64]
 Pool: TypeAlias = npt.NDArray[Any]
@@ -53,6 +55,7 @@ class Region:
     width: int  # words per row
     refs: tuple[int, ...]  # columns that hold references into the words
     cls: type | None = None  # of "rows"
+    listed: ListT | None = None  # of "heads"
     dtype: str = ""  # of "records": their column 0 holds addresses in the pool of this dtype
 
     @property
@@ -68,6 +71,7 @@ class Heap:
     regions: tuple[Region, ...]
     pools: Mapping[str, Pool]  # data of all arrays of one dtype, one-dimensional
     objects: Mapping[Region, Sequence[object]] = field(default_factory=dict)  # the user's own, where each row is one
+    rests: Mapping[Region, Sequence[Any]] | None = None  # of a heap that was pickled, by row: see `rest_of`
 
     @property
     def base(self) -> int:
@@ -86,6 +90,47 @@ class Heap:
     def address(self, region: Region) -> int:
         """Return the address of the first row of a region."""
         return self.base + 8 * region.start
+
+
+class Owned:
+    """What belongs to rows, by their addresses: the user's own objects and lists, or what their words do not hold.
+
+    Parameters
+    ----------
+    tables : iterable of (Heap, mapping from Region to sequence)
+        `Heap.objects` or `Heap.rests` of heaps.
+    """
+
+    def __init__(self, tables: Iterable[tuple[Heap, Mapping[Region, Sequence[Any]]]]) -> None:
+        found = {heap.address(r): (8 * r.width, r.count, of) for heap, table in tables for r, of in table.items()}
+        self._starts = sorted(start for start, (_, count, _) in found.items() if count)
+        self._tables = [found[start] for start in self._starts]
+
+    def get(self, address: int) -> Any:
+        """Return what belongs to the row that begins at an address, or None."""
+        k = bisect_right(self._starts, address) - 1
+        if k < 0:
+            return None
+        step, count, table = self._tables[k]
+        row = (address - self._starts[k]) // step
+        return table[row] if row < count else None
+
+
+def rest_of(value: Any, stored: Container[str]) -> Any:
+    """Return what the words of an object or list do not hold: its other attributes, or the class of a list.
+
+    Parameters
+    ----------
+    value : object
+    stored : container of str
+        The fields that the words hold.
+    """
+    if type(value) in (list, tuple):
+        return type(value)
+    rest = {
+        name: getattr(value, name) for name in field_names(type(value)) if name not in stored and hasattr(value, name)
+    }
+    return rest | {name: v for name, v in getattr(value, "__dict__", {}).items() if name not in stored}
 
 
 def aligned(count: int, dtype: npt.DTypeLike, zero: bool = False) -> npt.NDArray[Any]:
@@ -163,12 +208,11 @@ def relayout(heap: Heap, old: Mapping[type, StructLayout], new: Sequence[StructL
         if region.cls in tags:
             layout = tags[region.cls][1]
             width, refs = layout.size, row_references(layout)
-        moved = Region(
-            kind=region.kind, start=at, count=region.count, width=width, refs=refs, cls=region.cls, dtype=region.dtype
-        )
+        moved = replace(region, start=at, width=width, refs=refs)
         regions.append(moved)
         at += moved.size
-    out = Heap(words=aligned(at, np.int64, zero=True), regions=tuple(regions), pools=heap.pools)
+    objects = {b: heap.objects[a] for a, b in zip(heap.regions, regions, strict=True) if a in heap.objects}
+    out = Heap(words=aligned(at, np.int64, zero=True), regions=tuple(regions), pools=heap.pools, objects=objects)
     pieces = [
         (heap.address(a), 8 * a.width or 1, out.address(b), 8 * b.width)
         for a, b in zip(heap.regions, out.regions, strict=True)
@@ -221,11 +265,9 @@ class Room:
         self._arrays: dict[str, Arrays] = {}
         self.shapes: dict[tuple[int, ...], int] = {}  # address of the extents of each shape
 
-    def add(
-        self, kind: str, count: int, width: int, refs: tuple[int, ...] = (), cls: type | None = None, dtype: str = ""
-    ) -> Region:
-        """Reserve a region."""
-        region = Region(kind=kind, start=self._size, count=count, width=width, refs=refs, cls=cls, dtype=dtype)
+    def add(self, kind: str, count: int, width: int, refs: tuple[int, ...] = (), **of: Any) -> Region:
+        """Reserve a region; `of` says of what."""
+        region = Region(kind=kind, start=self._size, count=count, width=width, refs=refs, **of)
         self._regions.append(region)
         self._size += region.size
         return region
@@ -235,9 +277,9 @@ class Room:
         self._pools.append(Pooled(self, frozenset((cls,)), width, refs, cls))
         return self._pools[-1]
 
-    def lists(self, width: int, refs: tuple[int, ...]) -> Lists:
-        """Return the pool of lists with elements of `width` words."""
-        self._pools.append(pool := Lists(self, width, refs))
+    def lists(self, listed: ListT, width: int, refs: tuple[int, ...]) -> Lists:
+        """Return the pool of lists of a type, with elements of `width` words."""
+        self._pools.append(pool := Lists(self, listed, width, refs))
         return pool
 
     def references(self, *pools: Pooled) -> References:
@@ -345,7 +387,7 @@ class Pooled:
         self._reserve(count)
 
     def _reserve(self, count: int) -> None:
-        self.region = self.room.add("rows", count, self.width, self.refs, self.cls)
+        self.region = self.room.add("rows", count, self.width, self.refs, cls=self.cls)
 
     def place(self, heap: Heap) -> None:
         """Give the objects their addresses."""
@@ -358,8 +400,9 @@ class Pooled:
 class Lists(Pooled):
     """The lists of one type: a row for each, and their elements one after the other."""
 
-    def __init__(self, room: Room, width: int, refs: tuple[int, ...]) -> None:
+    def __init__(self, room: Room, listed: ListT, width: int, refs: tuple[int, ...]) -> None:
         super().__init__(room, frozenset((list, tuple)), width, refs, None)
+        self.listed = listed
         self.lengths: list[int] = []
         self.items: Region
 
@@ -370,7 +413,7 @@ class Lists(Pooled):
         return list(chain.from_iterable(lists))
 
     def _reserve(self, count: int) -> None:
-        self.region = self.room.add("heads", count, HEAD, (0,))
+        self.region = self.room.add("heads", count, HEAD, (0,), listed=self.listed)
         self.items = self.room.add("items", sum(self.lengths), self.width, self.refs)
 
     def place(self, heap: Heap) -> None:
