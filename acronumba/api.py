@@ -188,8 +188,8 @@ class Model:
     def explain(self, *columns: Any, **shared: Any) -> Explanation:
         """Return what the compiler decided, on the user's source lines, and what each option is worth.
 
-        The mini-batch is recorded and scheduled, with every option as it is and with each one changed; no kernel is
-        compiled and nothing is computed. Prints itself.
+        The mini-batch is recorded and scheduled, with every option as it is and with each one changed. No kernel is
+        compiled and nothing is computed, unless the model waits for values. Prints itself.
         """
         from acronumba.explanation import explain
 
@@ -216,7 +216,7 @@ class Model:
         return check(self.__wrapped__, call.columns, call.shared, done)
 
     def _record(self, call: _Call) -> tuple[Compiled, TraceData]:
-        """Record and schedule a mini-batch; no kernel is compiled, and nothing is computed."""
+        """Record and schedule a mini-batch; nothing is computed that no value is read of."""
         compiled, leaves, packed = self._specialise(call)
         return compiled, compiled.record(packed, leaves)
 

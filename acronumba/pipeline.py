@@ -261,10 +261,13 @@ class Compiled:
 
     @lazy
     def recorder(self) -> Any:
-        """Machine code of everything but the kernels, which are NumPy: for `record`."""
+        """Machine code of everything but the kernels, for `record`; of these too if the program waits for values."""
+        from acronumba.analysis.waits import waiting_functions
         from acronumba.runtime.driver import Executable
         from acronumba.runtime.reference import reference_kernels
 
+        if waiting_functions(self.plan.program):
+            return self.executable
         with self._lock:
             if "recorder" not in self.__dict__:
                 kernels = reference_kernels(self.plan.kernels)
@@ -354,10 +357,19 @@ class Compiled:
         return run
 
     def record(self, packed: Any, leaves: Sequence[Any]) -> TraceData:
-        """Record and schedule a packed mini-batch; no kernel is compiled, and nothing is executed. See `run`."""
+        """Record and schedule a packed mini-batch, and execute nothing that no value is read of. See `run`."""
         words, keep = self._shared_words(packed, leaves)
         trace: TraceData = self.recorder.record(packed.roots, words, skip=packed.errors, keep=keep)
         return trace
+
+    def records_like(self, other: Compiled) -> bool:
+        """Whether both record and schedule the same: their options differ in nothing that these depend on."""
+        mine, theirs = (
+            (c.plan.kernels, c.text("plan"), o.schedule, o.effort, o.phases or o.schedule != "depth")
+            for c in (self, other)
+            for o in (c.options,)
+        )
+        return mine == theirs
 
     def _shared_words(
         self, packed: Any, leaves: Sequence[Any], batches: Mapping[int, Batch] | None = None
