@@ -319,9 +319,9 @@ class Compiled:
         paths = sorted(self.lowered.demanded)
         return [f"{path} = {value}" for path, (_, value) in zip(paths, self._demanded, strict=True)]
 
-    def pack(self, columns: Sequence[Any]) -> Any:
+    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None) -> Any:
         """Return the instances as words, with a `DataError` for each that does not conform."""
-        return self.packer.pack(columns)
+        return self.packer.pack(columns, numbers)
 
     def run(
         self, packed: Any, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), timed: bool = False,
@@ -416,7 +416,7 @@ class Compiled:
 
         return result
 
-    def site_error(self, record: Any) -> Exception:
+    def site_error(self, record: Any) -> BaseException:
         """Return the machine's own exception for the record of a failure (of the driver, or of the interpreter)."""
         from acronumba import state
         from acronumba.ir.interpret import InstanceFailure, message

@@ -34,6 +34,7 @@ from acronumba.ir.types import (
     type_text,
 )
 from acronumba.runtime.heap import Mismatch
+from acronumba.runtime.schema import MISSING, attribute
 
 Link: TypeAlias = "tuple[Link, str] | None"  # a path, from its end
 
@@ -200,10 +201,10 @@ class Conformance:
             return [(v, t.item, (link, f"[{k}]")) for k, v in enumerate(value)]
         out: list[tuple[Any, Type, Link]] = []
         for f in self._layouts[type(value)].fields if type(value) in self._layouts else ():
-            try:
-                out.append((getattr(value, f.name), f.type, (link, f".{f.name}")))
-            except Exception:
+            inner = attribute(value, f.name)
+            if inner is MISSING:
                 return f.name
+            out.append((inner, f.type, (link, f".{f.name}")))
         return out
 
 

@@ -30,6 +30,7 @@ import numpy.typing as npt
 
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import ListT, RefT, TensorT, Word, words
+from acronumba.runtime.schema import MISSING, attribute
 from acronumba.shared import field_names
 
 Words: TypeAlias = npt.NDArray[np.int64]
@@ -127,9 +128,8 @@ def rest_of(value: Any, stored: Container[str]) -> Any:
     """
     if type(value) in (list, tuple):
         return type(value)
-    rest = {
-        name: getattr(value, name) for name in field_names(type(value)) if name not in stored and hasattr(value, name)
-    }
+    found = {name: attribute(value, name) for name in field_names(type(value)) if name not in stored}
+    rest = {name: v for name, v in found.items() if v is not MISSING}
     return rest | {name: v for name, v in getattr(value, "__dict__", {}).items() if name not in stored}
 
 

@@ -119,13 +119,15 @@ class Packer:
             self._made[params] = made, names["pack"]
         return self._made[params]
 
-    def pack(self, columns: Sequence[Any]) -> Batch:
+    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None) -> Batch:
         """Pack a mini-batch.
 
         Parameters
         ----------
         columns : sequence
             One per positional parameter: a sequence of instances, an array [n, ...], or a `Packed`.
+        numbers : sequence of int, optional
+            Of the instances, for messages, if they are not 0, 1, 2 ...
 
         Returns
         -------
@@ -155,7 +157,7 @@ class Packer:
         if not plain and len(parts) == 1:
             ((_, roots, heap),) = parts
             return Batch(roots=roots, errors={}, heaps=(heap,), schema=self.schema)
-        done = self._pack_plain(plain, count)
+        done = self._pack_plain(plain, count, range(count) if numbers is None else numbers)
         if twins:
             owned = (
                 {region: [twins.get(id(v), v) for v in objects] for region, objects in heap.objects.items()}
@@ -181,7 +183,7 @@ class Packer:
             return column
         return column if type(column) is list else list(column)
 
-    def _pack_plain(self, columns: Mapping[int, Any], count: int) -> Batch:
+    def _pack_plain(self, columns: Mapping[int, Any], count: int, numbers: Sequence[int]) -> Batch:
         if not columns:
             return Batch(roots=np.zeros((count, 0), np.int64), errors={}, heaps=(), schema=self.schema)
         try:
@@ -189,10 +191,12 @@ class Packer:
             return Batch(roots=roots, errors={}, heaps=(heap,), schema=self.schema)
         except (Mismatch, KeyError, OverflowError):
             pass
-        except Exception:  # a property of the user's that fails; `Conformance` says where, or else it is raised again
-            if not self._errors(columns, count):
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # a property of the user's that fails; `Conformance` says where, or it is raised again
+            if not self._errors(columns, numbers):
                 raise
-        errors = self._errors(columns, count)
+        errors = self._errors(columns, numbers)
         if not errors:
             raise RuntimeError(
                 "instances that conform to their types could not be packed; this is a mistake in acronumba"
@@ -213,11 +217,11 @@ class Packer:
                 self._careful = True  # data like this will come again
         return function(columns, count, True)  # type: ignore[no-any-return]
 
-    def _errors(self, columns: Mapping[int, Any], count: int) -> dict[int, DataError]:
+    def _errors(self, columns: Mapping[int, Any], numbers: Sequence[int]) -> dict[int, DataError]:
         check = conform.Conformance([self.schema.params[k] for k in columns], self._by_class)
         found = {}
-        for k, values in zip(range(count), zip(*columns.values(), strict=True), strict=True):
-            error = check.check(k, values)
+        for k, values in enumerate(zip(*columns.values(), strict=True)):
+            error = check.check(numbers[k], values)
             if error is not None:
                 found[k] = error
         return found

@@ -282,22 +282,30 @@ def _one_hint(cls: type, name: str, local: dict[str, Any]) -> Hint:
 # --- The walk: every object that the instances reach, by class ------------------------------------------------------
 
 _LEAVES = (int, float, complex, str, bytes, bool, type(None), np.ndarray, np.generic, enum.Enum)
-_MISSING = OpaqueT("a missing attribute")
+MISSING = OpaqueT("a missing attribute")
 
 
 def column_of(objects: Sequence[object], name: str) -> list[Any]:
     """Return one field of each object; those without the attribute give nothing."""
     try:
         return list(map(operator.attrgetter(name), objects))
-    except Exception:  # a field never set, or a property of the user that fails: such objects are reported when packed
-        return [v for o in objects if (v := _get(o, name)) is not _MISSING]
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a field never set, or a property that fails: such objects are reported when packed
+        found = [v for o in objects if (v := attribute(o, name)) is not MISSING]
+        if len(found) == len(objects) and not isinstance(error, Exception):
+            raise  # no object did this
+        return found
 
 
-def _get(o: object, name: str) -> object:
+def attribute(o: object, name: str) -> object:
+    """Return an attribute, or `MISSING` where reading it fails, whatever it raises: that is a fault of the object."""
     try:
         return getattr(o, name)
-    except Exception:
-        return _MISSING
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return MISSING
 
 
 def _may_hold(hint: Hint) -> bool:
