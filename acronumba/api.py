@@ -17,10 +17,11 @@ import threading
 import time
 import types
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import update_wrapper
-from itertools import chain
+from itertools import chain, count, cycle, islice, repeat
+from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 FEW = 8  # specialisations kept per model and set of options,
 MANY = 512  # and by all models of the process together: the last used ones,
 MODULES = 4096  # as long as they have no more modules of machine code: each takes two to four memory maps
+_SOME = 1 << 16  # what is taken of an iterator before looking at how much memory is left
 PACKABLE = "pack takes a sequence of instances, or shared values"
 
 
@@ -520,7 +522,7 @@ class _Signature:
                 frozen.add(name)
                 value = value.value
             values[name] = list(value) if _is_packed(value) else value
-        given = [_column(value, name) for value, name in zip(columns, names, strict=False)]
+        given = _columns(columns, names)
         count = len(given[0])
         for name, column in zip(names, given, strict=False):
             if len(column) != count:
@@ -567,8 +569,49 @@ def _def_loc(fn: Any) -> Loc:
     return Loc(code.co_filename, fn.__qualname__, line, 0, line, 1)
 
 
+def _columns(values: Sequence[Any], names: Sequence[str]) -> list[Any]:
+    """Return the positional arguments of a batch as sequences. One that does not end is not followed to its end."""
+    found = [None if isinstance(v, Iterator) else _column(v, n) for v, n in zip(values, names, strict=False)]
+    count = min((len(column) for column in found if column is not None), default=None)
+    for k, value in enumerate(values):
+        if found[k] is None:
+            # One more than there are instances is enough to see that there are too many.
+            found[k] = _drained(value, names[k]) if count is None else list(islice(value, count + 1))
+    return found
+
+
+def _drained(values: Iterator[Any], name: str) -> list[Any]:
+    """Return what an iterator gives, or raise if it does not end: if it fills the memory, or is known for it."""
+    with undivided:
+        from acronumba.runtime.dfg import available
+
+    endless = type(values) in (count, cycle) or (type(values) is repeat and not _has_length(values))
+    out: list[Any] = []
+    free = available()
+    while not endless and (some := list(islice(values, _SOME))):
+        out += some
+        endless = len(some) == _SOME and available() < free // 2
+    if endless:
+        del out
+        raise refuse(
+            "ACR706",
+            message=f"the column for `{name}` does not end, or takes more than half of the memory that was free",
+            seen=type(values).__name__,
+            rewrite="itertools.islice(values, n) for the first n",
+        )
+    return out
+
+
 def _column(value: Any, name: str) -> Any:
     """Return one positional argument of a batch as a sequence."""
+    if _is_table(value):
+        keys = [k for k in getattr(value, "column_names", value.columns) if isinstance(k, str)][:2] or ["a", "b"]
+        raise refuse(
+            "ACR706",
+            message=f"the column for `{name}` is a table: its columns are instances of one parameter each",
+            seen=type(value).__name__,
+            rewrite=", ".join(f'df["{k}"]' for k in keys),
+        )
     if _is_packed(value) or type(value) is list:
         return value
     if isinstance(value, np.ndarray) and value.ndim:
@@ -581,6 +624,19 @@ def _column(value: Any, name: str) -> Any:
             rewrite=f"for one instance, call the model itself or pass [{name}]",
         )
     return list(value)
+
+
+def _has_length(values: Iterator[Any]) -> bool:
+    """Whether an iterator knows how much it has left."""
+    try:
+        return length_hint(values, -1) >= 0
+    except TypeError:
+        return False
+
+
+def _is_table(value: Any) -> bool:
+    """Whether a value is a table with named columns, such as a DataFrame: as a sequence it would be those names."""
+    return hasattr(type(value), "__dataframe__") or not callable(getattr(value, "columns", len))
 
 
 def _is_packed(value: Any) -> bool:
@@ -620,10 +676,11 @@ def pack(values: Any) -> Any:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         seen = type(values).__name__
         raise refuse("ACR706", seen=seen, message=PACKABLE, rewrite="pack([x]) for one instance")
+    column = _columns([values], ["pack"])[0]
     with undivided:
         from acronumba.runtime import pack as packing
 
-    return packing.pack(values if isinstance(values, np.ndarray) else list(values))
+    return packing.pack(column)
 
 
 def _frozen_copy(value: Any) -> Any:
