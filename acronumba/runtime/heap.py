@@ -598,7 +598,7 @@ class ArrayColumn:
             return
         some = [v for v in self._values if v is not None] if self._optional else self._values
         check_arrays(some, self._arrays.dtype, self._rank)
-        self._first = self._arrays.add(some)
+        self._first = self._arrays.add(some, self._rank)
 
     def words(self) -> Words:
         """Return the addresses of the value records, 0 for None."""
@@ -617,16 +617,19 @@ class Arrays:
         self.dtype = dtype
         self.pool: Pool
         self._found: list[Any] = []
+        self._flat = True  # whether all of them have one axis
+        self._sizes: Words
         self._blocks: list[npt.NDArray[Any]] = []
         self._block_rows = 0
         self._numbers: Words | None = None  # record of each array found, if some were found twice
         self._region: Region
         self._base = 0
 
-    def add(self, values: list[Any]) -> int:
+    def add(self, values: list[Any], rank: int) -> int:
         """Add arrays; return the place of the first."""
         first = len(self._found)
         self._found += values
+        self._flat = self._flat and rank == 1
         return first
 
     def add_block(self, column: npt.NDArray[Any]) -> int:
@@ -647,10 +650,13 @@ class Arrays:
             rank[order] = np.arange(len(order))
             self._numbers = rank[numbers]
             self._found = found = [found[k] for k in firsts[order].tolist()]
-        room.shapes.update(dict.fromkeys([v.shape for v in found], 0))
+        self._sizes = np.fromiter(map(_size, found), np.int64, len(found))
+        # A tuple for each array would be what the garbage collector looks at.
+        shapes = [(n,) for n in np.unique(self._sizes).tolist()] if self._flat else [v.shape for v in found]
+        room.shapes.update(dict.fromkeys(shapes, 0))
         room.shapes.update(dict.fromkeys([c.shape[1:] for c in self._blocks], 0))
         self._region = room.add("records", len(found) + self._block_rows, RECORD, (2,), dtype=self.dtype)
-        split = sum([v.size for v in found])
+        split = int(self._sizes.sum())
         self.pool = pool = aligned(split + sum(c.size for c in self._blocks), self.dtype)
         if found:
             np.concatenate(found, axis=None, out=pool[:split])
@@ -662,12 +668,15 @@ class Arrays:
         """Write the value records."""
         table, found, size = heap.table(self._region), self._found, self.pool.itemsize
         self._base = heap.address(self._region)
-        data, k = int(self.pool.ctypes.data), len(found)
-        sizes = np.fromiter([v.size for v in found], np.int64, k)
+        data, k, sizes = int(self.pool.ctypes.data), len(found), self._sizes
         ends = np.cumsum(sizes)
         table[:, 1] = INPUT
         table[:k, 0] = data + size * (ends - sizes)
-        table[:k, 2] = [shapes[v.shape] for v in found]
+        if self._flat:
+            lengths, places = np.unique(sizes, return_inverse=True)
+            table[:k, 2] = np.array([shapes[(n,)] for n in lengths.tolist()], np.int64)[places]
+        else:
+            table[:k, 2] = [shapes[v.shape] for v in found]
         data += size * int(sizes.sum())
         for column in self._blocks:
             n, step = len(column), size * math.prod(column.shape[1:])
@@ -687,7 +696,7 @@ class Arrays:
 
 
 _ARRAY_KINDS = frozenset((np.ndarray, np.memmap))
-_dtype_and_rank = attrgetter("dtype", "ndim")
+_dtype, _rank, _size = attrgetter("dtype"), attrgetter("ndim"), attrgetter("size")
 
 
 def check_arrays(values: Sequence[Any], dtype: str, rank: int) -> None:
@@ -695,7 +704,9 @@ def check_arrays(values: Sequence[Any], dtype: str, rank: int) -> None:
     kind = np.dtype(dtype)
     kinds = set(map(type, values))
     scalars = rank == 0 and kinds <= _ARRAY_KINDS | {kind.type}
-    if not (scalars or kinds <= _ARRAY_KINDS) or not {(kind, rank)}.issuperset(map(_dtype_and_rank, values)):
+    if not (scalars or kinds <= _ARRAY_KINDS) or not (
+        {kind}.issuperset(map(_dtype, values)) and {rank}.issuperset(map(_rank, values))
+    ):
         raise Mismatch
 
 

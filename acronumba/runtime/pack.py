@@ -36,7 +36,17 @@ from acronumba.runtime.heap import (
     rest_of,
 )
 from acronumba.runtime.packer_text import PackerText, packer_text
-from acronumba.runtime.schema import Reads, Schema, infer, make_layout, make_layouts, merge, restrict, schema_text
+from acronumba.runtime.schema import (
+    Reads,
+    Schema,
+    guess,
+    infer,
+    make_layout,
+    make_layouts,
+    merge,
+    restrict,
+    schema_text,
+)
 from acronumba.runtime.unpack import Memory, Reader, Unpacker
 
 __all__ = [
@@ -206,6 +216,14 @@ class Packer:
         roots = np.zeros((count, some.shape[1]), np.int64)
         roots[good] = some
         return Batch(roots=roots, errors=errors, heaps=(heap,), schema=self.schema)
+
+    def attempt(self, column: Any) -> Batch | None:
+        """Return the only column packed, or None if a value does not have its type."""
+        try:
+            heap, roots = self._call((0,), [column], len(column))
+        except (Mismatch, KeyError, OverflowError):
+            return None
+        return Batch(roots=roots, errors={}, heaps=(heap,), schema=self.schema)
 
     def _call(self, params: tuple[int, ...], columns: list[Any], count: int) -> tuple[Heap, Words]:
         """Run the generated packer, with care where objects are reached twice."""
@@ -484,9 +502,13 @@ def pack(instances: Sequence[Any] | npt.NDArray[Any]) -> Packed:
     if isinstance(instances, Packed):
         return instances
     column = instances if isinstance(instances, np.ndarray) and instances.dtype != object else list(instances)
-    schema = infer([column])
-    layouts = make_layouts(schema)
-    batch = Packer(schema, layouts).pack([column])
-    heap = batch.heaps[0]
-    store = _Store(schema, layouts, heap)
-    return Packed(store, batch.roots, list(column) if batch.errors else None)
+    schema = None if isinstance(column, np.ndarray) else guess(column)
+    batch = None
+    if schema is not None:
+        layouts = make_layouts(schema)
+        batch = Packer(schema, layouts).attempt(column)
+    if schema is None or batch is None:
+        schema = infer([column])
+        layouts = make_layouts(schema)
+        batch = Packer(schema, layouts).pack([column])
+    return Packed(_Store(schema, layouts, batch.heaps[0]), batch.roots, list(column) if batch.errors else None)
