@@ -348,7 +348,7 @@ class _Walk:
                     by_class.setdefault(cls, []).extend([v for v in column if type(v) is cls])
             front = []
             for cls, values in by_class.items():
-                front += self._open(cls, values)
+                front += self._open(cls, values[: self._most])
             if self._most is not None and self._count > self._most:
                 return
 
@@ -428,7 +428,7 @@ def infer(
     return restrict(schema, reads)
 
 
-_SAMPLE = 1 << 10  # objects from which types are guessed
+_SAMPLE = 1 << 7  # objects from which types are guessed
 
 
 def guess(column: Sequence[Any]) -> Schema | None:
@@ -437,7 +437,7 @@ def guess(column: Sequence[Any]) -> Schema | None:
     If all values are packed with these types, `infer` would have found them, too: packing converts only what an
     annotation tells it to, and types that an annotation leaves open are those of numbers in no place.
     """
-    if len(column) <= _SAMPLE:
+    if not len(column):
         return None
     found = infer([column[:_SAMPLE]], most=_SAMPLE)
     if _loose(OBSERVED, found.params[0]):
