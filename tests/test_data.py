@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -504,3 +507,75 @@ def test_integers_beyond_64_bits_are_said_to_be() -> None:
     assert "does not fit 64 bits" in str(caught.value.errors[0]) and caught.value.results[1] == 3
     assert model(itself).batch([large, np.uint64(1)]) == [large, np.uint64(1)]
     assert model(itself).batch([[large], [np.uint64(1)]])[0] == [large]
+
+
+# ---- memory
+
+RUNAWAY = """
+import resource
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+from acronumba import model
+from acronumba.errors import InstanceErrors
+
+W = np.full((4, 4), 0.1, np.float32)
+
+
+@model
+def appends(n: int, *, w):
+    xs = [0]
+    while len(xs) < n:
+        xs.append(len(xs))
+    return xs[-1]
+
+
+@model
+def pairs(n: int, *, w):
+    xs = [(0, 0.0)]
+    while len(xs) < n:
+        xs = xs + xs
+    return len(xs)
+
+
+@model
+def tensors(n: int, *, w):
+    x, k = w[0], 0
+    while k < n:
+        x, k = np.tanh(w @ x), k + 1
+    return x
+
+
+@model
+def waits(n: int, *, w):
+    x, k = w[0], 0
+    while k < n and np.sum(x) < 100.0:
+        x, k = np.tanh(w @ x), k + 1
+    return x
+
+
+LIMIT = 150_000_000
+for f in (appends, pairs, tensors, waits):
+    f.batch([3, 4], w=W)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        f.with_options(memory_limit=LIMIT).batch([3, 10**9, 5], w=W)
+    except InstanceErrors as caught:
+        (k, error), = caught.errors.items()
+        assert k == 1 and error.code == "ACR704" and error.line, (k, error)
+        assert [r is None for r in caught.results] == [False, True, False]
+    more = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    assert more < 1.25 * LIMIT, (f, more)
+    print(f.__name__, more)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts kilobytes")
+def test_runaway_loops_keep_to_the_memory_limit(tmp_path: Path) -> None:
+    file = tmp_path / "runaway.py"
+    file.write_text(RUNAWAY, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 4

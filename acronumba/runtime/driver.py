@@ -563,13 +563,15 @@ class Executable:
                     self._too_large(buffers)
                 buffers["plenty"] = -1
             case state.GROW_WORK:
-                works[:] = [self.works.take(need)]
+                works.clear()  # before there is another one
+                works.append(self.works.take(need, need + self._limit() - self._peak(buffers)))
                 self._work_in(buffers, works)
             case state.GROW_ARENA:
                 if not buffers["kept"]:
                     arenas.clear()  # of this run: nothing lies in it
                 room = 2 * sum(a.size for a in arenas)
-                arena = self.arenas.take(max(need, min(room, self._limit() - buffers.bytes - buffers["kept"])))
+                most = self._limit() - buffers.bytes - buffers["kept"]
+                arena = self.arenas.take(max(need, min(room, most)), most)
                 arenas.append(arena)
                 self.engine.reach(arena.block)
                 buffers["arena"], buffers["asize"] = arena.address, arena.size
