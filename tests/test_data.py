@@ -579,3 +579,40 @@ def test_runaway_loops_keep_to_the_memory_limit(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 4
+
+
+# ---- lists that are empty
+
+
+@dataclass
+class Lists:
+    ints: list[int]
+    floats: list[float]
+    anything: list
+
+
+def test_arrays_of_empty_lists() -> None:
+    @model
+    def floats(t):
+        return np.array(t.floats) + 1.0
+
+    @model
+    def given(t):
+        return np.array(t.ints, np.float32) * 2, np.asarray(t.floats, dtype=np.int64)
+
+    @model
+    def anything(t):
+        return np.array(t.anything), np.array(t.anything, np.float32)
+
+    @model
+    def ints(t):
+        return np.array(t.ints)
+
+    empty, full = Lists([], [], []), Lists([1, 2], [0.5], [])
+    for f in (floats, given, anything):
+        for xs in ([empty, empty], [empty, full], [full, empty]):
+            assert f.batch(xs) == [f(x) for x in xs]
+    with pytest.raises(InstanceErrors) as caught:  # an array of another dtype than those of the others
+        ints.batch([full, empty])
+    assert list(caught.value.errors) == [1] and "give it a dtype" in str(caught.value.errors[1])
+    assert caught.value.results[0].tolist() == [1, 2]
