@@ -17,9 +17,11 @@ import threading
 import time
 import types
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import update_wrapper
+from itertools import chain, count, cycle, islice, repeat
+from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,11 +29,11 @@ import numpy as np
 from acronumba import config, plain
 from acronumba.codes import refuse
 from acronumba.config import Options
-from acronumba.errors import NOWHERE, InstanceErrors, Loc
+from acronumba.errors import NOWHERE, AcronumbaError, InstanceErrors, Loc
 from acronumba.failures import plain_failure
 from acronumba.locks import ForkLock, undivided
 from acronumba.results import Results, Trace
-from acronumba.shared import field_names, is_object
+from acronumba.shared import describe, field_names, is_object, shared_key
 from acronumba.witness import Witness
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 FEW = 8  # specialisations kept per model and set of options,
 MANY = 512  # and by all models of the process together: the last used ones,
 MODULES = 4096  # as long as they have no more modules of machine code: each takes two to four memory maps
+_SOME = 1 << 16  # what is taken of an iterator before looking at how much memory is left
 PACKABLE = "pack takes a sequence of instances, or shared values"
 
 
@@ -188,8 +191,8 @@ class Model:
     def explain(self, *columns: Any, **shared: Any) -> Explanation:
         """Return what the compiler decided, on the user's source lines, and what each option is worth.
 
-        The mini-batch is recorded and scheduled, with every option as it is and with each one changed; no kernel is
-        compiled and nothing is computed. Prints itself.
+        The mini-batch is recorded and scheduled, with every option as it is and with each one changed. No kernel is
+        compiled and nothing is computed, unless the model waits for values. Prints itself.
         """
         from acronumba.explanation import explain
 
@@ -216,7 +219,7 @@ class Model:
         return check(self.__wrapped__, call.columns, call.shared, done)
 
     def _record(self, call: _Call) -> tuple[Compiled, TraceData]:
-        """Record and schedule a mini-batch; no kernel is compiled, and nothing is computed."""
+        """Record and schedule a mini-batch; nothing is computed that no value is read of."""
         compiled, leaves, packed = self._specialise(call)
         return compiled, compiled.record(packed, leaves)
 
@@ -230,7 +233,7 @@ class Model:
         compiled, leaves, _ = self._specialise(call, packed=False)
         machine = compiled.interpreter(leaves, planned=planned)
         out: list[Any] = []
-        errors: dict[int, Exception] = {}
+        errors: dict[int, BaseException] = {}
         for k in range(call.count):
             instance = [column[k] for column in call.columns]
             try:
@@ -259,11 +262,64 @@ class Model:
         return done
 
     def _execute(self, call: _Call, trace: bool = False, start: float | None = None) -> _Done:
+        """Run a mini-batch; where the types of its instances do not go together, in groups."""
         begin = time.perf_counter() if start is None else start
-        compiled, leaves, packed = self._specialise(call)
+        if self._cache.apart and (known := self._cache.apart.get(self._cache.key(call))):
+            return self._execute_apart(call, trace, known)
+        try:
+            found = self._specialise(call)
+        except AcronumbaError as refusal:
+            return self._execute_apart(call, trace, refusal)
+        return self._execute_found(call, found, trace, begin)
+
+    def _execute_apart(self, call: _Call, trace: bool, refusal: AcronumbaError) -> _Done:
+        """Run the instances of each type on their own, the most frequent first; others that fit are with them.
+
+        What the function refuses for a group is the failure of its instances. If it is refused for all of them, so is
+        the mini-batch: raises `refusal`.
+        """
+        left = _groups(call.columns)
+        if len(left) < 2:
+            raise refusal
+        parts: list[tuple[list[int], _Done]] = []
+        errors: dict[int, BaseException] = {}
+        while left:
+            members = left.pop(0)
+            try:
+                if len(parts) == FEW:
+                    raise refusal
+                compiled = self._specialise(call.some(members), packed=False)[0]
+            except AcronumbaError as error:
+                errors |= dict.fromkeys(members, error)
+                continue
+            fitting = [group for group in left if compiled.fits(call.some(group[:1]).columns)]
+            left = [group for group in left if group not in fitting]
+            members = sorted(chain(members, *fitting))
+            parts.append((members, self._execute(call.some(members), trace)))
+        if not parts:
+            raise refusal
+        self._cache.apart[self._cache.key(call)] = refusal
+        of = {k: (done, j) for members, done in parts for j, k in enumerate(members)}
+        errors |= {k: done.errors[j] for k, (done, j) in of.items() if j in done.errors}
+        errors = dict(sorted(errors.items()))
+
+        def result(k: int) -> Any:
+            done, j = of[k]
+            return done.results[j]
+
+        def there(k: int) -> Any:
+            done, j = of[k]
+            return done.results.device[j]
+
+        results = Results(call.count, _unless(errors, result), _unless(errors, there))
+        largest = max(parts, key=lambda part: len(part[0]))[1]
+        return _Done(results, errors, compiled=largest.compiled, trace=largest.trace)
+
+    def _execute_found(self, call: _Call, found: tuple[Compiled, list[Any], Any], trace: bool, begin: float) -> _Done:
+        compiled, leaves, packed = found
         packing = time.perf_counter() - begin
         run = compiled.run(packed, leaves, frozen=call.frozen, timed=trace, device=self.device)
-        errors: dict[int, Exception] = dict(packed.errors)
+        errors: dict[int, BaseException] = dict(packed.errors)
         own: list[int] = []  # whose failure the plain call does not tell, or not soon
         for k, record in run.errors.items():
             if k not in errors:
@@ -283,13 +339,13 @@ class Model:
         data = compiled.trace(run, packing, time.perf_counter() - begin) if trace else None
         return _Done(results, errors, compiled=compiled, trace=data)
 
-    def _told(self, instance: Sequence[Any], call: _Call, failure: Exception, soon: bool = False) -> Exception:
+    def _told(self, instance: Sequence[Any], call: _Call, failure: BaseException, soon: bool = False) -> BaseException:
         """Return a failure in the words of the plain call, if it tells it; `soon`: if it does not take long to."""
         steps = plain.SOON if soon else plain.bound(self._options)
         limit = self._options.memory_limit
         return plain_failure(self.__wrapped__, instance, call.shared, failure, steps=steps, memory_limit=limit)
 
-    def _in_order(self, call: _Call, instances: Sequence[int]) -> dict[int, Exception]:
+    def _in_order(self, call: _Call, instances: Sequence[int]) -> dict[int, BaseException]:
         """Return the failures of instances that are run again, one fiber each: those that come first in the program."""
         serial = self.with_options(forkjoin=False)
         serial._specialise(call, packed=False)  # for the types of the whole mini-batch
@@ -327,7 +383,7 @@ class Model:
                 if compiled.fits(call.columns):
                     return compiled, leaves, None
                 continue
-            rows = compiled.pack(call.columns)
+            rows = compiled.pack(call.columns, call.numbers)
             if not rows.errors:
                 compiled.used = next(_clock)
                 return compiled, leaves, rows
@@ -348,7 +404,7 @@ class Model:
                 _keep(compiled, entries)
                 found = compiled, leaves
         compiled, leaves = found
-        return compiled, leaves, compiled.pack(call.columns) if packed else None
+        return compiled, leaves, compiled.pack(call.columns, call.numbers) if packed else None
 
 
 def _keep(compiled: Compiled, entries: list[Compiled]) -> None:
@@ -388,7 +444,7 @@ class _Done:
     """A mini-batch that has run."""
 
     results: Results
-    errors: dict[int, Exception]
+    errors: dict[int, BaseException]
     compiled: Compiled | None = None
     trace: Any = None
 
@@ -401,6 +457,13 @@ class _Call:
     shared: Mapping[str, Any]  # every keyword-only parameter
     frozen: frozenset[str]  # names of the shared parameters that are snapshots, so that nobody changes them
     count: int  # instances
+    numbers: Sequence[int] | None = None  # of the instances, if they are some of a mini-batch
+
+    def some(self, members: Sequence[int]) -> _Call:
+        """Return the call for some of the instances."""
+        columns = tuple([column[k] for k in members] for column in self.columns)
+        numbers = members if self.numbers is None else [self.numbers[k] for k in members]
+        return replace(self, columns=columns, count=len(members), numbers=numbers)
 
 
 class _Signature:
@@ -459,7 +522,7 @@ class _Signature:
                 frozen.add(name)
                 value = value.value
             values[name] = list(value) if _is_packed(value) else value
-        given = [_column(value, name) for value, name in zip(columns, names, strict=False)]
+        given = _columns(columns, names)
         count = len(given[0])
         for name, column in zip(names, given, strict=False):
             if len(column) != count:
@@ -475,7 +538,17 @@ class _Signature:
         return refuse("ACR706", message=f"{self.name}: {message}", seen=seen)
 
 
-def _unless(errors: Mapping[int, Exception], decode: Callable[[int], Any]) -> Callable[[int], Any]:
+def _groups(columns: Sequence[Any]) -> list[list[int]]:
+    """Return the numbers of the instances by their types, those of the most frequent types first."""
+    with undivided:
+        from acronumba.runtime.pack import infer
+    found: dict[Any, list[int]] = {}
+    for k, instance in enumerate(zip(*columns, strict=True)):
+        found.setdefault(infer([[v] for v in instance]).key, []).append(k)
+    return sorted(found.values(), key=lambda group: (-len(group), group[0]))
+
+
+def _unless(errors: Mapping[int, BaseException], decode: Callable[[int], Any]) -> Callable[[int], Any]:
     """Return a decoder that gives None for instances that have failed."""
     return (lambda k: None if k in errors else decode(k)) if errors else decode
 
@@ -496,8 +569,49 @@ def _def_loc(fn: Any) -> Loc:
     return Loc(code.co_filename, fn.__qualname__, line, 0, line, 1)
 
 
+def _columns(values: Sequence[Any], names: Sequence[str]) -> list[Any]:
+    """Return the positional arguments of a batch as sequences. One that does not end is not followed to its end."""
+    found = [None if isinstance(v, Iterator) else _column(v, n) for v, n in zip(values, names, strict=False)]
+    count = min((len(column) for column in found if column is not None), default=None)
+    for k, value in enumerate(values):
+        if found[k] is None:
+            # One more than there are instances is enough to see that there are too many.
+            found[k] = _drained(value, names[k]) if count is None else list(islice(value, count + 1))
+    return found
+
+
+def _drained(values: Iterator[Any], name: str) -> list[Any]:
+    """Return what an iterator gives, or raise if it does not end: if it fills the memory, or is known for it."""
+    with undivided:
+        from acronumba.runtime.dfg import available
+
+    endless = type(values) in (count, cycle) or (type(values) is repeat and not _has_length(values))
+    out: list[Any] = []
+    free = available()
+    while not endless and (some := list(islice(values, _SOME))):
+        out += some
+        endless = len(some) == _SOME and available() < free // 2
+    if endless:
+        del out
+        raise refuse(
+            "ACR706",
+            message=f"the column for `{name}` does not end, or takes more than half of the memory that was free",
+            seen=type(values).__name__,
+            rewrite="itertools.islice(values, n) for the first n",
+        )
+    return out
+
+
 def _column(value: Any, name: str) -> Any:
     """Return one positional argument of a batch as a sequence."""
+    if _is_table(value):
+        keys = [k for k in getattr(value, "column_names", value.columns) if isinstance(k, str)][:2] or ["a", "b"]
+        raise refuse(
+            "ACR706",
+            message=f"the column for `{name}` is a table: its columns are instances of one parameter each",
+            seen=type(value).__name__,
+            rewrite=", ".join(f'df["{k}"]' for k in keys),
+        )
     if _is_packed(value) or type(value) is list:
         return value
     if isinstance(value, np.ndarray) and value.ndim:
@@ -510,6 +624,19 @@ def _column(value: Any, name: str) -> Any:
             rewrite=f"for one instance, call the model itself or pass [{name}]",
         )
     return list(value)
+
+
+def _has_length(values: Iterator[Any]) -> bool:
+    """Whether an iterator knows how much it has left."""
+    try:
+        return length_hint(values, -1) >= 0
+    except TypeError:
+        return False
+
+
+def _is_table(value: Any) -> bool:
+    """Whether a value is a table with named columns, such as a DataFrame: as a sequence it would be those names."""
+    return hasattr(type(value), "__dataframe__") or not callable(getattr(value, "columns", len))
 
 
 def _is_packed(value: Any) -> bool:
@@ -549,10 +676,11 @@ def pack(values: Any) -> Any:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         seen = type(values).__name__
         raise refuse("ACR706", seen=seen, message=PACKABLE, rewrite="pack([x]) for one instance")
+    column = _columns([values], ["pack"])[0]
     with undivided:
         from acronumba.runtime import pack as packing
 
-    return packing.pack(values if isinstance(values, np.ndarray) else list(values))
+    return packing.pack(column)
 
 
 def _frozen_copy(value: Any) -> Any:
@@ -590,8 +718,16 @@ class _Cache:
     def __init__(self, entries: Mapping[Options, list[Compiled]] | None = None) -> None:
         self.entries: dict[Options, list[Compiled]] = dict(entries or {})
         self.lock = threading.RLock()
+        self.apart: dict[Any, AcronumbaError] = {}  # refusals by the types of mini-batches that run in groups
         with _keeping:
             _CACHES.add(self)
+
+    @staticmethod
+    def key(call: _Call) -> Any:
+        """Return what the answer of the front end to a call depends on, besides globals."""
+        with undivided:
+            from acronumba.runtime.pack import infer
+        return infer(call.columns).key, tuple(map(shared_key, describe(call.shared).roots.values()))
 
 
 _CACHES: weakref.WeakSet[_Cache] = weakref.WeakSet()

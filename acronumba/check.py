@@ -113,7 +113,7 @@ class Checker:
         fn: Callable[..., Any],
         shared: Mapping[str, Any],
         results: Sequence[Any],
-        errors: Mapping[int, Exception],
+        errors: Mapping[int, BaseException],
         options: Options,
     ) -> None:
         self._fn = fn
@@ -144,7 +144,9 @@ class Checker:
             expected = plain.run(self._fn, instance, self._shared, steps=self._steps, memory_limit=self._limit)
         except plain.Endless as stopped:
             return verdict("different", where=f": the plain call does not end: {stopped}")
-        except Exception as error:
+        except BaseException as error:
+            if not isinstance(error, Exception) and type(error) is not type(mine):
+                raise
             if isinstance(error, RecursionError) and not isinstance(mine, RecursionError):
                 return verdict("undecided", where=": the plain call is too deep for Python")
             if mine is not None and _same_failure(mine, error):
@@ -238,7 +240,7 @@ def _alike(a: Outcome, b: Outcome) -> bool:
     return compare(b.result, a.result, a.result, single=a.single)[0] == "close"
 
 
-def _same_failure(mine: Exception, theirs: Exception) -> bool:
+def _same_failure(mine: BaseException, theirs: BaseException) -> bool:
     return isinstance(mine, type(theirs)) or type(mine).__mro__[1:2] == (type(theirs),)
 
 

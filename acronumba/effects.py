@@ -1,8 +1,9 @@
 """What each option is worth for a mini-batch: nodes, batches, passes over nodes, bytes.
 
 In: a model and the arguments of a batch. Out: an `Effect` for every option that can be switched and for every other
-schedule. The mini-batch is recorded and scheduled anew for each of them; kernels are not compiled and nothing is
-computed, so it takes a moment per option. Times are for `acronumba bench --ablate`.
+schedule. The mini-batch is recorded and scheduled anew for each of them, unless the option changes only what is in a
+kernel. Nothing is computed, unless the model waits for values: then kernels are compiled. Times are for `acronumba
+bench --ablate`.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def changes(options: Options) -> list[tuple[str, bool | str]]:
 
 
 def effects(
-    model: Model, call: _Call, step: Callable[[int, str], None] = lambda count, text: None
+    model: Model, call: _Call, trace: TraceData, step: Callable[[int, str], None] = lambda count, text: None
 ) -> tuple[Effect, ...]:
     """Return what a mini-batch comes to with each option changed alone.
 
@@ -88,6 +89,8 @@ def effects(
         With the options to start from.
     call
         The arguments of the batch.
+    trace
+        What `model` records of it.
     step
         Called with 1 and a text after each option.
     """
@@ -99,7 +102,8 @@ def effects(
         options = model.options.replace(**{name: value})
         # What is compiled for this alone is not kept.
         other = Model(model.__wrapped__, options=options, _cache=_Cache({model.options: [compiled]}))
-        trace = other._record(call)[1]
-        out.append(Effect(option=name, value=value, count=count(trace, other.options)))
+        changed = other._specialise(call, packed=False)[0]
+        recorded = trace if changed.records_like(compiled) else other._record(call)[1]
+        out.append(Effect(option=name, value=value, count=count(recorded, options)))
         step(1, f"{name}={value!r}")
     return tuple(out)

@@ -146,23 +146,24 @@ class InstanceErrors(AcronumbaError, ExceptionGroup):
 
     Parameters
     ----------
-    errors : mapping of int to Exception
-        The exception of each instance that failed.
+    errors : mapping of int to BaseException
+        The exception of each instance that failed. A group can hold no `SystemExit` and the like: in `exceptions` there
+        is a `RuntimeError` in their place, whose cause they are.
     results : sequence
         The results of all instances, None where one failed.
     """
 
-    errors: dict[int, Exception]
+    errors: dict[int, BaseException]
     results: Sequence[Any]
 
-    def __new__(cls, errors: Mapping[int, Exception], results: Sequence[Any] = ()) -> InstanceErrors:
+    def __new__(cls, errors: Mapping[int, BaseException], results: Sequence[Any] = ()) -> InstanceErrors:
         ordered = dict(sorted(errors.items()))
-        self = super().__new__(cls, _summary(ordered, len(results)), list(ordered.values()))
+        self = super().__new__(cls, _summary(ordered, len(results)), list(map(_member, ordered.values())))
         self.errors = ordered
         self.results = results
         return self
 
-    def __init__(self, errors: Mapping[int, Exception], results: Sequence[Any] = ()) -> None:
+    def __init__(self, errors: Mapping[int, BaseException], results: Sequence[Any] = ()) -> None:
         super().__init__("ACR700", _summary(errors, len(results)))
         first = self.errors[min(self.errors)]
         if isinstance(first, AcronumbaError):
@@ -183,7 +184,8 @@ class InstanceErrors(AcronumbaError, ExceptionGroup):
 
     def derive(self, excs: Sequence[Exception]) -> ExceptionGroup[Exception]:  # type: ignore[override]
         """Return the group of some of the exceptions (`subgroup` and `split` go through here)."""
-        kept = {instance: error for instance, error in self.errors.items() if any(error is e for e in excs)}
+        members = zip(self.errors.items(), self.exceptions, strict=True)
+        kept = {instance: error for (instance, error), member in members if any(member is e for e in excs)}
         if len(kept) != len(excs):  # parts of an instance's own exception group: their instance is not known
             return ExceptionGroup(self.message, excs)
         return InstanceErrors(kept, self.results)
@@ -192,7 +194,16 @@ class InstanceErrors(AcronumbaError, ExceptionGroup):
         return type(self), (self.errors, list(self.results)), None
 
 
-def _summary(errors: Mapping[int, Exception], count: int) -> str:
+def _member(error: BaseException) -> Exception:
+    """Return the exception, or one that a group of exceptions may hold."""
+    if isinstance(error, Exception):
+        return error
+    made = RuntimeError(f"{type(error).__name__}: {error}")
+    made.__cause__ = error
+    return made
+
+
+def _summary(errors: Mapping[int, BaseException], count: int) -> str:
     return f"{len(errors)} of {count} instances failed" if count else f"{len(errors)} instances failed"
 
 

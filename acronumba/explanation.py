@@ -2,8 +2,8 @@
 
 In: a model and the arguments of a batch. Out: an `Explanation`: every function that is compiled, line by line, with
 the blocks (kernels) that compute the line, their phases, and what each analysis found there and why (`Plan.notes`);
-then the blocks, and what each option is worth in this mini-batch (`effects`). Nothing is computed for it.
-`views.explain` prints it.
+then the blocks, and what each option is worth in this mini-batch (`effects`). Nothing is computed for it, unless the
+model waits for values. `views.explain` prints it.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def explain(model: Model, call: _Call) -> Explanation:
     with progress(f"explaining {model.__qualname__}", 1 + len(changes(model.options))) as step:
         compiled, trace = model._record(call)
         step(1)
-        found = effects(model, call, step)
+        found = effects(model, call, trace, step)
     program, options = compiled.program, compiled.options
     code = compiled.fn.__code__
     blocks = _blocks(compiled, trace)

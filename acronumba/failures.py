@@ -21,9 +21,9 @@ from acronumba.plain import is_library
 ENDLESS = ("ACR702", "ACR704")  # the plain call would not come back either: too many steps, too much memory
 
 
-def machine_failure(error: str, text: str, loc: Loc, *, endless: bool = False) -> Exception:
+def machine_failure(error: str, text: str, loc: Loc, *, endless: bool = False) -> BaseException:
     """Return the exception of a machine's record: a class by name, a message, a place."""
-    made: Exception
+    made: BaseException
     if endless:
         made = refuse(ENDLESS[0], loc, seen=text)
     elif error == "ShapeMismatch":
@@ -32,14 +32,15 @@ def machine_failure(error: str, text: str, loc: Loc, *, endless: bool = False) -
         made = DataError(text, loc=loc)
     else:
         cls = getattr(errors, error, None) or getattr(builtins, error, None)
-        if isinstance(cls, type) and issubclass(cls, Exception) and not issubclass(cls, AcronumbaError):
+        if isinstance(cls, type) and issubclass(cls, BaseException) and not issubclass(cls, AcronumbaError):
             made = cls(text)
         else:
             made = RuntimeError(f"{error}: {text}" if text else error)
+        made.raised = error  # type: ignore[attr-defined]
     return with_line(made, loc.line, loc.file)
 
 
-def with_line(error: Exception, line: int | None, file: str | None) -> Exception:
+def with_line(error: BaseException, line: int | None, file: str | None) -> BaseException:
     """Give an exception the attributes `line` and `file` (acronumba's own have them)."""
     if not isinstance(error, AcronumbaError) and line:
         error.line = line  # type: ignore[attr-defined]
@@ -51,11 +52,11 @@ def plain_failure(
     fn: Callable[..., Any],
     instance: Sequence[Any],
     shared: Mapping[str, Any],
-    machine: Exception,
+    machine: BaseException,
     *,
     steps: int,
     memory_limit: int | None = None,
-) -> Exception:
+) -> BaseException:
     """Return the exception of an instance that the machine found to fail.
 
     Parameters
@@ -64,7 +65,7 @@ def plain_failure(
         The user's.
     instance, shared
         Its arguments.
-    machine : Exception
+    machine : BaseException
         The machine's own account (see `machine_failure`).
     steps, memory_limit : int
         After which the plain call is given up; see `plain.run`.
@@ -79,7 +80,9 @@ def plain_failure(
         return machine
     except (RecursionError, MemoryError) as error:
         return error if isinstance(machine, type(error)) else machine
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != getattr(machine, "raised", ""):
+            raise  # not the model's: somebody wants to end all of this
         line, file = user_line(error)
         error = with_line(error, line or getattr(machine, "line", None), file or getattr(machine, "file", None))
         if isinstance(machine, ShapeMismatch) and not isinstance(error, ShapeMismatch):
@@ -89,7 +92,7 @@ def plain_failure(
     return machine
 
 
-def _shape(machine: ShapeMismatch, told: Exception, line: int | None, file: str | None) -> Exception:
+def _shape(machine: ShapeMismatch, told: BaseException, line: int | None, file: str | None) -> BaseException:
     """Return the clash of shapes with the words of NumPy, if it is the one that the plain call met first."""
     if not isinstance(told, ValueError) or (line and machine.line and (line, file) != (machine.line, machine.file)):
         told.__traceback__ = None

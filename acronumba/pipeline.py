@@ -47,8 +47,9 @@ from acronumba.witness import Witness
 
 if TYPE_CHECKING:
     from acronumba.ir.interpret import Interpreter
-    from acronumba.ir.nodes import Program
+    from acronumba.ir.nodes import Program, StructLayout
     from acronumba.kernels.cuda.generate import CudaCode
+    from acronumba.runtime.pack import Batch
     from acronumba.runtime.trace import TraceData
 
 log = logging.getLogger("acronumba")
@@ -188,7 +189,15 @@ class Compiled:
         """Packs instances of this schema."""
         from acronumba.runtime.pack import Packer
 
-        return Packer(self.schema, self.program.layouts)
+        return Packer(self.schema, self._read_layouts)
+
+    @lazy
+    def _read_layouts(self) -> tuple[StructLayout, ...]:
+        """The layouts with the fields that the program reads of what it is given; it may store others in its own."""
+        return tuple(
+            replace(layout, fields=tuple(f for f in layout.fields if f.name in self.reads.get(layout.cls, ())))
+            for layout in self.program.layouts
+        )
 
     @lazy
     def unpacker(self) -> Any:
@@ -252,10 +261,13 @@ class Compiled:
 
     @lazy
     def recorder(self) -> Any:
-        """Machine code of everything but the kernels, which are NumPy: for `record`."""
+        """Machine code of everything but the kernels, for `record`; of these too if the program waits for values."""
+        from acronumba.analysis.waits import waiting_functions
         from acronumba.runtime.driver import Executable
         from acronumba.runtime.reference import reference_kernels
 
+        if waiting_functions(self.plan.program):
+            return self.executable
         with self._lock:
             if "recorder" not in self.__dict__:
                 kernels = reference_kernels(self.plan.kernels)
@@ -307,9 +319,9 @@ class Compiled:
         paths = sorted(self.lowered.demanded)
         return [f"{path} = {value}" for path, (_, value) in zip(paths, self._demanded, strict=True)]
 
-    def pack(self, columns: Sequence[Any]) -> Any:
+    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None) -> Any:
         """Return the instances as words, with a `DataError` for each that does not conform."""
-        return self.packer.pack(columns)
+        return self.packer.pack(columns, numbers)
 
     def run(
         self, packed: Any, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), timed: bool = False,
@@ -328,7 +340,8 @@ class Compiled:
         device : str
             Where kernels run.
         """
-        words, keep = self._shared_words(packed, leaves)
+        given = self._shared_batches(leaves)
+        words, keep = self._shared_words(packed, leaves, given)
         stable = self._array_roots <= frozen
         skip = packed.errors
         executable = self.executable if device == "cpu" else self._on(device)
@@ -338,26 +351,44 @@ class Compiled:
                 run = executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed)
         except MemoryError as error:
             raise refuse("ACR704", seen=str(error)) from None
+        run.heaps = [heap for batch in given.values() for heap in batch.heaps]
         self._slow = time.perf_counter() - start > 0.3
         _debug(6, "run", lambda: f"{len(packed)} instances, {run.nodes} nodes")
         return run
 
     def record(self, packed: Any, leaves: Sequence[Any]) -> TraceData:
-        """Record and schedule a packed mini-batch; no kernel is compiled, and nothing is executed. See `run`."""
+        """Record and schedule a packed mini-batch, and execute nothing that no value is read of. See `run`."""
         words, keep = self._shared_words(packed, leaves)
         trace: TraceData = self.recorder.record(packed.roots, words, skip=packed.errors, keep=keep)
         return trace
 
-    def _shared_words(self, packed: Any, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    def records_like(self, other: Compiled) -> bool:
+        """Whether both record and schedule the same: their options differ in nothing that these depend on."""
+        mine, theirs = (
+            (c.plan.kernels, c.text("plan"), o.schedule, o.effort, o.phases or o.schedule != "depth")
+            for c in (self, other)
+            for o in (c.options,)
+        )
+        return mine == theirs
+
+    def _shared_words(
+        self, packed: Any, leaves: Sequence[Any], batches: Mapping[int, Batch] | None = None
+    ) -> tuple[list[Any], list[Any]]:
         """Return the shared values, lists and objects as words, and what owns all that words lead to."""
         words, keep = list(leaves), list(packed.keep)
-        for k, packer in self._shared_packers.items():
-            batch = packer.pack([[leaves[k]]])
-            for error in batch.errors.values():
-                raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}")
+        for k, batch in (self._shared_batches(leaves) if batches is None else batches).items():
             words[k] = int(batch.roots[0, 0])
             keep += batch.keep
         return words, keep
+
+    def _shared_batches(self, leaves: Sequence[Any]) -> dict[int, Batch]:
+        """Return the shared values that are lists or objects, packed, by their number."""
+        found = {}
+        for k, packer in self._shared_packers.items():
+            found[k] = batch = packer.pack([[leaves[k]]])
+            for error in batch.errors.values():
+                raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}")
+        return found
 
     @lazy
     def _shared_packers(self) -> dict[int, Any]:
@@ -368,21 +399,24 @@ class Compiled:
         for k, param in enumerate(self.program.shared):
             if isinstance(param.type, ListT | StructT):
                 schema = Schema(params=(param.type,), fields=self.schema.fields)
-                found[k] = Packer(schema, self.program.layouts)
+                found[k] = Packer(schema, self._read_layouts)
         return found
 
     def decoder(self, run: Any, packed: Any, stay: bool = False) -> Callable[[int], Any]:
         """Return the function from the number of an instance to its result; see `Run.reader`."""
+        from acronumba.runtime.heap import Owned
+
         made: list[Callable[[int], Any]] = []
+        heaps = (*packed.heaps, *run.heaps)
 
         def result(k: int) -> Any:  # holds the run, which owns what the words lead to
             if not made:
-                made.append(self.unpacker.decoder(run.words, run.reader(stay), lambda: packed.objects))
+                made.append(self.unpacker.decoder(run.words, run.reader(stay), Owned((h, h.objects) for h in heaps)))
             return made[0](k)
 
         return result
 
-    def site_error(self, record: Any) -> Exception:
+    def site_error(self, record: Any) -> BaseException:
         """Return the machine's own exception for the record of a failure (of the driver, or of the interpreter)."""
         from acronumba import state
         from acronumba.ir.interpret import InstanceFailure, message

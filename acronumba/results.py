@@ -259,7 +259,7 @@ class Trace:
     model: str
     results: Results
     data: TraceData
-    errors: Mapping[int, Exception] = field(default_factory=dict)
+    errors: Mapping[int, BaseException] = field(default_factory=dict)
 
     @property
     def nodes(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import sys
+import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -29,7 +30,7 @@ from acronumba.explanation import MEANINGS, Explanation, SourceLine, letter
 from acronumba.pipeline import Compiled
 from acronumba.runtime.trace import empty_trace
 from acronumba.views.explain import explanation_text
-from acronumba.zoo import birnn, mv_rnn, tree_lstm
+from acronumba.zoo import birnn, graph_rnn, mv_rnn, tree_lstm
 
 MODULES = (models_of_sequences, models_of_trees, models_of_python, models_of_choices)
 ZOO = {"tree_lstm": (tree_lstm, "sentiment"), "birnn": (birnn, "tag"), "mv_rnn": (mv_rnn, "sentiment")}
@@ -260,3 +261,14 @@ def test_the_command_line_shows_it(tmp_path: Any, capsys: pytest.CaptureFixture[
     out = capsys.readouterr().out
     assert "double: 2 instances, 2 nodes in 1 batch (proved optimal)" in out
     assert "6     return w @ x * 2.0" in out and "stages:" not in out
+
+
+def test_models_that_wait_are_explained_in_seconds() -> None:
+    xs, p = graph_rnn.instances(60), graph_rnn.params()
+    start = time.process_time()
+    told = graph_rnn.generate.explain(xs, p=p)
+    assert time.process_time() - start < 10  # seconds: all that is compiled, too
+    assert told.count.rounds > 100 and told.count.nodes > 10_000
+    assert {e.option for e in told.effects} == {*OPTIMISATIONS, "schedule"}
+    same = {e.option: (e.count.nodes, e.count.batches) for e in told.effects if e.option != "schedule"}
+    assert same["fuse"] == same["horizontal"] == (told.count.nodes, told.count.batches) != same["blocks"]

@@ -118,9 +118,7 @@ def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], no
         raise w.refuse("ACR108", node, seen="an exception that is not raised at once")
     if dataclasses.is_dataclass(cls):
         w.witness.layout(cls)
-        init = w.witness.attribute(cls, "__init__")
-        if getattr(getattr(init, "__code__", None), "co_filename", "") != "<string>" or w.has(cls, "__post_init__"):
-            raise w.refuse("ACR210", node, seen=f"{cls.__name__} with an __init__ or __post_init__ of its own")
+        _only_fields(w, cls, node)
         fields = [f for f in dataclasses.fields(cls) if f.init]
         out = _bind_fields(
             w, cls, [f.name for f in fields if not f.kw_only], [f.name for f in fields], args, kwargs, node
@@ -143,6 +141,7 @@ def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], no
         return Record(cls, names, tuple(out[n] for n in names))
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         w.witness.layout(cls)
+        _only_fields(w, cls, node)
         names = field_names(cls)
         out = _bind_fields(w, cls, list(names), list(names), args, kwargs, node)
         for name, value in getattr(cls, "_field_defaults", {}).items():
@@ -169,6 +168,37 @@ def _arguments(
         if name not in values and p.default is inspect.Parameter.empty:
             raise w.refuse("ACR203", node, seen=f"{what} without {name}")
     return values
+
+
+def _only_fields(w: Lowerer, cls: type, node: Node) -> None:
+    """Refuse a class that does anything else when it is called than to store its fields."""
+    for name in ("__init__", "__new__", "__setattr__", "__post_init__"):
+        w.witness.attribute(cls, name)
+    if own := own_constructor(cls):
+        rewrite = f"compute the fields first, and pass them to a class without `{own}`"
+        raise w.refuse("ACR210", node, seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)
+
+
+def own_constructor(cls: Any) -> str:
+    """Return the name of the method by which a dataclass or NamedTuple is made in a way of its own; "" if it is not."""
+    if type(cls).__call__ is not type.__call__:
+        return "__call__ of the metaclass"
+    if issubclass(cls, tuple):
+        made = getattr(cls.__new__, "__globals__", {}).get("__name__", "")  # `collections.namedtuple` says so
+        own = "__init__" if cls.__init__ is not object.__init__ else "__new__"
+        return "" if own == "__new__" and made.startswith("namedtuple_") else own
+    code = getattr(cls.__init__, "__code__", None)
+    if code is None or "__create_fn__" not in code.co_qualname:  # `dataclasses` writes them there
+        return "__init__"
+    given = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    if set(given) != {f.name for f in dataclasses.fields(cls) if f.init}:
+        return "__init__"  # of a base class, or with an `InitVar`
+    if cls.__new__ is not object.__new__:
+        return "__new__"
+    code = getattr(cls.__setattr__, "__code__", None)
+    if code is not None and "__create_fn__" not in code.co_qualname:
+        return "__setattr__"
+    return "__post_init__" if hasattr(cls, "__post_init__") else ""
 
 
 def _default(w: Lowerer, cls: type, name: str, value: Any) -> Val:
@@ -207,6 +237,10 @@ def replace_fields(w: Lowerer, args: list[Val], kwargs: dict[str, Val], node: No
         for k in kwargs:
             if k not in names:
                 raise w.refuse("ACR307", node, seen=f"{cls.__name__} has no field {k!r}")
+        if dataclasses.is_dataclass(cls):  # it is called
+            init = [f.name for f in dataclasses.fields(cls) if f.init]
+            given = {n: kwargs[n] if n in kwargs else w.attribute(obj, n, node) for n in init}
+            return construct(w, cls, [], given | kwargs, node)
         return Record(cls, names, tuple(kwargs[n] if n in kwargs else w.attribute(obj, n, node) for n in names))
 
     return w.each(args[0], one, node)

@@ -27,7 +27,7 @@ from acronumba.frontend.values import (
     number,
 )  # fmt: skip
 from acronumba.ir.nodes import Extent
-from acronumba.ir.types import BOOL, FLOAT, INT, TensorT
+from acronumba.ir.types import BOOL, FLOAT, INT, BoolT, FloatT, IntT, NoneT, TensorT
 
 if TYPE_CHECKING:
     from acronumba.frontend.lower import Lowerer
@@ -649,8 +649,7 @@ def _array(w: Lowerer, a: Args, node: Node) -> Val:
         return w.from_number(val, dtype or {INT: "int64", FLOAT: "float64", BOOL: "bool"}[val.type], node)
     runtime = _runtime_list(w, val, node)
     if runtime is not None:
-        out = w.stack_list(runtime, 0, node, dtype)
-        return out
+        return _array_of_list(w, runtime, dtype, node)
     x = w.as_tensor(val, node=node)
     if dtype is None:
         return x
@@ -661,6 +660,20 @@ def _array(w: Lowerer, a: Args, node: Node) -> Val:
 def _ascontiguousarray(w: Lowerer, a: Args, node: Node) -> Val:
     x = _array(w, a, node)
     return _with_axis(w, x, node) if isinstance(x, Tensor) else x
+
+
+def _array_of_list(w: Lowerer, val: ListVal, dtype: str | None, node: Node) -> Tensor:
+    """Return the array of a list that may be empty: that is of floats, whatever the list could hold."""
+    item = val.item
+    numbers = isinstance(item, IntT | FloatT | BoolT) or (isinstance(item, TensorT) and not item.rank)
+    if isinstance(item, NoneT):
+        found = w.scalar("eq", w.list_lengths(val, node), number(0))
+        w.check(found, "TypeError", "an array cannot hold None", (), node)
+        return w.full((0,), number(0), dtype or "float64", node)
+    if not (numbers and (dtype or item == FLOAT)):
+        text = "np.array of an empty list is float64[0], not what it is of others; give it a dtype, or test `if xs:`"
+        w.check(w.scalar("gt", w.list_lengths(val, node), number(0)), "TypeError", text, (), node)
+    return w.stack_list(val, 0, node, dtype, empty=numbers)
 
 
 def as_dtype(w: Lowerer, val: Val, dtype: str, node: Node) -> Tensor:

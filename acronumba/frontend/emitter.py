@@ -167,7 +167,8 @@ class Emitter:
         self.sites: dict[ir.Site, int] = {}
         self.shared_index: dict[str, int] = {}
         self.shared_params: list[ir.SharedParam] = []
-        self.reads: dict[type, set[str]] = {}
+        self.reads: dict[type, set[str]] = {}  # fields that are loaded
+        self.stored: dict[type, set[str]] = {}  # fields of what is made here
         self.demanded: set[str] = set()
         self.constants: dict[str, Any] = {}
         self.errors: list[AcronumbaError] = []
@@ -702,7 +703,7 @@ class Emitter:
         table = self.know.fields.setdefault(val.cls, {})
         self.know.built.add(val.cls)
         flat: list[Var] = []
-        self.reads.setdefault(val.cls, set()).update(val.names)
+        self.stored.setdefault(val.cls, set()).update(val.names)
         for name, v in zip(val.names, val.items, strict=True):
             t = self.type_of(v)
             old = table.get(name)

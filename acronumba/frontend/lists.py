@@ -447,18 +447,21 @@ class Lists(Walker):
     def uniform(self, val: ListVal, node: Any) -> ListVal:
         """Return a list of arrays (and numbers, which become arrays) as one whose elements all have one type.
 
-        An element of another rank than the highest fails at run time, as NumPy does.
+        Arrays of several ranks are refused: each list may still hold those of one rank alone. A number among arrays
+        with axes fails at run time, as NumPy does.
         """
         if not isinstance(val.item, UnionT):
             return val
         kinds: set[TensorT] = set()
+        numbers: set[TensorT] = set()
         for m in val.item.members:
             if isinstance(m, TensorT):
                 kinds.add(TensorT(m.dtype, (None,) * m.rank))
             elif isinstance(m, IntT | FloatT | BoolT):
-                kinds.add(TensorT(HOST[m], ()))
+                numbers.add(TensorT(HOST[m], ()))
         rank = max((t.rank for t in kinds), default=0)
-        kinds = {t for t in kinds if t.rank == rank}
+        if not rank:
+            kinds |= numbers
         if len(kinds) != 1:
             raise self.refuse("ACR303", node, seen=self.describe(val))
 

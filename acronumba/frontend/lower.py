@@ -212,13 +212,15 @@ def _sweep(sweep: Lowerer, fn: types.FunctionType, params: Sequence[Type], share
     )
 
 
-def make_layouts(fields: Mapping[type, Mapping[str, Type]], reads: Mapping[type, Any]) -> tuple[ir.StructLayout, ...]:
-    """Return the layouts of rows: the fields that are read, of all classes, sorted by name."""
+def make_layouts(
+    fields: Mapping[type, Mapping[str, Type]], reads: Mapping[type, set[str]], stored: Mapping[type, set[str]]
+) -> tuple[ir.StructLayout, ...]:
+    """Return the layouts of rows: the fields that are read or stored, of all classes, sorted by name."""
     layouts = []
     for cls in sorted(fields, key=class_key):
         out, offset = [], 1
         for name in field_names(cls):
-            if name not in reads.get(cls, ()) or name not in fields[cls]:
+            if name not in fields[cls] or not (name in reads.get(cls, ()) or name in stored.get(cls, ())):
                 continue
             t = fields[cls][name]
             width = len(words(t))
@@ -255,7 +257,7 @@ def _name_variables(code: FunctionCode) -> None:
 
 
 def _program(sweep: Lowerer, name: str, params: Sequence[Type], result: Type) -> ir.Program:
-    layouts = make_layouts(sweep.know.fields, sweep.reads)
+    layouts = make_layouts(sweep.know.fields, sweep.reads, sweep.stored)
     tags = {layout.cls: k for k, layout in enumerate(layouts)}
 
     def settle(instr: ir.Instr) -> ir.Instr:

@@ -743,7 +743,7 @@ class TensorOps(Emitter):
         val = self.uniform(val, node)
         item = val.item
         n = self.list_lengths(val, node)
-        if not (empty and isinstance(item, IntT | FloatT | BoolT)):
+        if not (empty and (isinstance(item, IntT | FloatT | BoolT) or (isinstance(item, TensorT) and not item.rank))):
             self.check(self.scalar("gt", n, number(0)), "ValueError", "need at least one array to stack", (), node)
             self.not_void(val, node)
         if isinstance(item, IntT | FloatT | BoolT):

@@ -34,6 +34,7 @@ from acronumba.ir.types import (
     type_text,
 )
 from acronumba.runtime.heap import Mismatch
+from acronumba.runtime.schema import MISSING, attribute
 
 Link: TypeAlias = "tuple[Link, str] | None"  # a path, from its end
 
@@ -200,10 +201,10 @@ class Conformance:
             return [(v, t.item, (link, f"[{k}]")) for k, v in enumerate(value)]
         out: list[tuple[Any, Type, Link]] = []
         for f in self._layouts[type(value)].fields if type(value) in self._layouts else ():
-            try:
-                out.append((getattr(value, f.name), f.type, (link, f".{f.name}")))
-            except Exception:
+            inner = attribute(value, f.name)
+            if inner is MISSING:
                 return f.name
+            out.append((inner, f.type, (link, f".{f.name}")))
         return out
 
 
@@ -222,7 +223,9 @@ def _error(instance: int, link: Link, t: Type, value: Any, missing: str = "") ->
     if missing:
         seen = f"an object of class {type(value).__name__} without the attribute `{missing}`"
         return DataError(f"{shown} has no value", instance=instance, path=path, seen=seen)
-    if isinstance(value, int) and not isinstance(value, bool) and any(isinstance(m, IntT | FloatT) for m in members(t)):
+    kinds = IntT | FloatT if isinstance(value, int) else IntT  # an int field takes NumPy's integers, too
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+    if whole and any(isinstance(m, kinds) for m in members(t)):
         wrong = f"{shown} is an int that does not fit {'a float' if isinstance(t, FloatT) else '64 bits'}"
         return DataError(wrong, instance=instance, path=path, seen=f"an int of {int(value).bit_length()} bits")
     return DataError(

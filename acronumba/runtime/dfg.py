@@ -113,8 +113,8 @@ class ArenaPool:
         self.wanted = wanted
         self.allocate = allocate
 
-    def take(self, size: int) -> Arena:
-        """Return an arena of at least `size` bytes."""
+    def take(self, size: int, most: int = 1 << 62) -> Arena:
+        """Return an arena of at least `size` bytes; a new one has some more, so that it serves again, up to `most`."""
         for _ in range(len(self._free)):
             try:
                 block, twin = self._free.popleft()
@@ -122,7 +122,7 @@ class ArenaPool:
                 break
             if len(block) >= size:
                 return Arena(block, self, twin)
-        size = max(size + size // 4 if size <= _KEPT else size, 1 << 16)
+        size = max(min(size + size // 4, most) if size <= _KEPT else size, size, 1 << 16)
         return Arena((self.allocate if size <= _KEPT else aligned)(size), self)
 
     def clear(self) -> None:

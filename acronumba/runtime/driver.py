@@ -554,7 +554,7 @@ class Executable:
                 buffers.grow_tables(status)
             case state.GROW_SCRATCH:
                 if buffers.bytes + need > self._limit():
-                    raise MemoryError(f"the mini-batch needs {need:,} bytes of scratch, more than `memory_limit`")
+                    self._too_many_rows(buffers, need)
                 buffers.grow_scratch(need)
             case state.GROW_LIVES | state.GROW_FOUND:
                 buffers.grow_lives(status)
@@ -563,13 +563,15 @@ class Executable:
                     self._too_large(buffers)
                 buffers["plenty"] = -1
             case state.GROW_WORK:
-                works[:] = [self.works.take(need)]
+                works.clear()  # before there is another one
+                works.append(self.works.take(need, need + self._limit() - self._peak(buffers)))
                 self._work_in(buffers, works)
             case state.GROW_ARENA:
                 if not buffers["kept"]:
                     arenas.clear()  # of this run: nothing lies in it
                 room = 2 * sum(a.size for a in arenas)
-                arena = self.arenas.take(max(need, min(room, self._limit() - buffers.bytes - buffers["kept"])))
+                most = self._limit() - buffers.bytes - buffers["kept"]
+                arena = self.arenas.take(max(need, min(room, most)), most)
                 arenas.append(arena)
                 self.engine.reach(arena.block)
                 buffers["arena"], buffers["asize"] = arena.address, arena.size
@@ -675,6 +677,16 @@ class Executable:
         what = "for results" if seen > self._limit() else "at once"
         seen = seen if seen > self._limit() else self._peak(buffers)
         raise MemoryError(f"the mini-batch needs {seen:,} bytes {what}, more than `memory_limit`")
+
+    def _too_many_rows(self, buffers: Buffers, need: int) -> NoReturn:
+        """Raise `TooLarge` for the instances whose arrays have more rows than memory has room for words of them."""
+        n = buffers["n"]
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))[buffers.column("kind", n)]
+        widths = 8.0 * (2 + table[:, TABLE["args"]] + table[:, TABLE["tensors"]])  # see `layout.rows_width`
+        large = self._rows(buffers) * widths > self._limit() - buffers.bytes
+        if large.any():
+            raise _TooLarge(np.unique(buffers.column("instance", n)[large]).tolist())
+        raise MemoryError(f"the mini-batch needs {need:,} bytes of scratch, more than `memory_limit`")
 
     def _rows(self, buffers: Buffers) -> NDArray[np.int64]:
         """Return how many rows each node is: 1 unless its kernel has `rows`."""

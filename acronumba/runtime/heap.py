@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, compress, islice
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -29,6 +30,8 @@ import numpy.typing as npt
 
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import ListT, RefT, TensorT, Word, words
+from acronumba.runtime.schema import MISSING, attribute
+from acronumba.shared import field_names
 
 Words: TypeAlias = npt.NDArray[np.int64]
 Pool: TypeAlias = npt.NDArray[Any]
@@ -53,6 +56,7 @@ class Region:
     width: int  # words per row
     refs: tuple[int, ...]  # columns that hold references into the words
     cls: type | None = None  # of "rows"
+    listed: ListT | None = None  # of "heads"
     dtype: str = ""  # of "records": their column 0 holds addresses in the pool of this dtype
 
     @property
@@ -68,6 +72,7 @@ class Heap:
     regions: tuple[Region, ...]
     pools: Mapping[str, Pool]  # data of all arrays of one dtype, one-dimensional
     objects: Mapping[Region, Sequence[object]] = field(default_factory=dict)  # the user's own, where each row is one
+    rests: Mapping[Region, Sequence[Any]] | None = None  # of a heap that was pickled, by row: see `rest_of`
 
     @property
     def base(self) -> int:
@@ -86,6 +91,46 @@ class Heap:
     def address(self, region: Region) -> int:
         """Return the address of the first row of a region."""
         return self.base + 8 * region.start
+
+
+class Owned:
+    """What belongs to rows, by their addresses: the user's own objects and lists, or what their words do not hold.
+
+    Parameters
+    ----------
+    tables : iterable of (Heap, mapping from Region to sequence)
+        `Heap.objects` or `Heap.rests` of heaps.
+    """
+
+    def __init__(self, tables: Iterable[tuple[Heap, Mapping[Region, Sequence[Any]]]]) -> None:
+        found = {heap.address(r): (8 * r.width, r.count, of) for heap, table in tables for r, of in table.items()}
+        self._starts = sorted(start for start, (_, count, _) in found.items() if count)
+        self._tables = [found[start] for start in self._starts]
+
+    def get(self, address: int) -> Any:
+        """Return what belongs to the row that begins at an address, or None."""
+        k = bisect_right(self._starts, address) - 1
+        if k < 0:
+            return None
+        step, count, table = self._tables[k]
+        row = (address - self._starts[k]) // step
+        return table[row] if row < count else None
+
+
+def rest_of(value: Any, stored: Container[str]) -> Any:
+    """Return what the words of an object or list do not hold: its other attributes, or the class of a list.
+
+    Parameters
+    ----------
+    value : object
+    stored : container of str
+        The fields that the words hold.
+    """
+    if type(value) in (list, tuple):
+        return type(value)
+    found = {name: attribute(value, name) for name in field_names(type(value)) if name not in stored}
+    rest = {name: v for name, v in found.items() if v is not MISSING}
+    return rest | {name: v for name, v in getattr(value, "__dict__", {}).items() if name not in stored}
 
 
 def aligned(count: int, dtype: npt.DTypeLike, zero: bool = False) -> npt.NDArray[Any]:
@@ -163,12 +208,11 @@ def relayout(heap: Heap, old: Mapping[type, StructLayout], new: Sequence[StructL
         if region.cls in tags:
             layout = tags[region.cls][1]
             width, refs = layout.size, row_references(layout)
-        moved = Region(
-            kind=region.kind, start=at, count=region.count, width=width, refs=refs, cls=region.cls, dtype=region.dtype
-        )
+        moved = replace(region, start=at, width=width, refs=refs)
         regions.append(moved)
         at += moved.size
-    out = Heap(words=aligned(at, np.int64, zero=True), regions=tuple(regions), pools=heap.pools)
+    objects = {b: heap.objects[a] for a, b in zip(heap.regions, regions, strict=True) if a in heap.objects}
+    out = Heap(words=aligned(at, np.int64, zero=True), regions=tuple(regions), pools=heap.pools, objects=objects)
     pieces = [
         (heap.address(a), 8 * a.width or 1, out.address(b), 8 * b.width)
         for a, b in zip(heap.regions, out.regions, strict=True)
@@ -221,11 +265,9 @@ class Room:
         self._arrays: dict[str, Arrays] = {}
         self.shapes: dict[tuple[int, ...], int] = {}  # address of the extents of each shape
 
-    def add(
-        self, kind: str, count: int, width: int, refs: tuple[int, ...] = (), cls: type | None = None, dtype: str = ""
-    ) -> Region:
-        """Reserve a region."""
-        region = Region(kind=kind, start=self._size, count=count, width=width, refs=refs, cls=cls, dtype=dtype)
+    def add(self, kind: str, count: int, width: int, refs: tuple[int, ...] = (), **of: Any) -> Region:
+        """Reserve a region; `of` says of what."""
+        region = Region(kind=kind, start=self._size, count=count, width=width, refs=refs, **of)
         self._regions.append(region)
         self._size += region.size
         return region
@@ -235,9 +277,9 @@ class Room:
         self._pools.append(Pooled(self, frozenset((cls,)), width, refs, cls))
         return self._pools[-1]
 
-    def lists(self, width: int, refs: tuple[int, ...]) -> Lists:
-        """Return the pool of lists with elements of `width` words."""
-        self._pools.append(pool := Lists(self, width, refs))
+    def lists(self, listed: ListT, width: int, refs: tuple[int, ...]) -> Lists:
+        """Return the pool of lists of a type, with elements of `width` words."""
+        self._pools.append(pool := Lists(self, listed, width, refs))
         return pool
 
     def references(self, *pools: Pooled) -> References:
@@ -345,7 +387,7 @@ class Pooled:
         self._reserve(count)
 
     def _reserve(self, count: int) -> None:
-        self.region = self.room.add("rows", count, self.width, self.refs, self.cls)
+        self.region = self.room.add("rows", count, self.width, self.refs, cls=self.cls)
 
     def place(self, heap: Heap) -> None:
         """Give the objects their addresses."""
@@ -358,8 +400,9 @@ class Pooled:
 class Lists(Pooled):
     """The lists of one type: a row for each, and their elements one after the other."""
 
-    def __init__(self, room: Room, width: int, refs: tuple[int, ...]) -> None:
+    def __init__(self, room: Room, listed: ListT, width: int, refs: tuple[int, ...]) -> None:
         super().__init__(room, frozenset((list, tuple)), width, refs, None)
+        self.listed = listed
         self.lengths: list[int] = []
         self.items: Region
 
@@ -370,7 +413,7 @@ class Lists(Pooled):
         return list(chain.from_iterable(lists))
 
     def _reserve(self, count: int) -> None:
-        self.region = self.room.add("heads", count, HEAD, (0,))
+        self.region = self.room.add("heads", count, HEAD, (0,), listed=self.listed)
         self.items = self.room.add("items", sum(self.lengths), self.width, self.refs)
 
     def place(self, heap: Heap) -> None:
@@ -555,7 +598,7 @@ class ArrayColumn:
             return
         some = [v for v in self._values if v is not None] if self._optional else self._values
         check_arrays(some, self._arrays.dtype, self._rank)
-        self._first = self._arrays.add(some)
+        self._first = self._arrays.add(some, self._rank)
 
     def words(self) -> Words:
         """Return the addresses of the value records, 0 for None."""
@@ -574,16 +617,19 @@ class Arrays:
         self.dtype = dtype
         self.pool: Pool
         self._found: list[Any] = []
+        self._flat = True  # whether all of them have one axis
+        self._sizes: Words
         self._blocks: list[npt.NDArray[Any]] = []
         self._block_rows = 0
         self._numbers: Words | None = None  # record of each array found, if some were found twice
         self._region: Region
         self._base = 0
 
-    def add(self, values: list[Any]) -> int:
+    def add(self, values: list[Any], rank: int) -> int:
         """Add arrays; return the place of the first."""
         first = len(self._found)
         self._found += values
+        self._flat = self._flat and rank == 1
         return first
 
     def add_block(self, column: npt.NDArray[Any]) -> int:
@@ -604,10 +650,13 @@ class Arrays:
             rank[order] = np.arange(len(order))
             self._numbers = rank[numbers]
             self._found = found = [found[k] for k in firsts[order].tolist()]
-        room.shapes.update(dict.fromkeys([v.shape for v in found], 0))
+        self._sizes = np.fromiter(map(_size, found), np.int64, len(found))
+        # A tuple for each array would be what the garbage collector looks at.
+        shapes = [(n,) for n in np.unique(self._sizes).tolist()] if self._flat else [v.shape for v in found]
+        room.shapes.update(dict.fromkeys(shapes, 0))
         room.shapes.update(dict.fromkeys([c.shape[1:] for c in self._blocks], 0))
         self._region = room.add("records", len(found) + self._block_rows, RECORD, (2,), dtype=self.dtype)
-        split = sum([v.size for v in found])
+        split = int(self._sizes.sum())
         self.pool = pool = aligned(split + sum(c.size for c in self._blocks), self.dtype)
         if found:
             np.concatenate(found, axis=None, out=pool[:split])
@@ -619,12 +668,15 @@ class Arrays:
         """Write the value records."""
         table, found, size = heap.table(self._region), self._found, self.pool.itemsize
         self._base = heap.address(self._region)
-        data, k = int(self.pool.ctypes.data), len(found)
-        sizes = np.fromiter([v.size for v in found], np.int64, k)
+        data, k, sizes = int(self.pool.ctypes.data), len(found), self._sizes
         ends = np.cumsum(sizes)
         table[:, 1] = INPUT
         table[:k, 0] = data + size * (ends - sizes)
-        table[:k, 2] = [shapes[v.shape] for v in found]
+        if self._flat:
+            lengths, places = np.unique(sizes, return_inverse=True)
+            table[:k, 2] = np.array([shapes[(n,)] for n in lengths.tolist()], np.int64)[places]
+        else:
+            table[:k, 2] = [shapes[v.shape] for v in found]
         data += size * int(sizes.sum())
         for column in self._blocks:
             n, step = len(column), size * math.prod(column.shape[1:])
@@ -644,7 +696,7 @@ class Arrays:
 
 
 _ARRAY_KINDS = frozenset((np.ndarray, np.memmap))
-_dtype_and_rank = attrgetter("dtype", "ndim")
+_dtype, _rank, _size = attrgetter("dtype"), attrgetter("ndim"), attrgetter("size")
 
 
 def check_arrays(values: Sequence[Any], dtype: str, rank: int) -> None:
@@ -652,7 +704,9 @@ def check_arrays(values: Sequence[Any], dtype: str, rank: int) -> None:
     kind = np.dtype(dtype)
     kinds = set(map(type, values))
     scalars = rank == 0 and kinds <= _ARRAY_KINDS | {kind.type}
-    if not (scalars or kinds <= _ARRAY_KINDS) or not {(kind, rank)}.issuperset(map(_dtype_and_rank, values)):
+    if not (scalars or kinds <= _ARRAY_KINDS) or not (
+        {kind}.issuperset(map(_dtype, values)) and {rank}.issuperset(map(_rank, values))
+    ):
         raise Mismatch
 
 

@@ -74,7 +74,11 @@ def measure(ST: i64) -> i64:
             space = max(space, count * rows_width(ST, k))
         call_address(ld(table, k + K_PLAN), ld(keytab, 2 * key + 1), sizes)
         results = ld(table, k + K_RESULTS)
-        if ld(sizes, 1 + results) > largest:
+        if count == 0:  # rows of arrays that have none: how long they would be says nothing
+            for j in range(results):
+                st(offset, 2 * (b * most + j), total)
+                st(offset, 2 * (b * most + j) + 1, 0)
+        elif ld(sizes, 1 + results) > largest:
             large = 1
             for j in range(results):
                 st(offset, 2 * (b * most + j) + 1, ld(sizes, 1 + results))

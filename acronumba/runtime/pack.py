@@ -8,8 +8,8 @@ references are absolute addresses into heaps (`runtime.heap`). Packing works on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import numpy as np
@@ -18,12 +18,36 @@ import numpy.typing as npt
 from acronumba.errors import DataError
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import ListT, NoneT, StructT, TensorT, Type, UnionT, members, words
+from acronumba.locks import ForkLock
 from acronumba.runtime import conform
 from acronumba.runtime import heap as heaps
-from acronumba.runtime.heap import Heap, Mismatch, Move, Twice, Words, aligned, rebase, reference_columns, relayout
+from acronumba.runtime.heap import (
+    Heap,
+    Mismatch,
+    Move,
+    Owned,
+    Region,
+    Twice,
+    Words,
+    aligned,
+    rebase,
+    reference_columns,
+    relayout,
+    rest_of,
+)
 from acronumba.runtime.packer_text import PackerText, packer_text
-from acronumba.runtime.schema import Reads, Schema, infer, make_layout, make_layouts, merge, restrict, schema_text
-from acronumba.runtime.unpack import Memory, Unpacker
+from acronumba.runtime.schema import (
+    Reads,
+    Schema,
+    guess,
+    infer,
+    make_layout,
+    make_layouts,
+    merge,
+    restrict,
+    schema_text,
+)
+from acronumba.runtime.unpack import Memory, Reader, Unpacker
 
 __all__ = [
     "Batch", "Memory", "Packed", "Packer", "Reads", "Schema", "Unpacker", "infer", "make_layout", "make_layouts",
@@ -54,14 +78,9 @@ class Batch:
         return tuple(buffer for heap in self.heaps for buffer in heap.buffers)
 
     @property
-    def objects(self) -> Mapping[int, object]:
-        """The user's own objects and lists by their address, where they were packed from objects."""
-        found: dict[int, object] = {}
-        for heap in self.heaps:
-            for region, objects in heap.objects.items():
-                start, step = heap.address(region), 8 * region.width
-                found.update(zip(range(start, start + step * region.count, step), objects, strict=True))
-        return found
+    def objects(self) -> Owned:
+        """The user's own objects and lists by their address."""
+        return Owned((heap, heap.objects) for heap in self.heaps)
 
 
 _LIBRARY: dict[str, Any] = {
@@ -110,13 +129,15 @@ class Packer:
             self._made[params] = made, names["pack"]
         return self._made[params]
 
-    def pack(self, columns: Sequence[Any]) -> Batch:
+    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None) -> Batch:
         """Pack a mini-batch.
 
         Parameters
         ----------
         columns : sequence
             One per positional parameter: a sequence of instances, an array [n, ...], or a `Packed`.
+        numbers : sequence of int, optional
+            Of the instances, for messages, if they are not 0, 1, 2 ...
 
         Returns
         -------
@@ -131,18 +152,28 @@ class Packer:
         if len(columns) != len(self.schema.params):
             raise ValueError(f"{len(self.schema.params)} columns expected, {len(columns)} given")
         plain: dict[int, Any] = {}
+        twins: dict[int, object] = {}  # the user's own objects by the ids of their copies
         parts: list[tuple[int, Words, Heap]] = []
         for k, column in enumerate(columns):
             bound = column.bind(self.schema.params[k], self.layouts) if isinstance(column, Packed) else None
             if bound is not None:
                 parts.append((k, *bound))
+            elif isinstance(column, Packed):
+                plain[k], own = column.again()
+                twins |= own
             else:
                 plain[k] = self._column(column, self.schema.params[k])
         count = check_lengths(columns)
         if not plain and len(parts) == 1:
             ((_, roots, heap),) = parts
             return Batch(roots=roots, errors={}, heaps=(heap,), schema=self.schema)
-        done = self._pack_plain(plain, count)
+        done = self._pack_plain(plain, count, range(count) if numbers is None else numbers)
+        if twins:
+            owned = (
+                {region: [twins.get(id(v), v) for v in objects] for region, objects in heap.objects.items()}
+                for heap in done.heaps
+            )
+            done = replace(done, heaps=tuple(replace(h, objects=of) for h, of in zip(done.heaps, owned, strict=True)))
         if not parts:
             return done
         pieces = {k: words_of for k, words_of, _ in parts}
@@ -162,7 +193,7 @@ class Packer:
             return column
         return column if type(column) is list else list(column)
 
-    def _pack_plain(self, columns: Mapping[int, Any], count: int) -> Batch:
+    def _pack_plain(self, columns: Mapping[int, Any], count: int, numbers: Sequence[int]) -> Batch:
         if not columns:
             return Batch(roots=np.zeros((count, 0), np.int64), errors={}, heaps=(), schema=self.schema)
         try:
@@ -170,10 +201,12 @@ class Packer:
             return Batch(roots=roots, errors={}, heaps=(heap,), schema=self.schema)
         except (Mismatch, KeyError, OverflowError):
             pass
-        except Exception:  # a property of the user's that fails; `Conformance` says where, or else it is raised again
-            if not self._errors(columns, count):
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # a property of the user's that fails; `Conformance` says where, or it is raised again
+            if not self._errors(columns, numbers):
                 raise
-        errors = self._errors(columns, count)
+        errors = self._errors(columns, numbers)
         if not errors:
             raise RuntimeError(
                 "instances that conform to their types could not be packed; this is a mistake in acronumba"
@@ -183,6 +216,14 @@ class Packer:
         roots = np.zeros((count, some.shape[1]), np.int64)
         roots[good] = some
         return Batch(roots=roots, errors=errors, heaps=(heap,), schema=self.schema)
+
+    def attempt(self, column: Any) -> Batch | None:
+        """Return the only column packed, or None if a value does not have its type."""
+        try:
+            heap, roots = self._call((0,), [column], len(column))
+        except (Mismatch, KeyError, OverflowError):
+            return None
+        return Batch(roots=roots, errors={}, heaps=(heap,), schema=self.schema)
 
     def _call(self, params: tuple[int, ...], columns: list[Any], count: int) -> tuple[Heap, Words]:
         """Run the generated packer, with care where objects are reached twice."""
@@ -194,11 +235,11 @@ class Packer:
                 self._careful = True  # data like this will come again
         return function(columns, count, True)  # type: ignore[no-any-return]
 
-    def _errors(self, columns: Mapping[int, Any], count: int) -> dict[int, DataError]:
+    def _errors(self, columns: Mapping[int, Any], numbers: Sequence[int]) -> dict[int, DataError]:
         check = conform.Conformance([self.schema.params[k] for k in columns], self._by_class)
         found = {}
-        for k, values in zip(range(count), zip(*columns.values(), strict=True), strict=True):
-            error = check.check(k, values)
+        for k, values in enumerate(zip(*columns.values(), strict=True)):
+            error = check.check(numbers[k], values)
             if error is not None:
                 found[k] = error
         return found
@@ -220,7 +261,7 @@ def check_lengths(columns: Sequence[Any]) -> int:
 
 @dataclass(slots=True, eq=False)
 class _Store:
-    """What slices of one pack share."""
+    """What slices of one pack share. It keeps the user's own objects alive: models may return them."""
 
     schema: Schema
     layouts: tuple[StructLayout, ...]
@@ -229,6 +270,31 @@ class _Store:
         default_factory=dict
     )  # the heap with other layouts
     last: tuple[Type, tuple[StructLayout, ...], tuple[Heap, Move | None] | None] | None = None  # see `bind`
+
+    def unpacker(self) -> Unpacker:
+        return Unpacker(self.schema.params[0], self.layouts)
+
+    def memory(self) -> Memory:
+        return Memory(self.heap.buffers)
+
+    def stored(self) -> dict[type, frozenset[str]]:
+        """Return which fields of the classes the words hold."""
+        return {layout.cls: frozenset(f.name for f in layout.fields) for layout in self.layouts}
+
+    def rest(self) -> Callable[[int], Any]:
+        """Return the function from addresses to what the words there do not hold."""
+        if self.heap.rests is not None:
+            return Owned([(self.heap, self.heap.rests)]).get
+        owned, stored = Owned([(self.heap, self.heap.objects)]), self.stored()
+        return lambda address: rest_of(value := owned.get(address), stored.get(type(value), ()))
+
+    def rests(self) -> Mapping[Region, Sequence[Any]]:
+        """Return what the words do not hold, by region; without regions whose words hold everything."""
+        if self.heap.rests is not None:
+            return self.heap.rests
+        stored = self.stored()
+        found = {r: [rest_of(v, stored.get(type(v), ())) for v in objects] for r, objects in self.heap.objects.items()}
+        return {r: rests for r, rests in found.items() if any(rest and rest is not list for rest in rests)}
 
     def bind(self, t: Type, layouts: tuple[StructLayout, ...]) -> tuple[Heap, Move | None] | None:
         """Return the heap for a program with these layouts, see `with_layouts`; None if its types differ too much."""
@@ -261,7 +327,9 @@ class _Store:
 class Packed(Sequence[Any]):
     """A snapshot of instances: one column of a mini-batch, accepted wherever instances are.
 
-    Slicing is free. Elements are rebuilt when they are asked for. It can be pickled.
+    Slicing is free. Elements are copies, made when they are asked for. A model that returns objects of the instances
+    returns the user's own, which a pack therefore keeps alive. It can be pickled; where it is loaded, the objects that
+    models return are made when they are first asked for.
     """
 
     __acronumba_packed__ = True
@@ -296,8 +364,18 @@ class Packed(Sequence[Any]):
         return map(decode, range(len(self)))
 
     def _unpack(self, roots: Words) -> Any:
-        unpacker = Unpacker(self.schema.params[0], self._store.layouts)
-        return unpacker.decoder(roots, Memory(self._store.heap.buffers))
+        store = self._store
+        return store.unpacker().decoder(roots, store.memory(), rest=store.rest())
+
+    def again(self) -> tuple[list[Any], dict[int, object]]:
+        """Return the instances to be packed anew, and the user's own objects by the ids of their copies among them."""
+        if self._plain is not None:
+            return self._plain, {}
+        store = self._store
+        reader = Reader(store.unpacker(), store.memory(), rest=store.rest())
+        values = [reader.value(row) for row in self._roots.tolist()]
+        owned = Owned([(store.heap, store.heap.objects)])
+        return values, {id(v): own for at, v in reader.made.items() if (own := owned.get(at)) is not None}
 
     def __repr__(self) -> str:
         return f"Packed({len(self)} instances)"
@@ -321,22 +399,65 @@ class Packed(Sequence[Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         heap = self._store.heap
         bases = {name: int(pool.ctypes.data) for name, pool in heap.pools.items()}
-        state = (heap.words, heap.base, heap.regions, dict(heap.pools), bases)
+        state = (heap.words, heap.base, heap.regions, dict(heap.pools), bases, self._store.rests())
         return _restore, (self.schema, self._store.layouts, state, self._roots, self._plain)
 
 
 def _restore(
     schema: Schema, layouts: tuple[StructLayout, ...], state: Any, roots: Words, plain: list[Any] | None
 ) -> Packed:
-    old_words, base, regions, pools, bases = state
+    old_words, base, regions, pools, bases, rests = state
+    objects: dict[Region, Sequence[object]] = {}
     new_words = aligned(old_words.size, np.int64)
     new_words[:] = old_words
-    heap = Heap(words=new_words, regions=regions, pools={name: _aligned_copy(pool) for name, pool in pools.items()})
+    heap = Heap(
+        words=new_words,
+        regions=regions,
+        pools={name: _aligned_copy(pool) for name, pool in pools.items()},
+        objects=objects,
+        rests=rests,
+    )
     move = rebase(heap, base, bases)
     roots = roots.copy()
     for column in reference_columns(words(schema.params[0])):
         roots[:, column] = move(roots[:, column])
-    return Packed(_Store(schema, layouts, heap), roots, plain)
+    store = _Store(schema, layouts, heap)
+    maker = _Maker(store)
+    objects |= {r: _Copies(maker, r) for r in regions if r.kind in ("rows", "heads")}
+    return Packed(store, roots, plain)
+
+
+class _Copies(Sequence[Any]):
+    """The objects of a region of a pack that was pickled. Each is made once, when it is first asked for."""
+
+    def __init__(self, maker: _Maker, region: Region) -> None:
+        self._maker = maker
+        self._region = region
+
+    def __len__(self) -> int:
+        return self._region.count
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._maker.object(self._region, row)
+
+
+class _Maker:
+    """Makes the objects of a pack that was pickled."""
+
+    def __init__(self, store: _Store) -> None:
+        self._store = store
+        self._lock = ForkLock()
+        self._made: dict[int, Any] = {}
+
+    def object(self, region: Region, row: int) -> Any:
+        """Return the object or list of a row."""
+        store = self._store
+        address = store.heap.address(region) + 8 * region.width * row
+        with self._lock:
+            if address not in self._made:
+                reader = Reader(store.unpacker(), store.memory(), rest=store.rest(), made=self._made)
+                reader.find([(region.listed or StructT(region.cls), address)])  # type: ignore[arg-type]
+            return self._made[address]
 
 
 def _aligned_copy(pool: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -381,9 +502,13 @@ def pack(instances: Sequence[Any] | npt.NDArray[Any]) -> Packed:
     if isinstance(instances, Packed):
         return instances
     column = instances if isinstance(instances, np.ndarray) and instances.dtype != object else list(instances)
-    schema = infer([column])
-    layouts = make_layouts(schema)
-    batch = Packer(schema, layouts).pack([column])
-    heap = batch.heaps[0]
-    store = _Store(schema, layouts, Heap(words=heap.words, regions=heap.regions, pools=heap.pools))
-    return Packed(store, batch.roots, list(column) if batch.errors else None)
+    schema = None if isinstance(column, np.ndarray) else guess(column)
+    batch = None
+    if schema is not None:
+        layouts = make_layouts(schema)
+        batch = Packer(schema, layouts).attempt(column)
+    if schema is None or batch is None:
+        schema = infer([column])
+        layouts = make_layouts(schema)
+        batch = Packer(schema, layouts).pack([column])
+    return Packed(_Store(schema, layouts, batch.heaps[0]), batch.roots, list(column) if batch.errors else None)

@@ -109,7 +109,7 @@ class _Writer:
         while todo:
             t = todo.pop()
             if isinstance(t, ListT) and t not in self._lists:
-                self._lists[t] = self._list_pool(t.item)
+                self._lists[t] = self._list_pool(t)
             for cls in sorted(classes_of(t) - self._structs.keys(), key=lambda c: self.layout(c)[0]):
                 self._structs[cls] = self._struct_pool(cls)
                 todo += [f.type for f in self.layout(cls)[1].fields]
@@ -121,9 +121,10 @@ class _Writer:
         made = f"room.objects({self._constant(name.upper(), cls)}, {layout.size}, {row_references(layout)!r})"
         return _Pool(name, made)
 
-    def _list_pool(self, item: Type) -> _Pool:
-        made = f"room.lists({len(words(item))}, {reference_columns(words(item))!r})"
-        return _Pool(self._name(f"list{len(self._lists)}"), made)
+    def _list_pool(self, listed: ListT) -> _Pool:
+        item, name = listed.item, self._name(f"list{len(self._lists)}")
+        constant = self._constant(name.upper(), listed)
+        return _Pool(name, f"room.lists({constant}, {len(words(item))}, {reference_columns(words(item))!r})")
 
     def _slot(self, t: Type, name: str, first: int) -> _Slot:
         slot = _Slot(t, self._name(name), first, self._name(f"{name}_now"), self._name(f"{name}_case"))

@@ -23,6 +23,7 @@ from acronumba.runtime.unpack import Memory, Pending
 
 if TYPE_CHECKING:
     from acronumba.runtime.driver import Executable
+    from acronumba.runtime.heap import Heap
 
 log = logging.getLogger("acronumba")
 
@@ -73,6 +74,7 @@ class Run:
 
     noted = 0.0
     pending: Pending | None = None  # what results lie in, if it is not here yet
+    heaps: Sequence[Heap] = ()  # of shared objects and lists
 
     def __init__(
         self,

@@ -282,22 +282,30 @@ def _one_hint(cls: type, name: str, local: dict[str, Any]) -> Hint:
 # --- The walk: every object that the instances reach, by class ------------------------------------------------------
 
 _LEAVES = (int, float, complex, str, bytes, bool, type(None), np.ndarray, np.generic, enum.Enum)
-_MISSING = OpaqueT("a missing attribute")
+MISSING = OpaqueT("a missing attribute")
 
 
 def column_of(objects: Sequence[object], name: str) -> list[Any]:
     """Return one field of each object; those without the attribute give nothing."""
     try:
         return list(map(operator.attrgetter(name), objects))
-    except Exception:  # a field never set, or a property of the user that fails: such objects are reported when packed
-        return [v for o in objects if (v := _get(o, name)) is not _MISSING]
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a field never set, or a property that fails: such objects are reported when packed
+        found = [v for o in objects if (v := attribute(o, name)) is not MISSING]
+        if len(found) == len(objects) and not isinstance(error, Exception):
+            raise  # no object did this
+        return found
 
 
-def _get(o: object, name: str) -> object:
+def attribute(o: object, name: str) -> object:
+    """Return an attribute, or `MISSING` where reading it fails, whatever it raises: that is a fault of the object."""
     try:
         return getattr(o, name)
-    except Exception:
-        return _MISSING
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return MISSING
 
 
 def _may_hold(hint: Hint) -> bool:
@@ -313,8 +321,10 @@ def _may_hold(hint: Hint) -> bool:
 class _Walk:
     """All objects of a batch, found by rounds."""
 
-    def __init__(self, reads: Reads | None) -> None:
+    def __init__(self, reads: Reads | None, most: int | None = None) -> None:
         self.reads = reads
+        self._most = most  # objects after which nothing more is looked for
+        self._count = 0
         self.objects: dict[type, dict[int, Any]] = {}  # by class and id, in the order found
         self._boxes: dict[int, Any] = {}  # lists, tuples and dicts by id
         self._leaves: set[type] = set()  # classes that hold nothing
@@ -338,7 +348,9 @@ class _Walk:
                     by_class.setdefault(cls, []).extend([v for v in column if type(v) is cls])
             front = []
             for cls, values in by_class.items():
-                front += self._open(cls, values)
+                front += self._open(cls, values[: self._most])
+            if self._most is not None and self._count > self._most:
+                return
 
     def _open(self, cls: type, values: list[Any]) -> Iterable[Sequence[object]]:
         """Return the columns inside those values of a class that are new."""
@@ -354,6 +366,7 @@ class _Walk:
             hints = self.hints(cls)
             self._followed[cls] = tuple(name for name in self.fields(cls) if _may_hold(hints[name]))
         objects = _unseen(self.objects[cls], values)
+        self._count += len(objects)
         return [column_of(objects, name) for name in self._followed[cls]]
 
 
@@ -369,7 +382,12 @@ def _unseen(seen: dict[int, Any], values: list[Any]) -> list[Any]:
 # --- Types of columns -----------------------------------------------------------------------------------------------
 
 
-def infer(columns: Sequence[Any], reads: Reads | None = None, annotations: Sequence[object] | None = None) -> Schema:
+def infer(
+    columns: Sequence[Any],
+    reads: Reads | None = None,
+    annotations: Sequence[object] | None = None,
+    most: int | None = None,
+) -> Schema:
     """Return the types of the positional parameters over a whole batch.
 
     Parameters
@@ -381,6 +399,8 @@ def infer(columns: Sequence[Any], reads: Reads | None = None, annotations: Seque
         The fields that the model reads. Only these are followed. Without it, all are.
     annotations : sequence, optional
         Annotations of the parameters, where they should decide. `inspect.Parameter.empty` leaves one to the data.
+    most : int, optional
+        About how many objects are looked at: the types are a guess then. See `guess`.
 
     Returns
     -------
@@ -390,7 +410,7 @@ def infer(columns: Sequence[Any], reads: Reads | None = None, annotations: Seque
     packed = [(k, c.schema) for k, c in enumerate(columns) if isinstance(getattr(c, "schema", None), Schema)]
     done = dict(packed)
     plain = {k: _column(c) for k, c in enumerate(columns) if k not in done}
-    walk = _Walk(reads)
+    walk = _Walk(reads, most)
     walk.run(c for c in plain.values() if not isinstance(c, np.ndarray))
     params: list[Type] = []
     for k, _ in enumerate(columns):
@@ -406,6 +426,43 @@ def infer(columns: Sequence[Any], reads: Reads | None = None, annotations: Seque
     for _, other in packed:
         schema = Schema(params=schema.params, fields=_merge_fields(schema.fields, other.fields))
     return restrict(schema, reads)
+
+
+_SAMPLE = 1 << 7  # objects from which types are guessed
+
+
+def guess(column: Sequence[Any]) -> Schema | None:
+    """Return the types of a column by a look at its beginning, or None where this cannot be enough.
+
+    If all values are packed with these types, `infer` would have found them, too: packing converts only what an
+    annotation tells it to, and types that an annotation leaves open are those of numbers in no place.
+    """
+    if not len(column):
+        return None
+    found = infer([column[:_SAMPLE]], most=_SAMPLE)
+    if _loose(OBSERVED, found.params[0]):
+        return None
+    for cls, row in found.fields.items():
+        hints = class_hints(cls, found.fields)
+        if any(_loose(hints[name], t) for name, t in row.items()):
+            return None
+    return found
+
+
+def _loose(hint: Hint, t: Type) -> bool:
+    """Whether values of other types than one that was found would be packed as if they had it, or be left out."""
+    if _decided(hint):
+        return False
+    match t:
+        case TensorT() | StructT() | NoneT() | StrT() | EnumT():
+            return False
+        case ListT():
+            return _loose(OBSERVED, t.item)
+        case TupleT() | DictT():
+            return any(_loose(OBSERVED, item) for item in t.items)
+        case UnionT():
+            return any(_loose(OBSERVED, m) for m in t.members)
+    return True
 
 
 def _column(column: Any) -> Any:

@@ -3,7 +3,8 @@
 In come the result words of a mini-batch (one row per instance) and the buffers that their addresses point into; out
 comes a function from the number of an instance to its result, which is decoded only when it is asked for. Arrays
 are read-only views of the buffers and keep them alive. Objects, lists and arrays that were one object are one
-again, within one instance. There is no recursion over data: a chain of a million objects is a long list here.
+again, within one instance. What the user gave is not made anew: rows that were packed from objects have owners
+(`heap.Owned`). There is no recursion over data: a chain of a million objects is a long list here.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from __future__ import annotations
 import math
 import struct
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, is_dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -40,12 +40,19 @@ from acronumba.ir.types import (
     union_word,
     words,
 )
+from acronumba.shared import field_names
 
 Words: TypeAlias = npt.NDArray[np.int64]
 Decoder: TypeAlias = Callable[[int], Any]
-Objects: TypeAlias = Mapping[int, object] | Callable[[], Mapping[int, object]]
+Rest: TypeAlias = Callable[[int], Any]  # what the words at an address do not hold, see `heap.rest_of`
 
 _BITS, _DOUBLE = struct.Struct("q"), struct.Struct("d")
+
+
+class Known(Protocol):
+    """Objects by the addresses of their rows: `heap.Owned`."""
+
+    def get(self, address: int, /) -> Any: ...
 
 
 class Pending(Protocol):
@@ -182,7 +189,7 @@ class Unpacker:
         self.find = _find(result, 0)
         self.classes = [_Class(layout) for layout in self.layouts]
 
-    def decoder(self, rows: Words, memory: Memory, objects: Objects | None = None) -> Decoder:
+    def decoder(self, rows: Words, memory: Memory, objects: Known | None = None, rest: Rest | None = None) -> Decoder:
         """Return a function from the number of an instance to its value.
 
         Parameters
@@ -191,8 +198,10 @@ class Unpacker:
             The words of every instance.
         memory : Memory
             Everything that addresses point into.
-        objects : mapping from address to object, or a function that makes it, optional
+        objects : optional
             Rows that already are objects of the user (see `Batch.objects`).
+        rest : optional
+            What the words of a row do not hold.
         """
         if isinstance(self.type, TensorT):
             return self._tensor_column(self.type, rows[:, 0], memory)
@@ -203,10 +212,9 @@ class Unpacker:
                 a, b = parts
                 return lambda k: (a(k), b(k))
             return lambda k: tuple([part(k) for part in parts])
-        known = _Known(objects)
         if memory.pending is not None:
             memory.pending.all()
-        return lambda k: _Reader(self, memory, known).value(rows[k].tolist())
+        return lambda k: Reader(self, memory, objects, rest).value(rows[k].tolist())
 
     def _tensor_column(self, t: TensorT, column: Words, memory: Memory) -> Decoder:
         """Return the decoder of tensors; their value records are read when the first one is asked for."""
@@ -243,22 +251,8 @@ class Unpacker:
         return self._items[t]
 
 
-class _Known:
-    """The user's objects by address, made when they are first needed."""
-
-    def __init__(self, objects: Objects | None) -> None:
-        self._objects = objects
-
-    def get(self, address: int) -> object | None:
-        if self._objects is None:
-            return None
-        if callable(self._objects):
-            self._objects = self._objects()
-        return self._objects.get(address)
-
-
 # A value from the words of a row, when what it refers to has been made.
-Read: TypeAlias = "Callable[[_Reader, list[int]], Any]"
+Read: TypeAlias = "Callable[[Reader, list[int]], Any]"
 # Adds the references in the words of a row to a list.
 Find: TypeAlias = "Callable[[list[int], list[tuple[Type, int]]], None]"
 
@@ -269,45 +263,27 @@ class _Class:
     def __init__(self, layout: StructLayout) -> None:
         self.cls = layout.cls
         self.size = layout.size
+        self.names = field_names(layout.cls)
+        self.stored = frozenset(f.name for f in layout.fields)
         self.immutable = not is_dataclass(layout.cls)  # a NamedTuple: made with all its fields at once
         self.reads = [(f.name, _read(f.type, f.offset)) for f in layout.fields]
         self.finds = [_find(f.type, f.offset) for f in layout.fields if _holds_refs(f.type)]
-        self.rest = _defaults(layout)
 
-    def fill(self, out: Any, reader: _Reader, data: list[int]) -> None:
-        """Give an object its fields."""
+    def fill(self, out: Any, reader: Reader, data: list[int], rest: dict[str, Any]) -> None:
+        """Give an object its attributes."""
         put = object.__setattr__  # as frozen dataclasses do
         for name, read in self.reads:
             put(out, name, read(reader, data))
-        for name, make in self.rest:
-            put(out, name, make())
+        for name, value in rest.items():
+            put(out, name, value)
 
-    def tuple(self, reader: _Reader, data: list[int]) -> Any:
-        """Return a NamedTuple."""
-        found = {name: read(reader, data) for name, read in self.reads}
-        return self.cls(**found, **{name: make() for name, make in self.rest})
-
-
-def _defaults(layout: StructLayout) -> list[tuple[str, Callable[[], Any]]]:
-    """Return what fields that are not stored get, where that is known."""
-    stored = {f.name for f in layout.fields}
-    if not is_dataclass(layout.cls):
-        names = [n for n in layout.cls._fields if n not in stored]  # type: ignore[attr-defined]
-        found = layout.cls._field_defaults  # type: ignore[attr-defined]
-        return [(name, partial(found.get, name)) for name in names]
-    out: list[tuple[str, Callable[[], Any]]] = []
-    for f in fields(layout.cls):
-        if f.name in stored:
-            continue
-        if f.default_factory is not MISSING:
-            out.append((f.name, f.default_factory))
-        elif f.default is not MISSING:
-            out.append((f.name, partial(_same, f.default)))
-    return out
-
-
-def _same(value: Any) -> Any:
-    return value
+    def tuple(self, reader: Reader, data: list[int], rest: dict[str, Any]) -> Any:
+        """Return a NamedTuple, whatever its `__new__` does."""
+        found = {name: read(reader, data) for name, read in self.reads} | rest
+        out: Any = tuple.__new__(self.cls, [found.pop(name) for name in self.names])
+        for name, value in found.items():
+            object.__setattr__(out, name, value)
+        return out
 
 
 def _case_starts(t: UnionT, at: int) -> list[int]:
@@ -390,88 +366,123 @@ def _find(t: Type, at: int) -> Find:
     return lambda row, out: None
 
 
-class _Reader:
-    """Decodes one instance.
+class Reader:
+    """Decodes values, of one instance or of several that share objects.
 
-    First everything that can be reached is found: objects and lists are made empty. NamedTuples follow in an order in
-    which what they hold is there already, and then the others are filled.
+    First everything that can be reached is found: objects and lists are made empty. What cannot be changed once it is
+    made (NamedTuples, tuples) is made when what it holds is there, and then the others are filled.
+
+    Parameters
+    ----------
+    unpacker : Unpacker
+    memory : Memory
+    known, rest
+        See `Unpacker.decoder`.
+    made : dict, optional
+        What earlier readers have made.
     """
 
-    def __init__(self, unpacker: Unpacker, memory: Memory, known: _Known) -> None:
+    def __init__(
+        self,
+        unpacker: Unpacker,
+        memory: Memory,
+        known: Known | None = None,
+        rest: Rest | None = None,
+        made: dict[int, Any] | None = None,
+    ) -> None:
         self._unpacker = unpacker
         self._memory = memory
         self._known = known
-        self.made: dict[int, Any] = {}  # objects, lists and arrays by address
-        self._rows: dict[int, tuple[_Class, list[int]]] = {}
-        self._lists: dict[int, tuple[ListT, list[int]]] = {}
+        self._rest = rest
+        self.made = {} if made is None else made  # objects, lists and arrays by address
+        self._rows: dict[int, tuple[_Class, list[int], dict[str, Any]]] = {}
+        self._lists: dict[int, tuple[ListT, list[int], int, bool]] = {}  # with the length, and whether it is a tuple
 
     def value(self, row: list[int]) -> Any:
         """Return the value with these words."""
         found: list[tuple[Type, int]] = []
         self._unpacker.find(row, found)
-        if found:
-            self._discover(found)
-            for address, (kind, data) in self._rows.items():
-                if not kind.immutable:
-                    kind.fill(self.made[address], self, data)
-            for address, (listed, data) in self._lists.items():
-                self._fill_list(self.made[address], listed, data)
+        self.find(found)
         return self._unpacker.read(self, row)
 
-    def _fill_list(self, out: list[Any], t: ListT, data: list[int]) -> None:
+    def find(self, found: list[tuple[Type, int]]) -> None:
+        """Make the objects and lists at some addresses, and all that they reach."""
+        if not found:
+            return
+        self._discover(found)
+        for address, (kind, data, rest) in self._rows.items():
+            if not kind.immutable:
+                kind.fill(self.made[address], self, data, rest)
+        for address, (listed, data, length, fixed) in self._lists.items():
+            if not fixed:
+                self.made[address][:] = self._items(listed, data, length)
+
+    def _items(self, t: ListT, data: list[int], length: int) -> list[Any]:
+        """Return the elements of a list."""
         width = len(words(t.item))
         if isinstance(t.item, IntT):
-            out[:] = data
-        elif width:
-            read = self._unpacker.item(t.item)[0]
-            out[:] = [read(self, data[k : k + width]) for k in range(0, len(data), width)]
-        else:  # one constant, any number of times
-            read = self._unpacker.item(t.item)[0]
-            out[:] = [read(self, []) for _ in out]
+            return data
+        read = self._unpacker.item(t.item)[0]
+        if not width:  # one constant, any number of times
+            return [read(self, []) for _ in range(length)]
+        return [read(self, data[k : k + width]) for k in range(0, len(data), width)]
 
-    def _discover(self, found: list[tuple[Type, int]]) -> None:
-        """Make every object and list that is reached; NamedTuples in post-order."""
-        memory, made, rows, classes = self._memory, self.made, self._rows, self._unpacker.classes
-        todo: list[tuple[Type | None, int]] = [*found]  # None: everything inside this NamedTuple has been made
-        while todo:
-            t, address = todo.pop()
-            if t is None:
-                kind, data = rows[address]
-                if address not in made:
-                    made[address] = kind.tuple(self, data)
-                continue
-            if address in made or address in rows:
-                continue
-            user = self._known.get(address)
-            if user is not None:
-                made[address] = user
-                continue
-            if isinstance(t, ListT):
-                todo += self._make_list(t, address)
-                continue
-            kind = classes[memory.words(address, 1)[0]]
-            data = memory.words(address, kind.size)
-            rows[address] = kind, data
-            if kind.immutable:
-                todo.append((None, address))
-            else:
-                made[address] = object.__new__(kind.cls)
-            for find in kind.finds:
-                find(data, todo)  # type: ignore[arg-type]
+    def _discover(self, later: list[tuple[Type, int]]) -> None:
+        """Make every object and list that is reached; what cannot be changed after what it holds."""
+        made, rows, lists = self.made, self._rows, self._lists
+        later = [*later]
+        while later:
+            todo: list[tuple[Type | None, int]] = [later.pop()]  # None: all that this tuple holds has been made
+            while todo:
+                t, address = todo.pop()
+                if t is None:
+                    if address in rows:
+                        kind, data, rest = rows[address]
+                        made[address] = kind.tuple(self, data, rest)
+                    else:
+                        listed, data, length, _ = lists[address]
+                        made[address] = tuple(self._items(listed, data, length))
+                    continue
+                if address in made or address in rows or address in lists:
+                    continue
+                user = None if self._known is None else self._known.get(address)
+                if user is not None:
+                    made[address] = user
+                    continue
+                fixed, inner = self._list(t, address) if isinstance(t, ListT) else self._row(address)
+                if fixed:
+                    todo.append((None, address))
+                (todo if fixed else later).extend(inner)
 
-    def _make_list(self, t: ListT, address: int) -> list[tuple[Type, int]]:
-        """Make a list of the right length, and return the references in it."""
+    def _row(self, address: int) -> tuple[bool, list[tuple[Type, int]]]:
+        """Make an object empty unless it is a NamedTuple; return whether it is one, and the references in it."""
+        kind = self._unpacker.classes[self._memory.words(address, 1)[0]]
+        data = self._memory.words(address, kind.size)
+        assert self._rest is not None or len(kind.stored) == len(kind.names), "an object has no owner"
+        rest = {} if self._rest is None else self._rest(address) or {}
+        self._rows[address] = kind, data, rest
+        if not kind.immutable:
+            self.made[address] = object.__new__(kind.cls)
+        found: list[tuple[Type, int]] = []
+        for find in kind.finds:
+            find(data, found)
+        return kind.immutable, found
+
+    def _list(self, t: ListT, address: int) -> tuple[bool, list[tuple[Type, int]]]:
+        """Make a list of the right length unless it is a tuple; return whether it is one, and the references in it."""
         segment, length, _ = self._memory.words(address, 3)
         width = len(words(t.item))
         data = self._memory.words(segment, length * width)
-        self.made[address] = [None] * length
-        self._lists[address] = t, data
-        out: list[tuple[Type, int]] = []
+        fixed = self._rest is not None and self._rest(address) is tuple
+        self._lists[address] = t, data, length, fixed
+        if not fixed:
+            self.made[address] = [None] * length
+        found: list[tuple[Type, int]] = []
         if _holds_refs(t.item):
             find = self._unpacker.item(t.item)[1]
             for k in range(0, len(data), width):
-                find(data[k : k + width], out)
-        return out
+                find(data[k : k + width], found)
+        return fixed, found
 
     def array(self, kind: _Tensor, address: int) -> Any:
         """Return the array, or NumPy scalar, of a value record."""

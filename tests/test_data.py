@@ -1,0 +1,618 @@
+"""Data as users have it: their own objects come back, and what one instance holds is no harm to the others."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from acronumba import model, pack
+from acronumba.errors import AcronumbaError, DataError, InstanceErrors, ShapeMismatch, TypeMismatch, Unsupported
+
+F32 = np.float32
+
+
+# ---- objects that come back
+
+
+@dataclass
+class Tree:
+    word: int
+    name: str = "default"
+    left: Tree | None = None
+    anything: Any = None
+
+
+@dataclass(frozen=True)
+class Frozen:
+    word: int
+    name: str  # no default
+
+
+class Named(NamedTuple):
+    word: int
+    name: str
+    inner: tuple[int, ...] = ()
+
+
+class Odd(Named):
+    """A NamedTuple that is not made as its fields say."""
+
+    def __new__(cls, word: int) -> Odd:
+        return super().__new__(cls, word + 1, "odd")
+
+
+@dataclass(slots=True)
+class Slots:
+    word: int
+    name: str
+    many: tuple[int, ...] = ()
+    inner: list[Slots] = field(default_factory=list)
+
+
+@dataclass
+class Pair:
+    a: Any
+    b: Any
+
+
+def itself(t):
+    return t
+
+
+def chosen(t):
+    return t if t.word > 0 else [t]
+
+
+def within(t):
+    return [t, (t, 1), {"k": t}], Pair(t, t.word)
+
+
+def part(t):
+    return t.left, t.left.left
+
+
+def sequences(t):
+    return t.many, t.inner, t.inner[0]
+
+
+def cycle() -> Tree:
+    out = Tree(1, "cycle")
+    out.left = Tree(2, "inside", out)
+    return out
+
+
+OBJECTS: dict[str, list[Any]] = {
+    "dataclass": [Tree(1, "a", Tree(2, "b"), {1, 2}), Tree(3, "c")],
+    "frozen": [Frozen(1, "a"), Frozen(2, "b")],
+    "named tuple": [Named(1, "a", (1, 2)), Named(2, "b")],
+    "odd tuple": [Odd(1), Odd(2)],
+    "slots": [Slots(1, "a", (1,), [Slots(2, "b")]), Slots(3, "c", (), [])],
+    "cycle": [cycle(), cycle()],
+}
+CASES = [
+    *((name, fn) for name in OBJECTS for fn in (itself, chosen, within)),
+    ("cycle", part),
+    ("slots", sequences),
+]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two results are built alike of the very same objects."""
+    if type(a) in (list, tuple) and a is not b:
+        return type(a) is type(b) and len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if type(a) is dict:
+        return type(b) is dict and a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if type(a) is Pair:
+        return type(b) is Pair and same(a.a, b.a) and same(a.b, b.b)
+    return a is b or (type(a) is int and a == b)
+
+
+def text(value: Any) -> str:
+    return repr(value)
+
+
+@pytest.mark.parametrize(("name", "fn"), CASES, ids=[f"{name}-{fn.__name__}" for name, fn in CASES])
+def test_results_are_the_users_own_objects(name: str, fn: Callable[[Any], Any]) -> None:
+    xs = OBJECTS[name] if fn is not sequences else OBJECTS[name][:1]
+    f, packed = model(fn), pack(xs)
+    plain = [fn(x) for x in xs]
+    for given, some in ((xs, plain), (packed, plain), (packed[::-1], plain[::-1]), (packed[1:], plain[1:])):
+        if len(some):
+            assert all(same(a, b) for a, b in zip(f.batch(given), some, strict=True))
+    # One that has been to another process has copies, complete ones.
+    there = pickle.loads(pickle.dumps(packed))
+    assert [text(r) for r in f.batch(there)] == [text(r) for r in plain]
+    assert same(list(f.batch(there)), list(f.batch(there)))
+    again = pickle.loads(pickle.dumps(there))
+    assert [text(r) for r in f.batch(again)] == [text(r) for r in plain]
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_elements_of_packs_are_whole_copies(name: str) -> None:
+    xs = OBJECTS[name]
+    for packed in (pack(xs), pickle.loads(pickle.dumps(pack(xs)))):
+        assert [text(v) for v in packed] == [text(v) for v in xs] and text(packed[0]) == text(xs[0])
+        assert packed[0] is not xs[0] and type(packed[0]) is type(xs[0])
+
+
+def test_attributes_that_are_no_fields_stay() -> None:
+    t = Tree(1)
+    t.extra = "more"  # type: ignore[attr-defined]
+    packed = pack([t])
+    assert packed[0].extra == "more" and pickle.loads(pickle.dumps(packed))[0].extra == "more"
+    assert model(itself).batch(pickle.loads(pickle.dumps(packed)))[0].extra == "more"
+
+
+def test_an_object_of_several_instances_is_one() -> None:
+    shared = Tree(1, "shared")
+    xs = [Tree(2, "a", shared), Tree(3, "b", shared)]
+
+    @model
+    def left(t):
+        return t.left, t.left.word
+
+    for packed in (xs, pack(xs), pickle.loads(pickle.dumps(pack(xs)))):
+        first, second = left.batch(packed)
+        assert first[0] is second[0] and first[0].name == "shared"
+    assert left.batch(pack(xs))[0][0] is shared
+
+
+def test_packs_that_a_model_with_wider_types_packs_again() -> None:
+    @model
+    def either(t):
+        return t, (1 if t.anything is None else 2)
+
+    xs = [Tree(1, "a"), Tree(2, "b")]
+    packed = pack(xs)
+    either.batch([Tree(1, "a", None, 3), Tree(2)])
+    assert either.batch(packed)[0][0] is xs[0] and either.batch(packed)[1] == (xs[1], 1)
+
+
+def test_shared_objects_come_back_whole() -> None:
+    root = Tree(1, "root", Tree(2, "left", Tree(3, "last")))
+
+    @model
+    def walk(x, *, t):
+        total = x
+        while t.left is not None:
+            total += t.word
+            t = t.left
+        return total, t
+
+    assert walk.batch([1, 2], t=root)[1] == (5, root.left.left)  # type: ignore[union-attr]
+    assert walk.batch([1, 2], t=root)[1][1].name == "last"
+
+
+def test_what_a_model_makes_says_nothing_of_what_it_is_given() -> None:
+    @model
+    def made(t):
+        return t if t.word > 1 else Tree(t.word + 5, "made")
+
+    xs = [Tree(1, "a"), Tree(2, "b"), Tree(3, "c", Tree(4, "d"))]
+    for given in (xs, pack(xs)):
+        first, second, third = made.batch(given)
+        assert first == Tree(6, "made") and second is xs[1] and third is xs[2]
+
+
+# ---- classes that are made in a way of their own
+
+
+@dataclass
+class Doubled:
+    a: int
+    b: int = 0
+
+    def __post_init__(self) -> None:
+        self.b = 2 * self.a
+
+
+@dataclass
+class Shifted:
+    a: int
+
+    def __init__(self, given: int) -> None:
+        self.a = given + 1
+
+
+class Heir(Shifted):
+    """Not decorated: its base class makes it."""
+
+
+@dataclass(init=False)
+class Narrow(Pair):
+    c: Any = 3
+
+
+@dataclass
+class Counted:
+    a: int
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value + 1)
+
+
+@dataclass
+class Plain:
+    a: int
+    b: int = field(default=7, init=False)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: Doubled(x).b,
+        lambda x: Shifted(x).a,
+        lambda x: Heir(x).a,
+        lambda x: Narrow(x, 1).a,
+        lambda x: Counted(x).a,
+        lambda x: Odd(x).word,
+    ],
+)
+def test_classes_made_in_a_way_of_their_own_are_refused(fn: Callable[[int], int]) -> None:
+    def f(x):
+        return fn(x)
+
+    assert fn(3) is not None
+    with pytest.raises(Unsupported, match="of its own") as caught:
+        model(f).batch([3, 4])
+    assert (
+        caught.value.code == "ACR210" and "(x" in caught.value.source and "compute the fields" in caught.value.rewrite
+    )
+
+
+def test_replace_makes_an_object_anew() -> None:
+    @model
+    def again(t):
+        return replace(t, a=t.a + 1)
+
+    with pytest.raises(Unsupported, match="__post_init__"):
+        again.batch([Doubled(1), Doubled(2)])
+    other = Plain(1)
+    other.b = 9
+    assert again.batch([other, Plain(2)]) == [again(other), again(Plain(2))] == [Plain(2), Plain(3)]
+    assert [v.a for v in model(itself).batch(pack([Doubled(1), Shifted(4)]))] == [1, 5]
+
+
+# ---- one bad instance
+
+
+GOOD = [np.full(3, k, F32) for k in range(7)]
+W = np.full((3, 3), 0.1, F32)
+
+
+def scaled(x):
+    return x * 2
+
+
+def stacked(x):
+    out = []
+    for k in range(2):
+        out.append(x * k)
+    return np.stack(out)
+
+
+def carried(x, *, w):
+    h = np.zeros(3, np.float32)
+    for _ in range(2):
+        h = np.tanh(w @ h + x)
+    return h
+
+
+@dataclass
+class Held:
+    xs: list
+    ys: Any
+
+
+def held(t):
+    return np.stack(t.xs)
+
+
+ODD = {
+    "float64": np.ones(3),
+    "float16": np.ones(3, np.float16),
+    "complex": np.ones(3, complex),
+    "strings": np.array(["a", "b", "c"]),
+    "objects": np.array([1, None, 2], object),
+    "int": np.ones(3, int),
+    "rank": np.ones((3, 3), F32),
+    "big-endian": np.ones(3, ">f4"),
+    "masked": np.ma.masked_array(np.ones(3, F32)),
+    "matrix": np.ones((1, 3), F32).view(np.matrix),
+    "list": [1.0, 2.0, 3.0],
+    "str": "abc",
+    "None": None,
+    "number": 3,
+    "long": np.zeros((0, 2**40), F32),
+    "tall": np.zeros((2**40, 0), F32),
+}
+
+
+MORE = ("complex", "strings", "matrix", "number", "None", "int")  # like others
+
+
+@pytest.mark.parametrize("odd", [pytest.param(k, marks=pytest.mark.slow) if k in MORE else k for k in ODD])
+def test_one_odd_instance_is_no_harm_to_the_others(odd: str) -> None:
+    """It has the plain call's result or fails; the others have theirs, with the bits that they have without it."""
+    for fn in (scaled, stacked, carried, held):
+        shared = {"w": W} if fn is carried else {}
+        xs: list[Any] = [Held([x, x], 1) if fn is held else x for x in GOOD]
+        bad: Any = Held([ODD[odd]], 1) if fn is held else ODD[odd]
+        f = model(fn)
+        alone = f.batch(xs, **shared)
+        for _ in range(2):  # how the groups run is remembered
+            try:
+                results, errors = f.batch([*xs[:3], bad, *xs[3:]], **shared), {}
+            except InstanceErrors as error:
+                results, errors = error.results, error.errors
+            assert list(errors) in ([], [3])
+            assert [r.tobytes() for k, r in enumerate(results) if k != 3] == [r.tobytes() for r in alone]
+            assert all(r.dtype == F32 for k, r in enumerate(results) if k != 3)
+            if not errors:
+                plain = fn(bad, **shared)
+                assert type(results[3]) is type(plain) and np.allclose(results[3], plain, rtol=1e-5)
+                assert getattr(results[3], "dtype", None) == getattr(plain, "dtype", None)
+            elif isinstance(errors[3], DataError):
+                assert errors[3].instance == 3 and errors[3].path.startswith("[3]")
+            else:
+                assert getattr(errors[3], "line", None)
+
+
+def test_halves_of_two_dtypes() -> None:
+    wide = [x.astype(np.float64) for x in GOOD]
+    for fn, shared in ((scaled, {}), (stacked, {}), (carried, {"w": W})):
+        f = model(fn)
+        mixed = [x for pair in zip(GOOD, wide, strict=True) for x in pair]
+        results = f.batch(mixed, **shared)
+        assert [r.dtype for r in results] == [fn(x, **shared).dtype for x in mixed]
+        assert [r.tobytes() for r in results[::2]] == [r.tobytes() for r in f.batch(GOOD, **shared)]
+        assert [r.tobytes() for r in results[1::2]] == [r.tobytes() for r in f.batch(wide, **shared)]
+        assert f.check(mixed, **shared).ok and len(f.trace(mixed, **shared).results) == 14
+
+
+def test_what_is_refused_for_all_is_refused() -> None:
+    with pytest.raises(AcronumbaError, match="ACR304"):
+        model(scaled).batch(["a", b"b"])
+
+
+class Stop(BaseException):
+    pass
+
+
+def ended(x):
+    if x > 3:
+        raise SystemExit(x)
+    if x > 2:
+        raise KeyboardInterrupt
+    if x > 1:
+        raise GeneratorExit("out")
+    if x > 0:
+        raise Stop("stop")
+    return x
+
+
+def test_exceptions_that_end_a_program_end_an_instance() -> None:
+    with pytest.raises(InstanceErrors) as caught:
+        model(ended).batch([0, 1, 2, 3, 4, -1])
+    errors = caught.value.errors
+    assert list(map(type, errors.values())) == [Stop, GeneratorExit, KeyboardInterrupt, SystemExit]
+    assert errors[4].args == (4,) and errors[4].line and str(errors[1]) == "stop"  # type: ignore[attr-defined]
+    assert list(caught.value.results) == [0, None, None, None, None, -1]
+    assert all(isinstance(e, Exception) for e in caught.value.exceptions)
+    assert caught.value.exceptions[3].__cause__ is errors[4]
+    assert list(caught.value.subgroup(lambda e: e.__cause__ is errors[4]).errors) == [4]  # type: ignore[union-attr]
+    assert "SystemExit" in str(caught.value)
+    assert model(ended).check([0, 4]).ok
+
+
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, GeneratorExit, Stop])
+def test_data_whose_attributes_raise(kind: type) -> None:
+    @dataclass
+    class Own:
+        a: int
+        b: int = 0
+
+    class Bad(Own):
+        @property
+        def b(self) -> int:  # type: ignore[override]
+            raise kind("no b")
+
+        @b.setter
+        def b(self, value: int) -> None:
+            pass
+
+    @model
+    def total(t):
+        return t.a + t.b
+
+    with pytest.raises(InstanceErrors) as caught:
+        total.batch([Own(1, 2), Bad(1), Own(3, 4)])
+    assert list(caught.value.errors) == [1] and list(caught.value.results) == [3, None, 7]
+
+    class Interrupted(Own):
+        @property
+        def b(self) -> int:  # type: ignore[override]
+            raise KeyboardInterrupt
+
+        @b.setter
+        def b(self, value: int) -> None:
+            pass
+
+    with pytest.raises(KeyboardInterrupt):
+        total.batch([Own(1, 2), Interrupted(1)])
+
+
+class Table:
+    """What data frames have in common."""
+
+    def __init__(self) -> None:
+        self.columns = ["a", "b"]
+
+    def __len__(self) -> int:
+        return 3
+
+    def __iter__(self) -> Any:
+        return iter(self.columns)
+
+    def __getitem__(self, name: str) -> list[float]:
+        return [1.0, 2.0, 3.0]
+
+
+def add(x, y):
+    return x + y
+
+
+def test_tables_are_refused_their_columns_are_not() -> None:
+    table: Any = Table()
+    for call in (lambda: model(scaled).batch(table), lambda: pack(table)):
+        with pytest.raises(TypeMismatch, match="ACR706") as caught:
+            call()
+        assert caught.value.rewrite == 'df["a"], df["b"]'
+    assert model(add).batch(table["a"], table["b"]) == [2.0, 4.0, 6.0]
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1.0, 2.0], "b": [3, 4]})
+    with pytest.raises(TypeMismatch, match="ACR706"):
+        model(scaled).batch(frame)
+    assert model(add).batch(frame["a"], frame["b"]) == [4.0, 6.0]
+
+
+def test_columns_without_an_end() -> None:
+    assert model(add).batch(iter([1, 2]), (k for k in (3, 4))) == [4, 6]
+    with pytest.raises(ShapeMismatch, match="ACR707"):
+        model(add).batch([1, 2], itertools.count())
+    for endless in (itertools.count(), itertools.cycle([1]), itertools.repeat(1)):
+        with pytest.raises(TypeMismatch, match="does not end"):
+            model(scaled).batch(endless)
+    assert model(scaled).batch(itertools.repeat(1, 2)) == [2, 2]
+    assert model(scaled).batch(v for v in {1: 2}) == [2]
+
+
+def test_integers_beyond_64_bits_are_said_to_be() -> None:
+    @model
+    def number(t: Plain):
+        return t.a
+
+    large = np.uint64(2**63 + 5)
+    with pytest.raises(InstanceErrors) as caught:
+        number.batch([Plain(large), Plain(3)])  # type: ignore[arg-type]
+    assert "does not fit 64 bits" in str(caught.value.errors[0]) and caught.value.results[1] == 3
+    assert model(itself).batch([large, np.uint64(1)]) == [large, np.uint64(1)]
+    assert model(itself).batch([[large], [np.uint64(1)]])[0] == [large]
+
+
+# ---- memory
+
+RUNAWAY = """
+import resource
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+from acronumba import model
+from acronumba.errors import InstanceErrors
+
+W = np.full((4, 4), 0.1, np.float32)
+
+
+@model
+def appends(n: int, *, w):
+    xs = [0]
+    while len(xs) < n:
+        xs.append(len(xs))
+    return xs[-1]
+
+
+@model
+def pairs(n: int, *, w):
+    xs = [(0, 0.0)]
+    while len(xs) < n:
+        xs = xs + xs
+    return len(xs)
+
+
+@model
+def tensors(n: int, *, w):
+    x, k = w[0], 0
+    while k < n:
+        x, k = np.tanh(w @ x), k + 1
+    return x
+
+
+@model
+def waits(n: int, *, w):
+    x, k = w[0], 0
+    while k < n and np.sum(x) < 100.0:
+        x, k = np.tanh(w @ x), k + 1
+    return x
+
+
+LIMIT = 150_000_000
+for f in (appends, pairs, tensors, waits):
+    f.batch([3, 4], w=W)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        f.with_options(memory_limit=LIMIT).batch([3, 10**9, 5], w=W)
+    except InstanceErrors as caught:
+        (k, error), = caught.errors.items()
+        assert k == 1 and error.code == "ACR704" and error.line, (k, error)
+        assert [r is None for r in caught.results] == [False, True, False]
+    more = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    assert more < 1.25 * LIMIT, (f, more)
+    print(f.__name__, more)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts kilobytes")
+def test_runaway_loops_keep_to_the_memory_limit(tmp_path: Path) -> None:
+    file = tmp_path / "runaway.py"
+    file.write_text(RUNAWAY, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 4
+
+
+# ---- lists that are empty
+
+
+@dataclass
+class Lists:
+    ints: list[int]
+    floats: list[float]
+    anything: list
+
+
+def test_arrays_of_empty_lists() -> None:
+    @model
+    def floats(t):
+        return np.array(t.floats) + 1.0
+
+    @model
+    def given(t):
+        return np.array(t.ints, np.float32) * 2, np.asarray(t.floats, dtype=np.int64)
+
+    @model
+    def anything(t):
+        return np.array(t.anything), np.array(t.anything, np.float32)
+
+    @model
+    def ints(t):
+        return np.array(t.ints)
+
+    empty, full = Lists([], [], []), Lists([1, 2], [0.5], [])
+    for f in (floats, given, anything):
+        for xs in ([empty, empty], [empty, full], [full, empty]):
+            assert f.batch(xs) == [f(x) for x in xs]
+    with pytest.raises(InstanceErrors) as caught:  # an array of another dtype than those of the others
+        ints.batch([full, empty])
+    assert list(caught.value.errors) == [1] and "give it a dtype" in str(caught.value.errors[1])
+    assert caught.value.results[0].tolist() == [1, 2]
