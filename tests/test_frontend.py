@@ -289,7 +289,7 @@ def unknown_function(x):
     return np.linalg.svd(x)
 
 
-@refused("ACR202 | np.sum(x, where=x > 0) | where=")
+@refused("ACR202 | where=x > 0 | where of np.sum")
 def unknown_argument(x):
     return np.sum(x, where=x > 0)
 
@@ -392,7 +392,7 @@ def key_at_run_time(n):
     return d[n]
 
 
-@refused("ACR310 | x.astype(np.float16) | float32")
+@refused("ACR310 | np.float16 | float32")
 def half_precision(x):
     return x.astype(np.float16)
 
@@ -407,7 +407,7 @@ def misfit_in_a_library_function(x):
     return nn.layer_norm(W[0], W[0, :3], W[0, :3])
 
 
-@refused("ACR402 | x.sum(axis=1) | rank 1")
+@refused("ACR402 | axis=1 | rank 1")
 def axis_missing(x):
     return x.sum(axis=1)
 

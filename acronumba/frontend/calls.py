@@ -6,16 +6,18 @@ import ast
 import dataclasses
 import enum
 import functools
-import types
-from collections.abc import Callable
+import inspect
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acronumba.frontend.calls_numpy import as_dtype, float_unary
+from acronumba.frontend.calls_numpy import as_dtype
 from acronumba.frontend.calls_python import as_iterable, fold, sort_list
 from acronumba.frontend.emitter import Dead, Resweep
-from acronumba.frontend.handlers import STATIC, TENSOR_METHODS, Args, Node, table_key
+from acronumba.frontend.handlers import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
+from acronumba.frontend.objects import python_class
+from acronumba.frontend.signatures import signature_of
 from acronumba.frontend.values import (
     NOT_CONST,
     DictVal,
@@ -47,15 +49,9 @@ def call_static(w: Lowerer, value: Any, args: list[Val], kwargs: dict[str, Val],
     """Call something that exists at compile time."""
     if isinstance(value, type):
         return construct(w, value, args, kwargs, node)
-    if isinstance(value, types.FunctionType) and value.__module__ == "acronumba.nn":
-        x = Args(w, value.__name__, "x", args, kwargs, node)["x"]
-        return w.each(x, lambda v: float_unary(w, value.__name__, v, node), node)
-    known = STATIC.get(table_key(value))
+    known = ROWS.get(table_key(value))
     if known is not None:
-        name, signature, handler = known
-        return _distribute(
-            w, args, kwargs, node, lambda a, k: handler(w, Args(w, name, signature, a, k, node), node), value
-        )
+        return call_row(w, known, args, kwargs, node)
     if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] == "numpy":
         raise w.refuse("ACR202", node, seen=_name_of(node, f"np.{getattr(value, '__name__', value)}"))
     module = getattr(value, "__module__", None)
@@ -74,53 +70,46 @@ def _name_of(node: Node, default: str) -> str:
     return ast.unparse(node.func) if isinstance(node, ast.Call) else default
 
 
-_WHOLE = (
-    bool,
-    type,
-    list,
-    tuple,
-    sorted,
-    zip,
-    enumerate,
-    reversed,
-    getattr,
-)  # these look at their arguments themselves
+def call_row(w: Lowerer, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
+    """Call what has a row."""
+    return _distribute(w, row, Args(w, row, args, kwargs, node), node)
 
 
-def _distribute(
-    w: Lowerer,
-    args: list[Val],
-    kwargs: dict[str, Val],
-    node: Node,
-    f: Callable[[list[Val], dict[str, Val]], Val],
-    callee: Any,
-) -> Val:
-    """Call a function for each alternative of those of its arguments that are one of several kinds."""
-    if callee not in _WHOLE:
-        for k, v in enumerate(args):
-            if isinstance(v, UnionVal):
+def _distribute(w: Lowerer, row: Row, a: Args, node: Node) -> Val:
+    """Call a handler for each alternative of those of its arguments that are one of several kinds."""
+    if row.whole:
+        return row.handler(w, a, node)
+    for name, val in a.values.items():
+        items = val.items if name.startswith("*") and isinstance(val, TupleVal) else (val,)
+        for k, item in enumerate(items):
+            if not isinstance(item, UnionVal):
+                continue
 
-                def one(case: Val, before: list[Val] = args[:k], after: list[Val] = args[k + 1 :]) -> Val:
-                    return _distribute(w, [*before, case, *after], kwargs, node, f, callee)
+            def one(case: Val, name: str = name, items: tuple[Val, ...] = items, k: int = k) -> Val:
+                rest = TupleVal((*items[:k], case, *items[k + 1 :]))
+                return _distribute(w, row, a.replaced(name, rest if name.startswith("*") else case), node)
 
-                return w.each(w.not_none(v, node), one, node)
-    return f(args, kwargs)
+            return w.each(item if name in a.optional else w.not_none(item, node), one, node)
+    return row.handler(w, a, node)
 
 
 def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call a class: a conversion, a dtype, a dataclass or NamedTuple."""
-    known = STATIC.get(cls)
+    known = ROWS.get(cls)
     if known is not None:
-        name, signature, handler = known
-        return handler(w, Args(w, name, signature, args, kwargs, node), node)
+        return call_row(w, known, args, kwargs, node)
     if issubclass(cls, np.generic):
-        x = Args(w, cls.__name__, "x=0", args, kwargs, node)["x"]
-        return w.each(x, lambda v: as_dtype(w, v, w.dtype_name(cls, node), node), node)
+        return call_row(w, Row(function=cls, what=cls.__name__, honoured="x", handler=_scalar), args, kwargs, node)
     if issubclass(cls, enum.Enum):
-        value = w.static(args[0], node) if args else NOT_CONST
+        given = _arguments(w, cls.__name__, inspect.Signature([_named("value")]), args, kwargs, node)
+        value = w.static(given["value"], node)
         if value is NOT_CONST:
             raise w.refuse("ACR308", node, seen=f"{cls.__name__} of a run-time value")
-        return w.constant(cls(value))
+        try:
+            return w.constant(cls(value))
+        except ValueError as error:
+            w.fail("ValueError", str(error), node)
+            raise Dead from None
     if issubclass(cls, BaseException):
         raise w.refuse("ACR108", node, seen="an exception that is not raised at once")
     if dataclasses.is_dataclass(cls):
@@ -163,6 +152,26 @@ def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], no
     raise w.refuse("ACR201", node, seen=f"the class {cls.__name__}, which is neither a dataclass nor a NamedTuple")
 
 
+def _scalar(w: Lowerer, a: Args, node: Node) -> Val:
+    cls = getattr(np, a.what)
+    return as_dtype(w, a["x"], w.dtype_name(cls, node), node)
+
+
+def _named(name: str, kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD) -> inspect.Parameter:
+    return inspect.Parameter(name, kind)
+
+
+def _arguments(
+    w: Lowerer, what: str, signature: inspect.Signature, args: list[Val], kwargs: dict[str, Val], node: Node
+) -> dict[str, Val]:
+    """Bind a call to a signature; return the arguments that were given, by name."""
+    values, _ = bind(w, what, signature.parameters, args, kwargs, node)
+    for name, p in signature.parameters.items():
+        if name not in values and p.default is inspect.Parameter.empty:
+            raise w.refuse("ACR203", node, seen=f"{what} without {name}")
+    return values
+
+
 def _default(w: Lowerer, cls: type, name: str, value: Any) -> Val:
     from acronumba.shared import describe_value
 
@@ -174,13 +183,9 @@ def _default(w: Lowerer, cls: type, name: str, value: Any) -> Val:
 def _bind_fields(
     w: Lowerer, cls: type, positional: list[str], names: list[str], args: list[Val], kwargs: dict[str, Val], node: Node
 ) -> dict[str, Val]:
-    if len(args) > len(positional):
-        raise w.refuse("ACR203", node, seen=f"{len(args)} arguments for {cls.__name__}({', '.join(positional)})")
-    out = dict(zip(positional, args, strict=False))
-    for k, v in kwargs.items():
-        if k not in names or k in out:
-            raise w.refuse("ACR203", node, seen=f"the argument {k}= of {cls.__name__}")
-        out[k] = v
+    keywords = [_named(n, inspect.Parameter.KEYWORD_ONLY) for n in names if n not in positional]
+    parameters = {p.name: p for p in (*map(_named, positional), *keywords)}
+    out, _ = bind(w, cls.__name__, parameters, args, kwargs, node)
     for v in out.values():
         w.alias(v)
         if isinstance(v, Generator):
@@ -191,7 +196,7 @@ def _bind_fields(
 def replace_fields(w: Lowerer, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """`dataclasses.replace` and `_replace`."""
     if len(args) != 1:
-        raise w.refuse("ACR203", node, seen="replace")
+        raise w.refuse("ACR203", place_of(node, 1, len(args)), seen=f"{len(args)} arguments for replace(obj)")
 
     def one(obj: Val) -> Val:
         cls = obj.classes[0] if isinstance(obj, Ref) else obj.cls if isinstance(obj, Record) else None
@@ -215,11 +220,15 @@ def call_method(w: Lowerer, method: Method, args: list[Val], kwargs: dict[str, V
     """Call a method of a tensor, list, dict or tuple."""
     owner, name = method.owner, method.name
     if isinstance(owner, Tensor):
-        known = TENSOR_METHODS.get(name)
+        known = METHODS.get((np.ndarray, name))
         if known is None:
             raise w.refuse("ACR209", node, seen=f"the method .{name} of an array")
-        signature, handler = known
-        return handler(w, Args(w, f".{name}", signature, [owner, *args], kwargs, node), node)
+        return call_row(w, known, [owner, *args], kwargs, node)
+    cls = python_class(owner)
+    if cls in (list, dict, tuple) and callable(getattr(cls, name, None)):
+        given = _arguments(w, f".{name}", signature_of(getattr(cls, name)), [owner, *args], kwargs, node)
+        named = {k: v for k, v in given.items() if k in kwargs}
+        args, kwargs = [v for k, v in given.items() if k not in named][1:], named
     if isinstance(owner, StaticList) or (isinstance(owner, SharedVal) and owner.node.kind == "list"):
         if name in _LIST_CHANGES:
             if isinstance(owner, SharedVal):
@@ -235,7 +244,7 @@ def call_method(w: Lowerer, method: Method, args: list[Val], kwargs: dict[str, V
     if isinstance(owner, StrVal):
         return _string_method(w, owner, name, args, kwargs, node)
     if name == "_replace":
-        return replace_fields(w, [owner], kwargs, node)
+        return replace_fields(w, [owner, *args], kwargs, node)
     if name == "index" or name == "count":
         items = w.items_of(owner)
         if items is not None and len(args) == 1 and name == "count":

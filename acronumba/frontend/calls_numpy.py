@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import ast
-import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acronumba import random
+from acronumba import nn, random
 from acronumba.frontend.emitter import Refused
 from acronumba.frontend.handlers import Args, Handler, Node, row
+from acronumba.frontend.tensors import PYTHON
 from acronumba.frontend.values import (
     NOT_CONST,
+    EnumVal,
     Generator,
     ListVal,
     NoneVal,
     Num,
     Static,
+    StrVal,
     Tensor,
     TupleVal,
     UnionVal,
@@ -25,7 +27,7 @@ from acronumba.frontend.values import (
     number,
 )  # fmt: skip
 from acronumba.ir.nodes import Extent
-from acronumba.ir.types import BOOL, FLOAT, INT
+from acronumba.ir.types import BOOL, FLOAT, INT, TensorT
 
 if TYPE_CHECKING:
     from acronumba.frontend.lower import Lowerer
@@ -41,6 +43,14 @@ def float_unary(w: Lowerer, name: str, val: Val, node: Node) -> Tensor:
     return w.element(name, [w.cast(x, dtype, node)], dtype, node)
 
 
+def _float_unary(name: str) -> Handler:
+    return lambda w, a, node: float_unary(w, name, a["x"], node)
+
+
+row("x", nn.sigmoid)(_float_unary("sigmoid"))
+row("x", nn.erf)(_float_unary("erf"))
+
+
 @row("key counter", random.threefry)
 def _threefry(w: Lowerer, a: Args, node: Node) -> Val:
     parts = [v if isinstance(v, Num) else w.as_tensor(v, node=node) for v in (a["key"], a["counter"])]
@@ -52,10 +62,7 @@ def _threefry(w: Lowerer, a: Args, node: Node) -> Val:
 
 def _ufunc(op: str) -> Handler:
     def handler(w: Lowerer, a: Args, node: Node) -> Val:
-        vals = list(a.values.values())
-        if len(vals) == 1:
-            return w.each(vals[0], lambda v: w.ufunc(op, (v,), node), node)
-        return w.each(vals[0], lambda x: w.each(vals[1], lambda y: w.ufunc(op, (x, y), node), node), node)
+        return w.ufunc(op, tuple(a.values.values()), node)
 
     return handler
 
@@ -108,19 +115,31 @@ def _reciprocal(w: Lowerer, a: Args, node: Node) -> Val:
     return w.ufunc("div", (w.from_number(number(1), x.type.dtype, node), x), node)
 
 
-@row("x min=None max=None a_min=None a_max=None", np.clip, method="clip")
+@row("x min max", method="clip")
 def _clip(w: Lowerer, a: Args, node: Node) -> Val:
     out: Val = a["x"]
-    for op, names in (("maximum", ("min", "a_min")), ("minimum", ("max", "a_max"))):
-        for name in names:
-            bound = a[name]
-            if not isinstance(bound, NoneVal):
-                out = w.ufunc(op, (out, bound), node)
+    for op, name in (("maximum", "min"), ("minimum", "max")):
+        if not isinstance(a[name], NoneVal):
+            out = w.ufunc(op, (out, a[name]), node)
     return out
+
+
+@row("x a_min a_max min max", np.clip)
+def _np_clip(w: Lowerer, a: Args, node: Node) -> Val:
+    old, new = {"a_min", "a_max"} & a.given, {"min", "max"} & a.given
+    if old and (new or len(old) == 1):
+        raise w.refuse("ACR203", a.where[min(new or old)], seen=f"np.clip with {', '.join(sorted(a.given - {'x'}))}",
+                       rewrite="np.clip(x, low, high)")  # fmt: skip
+    if not old:
+        return _clip(w, a, node)
+    return _clip(w, a.replaced("min", a["a_min"]).replaced("max", a["a_max"]), node)
 
 
 @row("cond x y", np.where)
 def _where(w: Lowerer, a: Args, node: Node) -> Val:
+    if not {"x", "y"} <= a.given:
+        raise w.refuse("ACR202", node, seen="np.where without values to choose from: the extent would depend on values",
+                       rewrite="np.where(cond, x, y)")  # fmt: skip
     return w.where(a["cond"], a["x"], a["y"], node)
 
 
@@ -129,55 +148,65 @@ def _where(w: Lowerer, a: Args, node: Node) -> Val:
 
 def _reduction(op: str) -> Handler:
     def handler(w: Lowerer, a: Args, node: Node) -> Val:
+        x = a.tensor("a")
         dtype = a.dtype() if "dtype" in a.values else None
-        return w.reduce(op, a.tensor("a"), a.static("axis"), bool(a.static("keepdims")), node, dtype)
+        return w.reduce(op, x, a.reduced("axis", x.type.rank), a.flag("keepdims"), node, dtype)
 
     return handler
 
 
-row("a axis=None dtype=None keepdims=False", np.sum, method="sum")(_reduction("sum"))
-row("a axis=None dtype=None keepdims=False", np.prod, method="prod")(_reduction("prod"))
-row("a axis=None keepdims=False", np.max, np.amax, method="max")(_reduction("max"))
-row("a axis=None keepdims=False", np.min, np.amin, method="min")(_reduction("min"))
-row("a axis=None keepdims=False", np.any, method="any")(_reduction("any"))
-row("a axis=None keepdims=False", np.all, method="all")(_reduction("all"))
+row("a axis dtype keepdims", np.sum, method="sum")(_reduction("sum"))
+row("a axis dtype keepdims", np.prod, method="prod")(_reduction("prod"))
+row("a axis keepdims", np.max, np.amax, method="max")(_reduction("max"))
+row("a axis keepdims", np.min, np.amin, method="min")(_reduction("min"))
+row("a axis keepdims", np.any, method="any")(_reduction("any"))
+row("a axis keepdims", np.all, method="all")(_reduction("all"))
 
 
-@row("a axis=None dtype=None keepdims=False", np.mean, method="mean")
+@row("a axis dtype keepdims", np.mean, method="mean")
 def _mean(w: Lowerer, a: Args, node: Node) -> Val:
-    return w.mean(a.tensor("a"), a.static("axis"), bool(a.static("keepdims")), node, a.dtype())
+    x = a.tensor("a")
+    return w.mean(x, a.reduced("axis", x.type.rank), a.flag("keepdims"), node, a.dtype())
 
 
-@row("a axis=None ddof=0 keepdims=False", np.var, method="var")
+@row("a axis ddof keepdims", np.var, method="var")
 def _var(w: Lowerer, a: Args, node: Node) -> Val:
-    return w.variance(
-        a.tensor("a"), a.static("axis"), bool(a.static("keepdims")), w.host_value(a["ddof"], node, "ddof"), node
-    )
+    x, ddof = a.tensor("a"), w.host_value(a["ddof"], a.where["ddof"], "ddof")
+    return w.variance(x, a.reduced("axis", x.type.rank), a.flag("keepdims"), ddof, node)
 
 
-@row("a axis=None ddof=0 keepdims=False", np.std, method="std")
+@row("a axis ddof keepdims", np.std, method="std")
 def _std(w: Lowerer, a: Args, node: Node) -> Val:
     return w.ufunc("sqrt", (_var(w, a, node),), node)
 
 
-@row("a axis=None keepdims=False", np.argmax, method="argmax")
-def _argmax(w: Lowerer, a: Args, node: Node) -> Val:
-    return w.arg_reduce("argmax", a.tensor("a"), a.static("axis"), bool(a.static("keepdims")), node)
+def _arg_reduction(op: str) -> Handler:
+    def handler(w: Lowerer, a: Args, node: Node) -> Val:
+        x = a.tensor("a")
+        axis = None if a.static("axis") is None else a.axis("axis", x.type.rank)
+        return w.arg_reduce(op, x, axis, a.flag("keepdims"), node)
+
+    return handler
 
 
-@row("a axis=None keepdims=False", np.argmin, method="argmin")
-def _argmin(w: Lowerer, a: Args, node: Node) -> Val:
-    return w.arg_reduce("argmin", a.tensor("a"), a.static("axis"), bool(a.static("keepdims")), node)
+row("a axis keepdims", np.argmax, method="argmax")(_arg_reduction("argmax"))
+row("a axis keepdims", np.argmin, method="argmin")(_arg_reduction("argmin"))
 
 
-@row("x ord=None axis=None keepdims=False", np.linalg.norm)
+@row("x ord axis keepdims", np.linalg.norm)
 def _norm(w: Lowerer, a: Args, node: Node) -> Val:
+    """The root of the sum of squares: of vectors, or of matrices (the Frobenius norm); of all elements by default."""
     x = a.tensor("x")
-    order, axis = a.static("ord"), a.static("axis")
-    if order not in (None, 2) or (order == 2 and x.type.rank != 1 and axis is None):
-        raise w.refuse("ACR202", node, seen=f"np.linalg.norm with ord={order}")
+    axes, order = a.reduced("axis", x.type.rank), a.static("ord")
+    everything = order is None and a.static("axis") is None
+    if not everything and order not in ((None, 2) if len(axes) == 1 else (None, "fro")):
+        what = {1: "vectors", 2: "matrices"}.get(len(axes), f"{len(axes)} axes")
+        raise w.refuse("ACR202", a.where["ord"], seen=f"np.linalg.norm with ord={order!r} of {what}",
+                       rewrite="leave ord out: the root of the sum of squares")  # fmt: skip
+    if not everything and len(axes) not in (1, 2):
+        raise w.refuse("ACR402", a.where["axis"], seen=f"np.linalg.norm over {len(axes)} axes")
     x = w.cast(x, x.type.dtype if x.type.dtype.startswith("float") else "float64", node)
-    total = w.reduce("sum", w.ufunc("mul", (x, x), node), axis, bool(a.static("keepdims")), node)
+    total = w.reduce("sum", w.ufunc("mul", (x, x), node), axes, a.flag("keepdims"), node)
     return w.ufunc("sqrt", (total,), node)
 
 
@@ -214,7 +243,11 @@ def _outer(w: Lowerer, a: Args, node: Node) -> Val:
 
 @row("spec *operands", np.einsum)
 def _einsum(w: Lowerer, a: Args, node: Node) -> Val:
-    return w.einsum(str(a.static("spec")), [w.as_tensor(v, node=node) for v in a.rest], node)
+    spec = a.static("spec") if isinstance(a["spec"], StrVal) else None
+    if spec is None:
+        raise w.refuse("ACR202", a.where["spec"], seen=f"np.einsum of {w.describe(a['spec'])}",
+                       rewrite="np.einsum('ij,j->i', x, y)")  # fmt: skip
+    return w.einsum(spec, [w.as_tensor(v, node=node) for v in a.rest], node)
 
 
 # ---- NumPy: shapes
@@ -241,40 +274,49 @@ def _by_items(w: Lowerer, a: Args, node: Node, handler: Handler) -> Val | None:
     k = several[0]
 
     def one(case: Val) -> Val:
-        b = copy.copy(a)
-        b.values = {**a.values, "arrays": TupleVal((*items[:k], case, *items[k + 1 :]))}
-        return handler(w, b, node)
+        return handler(w, a.replaced("arrays", TupleVal((*items[:k], case, *items[k + 1 :]))), node)
 
     return w.each(items[k], one, node)
 
 
-@row("arrays axis=0 dtype=None", np.concatenate)
+@row("arrays axis dtype casting", np.concatenate)
 def _concatenate(w: Lowerer, a: Args, node: Node) -> Val:
     split = _by_items(w, a, node, _concatenate)
     if split is not None:
         return split
     runtime = _runtime_list(w, a["arrays"], node)
+    if runtime is not None and a.static("axis") is None:
+        return w.flatten(_as_asked(w, a, w.stack_list(runtime, 0, node), node), node)
     if runtime is not None:
-        return w.concat_list(runtime, a.static("axis"), node)
-    tensors = _tensor_items(w, a["arrays"], node)
+        axis = a.axis("axis", _item_rank(runtime) or 1)
+        return _as_asked(w, a, w.concat_list(runtime, axis, node), node)
+    tensors, dtype = _tensor_items(w, a["arrays"], node), a.dtype()
+    a.may_cast(tensors, dtype)
     if a.static("axis") is None:
-        return w.concat([w.flatten(t, node) for t in tensors], 0, node, a.dtype())
-    return w.concat(tensors, a.static("axis"), node, a.dtype())
+        return w.concat([w.flatten(t, node) for t in tensors], 0, node, dtype)
+    return w.concat(tensors, a.axis("axis", _rank(tensors) or 1), node, dtype)
 
 
-@row("arrays axis=0", np.stack)
+def _rank(tensors: list[Tensor]) -> int:
+    return max((t.type.rank for t in tensors), default=1)
+
+
+@row("arrays axis dtype casting", np.stack)
 def _stack(w: Lowerer, a: Args, node: Node) -> Val:
     split = _by_items(w, a, node, _stack)
     if split is not None:
         return split
     runtime = _runtime_list(w, a["arrays"], node)
     if runtime is not None:
-        return w.stack_list(runtime, a.static("axis"), node)
-    tensors = _tensor_items(w, a["arrays"], node)
+        return _as_asked(w, a, w.stack_list(runtime, a.axis("axis", _item_rank(runtime) + 1), node), node)
+    tensors, dtype = _tensor_items(w, a["arrays"], node), a.dtype()
     if not tensors:
         w.fail("ValueError", "need at least one array to stack", node)
         raise Refused(None)
-    return w.stack(tensors, a.static("axis"), node)
+    a.may_cast(tensors, dtype)
+    if dtype is not None:
+        tensors = [w.cast(t, dtype, node) for t in tensors]
+    return w.stack(tensors, a.axis("axis", _rank(tensors) + 1), node)
 
 
 def _runtime_list(w: Lowerer, val: Val, node: Node) -> ListVal | None:
@@ -283,86 +325,129 @@ def _runtime_list(w: Lowerer, val: Val, node: Node) -> ListVal | None:
     return val if isinstance(val, ListVal) else None
 
 
-@row("arrays", np.hstack)
-def _hstack(w: Lowerer, a: Args, node: Node) -> Val:
-    tensors = [t if t.type.rank else w.reshape(t, (1,), node) for t in _tensor_items(w, a["arrays"], node)]
-    return w.concat(tensors, 0 if tensors[0].type.rank == 1 else 1, node)
+def _item_rank(runtime: ListVal) -> int:
+    return len(runtime.item.shape) if isinstance(runtime.item, TensorT) else 0
 
 
-@row("arrays", np.vstack)
-def _vstack(w: Lowerer, a: Args, node: Node) -> Val:
+def _as_asked(w: Lowerer, a: Args, x: Tensor, node: Node) -> Tensor:
+    """Cast to the argument `dtype`, if `casting` allows it."""
+    dtype = a.dtype()
+    a.may_cast([x], dtype)
+    return x if dtype is None else w.cast(x, dtype, node)
+
+
+def _side_by_side(w: Lowerer, a: Args, node: Node, rank: int, axis: int) -> Val:
+    """Concatenate along an axis arrays that have at least so many axes."""
+    split = _by_items(w, a, node, lambda w, a, node: _side_by_side(w, a, node, rank, axis))
+    if split is not None:
+        return split
     runtime = _runtime_list(w, a["arrays"], node)
     if runtime is not None:
-        return w.stack_list(runtime, 0, node)
-    tensors = [
-        t if t.type.rank > 1 else w.reshape(t, (1, *(t.dims or (1,))), node)
-        for t in _tensor_items(w, a["arrays"], node)
-    ]
-    return w.concat(tensors, 0, node)
+        own = _item_rank(runtime)
+        if own >= rank:
+            return _as_asked(w, a, w.concat_list(runtime, 0 if own == 1 else axis, node), node)
+        x = _as_asked(w, a, w.stack_list(runtime, 0, node), node)  # the list gives one axis; others have extent 1
+        return w.reshape(x, (x.dims[0], *(1,) * (rank - 1 - own), *x.dims[1:]), node)
+    tensors, dtype = _tensor_items(w, a["arrays"], node), a.dtype()
+    a.may_cast(tensors, dtype)
+    tensors = [w.reshape(t, (*(1,) * (rank - t.type.rank), *t.dims), node) for t in tensors]
+    return w.concat(tensors, 0 if _rank(tensors) == 1 else axis, node, dtype)
 
 
-@row("x sections axis=0", np.split)
+@row("arrays dtype casting", np.hstack)
+def _hstack(w: Lowerer, a: Args, node: Node) -> Val:
+    return _side_by_side(w, a, node, 1, 1)
+
+
+@row("arrays dtype casting", np.vstack)
+def _vstack(w: Lowerer, a: Args, node: Node) -> Val:
+    return _side_by_side(w, a, node, 2, 0)
+
+
+@row("x sections axis", np.split)
 def _split(w: Lowerer, a: Args, node: Node) -> Val:
     x = a.tensor("x")
+    axis = a.axis("axis", x.type.rank)
     sections = a["sections"]
     if isinstance(sections, Num):
-        k = w.known(sections)
-        if k is NOT_CONST:
-            raise w.refuse("ACR403", node, seen="a split into a number of parts that is known only at run time")
-        return w.new_list(w.split(x, k, a.static("axis"), node), node or ast.Constant(0))
+        parts = w.split(x, a.whole("sections"), axis, node)
+        return w.new_list(parts, node or ast.Constant(0))
     items = w.items_of(sections)
-    if items is None or not all(isinstance(v, Num) for v in items):
-        raise w.refuse("ACR301", node, seen=f"a split at {w.describe(sections)}")
-    parts = w.split(x, list(items), a.static("axis"), node)  # type: ignore[arg-type]
-    return w.new_list(parts, node or ast.Constant(0))
-
-
-def _shape(w: Lowerer, val: Val, node: Node) -> list[Num]:
-    items = (val,) if isinstance(val, Num | Tensor) else w.items_of(val)
     if items is None:
-        raise w.refuse("ACR403", node, seen=f"a shape {w.describe(val)}")
-    return [w.host_value(v, node, "a shape", index=True) for v in items]
+        raise w.refuse("ACR301", a.where["sections"], seen=f"a split at {w.describe(sections)}")
+    cuts = [w.slice_bound(v, a.where["sections"]) for v in items]
+    if not all(isinstance(v, Num) for v in cuts):
+        raise w.refuse("ACR301", a.where["sections"], seen=f"a split at {w.describe(sections)}")
+    return w.new_list(w.split(x, cuts, axis, node), node or ast.Constant(0))  # type: ignore[arg-type]
 
 
-def _extents(w: Lowerer, val: Val, node: Node) -> list[Extent]:
-    return [w.as_extent(w.as_int(n) if n.shared is None else n) for n in _shape(w, val, node)]
+def _shape(w: Lowerer, a: Args, name: str = "shape") -> list[Num]:
+    """Return the extents that an argument gives: one, or a sequence of them."""
+    val, where = a[name], a.where[name]
+    items = (val,) if isinstance(val, Num | Tensor | EnumVal) else w.items_of(val)
+    if items is None:
+        raise w.refuse("ACR403", where, seen=f"a shape {w.describe(val)}")
+    out = [w.host_value(v, where, "a shape", index=True) for v in items]
+    if any(n.type == BOOL for n in out):
+        raise w.refuse("ACR301", where, seen="a shape of bool", rewrite="int(x)")
+    return out
 
 
-@row("x shape order='C'", np.reshape)
+def _extents(w: Lowerer, a: Args, name: str = "shape") -> list[Extent]:
+    return [w.as_extent(n) for n in _shape(w, a, name)]
+
+
+def _reshaped(w: Lowerer, a: Args, shape: list[Num], node: Node) -> Tensor:
+    """Reshape; in the order of Fortran the first axis changes fastest, as in the reverse of both."""
+    x = a.tensor("x")
+    if a.choice("order", "C", "F") == "C":
+        return w.reshape_to(x, shape, node)
+    return _reversed(w, w.reshape_to(_reversed(w, x, node), shape[::-1], node), node)
+
+
+def _reversed(w: Lowerer, x: Tensor, node: Node) -> Tensor:
+    return w.transpose(x, tuple(reversed(range(x.type.rank))), node)
+
+
+@row("x shape order", np.reshape)
 def _reshape(w: Lowerer, a: Args, node: Node) -> Val:
-    return w.reshape_to(a.tensor("x"), _shape(w, a["shape"], node), node)
+    return _reshaped(w, a, _shape(w, a), node)
 
 
-@row("x *shape", method="reshape")
+@row("x *shape order", method="reshape")
 def _reshape_method(w: Lowerer, a: Args, node: Node) -> Val:
     parts = a.rest
-    shape: Val = parts[0] if len(parts) == 1 else TupleVal(tuple(parts))
-    return w.reshape_to(a.tensor("x"), _shape(w, shape, node), node)
+    if not parts:
+        raise w.refuse("ACR203", node, seen=".reshape without a shape")
+    return _reshaped(w, a, _shape(w, a.replaced("*shape", parts[0]) if len(parts) == 1 else a, "*shape"), node)
 
 
-@row("x axes=None", np.transpose)
-def _transpose(w: Lowerer, a: Args, node: Node) -> Val:
+def _transposed(w: Lowerer, a: Args, name: str, node: Node) -> Tensor:
     x = a.tensor("x")
-    axes = a.static("axes")
-    order = tuple(reversed(range(x.type.rank))) if axes is None else tuple(n % x.type.rank for n in axes)
+    order = a.axes(name, x.type.rank, lists=True)
+    if len(order) != x.type.rank:
+        raise w.refuse("ACR402", a.where[name], seen=f"axes {order} of a tensor of rank {x.type.rank}")
     return w.transpose(x, order, node)
+
+
+@row("x axes", np.transpose)
+def _transpose(w: Lowerer, a: Args, node: Node) -> Val:
+    return _reversed(w, a.tensor("x"), node) if a.static("axes") is None else _transposed(w, a, "axes", node)
 
 
 @row("x *axes", method="transpose")
 def _transpose_method(w: Lowerer, a: Args, node: Node) -> Val:
-    x = a.tensor("x")
-    axes = [w.static(v, node) for v in a.rest]
-    if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple)):
-        axes = list(axes[0]) if axes[0] is not None else []
-    order = tuple(n % x.type.rank for n in axes) if axes else tuple(reversed(range(x.type.rank)))
-    return w.transpose(x, order, node)
+    parts = a.rest
+    if not parts or (len(parts) == 1 and isinstance(parts[0], NoneVal)):
+        return _reversed(w, a.tensor("x"), node)
+    return _transposed(w, a.replaced("*axes", parts[0]) if len(parts) == 1 else a, "*axes", node)
 
 
-@row("x a b", np.swapaxes, method="swapaxes")
+@row("x i j", np.swapaxes, method="swapaxes")
 def _swapaxes(w: Lowerer, a: Args, node: Node) -> Val:
     x = a.tensor("x")
     order = list(range(x.type.rank))
-    i, j = w.axes_of(a.static("a"), x.type.rank, node)[0], w.axes_of(a.static("b"), x.type.rank, node)[0]
+    i, j = a.axis("i", x.type.rank), a.axis("j", x.type.rank)
     order[i], order[j] = order[j], order[i]
     return w.transpose(x, order, node)
 
@@ -370,9 +455,12 @@ def _swapaxes(w: Lowerer, a: Args, node: Node) -> Val:
 @row("x source destination", np.moveaxis)
 def _moveaxis(w: Lowerer, a: Args, node: Node) -> Val:
     x = a.tensor("x")
-    i, j = (w.axes_of(a.static(k), x.type.rank, node)[0] for k in ("source", "destination"))
-    order = [k for k in range(x.type.rank) if k != i]
-    order.insert(j, i)
+    source, to = (a.axes(k, x.type.rank, lists=True) for k in ("source", "destination"))
+    if len(source) != len(to):
+        raise w.refuse("ACR402", a.where["destination"], seen=f"{len(source)} axes moved to {len(to)} places")
+    order = [k for k in range(x.type.rank) if k not in source]
+    for place, axis in sorted(zip(to, source, strict=True)):
+        order.insert(place, axis)
     return w.transpose(x, order, node)
 
 
@@ -380,23 +468,21 @@ def _moveaxis(w: Lowerer, a: Args, node: Node) -> Val:
 def _expand_dims(w: Lowerer, a: Args, node: Node) -> Val:
     x = a.tensor("x")
     axis = a.static("axis")
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    rank = x.type.rank + len(axes)
-    where = w.axes_of(tuple(axes), rank, node)
+    rank = x.type.rank + (len(axis) if isinstance(axis, tuple) else 1)
+    where = a.axes("axis", rank, lists=True)
     rest = iter(x.dims)
     return w.reshape(x, tuple(1 if k in where else next(rest) for k in range(rank)), node)
 
 
-@row("x axis=None", np.squeeze, method="squeeze")
+@row("x axis", np.squeeze, method="squeeze")
 def _squeeze(w: Lowerer, a: Args, node: Node) -> Val:
     x = a.tensor("x")
-    axis = a.static("axis")
-    if axis is None:
+    if a.static("axis") is None:
         if any(not isinstance(d, int) for d in x.dims):
             raise w.refuse("ACR403", node, seen=f"np.squeeze of {w.describe(x)} without axis", rewrite="give the axis")
         axes = tuple(k for k, d in enumerate(x.dims) if d == 1)
     else:
-        axes = w.axes_of(axis, x.type.rank, node)
+        axes = a.axes("axis", x.type.rank)
         for k in axes:
             w.same_extent(x.dims[k], 1, "an axis to squeeze", node)
     return w.reshape(x, tuple(d for k, d in enumerate(x.dims) if k not in axes), node)
@@ -404,43 +490,49 @@ def _squeeze(w: Lowerer, a: Args, node: Node) -> Val:
 
 @row("x shape", np.broadcast_to)
 def _broadcast_to(w: Lowerer, a: Args, node: Node) -> Val:
-    shape = _extents(w, a["shape"], node)
+    shape = _extents(w, a)
     w.not_negative(shape, node)
     return w.broadcast_to(a.tensor("x"), shape, node)
 
 
-@row("x", np.ravel, method="ravel")
+@row("x order", np.ravel, method="ravel")
 def _ravel(w: Lowerer, a: Args, node: Node) -> Val:
-    return w.flatten(a.tensor("x"), node)
+    return _reshaped(w, a, [number(-1)], node) if a.static("order") != "C" else w.flatten(a.tensor("x"), node)
 
 
-@row("x", method="flatten")
+@row("x order", method="flatten")
 def _flatten(w: Lowerer, a: Args, node: Node) -> Val:
-    return w.flatten(a.tensor("x"), node)
+    return _ravel(w, a, node)
 
 
-@row("x axis=None", np.flip)
+@row("x axis", np.flip)
 def _flip(w: Lowerer, a: Args, node: Node) -> Val:
     x = a.tensor("x")
-    axes = w.axes_of(a.static("axis"), x.type.rank, node)
+    axes = a.reduced("axis", x.type.rank)
     parts = [w.slice_part(d, None, None, -1 if k in axes else 1, node) for k, d in enumerate(x.dims)]
     return w.slice(x, parts, node)
 
 
-@row("x index axis=None", np.take, method="take")
+@row("x index axis", np.take, method="take")
 def _take(w: Lowerer, a: Args, node: Node) -> Val:
     x = a.tensor("x")
-    axis = a.static("axis")
-    if axis is None:
+    if a.static("axis") is None:
         x, axis = w.flatten(x, node), 0
+    else:
+        axis = a.axis("axis", x.type.rank)
     index = a["index"]
-    at = index if isinstance(index, Num) else a.tensor("index")
-    return w.take(x, at, w.axes_of(axis, x.type.rank, node)[0], node)
+    if isinstance(index, Num | EnumVal):
+        return w.take(x, w.host_value(index, a.where["index"], "an index", index=True), axis, node)
+    return w.take(x, a.tensor("index"), axis, node)
 
 
-@row("x", np.atleast_1d)
+@row("*arrays", np.atleast_1d)
 def _atleast_1d(w: Lowerer, a: Args, node: Node) -> Val:
-    x = a.tensor("x")
+    out = tuple(_with_axis(w, w.as_tensor(v, node=a.where["*arrays"]), node) for v in a.rest)
+    return out[0] if len(out) == 1 else TupleVal(out)
+
+
+def _with_axis(w: Lowerer, x: Tensor, node: Node) -> Tensor:
     return x if x.type.rank else w.reshape(x, (1,), node)
 
 
@@ -448,7 +540,9 @@ def _atleast_1d(w: Lowerer, a: Args, node: Node) -> Val:
 def _tile(w: Lowerer, a: Args, node: Node) -> Val:
     x, k = a.tensor("x"), a.static("reps")
     if not isinstance(k, int) or x.type.rank != 1:
-        raise w.refuse("ACR202", node, seen="np.tile of more than one axis", rewrite="np.concatenate([x] * n)")
+        raise w.refuse(
+            "ACR202", a.where["reps"], seen="np.tile of more than one axis", rewrite="np.concatenate([x] * n)"
+        )
     return w.concat([x] * k, 0, node)
 
 
@@ -479,21 +573,21 @@ def _np_ndim(w: Lowerer, a: Args, node: Node) -> Val:
 def _filled(value: float | None, default: str = "float64") -> Handler:
     def handler(w: Lowerer, a: Args, node: Node) -> Val:
         dtype = a.dtype() or default
-        return w.full(_extents(w, a["shape"], node), number(value), dtype, node)
+        return w.full(_extents(w, a), number(value), dtype, node)
 
     return handler
 
 
-row("shape dtype=None", np.zeros, np.empty)(_filled(0.0))
-row("shape dtype=None", np.ones)(_filled(1.0))
+row("shape dtype", np.zeros, np.empty)(_filled(0.0))
+row("shape dtype", np.ones)(_filled(1.0))
 
 
-@row("shape fill_value dtype=None", np.full)
+@row("shape fill_value dtype", np.full)
 def _full(w: Lowerer, a: Args, node: Node) -> Val:
     value = a["fill_value"]
     if not isinstance(value, Num | Tensor):
         raise w.refuse("ACR301", node, seen=f"np.full of {w.describe(value)}")
-    return w.full(_extents(w, a["shape"], node), value, a.dtype(), node)
+    return w.full(_extents(w, a), value, a.dtype(), node)
 
 
 def _like(value: float | None) -> Handler:
@@ -502,37 +596,44 @@ def _like(value: float | None) -> Handler:
         fill = number(value) if value is not None else a["fill_value"]
         if not isinstance(fill, Num | Tensor):
             raise w.refuse("ACR301", node, seen=f"np.full_like of {w.describe(fill)}")
-        return w.full(x.dims, fill, a.dtype() or x.type.dtype, node)
+        dims = x.dims if isinstance(a["shape"], NoneVal) else _extents(w, a)
+        return w.full(dims, fill, a.dtype() or x.type.dtype, node)
 
     return handler
 
 
-row("x dtype=None", np.zeros_like, np.empty_like)(_like(0.0))
-row("x dtype=None", np.ones_like)(_like(1.0))
-row("x fill_value dtype=None", np.full_like)(_like(None))
+row("x dtype shape", np.zeros_like, np.empty_like)(_like(0.0))
+row("x dtype shape", np.ones_like)(_like(1.0))
+row("x fill_value dtype shape", np.full_like)(_like(None))
 
 
-@row("*args dtype=None", np.arange)
+@row("start stop step dtype", np.arange)
 def _arange(w: Lowerer, a: Args, node: Node) -> Val:
-    parts = [w.host_value(v, node, "np.arange()") for v in a.rest]
-    start, stop, step = [number(0), *parts, number(1)] if len(parts) == 1 else [*parts, number(1)][:3]
-    return w.arange(start, stop, step, a.dtype(), node)
+    start, stop = a["start"], a["stop"]
+    if isinstance(stop, NoneVal):
+        start, stop = number(0), start
+    if isinstance(start, NoneVal):
+        start = number(0)
+    if isinstance(stop, NoneVal):
+        raise w.refuse("ACR203", node, seen="np.arange without stop")
+    first, last, step = (w.host_value(v, node, "np.arange()") for v in (start, stop, a["step"]))
+    return w.arange(first, last, step, a.dtype(), node)
 
 
-@row("n m=None k=0 dtype=None", np.eye)
+@row("n m k dtype", np.eye)
 def _eye(w: Lowerer, a: Args, node: Node) -> Val:
-    n = _extents(w, a["n"], node)[0]
-    m = n if isinstance(a["m"], NoneVal) else _extents(w, a["m"], node)[0]
-    return w.eye(n, m, a.static("k"), a.dtype() or "float64", node)
+    n = _extents(w, a, "n")[0]
+    m = n if isinstance(a["m"], NoneVal) else _extents(w, a, "m")[0]
+    return w.eye(n, m, a.whole("k"), a.dtype() or "float64", node)
 
 
-@row("n dtype=None", np.identity)
+@row("n dtype", np.identity)
 def _identity(w: Lowerer, a: Args, node: Node) -> Val:
-    n = _extents(w, a["n"], node)[0]
+    n = _extents(w, a, "n")[0]
     return w.eye(n, n, 0, a.dtype() or "float64", node)
 
 
-@row("x dtype=None", np.array, np.asarray, np.ascontiguousarray)
+@row("x dtype", np.array, np.asarray)
 def _array(w: Lowerer, a: Args, node: Node) -> Val:
     dtype = a.dtype()
     val = a["x"]
@@ -548,25 +649,46 @@ def _array(w: Lowerer, a: Args, node: Node) -> Val:
     return w.cast(x, dtype, node)
 
 
+@row("x dtype", np.ascontiguousarray)
+def _ascontiguousarray(w: Lowerer, a: Args, node: Node) -> Val:
+    x = _array(w, a, node)
+    return _with_axis(w, x, node) if isinstance(x, Tensor) else x
+
+
 def as_dtype(w: Lowerer, val: Val, dtype: str, node: Node) -> Tensor:
     if isinstance(val, Num):
         return w.from_number(val, dtype, node)
     return w.cast(w.as_tensor(val, node=node), dtype, node)
 
 
-@row("x dtype copy=True", method="astype")
+@row("x dtype casting copy", method="astype")
 def _astype(w: Lowerer, a: Args, node: Node) -> Val:
-    dtype = a.dtype()
-    assert dtype is not None
-    x = a.tensor("x")
+    x, dtype = a.tensor("x"), a.dtype() or "float64"
+    a.may_cast([x], dtype)
     out = w.cast(x, dtype, node)
-    return Tensor(out.type, out.ref, out.dims, fresh=True) if out is x else out
+    if out is x and a.flag("copy"):
+        return Tensor(out.type, out.ref, out.dims, fresh=True)
+    return out
 
 
-@row("*args", np.result_type, np.promote_types)
+@row("*args", np.result_type)
 def _result_type(w: Lowerer, a: Args, node: Node) -> Val:
-    kinds = [np.dtype(v.type.dtype) if isinstance(v, Tensor) else w.static(v, node) for v in a.rest]
-    return Static(np.result_type(*kinds))
+    return Static(np.result_type(*(_kind(w, v, a.where["*args"]) for v in a.rest)))
+
+
+@row("x y", np.promote_types)
+def _promote_types(w: Lowerer, a: Args, node: Node) -> Val:
+    return Static(np.promote_types(a.static("x"), a.static("y")))
+
+
+def _kind(w: Lowerer, val: Val, node: Node) -> Any:
+    """Return what NumPy's rules of promotion see of a value."""
+    if isinstance(val, Num):
+        return PYTHON[val.type](0)
+    out = np.dtype(val.type.dtype) if isinstance(val, Tensor) else w.static(val, node)
+    if out is NOT_CONST:
+        raise w.refuse("ACR301", node, seen=f"np.result_type of {w.describe(val)}")
+    return out
 
 
 @row("x", np.finfo, np.iinfo)
@@ -575,10 +697,19 @@ def _finfo(w: Lowerer, a: Args, node: Node) -> Val:
     return Static(np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype))
 
 
-@row("x", method="item")
+@row("x *args", method="item")
 def _item(w: Lowerer, a: Args, node: Node) -> Val:
-    message = "can only convert an array of size 1 to a Python scalar"
-    return w.host(w.only_element(a.tensor("x"), message, message, node), ".item()", node)
+    x, where = a.tensor("x"), [w.host_value(v, a.where["*args"], ".item()", index=True) for v in a.rest]
+    if not where:
+        message = "can only convert an array of size 1 to a Python scalar"
+        return w.host(w.only_element(x, message, message, node), ".item()", node)
+    if len(where) == 1:
+        x = w.flatten(x, node)
+    if len(where) != x.type.rank:
+        raise w.refuse("ACR402", a.where["*args"], seen=f"{len(where)} indices for {w.describe(x)}")
+    for i in where:
+        x = w.take(x, i, 0, node)
+    return w.host(x, ".item()", node)
 
 
 @row("x", method="tolist")

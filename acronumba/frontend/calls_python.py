@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import math
 import types
 from collections.abc import Callable, Sequence
@@ -59,15 +58,18 @@ def _rounded(w: Lowerer, op: str, x: Num, node: Node) -> Num:
     return w.scalar(op, x, node=node)
 
 
-@row("x=0", int)
+@row("x base", int, whole=True)
 def _int(w: Lowerer, a: Args, node: Node) -> Val:
+    if "base" in a.given:
+        raise w.refuse("ACR202", a.where["base"], seen="int() of a string", rewrite="convert it before the batch")
+
     def one(v: Val) -> Val:
         return _rounded(w, "trunc", w.host_value(v, node, "int()"), node)
 
     return w.each(a["x"], one, node)
 
 
-@row("x=0.0", float)
+@row("x", float, whole=True)
 def _float(w: Lowerer, a: Args, node: Node) -> Val:
     def one(v: Val) -> Val:
         if isinstance(v, StrVal) and v.value.strip().lstrip("+-") in ("inf", "nan", "infinity"):
@@ -77,7 +79,7 @@ def _float(w: Lowerer, a: Args, node: Node) -> Val:
     return w.each(a["x"], one, node)
 
 
-@row("x=False", bool)
+@row("x", bool, whole=True)
 def _bool(w: Lowerer, a: Args, node: Node) -> Val:
     return w.truth(a["x"], node)
 
@@ -108,7 +110,7 @@ def _len(w: Lowerer, a: Args, node: Node) -> Val:
     return w.each(a["x"], one, node)
 
 
-@row("x", abs, np.abs, np.absolute, method="__abs__")
+@row("x", abs, np.abs, method="__abs__")
 def _abs(w: Lowerer, a: Args, node: Node) -> Val:
     def one(v: Val) -> Val:
         if isinstance(v, Tensor):
@@ -119,20 +121,18 @@ def _abs(w: Lowerer, a: Args, node: Node) -> Val:
     return w.each(a["x"], one, node)
 
 
-@row("x ndigits=None", round)
+@row("x ndigits", round)
 def _round(w: Lowerer, a: Args, node: Node) -> Val:
     if not isinstance(a["ndigits"], NoneVal):
-        raise w.refuse("ACR202", node, seen="round with digits", rewrite="round(x * 1000) / 1000")
+        raise w.refuse("ACR202", a.where["ndigits"], seen="round with digits", rewrite="round(x * 1000) / 1000")
     return _rounded(w, "round", w.host_value(a["x"], node, "round()"), node)
 
 
-@row("*args", range)
+@row("*args", range, whole=True)
 def _range(w: Lowerer, a: Args, node: Node) -> Val:
     parts = []
     for v in a.rest:
         x = w.host_value(v, node, "range()", index=True)
-        if x.type == FLOAT:
-            raise w.refuse("ACR301", node, seen="range of a float")
         parts.append(w.as_int(x) if x.shared is None else x)
     if not 1 <= len(parts) <= 3:
         raise w.refuse("ACR203", node, seen=f"{len(parts)} arguments for range")
@@ -146,18 +146,18 @@ def _range(w: Lowerer, a: Args, node: Node) -> Val:
     return Range(start, stop, step)
 
 
-@row("*args strict=False", zip)
+@row("*args strict", zip, whole=True)
 def _zip(w: Lowerer, a: Args, node: Node) -> Val:
     parts = tuple(as_iterable(w, v, node) for v in a.rest)
     return Zip(parts, bool(a.static("strict"))) if parts else TupleVal(())
 
 
-@row("x start=0", enumerate)
+@row("x start", enumerate, whole=True)
 def _enumerate(w: Lowerer, a: Args, node: Node) -> Val:
     return Enumerate(as_iterable(w, a["x"], node), w.host_value(a["start"], node, "enumerate()", index=True))
 
 
-@row("x", reversed)
+@row("x", reversed, whole=True)
 def _reversed(w: Lowerer, a: Args, node: Node) -> Val:
     return Reversed(as_iterable(w, a["x"], node))
 
@@ -172,7 +172,7 @@ def as_iterable(w: Lowerer, val: Val, node: Node) -> Val:
     raise w.refuse("ACR301", node, seen=f"{w.describe(val)} cannot be iterated over")
 
 
-@row("x=()", list)
+@row("x", list, whole=True)
 def _list(w: Lowerer, a: Args, node: Node) -> Val:
     val = as_iterable(w, a["x"], node)
     if isinstance(val, ListVal):
@@ -180,7 +180,7 @@ def _list(w: Lowerer, a: Args, node: Node) -> Val:
     return w.collect(val, lambda v: v, node or ast.Constant(0))
 
 
-@row("x=()", tuple)
+@row("x", tuple, whole=True)
 def _tuple(w: Lowerer, a: Args, node: Node) -> Val:
     val = as_iterable(w, a["x"], node)
     items = w.items_of(val)
@@ -190,7 +190,7 @@ def _tuple(w: Lowerer, a: Args, node: Node) -> Val:
     return TupleVal(items)
 
 
-@row("x start=0", sum)
+@row("x start", sum)
 def _sum(w: Lowerer, a: Args, node: Node) -> Val:
     return fold(w, a["x"], a["start"], lambda acc, v: w.binary(ast.Add(), acc, v, node or ast.Constant(0)), node)
 
@@ -284,12 +284,12 @@ def _any_all(w: Lowerer, val: Val, node: Node, stop: bool) -> Val:
     return w.state.pop(key) if w.block is not None else number(False)
 
 
-@row("*args key=None default=None", min)
+@row("*args key default", min)
 def _min(w: Lowerer, a: Args, node: Node) -> Val:
     return _extreme(w, a, node, "lt")
 
 
-@row("*args key=None default=None", max)
+@row("*args key default", max)
 def _max(w: Lowerer, a: Args, node: Node) -> Val:
     return _extreme(w, a, node, "gt")
 
@@ -380,7 +380,7 @@ def _extreme(w: Lowerer, a: Args, node: Node, op: str) -> Val:
     return w.join_values(points, vals)
 
 
-@row("x key=None reverse=False", sorted)
+@row("x key reverse", sorted, whole=True)
 def _sorted(w: Lowerer, a: Args, node: Node) -> Val:
     val = as_iterable(w, a["x"], node)
     where = node or ast.Constant(0)
@@ -475,7 +475,7 @@ def _host_part(w: Lowerer, part: Val, node: Node, what: str) -> Num:
     return w.host_value(part, node, what)
 
 
-@row("x", iter)
+@row("x", iter, whole=True)
 def _iter(w: Lowerer, a: Args, node: Node) -> Val:
     return as_iterable(w, a["x"], node)
 
@@ -491,7 +491,7 @@ def _divmod(w: Lowerer, a: Args, node: Node) -> Val:
     return TupleVal((w.binary(ast.FloorDiv(), a["x"], a["y"], where), w.binary(ast.Mod(), a["x"], a["y"], where)))
 
 
-@row("x", type)
+@row("x", type, whole=True)
 def _type(w: Lowerer, a: Args, node: Node) -> Val:
     from acronumba.frontend.objects import runtime_class
 
@@ -504,12 +504,24 @@ def _type(w: Lowerer, a: Args, node: Node) -> Val:
     return Static(runtime_class(kind))
 
 
-@row("obj name default=None", getattr)
+@row("obj name default", getattr, whole=True)
 def _getattr(w: Lowerer, a: Args, node: Node) -> Val:
-    return w.attribute(a["obj"], str(a.static("name")), node)
+    name = a.static("name")
+    if not isinstance(name, str):
+        raise w.refuse("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
+
+    def one(obj: Val) -> Val:
+        try:
+            return w.attribute(obj, name, node)
+        except Refused as error:
+            if "default" not in a.given or error.error is None or error.error.code != "ACR307":
+                raise
+            return a["default"]
+
+    return w.each(a["obj"], one, node)
 
 
-@row("f xs", map)
+@row("f xs", map, whole=True)
 def _map(w: Lowerer, a: Args, node: Node) -> Val:
     return w.collect(as_iterable(w, a["xs"], node), lambda v: w.call(a["f"], (v,), {}, node), node or ast.Constant(0))
 
@@ -518,12 +530,8 @@ def _map(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 def _math(name: str) -> Handler:
-    count = len(SCALARS[name].args)
-
     def handler(w: Lowerer, a: Args, node: Node) -> Val:
-        nums = [w.as_float(w.host_value(v, node, f"math.{name}()")) for v in a.rest]
-        if len(nums) != count:
-            raise w.refuse("ACR203", node, seen=f"{len(nums)} arguments for math.{name}")
+        nums = [w.as_float(w.host_value(v, node, f"math.{name}()")) for v in a.values.values()]
         return w.scalar(name, *nums, node=node)
 
     return handler
@@ -531,15 +539,23 @@ def _math(name: str) -> Handler:
 
 for _name in (
     "sqrt exp expm1 log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc fabs "
-    "isnan isinf isfinite atan2 hypot copysign fmod"
+    "isnan isinf isfinite atan2 copysign fmod"
 ).split():
-    row("*args", getattr(math, _name))(_math(_name))
+    row(" ".join("xy"[: len(SCALARS[_name].args)]), getattr(math, _name))(_math(_name))
 
 
-@row("x base=None", math.log)
+@row("*args", math.hypot)
+def _hypot(w: Lowerer, a: Args, node: Node) -> Val:
+    if len(a.rest) != 2:
+        raise w.refuse("ACR202", a.where["*args"], seen=f"math.hypot of {len(a.rest)} numbers",
+                       rewrite="math.sqrt(x * x + y * y + z * z)")  # fmt: skip
+    return w.scalar("hypot", *(w.as_float(w.host_value(v, node, "math.hypot()")) for v in a.rest), node=node)
+
+
+@row("x base", math.log)
 def _math_log(w: Lowerer, a: Args, node: Node) -> Val:
     x = w.scalar("log", w.as_float(w.host_value(a["x"], node, "math.log()")), node=node)
-    if isinstance(a["base"], NoneVal):
+    if "base" not in a.given:
         return x
     return w.scalar(
         "div", x, w.scalar("log", w.as_float(w.host_value(a["base"], node, "math.log()")), node=node), node=node
@@ -569,9 +585,9 @@ def _math_trunc(w: Lowerer, a: Args, node: Node) -> Val:
     return _rounded(w, "trunc", w.host_value(a["x"], node, "math.trunc()"), node)
 
 
-@row("*xs", math.prod)
+@row("x start", math.prod)
 def _math_prod(w: Lowerer, a: Args, node: Node) -> Val:
-    return fold(w, a.rest[0], number(1), lambda acc, v: w.binary(ast.Mult(), acc, v, node or ast.Constant(0)), node)
+    return fold(w, a["x"], a["start"], lambda acc, v: w.binary(ast.Mult(), acc, v, node or ast.Constant(0)), node)
 
 
 def _written(w: Lowerer, function: Callable[..., Any], args: Sequence[Val], kind: Type, node: Node) -> Val:
@@ -587,8 +603,7 @@ def _written(w: Lowerer, function: Callable[..., Any], args: Sequence[Val], kind
 
 
 def _math_written(function: Callable[..., Any], kind: Type) -> Handler:
-    names = inspect.signature(function).parameters
-    return lambda w, a, node: _written(w, function, [a[name] for name in names], kind, node)
+    return lambda w, a, node: _written(w, function, tuple(a.values.values()), kind, node)
 
 
 def _math_folded(function: Callable[..., Any], first: int) -> Handler:
@@ -606,7 +621,19 @@ row("*args", math.lcm)(_math_folded(mathematics.lcm, 1))
 row("n", math.factorial)(_math_written(mathematics.factorial, INT))
 row("n", math.isqrt)(_math_written(mathematics.isqrt, INT))
 row("n k", math.comb)(_math_written(mathematics.comb, INT))
-row("n k", math.perm)(_math_written(mathematics.perm, INT))
+
+
+@row("n k", math.perm)
+def _perm(w: Lowerer, a: Args, node: Node) -> Val:
+    if isinstance(a["k"], NoneVal):
+        return _written(w, mathematics.factorial, [a["n"]], INT, node)
+    return _written(w, mathematics.perm, [a["n"], a["k"]], INT, node)
+
+
 row("x", math.degrees)(_math_written(mathematics.degrees, FLOAT))
 row("x", math.radians)(_math_written(mathematics.radians, FLOAT))
-row("a b rel_tol=1e-09 abs_tol=0.0", math.isclose)(_math_written(mathematics.isclose, FLOAT))
+
+
+@row("a b rel_tol abs_tol", math.isclose)
+def _isclose(w: Lowerer, a: Args, node: Node) -> Val:
+    return _written(w, mathematics.isclose, [a[k] for k in ("a", "b", "rel_tol", "abs_tol")], FLOAT, node)

@@ -59,6 +59,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Var
 from acronumba.ir.types import (
     BOOL,
+    FLOAT,
     INT,
     NoneT,
     StructT,
@@ -250,7 +251,7 @@ class Control(Walker):
         what
             Who needs the number, in the user's terms: "float()".
         index
-            Python asks for an integer: NumPy's floats and bools are none.
+            Python asks for an integer: floats and NumPy's bools are none.
         """
         if isinstance(val, UnionVal):
             val = self.not_none(val, node)
@@ -261,7 +262,7 @@ class Control(Walker):
                 raise self.refuse("ACR601", node, seen=f"{what} of {self.describe(val)}")
             if not index or val.type.dtype.startswith(("int", "uint")):
                 return self.host(val, what, node)
-        if not isinstance(val, Num):
+        if not isinstance(val, Num) or (index and val.type == FLOAT):
             raise self.refuse("ACR301", node, seen=f"{what} of {self.describe(val)}")
         return val
 

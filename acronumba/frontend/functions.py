@@ -7,6 +7,7 @@ types.
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -32,6 +33,7 @@ from acronumba.frontend.emitter import (
     is_several,
     since,
 )  # fmt: skip
+from acronumba.frontend.handlers import bind
 from acronumba.frontend.source import assigned_names, spot
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -115,18 +117,25 @@ class Functions(Walker):
         kwargs: dict[str, Val] = {}
         for kw in node.keywords:
             if kw.arg is not None:
-                kwargs[kw.arg] = self.expr(kw.value)
+                given = {kw.arg: self.expr(kw.value)}
+                self._add_keywords(kwargs, given, kw)
                 continue
             val = self.expr(kw.value)
             if not isinstance(val, DictVal | SharedVal):
                 raise self.refuse("ACR203", kw.value, seen=f"** of {self.describe(val)}")
             shared = self.materialise(val) if isinstance(val, SharedVal) else val
             assert isinstance(shared, DictVal)
-            kwargs.update(zip(shared.keys, shared.items, strict=True))
+            self._add_keywords(kwargs, dict(zip(shared.keys, shared.items, strict=True)), kw.value)
         self.check_poison(func, *args, *kwargs.values())
         if self.block is None:
             return Poison()
         return self.call(func, args, kwargs, node)
+
+    def _add_keywords(self, kwargs: dict[str, Val], given: Mapping[str, Val], node: ast.AST) -> None:
+        for name, val in given.items():
+            if name in kwargs:
+                raise self.refuse("ACR203", node, seen=f"{name} given twice")
+            kwargs[name] = val
 
     def callee(self, node: ast.expr) -> Val:
         """Evaluate what is called; the method of one of several objects is looked up in each when it is called."""
@@ -181,24 +190,7 @@ class Functions(Walker):
         a = func.source.node.args
         name = func.source.name
         positional = [p.arg for p in (*a.posonlyargs, *a.args)]
-        out: dict[str, Val] = {}
-        if len(args) > len(positional) and a.vararg is None:
-            raise self.refuse("ACR203", node, seen=f"{len(args)} arguments for {name}({', '.join(positional)})")
-        out.update(zip(positional, args, strict=False))
-        if a.vararg is not None:
-            out[a.vararg.arg] = TupleVal(tuple(args[len(positional) :]))
-        extra: dict[str, Val] = {}
-        for key, val in kwargs.items():
-            if key in out and key not in extra:
-                raise self.refuse("ACR203", node, seen=f"{key} given twice to {name}")
-            if key in positional or key in [p.arg for p in a.kwonlyargs]:
-                out[key] = val
-            elif a.kwarg is not None:
-                extra[key] = val
-            else:
-                raise self.refuse("ACR203", node, seen=f"{name} has no parameter {key}")
-        if a.kwarg is not None:
-            out[a.kwarg.arg] = DictVal(tuple(extra), tuple(extra.values()))
+        out, _ = bind(self, name, parameters_of(a), args, kwargs, node)
         for p, default in zip(positional[len(positional) - len(a.defaults) :], self.defaults(func), strict=True):
             out.setdefault(p, default)
         for p2, d in zip(a.kwonlyargs, a.kw_defaults, strict=True):
@@ -579,6 +571,18 @@ class Functions(Walker):
             except Refused as error:
                 if error.error is not None:
                     self.errors.append(error.error)
+
+
+def parameters_of(a: ast.arguments) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a function of the user by name, without their defaults."""
+    kinds: list[tuple[Sequence[ast.arg | None], Any]] = [
+        (a.posonlyargs, inspect.Parameter.POSITIONAL_ONLY),
+        (a.args, inspect.Parameter.POSITIONAL_OR_KEYWORD),
+        ([a.vararg], inspect.Parameter.VAR_POSITIONAL),
+        (a.kwonlyargs, inspect.Parameter.KEYWORD_ONLY),
+        ([a.kwarg], inspect.Parameter.VAR_KEYWORD),
+    ]
+    return {p.arg: inspect.Parameter(p.arg, kind) for names, kind in kinds for p in names if p is not None}
 
 
 def structure(shared: Shared) -> Any:

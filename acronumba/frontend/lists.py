@@ -12,10 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from acronumba.frontend.emitter import (
+    Dead,
     Resweep,
     is_choosable,
     is_own,
 )  # fmt: skip
+from acronumba.frontend.objects import python_class
 from acronumba.frontend.source import assigned_names, spot
 from acronumba.frontend.tensors import HOST
 from acronumba.frontend.values import (
@@ -44,7 +46,7 @@ from acronumba.frontend.values import (
 )  # fmt: skip
 from acronumba.frontend.walker import UNROLL, Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.nodes import Var
+from acronumba.ir.nodes import Extent, Var
 from acronumba.ir.types import (
     BOOL,
     FLOAT,
@@ -69,13 +71,59 @@ class Lists(Walker):
     # ---- subscripts
 
     def index_of(self, node: ast.expr) -> Any:
-        """Evaluate an index: a value, or a `slice` of values; a tuple of them for several axes."""
-        match node:
-            case ast.Slice(lower=lower, upper=upper, step=step):
-                return slice(*(self.expr(x) if x is not None else None for x in (lower, upper, step)))
-            case ast.Tuple(elts=elts):
-                return tuple(self.index_of(e) for e in elts)
-        return self.expr(node)
+        """Evaluate an index: a value, or a `slice` of bounds and an int; a tuple of them for several axes."""
+        if isinstance(node, ast.Tuple):
+            return tuple(self.index_part(e) for e in node.elts)
+        return self.index_part(node)
+
+    def index_part(self, node: ast.expr) -> Any:
+        if not isinstance(node, ast.Slice):
+            return self.expr(node)
+        parts = [None if x is None else (self.expr(x), x) for x in (node.lower, node.upper, node.step)]
+        start, stop = (None if p is None else self.slice_bound(*p) for p in parts[:2])
+        return slice(start, stop, 1 if parts[2] is None else self.slice_step(*parts[2]))
+
+    def slice_bound(self, val: Val, node: ast.AST | None) -> Num | UnionVal | None:
+        """Return a bound of a slice: a number, None where there is none, or a value that may be either at run time."""
+        if isinstance(val, NoneVal):
+            return None
+        if isinstance(val, UnionVal):
+            return val
+        return self.host_value(val, node, "a slice bound", index=True)
+
+    def slice_step(self, val: Val, node: ast.AST) -> int:
+        step = 1 if isinstance(val, NoneVal) else self.static(val, node)
+        if step is NOT_CONST:
+            raise self.refuse("ACR403", node, seen="a slice whose step is known only at run time")
+        if not isinstance(step, int):
+            raise self.refuse("ACR301", node, seen=f"a slice step of {self.describe(val)}")
+        if step == 0:
+            self.fail("ValueError", "slice step cannot be zero", node)
+            raise Dead
+        return int(step)
+
+    def cut(self, length: Extent, where: slice, node: ast.AST) -> tuple[Extent, int, Extent]:
+        """Return start, step and count of a slice of a sequence of some length."""
+        n, step = self.extent(length), where.step
+        ends = (number(0), n) if step > 0 else (self.scalar("sub", n, number(1)), self.scalar("invert", n))
+        start, stop = (
+            self.bound_or(v, end, node) if isinstance(v, UnionVal) else v
+            for v, end in zip((where.start, where.stop), ends, strict=True)
+        )
+        return self.slice_part(length, start, stop, step, node)
+
+    def bound_or(self, val: UnionVal, end: Num, node: ast.AST) -> Num:
+        """Return a bound that may be None at run time, which means the end of the sequence on its side."""
+
+        def one(v: Val) -> Val:
+            bound = self.slice_bound(v, node)
+            return end if bound is None else self.as_int(bound) if isinstance(bound, Num) else bound
+
+        out = self.each(val, one, node)
+        if self.block is None:
+            raise Dead
+        assert isinstance(out, Num)
+        return out
 
     def subscript(self, base: Val, index: ast.expr, node: ast.AST) -> Val:
         where = self.index_of(index)
@@ -88,7 +136,15 @@ class Lists(Walker):
         if isinstance(base, Tensor):
             if isinstance(where, TupleVal):
                 where = where.items
-            return self.index_tensor(base, where if isinstance(where, tuple) else (where,), node)
+            parts = where if isinstance(where, tuple) else (where,)
+            for k, v in enumerate(parts):
+                if isinstance(v, UnionVal):  # also None, which is a new axis
+
+                    def one(w: Val, k: int = k) -> Val:
+                        return self.get_item(base, (*parts[:k], w, *parts[k + 1 :]), node)
+
+                    return self.each(v, one, node)
+            return self.index_tensor(base, parts, node)
         if isinstance(where, tuple):
             where = TupleVal(tuple(self._no_slices(where, node)))
         if isinstance(where, UnionVal):
@@ -103,26 +159,21 @@ class Lists(Walker):
                 return self.constant(value[where.value])
             case Static():  # list[int] in an annotation
                 return base
-        if isinstance(where, slice):
-            several = [name for name in ("start", "stop") if isinstance(getattr(where, name), UnionVal)]
-            if several:
-                bounds = {name: getattr(where, name) for name in ("start", "stop", "step")}
-
-                def one(v: Val) -> Val:
-                    return self.get_item(base, slice(*{**bounds, several[0]: v}.values()), node)
-
-                return self.each(bounds[several[0]], one, node)
-            where = slice(*(self.bound_value(v, node) for v in (where.start, where.stop, where.step)))
-        elif isinstance(where, Tensor):
+        if isinstance(where, Tensor | EnumVal):
             where = self.host_value(where, node, "an index of a list", index=True)
         items = self.items_of(base)
         if items is not None:
             if isinstance(where, slice):
-                cut = [None if v is None else self.static(v, node) for v in (where.start, where.stop, where.step)]
-                if NOT_CONST not in cut:
-                    part = items[slice(*cut)]
+                ends = [None if v is None else self.static(v, node) for v in (where.start, where.stop)]
+                if NOT_CONST not in ends:
+                    part = items[slice(ends[0], ends[1], where.step)]
                     return TupleVal(part) if isinstance(base, TupleVal | Record) else self.new_list(part, node)
+                if isinstance(base, StaticList):
+                    self.make_real(base.cell)
+                if isinstance(base, StaticList | SharedVal) and python_class(base) is list:
+                    base = self.at_run_time(base)
             elif isinstance(where, Num):
+                where = self.host_value(where, node, "an index of a list", index=True)
                 k = self.known(self.as_int(where) if where.type == BOOL else where)
                 if k is not NOT_CONST:
                     if not -len(items) <= k < len(items):
@@ -142,10 +193,6 @@ class Lists(Walker):
         raise self.refuse(
             "ACR301", node, seen=f"{self.describe(base)} cannot be indexed by {self.describe_index(where)}"
         )
-
-    def bound_value(self, val: Val | None, node: ast.AST) -> Val | None:
-        """Return a bound of a slice, that of a tensor as a number."""
-        return self.host_value(val, node, "a slice bound", index=True) if isinstance(val, Tensor) else val
 
     def _no_slices(self, where: tuple[Any, ...], node: ast.AST) -> Iterator[Val]:
         for w in where:
@@ -173,13 +220,8 @@ class Lists(Walker):
     def index_list(self, base: ListVal, where: Any, node: ast.AST) -> Val:
         n = self.list_lengths(base, node)
         if isinstance(where, slice):
-            step = number(1) if where.step is None else where.step
-            k = self.static(step, node)
-            if not isinstance(k, int) or k == 0:
-                raise self.refuse("ACR403", node, seen="a slice whose step is known only at run time")
-            parts = [v if isinstance(v, Num) else None for v in (where.start, where.stop)]
-            start, _, count = self.slice_part(self.word(n), parts[0], parts[1], k, node)
-            return self.list_slice(base, self.extent(start), k, self.extent(count), node)
+            start, step, count = self.cut(self.word(n), where, node)
+            return self.list_slice(base, self.extent(start), step, self.extent(count), node)
         if not isinstance(where, Num) or where.type == FLOAT:
             raise self.refuse("ACR301", node, seen=f"an index {self.describe(where)}")
         return self.list_get(base, self.checked_index(where, n, node), node)
@@ -248,7 +290,7 @@ class Lists(Walker):
             raise self.refuse("ACR113", target, seen=f"an assignment into {self.describe(base)}")
         self.check_mutable(base, target)
         where = self.index_of(target.slice)
-        if isinstance(where, Tensor):
+        if isinstance(where, Tensor | EnumVal | Num):
             where = self.host_value(where, target, "an index of a list", index=True)
         if not isinstance(where, Num):
             raise self.refuse("ACR109", target, seen="an assignment to a slice of a list")
@@ -283,7 +325,7 @@ class Lists(Walker):
         )
         if used > x.type.rank:
             raise self.refuse("ACR402", node, seen=f"{used} indices for {self.describe(x)}")
-        full = [slice(None)] * (x.type.rank - used)
+        full = [slice(None, None, 1)] * (x.type.rank - used)
         parts = list(where)
         if ellipsis:
             parts[ellipsis[0] : ellipsis[0] + 1] = full
@@ -305,16 +347,7 @@ class Lists(Walker):
             if isinstance(w, NoneVal):
                 continue
             if isinstance(w, slice):
-                step = 1 if w.step is None else self.static(w.step, node)
-                if not isinstance(step, int) or step == 0:
-                    raise self.refuse("ACR403", node, seen="a slice whose step is known only at run time")
-                bounds = []
-                for v in (w.start, w.stop):
-                    if isinstance(v, UnionVal):
-                        v = self.not_none(v, node)
-                    v = self.bound_value(v, node)
-                    bounds.append(v if isinstance(v, Num) else None)
-                cuts.append(self.slice_part(x.dims[axis], bounds[0], bounds[1], step, node))
+                cuts.append(self.cut(x.dims[axis], w, node))
             else:
                 cuts.append((0, 1, x.dims[axis]))
             axis += 1
@@ -329,10 +362,8 @@ class Lists(Walker):
                 shape.append(out.dims[axis])
                 axis += 1
                 continue
-            if isinstance(w, UnionVal):
-                w = self.not_none(w, node)
             if isinstance(w, EnumVal):
-                w = self.enum_attribute(w, "value", node)
+                w = self.host_value(w, node, "an index of an array", index=True)
             if isinstance(w, Num) and w.type == INT:
                 out = self.take(out, w, axis, node)
                 continue

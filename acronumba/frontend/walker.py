@@ -158,6 +158,9 @@ class Walker(TensorOps):
     def host_value(self, val: Val, node: ast.AST | None, what: str, index: bool = False) -> Num:
         raise NotImplementedError
 
+    def slice_bound(self, val: Val, node: ast.AST | None) -> Num | UnionVal | None:
+        raise NotImplementedError
+
     def snapshot(self) -> tuple[Any, ...]:
         raise NotImplementedError
 

@@ -1,0 +1,137 @@
+"""The signatures of what a model calls and is not written in Python: NumPy's own, and Python's.
+
+In: a function, or a method of a built-in type. Out: its `inspect.Signature`. Where `inspect` cannot tell (functions in
+C of NumPy before 2.4, some builtins) or does not say it all (`**kwargs`), the table `TEXTS` does. `handlers` binds
+calls to them.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+
+UNSET: Any = ...  # the default of a parameter that has no value unless one is given
+
+_UFUNC = "*, where=True, casting='same_kind', order='K', dtype=None, subok=True, signature=None)"
+_REDUCED = "axis=None, dtype=None, out=None, keepdims=False, initial=..., where=True)"
+_EXTREME = "axis=None, out=None, keepdims=False, initial=..., where=True)"
+_CLIP = f"out=None, *, min=..., max=..., {_UFUNC[3:]}"
+
+TEXTS: dict[Any, str] = {
+    np.where: "(condition, x=..., y=..., /)",
+    np.clip: f"(a, a_min=..., a_max=..., {_CLIP}",
+    np.dot: "(a, b, out=None)",
+    np.inner: "(a, b, /)",
+    np.vdot: "(a, b, /)",
+    np.einsum: "(subscripts, /, *operands, out=None, optimize=False, dtype=None, order='K', casting='safe')",
+    np.concatenate: "(arrays, /, axis=0, out=None, *, dtype=None, casting='same_kind')",
+    np.zeros: "(shape, dtype=None, order='C', *, device=None, like=None)",
+    np.empty: "(shape, dtype=None, order='C', *, device=None, like=None)",
+    np.empty_like: "(prototype, /, dtype=None, order='K', subok=True, shape=None, *, device=None)",
+    np.arange: "(start=..., stop=None, step=1, dtype=None, *, device=None, like=None)",
+    np.array: "(object, dtype=None, *, copy=True, order='K', subok=False, ndmin=0, like=None)",
+    np.asarray: "(a, dtype=None, order=None, *, device=None, copy=None, like=None)",
+    np.ascontiguousarray: "(a, dtype=None, *, like=None)",
+    np.result_type: "(*arrays_and_dtypes)",
+    np.promote_types: "(type1, type2, /)",
+    np.matmul: f"(x1, x2, /, out=None, *, axes=..., axis=..., keepdims=False, {_UFUNC.replace('*, where=True, ', '')}",
+    np.ndarray.clip: f"(self, /, min=..., max=..., out=None, {_UFUNC}",
+    np.ndarray.sum: f"(self, /, {_REDUCED}",
+    np.ndarray.prod: f"(self, /, {_REDUCED}",
+    np.ndarray.max: f"(self, /, {_EXTREME}",
+    np.ndarray.min: f"(self, /, {_EXTREME}",
+    np.ndarray.any: "(self, /, axis=None, out=None, keepdims=False, *, where=True)",
+    np.ndarray.all: "(self, /, axis=None, out=None, keepdims=False, *, where=True)",
+    np.ndarray.mean: "(self, /, axis=None, dtype=None, out=None, keepdims=False, *, where=True)",
+    np.ndarray.var: "(self, /, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, mean=..., "
+    "correction=...)",
+    np.ndarray.std: "(self, /, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, mean=..., "
+    "correction=...)",
+    np.ndarray.argmax: "(self, /, axis=None, out=None, *, keepdims=False)",
+    np.ndarray.argmin: "(self, /, axis=None, out=None, *, keepdims=False)",
+    np.ndarray.dot: "(self, other, /, out=None)",
+    np.ndarray.reshape: "(self, /, *shape, order='C', copy=None)",
+    np.ndarray.transpose: "(self, /, *axes)",
+    np.ndarray.swapaxes: "(self, axis1, axis2, /)",
+    np.ndarray.squeeze: "(self, /, axis=None)",
+    np.ndarray.ravel: "(self, /, order='C')",
+    np.ndarray.flatten: "(self, /, order='C')",
+    np.ndarray.take: "(self, /, indices, axis=None, out=None, mode='raise')",
+    np.ndarray.copy: "(self, /, order='C')",
+    np.ndarray.astype: "(self, /, dtype, order='K', casting='unsafe', subok=True, copy=True)",
+    np.ndarray.item: "(self, /, *args)",
+    np.ndarray.tolist: "(self, /)",
+    builtins.int: "(x=0, /, base=...)",
+    builtins.float: "(x=0.0, /)",
+    builtins.bool: "(x=False, /)",
+    builtins.list: "(iterable=(), /)",
+    builtins.tuple: "(iterable=(), /)",
+    builtins.range: "(*bounds)",
+    builtins.zip: "(*iterables, strict=False)",
+    builtins.enumerate: "(iterable, start=0)",
+    builtins.reversed: "(sequence, /)",
+    builtins.min: "(*args, key=None, default=...)",
+    builtins.max: "(*args, key=None, default=...)",
+    builtins.iter: "(object, sentinel=..., /)",
+    builtins.type: "(object, bases=..., dict=..., /)",
+    builtins.getattr: "(object, name, default=..., /)",
+    builtins.map: "(function, iterable, /, *iterables)",
+    math.hypot: "(*coordinates)",
+    math.log: "(x, base=..., /)",
+    math.gcd: "(*integers)",
+    math.lcm: "(*integers)",
+    list.pop: "(self, index=-1, /)",
+    dict.get: "(self, key, default=None, /)",
+    dict.keys: "(self, /)",
+    dict.values: "(self, /)",
+    dict.items: "(self, /)",
+}
+
+
+@functools.cache
+def signature_of(function: Any) -> inspect.Signature:
+    """Return the signature of a function, or of a method of a built-in type (with `self`)."""
+    if function in TEXTS:
+        return _read(TEXTS[function])
+    if isinstance(function, np.ufunc):
+        return _read(f"({'x' if function.nin == 1 else 'x1, x2'}, /, out=None, {_UFUNC}")
+    if isinstance(function, type) and issubclass(function, np.generic):
+        return _read("(value=0, /)")
+    known = [p.replace(default=_default(p)) for p in inspect.signature(function).parameters.values()]
+    return inspect.Signature(known)
+
+
+def _default(parameter: inspect.Parameter) -> Any:
+    """Return the default of a parameter, in place of NumPy's own mark that it has none."""
+    if parameter.default is np._NoValue:
+        return {"keepdims": False, "where": True}.get(parameter.name, UNSET)
+    return parameter.default
+
+
+def _read(text: str) -> inspect.Signature:
+    """Return the signature that a text in Python's syntax describes."""
+    module = ast.parse(f"lambda {text[1:-1]}: 0", mode="eval")
+    assert isinstance(module.body, ast.Lambda)
+    a = module.body.args
+    plain = [*a.posonlyargs, *a.args]
+    defaults = [*[None] * (len(plain) - len(a.defaults)), *a.defaults]
+    kinds = [inspect.Parameter.POSITIONAL_ONLY] * len(a.posonlyargs) + [inspect.Parameter.POSITIONAL_OR_KEYWORD] * len(
+        a.args
+    )
+    out = [_parameter(p.arg, kind, d) for p, kind, d in zip(plain, kinds, defaults, strict=True)]
+    if a.vararg is not None:
+        out.append(_parameter(a.vararg.arg, inspect.Parameter.VAR_POSITIONAL, None))
+    for p, default in zip(a.kwonlyargs, a.kw_defaults, strict=True):
+        out.append(_parameter(p.arg, inspect.Parameter.KEYWORD_ONLY, default))
+    return inspect.Signature(out)
+
+
+def _parameter(name: str, kind: Any, default: ast.expr | None) -> inspect.Parameter:
+    value = inspect.Parameter.empty if default is None else ast.literal_eval(default)
+    return inspect.Parameter(name, kind, default=value)
