@@ -165,8 +165,10 @@ row("a axis keepdims", np.all, method="all")(_reduction("all"))
 
 @row("a axis dtype keepdims", np.mean, method="mean")
 def _mean(w: Lowerer, a: Args, node: Node) -> Val:
-    x = a.tensor("a")
-    return w.mean(x, a.reduced("axis", x.type.rank), a.flag("keepdims"), node, a.dtype())
+    x, dtype = a.tensor("a"), a.dtype()
+    if dtype is not None and not dtype.startswith("float"):
+        raise w.refuse("ACR202", a.where["dtype"], seen=f"a mean of {dtype}", rewrite="np.mean(x).astype(dtype)")
+    return w.mean(x, a.reduced("axis", x.type.rank), a.flag("keepdims"), node, dtype)
 
 
 @row("a axis ddof keepdims", np.var, method="var")
@@ -614,7 +616,7 @@ def _arange(w: Lowerer, a: Args, node: Node) -> Val:
         start, stop = number(0), start
     if isinstance(start, NoneVal):
         start = number(0)
-    if isinstance(stop, NoneVal):
+    if isinstance(stop, NoneVal) or (isinstance(a["stop"], NoneVal) and isinstance(a.where["start"], ast.keyword)):
         raise w.refuse("ACR203", node, seen="np.arange without stop")
     first, last, step = (w.host_value(v, node, "np.arange()") for v in (start, stop, a["step"]))
     return w.arange(first, last, step, a.dtype(), node)

@@ -547,7 +547,7 @@ for _name in (
 @row("*args", math.hypot)
 def _hypot(w: Lowerer, a: Args, node: Node) -> Val:
     if len(a.rest) != 2:
-        raise w.refuse("ACR202", a.where["*args"], seen=f"math.hypot of {len(a.rest)} numbers",
+        raise w.refuse("ACR202", a.places[2] if len(a.rest) > 2 else node, seen=f"math.hypot of {len(a.rest)} numbers",
                        rewrite="math.sqrt(x * x + y * y + z * z)")  # fmt: skip
     return w.scalar("hypot", *(w.as_float(w.host_value(v, node, "math.hypot()")) for v in a.rest), node=node)
 

@@ -41,9 +41,8 @@ Parameters = Mapping[str, inspect.Parameter]
 
 # Values with which a parameter that no handler reads changes nothing, beside its default. Results are new arrays of the
 # plain class whose layout in memory nothing in the language can see.
-LAYOUTS = ("C", "F", "A", "K", None)
 IDLE: Mapping[str, tuple[Any, ...]] = {
-    "order": LAYOUTS, "subok": (False, True), "device": (None, "cpu"), "casting": ("same_kind", "unsafe"),
+    "order": ("C", "F"), "subok": (False, True), "device": (None, "cpu"), "casting": ("same_kind", "unsafe"),
     "copy": (None, True), "optimize": (False, True, "greedy", "optimal"),
 }  # fmt: skip
 
@@ -110,6 +109,7 @@ class Args:
 
     def __init__(self, w: Lowerer, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> None:
         self.w, self.what, self.node = w, row.what, node
+        self.places = [place_of(node, k, len(args)) for k in range(len(args))]  # of the positional ones
         signature = signature_of(row.function)
         values, where = bind(w, row.what, signature.parameters, args, kwargs, node)
         names = row.names()

@@ -18,7 +18,7 @@ import numpy as np
 
 UNSET: Any = ...  # the default of a parameter that has no value unless one is given
 
-_UFUNC = "*, where=True, casting='same_kind', order='K', dtype=None, subok=True, signature=None)"
+_UFUNC = "*, where=True, casting='same_kind', order='K', dtype=None, subok=True, signature=...)"
 _REDUCED = "axis=None, dtype=None, out=None, keepdims=False, initial=..., where=True)"
 _EXTREME = "axis=None, out=None, keepdims=False, initial=..., where=True)"
 _CLIP = f"out=None, *, min=..., max=..., {_UFUNC[3:]}"
@@ -40,14 +40,14 @@ TEXTS: dict[Any, str] = {
     np.ascontiguousarray: "(a, dtype=None, *, like=None)",
     np.result_type: "(*arrays_and_dtypes)",
     np.promote_types: "(type1, type2, /)",
-    np.matmul: f"(x1, x2, /, out=None, *, axes=..., axis=..., keepdims=False, {_UFUNC.replace('*, where=True, ', '')}",
+    np.matmul: f"(x1, x2, /, out=None, *, axes=..., axis=..., keepdims=..., {_UFUNC.replace('*, where=True, ', '')}",
     np.ndarray.clip: f"(self, /, min=..., max=..., out=None, {_UFUNC}",
     np.ndarray.sum: f"(self, /, {_REDUCED}",
     np.ndarray.prod: f"(self, /, {_REDUCED}",
     np.ndarray.max: f"(self, /, {_EXTREME}",
     np.ndarray.min: f"(self, /, {_EXTREME}",
-    np.ndarray.any: "(self, /, axis=None, out=None, keepdims=False, *, where=True)",
-    np.ndarray.all: "(self, /, axis=None, out=None, keepdims=False, *, where=True)",
+    np.ndarray.any: "(self, /, axis=None, dtype=None, out=None, keepdims=False, *, where=True)",
+    np.ndarray.all: "(self, /, axis=None, dtype=None, out=None, keepdims=False, *, where=True)",
     np.ndarray.mean: "(self, /, axis=None, dtype=None, out=None, keepdims=False, *, where=True)",
     np.ndarray.var: "(self, /, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, mean=..., "
     "correction=...)",

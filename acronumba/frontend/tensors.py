@@ -347,9 +347,9 @@ class TensorOps(Emitter):
         x = self.cast(x, dtype, node)
         centred = self.element("sub", [x, self.mean(x, axis, True, node)], dtype, node)
         total = self.reduce("sum", self.element("mul", [centred, centred], dtype, node), axis, keepdims, node, dtype)
-        count = self.scalar("sub", self.count([x.dims[a] for a in self.axes_of(axis, x.type.rank, node)]), ddof)
-        count = self.scalar("max", count, number(0))
-        return self.element("div", [total, self.from_number(self.as_float(count), dtype, node)], dtype, node)
+        count = self.as_float(self.count([x.dims[a] for a in self.axes_of(axis, x.type.rank, node)]))
+        count = self.scalar("max", self.scalar("sub", count, self.as_float(ddof)), number(0.0))
+        return self.element("div", [total, self.from_number(count, dtype, node)], dtype, node)
 
     def arg_reduce(self, op: str, x: Tensor, axis: int | None, keepdims: bool, node: Node = None) -> Tensor:
         if axis is None:
