@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba import nn, random
-from acronumba.frontend.emitter import Refused
+from acronumba.frontend.emitter import Dead, Refused
 from acronumba.frontend.handlers import Args, Handler, Node, row
 from acronumba.frontend.tensors import PYTHON
 from acronumba.frontend.values import (
@@ -138,8 +138,11 @@ def _np_clip(w: Lowerer, a: Args, node: Node) -> Val:
 @row("cond x y", np.where)
 def _where(w: Lowerer, a: Args, node: Node) -> Val:
     if not {"x", "y"} <= a.given:
-        raise w.refuse("ACR202", node, seen="np.where without values to choose from: the extent would depend on values",
-                       rewrite="np.where(cond, x, y)")  # fmt: skip
+        raise w.refuse(
+            "ACR202", a.where["x"] if "x" in a.given else node,
+            seen="np.where without values to choose from: the extent would depend on values",
+            rewrite="np.where(cond, x, y)",
+        )  # fmt: skip
     return w.where(a["cond"], a["x"], a["y"], node)
 
 
@@ -292,7 +295,7 @@ def _concatenate(w: Lowerer, a: Args, node: Node) -> Val:
     if runtime is not None:
         axis = a.axis("axis", _item_rank(runtime) or 1)
         return _as_asked(w, a, w.concat_list(runtime, axis, node), node)
-    tensors, dtype = _tensor_items(w, a["arrays"], node), a.dtype()
+    tensors, dtype = _tensor_items(w, a["arrays"], a.where["arrays"]), a.dtype()
     a.may_cast(tensors, dtype)
     if a.static("axis") is None:
         return w.concat([w.flatten(t, node) for t in tensors], 0, node, dtype)
@@ -311,7 +314,7 @@ def _stack(w: Lowerer, a: Args, node: Node) -> Val:
     runtime = _runtime_list(w, a["arrays"], node)
     if runtime is not None:
         return _as_asked(w, a, w.stack_list(runtime, a.axis("axis", _item_rank(runtime) + 1), node), node)
-    tensors, dtype = _tensor_items(w, a["arrays"], node), a.dtype()
+    tensors, dtype = _tensor_items(w, a["arrays"], a.where["arrays"]), a.dtype()
     if not tensors:
         w.fail("ValueError", "need at least one array to stack", node)
         raise Refused(None)
@@ -350,7 +353,7 @@ def _side_by_side(w: Lowerer, a: Args, node: Node, rank: int, axis: int) -> Val:
             return _as_asked(w, a, w.concat_list(runtime, 0 if own == 1 else axis, node), node)
         x = _as_asked(w, a, w.stack_list(runtime, 0, node), node)  # the list gives one axis; others have extent 1
         return w.reshape(x, (x.dims[0], *(1,) * (rank - 1 - own), *x.dims[1:]), node)
-    tensors, dtype = _tensor_items(w, a["arrays"], node), a.dtype()
+    tensors, dtype = _tensor_items(w, a["arrays"], a.where["arrays"]), a.dtype()
     a.may_cast(tensors, dtype)
     tensors = [w.reshape(t, (*(1,) * (rank - t.type.rank), *t.dims), node) for t in tensors]
     return w.concat(tensors, 0 if _rank(tensors) == 1 else axis, node, dtype)
@@ -545,7 +548,10 @@ def _tile(w: Lowerer, a: Args, node: Node) -> Val:
         raise w.refuse(
             "ACR202", a.where["reps"], seen="np.tile of more than one axis", rewrite="np.concatenate([x] * n)"
         )
-    return w.concat([x] * k, 0, node)
+    if k < 0:
+        w.fail("ValueError", "negative dimensions are not allowed", node)
+        raise Dead
+    return w.concat([x] * k, 0, node) if k else w.slice(x, [(0, 1, 0)], node)
 
 
 @row("x", method="copy")

@@ -317,6 +317,10 @@ def _extreme(w: Lowerer, a: Args, node: Node, op: str) -> Val:
             raise Refused(None)
         return got.items[0], got.items[1]
 
+    if default is not None and len(a.rest) > 1:
+        raise w.refuse("ACR203", a.where["default"], seen=f"default= of {what} of several values")
+    if not a.rest:
+        raise w.refuse("ACR203", node, seen=f"{what} without values")
     if len(a.rest) == 1:
         val = as_iterable(w, a.rest[0], node)
         items = w.items_of(val)
@@ -410,7 +414,7 @@ def sort_list(w: Lowerer, base: ListVal, key: Val, reverse: Val, node: Node) -> 
     keys = _host_keys(w, _keys(w, base, key_of, "keys", node), "a sort", node)
     if w.block is None:
         return
-    down = w.truth(reverse, node)
+    down = w.truth(w.host_value(reverse, node, "reverse", index=True), node)
     if not isinstance(keys.item, TupleT):
         sort(base, keys)
         return

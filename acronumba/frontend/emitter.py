@@ -893,7 +893,8 @@ class Emitter:
     def each(self, val: Val, f: Callable[[Val], Val], node: ast.AST | Loc | None = None) -> Val:
         """Apply `f` to each alternative of a value and merge the results.
 
-        An alternative that is refused fails at run time, as the plain call would; if all are, the first refusal stands.
+        An alternative whose type does not fit fails at run time, as the plain call would; if none fits, the first
+        refusal stands. What the language does not have is refused.
         """
         if not is_several(val):
             return f(val)
@@ -907,6 +908,8 @@ class Emitter:
                 self.block = None
                 continue
             except Refused as error:
+                if error.error is not None and not _fails_plainly(error.error.code):
+                    raise
                 refused.append(error)
                 self._fail_as(error, case, node)
                 self.block = None
@@ -1482,6 +1485,11 @@ def _options(a: Template) -> tuple[Template, ...]:
 def members_of(cls: Any) -> list[Any]:
     """Return the members of an enum, in the order of their numbers at run time."""
     return list(cls)
+
+
+def _fails_plainly(code: str) -> bool:
+    """Whether the plain call, too, fails where an operation on one of several types is refused with a code."""
+    return (code[3] in "346" and code not in ("ACR310", "ACR403")) or code in ("ACR203", "ACR209")
 
 
 def is_several(val: Val) -> bool:

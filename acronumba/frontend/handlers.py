@@ -91,7 +91,7 @@ _EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 def place_of(node: Node, which: int | str, count: int) -> Node:
     """Return where an argument of a call is written: a keyword, or the number of one of `count` positional ones."""
-    if not isinstance(node, ast.Call):
+    if not isinstance(node, ast.Call) or (isinstance(which, int) and which >= count):
         return node
     if isinstance(which, str):
         named = [kw for kw in node.keywords if kw.arg == which]
@@ -134,8 +134,7 @@ class Args:
         self.given = frozenset(self.values)
         for theirs, mine in names.items():
             if mine not in self.values:
-                default = signature.parameters[theirs].default
-                self.values[mine] = NoneVal() if default is UNSET else w.constant(default)
+                self.values[mine] = _default(w, signature.parameters[theirs].default)
 
     def _idle(self, p: inspect.Parameter, val: Val, place: Node) -> None:
         """Refuse the argument of a parameter that is not honoured if it may change something."""
@@ -238,6 +237,10 @@ class Args:
                     "ACR301", self.where["dtype"], seen=f"{t.type.dtype} to {dtype} with casting={rule!r}",
                     rewrite="casting='unsafe'",
                 )  # fmt: skip
+
+
+def _default(w: Lowerer, value: Any) -> Val:
+    return NoneVal() if value is UNSET else TupleVal(()) if value == () else w.constant(value)
 
 
 def _without(name: str) -> str:

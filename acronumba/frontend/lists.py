@@ -320,6 +320,8 @@ class Lists(Walker):
     def index_tensor(self, x: Tensor, where: Sequence[Any], node: ast.AST) -> Val:
         """NumPy's basic indexing, and one integer array."""
         ellipsis = [k for k, w in enumerate(where) if isinstance(w, Static) and w.value is Ellipsis]
+        if len(ellipsis) > 1:
+            raise self.refuse("ACR301", node, seen="two ellipses in one index", rewrite="write one of them as `:`")
         used = sum(
             1 for w in where if not isinstance(w, NoneVal) and not (isinstance(w, Static) and w.value is Ellipsis)
         )
