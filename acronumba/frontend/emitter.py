@@ -1489,7 +1489,7 @@ def members_of(cls: Any) -> list[Any]:
 
 def _fails_plainly(code: str) -> bool:
     """Whether the plain call, too, fails where an operation on one of several types is refused with a code."""
-    return (code[3] in "346" and code not in ("ACR310", "ACR403")) or code in ("ACR203", "ACR209")
+    return (code[3] in "346" and code not in ("ACR310", "ACR403")) or code == "ACR203"
 
 
 def is_several(val: Val) -> bool:

@@ -141,7 +141,7 @@ class Args:
         value = self.w.static(val, place)
         if not any(value is v or (type(value) is type(v) and value == v) for v in (p.default, *IDLE.get(p.name, ()))):
             seen = f"{self.w.describe(val)} for {p.name} of {self.what}"
-            raise self.w.refuse("ACR202", place, seen=seen, rewrite=_without(p.name))
+            raise self.w.refuse("ACR202", place, seen=seen, rewrite=REWRITES.get(p.name, "leave it out"))
 
     def __getitem__(self, name: str) -> Val:
         return self.values[name]
@@ -243,8 +243,11 @@ def _default(w: Lowerer, value: Any) -> Val:
     return NoneVal() if value is UNSET else TupleVal(()) if value == () else w.constant(value)
 
 
-def _without(name: str) -> str:
-    return {"out": "leave it out, and give the result a name", "dtype": "x.astype(dtype)"}.get(name, "leave it out")
+REWRITES = {
+    "out": "leave it out, and give the result a name", "dtype": "x.astype(dtype)", "where": "np.where(where, x, 0)",
+    "initial": "combine it with the result", "mode": "np.clip the indices", "ndmin": "np.expand_dims(x, 0)",
+    "correction": "use ddof", "axes": "transpose the arrays first", "copy": "x.copy(), or leave it out", "mod": "pow(x, y) % mod",
+}  # fmt: skip
 
 
 Handler = Callable[["Lowerer", Args, Node], Val]
