@@ -99,7 +99,11 @@ def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], no
     if known is not None:
         return call_row(w, known, args, kwargs, node)
     if issubclass(cls, np.generic):
-        return call_row(w, Row(function=cls, what=cls.__name__, honoured="x", handler=_scalar), args, kwargs, node)
+
+        def scalar(w: Lowerer, a: Args, node: Node) -> Val:
+            return as_dtype(w, a["x"], w.dtype_name(cls, node), node)
+
+        return call_row(w, Row(function=cls, what=cls.__name__, honoured="x", handler=scalar), args, kwargs, node)
     if issubclass(cls, enum.Enum):
         given = _arguments(w, cls.__name__, inspect.Signature([_named("value")]), args, kwargs, node)
         value = w.static(given["value"], node)
@@ -150,11 +154,6 @@ def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], no
     if cls is functools.partial:
         raise w.refuse("ACR210", node, seen="functools.partial", rewrite="a lambda")
     raise w.refuse("ACR201", node, seen=f"the class {cls.__name__}, which is neither a dataclass nor a NamedTuple")
-
-
-def _scalar(w: Lowerer, a: Args, node: Node) -> Val:
-    cls = getattr(np, a.what)
-    return as_dtype(w, a["x"], w.dtype_name(cls, node), node)
 
 
 def _named(name: str, kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD) -> inspect.Parameter:

@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 # ---- NumPy: element-wise
 
 
-def float_unary(w: Lowerer, name: str, val: Val, node: Node) -> Tensor:
+def _float_unary(op: str) -> Handler:
     """`nn.sigmoid` and `nn.erf`: operations of their own, on float arrays."""
-    x = w.as_tensor(val, node=node)
-    dtype = x.type.dtype if x.type.dtype.startswith("float") else "float64"
-    return w.element(name, [w.cast(x, dtype, node)], dtype, node)
 
+    def handler(w: Lowerer, a: Args, node: Node) -> Val:
+        x = a.tensor("x")
+        dtype = x.type.dtype if x.type.dtype.startswith("float") else "float64"
+        return w.element(op, [w.cast(x, dtype, node)], dtype, node)
 
-def _float_unary(name: str) -> Handler:
-    return lambda w, a, node: float_unary(w, name, a["x"], node)
+    return handler
 
 
 row("x", nn.sigmoid)(_float_unary("sigmoid"))
@@ -711,6 +711,8 @@ def _item(w: Lowerer, a: Args, node: Node) -> Val:
     if not where:
         message = "can only convert an array of size 1 to a Python scalar"
         return w.host(w.only_element(x, message, message, node), ".item()", node)
+    if any(i.type == BOOL for i in where):
+        raise w.refuse("ACR301", a.where["*args"], seen=".item() of bool", rewrite="int(i)")
     if len(where) == 1:
         x = w.flatten(x, node)
     if len(where) != x.type.rank:

@@ -39,7 +39,7 @@ from acronumba.frontend.values import (
 )  # fmt: skip
 from acronumba.ir import nodes as ir
 from acronumba.ir.ops import SCALARS
-from acronumba.ir.types import FLOAT, INT, BoolT, FloatT, IntT, TensorT, TupleT, Type
+from acronumba.ir.types import BOOL, FLOAT, INT, BoolT, FloatT, IntT, TensorT, TupleT, Type
 from acronumba.shared import field_names
 
 if TYPE_CHECKING:
@@ -154,7 +154,8 @@ def _zip(w: Lowerer, a: Args, node: Node) -> Val:
 
 @row("x start", enumerate, whole=True)
 def _enumerate(w: Lowerer, a: Args, node: Node) -> Val:
-    return Enumerate(as_iterable(w, a["x"], node), w.host_value(a["start"], node, "enumerate()", index=True))
+    start = w.host_value(a["start"], node, "enumerate()", index=True)
+    return Enumerate(as_iterable(w, a["x"], node), w.as_int(start) if start.type == BOOL else start)
 
 
 @row("x", reversed, whole=True)

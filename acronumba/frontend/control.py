@@ -263,7 +263,8 @@ class Control(Walker):
             if not index or val.type.dtype.startswith(("int", "uint")):
                 return self.host(val, what, node)
         if not isinstance(val, Num) or (index and val.type == FLOAT):
-            raise self.refuse("ACR301", node, seen=f"{what} of {self.describe(val)}")
+            rewrite = "int(x)" if isinstance(val, Num | Tensor) else ""
+            raise self.refuse("ACR301", node, seen=f"{what} of {self.describe(val)}", rewrite=rewrite)
         return val
 
     # ---- loops

@@ -246,7 +246,7 @@ def _default(w: Lowerer, value: Any) -> Val:
 REWRITES = {
     "out": "leave it out, and give the result a name", "dtype": "x.astype(dtype)", "where": "np.where(where, x, 0)",
     "initial": "combine it with the result", "mode": "np.clip the indices", "ndmin": "np.expand_dims(x, 0)",
-    "correction": "use ddof", "axes": "transpose the arrays first", "copy": "x.copy(), or leave it out", "mod": "pow(x, y) % mod",
+    "correction": "use ddof", "axes": "transpose the arrays first", "mod": "pow(x, y) % mod",
 }  # fmt: skip
 
 
