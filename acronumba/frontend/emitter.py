@@ -173,6 +173,7 @@ class Emitter:
         self.errors: list[AcronumbaError] = []
         self.notes: list[Note] = []  # for `explain`
         self.widenings: dict[Loc, None] = {}  # where float32 becomes float64 by NumPy's rules
+        self.lengths: dict[int, Var] = {}  # variables that are extents of some array, by identity
         self.data_lists: set[ListT] = set()  # types of lists that instances or shared parameters hold
 
     # ---- refusing
@@ -411,6 +412,7 @@ class Emitter:
                 out = self.var(f"n{axis}", INT)
                 self.emit(ir.ExtentOf(out=out, tensor=ref, axis=axis, loc=self.loc))
                 dims.append(out)
+                self.lengths[id(out)] = out
             else:
                 dims.append(n)
         return Tensor(ref.type, ref, tuple(dims), fresh=fresh)

@@ -63,6 +63,7 @@ class TensorOps(Emitter):
         """Emit one operation and return its result, which may be a view of `base`."""
         t = TensorT(dtype, tuple(d if isinstance(d, int) else None for d in dims))
         out = self.var("", t)
+        self.lengths.update({id(d): d for d in dims if isinstance(d, Var)})
         if self.block is not None:
             self.emit(
                 ir.Op(out=out, op=op, args=tuple(args), attrs=attrs, shape=tuple(dims), site=site, loc=self.at(node))
@@ -467,13 +468,20 @@ class TensorOps(Emitter):
         return self.op("reshape", (x.ref,), x.type.dtype, dims, (), node, base=x)
 
     def reshape_to(self, x: Tensor, shape: Sequence[Num], node: Node = None) -> Tensor:
-        """Reshape as NumPy does, with at most one -1."""
+        """Reshape as NumPy does, with at most one negative extent, which is what is left."""
         values = [self.known(n) for n in shape]
-        holes = [k for k, v in enumerate(values) if v is not NOT_CONST and v == -1]
-        if len(holes) > 1 or any(v is not NOT_CONST and v < -1 for v in values):
+        holes = [k for k, v in enumerate(values) if v is not NOT_CONST and v < 0]
+        if len(holes) > 1:
             raise self.refuse("ACR404", node, seen=f"reshape to {tuple(values)}")
-        dims: list[Extent] = [self.as_extent(self.as_int(n)) for n in shape]
         total = self.count(x.dims)
+        loose = [k for k, v in enumerate(values) if v is NOT_CONST and id(shape[k].var) not in self.lengths]
+        if loose and not holes:
+            shape = self._with_rest(shape, loose, total, node)
+        for n, v in zip(shape, values, strict=True):
+            if v is NOT_CONST:
+                whole = self.scalar("ge", self.read(n), number(0))
+                self.check(whole, "ValueError", "can only specify one unknown dimension", (), node)
+        dims: list[Extent] = [self.as_extent(self.as_int(n)) for n in shape]
         given = self.count([d for k, d in enumerate(dims) if k not in holes])
         message = "cannot reshape an array of size {0} into shape with {1} elements"
         if holes:
@@ -490,13 +498,24 @@ class TensorOps(Emitter):
             if given.const != total.const:
                 raise self.refuse("ACR404", node, seen=f"{self.describe(x)} to {tuple(values)}")
         else:
-            for d, v in zip(dims, values, strict=True):
-                if v is NOT_CONST:
-                    self.check(
-                        self.scalar("ge", self.extent(d), number(0)), "ValueError", "negative dimensions", (), node
-                    )
             self.check(self.scalar("eq", total, given), "ValueError", message, (total, given), node)
         return self.reshape(x, dims, node)
+
+    def _with_rest(self, shape: Sequence[Num], loose: Sequence[int], total: Num, node: Node) -> list[Num]:
+        """Return a shape with what is left of `total` in the place of a number that is negative at run time."""
+        out = [self.read(n) for n in shape]
+        unknown = {k: self.scalar("lt", out[k], number(0)) for k in loose}
+        given, several = number(1), number(0)
+        for k, n in enumerate(out):
+            given = self.scalar("mul", given, self.select(unknown[k], number(1), n) if k in unknown else n)
+        for hole in unknown.values():
+            several = self.scalar("add", several, self.scalar("int", hole))
+        once = self.scalar("le", several, number(1))
+        self.check(once, "ValueError", "can only specify one unknown dimension", (), node)
+        fits = self.either(self.scalar("eq", several, number(0)), self.scalar("gt", given, number(0)))
+        self.check(fits, "ValueError", "cannot reshape an array of size {0}", (total,), node)
+        rest = self.scalar("floordiv", total, self.scalar("max", given, number(1)), node=node)
+        return [self.select(unknown[k], rest, n) if k in unknown else n for k, n in enumerate(out)]
 
     def flatten(self, x: Tensor, node: Node = None) -> Tensor:
         return x if x.type.rank == 1 else self.reshape(x, (self.as_extent(self.count(x.dims)),), node)
