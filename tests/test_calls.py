@@ -300,12 +300,12 @@ def test_every_parameter_is_honoured_or_refused_under_the_argument(row: Row, pro
 
 # ---- by hand: `honoured` gives what the plain call gives, of `either` a refusal is right too
 
-MORE = "x, v, i, n, y, e, o, b, k, xs, m"
+MORE = "x, v, i, n, y, e, o, b, k, xs, m, key"
 
 
 def more() -> list[list[Any]]:
     return [*columns(), [Part.HEAD, Part.BODY], [None, 2], [True, False], [np.int64(1), np.int64(-2)],
-            [[1, 2, 3, 4], [5, 6, 7]], [0, 1]]  # fmt: skip
+            [[1, 2, 3, 4], [5, 6, 7]], [0, 1], random.keys(1, 2)]  # fmt: skip
 
 
 SUBSCRIPTS = {
@@ -461,6 +461,20 @@ xs.copy(1) | xs.index(3) | xs.index(3, 1) | {"a": n}.get() | {"a": n}.get("b", d
 pair(n, 2, b=3) | pair(n, **{"b": 2}, b=3) | pair(n, **x) | pair(*n) | many() | many(n, k=1, **{"k": 2})
 pair(n, 2, **{"c": 1}, **{"c": 2}) | Some(n, 2) | Some(n=1, q=2) | Some(n, n=2) | Two() | Two(1, 2, 3) | Two(1, a=2)
 Two(1, 2)._replace(3) | Two(1, 2)._replace(q=3) | replace(Some(n), 1) | replace(n=1) | replace(Some(n), q=1)
+nn.softmax(x, axis=(0, 1)) | nn.softmax(x, None) | nn.log_softmax(x, axis=0) | nn.logsumexp(x, axis=None)
+nn.logsumexp(x, 1, True) | nn.relu(n) | nn.sigmoid(n) | nn.gelu(y) | nn.leaky_relu(x, 0.3) | nn.elu(x, alpha=2.0)
+nn.layer_norm(x, v, v, eps=0.1) | nn.rms_norm(x, v, None, 0.1) | nn.one_hot(i % 3, n=3) | nn.embedding(x, [0, 1])
+nn.linear(v, x, v[:2]) | nn.attention(x, x, x, mask=None) | nn.sigmoid([1.0, 2.0]) | nn.sigmoid(xs)
+sorted([v, v * 0], key=np.linalg.norm) | list(map(np.sum, [v, v])) | max([n, -9], key=np.abs)
+max([v, v * 2], key=np.sum) | sorted(xs, key=lambda q, /: -q) | (lambda q, /, r=2: q + r)(n)
+(lambda q, /, r=2: q + r)(q=n) | (lambda *a, **k: a[0] + k["z"])(n, z=2) | random.uniform(key, (2, n))
+random.uniform(key, [2, 3]) | random.uniform(key, 2.0) | random.uniform(key, dtype=np.float64)
+random.uniform(key, 3, int) | random.uniform(key, e) | random.uniform(key, b) | random.normal(key, shape=n)
+random.normal(key, -1) | random.integers(key, 0, 5, (n,)) | random.integers(key, 5) | random.integers(key, 5, 0)
+random.integers(key, 0, 5.0) | random.bernoulli(key, v / 8) | random.bernoulli(key, v / 8, (2, 4))
+random.choice(key, v + 1, 3) | random.choice(key, x) | random.choice(key, n, shape=(2,))
+random.uniform(key.child(1.0)) | random.uniform(key.child(k)) | random.uniform(key.child(b))
+random.gumbel(key, (np.int64(2), 1)) | random.gumbel(key, None) | random.uniform() | random.uniform(key, 2, size=3)
 nn.sigmoid() | nn.sigmoid(v, 1) | nn.sigmoid(z=v) | nn.softmax(x, axis=1.0) | Part(1, 2) | Part(9) | Part()
 """,
 }

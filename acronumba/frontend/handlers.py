@@ -78,7 +78,8 @@ def bind(
         elif others is not None:
             extra[key] = val
         elif kinds.get(key) == inspect.Parameter.POSITIONAL_ONLY:
-            raise w.refuse("ACR203", place, seen=f"{key}= of {what}, which is given by its place alone")
+            seen = f"{key}= of {what}, which is given by its place alone"
+            raise w.refuse("ACR203", place, seen=seen, rewrite=f"leave out `{key}=`")
         else:
             raise w.refuse("ACR203", place, seen=f"{what} has no parameter {key}")
     if others is not None:
