@@ -58,6 +58,12 @@ def many(a, /, *rest, k=2, **others):
     return (a, *rest, k)
 
 
+def put(values, where, value):
+    out = [q for q in values]
+    out[where] = value
+    return out
+
+
 @dataclass
 class Some:
     n: int = 1
@@ -398,9 +404,9 @@ list(enumerate(xs, b)) | list(range(b, 3)) | list(range(e)) | x.shape[b] | x[o:,
 np.eye(b) | np.reshape(x, (x.shape[0], -1)) | x[m:n:2] | xs[m:n:2] | v[np.argmax(v) :] | np.arange(b)
 np.split(v, [b, n])[1] | np.take(v, b) | np.take(v, e) | v.item(e) | np.zeros((e, 2)) | math.sqrt(e)
 math.gcd(e, 4) | int(e) | round(b) | np.reshape(x, -1 * (n > 0))
-np.reshape(x, (2, (n - 4) * -1 + 1 - 2 * (n < 9))) | np.reshape(x, (m - 1, 4 * m + 2 - 2 * m))
-nn.softmax(x, axis=0) | nn.softmax(x, -1) | nn.sigmoid(x=v) | nn.logsumexp(x, axis=(0, 1))
-isinstance(n, (int, float))
+np.reshape(x, (2, (n - 4) * -1 + 1 - 2 * (n < 9))) | np.reshape(x, (m - 1, 4 * m + 2 - 2 * m)) | put(xs, e, 7)
+put(xs, b, 7) | put(xs, k, 7) | put(xs, -1, 7) | put(xs, True, 7) | nn.softmax(x, axis=0) | nn.softmax(x, -1)
+nn.sigmoid(x=v) | nn.logsumexp(x, axis=(0, 1)) | isinstance(n, (int, float))
 """,
     "either": """
 np.transpose(x, (0, 5)) | np.transpose(x, (0, 0)) | np.transpose(x, (0,)) | x.transpose(0) | np.transpose(x, 1.0)

@@ -94,6 +94,13 @@ def view_augmented(x):
 
 
 @refused("ACR112 | y += 1 | y = y + 1")
+def not_copied_augmented(x):
+    y = x.astype(np.float32, copy=False)
+    y += 1
+    return x
+
+
+@refused("ACR112 | y += 1 | y = y + 1")
 def appended_augmented(x):
     y = x * 2
     out = []

@@ -290,10 +290,11 @@ class Lists(Walker):
             raise self.refuse("ACR113", target, seen=f"an assignment into {self.describe(base)}")
         self.check_mutable(base, target)
         where = self.index_of(target.slice)
-        if isinstance(where, Tensor | EnumVal | Num):
-            where = self.host_value(where, target, "an index of a list", index=True)
-        if not isinstance(where, Num):
+        if isinstance(where, slice):
             raise self.refuse("ACR109", target, seen="an assignment to a slice of a list")
+        if isinstance(where, tuple):
+            where = TupleVal(tuple(self._no_slices(where, target)))
+        where = self.host_value(where, target.slice, "an index of a list", index=True)
         i = self.checked_index(where, self.list_lengths(base, target), target, "list assignment index out of range")
         self.alias(val)
         self.mix(base.cell, is_own(val))
