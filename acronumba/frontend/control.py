@@ -60,6 +60,7 @@ from acronumba.ir.nodes import Var
 from acronumba.ir.types import (
     BOOL,
     INT,
+    FloatT,
     NoneT,
     StructT,
     Type,
@@ -261,7 +262,7 @@ class Control(Walker):
                 raise self.refuse("ACR601", node, seen=f"{what} of {self.describe(val)}")
             if not index or val.type.dtype.startswith(("int", "uint")):
                 return self.host(val, what, node)
-        if not isinstance(val, Num):
+        if not isinstance(val, Num) or (index and isinstance(val.type, FloatT)):
             raise self.refuse("ACR301", node, seen=f"{what} of {self.describe(val)}")
         return val
 

@@ -114,7 +114,7 @@ class Lists(Walker):
                 return self.each(bounds[several[0]], one, node)
             where = slice(*(self.bound_value(v, node) for v in (where.start, where.stop, where.step)))
         elif isinstance(where, Tensor):
-            where = self.host_value(where, node, "an index of a list", index=True)
+            where = self.list_index(where, node)
         items = self.items_of(base)
         if items is not None:
             if isinstance(where, slice):
@@ -143,9 +143,20 @@ class Lists(Walker):
             "ACR301", node, seen=f"{self.describe(base)} cannot be indexed by {self.describe_index(where)}"
         )
 
+    def list_index(self, x: Tensor, node: ast.AST) -> Num:
+        """Return the value of a NumPy scalar that is the index of a list."""
+        if x.type.dtype == "uint64" and not x.type.rank:
+            most = self.from_number(number(2**63 - 1), "uint64", node)
+            small = self.host(self.ufunc("le", (x, most), node), "an index of a list", node)
+            self.check(small, "IndexError", "cannot fit 'numpy.uint64' into an index-sized integer", (), node)
+            x = self.cast(x, "int64", node)
+        return self.host_value(x, node, "an index of a list", index=True)
+
     def bound_value(self, val: Val | None, node: ast.AST) -> Val | None:
         """Return a bound of a slice, that of a tensor as a number."""
-        return self.host_value(val, node, "a slice bound", index=True) if isinstance(val, Tensor) else val
+        if isinstance(val, Tensor) and val.type.dtype == "uint64":
+            val = self.signed(val, node)
+        return self.host_value(val, node, "a slice bound", index=True) if isinstance(val, Tensor | Num) else val
 
     def _no_slices(self, where: tuple[Any, ...], node: ast.AST) -> Iterator[Val]:
         for w in where:
@@ -249,7 +260,7 @@ class Lists(Walker):
         self.check_mutable(base, target)
         where = self.index_of(target.slice)
         if isinstance(where, Tensor):
-            where = self.host_value(where, target, "an index of a list", index=True)
+            where = self.list_index(where, target)
         if not isinstance(where, Num):
             raise self.refuse("ACR109", target, seen="an assignment to a slice of a list")
         i = self.checked_index(where, self.list_lengths(base, target), target, "list assignment index out of range")
@@ -343,6 +354,8 @@ class Lists(Walker):
             if w.type.dtype == "bool":
                 raise self.refuse("ACR202", node, seen="a mask as an index: the extent would depend on values",
                                   rewrite="np.where(mask, x, 0)")  # fmt: skip
+            if not w.type.rank and w.type.dtype == "uint64":
+                w = self.signed(w, node)
             out = self.take(out, w, axis, node)
             for d in w.dims:
                 shape.append(d)
