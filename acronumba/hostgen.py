@@ -1010,7 +1010,13 @@ class _Machine:
                 self._helper("sort_order")
                 order = tree.Call(
                     "sort_order",
-                    (load(keys), count, top, const(int(floats), I64), convert(descending, I64, "unsigned")),
+                    (
+                        load(keys),
+                        count,
+                        top,
+                        self.word("sorter") if floats else const(0, I64),
+                        convert(descending, I64, "unsigned"),
+                    ),
                     I64,
                 )
                 order_at = b.let("order", order)
@@ -1317,8 +1323,16 @@ _MATH = frozenset(
 _HELPERS = {
     "sort_order": '''
 def sort_order(keys: i64, n: i64, space: i64, floats: i64, descending: i64) -> i64:
-    """Return the address of the stable order of n keys, int64[n], in the 2 n words at `space`, by merging."""
+    """Return the address of the stable order of n keys, int64[n], in the 2 n words at `space`, by merging.
+
+    `floats`: 0 for ints, else what orders floats of which some are NaN.
+    """
     a = space
+    if floats != 0:
+        for k in range(n):
+            if ldf(keys, k) != ldf(keys, k):
+                call_address(floats, keys, n, a, descending)
+                return a
     b = space + n * 8
     for k in range(n):
         st(a, k, k)

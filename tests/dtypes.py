@@ -437,10 +437,12 @@ def outcome(f: Callable[[], Any]) -> Any:
 def limited(mine: Any, plain: Any, cell: Cell, operands: Sequence[Value]) -> bool:
     """Whether a failure is one of those that the language has in place of a result.
 
-    Python's ints have 64 bits, and there are no complex numbers.
+    Python's ints have 64 bits, there are no complex numbers, and an int to the power of an int is an int.
     """
     if isinstance(mine, ValueError) and "complex" in str(mine):
         return isinstance(plain, complex)
+    if isinstance(mine, TypeError) and "to a negative power is a float" in str(mine):
+        return isinstance(plain, float | complex)
     if not isinstance(mine, OverflowError) or "64 bits" not in str(mine):
         return False
     wide = any(isinstance(v, np.ndarray | np.generic) and v.dtype == np.uint64 for v in operands)

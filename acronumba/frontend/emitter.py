@@ -372,8 +372,9 @@ class Emitter:
         """Return a power of Python floats; `error` and `text` say what zero to a negative power is."""
         x, y, zero = self.as_float(a), self.as_float(b), number(0.0)
         finite = self.scalar("isfinite", y)
-        zeros = self.both(self.both(finite, self.scalar("lt", y, zero)), self.scalar("eq", x, zero))
-        self.check(self.negate(zeros), error, text, (), node)
+        below = self.both(finite, self.scalar("lt", y, zero))
+        if below.const is NOT_CONST or below.const:
+            self.check(self.negate(self.both(below, self.scalar("eq", x, zero))), error, text, (), node)
         broken = finite
         if y.const is NOT_CONST or math.isfinite(y.const):
             broken = self.both(finite, self.scalar("ne", self.scalar("mod", y, number(1.0)), zero))
@@ -1573,7 +1574,7 @@ def _depth(t: Type) -> int:
 
 TOO_LARGE = "the result does not fit 64 bits"
 ZERO_DIVISION = "integer division or modulo by zero"
-_RANGE = frozenset("exp expm1 sinh cosh hypot pow".split())  # of floats: what can only be too large
+_RANGE = frozenset("add sub mul neg abs exp expm1 sinh cosh hypot pow".split())  # of floats: what can only be too large
 _WHOLE = frozenset("trunc round floor ceil".split())
 
 

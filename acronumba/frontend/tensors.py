@@ -253,8 +253,13 @@ class TensorOps(Emitter):
                 one = self.from_number(number(1), wide, node)
                 return self.cast(self.element("div", [one, self.cast(tensors[0], wide, node)], wide, node), out, node)
             case "clip":
-                x, low, high = tensors  # of equal ones, zeros of two signs, the second wins: x
-                return self.element("minimum", [high, self.element("maximum", [low, x], out, node)], out, node)
+                first, *bounds = tensors
+                for name, bound in zip(("maximum", "minimum"), bounds, strict=True):
+                    pair = [first, bound]  # of zeros of two signs the second wins: with single bounds, x
+                    if all(d == 1 for t in bounds for d in t.dims):
+                        pair.reverse()
+                    first = self.element(name, pair, out, node)
+                return first
             case "pow" if out.startswith("float"):
                 return self._power(tensors, parts, out, node)
         return self.element(op, tensors, out, node)
