@@ -575,7 +575,7 @@ def _astype(w: Lowerer, a: Args, node: Node) -> Val:
     assert dtype is not None
     x = a.tensor("x")
     out = w.cast(x, dtype, node)
-    return Tensor(out.type, out.ref, out.dims, fresh=True) if out is x else out
+    return Tensor(out.type, out.ref, out.dims, fresh=True) if out is x and a.static("copy") else out
 
 
 @row("*args", np.result_type, np.promote_types)
