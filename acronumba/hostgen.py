@@ -1010,7 +1010,13 @@ class _Machine:
                 self._helper("sort_order")
                 order = tree.Call(
                     "sort_order",
-                    (load(keys), count, top, const(int(floats), I64), convert(descending, I64, "unsigned")),
+                    (
+                        load(keys),
+                        count,
+                        top,
+                        self.word("sorter") if floats else const(0, I64),
+                        convert(descending, I64, "unsigned"),
+                    ),
                     I64,
                 )
                 order_at = b.let("order", order)
@@ -1118,6 +1124,39 @@ def _int_floordiv(m: _Machine, i: Scalar, x: Expr, y: Expr) -> Expr:
     q = m.b.let("q", x // y)
     r = x - q * y
     return q - convert(r.ne(0) & ((r ^ y) < 0), I64, "unsigned")
+
+
+def _int_quotient(m: _Machine, i: Scalar, x: Expr, y: Expr) -> Expr:
+    """The quotient of two ints as a float. Where one has more than 53 bits, a quotient of 56 bits is rounded once."""
+    b = m.b
+    m._unless(y.eq(0), i)
+    out = b.let("ratio", convert(x, F64) / convert(y, F64))
+    a, d = b.let("above", select(x < 0, -x, x)), b.let("below", select(y < 0, -y, y))
+    with b.when(intrinsic("umax", a, d).ne(intrinsic("umin", intrinsic("umax", a, d), const(1 << 53, I64)))):
+        whole, rest = b.let("whole", intrinsic("udiv", a, d)), b.let("rest", intrinsic("urem", a, d))
+        scale = b.let("scale", 1.0)
+        with b.while_((whole.eq(0) | (intrinsic("lshr", whole, const(55, I64)).eq(0))) & x.ne(0)):
+            left = b.let("left", d - rest)
+            bit = b.let("bit", intrinsic("umin", rest, left).eq(left))
+            b.set(rest, select(bit, rest - left, rest + rest))
+            b.set(whole, whole + whole + convert(bit, I64, "unsigned"))
+            b.set(scale, scale * 0.5)
+        b.set(whole, whole | convert(rest.ne(0), I64, "unsigned"))
+        b.set(out, convert(whole, F64, "unsigned") * scale)
+        with b.when((x ^ y) < 0):
+            b.set(out, -out)
+    return out
+
+
+def _int_rest(m: _Machine, i: Scalar, x: Expr) -> Expr:
+    near = m.b.let("near", convert(x, F64))
+    most = near.eq(2.0**63)  # which an int64 does not hold
+    return (
+        x
+        - convert(select(most, 0.0, near), I64)
+        - select(most, const((1 << 63) - 1, I64), 0)
+        - convert(most, I64, "unsigned")
+    )
 
 
 def _int_mod(m: _Machine, i: Scalar, x: Expr, y: Expr) -> Expr:
@@ -1235,6 +1274,8 @@ _INTS: dict[str, _Make] = {
     "add": _checked("+", "add"),
     "sub": _checked("-", "sub"),
     "mul": _checked("*", "mul"),
+    "quotient": _int_quotient,
+    "rest": _int_rest,
     "floordiv": _int_floordiv,
     "mod": _int_mod,
     "pow": _int_pow,
@@ -1282,8 +1323,16 @@ _MATH = frozenset(
 _HELPERS = {
     "sort_order": '''
 def sort_order(keys: i64, n: i64, space: i64, floats: i64, descending: i64) -> i64:
-    """Return the address of the stable order of n keys, int64[n], in the 2 n words at `space`, by merging."""
+    """Return the address of the stable order of n keys, int64[n], in the 2 n words at `space`, by merging.
+
+    `floats`: 0 for ints, else what orders floats of which some are NaN.
+    """
     a = space
+    if floats != 0:
+        for k in range(n):
+            if ldf(keys, k) != ldf(keys, k):
+                call_address(floats, keys, n, a, descending)
+                return a
     b = space + n * 8
     for k in range(n):
         st(a, k, k)

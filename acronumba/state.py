@@ -202,6 +202,7 @@ fail        int64[n]: failure of each node, in order of execution: 0, or 1 + sit
 failures    not 0: some node has failed
 taken       about how many nanoseconds the kernels that have run would take one thread
 patience    about how many nanoseconds of kernels run before `execute` returns; -1: it returns after each batch
+sorter      address of the function that orders numbers of which some are NaN, as Python does
 free        heads of the lists of free frames follow
 """
 

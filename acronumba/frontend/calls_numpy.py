@@ -70,6 +70,7 @@ def _ufunc(op: str) -> Handler:
 _UNARY: dict[str, tuple[Any, ...]] = {
     "neg": (np.negative,), "sign": (np.sign,), "exp": (np.exp,), "log": (np.log,), "sqrt": (np.sqrt,),
     "sin": (np.sin,), "cos": (np.cos,), "tanh": (np.tanh,), "floor": (np.floor,), "isnan": (np.isnan,),
+    "abs": (np.absolute,), "not": (np.invert,), "square": (np.square,), "reciprocal": (np.reciprocal,),
 }  # fmt: skip
 _BINARY: dict[str, tuple[Any, ...]] = {
     "add": (np.add,), "sub": (np.subtract,), "mul": (np.multiply,), "div": (np.divide,), "floordiv": (np.floor_divide,),
@@ -98,30 +99,24 @@ row("x y", np.logical_xor)(_logical("xor", 2))
 row("x", np.logical_not)(_logical("not", 1))
 
 
-@row("x", np.invert)
-def _invert(w: Lowerer, a: Args, node: Node) -> Val:
-    return w.ufunc("not", (a["x"],), node)
-
-
-@row("x", np.square)
-def _square(w: Lowerer, a: Args, node: Node) -> Val:
-    x = a.tensor("x")
-    return w.ufunc("mul", (x, x), node)
-
-
-@row("x", np.reciprocal)
-def _reciprocal(w: Lowerer, a: Args, node: Node) -> Val:
-    x = a.tensor("x")
-    return w.ufunc("div", (w.from_number(number(1), x.type.dtype, node), x), node)
-
-
 @row("x min max", method="clip")
 def _clip(w: Lowerer, a: Args, node: Node) -> Val:
-    out: Val = a["x"]
-    for op, name in (("maximum", "min"), ("minimum", "max")):
-        if not isinstance(a[name], NoneVal):
-            out = w.ufunc(op, (out, a[name]), node)
-    return out
+    x = a["x"] if isinstance(a["x"], Num) else a.tensor("x")
+    x = w.from_number(x, w.natural(x, node), node) if isinstance(x, Num) else x  # as an array: strong
+    bounds = [None if isinstance(a[name], NoneVal) else a[name] for name in ("min", "max")]
+    if np.dtype(x.type.dtype).kind in "iu":
+        info = np.iinfo(x.type.dtype)
+        for k, bound in enumerate(bounds):
+            if isinstance(bound, Num) and bound.type == INT:
+                bounds[k] = w.bound_of(bound, bool(k), int(info.max if k else info.min), node)
+    low, high = bounds
+    if low is None and high is None:
+        return w.ufunc("positive", (x,), node)
+    if low is None or high is None:
+        op, bound = ("minimum", high) if low is None else ("maximum", low)
+        assert bound is not None
+        return w.ufunc(op, (x, bound), node)
+    return w.ufunc("clip", (x, low, high), node)
 
 
 @row("x a_min a_max min max", np.clip)
@@ -646,14 +641,33 @@ def _array(w: Lowerer, a: Args, node: Node) -> Val:
     dtype = a.dtype()
     val = a["x"]
     if isinstance(val, Num):
-        return w.from_number(val, dtype or {INT: "int64", FLOAT: "float64", BOOL: "bool"}[val.type], node)
+        return w.from_number(val, dtype or w.natural(val, node), node)
     runtime = _runtime_list(w, val, node)
     if runtime is not None:
+        if dtype is not None:
+            _check_list(w, runtime, dtype, node)
         return _array_of_list(w, runtime, dtype, node)
-    x = w.as_tensor(val, node=node)
-    if dtype is None:
-        return x
-    return w.cast(x, dtype, node)
+    if isinstance(val, Generator):
+        val = w.comprehend(val.node)
+    return w.array_of(val, dtype, node)
+
+
+def _check_list(w: Lowerer, val: ListVal, dtype: str, node: Node) -> None:
+    """Check that the elements of a list are values of a dtype, as NumPy does where they are numbers."""
+    item = val.item
+    if isinstance(item, TensorT):
+        w.fits_array(item, dtype, node)
+    if not isinstance(item, IntT | FloatT) or np.dtype(dtype).kind not in "iu" or (item, dtype) == (INT, "int64"):
+        return
+    scope = (w.frame.scope, "#item")
+    where, target = node or ast.Constant(0), ast.Name("#item", ast.Store())
+
+    def turn() -> None:
+        number_ = w.state[scope]
+        if isinstance(number_, Num):
+            w.from_number(number_, dtype, node)
+
+    w.iterate(val, where, target, turn, (), ())
 
 
 @row("x dtype", np.ascontiguousarray)

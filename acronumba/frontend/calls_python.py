@@ -8,13 +8,12 @@ import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from acronumba.frontend import mathematics
 from acronumba.frontend.control import AMBIGUOUS, EMPTY
 from acronumba.frontend.emitter import Refused
 from acronumba.frontend.handlers import Args, Handler, Node, row
 from acronumba.frontend.source import spot
+from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
 from acronumba.frontend.values import (
     NOT_CONST,
     Enumerate,
@@ -54,8 +53,16 @@ def _rounded(w: Lowerer, op: str, x: Num, node: Node) -> Num:
     if x.type != FLOAT:
         return w.as_int(x)
     x = w.read(x)
-    w.check(w.negate(w.scalar("isnan", x)), "ValueError", "cannot convert float NaN to integer", (), node)
+    w.check(w.negate(w.scalar("isnan", x)), "ValueError", NOT_A_NUMBER, (), node)
+    w.check(w.negate(w.scalar("isinf", x)), "OverflowError", INFINITE, (), node)
     return w.scalar(op, x, node=node)
+
+
+def as_float(w: Lowerer, val: Val, node: Node, what: str) -> Num:
+    """Return a value as a Python float; that of a tensor is read, which may wait."""
+    if isinstance(val, Tensor) and not val.type.rank and val.type.dtype == "uint64":  # more than an int of 64 bits
+        val = w.cast(val, "float64", node)
+    return w.as_float(w.host_value(val, node, what))
 
 
 @row("x base", int, whole=True)
@@ -74,7 +81,7 @@ def _float(w: Lowerer, a: Args, node: Node) -> Val:
     def one(v: Val) -> Val:
         if isinstance(v, StrVal) and v.value.strip().lstrip("+-") in ("inf", "nan", "infinity"):
             return number(float(v.value))
-        return w.as_float(w.host_value(v, node, "float()"))
+        return as_float(w, v, node, "float()")
 
     return w.each(a["x"], one, node)
 
@@ -110,7 +117,7 @@ def _len(w: Lowerer, a: Args, node: Node) -> Val:
     return w.each(a["x"], one, node)
 
 
-@row("x", abs, np.abs, method="__abs__")
+@row("x", abs, method="__abs__")
 def _abs(w: Lowerer, a: Args, node: Node) -> Val:
     def one(v: Val) -> Val:
         if isinstance(v, Tensor):
@@ -125,6 +132,8 @@ def _abs(w: Lowerer, a: Args, node: Node) -> Val:
 def _round(w: Lowerer, a: Args, node: Node) -> Val:
     if not isinstance(a["ndigits"], NoneVal):
         raise w.refuse("ACR202", a.where["ndigits"], seen="round with digits", rewrite="round(x * 1000) / 1000")
+    if isinstance(a["x"], Tensor) and a["x"].type.dtype == "bool":
+        raise w.refuse("ACR301", node, seen="round() of a NumPy bool", rewrite="int(x)")
     return _rounded(w, "round", w.host_value(a["x"], node, "round()"), node)
 
 
@@ -536,7 +545,7 @@ def _map(w: Lowerer, a: Args, node: Node) -> Val:
 
 def _math(name: str) -> Handler:
     def handler(w: Lowerer, a: Args, node: Node) -> Val:
-        nums = [w.as_float(w.host_value(v, node, f"math.{name}()")) for v in a.values.values()]
+        nums = [as_float(w, v, node, f"math.{name}()") for v in a.values.values()]
         return w.scalar(name, *nums, node=node)
 
     return handler
@@ -559,21 +568,22 @@ def _hypot(w: Lowerer, a: Args, node: Node) -> Val:
 
 @row("x base", math.log)
 def _math_log(w: Lowerer, a: Args, node: Node) -> Val:
-    x = w.scalar("log", w.as_float(w.host_value(a["x"], node, "math.log()")), node=node)
+    x = w.scalar("log", as_float(w, a["x"], node, "math.log()"), node=node)
     if "base" not in a.given:
         return x
-    return w.scalar(
-        "div", x, w.scalar("log", w.as_float(w.host_value(a["base"], node, "math.log()")), node=node), node=node
-    )
+    return w.scalar("div", x, w.scalar("log", as_float(w, a["base"], node, "math.log()"), node=node), node=node)
 
 
 @row("x y", math.pow)
 def _math_pow(w: Lowerer, a: Args, node: Node) -> Val:
-    return w.scalar("pow", *(w.as_float(w.host_value(a[k], node, "math.pow()")) for k in "xy"), node=node)
+    x, y = (as_float(w, a[k], node, "math.pow()") for k in "xy")
+    return w.float_power(x, y, "ValueError", "math domain error", node)
 
 
 def _whole(name: str) -> Handler:
     def handler(w: Lowerer, a: Args, node: Node) -> Val:
+        if isinstance(a["x"], Tensor):  # Python asks NumPy's scalars for a float
+            return _rounded(w, name, as_float(w, a["x"], node, f"math.{name}()"), node)
         return _rounded(w, name, w.host_value(a["x"], node, f"math.{name}()"), node)
 
     return handler
@@ -598,13 +608,14 @@ def _math_prod(w: Lowerer, a: Args, node: Node) -> Val:
 def _written(w: Lowerer, function: Callable[..., Any], args: Sequence[Val], kind: Type, node: Node) -> Val:
     """Call a function of `mathematics` with numbers of a type."""
     what = f"math.{function.__name__}"
-    nums = [w.host_value(v, node, f"{what}()", index=kind == INT) for v in args]
-    if kind == INT and any(x.type == FLOAT for x in nums):
-        raise w.refuse("ACR301", node, seen=f"{what} of float")
+    if kind == INT:
+        nums = [w.host_value(v, node, f"{what}()", index=True) for v in args]
+    else:
+        nums = [as_float(w, v, node, f"{what}()") for v in args]
     assert isinstance(function, types.FunctionType)
     func = w.function(function, node)
     assert isinstance(func, Func)
-    return w.call_function(func, [w.as_int(x) if kind == INT else w.as_float(x) for x in nums], {}, node)
+    return w.call_function(func, [w.as_int(x) if kind == INT else x for x in nums], {}, node)
 
 
 def _math_written(function: Callable[..., Any], kind: Type) -> Handler:
@@ -613,8 +624,8 @@ def _math_written(function: Callable[..., Any], kind: Type) -> Handler:
 
 def _math_folded(function: Callable[..., Any], first: int) -> Handler:
     def handler(w: Lowerer, a: Args, node: Node) -> Val:
-        out: Val = number(first)
-        for v in a.rest:
+        out, *rest = a.rest if len(a.rest) > 1 else (number(first), *a.rest)
+        for v in rest:
             out = _written(w, function, [out, v], INT, node)
         return out
 

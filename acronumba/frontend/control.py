@@ -59,8 +59,8 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Var
 from acronumba.ir.types import (
     BOOL,
-    FLOAT,
     INT,
+    FloatT,
     NoneT,
     StructT,
     Type,
@@ -262,7 +262,7 @@ class Control(Walker):
                 raise self.refuse("ACR601", node, seen=f"{what} of {self.describe(val)}")
             if not index or val.type.dtype.startswith(("int", "uint")):
                 return self.host(val, what, node)
-        if not isinstance(val, Num) or (index and val.type == FLOAT):
+        if not isinstance(val, Num) or (index and isinstance(val.type, FloatT)):
             rewrite = "int(x)" if isinstance(val, Num | Tensor) else ""
             raise self.refuse("ACR301", node, seen=f"{what} of {self.describe(val)}", rewrite=rewrite)
         return val

@@ -8,6 +8,7 @@ The walker in `lower` is built on it.
 from __future__ import annotations
 
 import ast
+import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -333,20 +334,20 @@ class Emitter:
         result: Any = {"i": INT, "f": FLOAT, "b": BOOL}.get(row.result) or args[-1].type
         if all(a.const is not NOT_CONST for a in args):
             try:
+                if _endless(op, [a.const for a in args]):
+                    raise OverflowError(TOO_LARGE)
                 value = row.reference(*(a.const for a in args))
             except (ArithmeticError, ValueError) as error:
                 self.fail(type(error).__name__, str(error), node)
                 return Num(result, var=self.var("", result))
-            if not isinstance(value, complex) and not (isinstance(value, int) and not -(2**63) <= value < 2**63):
+            if not isinstance(value, complex):
                 return Num(result, const=value)
         if self.block is None:
             return Num(result, var=self.var("", result))
         vars = tuple(self.word(a) for a in args)
         site = -1
         if row.fails:
-            kinds = {"div": "ZeroDivisionError", "floordiv": "ZeroDivisionError", "mod": "ZeroDivisionError"}
-            default = "ValueError" if row.result in "f" and op not in ("add", "sub", "mul") else "OverflowError"
-            site = self.site(kinds.get(op, default), _scalar_text(op, result), node)
+            site = self.site(*_scalar_failure(op, result), node)
         out = self.var("", result)
         self.emit(ir.Scalar(out=out, op=op, args=vars, site=site, loc=self.at(node)))
         return Num(result, var=out)
@@ -362,8 +363,28 @@ class Emitter:
         if num.type == FLOAT:
             return num
         if num.const is not NOT_CONST:
-            return number(float(num.const))
+            try:
+                return number(float(num.const))
+            except OverflowError as error:
+                self.fail("OverflowError", str(error))
+                return Num(FLOAT, var=self.var("", FLOAT))
         return self.scalar("float", self.as_int(num))
+
+    def float_power(self, a: Num, b: Num, error: str, text: str, node: ast.AST | Loc | None = None) -> Num:
+        """Return a power of Python floats; `error` and `text` say what zero to a negative power is."""
+        x, y, zero = self.as_float(a), self.as_float(b), number(0.0)
+        finite = self.scalar("isfinite", y)
+        below = self.both(finite, self.scalar("lt", y, zero))
+        if below.const is NOT_CONST or below.const:
+            self.check(self.negate(self.both(below, self.scalar("eq", x, zero))), error, text, (), node)
+        broken = finite
+        if y.const is NOT_CONST or math.isfinite(y.const):
+            broken = self.both(finite, self.scalar("ne", self.scalar("mod", y, number(1.0)), zero))
+        if broken.const is NOT_CONST or broken.const:
+            negative = self.both(self.scalar("lt", x, zero), self.scalar("isfinite", x))
+            domain = "math domain error" if error == "ValueError" else "a root of a negative number is complex"
+            self.check(self.negate(self.both(broken, negative)), "ValueError", domain, (), node)
+        return self.scalar("pow", x, y, node=node)
 
     def read(self, num: Num) -> Num:
         """Return the number with a variable if it is shared (constants stay)."""
@@ -1562,14 +1583,24 @@ def _depth(t: Type) -> int:
     return 0
 
 
-_GROWING = ("add", "sub", "mul", "pow", "neg", "abs", "lshift")
+TOO_LARGE = "the result does not fit 64 bits"
+ZERO_DIVISION = "integer division or modulo by zero"
+_RANGE = frozenset("add sub mul neg abs exp expm1 sinh cosh hypot pow".split())  # of floats: what can only be too large
+_WHOLE = frozenset("trunc round floor ceil".split())
 
 
-def _scalar_text(op: str, result: Type) -> str:
-    bits = " 64 bits" if result == INT and op != "lshift" else ""  # a shift may also be negative
-    return {
-        "div": "division by zero",
-        "floordiv": "integer division or modulo by zero",
-        "mod": "integer modulo by zero",
-        "trunc": "cannot convert float NaN or infinity to integer",
-    }.get(op, f"the result does not fit{bits}" if op in _GROWING else "math domain error")
+def _scalar_failure(op: str, result: Type) -> tuple[str, str]:
+    """Return the exception of an operation on Python's numbers, and its message."""
+    if op in ("div", "quotient", "mod") or (op == "floordiv" and result == FLOAT):
+        return "ZeroDivisionError", "division by zero" if result == FLOAT else ZERO_DIVISION
+    if result == INT:
+        return "OverflowError", TOO_LARGE
+    return ("OverflowError", "math range error") if op in _RANGE else ("ValueError", "math domain error")
+
+
+def _endless(op: str, args: Sequence[Any]) -> bool:
+    """Whether a constant power or shift has so many digits that no program wants it."""
+    if op not in ("pow", "lshift") or not all(isinstance(a, int) for a in args):
+        return False
+    base, by = args
+    return bool(by > 0 and by * (base.bit_length() if op == "pow" else 1) > 1 << 14)

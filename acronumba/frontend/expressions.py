@@ -16,12 +16,13 @@ import numpy as np
 
 from acronumba.errors import Loc
 from acronumba.frontend.emitter import (
+    ZERO_DIVISION,
     Dead,
     Point,
     Refused,
     conversion,
 )  # fmt: skip
-from acronumba.frontend.objects import as_function, is_foreign, python_class, python_value
+from acronumba.frontend.objects import as_function, is_foreign, python_class
 from acronumba.frontend.source import NoSource, is_forbidden, read_source, scan, spot
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -57,6 +58,7 @@ from acronumba.ir.types import (
     BOOL,
     FLOAT,
     INT,
+    BoolT,
     NoneT,
     OpaqueT,
     UnionT,
@@ -411,7 +413,8 @@ class Expressions(Walker):
         if type(value).__name__ == "Model" and name in ("batch", "on", "trace", "with_options"):
             raise self.refuse("ACR205", node, seen=f".{name}")
         if isinstance(value, np.dtype | np.finfo | np.iinfo) and hasattr(value, name):
-            return self.constant(python_value(getattr(value, name)))
+            found = getattr(value, name)
+            return self.scalar_constant(found, node) if isinstance(found, np.generic) else self.constant(found)
         raise self.refuse("ACR209", node, seen=f"{self.describe(Static(value))}.{name}")
 
     def enum_attribute(self, owner: EnumVal, name: str, node: ast.AST | None) -> Val:
@@ -532,7 +535,7 @@ class Expressions(Walker):
                 case (ast.USub(), Tensor()):
                     return self.ufunc("neg", (v,), node)
                 case (ast.UAdd(), Tensor()):
-                    return v
+                    return self.ufunc("positive", (v,), node)
                 case (ast.Invert(), Tensor()):
                     return self.ufunc("not", (v,), node)
                 case (ast.USub(), Num()):
@@ -564,6 +567,8 @@ class Expressions(Walker):
                     return self.matmul(self.as_tensor(x), self.as_tensor(y), node)
                 if name is None:
                     raise self.refuse("ACR202", node, seen=f"{OPERATORS[type(op)]} of arrays")
+                if name == "pow":
+                    return self.power(x, y, node)
                 return self.ufunc(name, (x, y), node)
         if isinstance(a, Num) and isinstance(b, Num):
             return self.arithmetic(name, a, b, node)
@@ -610,16 +615,28 @@ class Expressions(Walker):
         if op in ("and", "or", "xor", "lshift", "rshift"):
             if FLOAT in (a.type, b.type):
                 raise self.refuse("ACR301", node, seen=f"{self.describe(a)} {op} {self.describe(b)}")
-            return self.scalar(op, self.as_int(a), self.as_int(b), node=node)
+            a, b = self.read(self.as_int(a)), self.read(self.as_int(b))
+            if op in ("lshift", "rshift"):
+                self.check(self.scalar("ge", b, number(0)), "ValueError", "negative shift count", (), node)
+            return self.scalar(op, a, b, node=node)
         if op == "pow" and FLOAT not in (a.type, b.type):
             exponent = self.known(b)
             if exponent is not NOT_CONST and exponent < 0:
-                return self.scalar("pow", self.as_float(a), self.as_float(b), node=node)
+                return self.float_power(a, b, "ZeroDivisionError", "0.0 cannot be raised to a negative power", node)
             whole = self.scalar("ge", self.as_int(b), number(0))
             self.check(whole, "TypeError", "an int to a negative power is a float: write float(a) ** b", (), node)
-        if op == "div" or FLOAT in (a.type, b.type):
+        if op == "pow" and FLOAT in (a.type, b.type):
+            return self.float_power(a, b, "ZeroDivisionError", "0.0 cannot be raised to a negative power", node)
+        if FLOAT in (a.type, b.type):
             return self.scalar(op, self.as_float(a), self.as_float(b), node=node)
-        return self.scalar(op, self.as_int(a), self.as_int(b), node=node)
+        if op == "div" and _is_float(a) and _is_float(b):
+            return self.scalar(op, self.as_float(a), self.as_float(b), node=node)
+        if op == "div":
+            return self.scalar("quotient", self.as_int(a), self.as_int(b), node=node)
+        a, b = self.read(self.as_int(a)), self.read(self.as_int(b))
+        if op == "floordiv":  # which may also overflow
+            self.check(self.scalar("ne", b, number(0)), "ZeroDivisionError", ZERO_DIVISION, (), node)
+        return self.scalar(op, a, b, node=node)
 
     def compare_expr(self, node: ast.Compare) -> Val:
         if len(node.ops) == 1:
@@ -678,7 +695,7 @@ class Expressions(Walker):
             if isinstance(op, ast.Is | ast.IsNot) and a.type != b.type:
                 return number(negated)
             if FLOAT in (a.type, b.type):
-                return self.scalar(name, self.as_float(a), self.as_float(b), node=node)
+                return self.compare_floats(name, a, b, node)
             return self.scalar(name, self.as_int(a), self.as_int(b), node=node)
         if isinstance(a, EnumVal) and isinstance(b, EnumVal) and a.cls is b.cls and equality:
             if a.const is not NOT_CONST and b.const is not NOT_CONST:
@@ -722,6 +739,15 @@ class Expressions(Walker):
         rewrite = "len(a) == len(b) and all(x == y for x, y in zip(a, b))" if lists and equality else ""
         seen = f"{self.describe(a)} compared with {self.describe(b)}"
         raise self.refuse("ACR301", node, seen=seen, rewrite=rewrite)
+
+    def compare_floats(self, name: str, a: Num, b: Num, node: ast.AST) -> Num:
+        """Compare Python's numbers of which one is a float; an int that is no float is not rounded."""
+        x, y = self.as_float(a), self.as_float(b)
+        near = self.scalar(name, x, y, node=node)
+        if _is_float(a) or _is_float(b):
+            return near
+        rests = [number(0) if v.type == FLOAT else self.scalar("rest", self.read(v)) for v in (a, b)]
+        return self.select(self.scalar("eq", x, y), self.scalar(name, *rests, node=node), near)
 
     def scalar_same(self, a: Var, b: Var) -> Num:
         out = self.var("", BOOL)
@@ -807,6 +833,13 @@ _COMPARE = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Is: "eq",
     ast.IsNot: "ne",
 }  # fmt: skip
+
+
+def _is_float(num: Num) -> bool:
+    """Whether a number is certainly a float, or becomes one without being rounded; so does what equals it."""
+    if num.const is NOT_CONST:
+        return isinstance(num.type, BoolT)
+    return not abs(num.const) > 2**53
 
 
 def _is_list(val: Val) -> bool:

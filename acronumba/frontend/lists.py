@@ -89,6 +89,8 @@ class Lists(Walker):
             return None
         if isinstance(val, UnionVal):
             return val
+        if isinstance(val, Tensor) and val.type.dtype == "uint64":
+            val = self.signed(val, node)
         return self.host_value(val, node, "a slice bound", index=True)
 
     def slice_step(self, val: Val, node: ast.AST) -> int:
@@ -159,7 +161,9 @@ class Lists(Walker):
                 return self.constant(value[where.value])
             case Static():  # list[int] in an annotation
                 return base
-        if isinstance(where, Tensor | EnumVal):
+        if isinstance(where, Tensor):
+            where = self.list_index(where, node)
+        elif isinstance(where, EnumVal):
             where = self.host_value(where, node, "an index of a list", index=True)
         items = self.items_of(base)
         if items is not None:
@@ -193,6 +197,15 @@ class Lists(Walker):
         raise self.refuse(
             "ACR301", node, seen=f"{self.describe(base)} cannot be indexed by {self.describe_index(where)}"
         )
+
+    def list_index(self, x: Tensor, node: ast.AST) -> Num:
+        """Return the value of a NumPy scalar that is the index of a list."""
+        if x.type.dtype == "uint64" and not x.type.rank:
+            most = self.from_number(number(2**63 - 1), "uint64", node)
+            small = self.host(self.ufunc("le", (x, most), node), "an index of a list", node)
+            self.check(small, "IndexError", "cannot fit 'numpy.uint64' into an index-sized integer", (), node)
+            x = self.cast(x, "int64", node)
+        return self.host_value(x, node, "an index of a list", index=True)
 
     def _no_slices(self, where: tuple[Any, ...], node: ast.AST) -> Iterator[Val]:
         for w in where:
@@ -294,6 +307,8 @@ class Lists(Walker):
             raise self.refuse("ACR109", target, seen="an assignment to a slice of a list")
         if isinstance(where, tuple):
             where = TupleVal(tuple(self._no_slices(where, target)))
+        if isinstance(where, Tensor):
+            where = self.list_index(where, target.slice)
         where = self.host_value(where, target.slice, "an index of a list", index=True)
         i = self.checked_index(where, self.list_lengths(base, target), target, "list assignment index out of range")
         self.alias(val)
@@ -377,6 +392,8 @@ class Lists(Walker):
             if w.type.dtype == "bool":
                 raise self.refuse("ACR202", node, seen="a mask as an index: the extent would depend on values",
                                   rewrite="np.where(mask, x, 0)")  # fmt: skip
+            if not w.type.rank and w.type.dtype == "uint64":
+                w = self.signed(w, node)
             out = self.take(out, w, axis, node)
             for d in w.dims:
                 shape.append(d)

@@ -91,7 +91,3 @@ def runtime_class(t: Type) -> type:
         case ListT():
             return list
     return object
-
-
-def python_value(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import operator
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -34,6 +35,12 @@ from acronumba.ir.types import BOOL, DTYPES, FLOAT, INT, BoolT, FloatT, IntT, Te
 Node = ast.AST | Loc | None
 PYTHON = {INT: int, FLOAT: float, BOOL: bool}
 HOST = {INT: "int64", FLOAT: "float64", BOOL: "bool"}
+NOT_A_NUMBER = "cannot convert float NaN to integer"
+INFINITE = "cannot convert float infinity to integer"
+CLIP: Any = getattr(np, "_core").umath.clip  # noqa: B009 -- its rules of dtypes have no public name
+COMPARISONS = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+}  # fmt: skip
 UFUNCS: dict[str, Any] = {
     "neg": np.negative, "abs": np.absolute, "sign": np.sign, "exp": np.exp, "log": np.log, "sqrt": np.sqrt,
     "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "floor": np.floor, "not": np.invert, "isnan": np.isnan,
@@ -41,6 +48,7 @@ UFUNCS: dict[str, Any] = {
     "mod": np.remainder, "pow": np.power, "maximum": np.maximum, "minimum": np.minimum, "and": np.bitwise_and,
     "or": np.bitwise_or, "xor": np.bitwise_xor, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
     "gt": np.greater, "ge": np.greater_equal, "lshift": np.left_shift, "rshift": np.right_shift,
+    "square": np.square, "reciprocal": np.reciprocal, "positive": np.positive, "clip": CLIP,
 }  # fmt: skip
 
 
@@ -75,20 +83,41 @@ class TensorOps(Emitter):
 
         `dtype` is what a host number is cast to (by default NumPy's own choice for it).
         """
+        if isinstance(val, Num):
+            return self.from_number(val, dtype or self.natural(val, node), node)
+        return self.array_of(val, None, node)
+
+    def array_of(self, val: Val, dtype: str | None, node: Node = None) -> Tensor:
+        """Return what np.array makes of an array, or of nested sequences of arrays and numbers."""
         match val:
             case Tensor():
-                return val
-            case Num():
-                return self.from_number(val, dtype or HOST[val.type], node)
-            case TupleVal() | StaticList() | SharedVal(node=_) if self.sequence(val) is not None:
+                return val if dtype is None else self.cast(val, dtype, node)
+            case TupleVal() | StaticList() | SharedVal() if self.sequence(val) is not None:
                 items = self.sequence(val)
                 assert items is not None
                 if not items:
-                    return self.full((0,), number(0.0), "float64", node)
-                return self.stack([self.as_tensor(v, node=node) for v in items], 0, node)
+                    return self.full((0,), number(0.0), dtype or "float64", node)
+                return self.stack([self._item(v, dtype, node) for v in items], 0, node)
             case ListVal():
-                return self.stack_list(val, 0, node, empty=True)
+                return self.stack_list(val, 0, node, dtype, empty=True)
         raise self.refuse("ACR301", node, seen=self.describe(val), rewrite="pass an array or a number")
+
+    def _item(self, val: Val, dtype: str | None, node: Node) -> Tensor:
+        """Return an item of a sequence that becomes an array."""
+        if isinstance(val, Num):
+            return self.from_number(val, dtype or self.natural(val, node), node)
+        if isinstance(val, Tensor) and dtype is not None:
+            self.fits_array(val.type, dtype, node)
+        return self.array_of(val, dtype, node)
+
+    def fits_array(self, t: TensorT, dtype: str, node: Node = None) -> None:
+        """Refuse NumPy scalars in np.array([...], dtype) that are not all values of the dtype.
+
+        NumPy takes them for Python's numbers there, and fails where one is out of range.
+        """
+        if not t.rank and np.dtype(dtype).kind in "iu" and not np.can_cast(t.dtype, dtype):
+            seen = f"a {t.dtype} scalar in an array of {dtype}"
+            raise self.refuse("ACR202", node, seen=seen, rewrite=f"np.array([...]).astype(np.{dtype})")
 
     def sequence(self, val: Val) -> tuple[Val, ...] | None:
         """Return the items of a sequence whose length is known, else None."""
@@ -100,19 +129,49 @@ class TensorOps(Emitter):
         return None
 
     def from_number(self, num: Num, dtype: str, node: Node = None) -> Tensor:
+        """Return a Python number as a tensor of rank 0; the instance fails where NumPy does not convert it."""
+        kind = np.dtype(dtype).kind
         if num.const is not NOT_CONST:
-            kind = np.dtype(dtype).kind
-            if num.type != FLOAT and kind in "iu" and not np.iinfo(dtype).min <= num.const <= np.iinfo(dtype).max:
-                self.fail("OverflowError", f"Python integer {num.const} out of bounds for {dtype}", node)
-            return self.op("const", (), dtype, (), (num.const,), node)
-        if num.type == INT and np.dtype(dtype).kind in "iu" and dtype != "int64" and self.block is not None:
-            info = np.iinfo(dtype)
-            low = self.scalar("ge", num, number(max(int(info.min), -(2**63))), node=node)
-            high = self.scalar("le", self.read(num), number(min(int(info.max), 2**63 - 1)), node=node)
-            self.check(
-                self.both(low, high), "OverflowError", f"Python integer {{0}} out of bounds for {dtype}", (num,), node
-            )
+            try:
+                with np.errstate(all="ignore"):
+                    np.array(num.const, dtype)
+                value = {"b": bool, "f": float}.get(kind, int)(num.const)
+            except (OverflowError, ValueError) as error:
+                self.fail(type(error).__name__, str(error), node)
+                value = 0
+            return self.op("const", (), dtype, (), (value,), node)
+        if num.type != BOOL and kind in "iu" and (num.type, dtype) != (INT, "int64") and self.block is not None:
+            num = self.read(num)
+            self._check_range(num, dtype, node)
         return self.op("cast", (self.word(num),), dtype, (), (), node)
+
+    def _check_range(self, num: Num, dtype: str, node: Node) -> None:
+        """Check that a Python int or float, without its fraction, is a value of an integer dtype."""
+        info = np.iinfo(dtype)
+        least, most = int(info.min), int(info.max)
+        if num.type == FLOAT:
+            self.check(self.negate(self.scalar("isnan", num)), "ValueError", NOT_A_NUMBER, (), node)
+            self.check(self.negate(self.scalar("isinf", num)), "OverflowError", INFINITE, (), node)
+            whole = float(least - 1) == least  # no float is between them
+            low = self.scalar("ge" if whole else "gt", num, number(float(least if whole else least - 1)))
+            high = self.scalar("lt", num, number(float(most + 1)))
+        else:
+            low = self.scalar("ge", num, number(max(least, -(2**63))), node=node)
+            high = self.scalar("le", num, number(min(most, 2**63 - 1)), node=node)
+        text = f"Python integer {{0}} out of bounds for {dtype}"
+        self.check(self.both(low, high), "OverflowError", text, (num,), node)
+
+    def scalar_constant(self, value: np.generic, node: Node = None) -> Tensor:
+        """Return a NumPy scalar that is known when the model is compiled."""
+        out = self.from_number(number(value.item()), self.dtype_name(value.dtype, node), node)
+        out.const = value.item()
+        return out
+
+    def natural(self, num: Num, node: Node = None) -> str:
+        """Return the dtype that NumPy gives an array of a Python number."""
+        if num.const is not NOT_CONST:
+            return self.dtype_name(np.asarray(num.const).dtype, node)
+        return HOST[num.type]
 
     def cast(self, x: Tensor, dtype: str, node: Node = None) -> Tensor:
         if x.type.dtype == dtype:
@@ -135,6 +194,8 @@ class TensorOps(Emitter):
 
     def host(self, x: Tensor, why: str, node: Node = None) -> Num:
         """Return the value of a tensor of rank 0 as a Python number; this may wait for it."""
+        if x.const is not NOT_CONST:
+            return number(x.const)
         if x.type.dtype == "uint64":
             most = self.from_number(number(2**63 - 1), "uint64", node)
             small = self.host(self.element("le", [x, most], "bool", node), why, node)
@@ -177,15 +238,109 @@ class TensorOps(Emitter):
     def ufunc(self, op: str, args: Sequence[Val], node: Node = None) -> Tensor:
         """Apply an element-wise operation that is a NumPy ufunc."""
         parts = [a if isinstance(a, Num) else self.as_tensor(a, node=node) for a in args]
+        if op in COMPARISONS:
+            return self._comparison(op, parts, node)
         ins, out = self.resolve(UFUNCS[op], parts, node)
+        tensors = self._operands(parts, ins, out, node)
         if op == "pow":
             self._check_power(parts, ins, node)
+        match op:
+            case "positive":
+                return tensors[0]
+            case "square":
+                return self.element("mul", [tensors[0], tensors[0]], out, node)
+            case "reciprocal":  # of integers: 1 / x without its fraction
+                wide = out if out.startswith("float") else "float64"
+                one = self.from_number(number(1), wide, node)
+                return self.cast(self.element("div", [one, self.cast(tensors[0], wide, node)], wide, node), out, node)
+            case "clip":
+                first, *bounds = tensors
+                for name, bound in zip(("maximum", "minimum"), bounds, strict=True):
+                    pair = [first, bound]  # of zeros of two signs the second wins: with single bounds, x
+                    if all(d == 1 for t in bounds for d in t.dims):
+                        pair.reverse()
+                    first = self.element(name, pair, out, node)
+                return first
+            case "pow" if out.startswith("float"):
+                return self._power(tensors, parts, out, node)
+        return self.element(op, tensors, out, node)
+
+    def _operands(self, parts: Sequence[Tensor | Num], ins: Sequence[str], out: str, node: Node) -> list[Tensor]:
+        """Return operands with the dtypes that a ufunc asks for."""
         cast = self.promote if out == "float64" else self.cast  # a comparison has no float64 to warn of
-        tensors = [
+        return [
             cast(p, d, node) if isinstance(p, Tensor) else self.from_number(p, d, node)
             for p, d in zip(parts, ins, strict=True)
         ]
-        return self.element(op, tensors, out, node)
+
+    def _comparison(self, op: str, parts: list[Tensor | Num], node: Node) -> Tensor:
+        """Compare; of integers the values, whatever their dtypes hold."""
+        for k, p in enumerate(parts):
+            other = parts[1 - k]
+            if not isinstance(p, Num) or p.type != INT or not isinstance(other, Tensor):
+                continue
+            if np.dtype(other.type.dtype).kind not in "iu":
+                continue
+            info = np.iinfo(other.type.dtype)
+            if p.const is NOT_CONST:
+                if other.type.dtype != "int64":
+                    parts[k] = self.from_number(p, "int64", node)
+            elif not -(2**63) <= p.const < 2**64:  # beyond all integers of NumPy
+                sides = [p.const if a is p else 0 for a in parts]
+                always = self.from_number(number(COMPARISONS[op](*sides)), "bool", node)
+                return self.broadcast_to(always, other.dims, node)
+            elif not info.min <= p.const <= info.max:
+                parts[k] = self.from_number(p, self.natural(p, node), node)
+        ins, out = self.resolve(UFUNCS[op], parts, node)
+        x, y = self._operands(parts, ins, out, node)
+        if sorted(ins) != ["int64", "uint64"]:
+            return self.element(op, [x, y], out, node)
+        signed = ins.index("int64")
+        both = [x, y]
+        zero = self.from_number(number(0), "int64", node)
+        negative = self.element("lt", [both[signed], zero], "bool", node)
+        sides = [-1 if k == signed else 0 for k in range(2)]
+        then = self.from_number(number(COMPARISONS[op](*sides)), "bool", node)
+        both[signed] = self.cast(both[signed], "uint64", node)
+        return self.element("where", [negative, then, self.element(op, both, out, node)], out, node)
+
+    def bound_of(self, num: Num, upper: bool, limit: int, node: Node = None) -> Num:
+        """Return a bound of np.clip: a Python int beyond the limit of the dtype is that limit."""
+        if num.const is not NOT_CONST:
+            return number((min if upper else max)(num.const, limit))
+        fits = -(2**63) <= limit < 2**63
+        return self.scalar("min" if upper else "max", num, number(limit), node=node) if fits else num
+
+    def power(self, x: Tensor | Num, y: Tensor | Num, node: Node = None) -> Tensor:
+        """The operator `**`."""
+        if isinstance(x, Tensor) and x.type.rank and x.type.dtype == "bool" and isinstance(y, Num) and y.type == INT:
+            value = self.known(y)
+            if value is NOT_CONST:  # the dtype would depend on it
+                raise self.refuse("ACR301", node, seen="bools to the power of an int that is no constant",
+                                  rewrite="x.astype(np.int64) ** n")  # fmt: skip
+            if value == 2:
+                return self.ufunc("square", (x,), node)
+        if all(isinstance(p, Num) or not p.type.rank for p in (x, y)):  # NumPy's scalars have no square roots here
+            ins, out = self.resolve(np.power, [x, y], node)
+            tensors = self._operands([x, y], ins, out, node)
+            self._check_power([x, y], ins, node)
+            return self.element("pow", tensors, out, node)
+        return self.ufunc("pow", (x, y), node)
+
+    def _power(self, tensors: list[Tensor], parts: list[Tensor | Num], dtype: str, node: Node) -> Tensor:
+        """np.power of floats: with one exponent for all, 0.5 is the square root, of infinities and zeros too."""
+        x, exponent = tensors
+        if any(d != 1 for d in exponent.dims):
+            return self.element("pow", tensors, dtype, node)
+        given = parts[1]
+        value = self.known(given) if isinstance(given, Num) else NOT_CONST
+        if value is not NOT_CONST and value != 0.5:
+            return self.element("pow", tensors, dtype, node)
+        root = self.element("sqrt", [x], dtype, node)
+        if value is not NOT_CONST:
+            return root
+        half = self.element("eq", [exponent, self.from_number(number(0.5), dtype, node)], "bool", node)
+        return self.element("where", [half, root, self.element("pow", tensors, dtype, node)], dtype, node)
 
     def _check_power(self, parts: list[Tensor | Num], ins: list[str], node: Node) -> None:
         if np.dtype(ins[1]).kind != "i":
@@ -271,15 +426,23 @@ class TensorOps(Emitter):
     def where(self, cond: Val, a: Val, b: Val, node: Node = None) -> Tensor:
         c = self.cast(self.as_tensor(cond, node=node), "bool", node)
         parts = [x if isinstance(x, Num) else self.as_tensor(x, node=node) for x in (a, b)]
-        strong = [np.dtype(p.type.dtype) for p in parts if isinstance(p, Tensor)]
-        weak = [PYTHON[p.type](0) for p in parts if isinstance(p, Num)]
-        dtype = self.dtype_name(np.result_type(*strong, *weak) if strong or weak else np.float64, node)
-        if not strong:
-            dtype = self.dtype_name(np.where(True, *weak).dtype)
-        x, y = (
-            self.promote(p, dtype, node) if isinstance(p, Tensor) else self.from_number(p, dtype, node) for p in parts
+        kinds = [np.dtype(p.type.dtype) if isinstance(p, Tensor) else PYTHON[p.type](0) for p in parts]
+        whole = [self.natural(p, node) if isinstance(p, Num) else p.type.dtype for p in parts]
+        dtype = self.dtype_name(np.result_type(*kinds), node)
+        x, y = (  # a Python number becomes an array first, which is then cast, without a check
+            self.promote(p, dtype, node)
+            if isinstance(p, Tensor)
+            else self.cast(self.from_number(p, n if self.const_wraps(p, dtype) else dtype, node), dtype, node)
+            for p, n in zip(parts, whole, strict=True)
         )
         return self.element("where", [c, x, y], dtype, node)
+
+    def const_wraps(self, num: Num, dtype: str) -> bool:
+        """Whether a Python int may not be a value of an integer dtype, and is then cast like an array."""
+        if num.type != INT or np.dtype(dtype).kind not in "iu":
+            return False
+        info = np.iinfo(dtype)
+        return num.const is NOT_CONST or not info.min <= num.const <= info.max
 
     # ---- reductions
 
@@ -328,10 +491,11 @@ class TensorOps(Emitter):
 
     def mean(self, x: Tensor, axis: Any, keepdims: bool, node: Node = None, dtype: str | None = None) -> Tensor:
         dtype = dtype or (x.type.dtype if x.type.dtype.startswith("float") else "float64")
-        x = self.cast(x, dtype, node)
-        total = self.reduce("sum", x, axis, keepdims, node, dtype)
+        wide = dtype if dtype.startswith("float") else "float64"  # integers are summed as such, and divided as floats
+        total = self.cast(self.reduce("sum", self.cast(x, dtype, node), axis, keepdims, node, dtype), wide, node)
         count = self.count([x.dims[a] for a in self.axes_of(axis, x.type.rank, node)])
-        return self.element("div", [total, self.from_number(self.read_float(count), dtype, node)], dtype, node)
+        mean = self.element("div", [total, self.from_number(self.read_float(count), wide, node)], wide, node)
+        return self.cast(mean, dtype, node)
 
     def read_float(self, num: Num) -> Num:
         return self.as_float(num)
@@ -578,7 +742,8 @@ class TensorOps(Emitter):
             if v.const is not NOT_CONST:
                 shifted = self.scalar("add", v, n) if v.const < 0 else v
             else:
-                shifted = self.select(self.scalar("lt", v, number(0)), self.scalar("add", v, n), v)
+                below = self.scalar("min", v, number(0))  # so that the sum cannot overflow
+                shifted = self.select(self.scalar("lt", v, number(0)), self.scalar("add", below, n), v)
             return self.scalar("max", low, self.scalar("min", high, shifted))
 
         first, last = (clamp(start, low), clamp(stop, high)) if step > 0 else (clamp(start, high), clamp(stop, low))
@@ -605,6 +770,8 @@ class TensorOps(Emitter):
             checked = self.op("index", args, "int64", index.dims, (), node, site)
             dims = (*rest[0], *index.dims, *rest[1])
             return self.op("take", (x.ref, checked.ref), x.type.dtype, dims, (axis,), node)
+        if index.type == FLOAT:
+            raise self.refuse("ACR301", node, seen=f"an index {self.describe(index)}")
         i = self.as_int(index)
         value = self.known(i)
         if value is not NOT_CONST and isinstance(d, int):
@@ -619,6 +786,13 @@ class TensorOps(Emitter):
             if self.block is not None and not (i.const is not NOT_CONST and i.const >= 0):
                 i = self.select(self.scalar("lt", i, number(0)), self.scalar("add", i, n), i)
         return self.op("take", (x.ref, self.argument(i)), x.type.dtype, (*rest[0], *rest[1]), (axis,), node, base=x)
+
+    def signed(self, index: Tensor, node: Node = None) -> Tensor:
+        """Return an index or a bound as int64; what that does not hold is beyond any axis."""
+        if index.type.dtype == "uint64":
+            most = self.from_number(number(2**63 - 1), "uint64", node)
+            index = self.element("minimum", [index, most], "uint64", node)
+        return self.cast(index, "int64", node)
 
     def argument(self, num: Num) -> Var:
         """Return the variable of a number that an operation reads, where the code can be reached or not."""
@@ -685,8 +859,11 @@ class TensorOps(Emitter):
     # ---- creation
 
     def full(self, dims: Sequence[Extent], value: Num | Tensor, dtype: str | None, node: Node = None) -> Tensor:
-        if isinstance(value, Num):
-            scalar = self.from_number(value, dtype or HOST[value.type], node)
+        if isinstance(value, Num):  # a float becomes an array first, which is then cast, without a check
+            dtype = dtype or self.natural(value, node)
+            first = "int64" if dtype == "bool" and value.type == INT else dtype
+            first = "float64" if value.type == FLOAT and dtype != "float32" else first
+            scalar = self.cast(self.from_number(value, first, node), dtype, node)
         else:
             scalar = self.cast(value, dtype or value.type.dtype, node)
         self.not_negative(dims, node)
@@ -707,6 +884,8 @@ class TensorOps(Emitter):
         return self.op("iota", (), dtype, (n,), (), node)
 
     def arange(self, start: Num, stop: Num, step: Num, dtype: str | None, node: Node = None) -> Tensor:
+        if dtype == "bool":
+            raise self.refuse("ACR202", node, seen="np.arange of bools")
         if FLOAT in (start.type, stop.type, step.type):
             values = [self.known(v) for v in (start, stop, step)]
             if NOT_CONST in values:
@@ -716,8 +895,8 @@ class TensorOps(Emitter):
             parts = [self.from_number(number(v.item()), name, node) for v in array]
             return self.stack(parts, 0, node) if parts else self.full((0,), number(0), name, node)
         start, stop, step = (self.as_int(self.read(v)) for v in (start, stop, step))
-        if step.const == 0:
-            self.fail("ZeroDivisionError", "Maximum allowed size exceeded", node)
+        message = "Maximum allowed size exceeded"
+        self.check(self.scalar("ne", step, number(0)), "ZeroDivisionError", message, (), node)
         gap = self.scalar("sub", stop, start, node=node)
         count = self.scalar("neg", self.scalar("floordiv", self.scalar("neg", gap), step, node=node), node=node)
         count = self.scalar("max", count, number(0))

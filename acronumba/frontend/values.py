@@ -81,6 +81,7 @@ class Tensor:
     aliased: bool = False  # may have another name
     named: bool = False  # has a name
     base: Tensor | None = None  # what it is a view of
+    const: Any = NOT_CONST  # the value of a NumPy scalar that is known when the model is compiled
 
     @property
     def own(self) -> bool:

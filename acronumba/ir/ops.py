@@ -130,6 +130,18 @@ def _take(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...],
     return np.take(x, np.clip(i, 0, n - 1), axis=attrs[0]) if n else np.zeros(shape, x.dtype)
 
 
+def _pow(x: Array, y: Array) -> Array:
+    """Return the power of each element, as C has it: NumPy takes the square root where one exponent of 0.5 is for all.
+
+    They differ for zeros and infinities.
+    """
+    out = np.power(x, y)
+    if out.dtype.kind == "f":
+        half = np.equal(y, 0.5)
+        out = np.where(half & np.isneginf(x), np.inf, np.where(half & np.equal(x, 0), 0, out)).astype(out.dtype)
+    return out
+
+
 ELEMENT: Mapping[str, Callable[..., Array]] = {
     "neg": np.negative,
     "abs": np.abs,
@@ -151,7 +163,7 @@ ELEMENT: Mapping[str, Callable[..., Array]] = {
     "div": np.divide,
     "floordiv": np.floor_divide,
     "mod": np.mod,
-    "pow": np.power,
+    "pow": _pow,
     "maximum": np.maximum,
     "minimum": np.minimum,
     "and": np.bitwise_and,
@@ -298,7 +310,9 @@ def _scalars() -> dict[str, ScalarOp]:
 
     rows = [
         row("add", "aa", "a", True, o.add), row("sub", "aa", "a", True, o.sub), row("mul", "aa", "a", True, o.mul),
-        row("div", "ff", "f", True, o.truediv), row("floordiv", "aa", "a", True, o.floordiv),
+        row("div", "ff", "f", True, o.truediv),
+        row("quotient", "ii", "f", True, o.truediv),  # rounded once, also where an int is no float
+        row("floordiv", "aa", "a", True, o.floordiv),
         row("mod", "aa", "a", True, o.mod),
         row("pow", "aa", "a", True, o.pow),  # ints: the exponent is not negative (checked: fails otherwise)
         row("neg", "a", "a", True, o.neg), row("abs", "a", "a", True, abs),
@@ -312,6 +326,7 @@ def _scalars() -> dict[str, ScalarOp]:
         row("either", "bb", "b", False, lambda a, b: a or b), row("differ", "bb", "b", False, o.ne),
         row("select", "bxx", "x", False, lambda c, a, b: a if c else b),
         row("same", "xx", "b", False, o.is_),  # references
+        row("rest", "i", "i", False, lambda a: a - int(float(a))),  # what is lost where an int becomes a float
         row("int", "b", "i", False, int), row("float", "i", "f", False, float), row("bool", "a", "b", False, bool),
         row("trunc", "f", "i", True, int), row("round", "f", "i", True, round),
         row("floor", "f", "i", True, math.floor), row("ceil", "f", "i", True, math.ceil),

@@ -287,6 +287,7 @@ class Executable:
         buffers["root_pc"] = state.SCHEDULER
         buffers["waits"] = int(self.host.waiting)
         buffers["forms"] = address(self.forms[0])
+        buffers["sorter"] = self.engine.sorter
         return buffers
 
     def _begin(self, buffers: Buffers, roots: Words, prepared: Prepared, arena: Arena, parts: bool) -> None:

@@ -85,8 +85,23 @@ def threads_of_process() -> pool.Pool:
     return pool.Pool(load([library()])[0].function("pool_worker"))
 
 
+def order_by_python(keys: int, count: int, order: int, descending: int) -> None:
+    """Write down the stable order of float64 numbers, as int64[count], that Python's own sort gives.
+
+    Where some are NaN it is no order, and what comes out depends on each step of the algorithm.
+    """
+    values = (ctypes.c_double * count).from_address(keys)[:]
+    for k, place in enumerate(sorted(range(count), key=values.__getitem__, reverse=bool(descending))):
+        ctypes.c_int64.from_address(order + 8 * k).value = place
+
+
+_SORTER = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(order_by_python)
+
+
 class Native:
     """Runs compiled code."""
+
+    sorter: int = ctypes.cast(_SORTER, ctypes.c_void_p).value or 0
 
     def __init__(
         self, modules: Sequence[tree.Module | Deferred], progress: Callable[[str, int, int], None] | None = None
@@ -121,6 +136,7 @@ class Interpreted:
         self.interpret = interpret
         self.memory = interpret.Memory()
         self.modules = modules
+        self.sorter = self.memory.add_function(order_by_python)
         self.address: dict[str, int] = {}
         for module in modules:
             self.address |= self.memory.add_module(module)
