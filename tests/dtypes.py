@@ -564,7 +564,7 @@ def _recorded(model: Any, columns: Sequence[Any], engine: str) -> list[Any]:
     from acronumba import InstanceErrors, api
 
     before = api.plain_failure
-    api.plain_failure = lambda fn, instance, given, machine: machine
+    api.plain_failure = lambda fn, instance, given, machine, **_: machine
     try:
         if engine == "plan":
             got, errors = model._interpret(*columns), {}
