@@ -7,19 +7,15 @@ any correct engine compute the same bits for it (no sums of products, no transce
 meet comparisons and rounding, so that a difference is never one of rounding; half of the models decide by their
 values. Some instances fail on purpose.
 
-    python tests/generate.py 17             the model of seed 17
-    python tests/generate.py 17 --run       compile it and compare
-    python tests/generate.py 17 --reduce    take lines away while it differs
+`habits` draws more of what users write; `fuzz` is the command that runs as many as one has time for.
 """
 
 # ruff: noqa: E501 (the forms of expressions are long lines)
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import random
-import re
 import sys
 import types
 import warnings
@@ -27,9 +23,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from acronumba import AcronumbaError
 
 Extent = int | str  # a letter and a number: known at run time
 F32, F64, I64, I32, B = "float32", "float64", "int64", "int32", "bool"
@@ -61,6 +60,11 @@ class Obj:
 @dataclass(frozen=True)
 class Enum:
     """A member of the module's enumeration."""
+
+
+@dataclass(frozen=True)
+class KeyOf:
+    """A key of random numbers."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ class OneOf:
     items: tuple[Type, ...]
 
 
-Type = Tens | Kind | Obj | Enum | ListOf | TupleOf | DictOf | Perhaps | OneOf
+Type = Tens | Kind | Obj | Enum | KeyOf | ListOf | TupleOf | DictOf | Perhaps | OneOf
 INT, FLOAT, BOOL = Kind("int"), Kind("float"), Kind("bool")
 SMALL = Kind("small")  # an int from 0 to 5: how often a function calls itself
 STATE_METHODS = [
@@ -140,6 +144,7 @@ class Class:
     fields: list[tuple[str, Type]]
     union: list[str] = field(default_factory=list)  # names of the classes, if it is a union
     methods: list[str] = field(default_factory=list)  # lines
+    named: bool = False  # a NamedTuple
 
 
 @dataclass
@@ -195,6 +200,8 @@ class _Data:
                 return bool(rng.integers(2))
             case Enum():
                 return getattr(self.module.Colour, MEMBERS[int(rng.integers(3))])
+            case KeyOf():
+                return self.module.random.key(int(rng.integers(100)), int(rng.integers(100)))
             case Tens():
                 shape = tuple(n if isinstance(n, int) else self.extent(n) for n in t.shape)
                 return self.array(t.dtype, shape)
@@ -1765,8 +1772,7 @@ class Maker:
                 [("h", Tens(self.dtype, (self.extent(),))), ("c", Tens(self.dtype, (self.extent(),))), ("k", INT)],
             )
         self.classes["Item"] = Class("Item", self.fields("x"))
-        for _ in range(self.pick([0, 1, 1, 2])):
-            self.pick([self.helper, self.helper, self.repeated, self.maybe])()
+        self.definitions()
         params: list[Type] = [self.parameter() for _ in range(self.pick([1, 1, 2, 3]))]
         walk = None
         if self.chance(0.6):
@@ -1818,6 +1824,11 @@ class Maker:
             seed=self.rng.getrandbits(32),
         )
 
+    def definitions(self) -> None:
+        """Write functions of the module."""
+        for _ in range(self.pick([0, 1, 1, 2])):
+            self.pick([self.helper, self.helper, self.repeated, self.maybe])()
+
     def outcome(self) -> Type:
         t = Tens(self.some_dtype(), self.shape())
         options: list[Type] = [t, t, TupleOf((t, Tens(self.dtype, self.shape()))), TupleOf((t, INT, FLOAT, BOOL)),
@@ -1829,14 +1840,15 @@ class Maker:
     def header(self) -> str:
         lines = [
             "from __future__ import annotations", "", "import dataclasses", "import enum", "import math",
-            "from dataclasses import dataclass", "from typing import NamedTuple", "", "import numpy as np", "", "from acronumba import model, nn", "", "",
+            "from dataclasses import dataclass", "from typing import NamedTuple", "", "import numpy as np", "", "from acronumba import model, nn, random", "", "",
             "SCALE = 0.75", "", "", "class Pair(NamedTuple):", "    h: np.ndarray", "    k: int", "", "",
             "def scaled(x, by=0.5, *, shift=0.0):", "    return x * by + shift", "", "",
             "def applied(f, x):", "    return f(x)", "", "", "class Colour(enum.Enum):", *(f'    {m} = "{m.lower()}"' for m in MEMBERS), "", "",
         ]  # fmt: skip
         for cls in self.classes.values():
             if not cls.union:
-                lines += ["@dataclass", f"class {cls.name}:", *(f"    {n}: {_annotation(t)}" for n, t in cls.fields)]
+                lines += [f"class {cls.name}(NamedTuple):"] if cls.named else ["@dataclass", f"class {cls.name}:"]
+                lines += [f"    {n}: {_annotation(t)}" for n, t in cls.fields]
                 lines += [*(STATE_METHODS if cls.name == "State" else cls.methods), "", ""]
         lines += [f"{c.name} = {' | '.join(c.union)}" for c in self.classes.values() if c.union]
         lines += ["", "", "@dataclass", "class Params:", *(f"    {n}: {a}" for n, (a, _) in self.shared.items())]
@@ -1862,6 +1874,8 @@ def _annotation(t: Type) -> str:
             return name
         case Enum():
             return "Colour"
+        case KeyOf():
+            return "random.Key"
         case Tens(_, ()):
             return "np.generic"
         case Tens():
@@ -1894,9 +1908,23 @@ class Difference:
 
     what: str
     instance: int = -1
+    kind: str = ""  # the same for all differences of one cause, as far as one can tell
 
     def __str__(self) -> str:
         return self.what if self.instance < 0 else f"[{self.instance}] {self.what}"
+
+
+@dataclass
+class Report:
+    """What a comparison has found."""
+
+    differences: list[Difference] = field(default_factory=list)
+    refused: AcronumbaError | None = None  # by the compiler: nothing was run
+    instances: int = 0
+    failures: int = 0  # instances whose plain call raises
+    results: Any = None  # None of those that failed
+    errors: dict[int, Exception] = field(default_factory=dict)  # of the machine
+    plain: list[Any] = field(default_factory=list)
 
 
 def plain_results(fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: dict[str, Any]) -> list[Any]:
@@ -1937,13 +1965,32 @@ def differences(case: Case, folder: Path, *, compiled: bool, count: int = 8, **o
 
 
 def compare(model: Any, columns: Sequence[Sequence[Any]], shared: dict[str, Any], compiled: bool) -> list[Difference]:
-    """Compare a model with its plain call: results, and the exceptions of instances with their lines."""
+    """Return the differences of a model from its plain call; that it is refused is one."""
+    report = examine(model, columns, shared, compiled)
+    if report.refused is not None:
+        return [Difference(f"{report.refused.code} is refused: {report.refused}")]
+    return report.differences
+
+
+def examine(
+    model: Any, columns: Sequence[Sequence[Any]], shared: dict[str, Any], compiled: bool, sure: bool = True
+) -> Report:
+    """Compare a model with its plain call: results, and the exceptions of instances with their lines.
+
+    Parameters
+    ----------
+    sure : bool
+        The model decides by exact values alone, as what is drawn does; otherwise what decides by values that rounding
+        may change is no difference.
+    """
     from acronumba import AcronumbaError, api
-    from acronumba.check import Checker
+    from acronumba.check import _near, _reads_single
+    from acronumba.check import compare as judge
     from acronumba.failures import user_line
     from acronumba.results import equal
 
     plain = plain_results(model.__wrapped__, columns, shared)
+    report = Report(instances=len(plain), failures=sum(isinstance(p, Exception) for p in plain), plain=plain)
     before = api.plain_failure
     api.plain_failure = lambda fn, instance, given, machine, **limits: (
         machine
@@ -1951,19 +1998,18 @@ def compare(model: Any, columns: Sequence[Sequence[Any]], shared: dict[str, Any]
     try:
         results, errors = (_compiled if compiled else _interpreted)(model, columns, shared)
     except AcronumbaError as error:
-        return [Difference(f"{error.code} is refused: {error}")]
+        report.refused = error
+        return report
     finally:
         api.plain_failure = before
-    plain_call = model.__wrapped__
-    checker = Checker(
-        lambda *instance, **given: scalars(plain_call(*instance, **given)), shared, results, errors, model.options
-    )
-    out: list[Difference] = []
+    report.results, report.errors = results, errors
+    out = report.differences
     for k, expected in enumerate(plain):
         mine = errors.get(k)
         if isinstance(expected, Exception):
+            name = type(expected).__name__
             if mine is None:
-                out.append(Difference(f"the plain call raises {type(expected).__name__}: {expected}", k))
+                out.append(Difference(f"the plain call raises {name}: {expected}", k, f"not {name}"))
             elif isinstance(expected, IndexError) and not isinstance(mine, IndexError):
                 pass  # kernels look elements up after the host has found its own failures; users see the first
             elif (same := _alike(mine, expected)) and (
@@ -1971,23 +2017,32 @@ def compare(model: Any, columns: Sequence[Sequence[Any]], shared: dict[str, Any]
             ):
                 pass
             elif _forks(model, columns, shared):  # another fiber of the instance may fail first: one alone may not
-                again = compare(model.with_options(forkjoin=False), columns, shared, compiled)
-                out += [d for d in again if d.instance == k]
+                again = examine(model.with_options(forkjoin=False), columns, shared, compiled, sure)
+                out += [d for d in again.differences if d.instance == k]
             elif same:
-                out.append(Difference(f"{type(mine).__name__} in line {mine.line}, not {user_line(expected)[0]}", k))
+                text = f"{type(mine).__name__} in line {mine.line}, not {user_line(expected)[0]}"
+                out.append(Difference(text, k, f"line of {name}"))
             else:
-                out.append(Difference(f"{type(mine).__name__}: {mine}, not {type(expected).__name__}: {expected}", k))
+                text = f"{type(mine).__name__}: {mine}, not {name}: {expected}"
+                out.append(Difference(text, k, f"{type(mine).__name__}, not {name}"))
         elif mine is not None:
             if not isinstance(mine, OverflowError):
-                out.append(
-                    Difference(f"{type(mine).__name__}: {mine} (line {getattr(mine, 'line', None)}), not a result", k)
-                )
+                text = f"{type(mine).__name__}: {mine} (line {getattr(mine, 'line', None)}), not a result"
+                out.append(Difference(text, k, f"{type(mine).__name__}, not a result"))
         elif not equal(results[k], scalars(expected)):
-            found = checker(k, [c[k] for c in columns])
-            if found.verdict == "different":
-                text = f"{found.where} {found.error:.1e} (plain {found.plain_error:.1e}):\n{results[k]!r}\nnot\n{expected!r}"
-                out.append(Difference(text, k))
-    return out
+            try:
+                wide = exact.run([c[k] for c in columns])
+            except Exception as error:
+                if sure:
+                    text = f"the float64 run fails: {type(error).__name__}: {error}"
+                    out.append(Difference(text, k, "the float64 run fails"))
+                continue
+            near = not sure and _near(exact, _reads_single(exact.program)) > 0
+            verdict, error, own, where = judge(results[k], scalars(expected), wide, near=near)
+            if verdict == "different":
+                text = f"{where} {error:.1e} (plain {own:.1e}):\n{results[k]!r}\nnot\n{expected!r}"
+                out.append(Difference(text, k, "types" if "in place of" in where else "values"))
+    return report
 
 
 def _forks(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> bool:
@@ -2016,7 +2071,7 @@ def scalars(value: Any) -> Any:
 def _compiled(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> tuple[Any, dict[int, Any]]:
     """Return results and errors."""
     done = model._run(columns, shared)
-    return done.results, done.errors
+    return done.results, done.errors, done.compiled.exact(done.leaves)
 
 
 def _interpreted(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> tuple[Any, dict[int, Any]]:
@@ -2027,7 +2082,8 @@ def _interpreted(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> 
         results = model._interpret(*columns, **shared)
     except InstanceErrors as failed:
         results, errors = failed.results, failed.errors
-    return results, errors
+    compiled, leaves, _ = model._specialise(model._bind(columns, shared), packed=False)
+    return results, errors, compiled.exact(leaves)
 
 
 def _alike(mine: Exception, plain: Exception) -> bool:
@@ -2037,67 +2093,3 @@ def _alike(mine: Exception, plain: Exception) -> bool:
     if isinstance(mine, ShapeMismatch):
         return isinstance(plain, ValueError)
     return type(mine) is type(plain)
-
-
-def reduced(case: Case, wrong: Callable[[Case], bool]) -> Case:
-    """Return the case with as many lines taken away as leave it wrong."""
-    lines = case.source.split("\n")
-    size = len(lines) // 4
-    while size:
-        k = 0
-        while k < len(lines):
-            fewer = lines[:k] + lines[k + size :]
-            try:
-                compile("\n".join(fewer), "reduced", "exec")
-                better = wrong(replace(case, source="\n".join(fewer)))
-            except Exception:
-                better = False
-            if better:
-                lines = fewer
-            else:
-                k += 1
-        size //= 2
-    return replace(case, source="\n".join(lines))
-
-
-def symptom(case: Case, folder: Path, compiled: bool) -> str:
-    """Return in a word what is wrong with a case; nothing if it is not."""
-    module = case.load(folder, f"symptom_{abs(hash(case.source))}")
-    plain = plain_results(module.main.__wrapped__, case.instances(module, 8), case.shared_values(module))
-    if any(isinstance(error, NameError) for error in plain):
-        return ""
-    try:
-        found = differences(case, folder, compiled=compiled)
-    except Exception as error:
-        trace = error.__traceback__
-        while trace is not None and trace.tb_next is not None:
-            trace = trace.tb_next
-        return f"{type(error).__name__} {trace.tb_lineno if trace else ''}"
-    return re.sub(r"\d{3,}|in line.*|\[.*?\]|\(.*?\)", "", str(found[0]).split("\n")[0])[:60] if found else ""
-
-
-def _main() -> None:
-    import tempfile
-
-    parser = argparse.ArgumentParser(description="Random models.")
-    parser.add_argument("seed", type=int)
-    parser.add_argument("--size", type=int, default=6)
-    parser.add_argument("--run", action="store_true", help="compile it and compare")
-    parser.add_argument("--interpret", action="store_true", help="interpret it and compare")
-    parser.add_argument("--reduce", action="store_true", help="with one of these: take lines away while it differs")
-    given = parser.parse_args()
-    case = generate(given.seed, given.size)
-    if not given.run and not given.interpret:
-        print(case.source)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        start = symptom(case, Path(folder), given.run)
-        if given.reduce and start:
-            case = reduced(case, lambda c: symptom(c, Path(folder), given.run) == start)
-        print(case.source)
-        print(*differences(case, Path(folder), compiled=given.run), sep="\n")
-
-
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    _main()

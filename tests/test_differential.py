@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from acronumba import model
 
 SEEDS = st.integers(0, 2**32 - 1)
-# A smaller seed is not a smaller model: nothing is gained by shrinking. `generate.py SEED --reduce` takes lines away.
+# A smaller seed is not a smaller model: nothing is gained by shrinking. `fuzz.py` shrinks models.
 once = settings(phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck))
 
 
