@@ -1,8 +1,8 @@
 """Runs random programs for as long as one likes, and makes a test of the first of each kind that is wrong.
 
     python tests/fuzz.py --minutes 10                          through the reference interpreter
-    python tests/fuzz.py --minutes 10 --through compiled       machine code, random options and threads, and the same bits
-                                                               in another order, with other instances and options
+    python tests/fuzz.py --minutes 10 --through compiled       machine code, with random options and threads, and then
+                                                               the same bits in another order, with other options
     python tests/fuzz.py --count 500 --through simulator       kernels for GPUs, in plain Python
     python tests/fuzz.py --from 5000 --count 1 --through all   the program 5000 alone, each way
     python tests/fuzz.py --from 5000 --show                    its text
@@ -411,6 +411,8 @@ def small_test(out: Outcome, seconds: float) -> str:
     case = case_of(out.number)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
+        _quiet()
+        outcome_of(0, "interpreter", place)  # what is imported here is imported in what is forked
         module = load(case.source, place)
         count = {"interpreter": 8, "compiled": 16, "simulator": 4}[out.way]
         columns, shared = case.instances(module, count), case.shared_values(module)

@@ -229,7 +229,7 @@ class Writer(Maker):
                 with self.bound((k, item, exact)):
                     value = self.value(t, 1)
                 self.put(f"{v} = [({key}, {value}) for {k} in {xs}]")
-                self.put(f"{v}.sort(key=lambda {k}: {f'{k}[0]'})")
+                self.put(f"{v}.sort(key=lambda {k}: {self.pick([f'{k}[0]', f'({k}[0], 0)'])})")
                 self.put(f"{n} = {v}[{self.pick(['0', '-1'])}][1] if {v} else {self.value(t, 1)}")
                 self.add(n, t)
             case 5:  # nested

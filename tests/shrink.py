@@ -188,6 +188,39 @@ def _case(at: int, name: str, k: int, case: int) -> Edit:
     return edit
 
 
+def arrays(tree: ast.Module) -> Iterator[Edit]:
+    """Put ones or zeros in place of the numbers of arrays: of all, then of each."""
+
+    def filled(kind: str, only: int | None) -> Edit:
+        def edit(tree: ast.Module) -> bool:
+            found = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == "np.array"]
+            for node in found if only is None else found[only : only + 1]:
+                values = np.array(_plain(node.args[0]))
+                node.func = ast.parse(f"np.{kind}", mode="eval").body
+                node.args[0] = ast.parse(repr(values.shape), mode="eval").body
+            return bool(found)
+
+        return edit
+
+    count = sum(isinstance(n, ast.Call) and ast.unparse(n.func) == "np.array" for n in ast.walk(tree))
+    if count:
+        yield from (filled(kind, only) for only in (None, *range(count)) for kind in ("ones", "zeros"))
+
+
+def _plain(node: ast.expr) -> Any:
+    """Return nested lists of numbers; infinities and NaN are names there."""
+    match node:
+        case ast.List(elts):
+            return [_plain(e) for e in elts]
+        case ast.UnaryOp(ast.USub(), operand):
+            return -_plain(operand)
+        case ast.Attribute(attr=name):
+            return float(name)
+        case ast.Constant(value):
+            return value
+    raise ValueError(ast.unparse(node))
+
+
 LISTS = {ast.List: ("elts",), ast.Tuple: ("elts",), ast.Call: ("args", "keywords"), ast.Dict: ("keys", "values"),
          ast.Match: ("cases",), ast.BoolOp: ("values",)}  # fmt: skip
 
@@ -287,12 +320,6 @@ def expressions(tree: ast.Module) -> Iterator[Edit]:
         for part in parts:
             if not (isinstance(part, ast.Name) and part.id in ("np", "nn", "math", "random", "dataclasses")):
                 yield put(at, part)
-        if text.startswith("np.array(["):
-            call = node
-            assert isinstance(call, ast.Call)
-            values = np.array(eval(compile(ast.Expression(copy.deepcopy(call.args[0])), "data", "eval"), {"np": np}))
-            for kind in ("zeros", "ones"):
-                yield put(at, ast.parse(f"np.{kind}({values.shape}, {ast.unparse(call.args[1])})", mode="eval").body)
         if isinstance(node, ast.Constant):
             simple = {int: "0 1", float: "0.0 1.0", bool: ""}.get(type(node.value), "")
             rest = [c for c in simple.split() if c != text]
@@ -323,31 +350,22 @@ def shrunk(text: str, symptom: Symptom, seconds: float) -> str:
     tried: set[str] = set()
     while text != before:
         before = text
-        for edits in (items, statements, names, statements, expressions, items):
-            again = True
-            while again and time.monotonic() < end:
-                again = False
-                skip = 0
-                for number, edit in enumerate(list(edits(tree))):
-                    if time.monotonic() > end:
-                        break
-                    if number < skip:
-                        continue
-                    smaller = copy.deepcopy(tree)
-                    try:
-                        if not edit(smaller):
-                            continue
-                        candidate = ast.unparse(ast.fix_missing_locations(smaller)) + "\n"
-                        if candidate in tried or len(candidate) > len(text):
-                            continue
-                        tried.add(candidate)
-                        compile(candidate, "candidate", "exec")
-                    except (IndexError, ValueError, SyntaxError, AttributeError):
-                        continue  # an edit of a tree that another has changed
-                    if symptom(candidate) == wanted:
-                        # The numbers of nodes have changed: go on from the new tree.
-                        text, tree, again = candidate, ast.parse(candidate), True
-                        break
+        for edits in (arrays, items, statements, names, statements, expressions):
+            todo, k = list(edits(tree)), 0
+            while k < len(todo) and time.monotonic() < end:
+                smaller = copy.deepcopy(tree)
+                try:
+                    candidate = ast.unparse(ast.fix_missing_locations(smaller)) + "\n" if todo[k](smaller) else text
+                    compile(candidate, "candidate", "exec")
+                except (IndexError, ValueError, SyntaxError, AttributeError):
+                    candidate = text  # an edit that makes no program
+                if candidate not in tried and len(candidate) < len(text) and symptom(candidate) == wanted:
+                    # What was not tried yet lies at the same place, or before it.
+                    text, tree = candidate, ast.parse(candidate)
+                    todo = list(edits(tree))
+                else:
+                    k += 1
+                tried.add(candidate)
     return text
 
 

@@ -154,7 +154,33 @@ def always_fails(t: Tree) -> Any:
     return t.x * (1 // (len(t.children) * 0))
 
 
+def named_again(n: int, up: list[Any]) -> int:
+    if n > 3:
+        other = up  # noqa: F841 (so that the list may have two names)
+    return n
+
+
+def best_of_a_list_that_stays_empty(n: int) -> Any:
+    none: list[Any] = []
+    named_again(n, none)
+    below = max(none, key=lambda v: v[0], default=None)
+    return min([5 for _ in none], default=7), max((v for v in none), default=2.5), below
+
+
+def best_by_a_key_that_fails(x: Any, n: int) -> Any:
+    return min([x] * n, key=lambda v: n // 0, default=x)
+
+
+def sorted_by_tuples_in_tuples(x: Any, n: int) -> Any:
+    places = sorted(range(n), key=lambda k: ((k % 3, -k), x.sum()))
+    places.sort(key=lambda k: (-(k % 2), ((k % 4,), k)), reverse=True)
+    return places, min(range(n), key=lambda k: (0, (k % 3, -k)), default=-1), sorted([((k % 2, k), 1) for k in places])
+
+
 COLUMNS: dict[Any, list[Any]] = {
+    best_of_a_list_that_stays_empty: [[0, 2, 7]],
+    best_by_a_key_that_fails: [VECTORS, [0, 2, 7]],
+    sorted_by_tuples_in_tuples: [VECTORS, [0, 2, 7]],
     bound_in_a_loop: [[VECTORS[:1], VECTORS, []]],
     halves_of_children: [TREES],
     highest_of_children: [TREES],

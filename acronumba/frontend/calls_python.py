@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend import mathematics
 from acronumba.frontend.control import AMBIGUOUS, EMPTY
-from acronumba.frontend.emitter import Refused
+from acronumba.frontend.emitter import Dead, Refused
 from acronumba.frontend.handlers import Args, Handler, Node, row
 from acronumba.frontend.source import spot
 from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
@@ -23,6 +23,7 @@ from acronumba.frontend.values import (
     ListVal,
     NoneVal,
     Num,
+    Poison,
     Range,
     Record,
     Ref,
@@ -363,6 +364,23 @@ def _extreme(w: Lowerer, a: Args, node: Node, op: str) -> Val:
         w.join([yes] if yes is not None else [])
     if w.block is None:
         return number(0)
+    try:
+        best_val = _first_of_best(w, val, get, key_of, pick, what, node)
+    except Dead:  # there is never an element
+        w.block = None
+    if w.block is not None:
+        points.append(w.point())
+        vals.append(best_val)
+        w.block = None
+    return w.join_values(points, vals)
+
+
+def _first_of_best(
+    w: Lowerer, val: Val, get: Callable[[Num], Val], key_of: Callable[[Val], Val], pick: Callable[..., tuple[Val, Val]],
+    what: str, node: Node,
+) -> Val:  # fmt: skip
+    """Return the best element of a sequence that is not empty, by a loop."""
+    where = node or ast.Constant(0)
     before = w.snapshot(), w.block, dict(w.state)
     first = get(number(0))
     first_key = key_of(first)
@@ -386,12 +404,8 @@ def _extreme(w: Lowerer, a: Args, node: Node, op: str) -> Val:
             w.state[key] = TupleVal(got)
 
     w.iterate(val, where, ast.Name("#item", ast.Store()), body, (), (key,))
-    best_val = w.state.pop(key, None)
-    if w.block is not None and isinstance(best_val, TupleVal):
-        points.append(w.point())
-        vals.append(best_val.items[0])
-        w.block = None
-    return w.join_values(points, vals)
+    best = w.state.pop(key, None)
+    return best.items[0] if isinstance(best, TupleVal) else Poison()
 
 
 @row("x key reverse", sorted, whole=True)
@@ -465,9 +479,13 @@ def _has_tensor(key: Val) -> bool:
 
 
 def _host_key(w: Lowerer, key: Val, node: Node, what: str) -> Val:
-    """Return a key as numbers, which are compared as NumPy compares the scalars that they were."""
+    """Return a key as numbers, which are compared as NumPy compares the scalars that they were.
+
+    A tuple in a tuple is compared as its items in its place are.
+    """
     if isinstance(key, TupleVal):
-        return TupleVal(tuple(_host_key(w, part, node, what) for part in key.items))
+        parts = [_host_key(w, part, node, what) for part in key.items]
+        return TupleVal(tuple(v for part in parts for v in (part.items if isinstance(part, TupleVal) else (part,))))
     if not isinstance(key, UnionVal):
         return _host_part(w, key, node, what)
     val = w.not_none(key, node)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, assert_never
 
+from acronumba.errors import NOWHERE
 from acronumba.ir.nodes import (
     Block,
     Branch,
@@ -351,6 +352,8 @@ def _definitions(function: Function, program: Program) -> Iterator[str]:
                 yield f"{_where(function, k, instr)}: {', '.join(missing)} may be unassigned"
             if not isinstance(instr, Jump | Branch | Return | Fail):
                 known.update(writes(instr))
+        if block.end == Jump(block=k, loc=NOWHERE):  # what the front end writes where it has left a block open
+            yield f"{function.name}, block {k}: does not end"
 
 
 def _joins(function: Function) -> Iterator[str]:
