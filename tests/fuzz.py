@@ -24,6 +24,7 @@ import linecache
 import multiprocessing
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -215,7 +216,10 @@ def _serve(pipe: Connection, folder: str) -> None:
     gc.disable()  # what a program leaves behind is collected after every few: a sixth of the time
     ran = 0
     while True:
-        job = pipe.recv()
+        try:
+            job = pipe.recv()
+        except EOFError:  # the command has ended
+            return
         if job is None:
             return
         pipe.send(outcome_of(*job, Path(folder)))
@@ -324,9 +328,10 @@ class Tally:
 
 
 def campaign(
-    first: int, count: int | None, minutes: float | None, ways: Sequence[str], jobs: int, limit: float, log: Path | None
-) -> Tally:
-    """Run programs from `first` on, until there are so many or the time is over; Ctrl-C ends it, too."""
+    first: int, count: int | None, minutes: float | None, ways: Sequence[str], jobs: int, limit: float,
+    log: Path | None, stop: bool = False,
+) -> Tally:  # fmt: skip
+    """Run programs from `first` on, until there are so many, the time is over, or Ctrl-C."""
     tally, number, end = Tally(), first, time.monotonic() + 60 * (minutes or 1e9)
     todo = [(number, way) for way in ways]
     start = shown = time.monotonic()
@@ -351,6 +356,7 @@ def campaign(
                         with log.open("a") as f:
                             f.write(json.dumps(vars(out)) + "\n")
                     if out.wrong:
+                        end = 0.0 if stop else end
                         print(f"\n{out.way} {out.number}: {out.kind}\n{out.text[:600]}", flush=True)
                 if time.monotonic() - shown > 20:
                     shown = time.monotonic()
@@ -454,6 +460,7 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for one program")
     parser.add_argument("--shrink", type=float, default=120.0, help="seconds for making one failure small; 0: leave it")
     parser.add_argument("--log", type=Path, help="append refusals and differences to this file, a line of JSON each")
+    parser.add_argument("--stop", action="store_true", help="end at the first difference")
     parser.add_argument("--show", action="store_true", help="print the text of the first program and end")
     given = parser.parse_args()
     if given.show:
@@ -462,11 +469,13 @@ def main() -> int:
     if given.minutes is None and given.count is None:
         parser.error("say --minutes or --count")
     ways = WAYS if given.through == "all" else (given.through,)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)  # also in the background
     with tempfile.TemporaryDirectory() as cache:
         os.environ.setdefault("ACRONUMBA_CACHE_DIR", cache)
         for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ.setdefault(variable, "1")
-        tally = campaign(given.first, given.count, given.minutes, ways, given.jobs, given.limit, given.log)
+        tally = campaign(given.first, given.count, given.minutes, ways, given.jobs, given.limit, given.log, given.stop)
         print(tally, flush=True)
         kinds: dict[str, Outcome] = {}
         for out in tally.wrong:

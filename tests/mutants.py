@@ -1,0 +1,394 @@
+"""Seeded errors: each is one wrong sign, index, order, wait or address in the package, which some test must catch.
+
+    python tests/mutants.py                  all that have no verdict in the file of `--log` yet
+    python tests/mutants.py --only waits     those whose name has this in it
+    python tests/mutants.py --list           the table
+
+Each error is made in a copy of the package, and the tests of its part run there; where they pass, random programs
+(`fuzz`) run for the rest of the time. The output says for each what caught it, and after how many seconds. It is a
+command, not a part of the suite; `test_mutants` proves that every entry still fits the source.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One error."""
+
+    name: str
+    file: str  # under `acronumba`
+    old: str  # occurs once in the file
+    new: str
+    tests: str  # of its part: words for pytest
+    through: str = "interpreter"  # how random programs run
+
+
+MUTANTS = (
+    # The frontend
+    Mutant(
+        "frontend: or of conditions leaves where it should go on", "frontend/control.py",
+        "rest, leave = (yes, no) if isinstance(op, ast.And) else (no, yes)",
+        "rest, leave = (yes, no) if isinstance(op, ast.And) else (yes, no)",
+        "tests/test_frontend.py",
+    ),
+    Mutant(
+        "frontend: tuples of keys are sorted by the first part first", "frontend/calls_python.py",
+        "for k in reversed(range(len(keys.item.items))):", "for k in range(len(keys.item.items)):",
+        "tests/test_differential.py -k found",
+    ),
+    Mutant(
+        "frontend: a step of a loop is two", "frontend/control.py",
+        'self.state[index_key] = self.scalar("add", index(), number(1))',
+        'self.state[index_key] = self.scalar("add", index(), number(2))',
+        "tests/test_frontend.py",
+    ),
+    # The passes
+    Mutant(
+        "invariant: what the loop writes counts as ready", "analysis/invariant.py",
+        "if all((v in ready and v not in written) or v in known for v in reads(instr)):",
+        "if all(v in ready or v in known for v in reads(instr)):",
+        "tests/test_hoist.py",
+    ),
+    Mutant(
+        "invariant: what may fail leaves its loop", "analysis/invariant.py",
+        'if op.site >= 0 or op.op in ("take", "stack") or any(',
+        'if op.op in ("take", "stack") or any(',
+        "tests/test_hoist.py",
+    ),
+    Mutant(
+        "hoist: what the kernels of a cycle read is put behind it", "analysis/hoist.py",
+        "least += least % 2 == 0\n            elif", "least += least % 2\n            elif",
+        "tests/test_hoist.py",
+    ),
+    Mutant(
+        "blocks: a check no longer comes before what relies on it", "analysis/blocks.py",
+        "needs |= set(guards)", "needs |= set()",
+        "tests/test_promises.py tests/test_traps.py",
+    ),
+    Mutant(
+        "blocks: lists are read and changed in any order", "analysis/blocks.py",
+        "needs |= {*checks, *calls, *lists}\n", "needs |= {*checks, *calls}\n",
+        "tests/test_host.py",
+    ),
+    Mutant(
+        "blocks: a call does not wait for lists before it", "analysis/blocks.py",
+        "needs |= {*checks, *calls, *lists, *waits}", "needs |= {*checks, *calls, *waits}",
+        "tests/test_host.py tests/test_sharing.py",
+    ),
+    Mutant(
+        "blocks: a read of a value does not wait for what may fail before it", "analysis/blocks.py",
+        "needs |= {*checks, *calls, fallible} - {-1}", "needs |= {*calls} - {-1}",
+        "tests/test_waits.py",
+    ),
+    Mutant(
+        "sharing: what a list is given is not met", "analysis/sharing.py",
+        'store(place, [of(v) for v in instr.args[1:]], "tail")', 'store(place, [], "tail")',
+        "tests/test_sharing.py",
+    ),
+    Mutant(
+        "sharing: what moves in a list stays where it was", "analysis/sharing.py",
+        'if instr.op in ("pop", "insert", "sort"):', 'if instr.op in ("pop", "insert"):',
+        "tests/test_sharing.py",
+    ),
+    Mutant(
+        "tables: the matrix of a table is not turned", "analysis/tables.py",
+        'op="transpose", args=(x,), attrs=((1, 0),)', 'op="transpose", args=(x,), attrs=((0, 1),)',
+        "tests/test_tables.py",
+    ),
+    Mutant(
+        "copies: merged kernels read the weight of the first", "analysis/copies.py",
+        "k = spec.operands[v].index\n                    t =",
+        "k = kernels[min(opened)].operands[v].index\n                    t =",
+        "tests/test_combinations.py tests/test_sharing.py",
+    ),
+    Mutant(
+        "bypass: the way past a loop is taken where there are steps", "analysis/bypass.py",
+        "yes, no = (alone, head) if end.yes == after else (head, alone)",
+        "yes, no = (head, alone) if end.yes == after else (alone, head)",
+        "tests/test_bypass.py",
+    ),
+    Mutant(
+        "ghosts: arms are padded by one too many", "analysis/ghosts.py",
+        "self._pad(top, edge, v, most - depth)", "self._pad(top, edge, v, most - depth + 1)",
+        "tests/test_ghosts.py",
+    ),
+    Mutant(
+        "rows: an extent less one is the extent", "analysis/rows.py",
+        "return a, i - j\n", "return a, i\n",
+        "tests/test_rows.py",
+    ),
+    Mutant(
+        "once: an element of an array is that of another", "analysis/once.py",
+        "index = {value: len(program.shared) + k for k, value in enumerate(order)}",
+        "index = {value: len(program.shared) + max(k - 1, 0) for k, value in enumerate(order)}",
+        "tests/test_sharing.py tests/test_hoist.py",
+    ),
+    Mutant(
+        "mutation: a function does not change what those that it calls change", "analysis/mutation.py",
+        "new |= out[c]", "new |= 0",
+        "tests/test_forks.py",
+    ),
+    Mutant(
+        "forks: what two calls do to one list is in any order", "analysis/fork_calls.py",
+        "needs |= {j for j in range(k) if changes[j] & touches[k] or touches[j] & changes[k]}",
+        "needs |= {j for j in range(k) if changes[j] & changes[k]}",
+        "tests/test_forks.py",
+    ),
+    Mutant(
+        "forks: a join forgets a call that it waits for", "analysis/fork_calls.py",
+        "awaited.add(k)\n                continue", "continue",
+        "tests/test_forks.py",
+    ),
+    # The host program
+    Mutant(
+        "hostgen: a wait goes on before the value is there", "hostgen.py",
+        "with b.when((load(record, 1) >> 32) >= 0):", "with b.when((load(record, 1) >> 32) > 0):",
+        "tests/test_waits.py", "compiled",
+    ),
+    Mutant(
+        "hostgen: what a call changes counts as saved", "hostgen.py",
+        "clean -= set(writes(instr))\n            if segment.last:", "clean -= set()\n            if segment.last:",
+        "tests/test_host.py", "compiled",
+    ),
+    Mutant(
+        "hostgen: a fiber ends its caller too early", "hostgen.py",
+        'left = b.let("left", load(up, FRAME) - 1)', 'left = b.let("left", load(up, FRAME) - 2)',
+        "tests/test_forks.py", "compiled",
+    ),
+    # Schedule and memory
+    Mutant(
+        "schedule: operands in lists do not count", "runtime/schedule.py",
+        "if ld32(component, j) < 0:", "if ld32(component, j) < -1:",
+        "tests/test_schedule.py tests/test_lookahead.py", "compiled",
+    ),
+    Mutant(
+        "lookahead: a path of a kind loses its last node", "runtime/lookahead.py",
+        "st32(longest, block + mine, max(ld32(longest, block + mine), d))",
+        "st32(longest, block + mine, max(ld32(longest, block + mine), d - 1))",
+        "tests/test_lookahead.py", "compiled",
+    ),
+    Mutant(
+        "liveness: readers in lists keep nothing alive", "runtime/liveness.py",
+        "for j in range(tensors, tensors + lists):", "for j in range(tensors, tensors):",
+        "tests/test_memory.py", "compiled",
+    ),
+    Mutant(
+        "liveness: the place of a result is given away while it is read", "runtime/liveness.py",
+        "x = ld32(dying, b) - 1\n        while x >= 0:\n            give_place",
+        "x = ld32(dying, min(b + 1, batches - 1)) - 1\n        while x >= 0:\n            give_place",
+        "tests/test_memory.py", "compiled",
+    ),
+    Mutant(
+        "layout: results of rows are a row too near", "runtime/layout.py",
+        "data = data + size * count_rows(ST, k, i, i + 1)",
+        "data = data + size * max(count_rows(ST, k, i, i + 1) - 1, 1)",
+        "tests/test_rows.py", "compiled",
+    ),
+    Mutant(
+        "layout: a failure of a later batch is lost", "runtime/layout.py",
+        "failures = failures | ld(fail, i)", "failures = ld(fail, i)",
+        "tests/test_promises.py tests/test_traps.py", "compiled",
+    ),
+    # The kernels
+    Mutant(
+        "element: the quotient of a negative number is rounded up", "kernels/element.py",
+        "down = (a - quotient * safe).ne(like(0, a)) & ((a < 0) ^ (b < 0))",
+        "down = (a - quotient * safe).ne(like(0, a)) & (b < 0)",
+        "tests/test_kernels_cpu.py", "compiled",
+    ),
+    Mutant(
+        "element: NaN of the right side does not win", "kernels/element.py",
+        'return select((a > b) | a.ne(a) if t.kind == "f" else a > b, a, b)', "return select(a > b, a, b)",
+        "tests/test_kernels_cpu.py", "compiled",
+    ),
+    Mutant(
+        "products: of equal elements the last one counts", "kernels/products.py",
+        "first = top.eq(nowhere) | better(x, most) | (tie & (place < top))",
+        "first = top.eq(nowhere) | better(x, most) | (tie & (place > top))",
+        "tests/test_kernels_cpu.py", "compiled",
+    ),
+    Mutant(
+        "tiles: a chunk of a sum starts with the one before", "kernels/tiles.py",
+        "f.set(c, 0.0)", "f.set(c, c)",
+        "tests/test_tiles.py", "compiled",
+    ),
+    Mutant(
+        "tiles: the last panel has the columns of the one before", "kernels/tiles.py",
+        "by_gate[:, :, full * self.columns :]", "by_gate[:, :, : self.n - full * self.columns]",
+        "tests/test_tiles.py", "compiled",
+    ),
+    Mutant(
+        "math: tanh of large negative numbers is positive", "kernels/math.py",
+        "return copysign(select(a < 0.625, near, far), x)", "return select(a < 0.625, near, far)",
+        "tests/test_math.py", "compiled",
+    ),
+    Mutant(
+        "gpu: nobody waits for the oldest copies", "kernels/cuda/tiles.py",
+        "            {wait}()\n            cuda.syncthreads()", "            cuda.syncthreads()",
+        "tests/test_simt.py", "simulator",
+    ),
+    Mutant(
+        "gpu: blocks do not wait for each other", "kernels/cuda/persistent.py",
+        "if k > 0 and met(barrier, k * every):", "if k > 1 and met(barrier, k * every):",
+        "tests/test_persistent.py", "simulator",
+    ),
+    # Data, code, and random numbers
+    Mutant(
+        "pack: roots of good instances go to others", "runtime/pack.py",
+        "roots[good] = some", "roots[: len(good)] = some",
+        "tests/test_pack.py tests/test_robustness.py", "compiled",
+    ),
+    Mutant(
+        "unpack: a case of a union begins a word too early", "runtime/unpack.py",
+        "starts = [at + 1]", "starts = [at]",
+        "tests/test_pack.py", "compiled",
+    ),
+    Mutant(
+        "llvm: bools are widened with their sign", "emit/llvm.py",
+        'unsigned = how == "unsigned" or old.bits == 1', 'unsigned = how == "unsigned"',
+        "tests/test_emit.py", "compiled",
+    ),
+    Mutant(
+        "cache: code that was changed on disk is loaded", "emit/cache.py",
+        "if data is None or hashlib.sha256(data).hexdigest() != digest:", "if data is None:",
+        "tests/test_cache.py",
+    ),
+    Mutant(
+        "random: the numbers of two kinds of draws are the same", "random.py",
+        "own = np.broadcast_to(key.bits ^ kind, shape)", "own = np.broadcast_to(key.bits, shape)",
+        "tests/test_random.py",
+    ),
+)  # fmt: skip
+
+
+def problem(mutant: Mutant, root: Path = ROOT) -> str:
+    """Return why an entry does not fit the source; nothing if it does."""
+    text = (root / "acronumba" / mutant.file).read_text(encoding="utf-8")
+    if text.count(mutant.old) != 1:
+        return f"{mutant.name}: acronumba/{mutant.file} has {text.count(mutant.old)} times: {mutant.old}"
+    missing = [word for word in mutant.tests.split() if word.startswith("tests/") and not (root / word).exists()]
+    return f"{mutant.name}: there is no {', '.join(missing)}" if missing else ""
+
+
+def _run(command: list[str], folder: Path, seconds: float, cache: Path) -> tuple[int | None, str]:
+    """Return exit status (None: it took too long) and the end of the output."""
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(folder),
+        "ACRONUMBA_CACHE_DIR": str(cache),
+        "CI": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    with tempfile.TemporaryFile("w+") as out:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=env,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            status: int | None = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            status = None
+        out.seek(0)
+        return status, out.read()[-3000:]
+
+
+def _caught_by(text: str) -> str:
+    """Return the line of pytest's summary that says which test failed."""
+    found = [line for line in text.splitlines() if line.startswith(("FAILED", "ERROR", "E  "))]
+    return (found[-1] if found else text.strip().splitlines()[-1] if text.strip() else "")[:160]
+
+
+def verdict(mutant: Mutant, seconds: float, jobs: int) -> dict[str, object]:
+    """Make the error in a copy and run what should catch it."""
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as place:
+        folder, cache = Path(place) / "copy", Path(place) / "cache"
+        cache.mkdir(mode=0o700)
+        ignore = shutil.ignore_patterns("__pycache__", ".*")
+        for name in ("acronumba", "tests", "docs", "examples", "benchmarks"):
+            shutil.copytree(ROOT / name, folder / name, ignore=ignore)
+        for name in ("pyproject.toml", "README.md"):
+            shutil.copy(ROOT / name, folder / name)
+        path = folder / "acronumba" / mutant.file
+        path.write_text(path.read_text(encoding="utf-8").replace(mutant.old, mutant.new), encoding="utf-8")
+        out: dict[str, object] = {"name": mutant.name, "caught": False, "by": "nothing"}
+        tests = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests.split()]
+        status, text = _run(tests, folder, seconds, cache)
+        if status is None or status in (1, 2) or status < 0:
+            out |= {"caught": True, "by": "time" if status is None else f"test: {_caught_by(text)}"}
+        elif status != 0:
+            raise RuntimeError(f"{mutant.name}: pytest ends with {status}:\n{text}")
+        else:
+            left = seconds - (time.monotonic() - start)
+            fuzz = [sys.executable, "tests/fuzz.py", "--minutes", f"{left / 60:.2f}", "--jobs", str(jobs), "--stop",
+                    "--through", mutant.through, "--limit", f"{left:.0f}", "--shrink", "0"]  # fmt: skip
+            status, text = _run(fuzz, folder, left + 60, cache)
+            if status != 0:
+                found = [line for line in text.splitlines() if line.startswith("  ")]
+                out |= {"caught": True, "by": f"random program: {' '.join(found[:1]).strip() or text.strip()[-160:]}"}
+    return out | {"seconds": round(time.monotonic() - start, 1)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description="Make errors in the package, one at a time; something must catch each."
+    )
+    parser.add_argument("--only", default="", help="those with this in their name")
+    parser.add_argument("--seconds", type=float, default=600.0, help="for each, at most")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that run random programs")
+    parser.add_argument(
+        "--log", type=Path, help="a file of verdicts, a line of JSON each: those in it are not run again"
+    )
+    parser.add_argument("--list", action="store_true", help="print the table and end")
+    given = parser.parse_args()
+    stale = [p for p in map(problem, MUTANTS) if p]
+    if stale:
+        print(*stale, sep="\n")
+        return 2
+    chosen = [m for m in MUTANTS if given.only in m.name]
+    if given.list:
+        for m in chosen:
+            print(f"{m.name}\n    acronumba/{m.file}: {' '.join(m.old.split())}\n    -> {' '.join(m.new.split())}")
+        return 0
+    known: dict[str, dict[str, object]] = {}
+    if given.log is not None and given.log.exists():
+        known = {entry["name"]: entry for entry in map(json.loads, given.log.read_text().splitlines())}
+    survived = 0
+    for m in chosen:
+        entry = known.get(m.name) or verdict(m, given.seconds, given.jobs)
+        if given.log is not None and m.name not in known:
+            with given.log.open("a") as f:
+                f.write(json.dumps(entry) + "\n")
+        survived += not entry["caught"]
+        print(
+            f"{entry['seconds']:>6} s  {'caught' if entry['caught'] else 'SURVIVED'}  {m.name}: {entry['by']}",
+            flush=True,
+        )
+    print(f"{len(chosen) - survived} of {len(chosen)} caught")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
