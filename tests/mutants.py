@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -346,8 +347,8 @@ def verdict(mutant: Mutant, seconds: float, jobs: int) -> dict[str, object]:
                     "--through", mutant.through, "--limit", f"{left:.0f}", "--shrink", "0"]  # fmt: skip
             status, text = _run(fuzz, folder, left + 60, cache)
             if status != 0:
-                found = [line for line in text.splitlines() if line.startswith("  ")]
-                out |= {"caught": True, "by": f"random program: {' '.join(found[:1]).strip() or text.strip()[-160:]}"}
+                found = [line for line in text.splitlines() if re.match(r"  \d+ .*: \[", line)]
+                out |= {"caught": True, "by": f"random program: {' '.join(found[-1:]).strip() or text.strip()[-160:]}"}
     return out | {"seconds": round(time.monotonic() - start, 1)}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import generate
+import habits
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -21,9 +22,9 @@ SEEDS = st.integers(0, 2**32 - 1)
 once = settings(phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck))
 
 
-def agree(folder: Path, seed: int, size: int, compiled: bool) -> None:
+def agree(folder: Path, seed: int, size: int, compiled: bool, source: Any = generate) -> None:
     """Fail, with the model's source, if a random model is not what the plain call says."""
-    case = generate.generate(seed, size)
+    case = source.generate(seed, size)
     found = generate.differences(case, folder, compiled=compiled)
     assert not found, "\n".join([f"seed {seed}, size {size}", case.source, *map(str, found)])
 
@@ -37,6 +38,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(seed=SEEDS, size=st.integers(2, 9))
 def test_the_interpreted_plan_is_the_plain_call(folder: Path, seed: int, size: int) -> None:
     agree(folder, seed, size, compiled=False)
+
+
+@settings(once, max_examples=40)
+@given(seed=SEEDS, size=st.integers(2, 9))
+def test_the_interpreted_plan_of_what_users_write_is_the_plain_call(folder: Path, seed: int, size: int) -> None:
+    agree(folder, seed, size, compiled=False, source=habits)
+
+
+@pytest.mark.parametrize("seed", [k if k % 8 < 2 else pytest.param(k, marks=pytest.mark.slow) for k in range(30)])
+def test_machine_code_of_what_users_write_is_the_plain_call(folder: Path, seed: int) -> None:
+    agree(folder, seed, 1 + seed % 4, compiled=True, source=habits)
 
 
 @pytest.mark.parametrize("seed", [k if k % 8 < 2 else pytest.param(k, marks=pytest.mark.slow) for k in range(30)])
