@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from generate import (
+    BOOL,
     FLOAT,
     I64,
     INT,
@@ -115,7 +116,16 @@ class Writer(Maker):
     def statement(self, depth: int) -> None:
         if depth > 0 and self.chance(0.5):
             self.pick(
-                [self.of_lists, self.of_arrays, self.of_records, self.of_functions, self.of_keys, self.of_searches]
+                [
+                    self.of_lists,
+                    self.of_arrays,
+                    self.of_records,
+                    self.of_functions,
+                    self.of_keys,
+                    self.of_searches,
+                    self.of_names,
+                    self.of_numbers,
+                ]
             )(depth)
         else:
             super().statement(depth)
@@ -729,6 +739,185 @@ class Writer(Maker):
                 self.put(f"{v}, {n} = {self.call(f)}")
                 self.add(v, INT)
                 self.add(n, t)
+
+    def of_names(self, depth: int) -> None:
+        """Change lists that have several names, or lie in other things."""
+        v, k, n, q = self.name("v"), self.name("k"), self.name("i"), self.name("q")
+        item: Type = self.pick([INT, INT, self.vector])
+        new = lambda: self.value(item, 1)
+        match self.rng.randrange(10):
+            case 0:  # in several places of one list
+                self.put(f"{q} = [{new()}]")
+                self.put(
+                    f"{v} = {self.pick(['[{q}] * 3', '[{q}, [], {q}]', '[{q}[:], {q}]', '[list({q}), {q}, {q} + {q}]']).format(q=q)}"
+                )
+                self.put(f"{v}[{self.pick(['0', '1', '-1', self.index(f'len({v})')])}].append({new()})")
+                self.add(f"len({q})", INT)
+                self.add(v, ListOf(ListOf(item)), item == INT)
+            case 1:  # elements change places
+                self.put(f"{v} = [{new()}, {new()}, {new()}]")
+                a, b = (self.pick(["0", "1", "-1", f"({self.an_int(1)}) % 3"]) for _ in range(2))
+                self.put(f"{v}[{a}], {v}[{b}] = {v}[{b}], {v}[{a}]")
+                self.put(f"{n} = {v}[{self.pick(['0', '1', '2'])}]")
+                self.add(n, item, item == INT)
+                self.add(v, ListOf(item), item == INT)
+            case 2:  # in a record
+                self.put(f"{q} = [{self.an_int(1)}]")
+                self.put(f"{v} = dataclasses.replace({self.value(RECORD, 1)}, m={q})")
+                self.put(
+                    f"{n} = {self.pick([v, f'dataclasses.replace({v}, k={v}.k + 1)', f'{v}.moved({self.value(self.vector, 1)})'])}"
+                )
+                self.put(f"{self.pick([q, f'{v}.m', f'{n}.m'])}.append({self.an_int(1)})")
+                self.put(f"{k} = len({v}.m) + sum({n}.m) + {n}.score()")
+                self.add(k, INT)
+                self.enter_name(n, RECORD)
+            case 3:  # in a tuple, and in a list of tuples
+                self.put(f"{q} = []")
+                self.put(f"{v} = [({q}, {self.an_int(1)}), ([{new()}], {self.an_int(1)})]")
+                self.put(f"for {k}, {n} in {v}:")
+                self.put(f"    if {n} > {self.natural(4)}:")
+                self.put(f"        {k}.append({new()})")
+                self.put(f"{n} = len({q}) * 10 + len({v}[1][0])")
+                self.add(n, INT)
+            case 4:  # changed by a function, and by one inside
+                before, self.atoms = self.atoms, [a for a in self.atoms if not a.free]
+                self.put(f"def {q}(xs, n):")
+                with self.inside():
+                    self.add("n", INT)
+                    self.put(f"xs.append({new()})")
+                    self.put(f"if {self.pick(['n > 0', self.a_bool(1)])}:")
+                    self.put(f"    xs.insert(0, {new()})")
+                    self.put(f"return {self.pick(['xs', 'xs[:]', 'xs[-1:]', 'len(xs)'])}")
+                    whole = self.lines[-1].endswith("len(xs)")
+                self.atoms = before
+                self.put(f"{v} = [{new()}]")
+                self.put(f"{n} = {q}({v}, {self.natural(2)})")
+                if not whole:
+                    self.put(f"{n}.append({new()})")
+                    self.add(n, ListOf(item), item == INT)
+                self.add(v, ListOf(item), item == INT)
+            case 5:  # one name for either
+                self.put(f"{v}, {n} = [{new()}], []")
+                self.put(f"{q} = {v} if {self.a_bool(1)} else {n}")
+                self.put(f"{q}.append({new()})")
+                self.put(f"if {self.a_bool(1)}:")
+                self.put(f"    {q} = {self.pick([v, n, f'{q} + {v}', '[]'])}")
+                self.put(f"{q}.extend({self.pick([v, n])}[:2])")
+                self.add(v, ListOf(item), item == INT)
+                self.add(n, ListOf(item), item == INT)
+            case 6:  # emptied while it is filled
+                self.put(f"{v} = [{self.an_int(1)}, {self.an_int(1)}]")
+                self.put(f"{n} = 0")
+                self.put(f"while {v} and {n} < {self.natural(5)} + 1:")
+                self.put(f"    {q} = {v}.pop({self.pick(['', '0'])})")
+                self.put(f"    {n} += 1")
+                self.put(f"    if {q} % 3 {self.pick(['== 0', '!= 1', '> 1'])}:")
+                self.put(f"        {v}.append({q} // 2)")
+                self.put(f"        {v}.insert({self.pick(['0', '1', 'len(' + v + ')'])}, {q} - 1)")
+                self.add(n, INT)
+                self.add(v, ListOf(INT), True)
+            case 7:  # carried by a loop under another name
+                self.put(f"{v} = []")
+                self.put(f"{q} = {v}")
+                self.put(f"for {k} in range({self.natural(4)}):")
+                self.put(f"    {q}.append({k})")
+                self.put(f"    if {k} % 2 == {self.pick([0, 1])}:")
+                self.put(f"        {q} = {self.pick([f'{q}[:]', f'{q} + [{k}]', '[]', v])}")
+                self.add(v, ListOf(INT), True)
+                self.add(q, ListOf(INT), True)
+            case 8:  # nested, made by a comprehension, and changed after
+                self.put(f"{v} = [[{k}] for {k} in range({self.natural(3)} + 1)]")
+                self.put(f"{q} = [{k} for {k} in {v}]")
+                self.put(f"{q}[0].append({self.an_int(1)})")
+                self.put(f"for {k} in {v}{self.pick(['', '[::-1]', '[:2]'])}:")
+                self.put(f"    {k}.append(len({q}[-1]))")
+                self.add(v, ListOf(ListOf(INT)), True)
+            case _:  # an object that is carried, and what it was before
+                self.put(f"{v} = {self.value(RECORD, 1)}")
+                self.put(f"{q} = [{v}]")
+                with self.each(f"for {k} in range({self.natural(3)}):", (k, INT, True)):
+                    self.put(
+                        f"{v} = dataclasses.replace({v}, k={v}.k + {k}, h={self.pick([f'{v}.h * 0.5', f'{v}.inner.w', f'np.tanh({v}.h)'])})"
+                    )
+                    self.put(f"{q}.append({v})")
+                self.put(f"{n} = {q}[-1].k - {q}[0].k")
+                self.add(n, INT)
+                self.add(q, ListOf(RECORD))
+
+    def of_numbers(self, depth: int) -> None:
+        """Compute with ints and floats as Python does, and unpack."""
+        v, k, n = self.name("v"), self.name("k"), self.name("i")
+        a, b, c = self.an_int(1), self.an_int(1), self.an_int(1)
+        f, g = self.a_float(1), self.a_float(1)
+        match self.rng.randrange(9):
+            case 0:
+                form = self.pick(["({a} or {b})", "({a} and {b})", "({a} and {b} or {c})", "-7 // (abs({a}) % 3 + 2)", "-({a}) % 4", "divmod({a}, 3)[0]",
+                                  "({a} > {b}) + ({b} > {c})", "min({a}, {b}, {c})", "max([{a}, {b}], key=lambda k: -k)", "(~({a}) & 7)", "({a}) % 9 << 2",
+                                  "int({a} < {b} < {c})", "sum([{a}, {b}], {c})", "int({a} in (0, 1, {b}))", "abs({a} - {b})", "round({f} * 2)",
+                                  "math.floor({f}) + math.ceil({g})", "int({f} // 0.5)", "int(({a}, {b}) < ({b}, {c}))", "int([{a}, {b}] == [{b}, {a}])",
+                                  "len(range({a}, {b}, 2))", "pow({a} % 5, 2)", "({a} % 4) ** ({b} % 3)", "bool({a}) + 1", "int(not {a})", "int(bool({f}))"])  # fmt: skip
+                self.put(f"{n} = {form.format(a=a, b=b, c=c, f=f, g=g)}")
+                self.add(n, INT)
+            case 1:
+                form = self.pick(["min({f}, {a}) + 0.0", "max({a}, {f}, {g}) * 1.0", "({a} if {t} else {f}) / 2", "({f} or {g}) + 0.0", "sum([{f}, {a}, {g}]) + 0.0",
+                                  "{f} % 0.75", "{f} // -0.5", "({f} - {g}) * {a}", "abs({f} - {a})", "float({a}) / 4", "(abs({f}) + 1) ** 2", "2.0 ** ({a} % 4)",
+                                  "math.copysign({f}, {g})", "math.hypot({f}, {g})", "math.fmod({f}, 1.5)", "({a} % 3) / 2 + {f}", "-{f} if {t} else {g}", "min([{f}, {g}, 0.5])",
+                                  "math.trunc({f}) / 2", "1 / (1 + abs({f}))", "round({f} * 4) / 4", "max(({f}, 1), ({g}, 2))[0]", "math.fabs({f})"])  # fmt: skip
+                self.put(f"{v} = {form.format(a=a, f=f, g=g, t=self.a_bool(1))}")
+                self.add(v, FLOAT)
+            case 2:
+                self.put(f"{v}, ({n}, {k}), *_ = {a}, ({f}, {self.value(self.vector, 1)}), {b}")
+                self.add(v, INT)
+                self.add(n, FLOAT)
+                self.add(k, self.vector)
+            case 3:
+                self.put(f"{v} = {n} = 0")
+                self.put(
+                    f"for {k} in {self.pick([f'range({self.natural(6)}, -2, -2)', f'reversed(range({self.natural(5)}))', f'range(-1, {self.natural(5)}, 2)', f'[{a}, {b}, {c}]'])}:"
+                )
+                self.put(f"    {v}, {n} = {n} + {k}, {v} - {self.pick(['1', k, b])}")
+                self.put(f"    if {v} > {self.natural(6)}:")
+                self.put(f"        {self.pick(['break', 'continue', f'{n} += 1'])}")
+                self.put(f"    {n} += {self.pick(['1', k])}")
+                self.add(v, INT)
+                self.add(n, INT)
+            case 4:  # loops in loops that are left for good
+                self.put(f"{v}, {n} = 0, False")
+                self.put(f"for {k} in range({self.natural(4)}):")
+                self.put(f"    for {k}k in range({k}, {self.natural(5)}):")
+                self.put(f"        {v} += {k} * {k}k")
+                self.put(f"        if {v} > {self.natural(8)} or {k}k == {self.natural(3)}:")
+                self.put(f"            {n} = True")
+                self.put("            break")
+                self.put(f"    if {n}:")
+                self.put(f"        {self.pick(['break', 'continue', f'{n} = False'])}")
+                self.add(v, INT)
+                self.add(n, BOOL)
+            case 5:
+                self.put(
+                    f"{v} = [{n} for {k} in range({self.natural(5)}) if ({n} := {k} * {self.natural(3)} - 1) != 2]"
+                )
+                self.add(v, ListOf(INT), True)
+            case 6:
+                self.put(f"match [{a}, {b}][{self.pick(['0', '1', '-1'])}] % 4:")
+                self.put("    case 0 | 1:")
+                self.put(f"        {n} = {a}")
+                self.put(f"    case {k} if {k} == {self.natural(3)}:")
+                self.put(f"        {n} = {k} - 7")
+                self.put("    case _:")
+                self.put(f"        {n} = {b}")
+                self.add(n, INT)
+            case 7:
+                self.put(f"{v} = {{'a': {a}, 'b': ({f}, [{b}])}}")
+                self.put(f"{v} = {{'a': {v}['a'] + {v}['b'][1][0], 'b': {v}['b']}}")
+                self.put(f"{n} = {v}['a'] + len({v}['b'][1])")
+                self.add(n, INT)
+            case _:
+                self.put(f"{n} = None if {self.a_bool(1)} else {a}")
+                self.put(
+                    f"{v} = {self.pick([f'{n} or {b}', f'0 if {n} is None else {n} + 1', f'{n} if {n} is not None and {n} > 2 else {b}', f'({n} is None) + 1'])}"
+                )
+                self.add(v, INT)
 
     # ---- functions of the module
 

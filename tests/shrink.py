@@ -225,8 +225,14 @@ LISTS = {ast.List: ("elts",), ast.Tuple: ("elts",), ast.Call: ("args", "keywords
          ast.Match: ("cases",), ast.BoolOp: ("values",)}  # fmt: skip
 
 
-def items(tree: ast.Module) -> Iterator[Edit]:
-    """Take items away: of lists (the instances are one), of tuples, dicts and calls."""
+def instances(tree: ast.Module) -> Iterator[Edit]:
+    """Take instances away."""
+    last = [n for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == INSTANCES]
+    return items(tree, only=last[0].value if last else None)
+
+
+def items(tree: ast.Module, only: ast.AST | None = None) -> Iterator[Edit]:
+    """Take items away: of lists, tuples, dicts and calls; or of one of them alone."""
 
     def without(at: int, names: Sequence[str], lo: int, hi: int) -> Edit:
         def edit(tree: ast.Module) -> bool:
@@ -239,6 +245,8 @@ def items(tree: ast.Module) -> Iterator[Edit]:
         return edit
 
     for at, node in enumerate(_nodes(tree)):
+        if only is not None and node is not only:
+            continue
         names = LISTS.get(type(node), ())
         groups = [names] if isinstance(node, ast.Dict) else [(n,) for n in names]
         for group in groups:
@@ -350,7 +358,7 @@ def shrunk(text: str, symptom: Symptom, seconds: float) -> str:
     tried: set[str] = set()
     while text != before:
         before = text
-        for edits in (arrays, items, statements, names, statements, expressions):
+        for edits in (arrays, instances, statements, names, items, statements, expressions):
             todo, k = list(edits(tree)), 0
             while k < len(todo) and time.monotonic() < end:
                 smaller = copy.deepcopy(tree)

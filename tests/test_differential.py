@@ -176,7 +176,8 @@ def best_of_a_list_that_stays_empty(n: int) -> Any:
     none: list[Any] = []
     named_again(n, none)
     below = max(none, key=lambda v: v[0], default=None)
-    return min([5 for _ in none], default=7), max((v for v in none), default=2.5), below
+    constant = max(range(0), default=n), min((k for k in range(3, 3)), default=None), min([], default=4)
+    return min([5 for _ in none], default=7), max((v for v in none), default=2.5), below, constant
 
 
 def best_by_a_key_that_fails(x: Any, n: int) -> Any:

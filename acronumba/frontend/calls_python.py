@@ -362,12 +362,11 @@ def _extreme(w: Lowerer, a: Args, node: Node, op: str) -> Val:
             points.append(no)
             vals.append(default)
         w.join([yes] if yes is not None else [])
-    if w.block is None:
-        return number(0)
-    try:
-        best_val = _first_of_best(w, val, get, key_of, pick, what, node)
-    except Dead:  # there is never an element
-        w.block = None
+    if w.block is not None:
+        try:
+            best_val = _first_of_best(w, val, get, key_of, pick, what, node)
+        except Dead:  # there is never an element
+            w.block = None
     if w.block is not None:
         points.append(w.point())
         vals.append(best_val)
