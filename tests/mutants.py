@@ -89,7 +89,7 @@ MUTANTS = (
     Mutant(
         "blocks: a call does not wait for lists before it", "analysis/blocks.py",
         "needs |= {*checks, *calls, *lists, *waits}", "needs |= {*checks, *calls, *waits}",
-        "tests/test_host.py tests/test_sharing.py",
+        "tests/test_differential.py -k found",
     ),
     Mutant(
         "blocks: a read of a value does not wait for what may fail before it", "analysis/blocks.py",

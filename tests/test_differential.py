@@ -190,7 +190,22 @@ def sorted_by_tuples_in_tuples(x: Any, n: int) -> Any:
     return places, min(range(n), key=lambda k: (0, (k % 3, -k)), default=-1), sorted([((k % 2, k), 1) for k in places])
 
 
+def last_of(kept: list[Any], n: int) -> Any:
+    if n <= 0:
+        return kept[-1] * 2 + len(kept)
+    return last_of(kept, n - 1) + kept[0]
+
+
+def computed_and_kept_before_a_call(x: Any, n: int) -> Any:
+    kept = [x]
+    kept.append(np.tanh(x * 3) + x)  # the call must not be made before this is there
+    below = last_of(kept, n)
+    kept.append(below)
+    return below, len(kept), last_of(kept, 1)
+
+
 COLUMNS: dict[Any, list[Any]] = {
+    computed_and_kept_before_a_call: [VECTORS, [0, 2, 7]],
     best_of_a_list_that_stays_empty: [[0, 2, 7]],
     best_by_a_key_that_fails: [VECTORS, [0, 2, 7]],
     sorted_by_tuples_in_tuples: [VECTORS, [0, 2, 7]],
