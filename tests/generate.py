@@ -2047,7 +2047,7 @@ def examine(
     return report
 
 
-FAR = {"float32": 1e-3, "float64": 1e-9}  # of the largest magnitude: more is no rounding of what is drawn
+FAR = 1e-3  # of the largest magnitude: more is no rounding of float32
 
 
 def apart(mine: Any, plain: Any) -> tuple[str, float, str]:
@@ -2055,7 +2055,6 @@ def apart(mine: Any, plain: Any) -> tuple[str, float, str]:
     from acronumba.check import _first_difference, _is_float, _kind, leaves
 
     pairs = list(leaves(mine)), list(leaves(plain))
-    single = any(np.asarray(leaf.value).dtype == np.float32 for leaf in pairs[1] if _is_float(leaf.value))
     if [(x.step, _kind(x.value)) for x in pairs[0]] != [(x.step, _kind(x.value)) for x in pairs[1]]:
         return "different", np.inf, _first_difference(*pairs)
     for a, b in zip(*pairs, strict=True):
@@ -2070,7 +2069,7 @@ def apart(mine: Any, plain: Any) -> tuple[str, float, str]:
             return "different", np.inf, str(a)
         x, y = x[np.isfinite(x)], y[np.isfinite(y)]
         far = float(np.max(np.abs(x - y), initial=0.0)) / (float(np.max(np.abs(y), initial=0.0)) or 1.0)
-        if far > FAR["float32" if single else "float64"]:
+        if far > FAR:
             return "different", far, str(a)
     return "close", 0.0, ""
 
