@@ -356,7 +356,7 @@ class Writer(Maker):
                     ("{x}.sum(axis=0)", inner), ("np.mean({x}, axis=0)", inner), ("{x}.max(axis=0)", inner), ("np.min({x}, axis=0)", inner),
                     ("nn.softmax({x}, axis=0)", t.shape), ("{x}.std(axis=0)", inner), ("{x}.sum()", ()), ("{x}.mean()", ()), ("{x}.max()", ()),
                     ("({x} - {x}.mean(axis=0, keepdims=True))", t.shape), ("({x} * {x}).sum(axis=-1)", t.shape[:-1]), ("np.linalg.norm({x}, axis=0)", inner),
-                    ("nn.logsumexp({x}, axis=0)", inner), ("np.prod(np.tanh({x}), axis=0)", inner), ("np.einsum('i...,i...->...', {x}, {x})" if not inner else "{x}.T @ {x}", (*inner, *inner)),
+                    ("nn.logsumexp({x}, axis=0)", inner), ("np.prod(np.tanh({x}), axis=0)", inner), ("np.einsum('i,i->', {x}, {x})" if not inner else "{x}.T @ {x}", (*inner, *inner)),
                     ("np.flip({x}, 0)", t.shape), ("nn.softmax({x})", t.shape), ("np.var({x}, axis=0)", inner),
                 ])  # fmt: skip
                 text = form.format(x=x)
@@ -492,7 +492,7 @@ class Writer(Maker):
             case 4:  # objects met twice
                 self.put(f"{v} = {self.value(RECORD, 1)}")
                 self.put(f"{n} = [{v}, {self.value(RECORD, 1)}, {v}]")
-                self.put(f"{k} = int({n}[0] is {n}[{self.pick(['1', '2', '-1'])}])")
+                self.put(f"{k} = int({n}[0].k == {n}[{self.pick(['1', '2', '-1'])}].k)")
                 self.add(k, INT)
                 self.add(n, ListOf(RECORD))
                 self.enter_name(v, RECORD)
@@ -771,9 +771,9 @@ class Writer(Maker):
                 self.put(f"{k} = len({v}.m) + sum({n}.m) + {n}.score()")
                 self.add(k, INT)
                 self.enter_name(n, RECORD)
-            case 3:  # in a tuple, and in a list of tuples
+            case 3:  # in tuples
                 self.put(f"{q} = []")
-                self.put(f"{v} = [({q}, {self.an_int(1)}), ([{new()}], {self.an_int(1)})]")
+                self.put(f"{v} = (({q}, {self.an_int(1)}), ([{new()}], {self.an_int(1)}))")
                 self.put(f"for {k}, {n} in {v}:")
                 self.put(f"    if {n} > {self.natural(4)}:")
                 self.put(f"        {k}.append({new()})")
@@ -854,7 +854,7 @@ class Writer(Maker):
                 form = self.pick(["({a} or {b})", "({a} and {b})", "({a} and {b} or {c})", "-7 // (abs({a}) % 3 + 2)", "-({a}) % 4", "divmod({a}, 3)[0]",
                                   "({a} > {b}) + ({b} > {c})", "min({a}, {b}, {c})", "max([{a}, {b}], key=lambda k: -k)", "(~({a}) & 7)", "({a}) % 9 << 2",
                                   "int({a} < {b} < {c})", "sum([{a}, {b}], {c})", "int({a} in (0, 1, {b}))", "abs({a} - {b})", "round({f} * 2)",
-                                  "math.floor({f}) + math.ceil({g})", "int({f} // 0.5)", "int(({a}, {b}) < ({b}, {c}))", "int([{a}, {b}] == [{b}, {a}])",
+                                  "math.floor({f}) + math.ceil({g})", "int({f} // 0.5)", "int(({a}, {b}) < ({b}, {c}))",
                                   "len(range({a}, {b}, 2))", "pow({a} % 5, 2)", "({a} % 4) ** ({b} % 3)", "bool({a}) + 1", "int(not {a})", "int(bool({f}))"])  # fmt: skip
                 self.put(f"{n} = {form.format(a=a, b=b, c=c, f=f, g=g)}")
                 self.add(n, INT)
