@@ -1984,8 +1984,7 @@ def examine(
         may change is no difference.
     """
     from acronumba import AcronumbaError, api
-    from acronumba.check import _near, _reads_single
-    from acronumba.check import compare as judge
+    from acronumba.check import Checker
     from acronumba.failures import user_line
     from acronumba.results import equal
 
@@ -2003,6 +2002,8 @@ def examine(
     finally:
         api.plain_failure = before
     report.results, report.errors = results, errors
+    fn = model.__wrapped__
+    judge = Checker(lambda *instance, **given: scalars(fn(*instance, **given)), shared, results, errors, model.options)
     out = report.differences
     for k, expected in enumerate(plain):
         mine = errors.get(k)
@@ -2030,19 +2031,12 @@ def examine(
                 text = f"{type(mine).__name__}: {mine} (line {getattr(mine, 'line', None)}), not a result"
                 out.append(Difference(text, k, f"{type(mine).__name__}, not a result"))
         elif not equal(results[k], scalars(expected)):
-            try:
-                wide = exact.run([c[k] for c in columns])
-            except Exception as error:
-                if sure:
-                    text = f"the float64 run fails: {type(error).__name__}: {error}"
-                    out.append(Difference(text, k, "the float64 run fails"))
-                continue
-            near = not sure and _near(exact, _reads_single(exact.program)) > 0
-            verdict, error, own, where = judge(results[k], scalars(expected), wide, near=near)
-            if verdict != "different" and sure:  # the float64 run may be wrong as the machine is: it is of one program
+            found = judge(k, [c[k] for c in columns])
+            verdict, error, where = found.verdict, found.error, found.where
+            if verdict != "different" and sure:
                 verdict, error, where = apart(results[k], scalars(expected))
             if verdict == "different":
-                text = f"{where} {error:.1e} (plain {own:.1e}):\n{results[k]!r}\nnot\n{expected!r}"
+                text = f"{where} {error:.1e} (plain {found.plain_error:.1e}):\n{results[k]!r}\nnot\n{expected!r}"
                 out.append(Difference(text, k, "types" if "in place of" in where else "values"))
     return report
 
@@ -2082,25 +2076,33 @@ def _forks(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> bool:
     return make_host(compiled.plan, compiled.options).arrive >= 0
 
 
-def scalars(value: Any) -> Any:
-    """Return a result with NumPy's scalars in place of its arrays of rank 0: which of them NumPy makes is not promised."""
+def scalars(value: Any, made: dict[int, Any] | None = None) -> Any:
+    """Return a result with NumPy's scalars in place of its arrays of rank 0: which of them NumPy makes is not promised.
+
+    What is one list or object there is one here.
+    """
+    made = {} if made is None else made
     if isinstance(value, np.ndarray) and not value.ndim:
         return value[()]
     if isinstance(value, tuple):
-        return type(value)._make(map(scalars, value)) if hasattr(value, "_make") else tuple(map(scalars, value))
-    if isinstance(value, list):
-        return list(map(scalars, value))
+        items = [scalars(v, made) for v in value]
+        return type(value)._make(items) if hasattr(value, "_make") else tuple(items)
     if isinstance(value, dict):
-        return {k: scalars(v) for k, v in value.items()}
-    if is_dataclass(value):
-        return replace(value, **{n: scalars(v) for n, v in vars(value).items()})  # type: ignore[type-var]
-    return value
+        return {k: scalars(v, made) for k, v in value.items()}
+    if not isinstance(value, list) and not is_dataclass(value):
+        return value
+    if id(value) not in made:
+        if isinstance(value, list):
+            made[id(value)] = [scalars(v, made) for v in value]
+        else:
+            made[id(value)] = replace(value, **{n: scalars(v, made) for n, v in vars(value).items()})  # type: ignore[type-var]
+    return made[id(value)]
 
 
 def _compiled(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> tuple[Any, dict[int, Any]]:
     """Return results and errors."""
     done = model._run(columns, shared)
-    return done.results, done.errors, done.compiled.exact(done.leaves)
+    return done.results, done.errors
 
 
 def _interpreted(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> tuple[Any, dict[int, Any]]:
@@ -2111,8 +2113,7 @@ def _interpreted(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> 
         results = model._interpret(*columns, **shared)
     except InstanceErrors as failed:
         results, errors = failed.results, failed.errors
-    compiled, leaves, _ = model._specialise(model._bind(columns, shared), packed=False)
-    return results, errors, compiled.exact(leaves)
+    return results, errors
 
 
 def _alike(mine: Exception, plain: Exception) -> bool:
