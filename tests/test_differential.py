@@ -204,6 +204,59 @@ def computed_and_kept_before_a_call(x: Any, n: int) -> Any:
     return below, len(kept), last_of(kept, 1)
 
 
+def keep_if_positive(kept: list[Any], x: Any, n: int) -> Any:
+    if n <= 0:
+        return x
+    if x[-1] > 0:  # waits
+        kept.append(x)
+    return keep_if_positive(kept, x * 2 - 1, n - 1)
+
+
+def keep_more(kept: list[Any], x: Any, n: int) -> Any:
+    if n <= 0:
+        return x
+    return keep_more(kept, keep_if_positive(kept, x + 1, n), n - 1)
+
+
+def how_many(kept: list[Any], x: Any, n: int) -> Any:
+    if n <= 0:
+        return len(kept)
+    if x[-1] > 100:  # waits
+        return -len(kept)
+    return how_many(kept, x + 1, n - 1) * 10 + len(kept)
+
+
+def changed_by_what_a_call_calls(x: Any, n: int) -> Any:
+    kept = [x]
+    y = keep_more(kept, x, n)
+    before = how_many(kept, x, 3)
+    z = keep_more(kept, x - 1, 2)
+    return y, before, z, len(kept), how_many(kept, x, 2)
+
+
+def triangle(n: int) -> int:
+    return 0 if n <= 0 else n + triangle(n - 1)
+
+
+def changed_between_calls(x: Any, n: int) -> Any:
+    odd, even, y = 0, 1, x
+    for k in range(n):
+        below = triangle(k)
+        if below % 2:
+            odd, y = odd + below, y * 2
+            if k > 4:
+                even = odd - k
+        else:
+            even += 1
+    first = triangle(n) + odd
+    if first % 2:
+        odd, even = odd + first, even + 5
+    else:
+        odd = even - 3
+    second = triangle(odd % 6)  # what was saved for the call before it has changed
+    return odd, even, y, first, second, triangle(even % 5) + odd + even
+
+
 def nan_on_either_side(x: Any, y: Any) -> Any:
     larger, smaller = np.maximum(x, y), np.minimum(x, y)
     places = np.argmax(x, axis=1), np.argmin(y, axis=1), np.argmax(x), np.argmin(y)
@@ -229,6 +282,8 @@ STRANGE = [
 
 COLUMNS: dict[Any, list[Any]] = {
     nan_on_either_side: [STRANGE, [STRANGE[1], STRANGE[0], STRANGE[2][::-1].copy()]],
+    changed_between_calls: [VECTORS, [0, 3, 9]],
+    changed_by_what_a_call_calls: [VECTORS, [0, 2, 3]],
     computed_and_kept_before_a_call: [VECTORS, [0, 2, 7]],
     best_of_a_list_that_stays_empty: [[0, 2, 7]],
     best_by_a_key_that_fails: [VECTORS, [0, 2, 7]],
