@@ -94,7 +94,7 @@ MUTANTS = (
     Mutant(
         "blocks: a name is given another value before all have read the old one", "analysis/blocks.py",
         "needs |= set(readers[v])", "needs |= set()",
-        "tests/test_differential.py -k found",
+        "tests/test_hoist.py",
     ),
     Mutant(
         "sharing: what a list is given is not met", "analysis/sharing.py",
