@@ -147,6 +147,46 @@ def test_failures_and_bad_data_stay_in_their_instance() -> None:
 # ---- 3: no crash
 
 
+@model
+def row_after_row(first: np.ndarray, steps: list[np.ndarray], *, table: np.ndarray) -> np.ndarray:
+    row = table[first]
+    for step in steps:
+        row = np.tanh(row) + table[step]  # which row is a value of the batch: only the kernel can find it missing
+    return row
+
+
+@pytest.mark.parametrize("bad", range(4))
+@pytest.mark.parametrize("batch", range(3))
+def test_a_failure_is_found_wherever_it_lies_in_its_batch(bad: int, batch: int) -> None:
+    table = np.arange(12, dtype=np.float32).reshape(4, 3)
+    firsts = [np.int64(k) for k in range(4)]
+    steps = [[np.int64(1), np.int64(k)] for k in range(4)]
+    if batch == 0:
+        firsts[bad] = np.int64(9)
+    else:
+        steps[bad][batch - 1] = np.int64(9)
+    with pytest.raises(InstanceErrors) as failed:
+        row_after_row.batch(firsts, steps, table=table)
+    assert list(failed.value.errors) == [bad]
+    assert [k for k, r in enumerate(failed.value.results) if r is None] == [bad]
+    assert isinstance(failed.value.errors[bad], IndexError)
+
+
+@model
+def waits_and_adds(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    count = int(z.sum())
+    return np.tanh(x + y) * count
+
+
+def test_nothing_is_computed_before_its_extents_are_checked() -> None:
+    """A check that comes after a wait holds back what relies on it, or that would read past the end of an array."""
+    one = [np.ones(3, np.float32)]
+    lines = waits_and_adds.stages(one, one, one)["plan"].splitlines()
+    (check,) = (k for k, line in enumerate(lines) if "check" in line and "(n0, n0_1)" in line)
+    (adds,) = (k for k, line in enumerate(lines) if "emit" in line and "n0_1" in line)
+    assert check < adds
+
+
 def test_no_instances_and_one() -> None:
     p, xs = params(), trees(3)
     empty = models.tree_rnn.batch([], p=p)
