@@ -28,12 +28,12 @@ from acronumba.config import Options, at_terminal, debug_level, is_open, verify_
 from acronumba.failures import machine_failure
 from acronumba.ir.types import (
     INT,
+    NEVER,
     BoolT,
     DictT,
     FloatT,
     IntT,
     ListT,
-    NoneT,
     OpaqueT,
     StructT,
     TensorT,
@@ -565,9 +565,9 @@ def holds(wide: Type, narrow: Type) -> bool:
         case DictT(), DictT():
             return wide.keys == narrow.keys and all(map(holds, wide.items, narrow.items))
         case ListT(item), ListT(other):
-            return isinstance(other, NoneT) or holds(item, other)
+            return holds(item, other)
         case _:
-            return wide == narrow or isinstance(wide, OpaqueT) or isinstance(narrow, OpaqueT)
+            return wide == narrow or narrow == NEVER or isinstance(wide, OpaqueT) or isinstance(narrow, OpaqueT)
 
 
 def _same_types(wide: Any, narrow: Any, reads: Mapping[type, frozenset[str]]) -> bool:

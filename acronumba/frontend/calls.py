@@ -328,7 +328,6 @@ def list_method(w: Lowerer, base: ListVal, name: str, args: list[Val], kwargs: d
                 )
             else:
                 i = w.scalar("sub", n, number(1))
-            w.not_void(base, node)
             outs = tuple(w.var("item", t) for t in words(base.item))
             if w.block is not None:
                 w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(i)), loc=w.at(node)))

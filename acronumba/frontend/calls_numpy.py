@@ -27,7 +27,7 @@ from acronumba.frontend.values import (
     number,
 )  # fmt: skip
 from acronumba.ir.nodes import Extent
-from acronumba.ir.types import BOOL, FLOAT, INT, BoolT, FloatT, IntT, NoneT, TensorT
+from acronumba.ir.types import BOOL, FLOAT, INT, NEVER, BoolT, FloatT, IntT, TensorT
 
 if TYPE_CHECKING:
     from acronumba.frontend.lower import Lowerer
@@ -680,9 +680,7 @@ def _array_of_list(w: Lowerer, val: ListVal, dtype: str | None, node: Node) -> T
     """Return the array of a list that may be empty: that is of floats, whatever the list could hold."""
     item = val.item
     numbers = isinstance(item, IntT | FloatT | BoolT) or (isinstance(item, TensorT) and not item.rank)
-    if isinstance(item, NoneT):
-        found = w.scalar("eq", w.list_lengths(val, node), number(0))
-        w.check(found, "TypeError", "an array cannot hold None", (), node)
+    if item == NEVER:
         return w.full((0,), number(0), dtype or "float64", node)
     if not (numbers and (dtype or item == FLOAT)):
         text = "np.array of an empty list is float64[0], not what it is of others; give it a dtype, or test `if xs:`"

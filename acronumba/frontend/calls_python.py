@@ -39,7 +39,7 @@ from acronumba.frontend.values import (
 )  # fmt: skip
 from acronumba.ir import nodes as ir
 from acronumba.ir.ops import SCALARS
-from acronumba.ir.types import BOOL, FLOAT, INT, BoolT, FloatT, IntT, TensorT, TupleT, Type
+from acronumba.ir.types import BOOL, FLOAT, INT, NEVER, BoolT, FloatT, IntT, TensorT, TupleT, Type
 from acronumba.shared import field_names
 
 if TYPE_CHECKING:
@@ -421,8 +421,6 @@ def _sorted(w: Lowerer, a: Args, node: Node) -> Val:
 
 def sort_list(w: Lowerer, base: ListVal, key: Val, reverse: Val, node: Node) -> None:
     """Sort a list in place, stably."""
-    if base.cell.find().item is None:
-        return
 
     def key_of(v: Val) -> Val:
         return v if isinstance(key, NoneVal) else w.call(key, (v,), {}, node)
@@ -434,7 +432,10 @@ def sort_list(w: Lowerer, base: ListVal, key: Val, reverse: Val, node: Node) -> 
     def part(k: int) -> Callable[[Val], Val]:
         return lambda v: v.items[k] if isinstance(v, TupleVal) else v
 
-    keys = _host_keys(w, _keys(w, base, key_of, "keys", node), "a sort", node)
+    keys = _keys(w, base, key_of, "keys", node)
+    if w.block is None or keys.item == NEVER:
+        return
+    keys = _host_keys(w, keys, "a sort", node)
     if w.block is None:
         return
     down = w.truth(w.host_value(reverse, node, "reverse", index=True), node)

@@ -61,6 +61,7 @@ from acronumba.ir.types import (
     BOOL,
     FLOAT,
     INT,
+    NEVER,
     NONE,
     BoolT,
     DictT,
@@ -68,6 +69,7 @@ from acronumba.ir.types import (
     FloatT,
     IntT,
     ListT,
+    NeverT,
     NoneT,
     OpaqueT,
     RefT,
@@ -280,12 +282,10 @@ class Emitter:
 
     # ---- scalars
 
-    def not_void(self, val: ListVal, node: ast.AST | Loc | None) -> None:
-        """Give up where an element is read of a list that nothing was ever put into (in this sweep)."""
-        void = val.cell.find().item is None or (val.outer is not None and val.outer.cell.find().void)
-        if void and self.block is not None:
-            self.fail("IndexError", "list index out of range", node)
-            raise Dead
+    def never(self, node: ast.AST | Loc | None = None) -> Dead:
+        """Return the exception to raise where a value is needed that there never is: a list's that stays empty."""
+        self.fail("IndexError", "list index out of range", node)
+        return Dead()
 
     def const(self, value: Any) -> Num:
         return number(value)
@@ -495,20 +495,13 @@ class Emitter:
     def cell(self, key: Any) -> Cell:
         return self.know.cells.setdefault(key, Cell()).find()
 
-    def widen_cell(self, cell: Cell, item: Type, val: Val | None = None) -> None:
-        """Note a type of elements, and the element itself where it may be a list of which nothing is known yet."""
+    def widen_cell(self, cell: Cell, item: Type) -> None:
+        """Note a type of elements."""
         cell = cell.find()
-        void = isinstance(val, ListVal | StaticList) and val.cell.find().item is None
-        if void and isinstance(cell.item, ListT):
-            return
-        fits = cell.item is None or (cell.void and isinstance(item, ListT))
-        wider = item if cell.item is None or fits else union(cell.item, item)
-        cell.void = void and fits
+        wider = union(cell.item, item)
         if wider != cell.item:
             if cell.fixed:
-                raise self.refuse(
-                    "ACR303", seen=f"list[{type_text(cell.item or NONE)}] and an element {type_text(item)}"
-                )
+                raise self.refuse("ACR303", seen=f"list[{type_text(cell.item)}] and an element {type_text(item)}")
             if endless(wider):
                 raise self.refuse("ACR303", seen=type_text(wider)[:200])
             cell.item = wider
@@ -520,28 +513,36 @@ class Emitter:
             cell.real = True
             self.know.changed = True
 
+    def stays_empty(self, a: Cell, b: Cell) -> bool:
+        """Whether the lists of a cell stay empty, or hold lists that do, by a given type, and not those of another.
+
+        The two are not unified: such a list may stand where another type is expected if it is not changed there.
+        """
+        a, b = a.find(), b.find()
+        return a.fixed and emptier(a.item, b.item)
+
     def unify_cells(self, a: Cell, b: Cell) -> Cell:
         a, b = a.find(), b.find()
         if a is b:
+            return a
+        if self.stays_empty(a, b):
+            return b
+        if self.stays_empty(b, a):
             return a
         self.mix(a, not b.mixed)
         self.mix(b, not a.mixed)
         if a.fixed and b.fixed:
             if a.item != b.item:
-                raise self.refuse(
-                    "ACR303", seen=f"list[{type_text(a.item or NONE)}] and list[{type_text(b.item or NONE)}]"
-                )
+                raise self.refuse("ACR303", seen=f"list[{type_text(a.item)}] and list[{type_text(b.item)}]")
             return a
         if b.fixed:
             a, b = b, a
         before, self.know.changed = self.know.changed, True
-        if b.item is not None and not (b.void and isinstance(a.item, ListT)):
-            self.widen_cell(a, b.item)
-            a.void = b.void and a.item == b.item
+        self.widen_cell(a, b.item)
         a.real = a.real or b.real
         if not a.fixed:
             b.link = a
-        elif a.item is not None and b.item != a.item:
+        elif b.item != a.item:
             self.widen_cell(b, a.item)
         else:
             self.know.changed = before or b.item != a.item
@@ -557,7 +558,7 @@ class Emitter:
     def list_of(self, t: ListT, var: Var, own: bool = False) -> ListVal:
         """Return a list of unknown origin: it must not be changed if lists of its type may be instance data."""
         cell = self.cells_by_type(t)
-        return ListVal(cell, var, own or not cell.data)
+        return ListVal(cell, var, own or not (cell.data or t.item == NEVER))
 
     def cells_by_type(self, t: ListT) -> Cell:
         key = ("type", t)
@@ -572,9 +573,9 @@ class Emitter:
         cell = val.cell.find()
         for v in val.items:
             t = self.type_of(v)
-            self.widen_cell(cell, t, v)
+            self.widen_cell(cell, t)
             self.mix(cell, is_own(v))
-        item = cell.item or NONE
+        item = cell.item
         flat = tuple(w for v in val.items for w in self.to_words(v, item))
         out = self.var("list", ListT(item))
         self.emit(ir.ListNew(out=out, width=len(words(item)), args=flat, count=len(val.items), loc=self.loc))
@@ -590,7 +591,7 @@ class Emitter:
         if isinstance(val, StaticList):
             cell = val.cell.find()
             for v in val.items:
-                self.widen_cell(cell, self.type_of(v), v)
+                self.widen_cell(cell, self.type_of(v))
         if isinstance(val, TupleVal | DictVal | Record):
             for v in val.items:
                 self.type_of(v)
@@ -632,6 +633,7 @@ class Emitter:
                 return tuple(w for v, u in zip(val.items, t.items, strict=True) for w in self.to_words(v, u))
             case (ListT(), ListVal()):
                 by_type = self.cells_by_type(t)
+                self.check_unchanged(val, t)
                 if val.item != t.item:
                     self.unify_cells(val.cell, by_type)
                 self.mix(val.cell, not by_type.mixed)  # it may be changed through a name of this type
@@ -639,14 +641,27 @@ class Emitter:
             case (ListT(), StaticList()):
                 if self.cells_by_type(t).touched:  # it may be changed through another name
                     self.make_real(val.cell)
-                if not isinstance(t.item, NoneT):  # else nothing is known of it
-                    self.widen_cell(val.cell, t.item)
+                self.widen_cell(val.cell, t.item)
                 return (self.realise(val).var,)
             case (_, UnionVal()) if val.type == t:
                 return val.vars
             case (_, UnionVal()):
                 return self._cases_to_words(val, t)
         raise self.refuse("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+
+    def check_unchanged(self, val: ListVal, t: ListT) -> None:
+        """Refuse a list that stays empty by its type where it could be changed under another type."""
+        empty = self.stays_empty(val.cell, self.cells_by_type(t))
+        if not empty and val.own:
+            return
+        by_type = self.cells_by_type(t)
+        if by_type.touched and (val.own or not by_type.data):
+            raise self.refuse("ACR303", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+        inner, outer = val.item, t.item
+        while empty and isinstance(inner, ListT) and isinstance(outer, ListT):
+            if self.cells_by_type(outer).touched:
+                raise self.refuse("ACR303", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+            inner, outer = inner.item, outer.item
 
     def _to_union(self, val: Val, t: UnionT) -> tuple[Var, ...]:
         single = union_word(t)
@@ -728,7 +743,7 @@ class Emitter:
         for name, v in zip(val.names, val.items, strict=True):
             t = self.type_of(v)
             old = table.get(name)
-            wider = t if old is None or isinstance(old, OpaqueT) else since(old, t)
+            wider = t if old is None or isinstance(old, OpaqueT) else union(old, t)
             if wider != old:
                 if endless(wider):
                     raise self.refuse("ACR303", seen=type_text(wider)[:200])
@@ -748,6 +763,8 @@ class Emitter:
                 return EnumVal(t.cls, var=vars[0])
             case NoneT():
                 return NoneVal()
+            case NeverT():
+                raise self.never()
             case StrT():
                 return StrVal(t.value)
             case TensorT():
@@ -1140,7 +1157,8 @@ class Emitter:
             case (TList(), TList()):
                 self.make_real(a.cell)
                 self.make_real(b.cell)
-                return TList(self.unify_cells(a.cell, b.cell), a.own and b.own)
+                kept = self.stays_empty(a.cell, b.cell) or self.stays_empty(b.cell, a.cell)
+                return TList(self.unify_cells(a.cell, b.cell), a.own and b.own and not kept)
         try:
             t = union(self.template_type(a), self.template_type(b))
         except Refused as error:
@@ -1157,7 +1175,7 @@ class Emitter:
             case TTensor():
                 return a.type
             case TList():
-                return ListT(a.cell.find().item or NONE)
+                return ListT(a.cell.find().item)
             case TParts(kind="holder"):
                 raise self.refuse("ACR206", seen=self.describe(a.meta))
             case TParts(kind="tuple"):
@@ -1202,7 +1220,7 @@ class Emitter:
                     return Tensor(a.type, var, a.dims, fresh=a.fresh, aliased=not a.fresh), (var,)  # type: ignore[arg-type]
                 return _Pending(a.type, (var,), a.fresh), (var,)
             case TList():
-                var = self.var(name, ListT(a.cell.find().item or NONE))
+                var = self.var(name, ListT(a.cell.find().item))
                 return ListVal(a.cell.find(), var, a.own), (var,)
             case TChoice():
                 var = self.var(name, INT)
@@ -1555,16 +1573,11 @@ def _last_name(path: str) -> str:
     return out or "shared"
 
 
-def since(old: Type, new: Type) -> Type:
-    """Return the type of results of which more is known than in an earlier sweep, when a list may have been empty."""
-    match old, new:
-        case ListT(item=NoneT()), ListT():
-            return new
-        case TupleT(), TupleT() if len(old.items) == len(new.items):
-            return TupleT(tuple(map(since, old.items, new.items)))
-        case DictT(), DictT() if old.keys == new.keys:
-            return DictT(old.keys, tuple(map(since, old.items, new.items)))
-    return union(old, new)
+def emptier(a: Type, b: Type) -> bool:
+    """Whether two types of elements differ only in that lists of the first stay empty."""
+    if a == NEVER:
+        return b != NEVER
+    return isinstance(a, ListT) and isinstance(b, ListT) and emptier(a.item, b.item)
 
 
 def endless(t: Type) -> bool:

@@ -31,7 +31,6 @@ from acronumba.frontend.emitter import (
     equal_templates,
     is_own,
     is_several,
-    since,
 )  # fmt: skip
 from acronumba.frontend.handlers import bind
 from acronumba.frontend.source import assigned_names, spot
@@ -72,7 +71,6 @@ from acronumba.ir.types import (
     FloatT,
     IntT,
     ListT,
-    NoneT,
     TensorT,
     type_text,
     union,
@@ -405,9 +403,11 @@ class Functions(Walker):
                     self.type_of(val)
                 cell = val.cell.find()
                 if not is_own(val):
-                    return TType(ListT(cell.item or NoneT()))
+                    return TType(ListT(cell.item))
                 mine = self.cell(("parameter", where))
                 mine.real = True
+                if self.stays_empty(mine, cell):
+                    return TType(ListT(cell.item))
                 return TList(self.unify_cells(mine, cell), True)
             case Maybe():
                 raise self.refuse("ACR306", None, seen="an argument that may have no value")
@@ -552,9 +552,7 @@ class Functions(Walker):
             if old is not None:  # what was found to return in an earlier sweep, before more was known
                 self.code.results = words(old)
             return
-        result = union(*types_)
-        if old is not None:
-            result = since(old, result)
+        result = union(*types_, *(() if old is None else (old,)))
         if endless(result):
             self.errors.append(self.refuse("ACR303", self.code.loc, seen=type_text(result)[:200]).error)  # type: ignore[arg-type]
             return

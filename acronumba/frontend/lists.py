@@ -51,12 +51,11 @@ from acronumba.ir.types import (
     BOOL,
     FLOAT,
     INT,
-    NONE,
+    NEVER,
     BoolT,
     FloatT,
     IntT,
     ListT,
-    NoneT,
     TensorT,
     Type,
     UnionT,
@@ -252,7 +251,6 @@ class Lists(Walker):
         outs = tuple(self.var("item", w) for w in words(base.item))
         if self.block is None:
             return Poison()
-        self.not_void(base, node)
         if outs:
             args = (base.var, self.word(self.read(index)))
             self.emit(ir.ListOp(outs=outs, op="get", width=len(outs), args=args, loc=self.at(node)))
@@ -268,9 +266,9 @@ class Lists(Walker):
     def list_slice(self, base: ListVal, start: Num, step: int, count: Num, node: ast.AST) -> ListVal:
         if self.block is None:
             return base
-        cell = self.made_cell("slice", base.cell.find().item, node)
-        if base.cell.find().item is None:  # nothing was ever put into it: the part is a new empty list
-            empty = ListVal(cell, self.var("part", ListT(cell.item or NONE)))
+        cell = self.made_cell("slice", base.item, node)
+        if base.item == NEVER:  # nothing was ever put into it: the part is a new empty list
+            empty = ListVal(cell, self.var("part", ListT(cell.item)))
             self.emit(ir.ListNew(out=empty.var, width=self.width(empty), args=(), count=0, loc=self.at(node)))
             return empty
         out = self.var("part", ListT(base.item))
@@ -279,15 +277,15 @@ class Lists(Walker):
         self.mix(cell, base.cell.pure)
         return ListVal(cell, out)
 
-    def made_cell(self, what: str, item: Type | None, node: ast.AST | None) -> Cell:
+    def made_cell(self, what: str, item: Type, node: ast.AST | None) -> Cell:
         """Return what is known of the lists that an operation makes: they are new, with items of one type.
 
-        `item` is None where nothing was ever put into the list that they are made of.
+        `item` is `NEVER` where nothing was ever put into the list that they are made of: more may be put into them.
         """
         key = (what, self.frame.path, *spot(node))
         cell = self.cell(key)
         cell.real = True
-        if item is None:
+        if item == NEVER:
             return cell
         cell.fixed = True
         if cell.item != item:
@@ -426,13 +424,13 @@ class Lists(Walker):
     def widen_list(self, base: ListVal, val: Val) -> None:
         """Let a list hold a value. A list that lies in another one has the type that the outer one says."""
         t, cell = self.type_of(val), base.cell.find()
-        if base.outer is not None and cell.fixed and base.outer.cell.find().item == ListT(cell.item or NONE):
+        if base.outer is not None and cell.fixed and base.outer.cell.find().item == ListT(cell.item):
             outer = base.outer.cell.find()
-            wider = t if outer.void else union(cell.item or NONE, t)
+            wider = union(cell.item, t)
             if wider != cell.item:
                 self.widen_cell(outer, ListT(wider))
                 raise Resweep
-        self.widen_cell(base.cell, t, val)
+        self.widen_cell(base.cell, t)
 
     def append(self, base: ListVal, val: Val, node: ast.AST, op: str = "append", index: Num | None = None) -> None:
         self.check_mutable(base, node)
@@ -453,6 +451,8 @@ class Lists(Walker):
                 self.append(base, v, node)
             return
         other = self.to_list(val, node)
+        if other.item == NEVER:
+            return
         self.mix(base.cell, other.cell.pure)
         self.widen_cell(base.cell, other.item)
         if other.item != base.item:
@@ -499,6 +499,7 @@ class Lists(Walker):
         item = val.item
         if not isinstance(item, TensorT) or None not in item.shape:
             return super().stack_list(val, axis, node, dtype, empty)
+        self.some_arrays(val, "stack", node)
         axis = self.axes_of(axis, item.rank + 1, node)[0]
         out = self.join_list(val, axis, node, lambda x: self.reshape(x, (*x.dims[:axis], 1, *x.dims[axis:]), node))
         return out if dtype is None else self.cast(out, dtype, node)
@@ -506,6 +507,7 @@ class Lists(Walker):
     def concat_list(self, val: ListVal, axis: int, node: Any = None) -> Tensor:
         """Concatenate a list whose length is known only at run time."""
         val = self.uniform(val, node)
+        self.some_arrays(val, "concatenate", node)
         item = val.item
         if not isinstance(item, TensorT) or None not in item.shape:
             return super().concat_list(val, axis, node)
@@ -514,7 +516,6 @@ class Lists(Walker):
     def join_list(self, val: ListVal, axis: int, node: Any, f: Callable[[Tensor], Tensor]) -> Tensor:
         """Concatenate f(x) of all arrays of a list, one after the other: their extents are known only at run time."""
         n = self.list_lengths(val, node)
-        self.check(self.scalar("gt", n, number(0)), "ValueError", "need at least one array to concatenate", (), node)
         key = (self.frame.scope, "#joined")
         first = self.list_get(val, number(0), node)
         assert isinstance(first, Tensor)
@@ -561,7 +562,7 @@ class Lists(Walker):
         """Build a list by a loop at run time; `what` tells the lists apart that one expression builds."""
         cell = self.cell((what, self.frame.path, *spot(node)))
         cell.real = True
-        out = ListVal(cell.find(), self.var("list", ListT(cell.find().item or NoneT())))
+        out = ListVal(cell.find(), self.var("list", ListT(cell.find().item)))
         self.emit(ir.ListNew(out=out.var, width=self.width(out), args=(), count=0, loc=self.at(node)))
 
         def turn() -> None:
@@ -580,14 +581,16 @@ class Lists(Walker):
 
     def list_concat(self, a: Val, b: Val, node: ast.AST) -> ListVal:
         x, y = self.to_list(a, node), self.to_list(b, node)
-        cells = [part.cell.find() for part in (x, y) if part.cell.find().item is not None]
-        known = [cell for cell in cells if not cell.void] or cells
-        item = union(*(cell.item for cell in known if cell.item is not None)) if known else NoneT()
-        for part in (x, y):
-            if part.item != item:
-                self.widen_cell(part.cell, item)
-        n = self.list_lengths(x, node)
-        out = self.list_slice(x, number(0), 1, n, node)
+        if x.item == NEVER:
+            x, y = y, x
+        if y.item != NEVER:
+            item = union(x.item, y.item)
+            for part in (x, y):
+                if part.item != item:
+                    self.widen_cell(part.cell, item)
+        out = self.list_slice(x, number(0), 1, self.list_lengths(x, node), node)
+        if y.item == NEVER:
+            return out
         self.mix(out.cell, y.cell.pure)
         if out.item != y.item:  # later more is added to the new list than there ever is in the two
             self.unify_cells(out.cell, y.cell)
@@ -609,7 +612,7 @@ class Lists(Walker):
         cell.real = True
         self.widen_cell(cell, self.type_of(seq.items[0]))
         self.mix(cell, is_own(seq.items[0]))
-        out = ListVal(cell.find(), self.var("list", ListT(cell.find().item or NoneT())))
+        out = ListVal(cell.find(), self.var("list", ListT(cell.find().item)))
         args = (self.word(self.scalar("max", self.read(times), number(0))), *self.to_words(seq.items[0], out.item))
         self.emit(ir.ListOp(outs=(out.var,), op="fill", width=self.width(out), args=args, loc=self.at(node)))
         return out
@@ -679,7 +682,7 @@ class Lists(Walker):
             return self.built(iterable, node, gen.target, lambda: self.part(node.elt), inner, gen.ifs)
         cell = self.cell(("nested", self.frame.path, *spot(node), k))
         cell.real = True
-        result = ListVal(cell.find(), self.var("list", ListT(cell.find().item or NoneT())))
+        result = ListVal(cell.find(), self.var("list", ListT(cell.find().item)))
         self.emit(ir.ListNew(out=result.var, width=self.width(result), args=(), count=0, loc=self.at(node)))
 
         def turn() -> None:

@@ -30,7 +30,7 @@ from acronumba.frontend.values import (
 )  # fmt: skip
 from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Extent, SharedArg, Var
-from acronumba.ir.types import BOOL, DTYPES, FLOAT, INT, BoolT, FloatT, IntT, TensorT, host_word
+from acronumba.ir.types import BOOL, DTYPES, FLOAT, INT, NEVER, BoolT, FloatT, IntT, TensorT, host_word
 
 Node = ast.AST | Loc | None
 PYTHON = {INT: int, FLOAT: float, BOOL: bool}
@@ -923,8 +923,7 @@ class TensorOps(Emitter):
         item = val.item
         n = self.list_lengths(val, node)
         if not (empty and (isinstance(item, IntT | FloatT | BoolT) or (isinstance(item, TensorT) and not item.rank))):
-            self.check(self.scalar("gt", n, number(0)), "ValueError", "need at least one array to stack", (), node)
-            self.not_void(val, node)
+            self.some_arrays(val, "stack", node)
         if isinstance(item, IntT | FloatT | BoolT):
             item = TensorT(HOST[item], ())
         if not isinstance(item, TensorT):
@@ -943,6 +942,13 @@ class TensorOps(Emitter):
             order.insert(axis, 0)
             out = self.transpose(out, order, node)
         return out
+
+    def some_arrays(self, val: ListVal, what: str, node: Node) -> None:
+        """Check that a list has elements; what follows cannot be reached where it stays empty."""
+        some = self.scalar("gt", self.list_lengths(val, node), number(0))
+        self.check(some, "ValueError", f"need at least one array to {what}", (), node)
+        if val.item == NEVER:
+            raise self.never(node)
 
     def uniform(self, val: ListVal, node: Node) -> ListVal:
         """Return the list with elements of one type; the walker can convert them."""

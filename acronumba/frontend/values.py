@@ -18,6 +18,7 @@ from acronumba.ir.types import (
     BOOL,
     FLOAT,
     INT,
+    NEVER,
     NONE,
     BoolT,
     DictT,
@@ -127,12 +128,11 @@ class DictVal:
 class Cell:
     """What is known of the lists made at one place; grows from sweep to sweep."""
 
-    item: Type | None = None  # None: no element seen yet
+    item: Type = NEVER  # the union of the elements seen so far
     real: bool = False  # must be a list at run time: it is changed, stored, or merged
     fixed: bool = False  # the item type is given
     data: bool = False  # lists of this type may be instance data
     touched: bool = False  # a list of it is changed somewhere
-    void: bool = False  # the elements seen are lists of which no element was seen: they fit lists of any type
     mixed: bool = False  # an element that is a list of the instance data was put in
     unsure: bool = False  # ... or may have been, before anything was known of the list
     link: Cell | None = None  # unified with another
@@ -161,8 +161,7 @@ class ListVal:
 
     @property
     def item(self) -> Type:
-        item = self.cell.find().item
-        return NONE if item is None else item
+        return self.cell.find().item
 
 
 @dataclass(slots=True, eq=False)
@@ -370,7 +369,7 @@ def type_of(val: Val) -> Type | None:
         case ListVal():
             return ListT(val.item)
         case StaticList():
-            return ListT(val.cell.find().item or NONE)
+            return ListT(val.cell.find().item)
         case UnionVal():
             return union(*val.possible)
         case _:

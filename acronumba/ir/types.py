@@ -4,7 +4,8 @@ A `Type` says what one Python value of the user's program is: a number, a tensor
 infers them, `runtime.pack` derives them from instances, and both agree through `words`, which says how a value of the
 type lies in 64-bit words. See `ir.nodes` for the program that is typed with them.
 
-    Type  = IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | StructT | TupleT | DictT | ListT | UnionT | OpaqueT
+    Type  = IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | StructT | TupleT | DictT | ListT | UnionT | NeverT
+          | OpaqueT
     Word  = IntT | FloatT | BoolT | TensorT | RefT | ListT           (what one variable of the IR holds)
 """
 
@@ -97,6 +98,11 @@ class UnionT:
 
 
 @dataclass(frozen=True, slots=True)
+class NeverT:
+    """No value at all: what the elements of a list are that stays empty. Code that would read one is never reached."""
+
+
+@dataclass(frozen=True, slots=True)
 class OpaqueT:
     """Something that cannot be stored. Reading it is refused."""
 
@@ -111,11 +117,12 @@ class RefT:
 
 
 Type: TypeAlias = (
-    IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | StructT | TupleT | DictT | ListT | UnionT | OpaqueT
-)
+    IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | StructT | TupleT | DictT | ListT | UnionT | NeverT
+    | OpaqueT
+)  # fmt: skip
 Word: TypeAlias = IntT | FloatT | BoolT | TensorT | RefT | ListT
 
-INT, FLOAT, BOOL, NONE = IntT(), FloatT(), BoolT(), NoneT()
+INT, FLOAT, BOOL, NONE, NEVER = IntT(), FloatT(), BoolT(), NoneT(), NeverT()
 
 
 def class_key(cls: type) -> str:
@@ -129,8 +136,8 @@ def _order(t: Type) -> tuple[int, str]:
 
 
 def members(t: Type) -> tuple[Type, ...]:
-    """Return the alternatives of a type: its members if it is a union, else itself alone."""
-    return t.members if isinstance(t, UnionT) else (t,)
+    """Return the alternatives of a type: its members if it is a union, none of `NeverT`, else itself alone."""
+    return t.members if isinstance(t, UnionT) else () if t == NEVER else (t,)
 
 
 def union(*types: Type) -> Type:
@@ -138,6 +145,7 @@ def union(*types: Type) -> Type:
 
     Tensors of one dtype and rank merge (extents that differ become run-time), lists merge if their items do, tuples
     of one length and dicts of the same keys merge item by item; everything else becomes a member of a `UnionT`.
+    The union of nothing is `NEVER`, which is part of every type.
     """
     out: list[Type] = []
     for t in (m for u in types for m in members(u)):
@@ -148,8 +156,8 @@ def union(*types: Type) -> Type:
                 break
         else:
             out.append(t)
-    if len(out) == 1:
-        return out[0]
+    if len(out) < 2:
+        return out[0] if out else NEVER
     return UnionT(tuple(sorted(out, key=_order)))
 
 
@@ -172,9 +180,9 @@ def _merge(a: Type, b: Type) -> Type | None:
 def words(t: Type) -> tuple[Word, ...]:
     """Return how a value of the type is laid out, one entry per 64-bit word.
 
-    `None` and string constants take no word. A union takes one word, with 0 for None, if its members besides None are
-    all structs, or are one single list or tensor; otherwise it takes a word that numbers its `union_cases`, followed
-    by the words of every case (those of the cases that do not apply are zero).
+    `None`, string constants and `NeverT` take no word. A union takes one word, with 0 for None, if its members besides
+    None are all structs, or are one single list or tensor; otherwise it takes a word that numbers its `union_cases`,
+    followed by the words of every case (those of the cases that do not apply are zero).
     """
     match t:
         case IntT() | EnumT():
@@ -183,7 +191,7 @@ def words(t: Type) -> tuple[Word, ...]:
             return (FLOAT,)
         case BoolT():
             return (BOOL,)
-        case NoneT() | StrT() | OpaqueT():
+        case NoneT() | StrT() | NeverT() | OpaqueT():
             return ()
         case TensorT() | ListT():
             return (t,)
@@ -251,6 +259,8 @@ def type_text(t: Type | Word) -> str:
             return "bool"
         case NoneT():
             return "None"
+        case NeverT():
+            return "Never"
         case StrT():
             return f"Literal[{t.value!r}]"
         case EnumT() | StructT():

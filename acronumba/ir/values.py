@@ -25,6 +25,7 @@ from acronumba.ir.types import (
     FloatT,
     IntT,
     ListT,
+    NeverT,
     NoneT,
     OpaqueT,
     StrT,
@@ -129,6 +130,8 @@ def closeness(value: object, t: Type) -> int:
             return 2 * (kind is bool)
         case NoneT():
             return 2 * (value is None)
+        case NeverT():
+            return 0
         case StrT():
             return 2 * (kind is str and value == t.value)
         case EnumT() | StructT():
@@ -202,7 +205,7 @@ def _flatten(value: Any, t: Type, memo: Memo, path: str, out: list[Any]) -> None
                 raise Misfit(path, "an int too large for a float") from None
         case BoolT() | StructT():
             out.append(value)
-        case NoneT() | StrT() | OpaqueT():
+        case NoneT() | StrT() | NeverT() | OpaqueT():
             pass
         case EnumT():
             out.append(_members(t.cls)[value])
@@ -312,6 +315,8 @@ class _Builder:
                 return bool(next(stream))
             case NoneT():
                 return None
+            case NeverT():
+                raise Misfit("", "no value can be there")
             case StrT():
                 return t.value
             case OpaqueT():

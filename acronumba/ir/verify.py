@@ -54,6 +54,7 @@ from acronumba.ir.types import (
     BOOL,
     DTYPES,
     INT,
+    NEVER,
     BoolT,
     DictT,
     FloatT,
@@ -130,6 +131,8 @@ def verify(program: Program, kernels: Sequence[KernelSpec] = ()) -> None:
 def fits(source: Word, target: Word) -> bool:
     """Whether a value of word `source` may be one of word `target`: an object of a class of both, known extents.
 
+    A list that stays empty may be a list of anything.
+
     A variable keeps the type it was made with where a test has narrowed it, so that classes need only overlap.
     """
     match source, target:
@@ -142,7 +145,7 @@ def fits(source: Word, target: Word) -> bool:
                 and all(n is None or m == n for m, n in zip(source.shape, target.shape, strict=True))
             )
         case ListT(), ListT():
-            return same_layout(source.item, target.item)
+            return source.item == NEVER or same_layout(source.item, target.item)
         case _:
             return source == target
 

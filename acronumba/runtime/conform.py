@@ -16,12 +16,14 @@ import numpy as np
 from acronumba.errors import DataError
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
+    NEVER,
     BoolT,
     DictT,
     EnumT,
     FloatT,
     IntT,
     ListT,
+    NeverT,
     NoneT,
     OpaqueT,
     StrT,
@@ -54,6 +56,8 @@ def accepts(t: Type, value: Any) -> bool:
             return type(value) is bool
         case NoneT():
             return value is None
+        case NeverT():
+            return False
         case StrT():
             return type(value) is str and value == t.value
         case EnumT():
@@ -238,6 +242,8 @@ def _error(instance: int, link: Link, t: Type, value: Any, missing: str = "") ->
 
 
 def _wanted(t: Type) -> str:
+    if t == NEVER:  # no value of the mini-batch was one that the annotation allows
+        return "what its annotation says"
     text = type_text(t)
     return text if isinstance(t, UnionT | NoneT | TupleT) else f"{'an' if text[0] in 'aeiou' else 'a'} {text}"
 

@@ -93,6 +93,7 @@ _LIBRARY: dict[str, Any] = {
     "fromiter": np.fromiter,
     "flatnonzero": np.flatnonzero,
     "NONES": frozenset((type(None),)),
+    "NOTHING": frozenset(),
 }
 
 

@@ -22,6 +22,7 @@ from acronumba.ir.types import (
     FloatT,
     IntT,
     ListT,
+    NeverT,
     NoneT,
     OpaqueT,
     StrT,
@@ -250,6 +251,8 @@ class _Writer:
                 pass
             case NoneT():
                 self.line(indent, f"expect({source}, NONES)")
+            case NeverT():
+                self.line(indent, f"expect({source}, NOTHING)")
             case StrT():
                 self.line(indent, f"expect_constant({source}, {self._constant('TEXT', t.value)})")
             case IntT() | FloatT() | BoolT() | EnumT() | TensorT() | StructT() | ListT():
@@ -326,7 +329,7 @@ def _columns(slot: _Slot) -> list[_Slot]:
     """Return the columns of a slot that are filled while following the instances."""
     if isinstance(slot.type, TupleT | DictT):
         return [column for part in slot.parts for column in _columns(part)]
-    if isinstance(slot.type, NoneT | StrT | OpaqueT):
+    if isinstance(slot.type, NoneT | StrT | NeverT | OpaqueT):
         return []
     return [slot, *(column for part in slot.parts for column in _columns(part))]
 
@@ -362,5 +365,5 @@ def _lower(name: str) -> str:
 
 _TAKEN = frozenset(
     "pack columns count careful new room heap rows roots o v k zeros int64 fromiter flatnonzero Room expect "
-    "expect_constant Ints Floats Bools Enums transpose entries case_numbers NONES".split()
+    "expect_constant Ints Floats Bools Enums transpose entries case_numbers NONES NOTHING".split()
 )

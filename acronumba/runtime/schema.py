@@ -32,6 +32,7 @@ from acronumba.ir.types import (
     DTYPES,
     FLOAT,
     INT,
+    NEVER,
     NONE,
     DictT,
     EnumT,
@@ -488,13 +489,13 @@ def _array_text(dtype: np.dtype[Any]) -> str:
 
 
 def storable_union(*found: Type) -> Type:
-    """Return the union of the types that can be stored; an `OpaqueT` if none but None can."""
+    """Return the union of the types that can be stored; an `OpaqueT` if none but None can, `NEVER` of nothing."""
     flat = [m for t in found for m in members(t)]
     stored = [t for t in flat if not isinstance(t, OpaqueT)]
     opaque = [t for t in flat if isinstance(t, OpaqueT)]
     if opaque and all(isinstance(t, NoneT) for t in stored):
         return opaque[0]
-    return union(*stored) if stored else NONE
+    return union(*stored)
 
 
 def _type(hint: Hint, column: Sequence[Any], depth: int = 0) -> Type:
@@ -595,7 +596,7 @@ def _tuples(values: list[tuple[Any, ...]], depth: int) -> Type:
 def _dicts(values: list[dict[Any, Any]], hint: Hint, depth: int) -> Type:
     keys = {tuple(v) for v in values}
     if not keys:
-        return NONE
+        return NEVER
     if len(keys) > 1:
         return OpaqueT("a dict whose keys differ between instances")
     (names,) = keys
@@ -670,7 +671,7 @@ def _without(t: Type, dropped: set[type]) -> Type:
         return t
     match t:
         case StructT():
-            return NONE
+            return NEVER
         case TupleT():
             return TupleT(tuple(_without(item, dropped) for item in t.items))
         case DictT():
@@ -678,8 +679,7 @@ def _without(t: Type, dropped: set[type]) -> Type:
         case ListT():
             return ListT(_without(t.item, dropped))
         case UnionT():
-            rest = [_without(m, dropped) for m in t.members if not (isinstance(m, StructT) and m.cls in dropped)]
-            return union(*rest) if rest else NONE
+            return union(*(_without(m, dropped) for m in t.members))
     return t
 
 

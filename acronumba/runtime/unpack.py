@@ -27,6 +27,7 @@ from acronumba.ir.types import (
     FloatT,
     IntT,
     ListT,
+    NeverT,
     NoneT,
     OpaqueT,
     StrT,
@@ -306,7 +307,7 @@ def _read(t: Type, at: int) -> Read:
         case EnumT():
             found = tuple(t.cls)  # type: ignore[var-annotated,arg-type]
             return lambda reader, row: found[row[at]]
-        case NoneT() | OpaqueT():
+        case NoneT() | NeverT() | OpaqueT():
             return lambda reader, row: None
         case StrT():
             return lambda reader, row: t.value
