@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba import nn, random
-from acronumba.frontend.emitter import Dead, Refused
+from acronumba.frontend.emitter import Dead
 from acronumba.frontend.handlers import Args, Handler, Node, row
 from acronumba.frontend.tensors import PYTHON
 from acronumba.frontend.values import (
@@ -27,7 +27,7 @@ from acronumba.frontend.values import (
     number,
 )  # fmt: skip
 from acronumba.ir.nodes import Extent
-from acronumba.ir.types import BOOL, FLOAT, INT, NEVER, BoolT, FloatT, IntT, TensorT
+from acronumba.ir.types import BOOL, INT, NEVER, FloatT, IntT, TensorT
 
 if TYPE_CHECKING:
     from acronumba.frontend.lower import Lowerer
@@ -285,12 +285,17 @@ def _concatenate(w: Lowerer, a: Args, node: Node) -> Val:
     if split is not None:
         return split
     runtime = _runtime_list(w, a["arrays"], node)
+    if runtime is not None and runtime.item == NEVER:  # no axis can be right
+        w.some_arrays(runtime, "concatenate", node)
     if runtime is not None and a.static("axis") is None:
         return w.flatten(_as_asked(w, a, w.stack_list(runtime, 0, node), node), node)
     if runtime is not None:
         axis = a.axis("axis", _item_rank(runtime) or 1)
         return _as_asked(w, a, w.concat_list(runtime, axis, node), node)
     tensors, dtype = _tensor_items(w, a["arrays"], a.where["arrays"]), a.dtype()
+    if not tensors:
+        w.fail("ValueError", "need at least one array to concatenate", node)
+        raise Dead
     a.may_cast(tensors, dtype)
     if a.static("axis") is None:
         return w.concat([w.flatten(t, node) for t in tensors], 0, node, dtype)
@@ -308,11 +313,13 @@ def _stack(w: Lowerer, a: Args, node: Node) -> Val:
         return split
     runtime = _runtime_list(w, a["arrays"], node)
     if runtime is not None:
+        if runtime.item == NEVER:  # no axis can be right
+            w.some_arrays(runtime, "stack", node)
         return _as_asked(w, a, w.stack_list(runtime, a.axis("axis", _item_rank(runtime) + 1), node), node)
     tensors, dtype = _tensor_items(w, a["arrays"], a.where["arrays"]), a.dtype()
     if not tensors:
         w.fail("ValueError", "need at least one array to stack", node)
-        raise Refused(None)
+        raise Dead
     a.may_cast(tensors, dtype)
     if dtype is not None:
         tensors = [w.cast(t, dtype, node) for t in tensors]
@@ -646,7 +653,7 @@ def _array(w: Lowerer, a: Args, node: Node) -> Val:
     if runtime is not None:
         if dtype is not None:
             _check_list(w, runtime, dtype, node)
-        return _array_of_list(w, runtime, dtype, node)
+        return w.array_of(runtime, dtype, node)
     if isinstance(val, Generator):
         val = w.comprehend(val.node)
     return w.array_of(val, dtype, node)
@@ -674,18 +681,6 @@ def _check_list(w: Lowerer, val: ListVal, dtype: str, node: Node) -> None:
 def _ascontiguousarray(w: Lowerer, a: Args, node: Node) -> Val:
     x = _array(w, a, node)
     return _with_axis(w, x, node) if isinstance(x, Tensor) else x
-
-
-def _array_of_list(w: Lowerer, val: ListVal, dtype: str | None, node: Node) -> Tensor:
-    """Return the array of a list that may be empty: that is of floats, whatever the list could hold."""
-    item = val.item
-    numbers = isinstance(item, IntT | FloatT | BoolT) or (isinstance(item, TensorT) and not item.rank)
-    if item == NEVER:
-        return w.full((0,), number(0), dtype or "float64", node)
-    if not (numbers and (dtype or item == FLOAT)):
-        text = "np.array of an empty list is float64[0], not what it is of others; give it a dtype, or test `if xs:`"
-        w.check(w.scalar("gt", w.list_lengths(val, node), number(0)), "TypeError", text, (), node)
-    return w.stack_list(val, 0, node, dtype, empty=numbers)
 
 
 def as_dtype(w: Lowerer, val: Val, dtype: str, node: Node) -> Tensor:

@@ -525,10 +525,10 @@ class Emitter:
         a, b = a.find(), b.find()
         if a is b:
             return a
-        if self.stays_empty(a, b):
-            return b
-        if self.stays_empty(b, a):
-            return a
+        for one, other in ((a, b), (b, a)):
+            if self.stays_empty(one, other):
+                self.mix(other, one.item == NEVER)  # the lists in it have other types elsewhere
+                return other
         self.mix(a, not b.mixed)
         self.mix(b, not a.mixed)
         if a.fixed and b.fixed:
@@ -650,17 +650,25 @@ class Emitter:
         raise self.refuse("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
 
     def check_unchanged(self, val: ListVal, t: ListT) -> None:
-        """Refuse a list that stays empty by its type where it could be changed under another type."""
+        """See to it that a list that stays empty by its type is not changed under another type, or refuse it.
+
+        Where the instances have such lists, those of the other type cannot be changed from now on.
+        """
         empty = self.stays_empty(val.cell, self.cells_by_type(t))
-        if not empty and val.own:
+        if t.item == NEVER or (val.own and not empty):
             return
-        by_type = self.cells_by_type(t)
-        if by_type.touched and (val.own or not by_type.data):
-            raise self.refuse("ACR303", seen=f"{self.describe(val)} where {type_text(t)} is expected")
-        inner, outer = val.item, t.item
-        while empty and isinstance(inner, ListT) and isinstance(outer, ListT):
-            if self.cells_by_type(outer).touched:
+        given = not val.own and any(emptier(d.item, t.item) for d in self.data_lists)
+        inner: Type = val.item
+        outer: Type = t
+        while isinstance(outer, ListT):
+            by_type = self.cells_by_type(outer)
+            if given and not by_type.data:
+                by_type.data = True
+                self.know.changed = True
+            elif not given and by_type.touched and (val.own or not by_type.data):
                 raise self.refuse("ACR303", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+            if not empty or not isinstance(inner, ListT):
+                return
             inner, outer = inner.item, outer.item
 
     def _to_union(self, val: Val, t: UnionT) -> tuple[Var, ...]:

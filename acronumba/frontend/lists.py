@@ -386,7 +386,7 @@ class Lists(Walker):
             if not isinstance(w, Tensor):
                 if self.sequence(w) is None and not isinstance(w, ListVal):
                     raise self.refuse("ACR301", node, seen=f"an index {self.describe(w)}")
-                w = self.as_tensor(w, node=node)
+                w = self.index_array(w, node)
             if w.type.dtype == "bool":
                 raise self.refuse("ACR202", node, seen="a mask as an index: the extent would depend on values",
                                   rewrite="np.where(mask, x, 0)")  # fmt: skip
@@ -399,6 +399,12 @@ class Lists(Walker):
         if any(isinstance(w, NoneVal) for w in parts):
             out = self.reshape(out, shape, node)
         return out
+
+    def index_array(self, w: Val, node: ast.AST) -> Tensor:
+        """Return a sequence of indices as an array; an empty one is of ints, as in NumPy."""
+        if isinstance(w, ListVal):
+            return self.stack_list(w, 0, node, "int64" if w.item == NEVER else None, empty=True)
+        return self.as_tensor(w, node=node)
 
     def static(self, val: Any, node: ast.AST | None) -> Any:
         """Return the Python value of something known when the model is compiled, NOT_CONST if it is not known."""

@@ -30,7 +30,7 @@ from acronumba.frontend.values import (
 )  # fmt: skip
 from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Extent, SharedArg, Var
-from acronumba.ir.types import BOOL, DTYPES, FLOAT, INT, NEVER, BoolT, FloatT, IntT, TensorT, host_word
+from acronumba.ir.types import BOOL, DTYPES, FLOAT, INT, NEVER, BoolT, FloatT, IntT, NeverT, TensorT, host_word
 
 Node = ast.AST | Loc | None
 PYTHON = {INT: int, FLOAT: float, BOOL: bool}
@@ -99,8 +99,20 @@ class TensorOps(Emitter):
                     return self.full((0,), number(0.0), dtype or "float64", node)
                 return self.stack([self._item(v, dtype, node) for v in items], 0, node)
             case ListVal():
-                return self.stack_list(val, 0, node, dtype, empty=True)
+                return self._array_of_list(val, dtype, node)
         raise self.refuse("ACR301", node, seen=self.describe(val), rewrite="pass an array or a number")
+
+    def _array_of_list(self, val: ListVal, dtype: str | None, node: Node) -> Tensor:
+        """Return the array of a list that may be empty: that is of floats, whatever the list could hold."""
+        item = val.item
+        numbers = isinstance(item, IntT | FloatT | BoolT | NeverT) or (isinstance(item, TensorT) and not item.rank)
+        if not (numbers and (dtype or item in (FLOAT, NEVER))):
+            text = (
+                "np.array of an empty list is float64[0], not what it is of others; give it a dtype, or test `if xs:`"
+            )
+            some = self.scalar("gt", self.list_lengths(val, node), number(0))
+            self.check(some, "TypeError", text, (), node)
+        return self.stack_list(val, 0, node, dtype, empty=numbers)
 
     def _item(self, val: Val, dtype: str | None, node: Node) -> Tensor:
         """Return an item of a sequence that becomes an array."""
@@ -921,6 +933,8 @@ class TensorOps(Emitter):
         """Stack a list whose length is known only at run time; `empty`: of numbers it may be empty."""
         val = self.uniform(val, node)
         item = val.item
+        if item == NEVER and empty:
+            return self.full((0,), number(0), dtype or "float64", node)
         n = self.list_lengths(val, node)
         if not (empty and (isinstance(item, IntT | FloatT | BoolT) or (isinstance(item, TensorT) and not item.rank))):
             self.some_arrays(val, "stack", node)
