@@ -379,6 +379,59 @@ def test_halves_of_two_dtypes() -> None:
         assert f.check(mixed, **shared).ok and len(f.trace(mixed, **shared).results) == 14
 
 
+def down(d: Any, n: int) -> Any:
+    return d["a"] if n == 0 else down(d, n - 1) + 1
+
+
+def of_a_dict(d: Any) -> Any:
+    t = 0
+    for _ in range(d["a"]):
+        t += d["a"]
+    other = d if t > 1 else {"a": 5, "s": "z"}
+    return t, len(d), "a" in d, down(d, 2), other["a"]
+
+
+def of_a_tuple(t: Any) -> Any:
+    a, _ = t
+    return a, t[0], t[-2], len(t), [u[0] for u in [t, t]]
+
+
+def of_dicts(ds: Any) -> Any:
+    return [d["a"] for d in ds], sum(d["a"] for d in ds)
+
+
+@pytest.mark.parametrize(
+    ("f", "column"),
+    [
+        (of_a_dict, [{"a": 1, "s": "x"}, {"a": 2, "s": "y"}]),
+        (of_a_dict, [{"a": 1, "s": [("x", 1)]}, {"a": 2, "s": []}]),
+        (of_a_tuple, [(1, "x"), (2, "y")]),
+        (of_dicts, [[{"a": 1, "s": "x"}], [], [{"a": 1, "s": "x"}, {"a": 3, "s": "y"}]]),
+    ],
+)
+def test_an_entry_that_is_never_read_may_hold_anything(f: Any, column: list[Any]) -> None:
+    m, wanted = model(f), [f(x) for x in column]
+    assert m.batch(column) == m._interpret(column) == m.batch(pack(column)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("f", "column", "caret"),
+    [
+        (lambda d: d["s"], [{"a": 1, "s": "x"}], 'd["s"]'),
+        (lambda d: d.get("s"), [{"a": 1, "s": "x"}], 'd.get("s")'),
+        (lambda t: t[1], [(1, "x")], "t[1]"),
+        (lambda t: t, [(1, "x")], "t"),
+        (lambda ts: [s for _, s in ts], [[(1, "x")]], "s"),
+    ],
+)
+def test_an_entry_that_cannot_be_stored_is_refused_where_it_is_read(f: Any, column: list[Any], caret: str) -> None:
+    with pytest.raises(AcronumbaError, match=r"ACR304") as caught:
+        model(f).batch(column)
+    lines = str(caught.value).splitlines()
+    at = lines[3].index("^")
+    assert lines[2][at : at + lines[3].count("^")] == caret
+
+
 def test_what_is_refused_for_all_is_refused() -> None:
     with pytest.raises(AcronumbaError, match="ACR304"):
         model(scaled).batch(["a", b"b"])

@@ -198,10 +198,14 @@ class Emitter:
         """Return the exception to raise for something that is not in the language."""
         return Refused(refuse(code, self.at(node), seen, rewrite, message))
 
-    def check_poison(self, *vals: Val) -> None:
+    def check_poison(self, *vals: Val, node: ast.AST | None = None) -> None:
         for v in vals:
             if isinstance(v, Poison):
-                raise self.refuse("ACR206", seen=v.why) if v.why else Refused(None)
+                raise (
+                    self.refuse(v.code or "ACR206", node, seen=v.why, rewrite=conversion(v.why))
+                    if v.why
+                    else Refused(None)
+                )
 
     # ---- blocks
 
@@ -781,9 +785,13 @@ class Emitter:
             case StructT():
                 return Ref((t.cls,), vars[0])
             case TupleT() | DictT():
-                items, at = [], 0
+                items: list[Val] = []
+                at = 0
                 for u in t.items:
                     width = len(words(u))
+                    if isinstance(u, OpaqueT):  # refused where it is read
+                        items.append(Poison(u.what, "ACR304"))
+                        continue
                     items.append(self.from_words(u, vars[at : at + width]))
                     at += width
                 return TupleVal(tuple(items)) if isinstance(t, TupleT) else DictVal(t.keys, tuple(items))
@@ -1088,7 +1096,7 @@ class Emitter:
             case Maybe():
                 return TMaybe(self.template(val.value))
             case Poison():
-                return TPoison(val.why)
+                return TPoison(val.why, val.code)
             case SharedVal():
                 return self.template(self.materialise(val))
             case Choice():
@@ -1204,7 +1212,7 @@ class Emitter:
             case TStatic():
                 return a.val, ()
             case TPoison():
-                return Poison(a.why), ()
+                return Poison(a.why, a.code), ()
             case TAbsent():
                 return None, ()
             case TMaybe():
@@ -1411,6 +1419,7 @@ class TAbsent:
 @dataclass(frozen=True, slots=True, eq=False)
 class TPoison:
     why: str
+    code: str = ""
 
 
 Template: TypeAlias = TStatic | TParts | TTensor | TList | TType | TMaybe | TAbsent | TPoison | TChoice

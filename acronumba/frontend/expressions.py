@@ -218,7 +218,7 @@ class Expressions(Walker):
             val = val.value
         if isinstance(val, Poison):
             if val.why:
-                raise self.refuse("ACR303", node, seen=f"{name}: {val.why}")
+                raise self.refuse(val.code or "ACR303", node, seen=f"{name}: {val.why}")
             raise Refused(None)
         return val
 

@@ -24,6 +24,7 @@ from acronumba.frontend.emitter import (
     Template,
     TList,
     TParts,
+    TPoison,
     TStatic,
     TTensor,
     TType,
@@ -486,7 +487,7 @@ class Functions(Walker):
     def template_words(self, shape: Template, val: Val) -> list[Var]:
         """Return the argument words of a value for a parameter."""
         match shape:
-            case TStatic():
+            case TStatic() | TPoison():
                 return []
             case TParts(kind="holder"):
                 return [w for s, v in zip(shape.items, held(val), strict=True) for w in self.template_words(s, v)]

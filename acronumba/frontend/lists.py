@@ -182,6 +182,7 @@ class Lists(Walker):
                     if not -len(items) <= k < len(items):
                         self.fail("IndexError", "index out of range", node)
                         return Poison()
+                    self.check_poison(items[int(k)], node=node)
                     return items[int(k)]
                 if not items:
                     self.fail("IndexError", "index out of range", node)
@@ -220,7 +221,9 @@ class Lists(Walker):
             raise self.refuse("ACR309", node, seen=self.describe_index(where))
         if isinstance(base, DictVal):
             if where.value in base.keys:
-                return base.items[base.keys.index(where.value)]
+                val = base.items[base.keys.index(where.value)]
+                self.check_poison(val, node=node)
+                return val
         else:
             assert isinstance(base, SharedVal)
             item = base.node.item(where.value)

@@ -283,9 +283,10 @@ class Choice:
 
 @dataclass(slots=True, eq=False)
 class Poison:
-    """The result of something refused, or of merging what cannot be merged (`why`)."""
+    """The result of something refused; or what cannot be used, and `why`: merged from what has no common type, say."""
 
     why: str = ""
+    code: str = ""  # of the refusal where it is used
 
 
 Val: TypeAlias = (
