@@ -217,6 +217,26 @@ def nested_or_made(xs: Any, n: int) -> Any:
     return sum(sum(y) for y in ys), ys
 
 
+def patterns(n: Node) -> Any:
+    match n:
+        case Node(kids=[k]) | Node(kids=[_, k]) if k.v > 0:
+            return k.v
+        case Node(kids=[k, *rest]):
+            return k.v, len(rest)
+        case Node(kids=[]):
+            return n.v
+    return None
+
+
+def conditions(xs: Any) -> Any:
+    a = xs[0].v if xs else 0.0
+    b = 1 if not xs or xs[0].v > 0 else 2
+    while xs and xs[0].v > a:
+        a += xs[1].v
+    assert len(xs) < 9, xs[0].v
+    return a, b, 0 <= len(xs) < xs[0].v if xs else None
+
+
 def of_a_dict(d: Any) -> Any:
     return sum(x.v for x in d["a"]), d["b"]
 
@@ -272,6 +292,8 @@ CASES = [
     (rows_of, *NUMBERS),
     (walk, ([E, Node([], 3.0)],), ([E, Node(FULL)],)),
     (tree, ([E, Node([], 3.0)],), ([E, Node(FULL)],)),
+    (patterns, ([E, Node([], 3.0)],), ([E, Node(FULL)],)),
+    (conditions, *NONE_AND_SOME),
     (nested, ([[[], []], [[]], []],), ([[[], FULL], [[]], []],)),
     (nested_or_made, ([[[], []], [[]]], [0, 1]), ([[[], [2]], [[3]]], [0, 1])),
     (of_a_dict, ([{"a": [], "b": []}, {"a": [], "b": [[]]}],), ([{"a": FULL, "b": []}, {"a": [], "b": [[1]]}],)),

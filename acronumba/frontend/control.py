@@ -604,11 +604,14 @@ class Control(Walker):
                 break
             if path is not None and path in self.state:
                 current = self.state[path]
-            self.pattern(case.pattern, current, rest, path)
-            if case.guard is not None and self.block is not None:
-                yes, no = self.branch(case.guard)
-                rest += no
-                self.join(yes)
+            try:
+                self.pattern(case.pattern, current, rest, path)
+                if case.guard is not None and self.block is not None:
+                    yes, no = self.branch(case.guard)
+                    rest += no
+                    self.join(yes)
+            except Dead:
+                self.block = None
             if self.block is not None:
                 self.body(case.body)
             if self.block is not None:
@@ -634,7 +637,10 @@ class Control(Walker):
                     rest = []
                     if self.block is None:
                         break
-                    self.pattern(q, val, rest, path)
+                    try:
+                        self.pattern(q, val, rest, path)
+                    except Dead:
+                        self.block = None
                     if self.block is not None:
                         done.append(self.point())
                         self.block = None
