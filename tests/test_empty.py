@@ -35,6 +35,11 @@ class Row:
 
 
 @dataclass
+class Pairs:
+    rows: list[tuple[np.ndarray, int]]
+
+
+@dataclass
 class Either:
     kids: list[Node] | None
     rows: list[np.ndarray] | None = None
@@ -217,6 +222,11 @@ def nested_or_made(xs: Any, n: int) -> Any:
     return sum(sum(y) for y in ys), ys
 
 
+def of_pairs(p: Pairs) -> Any:
+    both = [*p.rows, (np.zeros(2), 3)]
+    return [r * k for r, k in p.rows], [k for _, k in both]
+
+
 def patterns(n: Node) -> Any:
     match n:
         case Node(kids=[k]) | Node(kids=[_, k]) if k.v > 0:
@@ -292,6 +302,7 @@ CASES = [
     (rows_of, *NUMBERS),
     (walk, ([E, Node([], 3.0)],), ([E, Node(FULL)],)),
     (tree, ([E, Node([], 3.0)],), ([E, Node(FULL)],)),
+    (of_pairs, ([Pairs([]), Pairs([])],), ([Pairs([(A, 2)]), Pairs([])],)),
     (patterns, ([E, Node([], 3.0)],), ([E, Node(FULL)],)),
     (conditions, *NONE_AND_SOME),
     (nested, ([[[], []], [[]], []],), ([[[], FULL], [[]], []],)),

@@ -515,7 +515,9 @@ def _type(hint: Hint, column: Sequence[Any], depth: int = 0) -> Type:
             return union(*(StructT(c) for c in found))
         case ListHint():
             lists = _distinct(column, (list, tuple))
-            return ListT(_type(hint.item, list(chain.from_iterable(lists)), depth + 1))
+            elements = list(chain.from_iterable(lists))
+            item = _type(hint.item, elements, depth + 1)
+            return ListT(item if elements or _possible(item) else NEVER)
         case TupleHint():
             size = len(hint.items)
             rows = [v for v in _distinct(column, (tuple,)) if len(v) == size]
@@ -531,6 +533,11 @@ def _type(hint: Hint, column: Sequence[Any], depth: int = 0) -> Type:
         case UnionHint():
             return storable_union(*(_type(m, column, depth) for m in hint.members))
     return hint
+
+
+def _possible(t: Type) -> bool:
+    """Whether there can be a value of a type."""
+    return all(map(_possible, t.items)) if isinstance(t, TupleT | DictT) else t != NEVER
 
 
 def _distinct(column: Sequence[Any], kinds: tuple[type, ...]) -> list[Any]:
