@@ -29,6 +29,7 @@ from acronumba.failures import machine_failure
 from acronumba.ir.types import (
     INT,
     NEVER,
+    Array0T,
     BoolT,
     DictT,
     FloatT,
@@ -40,6 +41,7 @@ from acronumba.ir.types import (
     TupleT,
     Type,
     UnionT,
+    union,
 )  # fmt: skip
 from acronumba.locks import ForkLock, lazy
 from acronumba.shared import Match, SharedLeaf, SharedTree, describe, describe_value, matcher, shared_key
@@ -558,6 +560,8 @@ def holds(wide: Type, narrow: Type) -> bool:
             return all(holds(wide, t) for t in inner)
         case UnionT(inner), _:
             return any(holds(t, narrow) for t in inner)
+        case Array0T(), Array0T() | TensorT(shape=()):
+            return union(wide, narrow) == wide
         case TensorT(), TensorT():
             return wide.dtype == narrow.dtype and wide.rank == narrow.rank
         case TupleT(), TupleT():

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from acronumba.ir.types import BOOL, FLOAT, INT, ListT, StructT, TensorT, Type, dtype_type
+from acronumba.ir.types import BOOL, FLOAT, INT, Array0T, ListT, StructT, TensorT, Type, dtype_type
 from acronumba.locks import lazy
 
 
@@ -31,9 +31,8 @@ class SharedLeaf:
     """A value read anew at each call: entry `path` of the leaves."""
 
     path: str  # "p.cells[0].w", "p['b']"
-    type: (
-        Type  # TensorT with constant extents, INT, FLOAT, ListT (of numbers; packed), StructT (recursive class; packed)
-    )
+    # TensorT with constant extents, Array0T, INT, FLOAT, ListT (of numbers; packed), StructT (recursive class; packed)
+    type: Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +169,9 @@ def leaf_type(value: object) -> Type | str | None:
             return f"an array of class {type(value).__name__}: use a plain np.ndarray"
         try:
             if value.dtype.isnative:
-                return TensorT(dtype_type(value.dtype), value.shape)
+                dtype = dtype_type(value.dtype)
+                point = isinstance(value, np.ndarray) and not value.ndim
+                return Array0T(dtype) if point else TensorT(dtype, value.shape)
         except KeyError:
             pass
         return f"an array of dtype {value.dtype}"
@@ -223,7 +224,9 @@ def matcher(shared: Shared) -> Match:
         case SharedConst(value):
             return _match_const(value)
         case SharedLeaf(_, TensorT(dtype, shape)):
-            return _match_tensor(np.dtype(dtype), shape)
+            return _match_tensor(np.dtype(dtype), shape, _ARRAYS if shape else np.generic)
+        case SharedLeaf(_, Array0T(dtype)):
+            return _match_tensor(np.dtype(dtype), (), np.ndarray)
         case SharedLeaf(_, StructT(cls)):
             return lambda v: type(v) is cls
         case SharedLeaf(_, ListT() as listed):
@@ -254,7 +257,7 @@ def _match_const(value: Any) -> Match:
     return lambda v: v is value
 
 
-def _match_tensor(dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> Match:
+def _match_tensor(dtype: np.dtype[Any], shape: tuple[int | None, ...], kinds: Any) -> Match:
     def run(v: Any) -> bool:
         if not isinstance(v, _ARRAYS):
             if not hasattr(v, "__array__") or hasattr(v, "__cuda_array_interface__"):
@@ -262,7 +265,7 @@ def _match_tensor(dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> Match:
             v = np.asarray(v)
         elif type(v) not in _PLAIN and isinstance(v, np.ndarray):
             return False
-        return bool(v.dtype == dtype and v.shape == shape)
+        return bool(v.dtype == dtype and v.shape == shape and isinstance(v, kinds))
 
     return run
 

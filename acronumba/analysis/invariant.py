@@ -54,7 +54,7 @@ from acronumba.ir.nodes import (
     writes,
 )
 from acronumba.ir.ops import TENSORS
-from acronumba.ir.types import ListT, TensorT, TupleT, Type, words
+from acronumba.ir.types import Array0T, ListT, TensorT, TupleT, Type, words
 
 _Movable = Op | Const | Copy | Shared | ExtentOf | IsNull | Scalar
 
@@ -95,7 +95,8 @@ def _tensors(types: Iterable[Type]) -> list[bool]:
         if isinstance(t, TupleT):
             out += _tensors(t.items)
         else:
-            out += [isinstance(t, TensorT)] * len(words(t))
+            never = isinstance(t, TensorT | Array0T)
+            out += [never and isinstance(w, TensorT) for w in words(t)]
     return out
 
 

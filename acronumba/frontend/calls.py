@@ -8,6 +8,7 @@ import enum
 import functools
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def call_row(w: Lowerer, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val
 def _distribute(w: Lowerer, row: Row, a: Args, node: Node) -> Val:
     """Call a handler for each alternative of those of its arguments that are one of several kinds."""
     if row.whole:
-        return row.handler(w, a, node)
+        return _as_python(w, row, a, row.handler(w, a, node))
     for name, val in a.values.items():
         items = val.items if name.startswith("*") and isinstance(val, TupleVal) else (val,)
         for k, item in enumerate(items):
@@ -90,7 +91,23 @@ def _distribute(w: Lowerer, row: Row, a: Args, node: Node) -> Val:
                 return _distribute(w, row, a.replaced(name, rest if name.startswith("*") else case), node)
 
             return w.each(item if name in a.optional else w.not_none(item, node), one, node)
-    return row.handler(w, a, node)
+    return _as_python(w, row, a, row.handler(w, a, node))
+
+
+def _as_python(w: Lowerer, row: Row, a: Args, result: Val) -> Val:
+    """Return the result of a call with the Python type that it has: without axes, an array or a NumPy scalar."""
+    if not isinstance(result, Tensor) or result.type.rank or row.rank0 == "any":
+        return result
+    first = next(iter(a.values.values()))
+    kind = row.rank0
+    if kind == "first" and isinstance(first, Tensor) and not first.type.rank:
+        return replace(result, array0=first.array0) if result is not first else result
+    if kind == "scalar":
+        return w.as_scalar(result)
+    if result.array0 is not None and result.array0.const is True:
+        return result
+    # A view of an array with axes, or a value that no name can see.
+    return replace(result, array0=number(True)) if result.base is not None else w.as_array(result)
 
 
 def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:

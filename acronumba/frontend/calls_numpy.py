@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from acronumba.frontend.values import (
     number,
 )  # fmt: skip
 from acronumba.ir.nodes import Extent
-from acronumba.ir.types import BOOL, INT, NEVER, FloatT, IntT, TensorT
+from acronumba.ir.types import BOOL, INT, NEVER, Array0T, FloatT, IntT, TensorT
 
 if TYPE_CHECKING:
     from acronumba.frontend.lower import Lowerer
@@ -130,7 +131,7 @@ def _np_clip(w: Lowerer, a: Args, node: Node) -> Val:
     return _clip(w, a.replaced("min", a["a_min"]).replaced("max", a["a_max"]), node)
 
 
-@row("cond x y", np.where)
+@row("cond x y", np.where, rank0="array")
 def _where(w: Lowerer, a: Args, node: Node) -> Val:
     if not {"x", "y"} <= a.given:
         raise w.refuse(
@@ -329,6 +330,8 @@ def _stack(w: Lowerer, a: Args, node: Node) -> Val:
 def _runtime_list(w: Lowerer, val: Val, node: Node) -> ListVal | None:
     if isinstance(val, Generator):
         val = w.comprehend(val.node)
+    if isinstance(val, ListVal) and isinstance(val.item, Array0T):
+        return w.uniform(val, node)
     return val if isinstance(val, ListVal) else None
 
 
@@ -416,12 +419,12 @@ def _reversed(w: Lowerer, x: Tensor, node: Node) -> Tensor:
     return w.transpose(x, tuple(reversed(range(x.type.rank))), node)
 
 
-@row("x shape order", np.reshape)
+@row("x shape order", np.reshape, rank0="first")
 def _reshape(w: Lowerer, a: Args, node: Node) -> Val:
     return _reshaped(w, a, _shape(w, a), node)
 
 
-@row("x *shape order", method="reshape")
+@row("x *shape order", method="reshape", rank0="first")
 def _reshape_method(w: Lowerer, a: Args, node: Node) -> Val:
     parts = a.rest
     if not parts:
@@ -437,12 +440,12 @@ def _transposed(w: Lowerer, a: Args, name: str, node: Node) -> Tensor:
     return w.transpose(x, order, node)
 
 
-@row("x axes", np.transpose)
+@row("x axes", np.transpose, rank0="first")
 def _transpose(w: Lowerer, a: Args, node: Node) -> Val:
     return _reversed(w, a.tensor("x"), node) if a.static("axes") is None else _transposed(w, a, "axes", node)
 
 
-@row("x *axes", method="transpose")
+@row("x *axes", method="transpose", rank0="first")
 def _transpose_method(w: Lowerer, a: Args, node: Node) -> Val:
     parts = a.rest
     if not parts or (len(parts) == 1 and isinstance(parts[0], NoneVal)):
@@ -459,7 +462,7 @@ def _swapaxes(w: Lowerer, a: Args, node: Node) -> Val:
     return w.transpose(x, order, node)
 
 
-@row("x source destination", np.moveaxis)
+@row("x source destination", np.moveaxis, rank0="first")
 def _moveaxis(w: Lowerer, a: Args, node: Node) -> Val:
     x = a.tensor("x")
     source, to = (a.axes(k, x.type.rank, lists=True) for k in ("source", "destination"))
@@ -471,7 +474,7 @@ def _moveaxis(w: Lowerer, a: Args, node: Node) -> Val:
     return w.transpose(x, order, node)
 
 
-@row("x axis", np.expand_dims)
+@row("x axis", np.expand_dims, rank0="array")
 def _expand_dims(w: Lowerer, a: Args, node: Node) -> Val:
     x = a.tensor("x")
     axis = a.static("axis")
@@ -481,7 +484,7 @@ def _expand_dims(w: Lowerer, a: Args, node: Node) -> Val:
     return w.reshape(x, tuple(1 if k in where else next(rest) for k in range(rank)), node)
 
 
-@row("x axis", np.squeeze, method="squeeze")
+@row("x axis", np.squeeze, method="squeeze", rank0="first")
 def _squeeze(w: Lowerer, a: Args, node: Node) -> Val:
     x = a.tensor("x")
     if a.static("axis") is None:
@@ -495,11 +498,12 @@ def _squeeze(w: Lowerer, a: Args, node: Node) -> Val:
     return w.reshape(x, tuple(d for k, d in enumerate(x.dims) if k not in axes), node)
 
 
-@row("x shape", np.broadcast_to)
+@row("x shape", np.broadcast_to, rank0="array")
 def _broadcast_to(w: Lowerer, a: Args, node: Node) -> Val:
     shape = _extents(w, a)
     w.not_negative(shape, node)
-    return w.broadcast_to(a.tensor("x"), shape, node)
+    out = w.broadcast_to(a.tensor("x"), shape, node)
+    return out if shape else replace(out, array0=number(True), aliased=True)  # which cannot be written to
 
 
 @row("x order", np.ravel, method="ravel")
@@ -556,13 +560,13 @@ def _tile(w: Lowerer, a: Args, node: Node) -> Val:
     return w.concat([x] * k, 0, node) if k else w.slice(x, [(0, 1, 0)], node)
 
 
-@row("x", method="copy")
+@row("x", method="copy", rank0="first")
 def _copy(w: Lowerer, a: Args, node: Node) -> Val:
     x = a.tensor("x")
-    return Tensor(x.type, w.tensor_var(Tensor(x.type, x.ref, x.dims)), x.dims, fresh=True)
+    return Tensor(x.type, w.tensor_var(Tensor(x.type, x.ref, x.dims)), x.dims, fresh=True, array0=x.array0)
 
 
-@row("x", np.copy)
+@row("x", np.copy, rank0="array")
 def _np_copy(w: Lowerer, a: Args, node: Node) -> Val:
     return _copy(w, a, node)
 
@@ -588,11 +592,11 @@ def _filled(value: float | None, default: str = "float64") -> Handler:
     return handler
 
 
-row("shape dtype", np.zeros, np.empty)(_filled(0.0))
-row("shape dtype", np.ones)(_filled(1.0))
+row("shape dtype", np.zeros, np.empty, rank0="array")(_filled(0.0))
+row("shape dtype", np.ones, rank0="array")(_filled(1.0))
 
 
-@row("shape fill_value dtype", np.full)
+@row("shape fill_value dtype", np.full, rank0="array")
 def _full(w: Lowerer, a: Args, node: Node) -> Val:
     value = a["fill_value"]
     if not isinstance(value, Num | Tensor):
@@ -612,9 +616,9 @@ def _like(value: float | None) -> Handler:
     return handler
 
 
-row("x dtype shape", np.zeros_like, np.empty_like)(_like(0.0))
-row("x dtype shape", np.ones_like)(_like(1.0))
-row("x fill_value dtype shape", np.full_like)(_like(None))
+row("x dtype shape", np.zeros_like, np.empty_like, rank0="array")(_like(0.0))
+row("x dtype shape", np.ones_like, rank0="array")(_like(1.0))
+row("x fill_value dtype shape", np.full_like, rank0="array")(_like(None))
 
 
 @row("start stop step dtype", np.arange)
@@ -643,7 +647,7 @@ def _identity(w: Lowerer, a: Args, node: Node) -> Val:
     return w.eye(n, n, 0, a.dtype() or "float64", node)
 
 
-@row("x dtype", np.array, np.asarray)
+@row("x dtype", np.array, np.asarray, rank0="array")
 def _array(w: Lowerer, a: Args, node: Node) -> Val:
     dtype = a.dtype()
     val = a["x"]
@@ -689,13 +693,13 @@ def as_dtype(w: Lowerer, val: Val, dtype: str, node: Node) -> Tensor:
     return w.cast(w.as_tensor(val, node=node), dtype, node)
 
 
-@row("x dtype casting copy", method="astype")
+@row("x dtype casting copy", method="astype", rank0="first")
 def _astype(w: Lowerer, a: Args, node: Node) -> Val:
     x, dtype = a.tensor("x"), a.dtype() or "float64"
     a.may_cast([x], dtype)
     out = w.cast(x, dtype, node)
     if out is x and a.flag("copy"):
-        return Tensor(out.type, out.ref, out.dims, fresh=True)
+        return Tensor(out.type, out.ref, out.dims, fresh=True, array0=x.array0)
     return out
 
 

@@ -39,7 +39,7 @@ from acronumba.frontend.values import (
 )  # fmt: skip
 from acronumba.ir import nodes as ir
 from acronumba.ir.ops import SCALARS
-from acronumba.ir.types import BOOL, FLOAT, INT, NEVER, BoolT, FloatT, IntT, TensorT, TupleT, Type
+from acronumba.ir.types import BOOL, FLOAT, INT, NEVER, Array0T, BoolT, FloatT, IntT, TensorT, TupleT, Type
 from acronumba.shared import field_names
 
 if TYPE_CHECKING:
@@ -135,6 +135,10 @@ def _round(w: Lowerer, a: Args, node: Node) -> Val:
         raise w.refuse("ACR202", a.where["ndigits"], seen="round with digits", rewrite="round(x * 1000) / 1000")
     if isinstance(a["x"], Tensor) and a["x"].type.dtype == "bool":
         raise w.refuse("ACR301", node, seen="round() of a NumPy bool", rewrite="int(x)")
+    if isinstance(a["x"], Tensor) and a["x"].array0 is not None:
+        w.check(w.negate(a["x"].array0), "TypeError", "type numpy.ndarray doesn't define __round__ method", (), node)
+        if w.block is None:
+            raise Dead
     return _rounded(w, "round", w.host_value(a["x"], node, "round()"), node)
 
 
@@ -201,7 +205,7 @@ def _tuple(w: Lowerer, a: Args, node: Node) -> Val:
     return TupleVal(items)
 
 
-@row("x start", sum)
+@row("x start", sum, rank0="any")
 def _sum(w: Lowerer, a: Args, node: Node) -> Val:
     return fold(w, a["x"], a["start"], lambda acc, v: w.binary(ast.Add(), acc, v, node or ast.Constant(0)), node)
 
@@ -295,12 +299,12 @@ def _any_all(w: Lowerer, val: Val, node: Node, stop: bool) -> Val:
     return w.state.pop(key) if w.block is not None else number(False)
 
 
-@row("*args key default", min)
+@row("*args key default", min, rank0="any")
 def _min(w: Lowerer, a: Args, node: Node) -> Val:
     return _extreme(w, a, node, "lt")
 
 
-@row("*args key default", max)
+@row("*args key default", max, rank0="any")
 def _max(w: Lowerer, a: Args, node: Node) -> Val:
     return _extreme(w, a, node, "gt")
 
@@ -474,7 +478,7 @@ def _has_tensor(key: Val) -> bool:
         case TupleVal():
             return any(map(_has_tensor, key.items))
         case UnionVal():
-            return any(isinstance(u, TensorT) for t in key.possible for u in _parts(t))
+            return any(isinstance(u, TensorT | Array0T) for t in key.possible for u in _parts(t))
     return isinstance(key, Tensor)
 
 
@@ -489,7 +493,7 @@ def _host_key(w: Lowerer, key: Val, node: Node, what: str) -> Val:
     if not isinstance(key, UnionVal):
         return _host_part(w, key, node, what)
     val = w.not_none(key, node)
-    single = any(isinstance(t, TensorT) and t.dtype == "float32" for t in key.possible)
+    single = any(isinstance(t, TensorT | Array0T) and t.dtype == "float32" for t in key.possible)
 
     def one(v: Val) -> Val:
         if single and isinstance(v, Num):  # beside float32 scalars NumPy takes Python's numbers for float32
@@ -531,12 +535,12 @@ def _type(w: Lowerer, a: Args, node: Node) -> Val:
     if isinstance(val, UnionVal) or (isinstance(val, Ref) and len(val.classes) > 1):
         raise w.refuse("ACR308", node, seen="type() of a value of several types", rewrite="isinstance(x, C)")
     kind = w.kind_of(val)
-    if kind is None:
+    if kind is None or (isinstance(kind, Array0T) and not kind.sure):
         raise w.refuse("ACR308", node, seen=w.describe(val))
     return Static(runtime_class(kind))
 
 
-@row("obj name default", getattr, whole=True)
+@row("obj name default", getattr, whole=True, rank0="any")
 def _getattr(w: Lowerer, a: Args, node: Node) -> Val:
     name = a.static("name")
     if not isinstance(name, str):

@@ -60,10 +60,12 @@ from acronumba.ir.nodes import Var
 from acronumba.ir.types import (
     BOOL,
     INT,
+    Array0T,
     FloatT,
     NoneT,
     StructT,
     Type,
+    type_text,
 )  # fmt: skip
 
 AMBIGUOUS = "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
@@ -142,12 +144,17 @@ class Control(Walker):
         path = self.path_of(node)
         if isinstance(val, UnionVal):
             test = self.is_case(val, wanted)
-            sides = [self.keep(val, wanted), self.keep(val, lambda t: not wanted(t))]
+            sides: list[Val] = [self.keep(val, wanted), self.keep(val, lambda t: not wanted(t))]
         elif isinstance(val, Ref) and len(val.classes) > 1:
             keep = tuple(c for c in val.classes if wanted(StructT(c)))
             drop = tuple(c for c in val.classes if not wanted(StructT(c)))
             test = number(bool(keep)) if not keep or not drop else self.class_test(val.var, keep)
-            sides = [Ref(keep, val.var), Ref(drop, val.var)]  # type: ignore[list-item]
+            sides = [Ref(keep, val.var), Ref(drop, val.var)]
+        elif isinstance(val, Tensor) and val.array0 is not None and val.array0.const is NOT_CONST:
+            array, scalar = (wanted(t) for t in (Array0T(val.type.dtype), val.type))
+            test = number(array) if array == scalar else val.array0 if array else self.negate(val.array0)
+            as_array, as_scalar = replace(val, array0=number(True)), replace(val, array0=None)
+            sides = [val, val] if array == scalar else [as_array, as_scalar] if array else [as_scalar, as_array]
         else:
             here = self.point()
             self.block = None
@@ -192,7 +199,16 @@ class Control(Walker):
         if not isinstance(kinds, Static) or not isinstance(kinds.value, type):
             raise self.refuse("ACR308", node, seen=self.describe(kinds))
         cls = kinds.value
-        return lambda t: issubclass(runtime_class(t), cls)
+
+        def is_one(t: Type) -> bool:
+            if not isinstance(t, Array0T) or t.sure:
+                return issubclass(runtime_class(t), cls)
+            found = {is_one(Array0T(t.dtype)), is_one(t.scalar)}
+            if len(found) > 1:
+                raise self.refuse("ACR308", node, seen=f"a test of {type_text(t)} beside other types")
+            return found.pop()
+
+        return is_one
 
     def truth(self, val: Val, node: ast.AST | None) -> Num:
         """Return the bool that Python takes a value for."""

@@ -63,6 +63,7 @@ from acronumba.ir.types import (
     INT,
     NEVER,
     NONE,
+    Array0T,
     BoolT,
     DictT,
     EnumT,
@@ -317,7 +318,8 @@ class Emitter:
     def shared(self, leaf: SharedLeaf) -> int:
         if leaf.path not in self.shared_index:
             self.shared_index[leaf.path] = len(self.shared_params)
-            self.shared_params.append(ir.SharedParam(path=leaf.path, type=leaf.type))
+            word = leaf.type.scalar if isinstance(leaf.type, Array0T) else leaf.type
+            self.shared_params.append(ir.SharedParam(path=leaf.path, type=word))
         return self.shared_index[leaf.path]
 
     def known(self, num: Num) -> Any:
@@ -449,6 +451,8 @@ class Emitter:
             case SharedLeaf(type=TensorT() as t):
                 dims = tuple(n for n in t.shape if n is not None)
                 return Tensor(t, SharedArg(self.shared(node)), dims, aliased=True)
+            case SharedLeaf(type=Array0T() as t):
+                return Tensor(t.scalar, SharedArg(self.shared(node)), (), aliased=True, array0=number(True))
             case SharedLeaf(type=IntT() | FloatT() as t):
                 return Num(t, shared=node)
             case SharedLeaf(type=t):
@@ -625,8 +629,11 @@ class Emitter:
                 return (self.word(val),)
             case (NoneT(), NoneVal()) | (StrT(), StrVal()):
                 return ()
-            case (TensorT(), Tensor()) if (val.type.dtype, val.type.rank) == (t.dtype, t.rank):
+            case (TensorT(), Tensor()) if val.array0 is None and (val.type.dtype, val.type.rank) == (t.dtype, t.rank):
                 return (self.tensor_var(val),)
+            case (Array0T(), Tensor()) if union(t, val.python_type) == t:
+                flag = () if t.sure else (self.word(val.array0 or number(False)),)
+                return (*flag, self.tensor_var(val))
             case (StructT(), Ref()):
                 return (val.var,)
             case (StructT(), Record()) if val.cls is t.cls:
@@ -780,8 +787,9 @@ class Emitter:
             case StrT():
                 return StrVal(t.value)
             case TensorT():
-                var = vars[0]
-                return self.tensor(var)
+                return self.tensor(vars[0])
+            case Array0T():
+                return Tensor(t.scalar, vars[-1], (), array0=number(True) if t.sure else Num(BOOL, var=vars[0]))
             case StructT():
                 return Ref((t.cls,), vars[0])
             case TupleT() | DictT():
@@ -1086,7 +1094,9 @@ class Emitter:
             case Record():
                 return TParts("record", (val.cls, val.names), tuple(map(self.template, val.items)))
             case Tensor():
-                return TTensor(val.type, val.dims, val.own)
+                if isinstance(val.python_type, Array0T) and not val.python_type.sure:
+                    return TType(val.python_type)
+                return TTensor(val.type, val.dims, val.own, val.array0 is not None)
             case ListVal():
                 return TList(val.cell, val.own)
             case StaticList():
@@ -1165,11 +1175,15 @@ class Emitter:
                 return TMaybe(self.join_templates(a, b.inner))
             case (TParts(), TParts()) if (a.kind, a.meta) == (b.kind, b.meta):
                 return TParts(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)))
-            case (TTensor(), TTensor()) if (a.type.dtype, a.type.rank) == (b.type.dtype, b.type.rank):
+            case (TTensor(), TTensor()) if (a.type.dtype, a.type.rank, a.array0) == (
+                b.type.dtype,
+                b.type.rank,
+                b.array0,
+            ):
                 dims = tuple(x if x is not None and x == y else None for x, y in zip(a.dims, b.dims, strict=True))
                 t = union(a.type, b.type)
                 assert isinstance(t, TensorT)
-                return TTensor(t, dims, a.fresh and b.fresh)
+                return TTensor(t, dims, a.fresh and b.fresh, a.array0)
             case (TList(), TList()):
                 self.make_real(a.cell)
                 self.make_real(b.cell)
@@ -1189,7 +1203,7 @@ class Emitter:
             case TType():
                 return a.type
             case TTensor():
-                return a.type
+                return Array0T(a.type.dtype) if a.array0 else a.type
             case TList():
                 return ListT(a.cell.find().item)
             case TParts(kind="holder"):
@@ -1233,7 +1247,9 @@ class Emitter:
             case TTensor():
                 var = self.var(name, a.type)
                 if all(isinstance(d, int) for d in a.dims):
-                    return Tensor(a.type, var, a.dims, fresh=a.fresh, aliased=not a.fresh), (var,)  # type: ignore[arg-type]
+                    dims: Any = a.dims
+                    flag = number(True) if a.array0 else None
+                    return Tensor(a.type, var, dims, fresh=a.fresh, aliased=not a.fresh, array0=flag), (var,)
                 return _Pending(a.type, (var,), a.fresh), (var,)
             case TList():
                 var = self.var(name, ListT(a.cell.find().item))
@@ -1337,7 +1353,7 @@ class Emitter:
                 return f"list[{' | '.join(sorted({type_text(type_of(v) or NONE) for v in items}))}]"
             case Num() if val.const is not NOT_CONST:
                 return f"{type_text(val.type)} {val.const}"
-            case Tensor():
+            case Tensor() if val.array0 is None:
                 dims = ", ".join(str(d) if isinstance(d, int) else "?" for d in val.dims)
                 return f"{val.type.dtype}[{dims}]"
         t = type_of(val)
@@ -1374,6 +1390,7 @@ class TTensor:
     type: TensorT
     dims: tuple[Extent | None, ...]
     fresh: bool
+    array0: bool  # whether it is an array of rank 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -1434,7 +1451,7 @@ def equal_templates(a: Template, b: Template) -> bool:
             kind = a.kind == b.kind and (alike(a.meta, b.meta) if a.kind == "holder" else a.meta == b.meta)
             return kind and all(map(equal_templates, a.items, b.items))
         case (TTensor(), TTensor()):
-            return (a.type, a.dims, a.fresh) == (b.type, b.dims, b.fresh)
+            return (a.type, a.dims, a.fresh, a.array0) == (b.type, b.dims, b.fresh, b.array0)
         case (TList(), TList()):
             return a.cell.find() is b.cell.find() and a.own == b.own
         case (TChoice(), TChoice()):
@@ -1483,7 +1500,8 @@ def same(a: Any, b: Any) -> bool:
         case StrVal():
             return bool(a.value == b.value)
         case Tensor():
-            return bool(a.ref == b.ref and a.type == b.type)
+            kinds = a.array0 is b.array0 or (a.array0 is not None and b.array0 is not None and same(a.array0, b.array0))
+            return bool(a.ref == b.ref and a.type == b.type and kinds)
         case Ref():
             return a.var is b.var and a.classes == b.classes
         case TupleVal():
@@ -1599,7 +1617,7 @@ def emptier(a: Type, b: Type) -> bool:
 
 def endless(t: Type) -> bool:
     """Whether a type is so large that it would go on growing."""
-    return _depth(t) > 12 or (isinstance(t, UnionT) and sum(isinstance(m, TensorT) for m in t.members) > 6)
+    return _depth(t) > 12 or (isinstance(t, UnionT) and sum(isinstance(m, TensorT | Array0T) for m in t.members) > 6)
 
 
 def _depth(t: Type) -> int:

@@ -847,5 +847,10 @@ def _is_list(val: Val) -> bool:
 
 
 def is_index(val: Val) -> bool:
-    """Whether a value is an integer scalar of NumPy."""
-    return isinstance(val, Tensor) and not val.type.rank and val.type.dtype.startswith(("int", "uint"))
+    """Whether a value is an integer scalar of NumPy, which repeats a list (an array of rank 0 does not)."""
+    return (
+        isinstance(val, Tensor)
+        and val.array0 is None
+        and not val.type.rank
+        and val.type.dtype.startswith(("int", "uint"))
+    )

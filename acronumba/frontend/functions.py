@@ -67,6 +67,7 @@ from acronumba.frontend.walker import Frame, Instance, Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import SharedArg, Var
 from acronumba.ir.types import (
+    Array0T,
     BoolT,
     EnumT,
     FloatT,
@@ -364,7 +365,7 @@ class Functions(Walker):
         """Return an argument with its shared tensors as values of run time: there are too many for instances."""
         match val:
             case Tensor(ref=SharedArg()):
-                return self.tensor(self.tensor_var(val))
+                return replace(self.tensor(self.tensor_var(val)), array0=val.array0)
             case SharedVal(node=node) if node.kind != "list":
                 if node.kind == "object":
                     classes.add(node.cls)
@@ -386,7 +387,9 @@ class Functions(Walker):
                 return TStatic(val)
             case Tensor():
                 dims = tuple(None if loose or not isinstance(d, int) else d for d in val.dims)
-                return TTensor(TensorT(val.type.dtype, dims), dims, False)
+                if isinstance(val.python_type, Array0T):
+                    return TType(val.python_type)
+                return TTensor(TensorT(val.type.dtype, dims), dims, False, False)
             case TupleVal() | DictVal() | Record():
                 kind = "tuple" if isinstance(val, TupleVal) else "dict" if isinstance(val, DictVal) else "record"
                 meta: Any = len(val.items)
@@ -440,7 +443,7 @@ class Functions(Walker):
             case TChoice(options=options):
                 return ("choice", keys(options))
             case TTensor():
-                return shape.type
+                return self.template_type(shape)
             case TList():
                 return ("list", id(shape.cell.find()), shape.cell.find().item)
             case TType():
@@ -454,7 +457,7 @@ class Functions(Walker):
             case EnumVal():
                 return (val.cls, val.const)
             case Tensor(ref=SharedArg(index=index)):
-                return ("shared", self.shared_params[index].path if which else val.type)
+                return ("shared", self.shared_params[index].path if which else val.type, val.python_type)
             case SharedVal(node=node):
                 return ("shared", node.path if which else structure(node))
             case Func():

@@ -14,7 +14,7 @@ import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -252,6 +252,9 @@ REWRITES = {
 
 
 Handler = Callable[["Lowerer", Args, Node], Val]
+# What a result without axes is: a NumPy scalar, an array of rank 0, what the first argument is (an array, if that has
+# axes or is a Python number), or whatever the handler returns.
+Rank0: TypeAlias = Literal["scalar", "array", "first", "any"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,6 +266,7 @@ class Row:
     honoured: str  # the parameters that the handler reads: its names for them
     handler: Handler
     whole: bool = False  # the handler looks at arguments of several kinds itself
+    rank0: Rank0 = "scalar"
 
     def names(self) -> dict[str, str]:
         """Return the handler's name of each honoured parameter.
@@ -282,15 +286,21 @@ ROWS: dict[Any, Row] = {}  # of functions and classes
 METHODS: dict[tuple[type, str], Row] = {}
 
 
-def row(honoured: str, *functions: Any, method: str = "", whole: bool = False) -> Callable[[Handler], Handler]:
+def row(
+    honoured: str, *functions: Any, method: str = "", whole: bool = False, rank0: Rank0 = "scalar"
+) -> Callable[[Handler], Handler]:
     """Register a handler for functions, and for the method of that name of arrays (its `self` is the first)."""
 
     def register(handler: Handler) -> Handler:
         for f in functions:
-            ROWS[table_key(f)] = Row(function=f, what=_name(f), honoured=honoured, handler=handler, whole=whole)
+            ROWS[table_key(f)] = Row(
+                function=f, what=_name(f), honoured=honoured, handler=handler, whole=whole, rank0=rank0
+            )
         if method:
             f = getattr(np.ndarray, method)
-            METHODS[np.ndarray, method] = Row(function=f, what=f".{method}", honoured=honoured, handler=handler)
+            METHODS[np.ndarray, method] = Row(
+                function=f, what=f".{method}", honoured=honoured, handler=handler, rank0=rank0
+            )
         return handler
 
     return register

@@ -52,6 +52,7 @@ from acronumba.ir.types import (
     FLOAT,
     INT,
     NEVER,
+    Array0T,
     BoolT,
     FloatT,
     IntT,
@@ -59,6 +60,7 @@ from acronumba.ir.types import (
     TensorT,
     Type,
     UnionT,
+    members,
     union,
     words,
 )  # fmt: skip
@@ -401,7 +403,9 @@ class Lists(Walker):
                 axis += 1
         if any(isinstance(w, NoneVal) for w in parts):
             out = self.reshape(out, shape, node)
-        return out
+        if ellipsis and not out.type.rank:  # an array that may be a view; else a scalar
+            return out if out.array0 is not None and out.array0.const is True else replace(out, array0=number(True))
+        return self.as_scalar(out)
 
     def index_array(self, w: Val, node: ast.AST) -> Tensor:
         """Return a sequence of indices as an array; an empty one is of ints, as in NumPy."""
@@ -476,11 +480,12 @@ class Lists(Walker):
         Arrays of several ranks are refused: each list may still hold those of one rank alone. A number among arrays
         with axes fails at run time, as NumPy does.
         """
-        if not isinstance(val.item, UnionT):
+        if not isinstance(val.item, UnionT | Array0T):
             return val
         kinds: set[TensorT] = set()
         numbers: set[TensorT] = set()
-        for m in val.item.members:
+        for m in members(val.item):
+            m = m.scalar if isinstance(m, Array0T) else m
             if isinstance(m, TensorT):
                 kinds.add(TensorT(m.dtype, (None,) * m.rank))
             elif isinstance(m, IntT | FloatT | BoolT):
@@ -492,7 +497,7 @@ class Lists(Walker):
             raise self.refuse("ACR303", node, seen=self.describe(val))
 
         def one(v: Val) -> Val:
-            x = self.as_tensor(v, node=node)
+            x = self.as_scalar(self.as_tensor(v, node=node))
             if x.type.rank != rank:
                 self.fail("ValueError", "all input arrays must have the same shape", node)
             return x

@@ -23,6 +23,7 @@ from acronumba.frontend.values import (
     Val,
 )  # fmt: skip
 from acronumba.ir.types import (
+    Array0T,
     ListT,
     NoneT,
     StructT,
@@ -82,6 +83,8 @@ def runtime_class(t: Type) -> type:
             return str
         case EnumT(cls=cls) | StructT(cls=cls):
             return cls
+        case Array0T(sure=True):
+            return np.ndarray
         case TensorT():
             return np.ndarray if t.rank else np.dtype(t.dtype).type
         case TupleT():

@@ -342,10 +342,11 @@ class Statements(Walker):
             self.extend(old, value, stmt)
             return
         new = self.binary(stmt.op, old, value, stmt)
-        if isinstance(old, Tensor) and old.type.rank:
+        if isinstance(old, Tensor) and (old.type.rank or old.array0 is not None):
             self.check_in_place(old, new, stmt)
         if isinstance(new, Tensor):
-            new.fresh, new.aliased, new.named, new.base = True, False, False, None
+            kept = old.array0 if isinstance(old, Tensor) else None
+            new = Tensor(new.type, new.ref, new.dims, fresh=True, array0=kept)
         self.forget(self.frame.scope, target.id)
         self.bind(target.id, new)
 
@@ -353,6 +354,9 @@ class Statements(Walker):
         """Refuse `x op= y` where it is not the same as `x = x op y`."""
         name = ast.unparse(stmt.target)
         rewrite = f"{name} = {name} {OPERATORS[type(stmt.op)]} {ast.unparse(stmt.value)}"
+        if old.array0 is not None and old.array0.const is not True:
+            seen = f"{name} may be an array of rank 0, which keeps its place, or a NumPy scalar"
+            raise self.refuse("ACR112", stmt, seen=seen, rewrite=rewrite)
         if not old.own or isinstance(old.ref, SharedArg):
             raise self.refuse(
                 "ACR112", stmt, seen=f"{name}, {self.describe(old)}, may be seen elsewhere", rewrite=rewrite

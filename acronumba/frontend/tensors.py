@@ -30,7 +30,7 @@ from acronumba.frontend.values import (
 )  # fmt: skip
 from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Extent, SharedArg, Var
-from acronumba.ir.types import BOOL, DTYPES, FLOAT, INT, NEVER, BoolT, FloatT, IntT, NeverT, TensorT, host_word
+from acronumba.ir.types import BOOL, DTYPES, FLOAT, INT, NEVER, Array0T, BoolT, FloatT, IntT, NeverT, TensorT, host_word
 
 Node = ast.AST | Loc | None
 PYTHON = {INT: int, FLOAT: float, BOOL: bool}
@@ -118,9 +118,17 @@ class TensorOps(Emitter):
         """Return an item of a sequence that becomes an array."""
         if isinstance(val, Num):
             return self.from_number(val, dtype or self.natural(val, node), node)
-        if isinstance(val, Tensor) and dtype is not None:
+        if isinstance(val, Tensor) and dtype is not None and val.python_type != Array0T(val.type.dtype):
             self.fits_array(val.type, dtype, node)
         return self.array_of(val, dtype, node)
+
+    def as_array(self, x: Tensor) -> Tensor:
+        """Return a copy as an array: it is one of rank 0 where there are no axes."""
+        return Tensor(x.type, x.ref, x.dims, fresh=True, array0=None if x.type.rank else number(True))
+
+    def as_scalar(self, x: Tensor) -> Tensor:
+        """Return what an operation gives that found nothing to do: of an array of rank 0 a NumPy scalar."""
+        return x if x.array0 is None else Tensor(x.type, x.ref, x.dims, fresh=True)
 
     def fits_array(self, t: TensorT, dtype: str, node: Node = None) -> None:
         """Refuse NumPy scalars in np.array([...], dtype) that are not all values of the dtype.
@@ -258,7 +266,7 @@ class TensorOps(Emitter):
             self._check_power(parts, ins, node)
         match op:
             case "positive":
-                return tensors[0]
+                return self.as_scalar(tensors[0])
             case "square":
                 return self.element("mul", [tensors[0], tensors[0]], out, node)
             case "reciprocal":  # of integers: 1 / x without its fraction
@@ -324,20 +332,27 @@ class TensorOps(Emitter):
         return self.scalar("min" if upper else "max", num, number(limit), node=node) if fits else num
 
     def power(self, x: Tensor | Num, y: Tensor | Num, node: Node = None) -> Tensor:
-        """The operator `**`."""
-        if isinstance(x, Tensor) and x.type.rank and x.type.dtype == "bool" and isinstance(y, Num) and y.type == INT:
-            value = self.known(y)
-            if value is NOT_CONST:  # the dtype would depend on it
+        """The operator `**`: of NumPy's scalars it has no square roots, and no squares of bools."""
+        array = number(any(p.type.rank for p in (x, y) if isinstance(p, Tensor)))
+        for p in (x, y):
+            array = self.either(array, p.array0) if isinstance(p, Tensor) and p.array0 is not None else array
+        if array.const is not False and isinstance(x, Tensor) and x.type.dtype == "bool" and y.type == INT:
+            value = self.known(y) if isinstance(y, Num) and array.const is not NOT_CONST else NOT_CONST
+            if value is NOT_CONST and isinstance(y, Num):  # the dtype would depend on it
                 raise self.refuse("ACR301", node, seen="bools to the power of an int that is no constant",
                                   rewrite="x.astype(np.int64) ** n")  # fmt: skip
             if value == 2:
                 return self.ufunc("square", (x,), node)
-        if all(isinstance(p, Num) or not p.type.rank for p in (x, y)):  # NumPy's scalars have no square roots here
-            ins, out = self.resolve(np.power, [x, y], node)
-            tensors = self._operands([x, y], ins, out, node)
-            self._check_power([x, y], ins, node)
-            return self.element("pow", tensors, out, node)
-        return self.ufunc("pow", (x, y), node)
+        if array.const is True:
+            return self.ufunc("pow", (x, y), node)
+        ins, out = self.resolve(np.power, [x, y], node)
+        tensors = self._operands([x, y], ins, out, node)
+        self._check_power([x, y], ins, node)
+        power = self.element("pow", tensors, out, node)
+        if array.const is False or not out.startswith("float"):
+            return power
+        root = self._power(tensors, [x, y], out, node)
+        return self.element("where", [self.from_number(array, "bool", node), root, power], out, node)
 
     def _power(self, tensors: list[Tensor], parts: list[Tensor | Num], dtype: str, node: Node) -> Tensor:
         """np.power of floats: with one exponent for all, 0.5 is the square root, of infinities and zeros too."""
@@ -879,9 +894,7 @@ class TensorOps(Emitter):
         else:
             scalar = self.cast(value, dtype or value.type.dtype, node)
         self.not_negative(dims, node)
-        out = self.broadcast_to(scalar, dims, node)
-        out.fresh = True
-        return out
+        return self.as_array(self.broadcast_to(scalar, dims, node))
 
     def not_negative(self, dims: Sequence[Extent], node: Node = None) -> None:
         """Check extents that the user computed."""

@@ -20,6 +20,7 @@ from acronumba.ir.types import (
     INT,
     NEVER,
     NONE,
+    Array0T,
     BoolT,
     DictT,
     EnumT,
@@ -73,7 +74,10 @@ class StrVal:
 
 @dataclass(slots=True, eq=False)
 class Tensor:
-    """An array or NumPy scalar."""
+    """An array or NumPy scalar.
+
+    Operations see an array of rank 0 as the scalar that it holds; only who asks for its Python type looks at `array0`.
+    """
 
     type: TensorT
     ref: Var | SharedArg
@@ -83,6 +87,14 @@ class Tensor:
     named: bool = False  # has a name
     base: Tensor | None = None  # what it is a view of
     const: Any = NOT_CONST  # the value of a NumPy scalar that is known when the model is compiled
+    array0: Num | None = None  # of rank 0: the bool whether it is an array, not a NumPy scalar; None: it is a scalar
+
+    @property
+    def python_type(self) -> TensorT | Array0T:
+        """The type, by which an array of rank 0 differs from a NumPy scalar."""
+        if self.array0 is None:
+            return self.type
+        return Array0T(self.type.dtype, sure=self.array0.const is True)
 
     @property
     def own(self) -> bool:
@@ -356,7 +368,7 @@ def type_of(val: Val) -> Type | None:
         case StrVal():
             return StrT(val.value)
         case Tensor():
-            return val.type
+            return val.python_type
         case Ref():
             return union(*(StructT(c) for c in val.classes))
         case Record():

@@ -4,8 +4,8 @@ A `Type` says what one Python value of the user's program is: a number, a tensor
 infers them, `runtime.pack` derives them from instances, and both agree through `words`, which says how a value of the
 type lies in 64-bit words. See `ir.nodes` for the program that is typed with them.
 
-    Type  = IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | StructT | TupleT | DictT | ListT | UnionT | NeverT
-          | OpaqueT
+    Type  = IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | Array0T | StructT | TupleT | DictT | ListT | UnionT
+          | NeverT | OpaqueT
     Word  = IntT | FloatT | BoolT | TensorT | RefT | ListT           (what one variable of the IR holds)
 """
 
@@ -64,6 +64,22 @@ class TensorT:
 
 
 @dataclass(frozen=True, slots=True)
+class Array0T:
+    """An array of rank 0: it lies in memory as the NumPy scalar that it holds, and any operation on it sees that one.
+
+    If it is not `sure`, a value is such an array or a NumPy scalar: a bool before it says whether it is the array.
+    """
+
+    dtype: str
+    sure: bool = True
+
+    @property
+    def scalar(self) -> TensorT:
+        """The type of the scalar that it holds."""
+        return TensorT(self.dtype, ())
+
+
+@dataclass(frozen=True, slots=True)
 class StructT:
     """A reference to an instance of a dataclass or NamedTuple (never None: that is a union)."""
 
@@ -117,7 +133,8 @@ class RefT:
 
 
 Type: TypeAlias = (
-    IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | StructT | TupleT | DictT | ListT | UnionT | NeverT
+    IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | Array0T | StructT | TupleT | DictT | ListT | UnionT
+    | NeverT
     | OpaqueT
 )  # fmt: skip
 Word: TypeAlias = IntT | FloatT | BoolT | TensorT | RefT | ListT
@@ -131,8 +148,8 @@ def class_key(cls: type) -> str:
 
 
 def _order(t: Type) -> tuple[int, str]:
-    rank = [NoneT, StructT, ListT, TensorT, BoolT, IntT, FloatT, EnumT, StrT, TupleT, DictT, OpaqueT].index(type(t))
-    return rank, class_key(t.cls) if isinstance(t, StructT | EnumT) else type_text(t)
+    order = [NoneT, StructT, ListT, TensorT, Array0T, BoolT, IntT, FloatT, EnumT, StrT, TupleT, DictT, OpaqueT]
+    return order.index(type(t)), class_key(t.cls) if isinstance(t, StructT | EnumT) else type_text(t)
 
 
 def members(t: Type) -> tuple[Type, ...]:
@@ -143,9 +160,9 @@ def members(t: Type) -> tuple[Type, ...]:
 def union(*types: Type) -> Type:
     """Return the least type that holds every value of `types`.
 
-    Tensors of one dtype and rank merge (extents that differ become run-time), lists merge if their items do, tuples
-    of one length and dicts of the same keys merge item by item; everything else becomes a member of a `UnionT`.
-    The union of nothing is `NEVER`, which is part of every type.
+    Tensors of one dtype and rank merge (extents that differ become run-time), also scalars and arrays of rank 0; lists
+    merge if their items do, tuples of one length and dicts of the same keys merge item by item; everything else becomes
+    a member of a `UnionT`. The union of nothing is `NEVER`, which is part of every type.
     """
     out: list[Type] = []
     for t in (m for u in types for m in members(u)):
@@ -168,6 +185,8 @@ def _merge(a: Type, b: Type) -> Type | None:
     match a, b:
         case TensorT(), TensorT() if a.dtype == b.dtype and a.rank == b.rank:
             return TensorT(a.dtype, tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True)))
+        case Array0T() | TensorT(shape=()), Array0T() | TensorT(shape=()) if a.dtype == b.dtype:
+            return Array0T(a.dtype, sure=False)
         case ListT(), ListT():
             return ListT(union(a.item, b.item))
         case TupleT(), TupleT() if len(a.items) == len(b.items):
@@ -195,6 +214,8 @@ def words(t: Type) -> tuple[Word, ...]:
             return ()
         case TensorT() | ListT():
             return (t,)
+        case Array0T():
+            return (t.scalar,) if t.sure else (BOOL, t.scalar)
         case StructT():
             return (RefT((t.cls,)),)
         case TupleT() | DictT():
@@ -267,6 +288,8 @@ def type_text(t: Type | Word) -> str:
             return t.cls.__name__
         case TensorT():
             return f"{t.dtype}[{', '.join('?' if n is None else str(n) for n in t.shape)}]"
+        case Array0T():
+            return f"array({t.dtype})" if t.sure else f"array({t.dtype}) | {type_text(t.scalar)}"
         case TupleT():
             return f"tuple[{', '.join(map(type_text, t.items)) or '()'}]"
         case DictT():

@@ -19,6 +19,7 @@ import numpy as np
 from acronumba.ir.evaluate import named
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
+    Array0T,
     BoolT,
     DictT,
     EnumT,
@@ -137,9 +138,14 @@ def closeness(value: object, t: Type) -> int:
         case EnumT() | StructT():
             return 2 * (kind is t.cls)
         case TensorT():
-            if not isinstance(value, np.ndarray | np.generic) or value.dtype != named(t.dtype):
+            kinds = np.ndarray if t.rank else np.generic
+            if not isinstance(value, kinds) or value.dtype != named(t.dtype):
                 return 0
             return 2 * (value.shape == t.shape or _extents_fit(value.shape, t.shape))
+        case Array0T():
+            if isinstance(value, np.ndarray) and not value.ndim:
+                return 2 * (value.dtype == named(t.dtype))
+            return 0 if t.sure else closeness(value, t.scalar)
         case TupleT():
             return 2 * (isinstance(value, tuple) and kind is tuple and len(value) == len(t.items))
         case DictT():
@@ -211,6 +217,9 @@ def _flatten(value: Any, t: Type, memo: Memo, path: str, out: list[Any]) -> None
             out.append(_members(t.cls)[value])
         case TensorT():
             out.append(_array(value, t, memo))
+        case Array0T():
+            out += () if t.sure else (isinstance(value, np.ndarray),)
+            out.append(_array(value, t.scalar, memo))
         case TupleT():
             for k, item in enumerate(t.items):
                 _flatten(value[k], item, memo, f"{path}[{k}]", out)
@@ -325,6 +334,10 @@ class _Builder:
                 return _by_number(t.cls)[next(stream)]
             case TensorT() | StructT() | ListT():
                 return self._word(next(stream))
+            case Array0T():
+                boxed = t.sure or next(stream)
+                word = next(stream)
+                return np.asarray(word) if boxed else self._word(word)
             case TupleT():
                 return tuple([self._of(stream, (), item) for item in t.items])
             case DictT():

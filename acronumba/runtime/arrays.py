@@ -192,7 +192,7 @@ class DeviceMemory(Memory):
         super().__init__(arrays)
         self._device, self._start, self._end, self._shift, self._owner = device, start, end, shift, owner
 
-    def tensor(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+    def tensor(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool) -> Any:
         size: int = math.prod(shape)
         if size and self._start <= address < self._end:
             return DeviceArray(self._device, address + self._shift, dtype, shape, self._owner)

@@ -17,6 +17,7 @@ from acronumba.errors import DataError
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     NEVER,
+    Array0T,
     BoolT,
     DictT,
     EnumT,
@@ -63,8 +64,11 @@ def accepts(t: Type, value: Any) -> bool:
         case EnumT():
             return type(value) is t.cls and any(value is m for m in t.cls)
         case TensorT():
-            array = type(value) in _ARRAYS or (not t.rank and isinstance(value, np.generic))
+            array = type(value) in _ARRAYS if t.rank else isinstance(value, np.generic)
             return array and value.dtype == np.dtype(t.dtype) and value.ndim == t.rank
+        case Array0T():
+            array = type(value) in _ARRAYS and not value.ndim
+            return (array and value.dtype == np.dtype(t.dtype)) or (not t.sure and accepts(t.scalar, value))
         case StructT():
             return type(value) is t.cls
         case TupleT():
@@ -251,6 +255,8 @@ def _wanted(t: Type) -> str:
 def _found(value: Any) -> str:
     if isinstance(value, np.ndarray | np.generic):
         name = value.dtype.name if value.dtype.isnative else value.dtype.str
+        if isinstance(value, np.ndarray) and not value.ndim:
+            return f"an array({name})"
         return f"{name}[{', '.join(map(str, value.shape))}]"
     if value is None:
         return "None"
@@ -281,9 +287,13 @@ def _rewrite(t: Type, value: Any) -> str:
                 return 'convert it with .astype(x.dtype.newbyteorder("="))'
             if value.dtype != np.dtype(tensor.dtype):
                 return f"convert it with .astype(np.{tensor.dtype.replace('bool', 'bool_')})"
+            if not tensor.rank and not value.ndim:
+                return "x[()]"
             return f"give it {tensor.rank} axes" if type(value) in (*_ARRAYS, np.generic) else "use a plain np.ndarray"
         if isinstance(value, int | float | list | tuple):
             return f"convert it with np.asarray(x, np.{tensor.dtype.replace('bool', 'bool_')})"
+    if isinstance(tensor, Array0T) and isinstance(value, int | float | np.generic):
+        return f"convert it with np.asarray(x, np.{tensor.dtype.replace('bool', 'bool_')})"
     number = isinstance(value, int | float | np.number | np.bool_) or (
         isinstance(value, np.ndarray) and value.size == 1
     )

@@ -290,6 +290,10 @@ class Room:
         """Return a column of arrays of a dtype and rank; of None too if `optional`."""
         return ArrayColumn(self._arrays.setdefault(dtype, Arrays(dtype)), rank, optional)
 
+    def points(self, dtype: str) -> ArrayColumn:
+        """Return a column of arrays of rank 0 of a dtype."""
+        return ArrayColumn(self._arrays.setdefault(dtype, Arrays(dtype)), 0, False, points=True)
+
     def more(self) -> bool:
         """Whether something was found that was not looked at yet."""
         return any(pool.done < len(pool.todo) for pool in self._pools)
@@ -569,18 +573,25 @@ _BOOLS = frozenset((bool,))
 
 
 class ArrayColumn:
-    """A column of arrays, or of NumPy scalars if the rank is 0."""
+    """A column of arrays, or of NumPy scalars if the rank is 0; with `points` of arrays of rank 0."""
 
-    def __init__(self, arrays: Arrays, rank: int, optional: bool) -> None:
+    def __init__(self, arrays: Arrays, rank: int, optional: bool, points: bool = False) -> None:
         self._arrays = arrays
         self._rank = rank
         self._optional = optional
+        self._arrays_of_rank_0 = points
+        self._both = False
         self._values: list[Any] = []
         self._block: tuple[int, int] | None = None  # first record and number of a parameter given as one array
         self._first = 0
 
     def add(self, values: list[Any]) -> None:
         """Add arrays."""
+        self._values += values
+
+    def add_both(self, values: list[Any]) -> None:
+        """Add arrays of rank 0 and NumPy scalars."""
+        self._both = True
         self._values += values
 
     def add_rows(self, column: Any) -> None:
@@ -597,7 +608,7 @@ class ArrayColumn:
         if self._block is not None:
             return
         some = [v for v in self._values if v is not None] if self._optional else self._values
-        check_arrays(some, self._arrays.dtype, self._rank)
+        check_arrays(some, self._arrays.dtype, self._rank, self._arrays_of_rank_0, self._both)
         self._first = self._arrays.add(some, self._rank)
 
     def words(self) -> Words:
@@ -699,12 +710,20 @@ _ARRAY_KINDS = frozenset((np.ndarray, np.memmap))
 _dtype, _rank, _size = attrgetter("dtype"), attrgetter("ndim"), attrgetter("size")
 
 
-def check_arrays(values: Sequence[Any], dtype: str, rank: int) -> None:
-    """Raise `Mismatch` unless all values are arrays of a dtype and rank (or NumPy scalars if the rank is 0)."""
+def are_arrays(values: Sequence[Any]) -> list[bool]:
+    """Return which values are arrays, not NumPy scalars."""
+    return [type(v) in _ARRAY_KINDS for v in values]
+
+
+def check_arrays(values: Sequence[Any], dtype: str, rank: int, points: bool, both: bool) -> None:
+    """Raise `Mismatch` unless all values are arrays of a dtype and rank.
+
+    If the rank is 0 they are NumPy scalars, with `points` arrays, with `both` either.
+    """
     kind = np.dtype(dtype)
-    kinds = set(map(type, values))
-    scalars = rank == 0 and kinds <= _ARRAY_KINDS | {kind.type}
-    if not (scalars or kinds <= _ARRAY_KINDS) or not (
+    scalars = frozenset((kind.type,))
+    wanted = _ARRAY_KINDS | scalars if both else _ARRAY_KINDS if rank or points else scalars
+    if not wanted.issuperset(map(type, values)) or not (
         {kind}.issuperset(map(_dtype, values)) and {rank}.issuperset(map(_rank, values))
     ):
         raise Mismatch

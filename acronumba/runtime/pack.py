@@ -30,6 +30,7 @@ from acronumba.runtime.heap import (
     Twice,
     Words,
     aligned,
+    are_arrays,
     rebase,
     reference_columns,
     relayout,
@@ -88,6 +89,7 @@ _LIBRARY: dict[str, Any] = {
     for name in ("Room", "expect", "expect_constant", "Ints", "Floats", "Bools", "Enums", "transpose", "entries")
 } | {
     "case_numbers": conform.case_numbers,
+    "are_arrays": are_arrays,
     "zeros": np.zeros,
     "int64": np.int64,
     "fromiter": np.fromiter,

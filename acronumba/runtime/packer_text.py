@@ -16,6 +16,8 @@ from typing import Any
 
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
+    BOOL,
+    Array0T,
     BoolT,
     DictT,
     EnumT,
@@ -132,6 +134,8 @@ class _Writer:
         match t:
             case TupleT():
                 inner = [(str(k), item) for k, item in enumerate(t.items)]
+            case Array0T(sure=False):
+                inner = [("which", BOOL), ("point", Array0T(t.dtype))]
             case DictT():
                 inner = [(str(k), item) for k, item in enumerate(t.items)]  # not the keys: they are data
             case UnionT() if union_word(t) is None:
@@ -200,6 +204,8 @@ class _Writer:
             return "[]"
         if isinstance(rest[0], TensorT):
             return f"room.arrays({rest[0].dtype!r}, {rest[0].rank}, {isinstance(t, UnionT)})"
+        if isinstance(rest[0], Array0T):
+            return f"room.points({rest[0].dtype!r})"
         if isinstance(rest[0], StructT | ListT):
             return f"room.references({', '.join(self._pool(m).name for m in rest)})"
         if isinstance(t, EnumT):
@@ -257,6 +263,13 @@ class _Writer:
                 self.line(indent, f"expect_constant({source}, {self._constant('TEXT', t.value)})")
             case IntT() | FloatT() | BoolT() | EnumT() | TensorT() | StructT() | ListT():
                 self.line(indent, f"{slot.name}.add({source})")
+            case Array0T(sure=True):
+                self.line(indent, f"{slot.name}.add({source})")
+            case Array0T():
+                which, point = slot.parts
+                self.line(indent, f"{slot.now} = {source}")
+                self.line(indent, f"{which.name}.add(are_arrays({slot.now}))")
+                self.line(indent, f"{point.name}.add_both({slot.now})")
             case TupleT():
                 self._walk_parts(slot, f"transpose({source}, {len(t.items)})", indent)
             case DictT():
@@ -285,7 +298,7 @@ class _Writer:
         self.line(1, "# Room for all of it; then the rows, column by column.")
         for slot in [*roots, *(s for pool in self._pools for s in pool.slots)]:
             for column in _columns(slot):
-                if any(isinstance(m, TensorT) for m in members(column.type)) and not column.parts:
+                if any(isinstance(m, TensorT | Array0T) for m in members(column.type)) and not column.parts:
                     self.line(1, f"{column.name}.close()")
         self.line(1, "heap = room.allocate()")
         for cls, pool in self._structs.items():
@@ -308,7 +321,7 @@ class _Writer:
         """Write the columns of a slot into rows."""
         target = f"{rows}[{where}, {slot.first}]"
         match slot.type:
-            case IntT() | FloatT() | BoolT() | EnumT() | TensorT() | StructT() | ListT():
+            case IntT() | FloatT() | BoolT() | EnumT() | TensorT() | Array0T(sure=True) | StructT() | ListT():
                 self.line(1, f"{target} = {slot.name}.words()")
             case UnionT() if not slot.parts:
                 self.line(1, f"{target} = {slot.name}.words()")
@@ -320,14 +333,14 @@ class _Writer:
                         places = f"flatnonzero({slot.name} == {k})"
                         self.line(1, f"{part.cases} = {places if where == ':' else f'{where}[{places}]'}")
                         self._write(part, rows, part.cases)
-            case TupleT() | DictT():
+            case TupleT() | DictT() | Array0T():
                 for part in slot.parts:
                     self._write(part, rows, where)
 
 
 def _columns(slot: _Slot) -> list[_Slot]:
     """Return the columns of a slot that are filled while following the instances."""
-    if isinstance(slot.type, TupleT | DictT):
+    if isinstance(slot.type, TupleT | DictT) or (isinstance(slot.type, Array0T) and slot.parts):
         return [column for part in slot.parts for column in _columns(part)]
     if isinstance(slot.type, NoneT | StrT | NeverT | OpaqueT):
         return []
@@ -365,5 +378,5 @@ def _lower(name: str) -> str:
 
 _TAKEN = frozenset(
     "pack columns count careful new room heap rows roots o v k zeros int64 fromiter flatnonzero Room expect "
-    "expect_constant Ints Floats Bools Enums transpose entries case_numbers NONES NOTHING".split()
+    "expect_constant Ints Floats Bools Enums transpose entries case_numbers are_arrays NONES NOTHING".split()
 )

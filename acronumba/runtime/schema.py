@@ -34,6 +34,7 @@ from acronumba.ir.types import (
     INT,
     NEVER,
     NONE,
+    Array0T,
     DictT,
     EnumT,
     ListT,
@@ -455,7 +456,7 @@ def _loose(hint: Hint, t: Type) -> bool:
     if _decided(hint):
         return False
     match t:
-        case TensorT() | StructT() | NoneT() | StrT() | EnumT():
+        case TensorT() | Array0T() | StructT() | NoneT() | StrT() | EnumT():
             return False
         case ListT():
             return _loose(OBSERVED, t.item)
@@ -580,13 +581,14 @@ def _observe_class(cls: type, column: Sequence[Any], depth: int) -> Type:
 
 def _arrays(values: list[Any], scalar: type) -> Type:
     """Return the union of the types of arrays and NumPy scalars of a scalar class."""
-    dtypes = {(v.dtype, v.ndim) for v in values}
+    dtypes = {(v.dtype, v.ndim, isinstance(v, np.generic)) for v in values}
     found: list[Type] = []
-    for dtype, rank in sorted(dtypes, key=lambda item: (item[0].str, item[1])):
+    for dtype, rank, single in sorted(dtypes, key=lambda item: (item[0].str, *item[1:])):
         if not issubclass(dtype.type, scalar):
             continue
         stored = dtype.name in DTYPES and dtype.isnative
-        found.append(TensorT(dtype.name, (None,) * rank) if stored else OpaqueT(_array_text(dtype)))
+        t = TensorT(dtype.name, (None,) * rank) if rank or single else Array0T(dtype.name)
+        found.append(t if stored else OpaqueT(_array_text(dtype)))
     return storable_union(*found)
 
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
+    Array0T,
     BoolT,
     DictT,
     EnumT,
@@ -150,10 +151,10 @@ class Memory:
         k = self._find(address, size * dtype.itemsize)
         return np.ndarray(shape, dtype, self._bytes(k), address - self._bases[k])
 
-    def tensor(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
-        """Return a tensor as users get it: an array, or a NumPy scalar."""
+    def tensor(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool) -> Any:
+        """Return a tensor as users get it: an array (`array0`: also without axes), or a NumPy scalar."""
         array = self.array(address, dtype, shape)
-        return array if shape else array[()]
+        return array if shape or array0 else array[()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +164,12 @@ class _Tensor:
     dtype: np.dtype[Any]
     shape: tuple[int, ...] | None  # None: some extents are in memory
     rank: int
+    array0: bool = False  # an array of rank 0, not a NumPy scalar
 
 
-def _tensor(t: TensorT) -> _Tensor:
+def _tensor(t: TensorT | Array0T) -> _Tensor:
+    if isinstance(t, Array0T):
+        return _Tensor(np.dtype(t.dtype), (), 0, True)
     known = tuple(n for n in t.shape if n is not None)
     return _Tensor(np.dtype(t.dtype), known if len(known) == t.rank else None, t.rank)
 
@@ -204,11 +208,10 @@ class Unpacker:
         rest : optional
             What the words of a row do not hold.
         """
-        if isinstance(self.type, TensorT):
+        if _is_tensor(self.type):
             return self._tensor_column(self.type, rows[:, 0], memory)
-        if isinstance(self.type, TupleT) and self.type.items and all(isinstance(t, TensorT) for t in self.type.items):
-            tensors = [t for t in self.type.items if isinstance(t, TensorT)]
-            parts = [self._tensor_column(t, rows[:, k], memory) for k, t in enumerate(tensors)]
+        if isinstance(self.type, TupleT) and self.type.items and all(map(_is_tensor, self.type.items)):
+            parts = [self._tensor_column(t, rows[:, k], memory) for k, t in enumerate(self.type.items)]
             if len(parts) == 2:
                 a, b = parts
                 return lambda k: (a(k), b(k))
@@ -217,8 +220,9 @@ class Unpacker:
             memory.pending.all()
         return lambda k: Reader(self, memory, objects, rest).value(rows[k].tolist())
 
-    def _tensor_column(self, t: TensorT, column: Words, memory: Memory) -> Decoder:
+    def _tensor_column(self, t: Type, column: Words, memory: Memory) -> Decoder:
         """Return the decoder of tensors; their value records are read when the first one is asked for."""
+        assert isinstance(t, TensorT | Array0T)
         kind = _tensor(t)
         found: list[tuple[list[int], list[tuple[int, ...]] | None]] = []
         column = column.copy()
@@ -241,7 +245,7 @@ class Unpacker:
         def decode(k: int) -> Any:
             data, shapes = found[0] if found else read()
             shape = kind.shape if shapes is None else shapes[k]
-            return memory.tensor(data[k], kind.dtype, shape)  # type: ignore[arg-type]
+            return memory.tensor(data[k], kind.dtype, shape, kind.array0)  # type: ignore[arg-type]
 
         return decode
 
@@ -287,6 +291,11 @@ class _Class:
         return out
 
 
+def _is_tensor(t: Type) -> bool:
+    """Whether a value is one value record."""
+    return isinstance(t, TensorT) or (isinstance(t, Array0T) and t.sure)
+
+
 def _case_starts(t: UnionT, at: int) -> list[int]:
     """Return where the words of each case of a union with a tag begin."""
     starts = [at + 1]
@@ -311,9 +320,12 @@ def _read(t: Type, at: int) -> Read:
             return lambda reader, row: None
         case StrT():
             return lambda reader, row: t.value
-        case TensorT():
+        case TensorT() | Array0T(sure=True):
             kind = _tensor(t)
             return lambda reader, row: reader.array(kind, row[at])
+        case Array0T():
+            kinds = _tensor(t.scalar), _tensor(Array0T(t.dtype))
+            return lambda reader, row: reader.array(kinds[row[at]], row[at + 1])
         case StructT() | ListT():
             return lambda reader, row: reader.made[row[at]]
         case TupleT() | DictT():
@@ -487,11 +499,12 @@ class Reader:
 
     def array(self, kind: _Tensor, address: int) -> Any:
         """Return the array, or NumPy scalar, of a value record."""
-        if address in self.made:
-            return self.made[address]
+        key = -address if kind.array0 else address  # the same record may be seen as an array and as a scalar
+        if key in self.made:
+            return self.made[key]
         data, _, extents = self._memory.words(address, 3)
         shape = tuple(self._memory.words(extents, kind.rank)) if kind.shape is None else kind.shape
-        self.made[address] = out = self._memory.tensor(data, kind.dtype, shape)
+        self.made[key] = out = self._memory.tensor(data, kind.dtype, shape, kind.array0)
         return out
 
 
