@@ -175,11 +175,11 @@ def _stack(values: list[Any], path: str) -> Any:
         if _form(value) != _form(first):
             seen = f"instance 0: {_form_text(first)}; instance {k}: {_form_text(value)}"
             raise refuse("ACR703", message=f"{path} is not alike in instances 0 and {k}", seen=seen)
-    if isinstance(first, np.ndarray):
+    if isinstance(first, np.ndarray) and first.ndim:
         return _stack_arrays(values)
     if is_device_array(first):
         return type(first).stack(values)
-    if isinstance(first, np.generic | bool | int | float):
+    if isinstance(first, np.ndarray | np.generic | bool | int | float):
         out = np.array(values)
         out.flags.writeable = False
         return out
@@ -207,7 +207,7 @@ def _rebuild(first: Any, parts: dict[str, Any]) -> Any:
 def _form(value: Any) -> tuple[Any, ...]:
     """What must be alike in two values to stack them (their parts are compared on their own)."""
     if isinstance(value, np.ndarray | np.generic) or is_device_array(value):
-        return type(value), value.dtype, value.shape
+        return is_device_array(value), value.dtype, value.shape
     if isinstance(value, dict):
         return dict, *value
     if isinstance(value, list | tuple) and not is_object(value):

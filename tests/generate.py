@@ -21,7 +21,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -2002,8 +2002,7 @@ def examine(
     finally:
         api.plain_failure = before
     report.results, report.errors = results, errors
-    fn = model.__wrapped__
-    judge = Checker(lambda *instance, **given: scalars(fn(*instance, **given)), shared, results, errors, model.options)
+    judge = Checker(model.__wrapped__, shared, results, errors, model.options)
     out = report.differences
     for k, expected in enumerate(plain):
         mine = errors.get(k)
@@ -2030,11 +2029,11 @@ def examine(
             if not isinstance(mine, OverflowError):
                 text = f"{type(mine).__name__}: {mine} (line {getattr(mine, 'line', None)}), not a result"
                 out.append(Difference(text, k, f"{type(mine).__name__}, not a result"))
-        elif not equal(results[k], scalars(expected)):
+        elif not equal(results[k], expected):
             found = judge(k, [c[k] for c in columns])
             verdict, error, where = found.verdict, found.error, found.where
             if verdict != "different" and sure:
-                verdict, error, where = apart(results[k], scalars(expected))
+                verdict, error, where = apart(results[k], expected)
             if verdict == "different":
                 text = f"{where} {error:.1e} (plain {found.plain_error:.1e}):\n{results[k]!r}\nnot\n{expected!r}"
                 out.append(Difference(text, k, "types" if "in place of" in where else "values"))
@@ -2074,29 +2073,6 @@ def _forks(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> bool:
 
     compiled = model._specialise(model._bind(columns, shared), packed=False)[0]
     return make_host(compiled.plan, compiled.options).arrive >= 0
-
-
-def scalars(value: Any, made: dict[int, Any] | None = None) -> Any:
-    """Return a result with NumPy's scalars in place of its arrays of rank 0: which of them NumPy makes is not promised.
-
-    What is one list or object there is one here.
-    """
-    made = {} if made is None else made
-    if isinstance(value, np.ndarray) and not value.ndim:
-        return value[()]
-    if isinstance(value, tuple):
-        items = [scalars(v, made) for v in value]
-        return type(value)._make(items) if hasattr(value, "_make") else tuple(items)
-    if isinstance(value, dict):
-        return {k: scalars(v, made) for k, v in value.items()}
-    if not isinstance(value, list) and not is_dataclass(value):
-        return value
-    if id(value) not in made:
-        if isinstance(value, list):
-            made[id(value)] = [scalars(v, made) for v in value]
-        else:
-            made[id(value)] = replace(value, **{n: scalars(v, made) for n, v in vars(value).items()})  # type: ignore[type-var]
-    return made[id(value)]
 
 
 def _compiled(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> tuple[Any, dict[int, Any]]:

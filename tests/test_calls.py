@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from generate import scalars
 
 import acronumba.frontend.calls  # noqa: F401 -- its handlers
 from acronumba import AcronumbaError, InstanceErrors, nn, random
@@ -246,7 +245,7 @@ def plain(text: str, module: Any, given: list[list[Any]], names: list[str]) -> l
         for row in zip(*given, strict=True):
             own = [np.copy(v) if isinstance(v, np.ndarray) else v for v in row]
             try:
-                out.append(scalars(eval(text, vars(module) | dict(zip(names, own, strict=True)))))
+                out.append(eval(text, vars(module) | dict(zip(names, own, strict=True))))
             except Exception as error:
                 out.append(error)
     return out
@@ -272,7 +271,7 @@ def check(lines: list[Line], program: Any, given: list[list[Any]], parameters: s
         for j, result in enumerate(results):
             for mine, k in zip(result, runs, strict=True):
                 theirs = expected[k][j]
-                same = equal(scalars(mine), theirs) or compare(scalars(mine), theirs, theirs)[0] == "close"
+                same = equal(mine, theirs) or compare(mine, theirs, theirs)[0] == "close"
                 assert same, f"{lines[k].text} gives {mine!r}, not {theirs!r}"
     for k in set(range(len(lines))) - set(working):  # the plain call fails: so must each instance, or it is refused
         failed: AcronumbaError | None = None

@@ -678,9 +678,10 @@ def test_results_are_read_only_views() -> None:
         x[0] = 1
 
 
-def test_rank_zero_gives_numpy_scalars() -> None:
-    (a, b) = roundtrip([[np.float32(1.5), np.float32(2.5)]])
-    assert type(a[0]) is np.float32 and (a[0], b[0]) == (1.5, 2.5)
+def test_arrays_of_rank_zero_are_no_numpy_scalars() -> None:
+    for data in itertools.product((np.float32(1.5), np.array(2.5, np.float32)), repeat=3):
+        for got, given in zip(roundtrip([list(data)]), data, strict=True):
+            assert equal(got[0], given)
 
 
 def test_addresses_are_checked() -> None:
@@ -746,9 +747,7 @@ def test_data_of_other_types_is_refused_or_comes_back(sample: list[Any], data: l
 
 
 def as_lists(value: Any) -> Any:
-    """Return the value with tuples as lists and rank 0 arrays as scalars, as unannotated data is stored."""
-    if isinstance(value, np.ndarray) and not value.ndim:
-        return value[()]
+    """Return the value with tuples as lists, as unannotated data is stored."""
     if type(value) in (list, tuple):
         return [as_lists(v) for v in value]
     if type(value) is dict:

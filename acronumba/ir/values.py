@@ -144,7 +144,7 @@ def closeness(value: object, t: Type) -> int:
             return 2 * (value.shape == t.shape or _extents_fit(value.shape, t.shape))
         case Array0T():
             if isinstance(value, np.ndarray) and not value.ndim:
-                return 2 * (value.dtype == named(t.dtype))
+                return 2 * bool(value.dtype == named(t.dtype))
             return 0 if t.sure else closeness(value, t.scalar)
         case TupleT():
             return 2 * (isinstance(value, tuple) and kind is tuple and len(value) == len(t.items))
