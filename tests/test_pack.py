@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import pickle
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypedDict
@@ -680,8 +681,8 @@ def test_results_are_read_only_views() -> None:
 
 def test_arrays_of_rank_zero_are_no_numpy_scalars() -> None:
     for data in itertools.product((np.float32(1.5), np.array(2.5, np.float32)), repeat=3):
-        for got, given in zip(roundtrip([list(data)]), data, strict=True):
-            assert equal(got[0], given)
+        for back, value in zip(roundtrip([list(data)]), data, strict=True):
+            assert equal(back[0], value)
 
 
 def test_addresses_are_checked() -> None:

@@ -6,10 +6,12 @@ A loop is walked until what it carries has a stable type; one over known items i
 from __future__ import annotations
 
 import ast
+import operator
 import re
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from acronumba.analysis.notes import Note
@@ -52,6 +54,7 @@ from acronumba.frontend.values import (
     UnionVal,
     Val,
     Zip,
+    case_slices,
     number,
 )  # fmt: skip
 from acronumba.frontend.walker import MOST_OPERATIONS, UNROLL, Loop, Walker
@@ -143,8 +146,11 @@ class Control(Walker):
             return [], []
         path = self.path_of(node)
         if isinstance(val, UnionVal):
-            test = self.is_case(val, wanted)
-            sides: list[Val] = [self.keep(val, wanted), self.keep(val, lambda t: not wanted(t))]
+            test, either = self.is_any(val, wanted)
+            sides: list[Val] = [
+                self.keep(val, lambda t: t in either or wanted(t)),
+                self.keep(val, lambda t: t in either or not wanted(t)),
+            ]
         elif isinstance(val, Ref) and len(val.classes) > 1:
             keep = tuple(c for c in val.classes if wanted(StructT(c)))
             drop = tuple(c for c in val.classes if not wanted(StructT(c)))
@@ -171,6 +177,18 @@ class Control(Walker):
             points.append([self.point()])
         self.block = None
         return points[0], points[1]
+
+    def is_any(self, val: UnionVal, wanted: Callable[[Type], bool]) -> tuple[Num, set[Type]]:
+        """Return the bool whether a value is of a wanted type, and the members whose values may be or not be."""
+        parts = {m: (Array0T(m.dtype), m.scalar) for m in val.possible if isinstance(m, Array0T) and not m.sure}
+        either: set[Type] = {m for m, (array, scalar) in parts.items() if wanted(array) != wanted(scalar)}
+        test = self.is_case(val, lambda t: t not in either and wanted(t))
+        for case, where in case_slices(val.type) if either else ():
+            if case in either and isinstance(case, Array0T):
+                array = Num(BOOL, var=val.vars[where][0])
+                kind = array if wanted(Array0T(case.dtype)) else self.negate(array)
+                test = self.either(test, self.both(self.is_case(val, partial(operator.eq, case)), kind))
+        return test, either
 
     def kind_of(self, val: Val) -> Type | None:
         """Return a type that stands for the class of a value, for `isinstance` and `is None`."""

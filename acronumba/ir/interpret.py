@@ -165,7 +165,10 @@ class Interpreter:
         self._shared: list[Any] = []
         given = len(program.shared) - len(program.once)
         for k, param in enumerate(program.shared[:given]):
-            inner = flatten(shared[k], param.type, self._memo, param.path)
+            value = shared[k]
+            if isinstance(value, np.ndarray) and not value.ndim:
+                value = value[()]  # a variable holds the scalar of an array of rank 0
+            inner = flatten(value, param.type, self._memo, param.path)
             self._shared.append(inner[0] if inner else None)
         for once in program.once:
             self._shared.append(self._once(once))
