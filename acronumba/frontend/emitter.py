@@ -1040,6 +1040,7 @@ class Emitter:
         """Read the extents that merges left open, now that the merged block is current."""
         for key, val in list(self.state.items()):
             self.state[key] = self.settle(val)
+            _name(self.state[key])
 
     def settle(self, val: Val) -> Val:
         if not _has_pending(val):
@@ -1480,6 +1481,16 @@ def _has_pending(val: Any) -> bool:
     if isinstance(val, Choice):
         return any(map(_has_pending, val.options))
     return isinstance(val, _Pending) or any(_has_pending(v) for v in held(val))
+
+
+def _name(val: Val) -> None:
+    """Note that a value, which may have been merged of others, has a name."""
+    match val:
+        case Tensor():
+            val.named = True
+        case TupleVal() | DictVal() | Record() | StaticList():
+            for v in val.items:
+                _name(v)
 
 
 def same(a: Any, b: Any) -> bool:

@@ -41,6 +41,7 @@ from acronumba.frontend.values import (
 )  # fmt: skip
 from acronumba.frontend.walker import Walker
 from acronumba.ir.nodes import SharedArg
+from acronumba.ir.types import Array0T, TensorT, members
 from acronumba.shared import field_names
 
 
@@ -329,6 +330,12 @@ class Statements(Walker):
             if isinstance(base, Tensor):
                 raise self.refuse("ACR111", target, seen=f"an assignment into {self.describe(base)}")
             old = self.expr(ast.copy_location(ast.Subscript(target.value, target.slice, ast.Load()), target))
+            if any(isinstance(t, Array0T) or (isinstance(t, TensorT) and t.rank) for t in members(self.type_of(old))):
+                place = ast.unparse(target)  # of a list: the array may have other names
+                rewrite = f"{place} = {place} {OPERATORS[type(stmt.op)]} {ast.unparse(stmt.value)}"
+                raise self.refuse(
+                    "ACR112", stmt, seen=f"{place}, {self.describe(old)}, may be seen elsewhere", rewrite=rewrite
+                )
             self.set_item(base, target, self.binary(stmt.op, old, self.expr(stmt.value), stmt))
             return
         if not isinstance(target, ast.Name):
