@@ -36,8 +36,9 @@ min(a, 3.0)  max(a, 3.0)  max(a, s)  min([a])  sum([a])  sum([a, a])  sum([], a)
 a and s  a or s  a if k > 0 else s  a if k > 0 else None  a if k > 0 else 5  p  p.T  g  p.copy()  p[()]  p + 1
 """
 OPERATIONS = """
-+a  -a  abs(a)  np.abs(a)  a + 1  a * s  2.0 - a  a > 1  a == a  ~i  np.clip(a, 0, 1)  a.clip(None, 1)  np.sum(a)  a.sum()
-np.sum(a, keepdims=True)  np.max(a)  np.mean(a)  np.std(a)  np.argmax(a)  np.dot(a, a)  np.vdot(a, a)  a.dot(a)
++a  -a  abs(a)  np.abs(a)  a + 1  a * s  2.0 - a  a > 1  a == a  ~i  np.clip(a, 0, 1)  a.clip(None, 1)
+np.sum(a)  a.sum()  np.sum(a, keepdims=True)  np.max(a)  np.mean(a)  np.std(a)  np.argmax(a)
+np.dot(a, a)  np.vdot(a, a)  a.dot(a)
 np.inner(a, a)  np.outer(a, a)  np.einsum(',->', a, a)  np.stack([a, a])  np.array([a, s])  np.flip(a)  np.ravel(a)
 np.linalg.norm(a)  np.logical_not(a)  np.minimum(a, 1)  a ** 2  a ** 0.5  s ** 0.5  2.0 ** a  (-a) ** 0.5  z ** 0.5
 z[()] ** 0.5  np.array(True) ** 2  np.bool_(True) ** 2  (z if k > 0 else z[()]) ** 0.5  (a if k > 0 else s) + 1
@@ -373,3 +374,97 @@ def test_a_value_that_may_be_either_costs_no_node() -> None:
     data = [[np.full(4, 0.1 * k) for k in range(n)] for n in (3, 0, 2)]
     mine, theirs = folded.trace(data), folded_scalars.trace(data)
     assert (mine.nodes, len(mine.batches)) == (theirs.nodes, len(theirs.batches))
+
+
+NAMES = """
+def helper(c, a):
+    return (a, 1) if c else (a + 1, 2)
+
+@model
+def after_a_merge(x):
+    a = ZERO
+    if x[0] > 1:
+        a = a + 1
+    b = a
+    a += 1
+    return a, b
+
+@model
+def in_a_loop(x):
+    a = ZERO
+    b = a + 0
+    for v in x:
+        if v > 1:
+            b = a
+        a += v
+    return a, b
+
+@model
+def of_two(x):
+    a, b = ZERO, ZERO + 1
+    for v in x:
+        a, b = b, a
+        a += v
+    return a, b
+
+@model
+def in_a_tuple(x):
+    a = ZERO
+    t = (a, 1) if x[0] > 1 else (a + 1, 2)
+    a += 1
+    return a, t
+
+@model
+def from_a_helper(x):
+    a = ZERO
+    t = helper(x[0] > 1, a)
+    a += 1
+    return a, t
+
+@model
+def in_a_default(x):
+    a = ZERO
+    g = lambda v=a: v
+    a += 1
+    return a, g()
+
+@model
+def in_a_method(x):
+    a = ZERO
+    g = a.sum
+    a += 1
+    return a, g()
+
+@model
+def in_a_list(x):
+    a = ZERO
+    xs = [a, a + 1]
+    xs[0] += 1
+    return a, xs[0]
+
+@model
+def under_one_name(x):
+    a = ZERO
+    for v in x:
+        for u in x:
+            if u > v:
+                a += v
+    return a
+"""
+
+
+@pytest.mark.parametrize("zero", ["np.zeros(())", "np.zeros(1)"])
+def test_a_write_in_place_is_seen_under_all_names_or_refused(zero: str, tmp_path: Path) -> None:
+    module = load(tmp_path, f"names_{'one' if '1' in zero else 'none'}", NAMES.replace("ZERO", zero))
+    xs = [np.array([2.0, 1.0, 3.0]), np.array([0.5, 2.0])]
+    works, refused = [], {}
+    for name, f in vars(module).items():
+        if hasattr(f, "batch"):
+            try:
+                results = list(f._interpret(xs))
+            except AcronumbaError as error:
+                refused[name] = error.code
+            else:
+                assert equal(results, [f(x) for x in xs]), name
+                works.append(name)
+    assert works == ["under_one_name"] and set(refused.values()) == {"ACR112"}

@@ -1024,8 +1024,7 @@ class Emitter:
             merged[key] = self._merge(vals, ends, states, str(key[1]))
         result: Val = NoneVal()
         for v in values or ():
-            if isinstance(v, Tensor) and v.named:
-                v.seen()
+            _share(v)
         if values is not None:
             result = self._merge(list(values), ends, states, "")
         target = self.new_block()
@@ -1302,6 +1301,10 @@ class Emitter:
                     width = self.template_width(item)
                     self.store(item, vars[at : at + width], v)
                     at += width
+            case TTensor() if isinstance(val, Tensor):  # under the same name as before: no other sees it
+                src = self.variable(val)
+                if vars[0] is not src:
+                    self.emit(ir.Copy(out=vars[0], src=src, loc=self.loc))
             case TList() if isinstance(val, ListVal):
                 if vars[0] is not val.var:
                     self.emit(ir.Copy(out=vars[0], src=val.var, loc=self.loc))
@@ -1491,6 +1494,20 @@ def _name(val: Val) -> None:
         case TupleVal() | DictVal() | Record() | StaticList():
             for v in val.items:
                 _name(v)
+
+
+def _share(val: Val) -> None:
+    """Note that what a value consists of, and has a name, is seen by another way, too."""
+    match val:
+        case Tensor():
+            if val.named or (val.base is not None and not val.own):
+                val.seen()
+        case TupleVal() | DictVal() | Record() | StaticList():
+            for v in val.items:
+                _share(v)
+        case _:
+            for v in held(val):
+                _share(v)
 
 
 def same(a: Any, b: Any) -> bool:

@@ -37,6 +37,7 @@ from acronumba.frontend.values import (
     UnionVal,
     Val,
     Zip,
+    held,
     number,
 )  # fmt: skip
 from acronumba.frontend.walker import Walker
@@ -250,6 +251,9 @@ class Statements(Walker):
             case TupleVal() | DictVal() | Record() | StaticList():
                 for v in val.items:
                     self.name_views(v)
+            case _:
+                for v in held(val):  # by a function's defaults, or a method
+                    self.alias(v)
 
     def alias(self, val: Val) -> None:
         """Note that a value has another name."""
