@@ -18,14 +18,15 @@ from acronumba.codes import refuse
 from acronumba.errors import AcronumbaError, DataError, Loc, ShapeMismatch
 from acronumba.plain import is_library
 
-ENDLESS = ("ACR702", "ACR704")  # the plain call would not come back either: too many steps, too much memory
+TOO_MANY_STEPS = "ACR702"
+ENDLESS = (TOO_MANY_STEPS, "ACR704")  # the plain call would not come back either: too many steps, too much memory
 
 
 def machine_failure(error: str, text: str, loc: Loc, *, endless: bool = False) -> BaseException:
     """Return the exception of a machine's record: a class by name, a message, a place."""
     made: BaseException
     if endless:
-        made = refuse(ENDLESS[0], loc, seen=text)
+        made = refuse(TOO_MANY_STEPS, loc, seen=text)
     elif error == "ShapeMismatch":
         made = ShapeMismatch("ACR401", text, loc)
     elif error == "DataError":
@@ -46,6 +47,17 @@ def with_line(error: BaseException, line: int | None, file: str | None) -> BaseE
         error.line = line  # type: ignore[attr-defined]
         error.file = file  # type: ignore[attr-defined]
     return error
+
+
+def is_final(machine: BaseException) -> bool:
+    """Whether the machine's own account is the answer: the plain call fails otherwise, or may not come back.
+
+    A step of the plain call that is one call of C cannot be stopped: a power, a sum over a `range`, an array.
+    """
+    if isinstance(machine, DataError) or (isinstance(machine, AcronumbaError) and machine.code in ENDLESS):
+        return True
+    # Python's ints have no limit: it would go on, perhaps with an array of that extent.
+    return isinstance(machine, OverflowError) and "64 bits" in str(machine)
 
 
 def plain_failure(
@@ -70,10 +82,8 @@ def plain_failure(
     steps, memory_limit : int
         After which the plain call is given up; see `plain.run`.
     """
-    if isinstance(machine, DataError) or (isinstance(machine, AcronumbaError) and machine.code in ENDLESS):
+    if is_final(machine):
         return machine
-    if isinstance(machine, OverflowError) and "64 bits" in str(machine):
-        return machine  # Python's ints have no limit: it would go on, perhaps with an array of that extent
     try:
         plain.run(fn, instance, shared, steps=steps, memory_limit=memory_limit)
     except plain.Endless:

@@ -13,7 +13,7 @@ import os
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import FrameType
 from typing import Any
@@ -93,12 +93,16 @@ class _Meter:
         return self._line
 
     def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
+        self.step()
+        return self._line
+
+    def step(self) -> None:
+        """Count a step."""
         self._left -= 1
         if self._left < 0:
             raise Endless("too many steps")
         if time.perf_counter() > self._look:
             self._weigh()
-        return self._line
 
     def _weigh(self) -> None:
         from acronumba.runtime.dfg import available, resident
@@ -110,6 +114,48 @@ class _Meter:
         if size - self._size > (self._limit or 0):
             raise Endless("too much memory")
         self._look = time.perf_counter() + _LOOK
+
+
+class Range(Sequence[int]):
+    """A `range` whose elements are steps of the plain call, whoever goes over it: `sum` as well as a loop."""
+
+    __slots__ = ("_range",)
+
+    def __init__(self, *args: Any) -> None:
+        self._range = args[0] if isinstance(args[0], range) else range(*args)
+
+    def __iter__(self) -> Iterator[int]:
+        return _counted(self._range)
+
+    def __reversed__(self) -> Iterator[int]:
+        return _counted(self._range[::-1])
+
+    def __len__(self) -> int:
+        return len(self._range)
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._range[key]
+        return Range(found) if isinstance(found, range) else found
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._range
+
+    def __eq__(self, other: object) -> bool:
+        return self._range == (other._range if isinstance(other, Range) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._range)
+
+    def __repr__(self) -> str:
+        return repr(self._range)
+
+
+def _counted(values: range) -> Iterator[int]:
+    meter = sys.gettrace()
+    for value in values:
+        if isinstance(meter, _Meter):
+            meter.step()
+        yield value
 
 
 @lru_cache(1024)

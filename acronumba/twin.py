@@ -94,14 +94,18 @@ class Reference:
         self._steps = steps
         self._limit = memory_limit
 
-    def run(self, instance: Sequence[Any], flips: Collection[int] = ()) -> Outcome:
-        """Run an instance. Beside the exceptions of the function, which are in the `Outcome`, see `plain.run`."""
+    def run(self, instance: Sequence[Any], flips: Collection[int] = (), *, steps: int | None = None) -> Outcome:
+        """Run an instance, for fewer `steps` if given.
+
+        Beside the exceptions of the function, which are in the `Outcome`, see `plain.run`.
+        """
+        steps = self._steps if steps is None else steps
         args = [self._copies.of(value) for value in instance]
         before = getattr(_thread, "run", None)
         _thread.run = run = _Run(flips)
         result, error = None, None
         try:
-            result = plain.run(self._fn, args, self._shared, steps=self._steps, memory_limit=self._limit)
+            result = plain.run(self._fn, args, self._shared, steps=steps, memory_limit=self._limit)
         except Exception as raised:
             error = raised
             error.__traceback__ = None
@@ -140,7 +144,7 @@ class Twin(np.ndarray):
     def __setitem__(self, key: Any, value: Any) -> None:
         operator.setitem(narrow(self), narrow(key), narrow(value))
         if self.dtype.kind == "f":
-            operator.setitem(self.wide, narrow(key), wide(value))
+            operator.setitem(self.wide, narrow(key), _wide_for(self, value))
 
     def __iter__(self) -> Iterator[Any]:
         return (self[k] for k in range(len(self)))
@@ -349,7 +353,7 @@ def apply(func: Any, args: Any, kwargs: Any, method: str = "") -> Any:
     if method in ("sort", "fill", "put", "partition"):  # in place
         func(*map(narrow, args), **kwargs)
         if args[0].dtype.kind == "f":
-            func(args[0].wide, *map(wide, args[1:]), **kwargs)
+            func(args[0].wide, *(_wide_for(args[0], v) for v in args[1:]), **kwargs)
         return None
     result = func(*map(narrow, args), **{k: narrow(v) for k, v in kwargs.items()})
     carries = any(map(_carries, args)) or any(map(_carries, kwargs.values()))
@@ -364,8 +368,18 @@ def apply(func: Any, args: Any, kwargs: Any, method: str = "") -> Any:
         return _whole(func, result, args, kwargs)
     if not _has_floats(result):
         return _wrap(result, None)
-    second = _WIDE_FUNCTIONS.get(func, func)(*map(wide, args), **{k: wide(v) for k, v in kwargs.items()})
+    named = {k: _wide_for(result, v) for k, v in kwargs.items()}
+    second = _WIDE_FUNCTIONS.get(func, func)(*(_wide_for(result, v) for v in args), **named)
     return _wrap(result, second)
+
+
+def _wide_for(result: Any, value: Any) -> Any:
+    """Return an operand in float64. NumPy makes a float32 of a constant whose operation has a result of float32."""
+    number = type(value) is float or (type(value) is Number and value.wide == value.narrow)
+    if number and getattr(result, "dtype", None) == np.float32:
+        with np.errstate(all="ignore"):
+            return float(np.float32(narrow(value)))
+    return wide(value)
 
 
 _WIDE_FUNCTIONS: dict[Any, Any] = {
@@ -406,14 +420,32 @@ def _size(x: Any) -> float:
     return float(np.max(x[np.isfinite(x)], initial=0.0))
 
 
-def _bound(*values: Any) -> tuple[float, float]:
-    """Return how far from each other values may be that rounding cannot tell apart, and their magnitude."""
+def _bound(operands: Sequence[Any], *compared: Any) -> tuple[Any, Any]:
+    """Return how far from each other values may be that rounding cannot tell apart, and their magnitude.
+
+    The magnitude is that of the values compared, or of what is rounded in their arrays, if that is larger: the largest
+    magnitude may be that of a constant, such as one that masks.
+
+    Parameters
+    ----------
+    operands
+        The arrays or numbers.
+    compared
+        Their values in float64 that are compared, element by element.
+    """
+    rounded = error = 0.0
     with np.errstate(all="ignore"):
-        size = max(_size(wide(v)) for v in values)
-        error = sum(_size(np.asarray(narrow(v), np.float64) - wide(v)) for v in values)
-    numbers = all(isinstance(v, float | int) for v in map(narrow, values))
-    single = _thread.run.single if numbers else any(getattr(narrow(v), "dtype", None) == np.float32 for v in values)
-    return max(BOUNDS["float32" if single else "float64"] * size, FACTOR * error), size
+        for v in operands:
+            own, second = np.asarray(narrow(v), np.float64), np.asarray(wide(v), np.float64)
+            touched = own != second
+            told = touched.any() or getattr(narrow(v), "dtype", None) == np.float32  # else float64 has no second value
+            rounded = max(rounded, _size(second[touched] if told else second))
+            error += _size(own - second)
+    single = _thread.run.single or any(getattr(narrow(v), "dtype", None) == np.float32 for v in operands)
+    size: Any = rounded
+    for x in map(np.abs, compared):
+        size = np.maximum(size, np.where(np.isfinite(x), x, 0.0))
+    return np.maximum(BOUNDS["float32" if single else "float64"] * size, FACTOR * error), np.where(size, size, 1.0)
 
 
 def _compared(name: str, result: Any, a: Any, b: Any) -> Any:
@@ -422,10 +454,11 @@ def _compared(name: str, result: Any, a: Any, b: Any) -> Any:
         x, y = (np.asarray(wide(v), np.float64) for v in (a, b))
     except (TypeError, ValueError):
         return result  # with something that is no number
-    bound, size = _bound(a, b)
-    distance = np.abs(x - y)
+    with np.errstate(all="ignore"):
+        bound, size = _bound((a, b), x, y)
+        distance = np.abs(x - y)
     near = (distance <= bound) & ~((distance == 0) & (np.asarray(narrow(a)) == np.asarray(narrow(b))))
-    flipped = _thread.run.choose(near, distance / (size or 1.0))
+    flipped = _thread.run.choose(near, distance / size)
     return _replaced(result, flipped, lambda k: not np.ravel(result)[k])
 
 
@@ -442,7 +475,6 @@ def _replaced(result: Any, places: Sequence[int], other: Callable[[int], Any]) -
 
 def _best(name: str, result: Any, x: Any, axis: Any = None, *rest: Any, **options: Any) -> Any:
     """Return the index of the best value; those that are nearly as good can be chosen."""
-    bound, size = _bound(x)
     axis = options.get("axis", axis)
     flat = axis is None or np.ndim(x) <= 1
 
@@ -452,10 +484,12 @@ def _best(name: str, result: Any, x: Any, axis: Any = None, *rest: Any, **option
 
     values, own = rows(wide(x)), rows(narrow(x))
     best = np.ravel(result)[:, None]
-    distance = np.max(values, axis=1, keepdims=True) - values
+    most = np.max(values, axis=1, keepdims=True)
+    bound, size = _bound((x,), values, most)
+    distance = most - values
     tie = (values == np.take_along_axis(values, best, 1)) & (own == np.take_along_axis(own, best, 1))
     near = (distance <= bound) & ~tie
-    flipped = _thread.run.choose(near, distance / (size or 1.0))
+    flipped = _thread.run.choose(near, distance / size)
     if not flipped:
         return result
     out = np.array(result)
@@ -466,8 +500,8 @@ def _best(name: str, result: Any, x: Any, axis: Any = None, *rest: Any, **option
 
 def _whole(func: Any, result: Any, args: Any, kwargs: Any) -> Any:
     """Return what a function that jumps gives: whole numbers, or remainders. Near a jump it can be either."""
-    bound, size = _bound(args[0])
     x, rest = np.asarray(wide(args[0]), np.float64), list(map(wide, args[1:]))
+    bound, size = _bound(args[:1], x)
     options = {k: wide(v) for k, v in kwargs.items()}
 
     def at(v: Any) -> Any:
@@ -482,7 +516,7 @@ def _whole(func: Any, result: Any, args: Any, kwargs: Any) -> Any:
         near = np.asarray(jumps(x - bound, rest[0]) != jumps(x + bound, rest[0]))
     exact = (np.asarray(narrow(args[0])) == x) & (2 * x == np.round(2 * x))
     near = near & ~exact
-    distance = np.broadcast_to(bound / (size or 1.0), np.shape(near))
+    distance = np.broadcast_to(bound / size, np.shape(near))
     second = at(x)
     second = np.where(near, np.asarray(result), second) if jumps is None else second
     flipped = _thread.run.choose(near, distance)
@@ -523,7 +557,7 @@ class _Copies:
         self._made: dict[int, Any] = {}  # by `id`
         self._kept: list[Any] = []  # what the numbers are of
         self._globals: dict[int, dict[str, Any]] = {}
-        inside = dict(vars(builtins), float=Number, sum=_calls(sum))
+        inside = dict(vars(builtins), float=Number, sum=_calls(sum), range=plain.Range)
         self._builtins = inside
 
     def of(self, value: Any) -> Any:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from acronumba import AcronumbaError, model, nn, random
-from acronumba.check import check, compare, leaves
+from acronumba import AcronumbaError, DataError, model, nn, random
+from acronumba.check import Checker, check, compare, leaves
 from acronumba.twin import Reference, narrow, wide
 
 F = np.float32
@@ -416,3 +417,172 @@ def test_the_float64_run_leaves_the_users_objects_alone():
     assert dict(vars(Scale)) == before[0] and type(scale) is Scale and type(scale.by) is np.ndarray
     assert all(globals()[k] is v for k, v in before[1].items()) and np.array_equal(x, before[2])
     assert issubclass(Scale, object) and len(Scale.__subclasses__()) == 0
+
+
+# ---- float64 results of float32 work
+
+
+def rounded_twice(x, *, w):
+    return (w @ x).sum().astype(np.float64)
+
+
+def averaged(x, *, w):
+    return np.mean(w @ x, dtype=np.float64)
+
+
+def widened(x, *, w):
+    return (w @ x).astype(np.float64)
+
+
+def of_floats(x, *, w):
+    return np.array([float(v) for v in w @ x])
+
+
+def chosen_in_float64(x, *, w):
+    return np.argmax((w @ x).astype(np.float64))
+
+
+FROM_SINGLE = [rounded_twice, averaged, widened, of_floats, chosen_in_float64]
+
+
+@pytest.mark.parametrize("fn", FROM_SINGLE, ids=lambda fn: fn.__name__)
+def test_float64_results_of_float32_work_are_held_to_the_bound_of_float32(fn):
+    rng = np.random.default_rng(0)
+    xs = [rng.normal(size=64).astype(F) for _ in range(32)]
+    w = (rng.normal(size=(64, 64)) / 4).astype(F)
+    check_ = model(fn).check(xs, w=w)
+    assert check_.ok and check_.count("undecided") <= 1, str(check_)
+    assert set(misread(fn, lambda x, *, w: fn(x * np.float32(1.01), w=w), xs[:4], w=w)) <= {"different", "equal"}
+    if fn is not chosen_in_float64:
+        assert misread(fn, lambda x, *, w: fn(x * np.float32(1.01), w=w), xs[:4], w=w) == ["different"] * 4
+
+
+def test_a_float64_model_is_held_to_the_bound_of_float64():
+    xs = [x.astype(np.float64) for x in XS]
+    assert misread(lambda x: x / 3, lambda x: x / 3.0000000001, xs) == ["different"] * 4
+
+
+# ---- one call of C without end
+
+
+@dataclass
+class Times:
+    v: int
+
+
+def squared(t):
+    x = 3
+    for _ in range(t.v):
+        x = x * x
+    return x
+
+
+def summed(t):
+    return sum(range(t.v))
+
+
+def summed_from(t):
+    return t.v, sum(range(3, t.v, 2)) % 7, max(range(t.v))
+
+
+def listed(t):
+    return len(list(range(t.v)))
+
+
+def raised(t):
+    return 3**t.v
+
+
+def shifted(t):
+    return 1 << t.v
+
+
+UNBOUNDED = [
+    (squared, 60),
+    (summed, 10**12),
+    (summed_from, 10**10),
+    (listed, 10**9),
+    (raised, 10**12),
+    (shifted, 10**12),
+]
+
+
+@pytest.mark.parametrize(("fn", "v"), UNBOUNDED, ids=lambda v: getattr(v, "__name__", ""))
+def test_one_call_of_c_does_not_keep_the_verdict(fn, v):
+    start = time.perf_counter()
+    check_ = model(max_steps=100_000, memory_limit=1 << 28)(fn).check([Times(3), Times(v)])
+    assert time.perf_counter() - start < 20
+    assert check_.verdicts[0].verdict == "equal"
+    last_ = check_.verdicts[1]
+    assert last_.verdict == "undecided" or (last_.verdict == "equal" and fn is listed), str(check_)
+    assert last_.verdict == "equal" or "there was none" in last_.where
+
+
+def test_a_failure_of_the_batch_alone_is_not_taken_for_right():
+    """An overflow of 64 bits may be spurious: only the packing of this instance tells that its data are wrong."""
+
+    def fine(x):
+        return x
+
+    def verdict_of(error):
+        return Checker(fine, {}, [None], {0: error}, model(fine).options)(0, [5]).verdict
+
+    assert verdict_of(OverflowError("the result does not fit 64 bits")) == "undecided"
+    assert verdict_of(OverflowError("math range error")) == "different"
+    assert verdict_of(DataError("of no instance")) == "different"
+    assert verdict_of(DataError("of another", instance=1, path="[1].v")) == "different"
+    assert verdict_of(DataError("[0].v must be int, not str", instance=0, path="[0].v")) == "equal"
+
+
+def test_data_that_do_not_conform_are_equal_in_every_group():
+    @dataclass
+    class Held:
+        v: int
+
+    @model
+    def reads(t: Held, x):
+        return t.v * x
+
+    check_ = reads.check([Held(1), Held("a"), Held(2), Held("b")], [X3, X3, X3.astype(np.float64), X3])
+    assert [v.verdict for v in check_.verdicts] == ["equal"] * 4, str(check_)
+
+
+# ---- constants that mask
+
+
+X3 = np.array([0.3, -1.7, 2.4], F)
+MASK = np.array([True, False, True, True])
+MASKED = {
+    "float32": (lambda x: np.where(MASK, x * 2 + x, F(-1e9)), lambda x: np.where(MASK, x * 2, F(-1e9))),
+    "a float": (lambda x: np.where(MASK, x * 2 + x, -1e30), lambda x: np.where(MASK, x * 2, -1e30)),
+    "more": (lambda x: np.clip(x * 1.1, -1e9, 1e9), lambda x: np.clip(x * 1.2, -1e9, 1e9)),
+    "least of the dtype": (
+        lambda x: np.where(MASK, x / 3, np.finfo(np.float32).min),
+        lambda x: np.where(MASK, x / 4, np.finfo(np.float32).min),
+    ),
+    "argmax": (lambda x: np.argmax(np.where(MASK, x, -1e9)), lambda x: np.argmin(np.where(MASK, x, 1e9))),
+    "argmax of what is rounded": (
+        lambda x: np.argmax(np.where(MASK, x * 1.1, np.float32(-1e9))),
+        lambda x: np.argmin(np.where(MASK, x * 1.1, np.float32(1e9))),
+    ),
+    "comparison": (lambda x: np.where(MASK, x, -1e9) > x - 1, lambda x: np.where(MASK, x, -1e9) < x - 1),
+    "comparison of what is rounded": (
+        lambda x: np.where(MASK, x / 3, -1e9) > 0,
+        lambda x: np.where(MASK, x / 3, -1e9) < 0,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", MASKED)
+def test_a_constant_that_masks_hides_nothing(what):
+    right, wrong = MASKED[what]
+    assert misread(right, wrong, XS) == ["different"] * len(XS)
+    assert set(misread(right, right, XS)) <= {"equal", "close"}
+
+
+def test_the_magnitude_is_that_of_all_elements_where_none_masks():
+    """A small number that is what is left of large ones has their error."""
+    wide_ = np.array([1000.1, 1e-3])
+    plain_, batched = wide_.astype(F), (wide_ + np.array([1e-4, 3e-6])).astype(F)
+    assert verdict(batched, plain_, wide_) == "close"
+    assert verdict(np.array([1000.1, 1e-3 + 3e-10]), wide_.copy(), wide_) == "close"

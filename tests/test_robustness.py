@@ -113,7 +113,8 @@ def test_the_group_of_errors(caught: InstanceErrors) -> None:
 def test_check_agrees_with_the_plain_calls_failures() -> None:
     check = models.failing.check([case(k) for k in range(models.KINDS + 1)], w=W)
     assert check.ok, str(check)
-    assert [v.verdict for v in check.verdicts[1:]] == ["equal"] * models.KINDS
+    *alike, overflow = [v.verdict for v in check.verdicts[1:]]
+    assert alike == ["equal"] * (models.KINDS - 1) and overflow == "undecided"  # beyond 64 bits there is no plain call
 
 
 # ---- shapes
