@@ -1015,7 +1015,8 @@ shared = {"gate": np.array([1.0, -1.0, 0.0])}
     ),
     "ACR704": Page(
         text="The intermediate results of the mini-batch need more memory than `memory_limit` allows (by default half "
-        "of what is free). Nothing was allocated. An instance that alone needs too much fails alone.",
+        "of what is free), or its arrays more than is free. Nothing was allocated. An instance that alone needs too "
+        "much fails alone.",
         rewrite="pass fewer instances at once, or raise `with_options(memory_limit=...)`",
     ),
     "ACR705": Page(

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pytest
@@ -669,3 +669,266 @@ def test_arrays_of_empty_lists() -> None:
         ints.batch([full, empty])
     assert list(caught.value.errors) == [1] and "give it a dtype" in str(caught.value.errors[1])
     assert caught.value.results[0].tolist() == [1, 2]
+
+
+# ---- snapshots, and what cannot be packed
+
+
+@dataclass
+class Unset:
+    v: float
+    w: float = field(init=False)
+
+
+@dataclass(slots=True)
+class UnsetSlots:
+    v: float
+    w: float = field(init=False)
+
+
+@dataclass
+class Unsets:
+    v: float
+    items: list[UnsetSlots]
+    w: float = field(init=False)
+
+
+@pytest.mark.parametrize("cls", [Unset, UnsetSlots, lambda v: Unsets(v, [UnsetSlots(v)])])
+@pytest.mark.parametrize("unset", [(0, 1), (1,), (150,)])
+def test_a_field_without_a_value_can_be_packed(cls: Callable[[float], Any], unset: tuple[int, ...]) -> None:
+    xs = [cls(float(k)) for k in range(unset[-1] + 2)]
+    for k, x in enumerate(xs):
+        if k not in unset:
+            for o in (x, *getattr(x, "items", ())):
+                o.w = 1.0
+    twice, both = model(_twice), model(_both)
+    assert list(twice.batch(xs)) == list(twice.batch(pack(xs))) == [2 * x.v for x in xs]
+    for some in (xs, pack(xs)):
+        with pytest.raises(InstanceErrors) as caught:
+            both.batch(some)
+        assert tuple(caught.value.errors) == unset and ".w has no value" in str(caught.value)
+        assert caught.value.results[-1] == xs[-1].v + 1
+
+
+def _twice(u):
+    return u.v * 2
+
+
+def _both(u):
+    return u.v + u.w
+
+
+@dataclass
+class Loose:
+    v: np.ndarray
+    w: int = None  # type: ignore[assignment]
+    kids: list = field(default_factory=list)
+    next: Loose | None = None
+    point: Named = None  # type: ignore[assignment]
+
+
+def loose_v(n):
+    return n.v * 2
+
+
+def loose_w(n):
+    return n.w + 1
+
+
+def loose_kids(n):
+    return n.kids[0] + 1
+
+
+def loose_self(n):
+    return n
+
+
+def loose(v: float, **of: Any) -> Loose:
+    return Loose(np.full(2, v), **of)
+
+
+@pytest.mark.parametrize(
+    ("odd", "faulty"),
+    [
+        (lambda: loose(1.0), "w"),
+        (lambda: loose(1.0, w=3, kids=[1, "z"]), "kids"),
+        (lambda: loose(1.0, w=3, kids=[1, 2.5, {"a": "b"}]), "kids"),
+        (lambda: Loose(None, 3, [1]), "v"),  # type: ignore[arg-type]
+        (lambda: Loose([1.0, 2.0], 3, [1], loose(2.0)), "v"),  # type: ignore[arg-type]
+        (lambda: loose(1.0, w=3, kids=[1], next=loose(2.0)), ""),
+        (lambda: "no object", "all"),
+    ],
+)
+@pytest.mark.parametrize("pickled", [False, True])
+def test_a_pack_is_a_snapshot_whatever_it_holds(odd: Callable[[], Any], faulty: str, pickled: bool) -> None:
+    """What models see, and what fails, is as it was when it was packed."""
+    xs = [loose(0.0, w=1, kids=[1], point=Named(1, "a")), odd(), loose(5.0, w=2, kids=[4], point=Named(1, "b"))]
+    before = [_outcome(model(fn), xs) for fn in (loose_v, loose_w, loose_kids)]
+    p = pack(xs)
+    text = str(list(p))
+    assert text == str(xs)
+    for x in xs:
+        if isinstance(x, Loose):
+            if isinstance(x.v, np.ndarray):
+                x.v[:] = 99
+            x.kids[:] = [7]
+            x.w, x.v = 3, np.ones(3)
+            if x.next is not None:
+                x.next.v[:] = 99
+    if pickled:
+        p = pickle.loads(pickle.dumps(p))
+    q = p[0]
+    q.v, q.kids = None, ["changed"]  # a copy, too
+    for some in (p, p[:3]):
+        assert [_outcome(model(fn), some) for fn in (loose_v, loose_w, loose_kids)] == before
+    assert str(list(p)) == text
+    if faulty != "all":
+        got = model(loose_self).batch(p)
+        assert pickled or all(a is b for a, b in zip(got, xs, strict=True))
+
+
+def _outcome(f: Any, xs: Any) -> Any:
+    try:
+        return list(map(str, f.batch(xs))), {}
+    except InstanceErrors as error:
+        return list(map(str, error.results)), {k: str(e) for k, e in error.errors.items()}
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        ["a", "b"],
+        [(1, "a"), (2, "b")],
+        [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}],
+        [[("a", 1)], [("b", 2)]],
+        [Frozen(1, "a"), Named(2, "b", (1,)), Slots(1, "a", (1, 2), [Slots(2, "b")])],
+        [1, "z", None],
+        [np.ones(2, np.float16)],
+        [1, 2**70],
+    ],
+)
+def test_elements_of_packs_are_what_was_packed(column: list[Any]) -> None:
+    assert str(list(pack(column))) == str(column) and str(pack(column)[0]) == str(column[0])
+    assert list(map(type, pack(column)[:1])) == [type(column[0])]
+
+
+def test_copies_keep_what_is_one_and_what_is_inside_itself() -> None:
+    one = loose(1.0, kids=["z"])
+    one.kids.append(one)
+    deep = loose(0.0)
+    for _ in range(2000):
+        deep = loose(0.0, next=deep)
+    p = pack([one, one, deep])
+    a, b, c = p
+    assert a is b is a.kids[1] and a is not one and p[2].next is not deep.next
+    for _ in range(2000):
+        c = c.next
+    assert c.next is None
+
+
+# ---- arrays that do not fit in memory
+
+
+@dataclass
+class Large:
+    x: np.ndarray
+    n: int = 0
+
+
+def first_row(x):
+    return x[0]
+
+
+def first_row_of(x):
+    return x.x[0] + x.n
+
+
+def n_of(x):
+    return x.n
+
+
+HUGE = np.broadcast_to(1.0, (10**6, 10**6))  # 8 bytes
+HUGER = np.broadcast_to(np.float64(1), (2**30, 2**29))
+
+
+@pytest.mark.parametrize("huge", [HUGE, HUGER])
+@pytest.mark.parametrize("packed", [list, pack])
+def test_an_array_that_does_not_fit_fails_alone(huge: Any, packed: Callable[[Any], Any]) -> None:
+    small = np.ones((2, 2))
+    for fn, xs, path in (
+        (first_row, [small, huge, small, huge], "[1]"),
+        (first_row_of, [Large(small), Large(huge), Large(small), Large(huge)], "[1].x"),
+    ):
+        with pytest.raises(InstanceErrors) as caught:
+            model(fn).batch(packed(xs))
+        assert list(caught.value.errors) == [1, 3]
+        error = caught.value.errors[1]
+        assert isinstance(error, DataError) and error.code == "ACR704" and error.path == path
+        assert all(np.array_equal(caught.value.results[k], [1.0, 1.0]) for k in (0, 2))
+    assert list(model(n_of).batch(packed([Large(small), Large(huge, 2)]))) == [0, 2]
+
+
+def test_an_array_of_instances_that_do_not_fit() -> None:
+    for column in (np.broadcast_to(1.0, (3, 10**6, 10**6)), pack(np.broadcast_to(1.0, (3, 10**6, 10**6)))):
+        with pytest.raises(InstanceErrors) as caught:
+            model(first_row).batch(column)
+        assert [e.code for e in caught.value.errors.values()] == ["ACR704"] * 3  # type: ignore[attr-defined]
+
+
+def test_instances_that_only_together_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    from acronumba.runtime import heap
+
+    monkeypatch.setattr(heap, "available", lambda: 3 << 24)
+    large = np.broadcast_to(1.0, (1 << 11, 1 << 11))  # 2 << 24 bytes
+    for run in (lambda: model(first_row).batch([large, large.copy()]), lambda: pack([large, large.copy()])):
+        with pytest.raises(AcronumbaError, match="ACR704"):
+            run()
+    assert model(first_row).batch([large, large])[1][0] == 1  # one array: it is stored once
+
+
+class NoClass:
+    @property
+    def __class__(self):  # type: ignore[no-untyped-def,override]
+        raise RuntimeError("no class")
+
+
+class SaysInt:
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return int
+
+    def __int__(self) -> int:
+        return 7
+
+
+@pytest.mark.parametrize("odd", [NoClass, SaysInt])
+@pytest.mark.parametrize("good", [1, 1.5, np.ones(2), [1, 2], (1, 2), Pair(1, 2)])
+def test_an_object_is_of_its_class_whatever_it_says(odd: type, good: Any) -> None:
+    f = model(loose_self)
+    for xs in ([good, odd()], pack([good, odd()]), [Held([good], 1), Held([odd()], 1)]):
+        with pytest.raises(InstanceErrors) as caught:
+            (model(held_first) if isinstance(xs[0], Held) else f).batch(xs)
+        assert list(caught.value.errors) == [1] and isinstance(caught.value.errors[1], DataError)
+
+
+def held_first(t):
+    return t.xs[0]
+
+
+class Sized(Protocol):
+    def size(self) -> int: ...
+
+
+@dataclass
+class WithProtocol:
+    x: Sized
+    n: int = 1
+
+
+def test_a_protocol_says_nothing_of_the_class() -> None:
+    xs = [WithProtocol(np.ones(2)), WithProtocol(np.zeros(2), 3)]  # type: ignore[arg-type]
+    assert list(model(n_of).batch(xs)) == [1, 3] and np.array_equal(model(x_of).batch(xs)[1], np.zeros(2))
+
+
+def x_of(t):
+    return t.x

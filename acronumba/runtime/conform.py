@@ -8,7 +8,7 @@ what packing accepts.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,10 +36,12 @@ from acronumba.ir.types import (
     members,
     type_text,
 )
-from acronumba.runtime.heap import Mismatch
+from acronumba.runtime.heap import Mismatch, free_bytes
 from acronumba.runtime.schema import MISSING, attribute
 
 Link: TypeAlias = "tuple[Link, str] | None"  # a path, from its end
+Field: TypeAlias = "tuple[type, str]"  # class and name
+_Place: TypeAlias = "tuple[Any, Type, Link, Field | None]"  # a value, its type, its path, and the field that it is in
 
 _ARRAYS = (np.ndarray, np.memmap)
 _LONG = 200  # characters of a path that a message shows
@@ -49,10 +51,9 @@ def accepts(t: Type, value: Any) -> bool:
     """Whether a value has a type, without looking inside objects, lists, tuples and dicts."""
     match t:
         case IntT():
-            whole = isinstance(value, int | np.integer) and type(value).__name__ != "timedelta64"
-            return whole and -(2**63) <= int(value) < 2**63
+            return _is_whole(type(value)) and -(2**63) <= int(value) < 2**63
         case FloatT():
-            return isinstance(value, float) or (isinstance(value, int) and _fits_float(value))
+            return issubclass(type(value), float) or (issubclass(type(value), int) and _fits_float(value))
         case BoolT():
             return type(value) is bool
         case NoneT():
@@ -64,7 +65,7 @@ def accepts(t: Type, value: Any) -> bool:
         case EnumT():
             return type(value) is t.cls and any(value is m for m in t.cls)
         case TensorT():
-            array = type(value) in _ARRAYS if t.rank else isinstance(value, np.generic)
+            array = type(value) in _ARRAYS if t.rank else issubclass(type(value), np.generic)
             return array and value.dtype == np.dtype(t.dtype) and value.ndim == t.rank
         case Array0T():
             array = type(value) in _ARRAYS and not value.ndim
@@ -81,6 +82,10 @@ def accepts(t: Type, value: Any) -> bool:
             return any(accepts(m, value) for m in t.members)
         case OpaqueT():
             return True
+
+
+def _is_whole(cls: type) -> bool:
+    return issubclass(cls, int | np.integer) and not issubclass(cls, np.timedelta64)
 
 
 def _fits_float(value: int) -> bool:
@@ -169,50 +174,70 @@ class Conformance:
     def __init__(self, params: Sequence[Type], layouts: Mapping[type, StructLayout]) -> None:
         self._params = params
         self._layouts = layouts
+        self._free = free_bytes()
         self._clean: dict[tuple[int, Type | None], object] = {}  # what instances without errors reach; keeps it alive
 
     def check(self, instance: int, values: Sequence[Any]) -> DataError | None:
         """Return the first value of an instance that does not have its type, or None."""
+        return next((error for error, _ in self._wrong(instance, values)), None)
+
+    def faults(self, column: Any) -> set[tuple[type, str]]:
+        """Return the fields that do not have their type in some object of the instances, by class and name."""
+        found = (field for k, value in enumerate(column) for _, field in self._wrong(k, (value,)))
+        return {field for field in found if field is not None}
+
+    def _wrong(self, instance: int, values: Sequence[Any]) -> Iterator[tuple[DataError, Field | None]]:
+        """Yield each value that does not have its type, and the field that it is in, if it is in one."""
         seen: dict[tuple[int, Type | None], object] = {}
-        todo: list[tuple[Any, Type, Link]] = []
+        clean, nbytes = True, 0  # of its arrays
+        todo: list[_Place] = []
         for k in reversed(range(len(values))):
-            todo.append((values[k], self._params[k], (None, f"[{instance}]")))
+            todo.append((values[k], self._params[k], (None, f"[{instance}]"), None))
         while todo:
-            value, t, link = todo.pop()
-            if isinstance(t, UnionT):
-                cases = [m for m in t.members if not isinstance(m, OpaqueT)]
-                k = case_of(cases, value)
-                if k < 0:
-                    return _error(instance, link, t, value)
-                t = cases[k]
-            elif not accepts(t, value):
-                return _error(instance, link, t, value)
+            value, t, link, field = todo.pop()
+            cases = [m for m in t.members if not isinstance(m, OpaqueT)] if isinstance(t, UnionT) else [t]
+            k = case_of(cases, value) if isinstance(t, UnionT) else accepts(t, value) - 1
+            if k < 0:
+                clean = False
+                yield _error(instance, link, t, value), field
+                continue
+            t = cases[k]
+            if isinstance(t, TensorT) and (id(value), t) not in seen:
+                seen[id(value), t] = value
+                nbytes += value.nbytes
+                if nbytes > self._free:
+                    clean = False
+                    yield _too_large(instance, link, value, nbytes), field
+                    nbytes -= value.nbytes
             if isinstance(t, StructT | ListT | TupleT | DictT):
                 key = id(value), t if isinstance(t, ListT | TupleT | DictT) else None
                 if key in seen or key in self._clean:
                     continue
                 seen[key] = value
-                inner = self._inner(value, t, link)
-                if isinstance(inner, str):
-                    return _error(instance, (link, f".{inner}"), t, value, missing=inner)
-                todo += reversed(inner)
-        self._clean |= seen
-        return None
+                inner = self._inner(value, t, link, field)
+                for name in [name for name, place in inner if place is None]:
+                    clean = False
+                    yield _error(instance, (link, f".{name}"), t, value, missing=name), (type(value), name)
+                todo += [place for _, place in reversed(inner) if place is not None]
+        if clean:
+            self._clean |= seen
 
-    def _inner(self, value: Any, t: Type, link: Link) -> list[tuple[Any, Type, Link]] | str:
-        """Return what is inside a value, or the name of a field that it does not have."""
+    def _inner(self, value: Any, t: Type, link: Link, field: Field | None) -> list[tuple[str, _Place | None]]:
+        """Return what is inside a value, by name; None for a field that it does not have."""
         if isinstance(t, TupleT):
-            return [(v, item, (link, f"[{k}]")) for k, (v, item) in enumerate(zip(value, t.items, strict=True))]
+            return [
+                ("", (v, item, (link, f"[{k}]"), field)) for k, (v, item) in enumerate(zip(value, t.items, strict=True))
+            ]
         if isinstance(t, DictT):
-            return [(value[k], item, (link, f"[{k!r}]")) for k, item in zip(t.keys, t.items, strict=True)]
+            return [("", (value[k], item, (link, f"[{k!r}]"), field)) for k, item in zip(t.keys, t.items, strict=True)]
         if isinstance(t, ListT):
-            return [(v, t.item, (link, f"[{k}]")) for k, v in enumerate(value)]
-        out: list[tuple[Any, Type, Link]] = []
-        for f in self._layouts[type(value)].fields if type(value) in self._layouts else ():
+            return [("", (v, t.item, (link, f"[{k}]"), field)) for k, v in enumerate(value)]
+        out: list[tuple[str, _Place | None]] = []
+        cls = type(value)
+        for f in self._layouts[cls].fields if cls in self._layouts else ():
             inner = attribute(value, f.name)
-            if inner is MISSING:
-                return f.name
-            out.append((inner, f.type, (link, f".{f.name}")))
+            there = inner is not MISSING
+            out.append((f.name, (inner, f.type, (link, f".{f.name}"), (cls, f.name)) if there else None))
         return out
 
 
@@ -225,14 +250,30 @@ def path_text(link: Link) -> str:
     return "".join(reversed(parts))
 
 
-def _error(instance: int, link: Link, t: Type, value: Any, missing: str = "") -> DataError:
+def _too_large(instance: int, link: Link, value: Any, nbytes: int) -> DataError:
+    return DataError(
+        f"{_path(link)[0]} does not fit in memory: up to it the arrays of the instance have {nbytes:,} bytes",
+        instance=instance,
+        path=_path(link)[1],
+        code="ACR704",
+        seen=_found(value),
+        rewrite="give the instance less data",
+    )
+
+
+def _path(link: Link) -> tuple[str, str]:
+    """Return a path as a message shows it, and all of it."""
     path = path_text(link)
-    shown = path if len(path) <= _LONG else f"{path[: _LONG // 2]} ... {path[-_LONG // 2 :]}"
+    return (path if len(path) <= _LONG else f"{path[: _LONG // 2]} ... {path[-_LONG // 2 :]}"), path
+
+
+def _error(instance: int, link: Link, t: Type, value: Any, missing: str = "") -> DataError:
+    shown, path = _path(link)
     if missing:
         seen = f"an object of class {type(value).__name__} without the attribute `{missing}`"
         return DataError(f"{shown} has no value", instance=instance, path=path, seen=seen)
-    kinds = IntT | FloatT if isinstance(value, int) else IntT  # an int field takes NumPy's integers, too
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+    kinds = IntT | FloatT if issubclass(type(value), int) else IntT  # an int field takes NumPy's integers, too
+    whole = _is_whole(type(value)) and type(value) is not bool
     if whole and any(isinstance(m, kinds) for m in members(t)):
         wrong = f"{shown} is an int that does not fit {'a float' if isinstance(t, FloatT) else '64 bits'}"
         return DataError(wrong, instance=instance, path=path, seen=f"an int of {int(value).bit_length()} bits")
@@ -253,7 +294,7 @@ def _wanted(t: Type) -> str:
 
 
 def _found(value: Any) -> str:
-    if isinstance(value, np.ndarray | np.generic):
+    if issubclass(type(value), np.ndarray | np.generic):
         name = value.dtype.name if value.dtype.isnative else value.dtype.str
         if isinstance(value, np.ndarray) and not value.ndim:
             return f"an array({name})"
@@ -265,7 +306,7 @@ def _found(value: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, int | float | str | enum.Enum) or value is None:
+    if issubclass(type(value), int | float | str | enum.Enum) or value is None:
         text = repr(value)
         return text if len(text) <= 60 else f"{text[:57]}..."
     if type(value) is dict:
@@ -280,9 +321,9 @@ def _rewrite(t: Type, value: Any) -> str:
     wanted = [m for m in members(t) if not isinstance(m, NoneT)]
     if len(wanted) != 1:
         return ""
-    tensor = wanted[0]
+    tensor, cls = wanted[0], type(value)
     if isinstance(tensor, TensorT):
-        if isinstance(value, np.ndarray | np.generic):
+        if issubclass(cls, np.ndarray | np.generic):
             if not value.dtype.isnative and value.dtype == np.dtype(tensor.dtype).newbyteorder():
                 return 'convert it with .astype(x.dtype.newbyteorder("="))'
             if value.dtype != np.dtype(tensor.dtype):
@@ -290,13 +331,11 @@ def _rewrite(t: Type, value: Any) -> str:
             if not tensor.rank and not value.ndim:
                 return "x[()]"
             return f"give it {tensor.rank} axes" if type(value) in (*_ARRAYS, np.generic) else "use a plain np.ndarray"
-        if isinstance(value, int | float | list | tuple):
+        if issubclass(cls, int | float | list | tuple):
             return f"convert it with np.asarray(x, np.{tensor.dtype.replace('bool', 'bool_')})"
-    if isinstance(tensor, Array0T) and isinstance(value, int | float | np.generic):
+    if isinstance(tensor, Array0T) and issubclass(cls, int | float | np.generic):
         return f"convert it with np.asarray(x, np.{tensor.dtype.replace('bool', 'bool_')})"
-    number = isinstance(value, int | float | np.number | np.bool_) or (
-        isinstance(value, np.ndarray) and value.size == 1
-    )
+    number = issubclass(cls, int | float | np.number | np.bool_) or (issubclass(cls, np.ndarray) and value.size == 1)
     for kind, name in ((IntT, "int"), (FloatT, "float"), (BoolT, "bool")):
         if isinstance(tensor, kind) and number:
             return f"convert it with {name}(x)"

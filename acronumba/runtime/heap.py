@@ -30,6 +30,7 @@ import numpy.typing as npt
 
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import ListT, RefT, TensorT, Word, words
+from acronumba.runtime.dfg import available
 from acronumba.runtime.schema import MISSING, attribute
 from acronumba.shared import field_names
 
@@ -44,6 +45,13 @@ INPUT = -1  # word 1 of the value record of an input: node -1, depth -1
 
 class Mismatch(Exception):
     """Some value does not have its type; `runtime.conform` finds out which."""
+
+
+class TooLarge(Exception):
+    """The arrays do not fit in memory; `runtime.conform` finds out whether those of one instance alone do not."""
+
+    def __init__(self, nbytes: float) -> None:
+        super().__init__(f"the arrays of the instances have {nbytes:,.0f} bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +139,11 @@ def rest_of(value: Any, stored: Container[str]) -> Any:
     found = {name: attribute(value, name) for name in field_names(type(value)) if name not in stored}
     rest = {name: v for name, v in found.items() if v is not MISSING}
     return rest | {name: v for name, v in getattr(value, "__dict__", {}).items() if name not in stored}
+
+
+def free_bytes() -> int:
+    """Return how many bytes the data of arrays may take."""
+    return max(available(), SMALL)
 
 
 def aligned(count: int, dtype: npt.DTypeLike, zero: bool = False) -> npt.NDArray[Any]:
@@ -239,6 +252,7 @@ def relayout(heap: Heap, old: Mapping[type, StructLayout], new: Sequence[StructL
 # --- What generated packers call ------------------------------------------------------------------------------------
 
 STEP = 1024  # objects per round: few enough to stay in the cache while their fields are read
+SMALL = 1 << 24  # bytes that are taken without a look at how many are free
 FIRST_CHECK = 1 << 16  # objects after which is looked for the first time whether one was found twice
 
 
@@ -260,6 +274,8 @@ class Room:
     def __init__(self, careful: bool) -> None:
         self.careful = careful
         self._size = 0
+        self._bytes = 0.0  # of the data of arrays
+        self._free = 0  # bytes, when that was first asked
         self._regions: list[Region] = []
         self._pools: list[Pooled] = []
         self._arrays: dict[str, Arrays] = {}
@@ -293,6 +309,16 @@ class Room:
     def points(self, dtype: str) -> ArrayColumn:
         """Return a column of arrays of rank 0 of a dtype."""
         return ArrayColumn(self._arrays.setdefault(dtype, Arrays(dtype)), 0, False, points=True)
+
+    def take(self, nbytes: float) -> None:
+        """Raise `TooLarge` if the data of all arrays take more memory than is free, before they take it."""
+        self._bytes += nbytes
+        if self._bytes <= SMALL:
+            return
+        if not self._free:
+            self._free = free_bytes()
+        if self._bytes > self._free:
+            raise TooLarge(self._bytes)
 
     def more(self) -> bool:
         """Whether something was found that was not looked at yet."""
@@ -507,8 +533,9 @@ class Ints:
 
     def add(self, values: list[Any]) -> None:
         """Add ints, bools or NumPy integers."""
-        if not _INTS.issuperset(map(type, values)):
-            if not all(isinstance(v, int | np.integer) and type(v).__name__ != "timedelta64" for v in values):
+        kinds = set(map(type, values))
+        if not kinds <= _INTS:
+            if not all(issubclass(kind, int | np.integer) and not issubclass(kind, np.timedelta64) for kind in kinds):
                 raise Mismatch
             values = list(map(int, values))
         self._values.extend(values)
@@ -526,7 +553,8 @@ class Floats:
 
     def add(self, values: list[Any]) -> None:
         """Add floats, ints or bools."""
-        if not _FLOATS.issuperset(map(type, values)) and not all(isinstance(v, float | int) for v in values):
+        kinds = set(map(type, values))
+        if not kinds <= _FLOATS and not all(issubclass(kind, float | int) for kind in kinds):
             raise Mismatch
         self._values.extend(values)
 
@@ -662,6 +690,8 @@ class Arrays:
             self._numbers = rank[numbers]
             self._found = found = [found[k] for k in firsts[order].tolist()]
         self._sizes = np.fromiter(map(_size, found), np.int64, len(found))
+        count = float(self._sizes.sum(dtype=float)) + sum(float(c.size) for c in self._blocks)
+        room.take(count * np.dtype(self.dtype).itemsize)
         # A tuple for each array would be what the garbage collector looks at.
         shapes = [(n,) for n in np.unique(self._sizes).tolist()] if self._flat else [v.shape for v in found]
         room.shapes.update(dict.fromkeys(shapes, 0))

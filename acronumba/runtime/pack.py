@@ -8,25 +8,28 @@ references are absolute addresses into heaps (`runtime.heap`). Packing works on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from acronumba.codes import refuse
 from acronumba.errors import DataError
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import ListT, NoneT, StructT, TensorT, Type, UnionT, members, words
 from acronumba.locks import ForkLock
 from acronumba.runtime import conform
 from acronumba.runtime import heap as heaps
+from acronumba.runtime.copies import copied
 from acronumba.runtime.heap import (
     Heap,
     Mismatch,
     Move,
     Owned,
     Region,
+    TooLarge,
     Twice,
     Words,
     aligned,
@@ -42,6 +45,7 @@ from acronumba.runtime.schema import (
     Schema,
     guess,
     infer,
+    loses,
     make_layout,
     make_layouts,
     merge,
@@ -199,34 +203,46 @@ class Packer:
     def _pack_plain(self, columns: Mapping[int, Any], count: int, numbers: Sequence[int]) -> Batch:
         if not columns:
             return Batch(roots=np.zeros((count, 0), np.int64), errors={}, heaps=(), schema=self.schema)
-        try:
-            heap, roots = self._call(tuple(columns), list(columns.values()), count)
-            return Batch(roots=roots, errors={}, heaps=(heap,), schema=self.schema)
-        except (Mismatch, KeyError, OverflowError):
-            pass
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # a property of the user's that fails; `Conformance` says where, or it is raised again
-            if not self._errors(columns, numbers):
-                raise
+        done = self._try(tuple(columns), list(columns.values()), count)
+        if not isinstance(done, BaseException):
+            return Batch(roots=done[1], errors={}, heaps=(done[0],), schema=self.schema)
         errors = self._errors(columns, numbers)
         if not errors:
-            raise RuntimeError(
-                "instances that conform to their types could not be packed; this is a mistake in acronumba"
-            )
+            raise _refusal(done)
         good = [k for k in range(count) if k not in errors]
-        heap, some = self._call(tuple(columns), [[column[k] for k in good] for column in columns.values()], len(good))
+        done = self._try(tuple(columns), [[column[k] for k in good] for column in columns.values()], len(good))
+        if isinstance(done, BaseException):
+            raise _refusal(done)
+        heap, some = done
         roots = np.zeros((count, some.shape[1]), np.int64)
         roots[good] = some
         return Batch(roots=roots, errors=errors, heaps=(heap,), schema=self.schema)
 
     def attempt(self, column: Any) -> Batch | None:
-        """Return the only column packed, or None if a value does not have its type."""
-        try:
-            heap, roots = self._call((0,), [column], len(column))
-        except (Mismatch, KeyError, OverflowError):
+        """Return the only column packed, or None if a value does not have its type, or cannot be read."""
+        done = self._try((0,), [column], len(column))
+        if isinstance(done, BaseException):
             return None
-        return Batch(roots=roots, errors={}, heaps=(heap,), schema=self.schema)
+        return Batch(roots=done[1], errors={}, heaps=(done[0],), schema=self.schema)
+
+    def faults(self, column: Any) -> set[tuple[type, str]]:
+        """Return the fields that do not have their type in some object, by class and name."""
+        return conform.Conformance(self.schema.params, self._by_class).faults(column)
+
+    def without(self, fields: Container[tuple[type, str]]) -> Packer:
+        """Return a packer that does not look at some fields."""
+        left = {c: {n: t for n, t in of.items() if (c, n) not in fields} for c, of in self.schema.fields.items()}
+        schema = replace(self.schema, fields=left)
+        return Packer(schema, make_layouts(schema))
+
+    def _try(self, params: tuple[int, ...], columns: list[Any], count: int) -> tuple[Heap, Words] | BaseException:
+        """Return what `_call` does, or why it fails: with a value, or with whatever a property of the user's raises."""
+        try:
+            return self._call(params, columns, count)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            return error
 
     def _call(self, params: tuple[int, ...], columns: list[Any], count: int) -> tuple[Heap, Words]:
         """Run the generated packer, with care where objects are reached twice."""
@@ -248,6 +264,17 @@ class Packer:
         return found
 
 
+def _refusal(error: BaseException) -> BaseException:
+    """Return what to raise where packing fails, but not because of some instance."""
+    if isinstance(error, TooLarge):
+        return refuse("ACR704", seen=str(error))
+    if isinstance(error, Mismatch | KeyError | OverflowError):
+        made = RuntimeError("instances that conform to their types could not be packed; this is a mistake in acronumba")
+        made.__cause__ = error
+        return made
+    return error
+
+
 def check_lengths(columns: Sequence[Any]) -> int:
     """Return the number of instances, or raise `ValueError` as ``zip(strict=True)`` does."""
     count = len(columns[0])
@@ -267,8 +294,10 @@ class _Store:
     """What slices of one pack share. It keeps the user's own objects alive: models may return them."""
 
     schema: Schema
-    layouts: tuple[StructLayout, ...]
+    layouts: tuple[StructLayout, ...]  # of what the words hold: not of fields with a value of another type
     heap: Heap
+    usable: bool = True  # whether the words hold all instances, but for such fields
+    pairs: Sequence[tuple[Any, Any]] = ()  # the user's own objects and their copies, see `Packed._plain`
     others: dict[tuple[StructLayout, ...], tuple[Heap, Move]] = field(
         default_factory=dict
     )  # the heap with other layouts
@@ -291,12 +320,19 @@ class _Store:
         owned, stored = Owned([(self.heap, self.heap.objects)]), self.stored()
         return lambda address: rest_of(value := owned.get(address), stored.get(type(value), ()))
 
+    def twins(self) -> dict[int, object]:
+        """Return the user's own objects by the ids of their copies."""
+        return {id(copy): own for own, copy in self.pairs}
+
     def rests(self) -> Mapping[Region, Sequence[Any]]:
         """Return what the words do not hold, by region; without regions whose words hold everything."""
         if self.heap.rests is not None:
             return self.heap.rests
-        stored = self.stored()
-        found = {r: [rest_of(v, stored.get(type(v), ())) for v in objects] for r, objects in self.heap.objects.items()}
+        stored, copies = self.stored(), {id(own): copy for own, copy in self.pairs}
+        found = {
+            r: [rest_of(copies.get(id(v), v), stored.get(type(v), ())) for v in objects]
+            for r, objects in self.heap.objects.items()
+        }
         return {r: rests for r, rests in found.items() if any(rest and rest is not list for rest in rests)}
 
     def bind(self, t: Type, layouts: tuple[StructLayout, ...]) -> tuple[Heap, Move | None] | None:
@@ -342,7 +378,8 @@ class Packed(Sequence[Any]):
         self.schema = store.schema
         self._store = store
         self._roots = roots  # int64[n, words]
-        # The instances, if a value is not what its annotation says: only a model that reads it can tell if it matters.
+        # Copies of the instances, if the words do not hold all that is in them: a value that cannot be stored, or is
+        # not what its annotation says. Only a model that reads it can tell if it matters.
         self._plain = plain
 
     def __len__(self) -> int:
@@ -356,13 +393,13 @@ class Packed(Sequence[Any]):
         if isinstance(index, slice):
             return Packed(self._store, self._roots[index], None if self._plain is None else self._plain[index])
         if self._plain is not None:
-            return self._plain[index]
+            return copied([self._plain[index]])[0][0]
         place = range(len(self))[index]
         return self._unpack(self._roots[place : place + 1])(0)
 
     def __iter__(self) -> Iterator[Any]:
         if self._plain is not None:
-            return iter(self._plain)
+            return iter(copied(self._plain)[0])
         decode = self._unpack(self._roots)
         return map(decode, range(len(self)))
 
@@ -373,7 +410,7 @@ class Packed(Sequence[Any]):
     def again(self) -> tuple[list[Any], dict[int, object]]:
         """Return the instances to be packed anew, and the user's own objects by the ids of their copies among them."""
         if self._plain is not None:
-            return self._plain, {}
+            return self._plain, self._store.twins()
         store = self._store
         reader = Reader(store.unpacker(), store.memory(), rest=store.rest())
         values = [reader.value(row) for row in self._roots.tolist()]
@@ -388,7 +425,7 @@ class Packed(Sequence[Any]):
 
         None if the program's types differ so much that the instances must be packed anew.
         """
-        bound = None if self._plain is not None else self._store.bind(t, layouts)
+        bound = self._store.bind(t, layouts) if self._store.usable else None
         if bound is None:
             return None
         heap, move = bound
@@ -402,14 +439,14 @@ class Packed(Sequence[Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         heap = self._store.heap
         bases = {name: int(pool.ctypes.data) for name, pool in heap.pools.items()}
-        state = (heap.words, heap.base, heap.regions, dict(heap.pools), bases, self._store.rests())
+        state = (heap.words, heap.base, heap.regions, dict(heap.pools), bases, self._store.rests(), self._store.usable)
         return _restore, (self.schema, self._store.layouts, state, self._roots, self._plain)
 
 
 def _restore(
     schema: Schema, layouts: tuple[StructLayout, ...], state: Any, roots: Words, plain: list[Any] | None
 ) -> Packed:
-    old_words, base, regions, pools, bases, rests = state
+    old_words, base, regions, pools, bases, rests, usable = state
     objects: dict[Region, Sequence[object]] = {}
     new_words = aligned(old_words.size, np.int64)
     new_words[:] = old_words
@@ -424,7 +461,7 @@ def _restore(
     roots = roots.copy()
     for column in reference_columns(words(schema.params[0])):
         roots[:, column] = move(roots[:, column])
-    store = _Store(schema, layouts, heap)
+    store = _Store(schema, layouts, heap, usable)
     maker = _Maker(store)
     objects |= {r: _Copies(maker, r) for r in regions if r.kind in ("rows", "heads")}
     return Packed(store, roots, plain)
@@ -506,12 +543,16 @@ def pack(instances: Sequence[Any] | npt.NDArray[Any]) -> Packed:
         return instances
     column = instances if isinstance(instances, np.ndarray) and instances.dtype != object else list(instances)
     schema = None if isinstance(column, np.ndarray) else guess(column)
-    batch = None
-    if schema is not None:
-        layouts = make_layouts(schema)
-        batch = Packer(schema, layouts).attempt(column)
-    if schema is None or batch is None:
+    packer = None if schema is None else Packer(schema, make_layouts(schema))
+    batch = None if packer is None else packer.attempt(column)
+    if schema is None or packer is None or batch is None:
         schema = infer([column])
-        layouts = make_layouts(schema)
-        batch = Packer(schema, layouts).pack([column])
-    return Packed(_Store(schema, layouts, batch.heaps[0]), batch.roots, list(column) if batch.errors else None)
+        packer = Packer(schema, make_layouts(schema))
+        batch = packer.pack([column])
+    while batch.errors and (faults := packer.faults(column)):  # such fields are in the copies alone
+        packer = packer.without(faults)
+        batch = packer.pack([column])
+    whole = packer.schema is schema and not batch.errors and not loses(schema)
+    plain, pairs = (None, []) if whole else copied(list(column))
+    store = _Store(schema, packer.layouts, batch.heaps[0], usable=not batch.errors, pairs=pairs)
+    return Packed(store, batch.roots, plain)

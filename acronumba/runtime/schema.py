@@ -213,6 +213,8 @@ def read_hint(annotation: object) -> Hint:
         return ArrayHint(np.generic)
     if issubclass(cls, np.generic):
         return ArrayHint(cls)
+    if getattr(cls, "_is_protocol", False):  # says what a class has, not which it is
+        return OBSERVED
     if is_struct(cls) or (cls.__module__ != "builtins" and cls not in _SEQUENCES | _MAPPINGS):
         return ClassHint(cls)
     return OBSERVED
@@ -505,14 +507,14 @@ def _type(hint: Hint, column: Sequence[Any], depth: int = 0) -> Type:
         case Observed():
             return _observe(column, depth)
         case ArrayHint():
-            return _arrays([v for v in column if isinstance(v, np.ndarray | np.generic)], hint.scalar)
+            return _arrays([v for v in column if issubclass(type(v), np.ndarray | np.generic)], hint.scalar)
         case ClassHint():
             kinds = set(map(type, column))
             found = sorted((c for c in kinds if issubclass(c, hint.cls) and is_struct(c)), key=class_key)
             if is_struct(hint.cls) and not found:
                 return StructT(hint.cls)
             if not is_struct(hint.cls) and not found:
-                return _observe([v for v in column if isinstance(v, hint.cls)], depth)
+                return _observe([v for v in column if issubclass(type(v), hint.cls)], depth)
             return union(*(StructT(c) for c in found))
         case ListHint():
             lists = _distinct(column, (list, tuple))
@@ -629,6 +631,18 @@ def classes_of(t: Type) -> set[type]:
         case UnionT():
             return {c for m in t.members for c in classes_of(m)}
     return set()
+
+
+def loses(schema: Schema) -> bool:
+    """Whether words hold only a part of some value; a field that is not stored at all is in `heap.rest_of`."""
+    fields = [t for row in schema.fields.values() for t in row.values() if not isinstance(t, OpaqueT)]
+    todo: list[Type] = [*schema.params, *fields]
+    while todo:
+        t = todo.pop()
+        if isinstance(t, OpaqueT):
+            return True
+        todo += [t.item] if isinstance(t, ListT) else getattr(t, "items", getattr(t, "members", ()))
+    return False
 
 
 def _classes(some: Iterable[Type]) -> set[type]:
