@@ -61,6 +61,11 @@ class Color(enum.StrEnum):
     BLUE = "blue"
 
 
+class Height(float, enum.Enum):
+    LOW = 0.0
+    HIGH = 1.5
+
+
 class Odd(enum.Enum):
     A = 0
     B = 1
@@ -344,6 +349,9 @@ def test_string_of_its_own_class():
 def test_member_compared():
     same(lambda m: (m == 1, m is ONE, m == Plain.ONE, m == "ON", m == Mode.ON), list(Mode))
     same(lambda m: (m == 1, m == "ONE", m is Plain.ONE, m != Plain.ONE, m is None), list(Plain))
+    same(lambda m: (1 == m, 1 > m, m in (2, 1), m in (None, "a")), list(Mode))
+    same(lambda m: (m == 1.5, m == "a", m in (1, None)), [*Height])
+    same(lambda n: (n == Mode.ON, n > Mode.ON, n in (Mode.OFF, 7)), [0, 1, 7])
     refused(lambda m: m == Odd.A, list(Odd), "ACR209")
 
 

@@ -301,7 +301,7 @@ class Control(Walker):
         if isinstance(val, UnionVal):
             val = self.not_none(val, node)
         if isinstance(val, EnumVal) and issubclass(val.cls, int):
-            val = self.enum_attribute(val, "value", node)
+            val = self.by_member(val, int)
         if isinstance(val, Tensor):
             if val.type.rank:
                 raise self.refuse("ACR601", node, seen=f"{what} of {self.describe(val)}")

@@ -727,7 +727,9 @@ class Expressions(Walker):
             x, y = (Num(INT, var=self.word(v)) for v in (a, b))
             return self.scalar("ne" if negated else "eq", x, y)
         if isinstance(a, EnumVal) and issubclass(a.cls, int) and isinstance(b, Num):
-            return self.compare_one(op, self.enum_attribute(a, "value", node), b, node)
+            return self.compare_one(op, self.by_member(a, int), b, node)
+        if isinstance(b, EnumVal) and issubclass(b.cls, int) and isinstance(a, Num):
+            return self.compare_one(op, a, self.by_member(b, int), node)
         if isinstance(a, StrVal) and isinstance(b, StrVal):
             table = {
                 ast.Lt: a.value < b.value,
@@ -770,11 +772,14 @@ class Expressions(Walker):
         test = _COMPARE_BY[type(op)]
         member, other = (a, b) if isinstance(a, EnumVal) else (b, a)
         assert isinstance(member, EnumVal)
+        cls: Any = member.cls
         if isinstance(op, ast.Is | ast.IsNot) and not isinstance(other, EnumVal):
             return number(isinstance(op, ast.IsNot))
-        if isinstance(op, ast.Eq | ast.NotEq) and member.cls.__eq__ is object.__eq__ and type(other) in _KINDS:
+        if isinstance(op, ast.Eq | ast.NotEq) and cls.__eq__ is object.__eq__ and type(other) in _KINDS:
             return number(isinstance(op, ast.NotEq))
-        known = self.static(other, node) if isinstance(other, StrVal | EnumVal) else NOT_CONST
+        known = other.value if isinstance(other, StrVal) else NOT_CONST
+        if isinstance(other, Num | EnumVal):
+            known = other.const
         if known is NOT_CONST or (isinstance(other, EnumVal) and isinstance(a, EnumVal) and a.cls is other.cls):
             return None
         try:
