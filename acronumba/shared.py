@@ -116,7 +116,7 @@ def describe(values: Mapping[str, object]) -> SharedTree:
 
 DEPTH = 100  # structures nested deeper than this are not followed
 ENDLESS = "a structure that contains itself, or is nested too deeply"
-CONSTANTS = (bool, str, type(None), enum.Enum, type, np.dtype, types.ModuleType)
+CONSTANTS = (bool, type(None), enum.Enum, type, np.dtype, types.ModuleType)
 _ARRAYS = (np.ndarray, np.generic)
 _PLAIN = (np.ndarray, np.memmap)  # other subclasses have operators of their own
 
@@ -127,6 +127,8 @@ def describe_value(
     """Return the structure of one shared value. `path` is how the user would write it."""
     if isinstance(value, CONSTANTS) or (callable(value) and not is_dataclass(value) and not isinstance(value, _ARRAYS)):
         return SharedConst(value)
+    if isinstance(value, str):
+        return SharedConst(value) if type(value) is str else SharedOpaque(path, "a string of a class of its own")
     leaf = leaf_type(value)
     if isinstance(leaf, str):
         return SharedOpaque(path, leaf)
@@ -246,12 +248,10 @@ def matcher(shared: Shared) -> Match:
 
 def is_itself(value: Any) -> bool:
     """Whether a constant is the same only if it is the same object."""
-    return not isinstance(value, str | np.dtype | types.MethodType)
+    return isinstance(value, enum.Enum) or not isinstance(value, str | np.dtype | types.MethodType)
 
 
 def _match_const(value: Any) -> Match:
-    if isinstance(value, str):
-        return lambda v: type(v) is str and v == value
     if not is_itself(value):
         return lambda v: type(v) is type(value) and v == value
     return lambda v: v is value

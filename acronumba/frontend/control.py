@@ -26,7 +26,7 @@ from acronumba.frontend.emitter import (
     TStatic,
     equal_templates,
 )  # fmt: skip
-from acronumba.frontend.objects import runtime_class
+from acronumba.frontend.objects import python_class, runtime_class
 from acronumba.frontend.source import assigned_names
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -70,6 +70,7 @@ from acronumba.ir.types import (
     Type,
     type_text,
 )  # fmt: skip
+from acronumba.shared import SharedNode
 
 AMBIGUOUS = "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
 EMPTY = "The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty."
@@ -123,7 +124,11 @@ class Control(Walker):
                 return (yes, no) if isinstance(op, ast.Is) else (no, yes)
             case ast.Call(func=ast.Name(id="isinstance"), args=[what, kinds]) if not test.keywords:
                 wanted = self.class_filter(self.expr(kinds), kinds)
-                return self.narrow(what, self.expr(what), wanted)
+                val = self.expr(what)
+                self.check_poison(val)
+                if self.block is not None and self.kind_of(val) is None:
+                    raise self.refuse("ACR308", what, seen=f"isinstance of {self.describe(val)}")
+                return self.narrow(what, val, wanted)
         val = self.expr(test)
         if self.block is None:
             return [], []
@@ -247,8 +252,8 @@ class Control(Walker):
                 return self.scalar("gt", self.list_lengths(val, node), number(0))
             case Tensor():
                 return self.truth(self.truth_of_array(val, node), node)
-            case Record() | Ref():
-                classes = (val.cls,) if isinstance(val, Record) else val.classes
+            case Record() | Ref() | SharedVal(node=SharedNode(kind="object")):
+                classes = val.classes if isinstance(val, Ref) else (python_class(val),)
                 if any(self.has(c, "__bool__") for c in classes):
                     raise self.refuse("ACR209", node, seen="__bool__")
                 if any(issubclass(c, tuple) or self.has(c, "__len__") for c in classes):
@@ -257,9 +262,15 @@ class Control(Walker):
                     raise self.refuse("ACR209", node, seen="__len__ as a condition")
                 return number(True)
             case SharedVal(node=shared):
-                return number(bool(shared.items) or shared.kind == "object")
-            case EnumVal():
-                return number(True)
+                return number(bool(shared.items))
+            case EnumVal(cls=cls):
+                decides = self.deciding(cls, "__bool__", "__len__")
+                if decides == "__bool__":
+                    method = self.class_attribute(val, cls, decides, node)
+                    return self.truth(self.call(method, (), {}, node), node)
+                if decides:
+                    raise self.refuse("ACR209", node, seen=f"{decides} as a condition")
+                return self.by_member(val, bool)
             case Static() | Func() | Bound() | Choice():
                 return number(True)
             case UnionVal():
@@ -290,7 +301,7 @@ class Control(Walker):
         if isinstance(val, UnionVal):
             val = self.not_none(val, node)
         if isinstance(val, EnumVal) and issubclass(val.cls, int):
-            val = self.enum_attribute(val, "value", node)
+            val = self.by_member(val, int)
         if isinstance(val, Tensor):
             if val.type.rank:
                 raise self.refuse("ACR601", node, seen=f"{what} of {self.describe(val)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import enum
+import operator
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,8 +22,9 @@ from acronumba.frontend.emitter import (
     Point,
     Refused,
     conversion,
+    members_of,
 )  # fmt: skip
-from acronumba.frontend.objects import as_function, is_foreign, python_class
+from acronumba.frontend.objects import as_function, is_foreign, is_tuple, python_class
 from acronumba.frontend.source import NoSource, is_forbidden, read_source, scan, spot
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -358,14 +360,21 @@ class Expressions(Walker):
             case EnumVal():
                 return self.enum_attribute(owner, name, node)
             case ListVal() | StaticList() | DictVal() | SharedVal() | TupleVal() if hasattr(python_class(owner), name):
-                return Method(owner, name)
+                return self.method(owner, python_class(owner), name, node)
             case NoneVal():
                 raise self.refuse("ACR307", node, seen=f"None has no attribute {name!r}")
             case Num() if name in ("real",):
                 return owner
             case Num() | StrVal() if hasattr(python_class(owner), name):
-                return Method(owner, name)
+                return self.method(owner, python_class(owner), name, node)
         raise self.refuse("ACR307", node, seen=f"{self.describe(owner)} has no attribute {name!r}")
+
+    def method(self, owner: Val, cls: type, name: str, node: ast.AST | None) -> Method:
+        """Return a method of a built-in type. Its other attributes, `x.flags`, are not in the language."""
+        if name == "__class__" or not callable(getattr(cls, name)):
+            rewrite = "type(x)" if name == "__class__" else ""
+            raise self.refuse("ACR209", node, seen=f"{self.describe(owner)}.{name}", rewrite=rewrite)
+        return Method(owner, name)
 
     def class_attribute(self, owner: Val, cls: type, name: str, node: ast.AST | None) -> Val:
         """Read a method, property or class variable of an object."""
@@ -409,6 +418,8 @@ class Expressions(Walker):
         if isinstance(value, type):
             if issubclass(value, enum.Enum) and name in value.__members__:
                 return self.constant(value[name])
+            if name in ("__name__", "__qualname__", "__module__"):
+                return self.constant(getattr(value, name))
             return self.class_attribute(Static(value), value, name, node)
         if type(value).__name__ == "Model" and name in ("batch", "on", "trace", "with_options"):
             raise self.refuse("ACR205", node, seen=f".{name}")
@@ -422,14 +433,23 @@ class Expressions(Walker):
             if name in ("name", "value"):
                 return self.constant(getattr(owner.const, name))
         elif name == "value":
-            values = [m.value for m in owner.cls]  # type: ignore[attr-defined]
+            values = [m.value for m in members_of(owner.cls)]
             if all(type(v) is int for v in values) or all(type(v) is float for v in values):
-                out: Num = number(values[-1])
-                for k, v in list(enumerate(values))[-2::-1]:
-                    out = self.select(self.scalar("eq", Num(INT, var=self.word(owner)), number(k)), number(v), out)
-                return out
+                return self.by_member(owner, lambda member: member.value)
             raise self.refuse("ACR308", node, seen=f"values of {owner.cls.__name__} that are not all int or all float")
         return self.class_attribute(owner, owner.cls, name, node)
+
+    def by_member(self, owner: EnumVal, value: Callable[[Any], Any]) -> Num:
+        """Return what a number is for a member: it is known for each member, the member perhaps only at run time."""
+        if owner.const is not NOT_CONST:
+            return number(value(owner.const))
+        values = [value(member) for member in members_of(owner.cls)]
+        out: Num = number(values[-1])
+        if all(v == values[-1] for v in values):
+            return out
+        for k, v in list(enumerate(values))[-2::-1]:
+            out = self.select(self.scalar("eq", Num(INT, var=self.word(owner)), number(k)), number(v), out)
+        return out
 
     def load(self, ref: Ref, name: str, node: ast.AST | None) -> Val:
         """Read a field of an object of one class."""
@@ -554,11 +574,11 @@ class Expressions(Walker):
 
     def binary_one(self, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
         name = _BINARY.get(type(op))
-        if isinstance(op, ast.Mult):  # an integer scalar repeats a list, as an int does
-            if _is_list(a) and is_index(b):
-                b = self.host_value(b, node, "the length of a list", index=True)
-            elif _is_list(b) and is_index(a):
-                a = self.host_value(a, node, "the length of a list", index=True)
+        if isinstance(op, ast.Mult):  # an integer scalar repeats a list or tuple, as an int does
+            if (_is_list(a) or is_tuple(a)) and is_index(b):
+                b = self.host_value(b, node, "the length of a sequence", index=True)
+            elif (_is_list(b) or is_tuple(b)) and is_index(a):
+                a = self.host_value(a, node, "the length of a sequence", index=True)
         if isinstance(a, Tensor) or isinstance(b, Tensor):
             if all(isinstance(v, Tensor | Num) or self.sequence(v) is not None for v in (a, b)):
                 x = a if isinstance(a, Num) else self.as_tensor(a, node=node)
@@ -599,7 +619,7 @@ class Expressions(Walker):
     def operator_method(self, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val | None:
         """Call `__add__` and so on of a dataclass."""
         cls = a.classes[0] if isinstance(a, Ref) else a.cls if isinstance(a, Record) else None
-        name = f"__{_MAGIC[type(op)]}__"
+        name = f"__{MAGIC[type(op)]}__"
         if cls is None or not self.has(cls, name) or issubclass(cls, tuple):
             return None
         return self.call(self.class_attribute(a, cls, name, node), (b,), {}, node)
@@ -697,13 +717,19 @@ class Expressions(Walker):
             if FLOAT in (a.type, b.type):
                 return self.compare_floats(name, a, b, node)
             return self.scalar(name, self.as_int(a), self.as_int(b), node=node)
+        if isinstance(a, EnumVal) or isinstance(b, EnumVal):
+            known = self.compare_enum(op, a, b, node)
+            if known is not None:
+                return known
         if isinstance(a, EnumVal) and isinstance(b, EnumVal) and a.cls is b.cls and equality:
             if a.const is not NOT_CONST and b.const is not NOT_CONST:
                 return number((a.const is b.const) != negated)
             x, y = (Num(INT, var=self.word(v)) for v in (a, b))
             return self.scalar("ne" if negated else "eq", x, y)
         if isinstance(a, EnumVal) and issubclass(a.cls, int) and isinstance(b, Num):
-            return self.compare_one(op, self.enum_attribute(a, "value", node), b, node)
+            return self.compare_one(op, self.by_member(a, int), b, node)
+        if isinstance(b, EnumVal) and issubclass(b.cls, int) and isinstance(a, Num):
+            return self.compare_one(op, a, self.by_member(b, int), node)
         if isinstance(a, StrVal) and isinstance(b, StrVal):
             table = {
                 ast.Lt: a.value < b.value,
@@ -714,8 +740,8 @@ class Expressions(Walker):
             return number(table.get(type(op), (a.value == b.value) != negated))
         if equality and (isinstance(a, NoneVal) or isinstance(b, NoneVal)):
             return number((isinstance(a, NoneVal) and isinstance(b, NoneVal)) != negated)
-        if isinstance(a, Static) and isinstance(b, Static) and equality:
-            return number((a.value == b.value) != negated)
+        if equality and (isinstance(a, Static) or isinstance(b, Static)):
+            return self.compare_known(op, a, b, node)
         if isinstance(a, TupleVal) and isinstance(b, TupleVal) and equality and not isinstance(op, ast.Is | ast.IsNot):
             if len(a.items) != len(b.items):
                 return number(negated)
@@ -729,16 +755,47 @@ class Expressions(Walker):
                 less = self.truth(self.compare(op, x2, y2, node), node)
                 out = self.select(self.truth(self.compare(ast.Eq(), x2, y2, node), node), out, less)
             return out
-        if (
-            equality
-            and type(a) is not type(b)
-            and not {type(a), type(b)} & {SharedVal, Ref, Record, ListVal, StaticList, Num}
-        ):
+        kinds = {_KINDS.get(type(v)) for v in (a, b)}
+        if equality and len(kinds) == 2 and None not in kinds:  # a string never equals a tuple
             return number(negated)
         lists = isinstance(a, ListVal | StaticList) and isinstance(b, ListVal | StaticList)
         rewrite = "len(a) == len(b) and all(x == y for x, y in zip(a, b))" if lists and equality else ""
         seen = f"{self.describe(a)} compared with {self.describe(b)}"
         raise self.refuse("ACR301", node, seen=seen, rewrite=rewrite)
+
+    def compare_enum(self, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num | None:
+        """Compare a member of an enum with something else, where the result is known for each member; else None."""
+        for v in (a, b):
+            own = self.deciding(v.cls, f"__{_COMPARE[type(op)]}__") if isinstance(v, EnumVal) else ""
+            if own and not isinstance(op, ast.Is | ast.IsNot):
+                raise self.refuse("ACR209", node, seen=f"{own} of {self.describe(v)}")
+        test = _COMPARE_BY[type(op)]
+        member, other = (a, b) if isinstance(a, EnumVal) else (b, a)
+        assert isinstance(member, EnumVal)
+        cls: Any = member.cls
+        if isinstance(op, ast.Is | ast.IsNot) and not isinstance(other, EnumVal):
+            return number(isinstance(op, ast.IsNot))
+        if isinstance(op, ast.Eq | ast.NotEq) and cls.__eq__ is object.__eq__ and type(other) in _KINDS:
+            return number(isinstance(op, ast.NotEq))
+        known = other.value if isinstance(other, StrVal) else NOT_CONST
+        if isinstance(other, Num | EnumVal):
+            known = other.const
+        if known is NOT_CONST or (isinstance(other, EnumVal) and isinstance(a, EnumVal) and a.cls is other.cls):
+            return None
+        try:
+            return self.by_member(member, lambda m: bool(test(m, known) if member is a else test(known, m)))
+        except TypeError:  # of `<`
+            return None
+
+    def compare_known(self, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num:
+        """Compare what is known when the model is compiled: dtypes, classes, modules."""
+        x, y = self.static(a, node), self.static(b, node)
+        if x is not NOT_CONST and y is not NOT_CONST:
+            try:
+                return number(bool(_COMPARE_BY[type(op)](x, y)))
+            except TypeError:  # a dtype and a string that is none
+                pass
+        raise self.refuse("ACR301", node, seen=f"{self.describe(a)} compared with {self.describe(b)}")
 
     def compare_floats(self, name: str, a: Num, b: Num, node: ast.AST) -> Num:
         """Compare Python's numbers of which one is a float; an int that is no float is not rounded."""
@@ -769,8 +826,6 @@ class Expressions(Walker):
             raise self.refuse("ACR301", node, seen=f"`in` {self.describe(b)}", rewrite="any(x == a for x in xs)")
         out = number(False)
         for item in items:
-            if isinstance(a, StrVal) and not isinstance(item, StrVal):
-                continue
             out = self.either(out, self.truth(self.compare(ast.Eq(), a, item, node), node))
         return out
 
@@ -811,9 +866,11 @@ class Expressions(Walker):
                 return Static(np.dtype(x.type.dtype))
             case "itemsize":
                 return number(np.dtype(x.type.dtype).itemsize)
+            case "nbytes":
+                return self.scalar("mul", self.count(x.dims), number(np.dtype(x.type.dtype).itemsize))
         if not hasattr(np.ndarray, name):
             raise self.refuse("ACR307", node, seen=f"an array has no attribute {name!r}")
-        return Method(x, name)
+        return self.method(x, np.ndarray, name, node)
 
 
 _BINARY = {
@@ -824,7 +881,7 @@ OPERATORS = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
     ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>", ast.MatMult: "@",
 }  # fmt: skip
-_MAGIC = {
+MAGIC = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
     ast.Pow: "pow", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "lshift", ast.RShift: "rshift",
     ast.MatMult: "matmul",
@@ -832,6 +889,15 @@ _MAGIC = {
 _COMPARE = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Is: "eq",
     ast.IsNot: "ne",
+}  # fmt: skip
+_COMPARE_BY: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
+}  # fmt: skip
+# What never equals a value of another of these kinds.
+_KINDS: dict[type, str] = {
+    Num: "number", StrVal: "string", NoneVal: "None", TupleVal: "tuple", DictVal: "dict", ListVal: "list",
+    StaticList: "list", Range: "range", Func: "function",
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from acronumba.frontend.emitter import (
     is_choosable,
     is_own,
 )  # fmt: skip
-from acronumba.frontend.objects import python_class
+from acronumba.frontend.objects import is_tuple, python_class
 from acronumba.frontend.source import assigned_names, spot
 from acronumba.frontend.tensors import HOST
 from acronumba.frontend.values import (
@@ -137,8 +137,10 @@ class Lists(Walker):
     def get_item(self, base: Val, where: Any, node: ast.AST) -> Val:
         self.check_poison(base)
         if isinstance(base, Tensor):
-            if isinstance(where, TupleVal):
-                where = where.items
+            if isinstance(where, UnionVal):
+                return self.each(where, lambda w: self.get_item(base, w, node), node)
+            if not isinstance(where, tuple | slice) and is_tuple(where):  # one index for each axis
+                where = self.items_of(where)
             parts = where if isinstance(where, tuple) else (where,)
             for k, v in enumerate(parts):
                 if isinstance(v, UnionVal):  # also None, which is a new axis
@@ -298,14 +300,21 @@ class Lists(Walker):
             self.know.changed = True
         return cell
 
-    def set_item(self, base: Val, target: ast.Subscript, val: Val) -> None:
+    def place_of(self, target: ast.Subscript) -> tuple[ListVal, Any]:
+        """Evaluate the list and the index of an item that is assigned: once, also where it is read first."""
+        base = self.expr(target.value)
+        self.check_poison(base)
+        if isinstance(base, Tensor):
+            raise self.refuse("ACR111", target, seen=f"an assignment into {self.describe(base)}")
         if isinstance(base, StaticList):
             self.make_real(base.cell)
             raise Resweep
         if not isinstance(base, ListVal):
             raise self.refuse("ACR113", target, seen=f"an assignment into {self.describe(base)}")
         self.check_mutable(base, target)
-        where = self.index_of(target.slice)
+        return base, self.index_of(target.slice)
+
+    def set_item(self, base: ListVal, where: Any, target: ast.Subscript, val: Val) -> None:
         if isinstance(where, slice):
             raise self.refuse("ACR109", target, seen="an assignment to a slice of a list")
         if isinstance(where, tuple):

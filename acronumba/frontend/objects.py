@@ -15,11 +15,15 @@ import numpy as np
 
 from acronumba.frontend.values import (
     DictVal,
+    EnumVal,
     ListVal,
     Num,
+    Record,
+    Ref,
     SharedVal,
     StaticList,
     StrVal,
+    TupleVal,
     Val,
 )  # fmt: skip
 from acronumba.ir.types import (
@@ -51,7 +55,7 @@ def is_foreign(fn: types.FunctionType) -> bool:
 
 
 def python_class(val: Val) -> type:
-    """Return the Python class of a list, dict, tuple, string or number."""
+    """Return the Python class of a list, dict, tuple, string, number or object; `object` if it has none of these."""
     match val:
         case ListVal() | StaticList():
             return list
@@ -63,7 +67,16 @@ def python_class(val: Val) -> type:
             return runtime_class(t)
         case StrVal():
             return str
-    return tuple
+        case TupleVal():
+            return tuple
+        case Record(cls=cls) | Ref(classes=(cls,)) | EnumVal(cls=cls):
+            return cls
+    return object
+
+
+def is_tuple(val: Val) -> bool:
+    """Whether a value is certainly a tuple or a NamedTuple."""
+    return issubclass(python_class(val), tuple)
 
 
 def runtime_class(t: Type) -> type:

@@ -15,7 +15,8 @@ from acronumba.frontend.emitter import (
     Refused,
     Resweep,
 )  # fmt: skip
-from acronumba.frontend.expressions import OPERATORS
+from acronumba.frontend.expressions import MAGIC, OPERATORS
+from acronumba.frontend.objects import python_class
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
 from acronumba.frontend.values import (
     DictVal,
@@ -183,11 +184,8 @@ class Statements(Walker):
                 items = self.unpack(val, len(elts), target)
                 for e, v in zip(elts, items, strict=True):
                     self.assign(e, v)
-            case ast.Subscript(value=owner):
-                base = self.expr(owner)
-                if isinstance(base, Tensor):
-                    raise self.refuse("ACR111", target, seen=f"an assignment into {self.describe(base)}")
-                self.set_item(base, target, val)
+            case ast.Subscript():
+                self.set_item(*self.place_of(target), target, val)
             case ast.Attribute():
                 raise self.refuse("ACR113", target, seen=f"an assignment to the field .{target.attr}")
             case _:
@@ -330,41 +328,56 @@ class Statements(Walker):
     def augmented(self, stmt: ast.AugAssign) -> None:
         target = stmt.target
         if isinstance(target, ast.Subscript):
-            base = self.expr(target.value)
-            if isinstance(base, Tensor):
-                raise self.refuse("ACR111", target, seen=f"an assignment into {self.describe(base)}")
-            old = self.expr(ast.copy_location(ast.Subscript(target.value, target.slice, ast.Load()), target))
+            base, where = self.place_of(target)
+            old = self.get_item(base, where, target)
             if any(isinstance(t, Array0T) or (isinstance(t, TensorT) and t.rank) for t in members(self.type_of(old))):
                 place = ast.unparse(target)  # of a list: the array may have other names
-                rewrite = f"{place} = {place} {OPERATORS[type(stmt.op)]} {ast.unparse(stmt.value)}"
-                raise self.refuse(
-                    "ACR112", stmt, seen=f"{place}, {self.describe(old)}, may be seen elsewhere", rewrite=rewrite
-                )
-            self.set_item(base, target, self.binary(stmt.op, old, self.expr(stmt.value), stmt))
+                seen = f"{place}, {self.describe(old)}, may be seen elsewhere"
+                raise self.refuse("ACR112", stmt, seen=seen, rewrite=_written_out(stmt))
+            self.set_item(base, where, target, self.in_place(old, self.expr(stmt.value), stmt))
             return
         if not isinstance(target, ast.Name):
             raise self.refuse("ACR113", target, seen="an augmented assignment to a field")
         old = self.expr(ast.copy_location(ast.Name(target.id, ast.Load()), target))
-        value = self.expr(stmt.value)
-        if isinstance(old, StaticList) and isinstance(stmt.op, ast.Add):
-            self.make_real(old.cell)
-            raise Resweep
-        if isinstance(old, ListVal) and isinstance(stmt.op, ast.Add):
-            self.extend(old, value, stmt)
-            return
+        new = self.in_place(old, self.expr(stmt.value), stmt)
+        if new is not old:
+            self.forget(self.frame.scope, target.id)
+            self.bind(target.id, new)
+
+    def in_place(self, old: Val, value: Val, stmt: ast.AugAssign) -> Val:
+        """Return the value of `old op= value`: the same list, changed, or what `old op value` is."""
+        self.check_poison(old, value)
+        if isinstance(old, UnionVal):
+            return self.each(old, lambda v: self.in_place(v, value, stmt), stmt)
+        cls = python_class(old)
+        if cls is list and not isinstance(value, Tensor):  # NumPy takes an array's operator before the list's
+            if isinstance(stmt.op, ast.Mult):
+                seen = f"*= of {self.describe(old)}, which may have another name"
+                raise self.refuse("ACR209", stmt, seen=seen, rewrite=_written_out(stmt))
+            if isinstance(old, SharedVal):
+                raise self.refuse("ACR113", stmt, seen=f"a change of {self.describe(old)}")
+            if isinstance(stmt.op, ast.Add):
+                if isinstance(old, StaticList):
+                    self.make_real(old.cell)
+                    raise Resweep
+                assert isinstance(old, ListVal)
+                self.extend(old, value, stmt)
+                return old
+        magic = f"__i{MAGIC[type(stmt.op)]}__"
+        if cls not in (list, dict) and self.has(cls, magic):
+            raise self.refuse("ACR209", stmt, seen=magic, rewrite=_written_out(stmt))
         new = self.binary(stmt.op, old, value, stmt)
         if isinstance(old, Tensor) and (old.type.rank or old.array0 is not None):
             self.check_in_place(old, new, stmt)
         if isinstance(new, Tensor):
             kept = old.array0 if isinstance(old, Tensor) else None
             new = Tensor(new.type, new.ref, new.dims, fresh=True, array0=kept)
-        self.forget(self.frame.scope, target.id)
-        self.bind(target.id, new)
+        return new
 
     def check_in_place(self, old: Tensor, new: Val, stmt: ast.AugAssign) -> None:
         """Refuse `x op= y` where it is not the same as `x = x op y`."""
         name = ast.unparse(stmt.target)
-        rewrite = f"{name} = {name} {OPERATORS[type(stmt.op)]} {ast.unparse(stmt.value)}"
+        rewrite = _written_out(stmt)
         if old.array0 is not None and old.array0.const is not True:
             seen = f"{name} may be an array of rank 0, which keeps its place, or a NumPy scalar"
             raise self.refuse("ACR112", stmt, seen=seen, rewrite=rewrite)
@@ -378,3 +391,9 @@ class Statements(Walker):
         if isinstance(new, Tensor):
             for a, b in zip(old.dims, new.dims, strict=True):
                 self.same_extent(a, b, "in-place result", stmt)
+
+
+def _written_out(stmt: ast.AugAssign) -> str:
+    """Return the assignment that makes a new value: `x = x + y` for `x += y`."""
+    place = ast.unparse(stmt.target)
+    return f"{place} = {place} {OPERATORS[type(stmt.op)]} {ast.unparse(stmt.value)}"

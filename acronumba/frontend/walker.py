@@ -120,6 +120,14 @@ class Walker(TensorOps):
         """Whether objects of a class have an attribute by their class."""
         return self.witness.owner(cls, name) is not None
 
+    def deciding(self, cls: type, *names: str) -> str:
+        """Return the first of some special methods that an enum has, if it is the user's own; else nothing."""
+        for name in names:
+            if self.has(cls, name):
+                own = isinstance(self.witness.attribute(cls, name), types.FunctionType)
+                return name if own and self.witness.owner(cls, name).__module__ != "enum" else ""
+        return ""
+
     # ---- in the modules of the topics
 
     def body(self, stmts: Sequence[ast.stmt]) -> None:
@@ -228,6 +236,9 @@ class Walker(TensorOps):
     def class_attribute(self, owner: Val, cls: type, name: str, node: ast.AST | None) -> Val:
         raise NotImplementedError
 
+    def by_member(self, owner: EnumVal, value: Callable[[Any], Any]) -> Num:
+        raise NotImplementedError
+
     def enum_attribute(self, owner: EnumVal, name: str, node: ast.AST | None) -> Val:
         raise NotImplementedError
 
@@ -252,7 +263,16 @@ class Walker(TensorOps):
     def list_slice(self, base: ListVal, start: Num, step: int, count: Num, node: ast.AST) -> ListVal:
         raise NotImplementedError
 
-    def set_item(self, base: Val, target: ast.Subscript, val: Val) -> None:
+    def static(self, val: Any, node: ast.AST | None) -> Any:
+        raise NotImplementedError
+
+    def place_of(self, target: ast.Subscript) -> tuple[ListVal, Any]:
+        raise NotImplementedError
+
+    def get_item(self, base: Val, where: Any, node: ast.AST) -> Val:
+        raise NotImplementedError
+
+    def set_item(self, base: ListVal, where: Any, target: ast.Subscript, val: Val) -> None:
         raise NotImplementedError
 
     def append(self, base: ListVal, val: Val, node: ast.AST, op: str = "append", index: Num | None = None) -> None:
