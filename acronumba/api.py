@@ -34,7 +34,7 @@ from acronumba.failures import plain_failure
 from acronumba.locks import ForkLock, undivided
 from acronumba.results import Results, Trace
 from acronumba.shared import describe, field_names, is_object, shared_key
-from acronumba.witness import Witness
+from acronumba.witness import Changed, Witness
 
 if TYPE_CHECKING:
     from acronumba.check import Check
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from acronumba.runtime.trace import TraceData
     from acronumba.stages import Stages
 
+TRIES = 8  # to compile code that changes meanwhile
 FEW = 8  # specialisations kept per model and set of options,
 MANY = 512  # and by all models of the process together: the last used ones,
 MODULES = 4096  # as long as they have no more modules of machine code: each takes two to four memory maps
@@ -184,7 +185,11 @@ class Model:
         return done.results
 
     def trace(self, *columns: Any, **shared: Any) -> Trace:
-        """Run and record: nodes, batches, times. Failures are in `Trace.errors`; nothing is raised for them."""
+        """Run and record: nodes, batches, times. Failures are in `Trace.errors`; nothing is raised for them.
+
+        Where the types of the instances do not go together, the results and failures are of all instances; the nodes,
+        batches and times are those of the largest group.
+        """
         done = self._run(columns, shared, trace=True)
         return Trace(model=self.__qualname__, results=done.results, data=done.trace, errors=done.errors)
 
@@ -264,43 +269,61 @@ class Model:
     def _execute(self, call: _Call, trace: bool = False, start: float | None = None) -> _Done:
         """Run a mini-batch; where the types of its instances do not go together, in groups."""
         begin = time.perf_counter() if start is None else start
-        if self._cache.apart and (known := self._cache.apart.get(self._cache.key(call))):
-            return self._execute_apart(call, trace, known)
-        try:
-            found = self._specialise(call)
-        except AcronumbaError as refusal:
-            return self._execute_apart(call, trace, refusal)
+        found = self._kept(call)
+        if found is None and self._was_apart(call) and (done := self._execute_apart(call, trace)):
+            return done
+        if found is None:
+            try:
+                found = self._compile(call)
+            except AcronumbaError as refusal:
+                done = self._execute_apart(call, trace, refusal)
+                if done is None:
+                    raise
+                return done
         return self._execute_found(call, found, trace, begin)
 
-    def _execute_apart(self, call: _Call, trace: bool, refusal: AcronumbaError) -> _Done:
+    def _was_apart(self, call: _Call) -> bool:
+        """Whether such a mini-batch was refused as a whole and ran in groups, and nothing of the model has changed."""
+        if not self._cache.apart:
+            return False
+        fn = self._plain()
+        found = [part() for part in self._cache.apart.get(self._cache.key(call), ())]
+        return bool(found) and all(
+            c is not None and c.fn is fn and c.leaves(call.shared, call.frozen) is not None for c in found
+        )
+
+    def _execute_apart(self, call: _Call, trace: bool, refusal: AcronumbaError | None = None) -> _Done | None:
         """Run the instances of each type on their own, the most frequent first; others that fit are with them.
 
-        What the function refuses for a group is the failure of its instances. If it is refused for all of them, so is
-        the mini-batch: raises `refusal`.
+        What the function refuses for a group is the failure of its instances. Returns None if it is refused for all of
+        them; without `refusal`, which says that the mini-batch is refused as a whole, also if it is for some.
         """
         left = _groups(call.columns)
         if len(left) < 2:
-            raise refusal
+            return None
         parts: list[tuple[list[int], _Done]] = []
-        errors: dict[int, BaseException] = {}
+        refused: dict[int, BaseException] = {}
         while left:
-            members = left.pop(0)
+            members, begin = left.pop(0), time.perf_counter()
             try:
-                if len(parts) == FEW:
-                    raise refusal
-                compiled = self._specialise(call.some(members), packed=False)[0]
+                compiled, leaves, _ = self._specialise(call.some(members), packed=False)
             except AcronumbaError as error:
-                errors |= dict.fromkeys(members, error)
+                if refusal is None:
+                    return None
+                refused |= dict.fromkeys(members, error.with_traceback(None))
                 continue
             fitting = [group for group in left if compiled.fits(call.some(group[:1]).columns)]
             left = [group for group in left if group not in fitting]
             members = sorted(chain(members, *fitting))
-            parts.append((members, self._execute(call.some(members), trace)))
+            some = call.some(members)
+            rows = compiled.pack(some.columns, some.numbers)
+            parts.append((members, self._execute_found(some, (compiled, leaves, rows), trace, begin)))
         if not parts:
-            raise refusal
-        self._cache.apart[self._cache.key(call)] = refusal
+            return None
+        if refusal is not None and not refused:
+            self._cache.remember(call, [done.compiled for _, done in parts if done.compiled])
         of = {k: (done, j) for members, done in parts for j, k in enumerate(members)}
-        errors |= {k: done.errors[j] for k, (done, j) in of.items() if j in done.errors}
+        errors = refused | {k: done.errors[j] for k, (done, j) in of.items() if j in done.errors}
         errors = dict(sorted(errors.items()))
 
         def result(k: int) -> Any:
@@ -371,40 +394,53 @@ class Model:
 
     def _specialise(self, call: _Call, packed: bool = True) -> tuple[Compiled, list[Any], Any]:
         """Return a specialisation that fits the call, the values of its shared leaves, and the packed instances."""
-        entries, fn = self._entries, self._plain()
-        fallback = None
-        for compiled in tuple(entries):
+        return self._kept(call, packed) or self._compile(call, packed)
+
+    def _kept(self, call: _Call, packed: bool = True) -> tuple[Compiled, list[Any], Any] | None:
+        """Return what `_specialise` does, if it has been compiled."""
+        fn = self._plain()
+        others = []
+        for compiled in tuple(self._entries):
             if compiled.fn is not fn:
                 continue
             leaves = compiled.leaves(call.shared, call.frozen)
             if leaves is None or len(compiled.schema.params) != len(call.columns) or not compiled.takes(call.columns):
                 continue
-            if not packed:
-                if compiled.fits(call.columns):
-                    return compiled, leaves, None
-                continue
-            rows = compiled.pack(call.columns, call.numbers)
-            if not rows.errors:
+            rows = compiled.pack(call.columns, call.numbers, whole=True) if packed else None
+            if rows is not None:
                 compiled.used = next(_clock)
                 return compiled, leaves, rows
-            if fallback is None and compiled.fits(call.columns):
-                fallback = compiled, leaves, rows  # the types are these: it is the data that is wrong
-        if fallback is not None:
-            return fallback
+            others.append((compiled, leaves))
+        for compiled, leaves in others:
+            if compiled.fits(call.columns):  # the types are these: if it could not be packed, the data is wrong
+                compiled.used = next(_clock)
+                return compiled, leaves, compiled.pack(call.columns, call.numbers) if packed else None
+        return None
+
+    def _compile(self, call: _Call, packed: bool = True) -> tuple[Compiled, list[Any], Any]:
+        """Return what `_specialise` does, compiled now."""
+        entries, fn = self._entries, self._plain()
         with undivided, self._cache.lock:
             from acronumba.pipeline import compile_model
 
-            found = _fitting(entries, fn, call)  # another thread may have been faster
-            if found is None:
+            for _ in range(TRIES):  # code may change while it is compiled: what was read of it may fit later
+                found = _fitting(entries, fn, call)  # another thread may have been faster
+                if found is not None:
+                    break
                 others = (c for of in tuple(self._cache.entries.values()) for c in tuple(of))
                 like = _fitting(others, fn, call)
-                compiled = compile_model(fn, call.columns, call.shared, self._options, like and like[0])
-                leaves = compiled.leaves(call.shared, call.frozen)
-                assert leaves is not None, "a specialisation must fit the call that it was made for"
+                try:
+                    compiled = compile_model(fn, call.columns, call.shared, self._options, like and like[0])
+                except Changed:
+                    continue
                 _keep(compiled, entries)
-                found = compiled, leaves
-        compiled, leaves = found
-        return compiled, leaves, compiled.pack(call.columns, call.numbers) if packed else None
+                leaves = compiled.leaves(call.shared, call.frozen)
+                if leaves is not None:
+                    found = compiled, leaves
+                    break
+            if found is None:
+                raise refuse("ACR712", _def_loc(fn), seen=f"{TRIES} changes while {self.__qualname__} was compiled")
+        return *found, found[0].pack(call.columns, call.numbers) if packed else None
 
 
 def _keep(compiled: Compiled, entries: list[Compiled]) -> None:
@@ -718,9 +754,19 @@ class _Cache:
     def __init__(self, entries: Mapping[Options, list[Compiled]] | None = None) -> None:
         self.entries: dict[Options, list[Compiled]] = dict(entries or {})
         self.lock = threading.RLock()
-        self.apart: dict[Any, AcronumbaError] = {}  # refusals by the types of mini-batches that run in groups
+        # By the types of mini-batches that are refused as a whole: what their groups ran with, the oldest first.
+        self.apart: dict[Any, tuple[weakref.ref[Compiled], ...]] = {}
         with _keeping:
             _CACHES.add(self)
+
+    def remember(self, call: _Call, parts: Iterable[Compiled]) -> None:
+        """Note that such a mini-batch is refused as a whole, and what its groups ran with."""
+        key = self.key(call)
+        with _keeping:
+            self.apart.pop(key, None)
+            self.apart[key] = tuple(map(weakref.ref, parts))
+            while len(self.apart) > FEW:
+                del self.apart[next(iter(self.apart))]
 
     @staticmethod
     def key(call: _Call) -> Any:

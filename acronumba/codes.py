@@ -99,6 +99,7 @@ def _table() -> dict[str, Code]:
             704: "the mini-batch does not fit in memory",
             705: "the option or device does not exist",
             710: "there is nothing to show",
+            712: "the code of the model changed again and again while it was compiled",
             799: "this is a mistake of acronumba: please report it",
         },
         ScheduleError: {

@@ -1085,6 +1085,12 @@ columns = [[1.0, 5.0]]
         rewrite="number the distinct pairs of depth and key: `np.unique(np.stack([c['depth'], c['key']], axis=1), "
         "axis=0, return_inverse=True)[1]`",
     ),
+    "ACR712": Page(
+        text="`batch` runs the code that the plain call runs. Where a function, or a name that it reads, changes while "
+        "the model is compiled, the model is compiled again; after eight changes `batch` gives up. Other threads that "
+        "replace functions without a pause are the cause. Nothing was computed.",
+        rewrite="change the code before the call of `batch`, or with a pause after it",
+    ),
     "ACR799": Page(
         text="With ACRONUMBA_VERIFY=2 every mini-batch is compared with the plain call, and this one differs by more "
         "than rounding allows. That is a mistake of the compiler, not of your program.",

@@ -321,9 +321,9 @@ class Compiled:
         paths = sorted(self.lowered.demanded)
         return [f"{path} = {value}" for path, (_, value) in zip(paths, self._demanded, strict=True)]
 
-    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None) -> Any:
-        """Return the instances as words, with a `DataError` for each that does not conform."""
-        return self.packer.pack(columns, numbers)
+    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None, whole: bool = False) -> Any:
+        """Return the instances as words, with a `DataError` for each that does not conform; `whole`: None then."""
+        return self.packer.pack(columns, numbers, whole)
 
     def run(
         self, packed: Any, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), timed: bool = False,

@@ -23,6 +23,10 @@ _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
 _IMMUTABLE = 1 << 8  # of `type.__flags__`: nobody can change the attributes of such a class
 
 
+class Changed(Exception):
+    """Code changed while it was read: what was read of it is no program that there ever was."""
+
+
 class Witness:
     """What was read, in the order in which it was."""
 
@@ -35,12 +39,14 @@ class Witness:
         self._without: list[Any] = []  # dicts that have none
         self._missing: list[Any] = []
 
-    def function(self, fn: types.FunctionType) -> None:
-        """Note what a function does."""
+    def function(self, fn: types.FunctionType) -> types.CodeType:
+        """Note what a function does; return its code."""
         for name in _OF_FUNCTIONS:
             self._attribute(fn, name)
         for name in fn.__kwdefaults__ or ():
             self.item(fn.__kwdefaults__, name)
+        code: types.CodeType = self._seen[id(fn), ".__code__"][1]
+        return code
 
     def item(self, holder: Any, name: Any) -> Any:
         """Note what a dict has under a name; return it. A class or module stands for its dict."""
@@ -105,6 +111,11 @@ class Witness:
         self._values += other._values
         self._without += other._without
         self._missing += other._missing
+
+    def agrees(self, other: Witness) -> bool:
+        """Whether nothing changed between what this one and another one have noted."""
+        mine, theirs = self._seen, other._seen
+        return all(mine[key][1] is theirs[key][1] for key in mine.keys() & theirs.keys())
 
     def holds(self) -> bool:
         """Whether everything that was read is still the same."""

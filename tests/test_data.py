@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import pickle
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,8 +16,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pytest
 
-from acronumba import model, pack
+from acronumba import api, model, pack, pipeline
 from acronumba.errors import AcronumbaError, DataError, InstanceErrors, ShapeMismatch, TypeMismatch, Unsupported
+from acronumba.runtime import conform
 
 F32 = np.float32
 
@@ -377,6 +380,81 @@ def test_halves_of_two_dtypes() -> None:
         assert [r.tobytes() for r in results[::2]] == [r.tobytes() for r in f.batch(GOOD, **shared)]
         assert [r.tobytes() for r in results[1::2]] == [r.tobytes() for r in f.batch(wide, **shared)]
         assert f.check(mixed, **shared).ok and len(f.trace(mixed, **shared).results) == 14
+
+
+DTYPES = ["f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"]
+
+
+def of_ranks(x):
+    return x * 2 + 1
+
+
+@pytest.mark.parametrize(
+    ("f", "column"),
+    [(scaled, [np.ones(2, t) for t in DTYPES]), (of_ranks, [np.ones((1,) * k) for k in (*range(1, 13), 24)])],
+)
+def test_every_type_has_a_specialisation_of_its_own(f: Any, column: list[Any]) -> None:
+    m = model(f)
+    for _ in range(2):
+        results = m.batch([*column, *column])
+        assert [(r.dtype, r.tolist()) for r in results] == [(f(x).dtype, f(x).tolist()) for x in [*column, *column]]
+
+
+@dataclass(eq=False)
+class Vector:
+    v: np.ndarray
+
+
+def of_vectors(a):
+    return a.v * 2
+
+
+@pytest.mark.parametrize("bad", [False, True])
+def test_instances_that_ran_in_groups_are_not_kept(bad: bool) -> None:
+    m = model(of_vectors)
+    column = [Vector(np.ones(2, t)) for t in DTYPES[:8]]
+    if bad:
+        column.append(Vector(np.array(["a"])))
+    held = [weakref.ref(x) for x in column]
+    for _ in range(2):
+        assert list(m.trace(column).errors) == ([8] if bad else [])
+    del column
+    gc.collect()
+    assert not any(ref() for ref in held)
+
+
+def test_what_is_remembered_of_groups_is_bounded() -> None:
+    m = model(scaled)
+    for k in range(api.FEW + 2):
+        m.batch([np.ones(2, t) for t in DTYPES if t != DTYPES[k]])
+    assert len(m._cache.apart) == api.FEW
+
+
+def test_one_type_is_found_at_once_after_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither are its types inferred once more, nor is it looked for what of it does not have other types."""
+    m, columns = model(of_vectors), [[Vector(np.ones(2, t))] * 3 for t in DTYPES[:8]]
+    m.batch([x for column in columns for x in column])
+
+    def never(*_: Any, **__: Any) -> Any:
+        raise AssertionError
+
+    monkeypatch.setattr(api, "_groups", never)
+    monkeypatch.setattr(api._Cache, "key", never)
+    monkeypatch.setattr(api, "_fitting", never)
+    monkeypatch.setattr(conform, "Conformance", never)
+    for column in columns:
+        assert m.batch(column)[2].dtype == column[0].v.dtype
+
+
+def test_groups_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    m, column = model(scaled), [np.ones(2, t) for t in DTYPES[:8]]
+    wanted = [r.dtype for r in m.batch(column)]
+
+    def never(*_: Any) -> Any:
+        raise AssertionError
+
+    monkeypatch.setattr(pipeline, "compile_model", never)
+    assert [r.dtype for r in m.batch(column)] == wanted
 
 
 def down(d: Any, n: int) -> Any:

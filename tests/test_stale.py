@@ -23,10 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from acronumba import AcronumbaError, TypeMismatch, api, model, pack, pipeline
 from acronumba import Unsupported as Refused
-from acronumba import api, model, pack
 from acronumba.api import Model
 from acronumba.emit import compile as compiler
+from acronumba.frontend import lower
 
 Change = Callable[[pytest.MonkeyPatch], None]
 CASES: dict[str, tuple[Model, Sequence[Any], dict[str, Any], Change]] = {}
@@ -854,3 +855,116 @@ def test_source_of_a_doctest() -> None:
     """
     test = doctest.DocTestParser().get_doctest(text, {"__name__": "a_doctest"}, "a_doctest", None, 0)
     assert doctest.DocTestRunner(verbose=False).run(test).failed == 0
+
+
+# ---- mini-batches that run in groups
+
+
+def kept_helper(row):
+    s = row[0] * 2
+    return s
+
+
+def other_helper(row):
+    return len(row)
+
+
+def first_of(row):
+    return kept_helper(row)
+
+
+TYPES = ["f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2"]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_refusal_is_of_the_code_that_was_refused(patch: pytest.MonkeyPatch, count: int) -> None:
+    f, one = model(first_of), [[np.ones(2, t) for t in TYPES]] * count
+    assert [r.dtype for r in f.batch([[np.ones(2, t)] for t in TYPES])] == TYPES
+    with pytest.raises(TypeMismatch):
+        f.batch(one)
+    patch.setattr(kept_helper, "__code__", other_helper.__code__)
+    assert f.batch(one) == [8] * count
+    assert f.batch([[np.ones(2, t)] for t in TYPES]) == [1] * 8
+    patch.undo()
+    assert [r.dtype for r in f.batch([[np.ones(2, t)] for t in TYPES])] == TYPES
+    with pytest.raises(TypeMismatch):
+        f.batch(one)
+
+
+def test_groups_run_together_again_when_the_code_allows_it(patch: pytest.MonkeyPatch) -> None:
+    f, column = model(first_of), [[np.ones(2, t)] for t in TYPES]
+    f.batch(column)
+    patch.setattr(kept_helper, "__code__", other_helper.__code__)
+
+    def never(*_: Any) -> Any:
+        raise AssertionError
+
+    patch.setattr(api, "_groups", never)
+    assert f.batch(column) == [1] * 8
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.0005])
+def test_code_changes_while_threads_compile_it(patch: pytest.MonkeyPatch, pause: float) -> None:
+    f, column = model(first_of), [[np.ones(2)], [np.ones(2)]]
+    codes = itertools.cycle([other_helper.__code__, kept_helper.__code__])
+    patch.setattr(kept_helper, "__code__", next(codes))
+    done: list[Any] = []
+    over = threading.Event()
+
+    def run() -> None:
+        for _ in range(10):
+            try:
+                done.append(f.batch(column)[0])
+            except BaseException as error:
+                done.append(error)
+
+    def change() -> None:
+        while not over.wait(pause):
+            kept_helper.__code__ = next(codes)
+
+    changing, threads = threading.Thread(target=change), [threading.Thread(target=run) for _ in range(3)]
+    for thread in (changing, *threads):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    over.set()
+    changing.join()
+    assert len(done) == 30
+    for r in done:
+        given_up = isinstance(r, AcronumbaError) and r.code == "ACR712"
+        assert given_up or np.array_equal(r, 1) or np.array_equal(r, [2, 2]), r
+
+
+def test_code_that_never_stays_the_same_is_refused(patch: pytest.MonkeyPatch) -> None:
+    compiled, code = pipeline.compile_model, other_helper.__code__
+    tries: list[Any] = []
+
+    def changing(*args: Any) -> Any:
+        made = compiled(*args)
+        kept_helper.__code__ = code.replace(co_firstlineno=code.co_firstlineno + len(tries) + 1)
+        tries.append(made)
+        return made
+
+    patch.setattr(kept_helper, "__code__", kept_helper.__code__)
+    patch.setattr(pipeline, "compile_model", changing)
+    with pytest.raises(AcronumbaError, match="ACR712") as caught:
+        model(first_of).batch([[np.ones(2)]])
+    assert caught.value.file == __file__ and len(tries) == api.TRIES
+
+
+def test_code_that_changes_between_two_looks_is_read_again(patch: pytest.MonkeyPatch) -> None:
+    """The front end walks a program several times; all walks must be of one program."""
+    looks: list[Any] = []
+    sweep = lower._sweep
+
+    def swept(*args: Any) -> Any:
+        out = sweep(*args)
+        if not looks:
+            kept_helper.__code__ = other_helper.__code__
+            looks.append(None)
+            args[0].know.changed = True
+        return out
+
+    patch.setattr(kept_helper, "__code__", kept_helper.__code__)
+    patch.setattr(lower, "_sweep", swept)
+    assert model(first_of).batch([[np.ones(2)]]) == [1]

@@ -272,18 +272,18 @@ class Expressions(Walker):
 
     def function(self, fn: types.FunctionType, node: ast.AST | Loc | None) -> Val:
         """Return a function object as a value; those of `PRIMITIVES` stay themselves."""
-        self.witness.function(fn)
+        body = self.witness.function(fn)
         if f"{fn.__module__}.{fn.__name__}" in PRIMITIVES or is_foreign(fn):
             return Static(fn)
         try:
-            source = read_source(fn)
+            source = read_source(fn, body)
         except NoSource as error:
             raise self.refuse("ACR204", node, seen=f"{fn.__qualname__}: {error}") from None
         if source.node not in self.scanned:
             self.scanned.add(source.node)
             for code, bad in scan(source):
                 self.errors.append(self.refuse(code, source.loc(bad)).error)  # type: ignore[arg-type]
-        closure = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+        closure = dict(zip(body.co_freevars, fn.__closure__ or (), strict=True))
         return Func(source, fn.__globals__, closure, None, fn)
 
     def attribute_expr(self, node: ast.Attribute) -> Val:

@@ -17,6 +17,7 @@ import ast
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations, starmap
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ from acronumba.ir.types import (
 )  # fmt: skip
 from acronumba.shared import SharedConst, SharedTree, field_names
 from acronumba.source_lines import line_text
-from acronumba.witness import Witness
+from acronumba.witness import Changed, Witness
 
 SWEEPS = 60
 
@@ -100,12 +101,40 @@ def lower(
     ------
     AcronumbaError
         All refusals at once.
+    Changed
+        If the code changed meanwhile.
     """
+    witnesses: list[Witness] = []
+
+    def changed() -> bool:
+        return not all(starmap(Witness.agrees, combinations(witnesses, 2)))
+
+    try:
+        lowered = _lower(fn, params, fields, shared, constants, witnesses)
+    except Exception:
+        if changed():
+            raise Changed from None
+        raise
+    if changed():
+        raise Changed
+    return lowered
+
+
+def _lower(
+    fn: types.FunctionType,
+    params: Sequence[Type],
+    fields: Mapping[type, Mapping[str, Type]],
+    shared: SharedTree,
+    constants: Mapping[str, Any],
+    witnesses: list[Witness],
+) -> Lowered:
+    """See `lower`; notes the witness of each sweep."""
     know = Knowledge()
     know.fields = {cls: dict(table) for cls, table in fields.items()}
     for _ in range(SWEEPS):
         know.changed = False
         sweep = Lowerer(know)
+        witnesses.append(sweep.witness)
         sweep.constants = dict(constants)
         sweep.roots = frozenset(shared.roots)
         sweep.data_lists = set(_data_lists(params, fields, shared))

@@ -167,8 +167,8 @@ def _inside(node: ast.AST, line: int, column: int) -> bool:
     return start <= (line, column) < end
 
 
-def read_source(fn: types.FunctionType) -> Source:
-    """Return the source of a function.
+def read_source(fn: types.FunctionType, code: types.CodeType) -> Source:
+    """Return the source of a function that has this code.
 
     Raises
     ------
@@ -176,9 +176,8 @@ def read_source(fn: types.FunctionType) -> Source:
         If there is no file, as for `exec` and the interactive prompt, or if it has changed: compiling its text does
         not give the code of the function.
     """
-    return _read(
-        fn.__code__.co_filename, fn.__code__, _is_rewritten(fn)
-    )  # its own: what `functools.wraps` names as wrapped is another function
+    # Its own code: what `functools.wraps` names as wrapped is another function.
+    return _read(code.co_filename, code, _is_rewritten(fn))
 
 
 def assigned_names(body: Sequence[ast.AST]) -> frozenset[str]:

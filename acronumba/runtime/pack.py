@@ -136,7 +136,11 @@ class Packer:
             self._made[params] = made, names["pack"]
         return self._made[params]
 
-    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None) -> Batch:
+    @overload
+    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None) -> Batch: ...
+    @overload
+    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None, whole: bool) -> Batch | None: ...
+    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None, whole: bool = False) -> Batch | None:
         """Pack a mini-batch.
 
         Parameters
@@ -145,11 +149,14 @@ class Packer:
             One per positional parameter: a sequence of instances, an array [n, ...], or a `Packed`.
         numbers : sequence of int, optional
             Of the instances, for messages, if they are not 0, 1, 2 ...
+        whole : bool
+            Whether all instances must have the types of the schema; which do not is not looked for then.
 
         Returns
         -------
         Batch
-            With a `DataError` for every instance that has a value of another type than the schema says.
+            With a `DataError` for every instance that has a value of another type than the schema says; `whole`: None
+            if there is one.
 
         Raises
         ------
@@ -174,7 +181,9 @@ class Packer:
         if not plain and len(parts) == 1:
             ((_, roots, heap),) = parts
             return Batch(roots=roots, errors={}, heaps=(heap,), schema=self.schema)
-        done = self._pack_plain(plain, count, range(count) if numbers is None else numbers)
+        done = self._pack_plain(plain, count, range(count) if numbers is None else numbers, whole)
+        if done is None:
+            return None
         if twins:
             owned = (
                 {region: [twins.get(id(v), v) for v in objects] for region, objects in heap.objects.items()}
@@ -200,15 +209,19 @@ class Packer:
             return column
         return column if type(column) is list else list(column)
 
-    def _pack_plain(self, columns: Mapping[int, Any], count: int, numbers: Sequence[int]) -> Batch:
+    def _pack_plain(self, columns: Mapping[int, Any], count: int, numbers: Sequence[int], whole: bool) -> Batch | None:
         if not columns:
             return Batch(roots=np.zeros((count, 0), np.int64), errors={}, heaps=(), schema=self.schema)
         done = self._try(tuple(columns), list(columns.values()), count)
         if not isinstance(done, BaseException):
             return Batch(roots=done[1], errors={}, heaps=(done[0],), schema=self.schema)
+        if whole and isinstance(done, Mismatch | KeyError | OverflowError):
+            return None
         errors = self._errors(columns, numbers)
         if not errors:
             raise _refusal(done)
+        if whole:
+            return None
         good = [k for k in range(count) if k not in errors]
         done = self._try(tuple(columns), [[column[k] for k in good] for column in columns.values()], len(good))
         if isinstance(done, BaseException):
