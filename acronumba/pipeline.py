@@ -17,7 +17,7 @@ import operator
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from types import FunctionType
@@ -631,8 +631,10 @@ class _ToStandardError(logging.Handler):
     """Writes to what is standard error at that time, if there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        text = f"acronumba {self.format(record)}\n"
         if is_open(sys.stderr):
-            sys.stderr.write(f"acronumba {self.format(record)}\n")
+            with suppress(Exception):  # `handleError` would tell it there, where nothing can be written
+                sys.stderr.write(text)
 
 
 def _debug(level: int, what: str, text: Callable[[], str]) -> None:
