@@ -17,7 +17,7 @@ import operator
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from types import FunctionType
@@ -44,7 +44,7 @@ from acronumba.ir.types import (
     union,
 )  # fmt: skip
 from acronumba.locks import ForkLock, lazy
-from acronumba.shared import Match, SharedLeaf, SharedTree, describe, describe_value, matcher, shared_key
+from acronumba.shared import Inherited, Match, SharedLeaf, SharedTree, describe, describe_value, matcher, shared_key
 from acronumba.witness import Witness
 
 if TYPE_CHECKING:
@@ -108,9 +108,9 @@ class Compiled:
             if verify_level():
                 self._verify(self.program)
         _debug(2, "program", lambda: self.text("ir"))
-        self._match = [(name, matcher(root)) for name, root in self.tree.roots.items()]
+        self._match = [(name, matcher(root, self.lowered.inherited)) for name, root in self.tree.roots.items()]
         self._witness: Witness = self.lowered.witness
-        self._outer = [_OuterMatch(g) for g in self.lowered.globals if not g.fixed]
+        self._outer = [_OuterMatch(g, self.lowered.inherited) for g in self.lowered.globals if not g.fixed]
         names = [*self.tree.roots, *(o.path for o in self._outer)]
         self._getters = [_getter(param.path, names) for param in self.program.shared]
         arrays = (p.path for p in self.program.shared if isinstance(p.type, TensorT))
@@ -191,7 +191,7 @@ class Compiled:
         """Packs instances of this schema."""
         from acronumba.runtime.pack import Packer
 
-        return Packer(self.schema, self._read_layouts)
+        return Packer(self.schema, self._read_layouts, self.lowered.inherited)
 
     @lazy
     def _read_layouts(self) -> tuple[StructLayout, ...]:
@@ -389,7 +389,7 @@ class Compiled:
         for k, packer in self._shared_packers.items():
             found[k] = batch = packer.pack([[leaves[k]]])
             for error in batch.errors.values():
-                raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}")
+                raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}", rewrite=error.rewrite)
         return found
 
     @lazy
@@ -401,7 +401,7 @@ class Compiled:
         for k, param in enumerate(self.program.shared):
             if isinstance(param.type, ListT | StructT):
                 schema = Schema(params=(param.type,), fields=self.schema.fields)
-                found[k] = Packer(schema, self._read_layouts)
+                found[k] = Packer(schema, self._read_layouts, self.lowered.inherited)
         return found
 
     def decoder(self, run: Any, packed: Any, stay: bool = False) -> Callable[[int], Any]:
@@ -525,10 +525,10 @@ def bar(
 class _OuterMatch:
     """Checks that a global or closure variable still has the structure that was compiled."""
 
-    def __init__(self, read: Any) -> None:
+    def __init__(self, read: Any, inherited: Inherited) -> None:
         self.path: str = read.path
         self._key = shared_key(read.shared)
-        self._match: Match = matcher(read.shared)
+        self._match: Match = matcher(read.shared, inherited)
 
         self.read: Callable[[], Any] = read.read
 
@@ -631,8 +631,10 @@ class _ToStandardError(logging.Handler):
     """Writes to what is standard error at that time, if there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        text = f"acronumba {self.format(record)}\n"
         if is_open(sys.stderr):
-            sys.stderr.write(f"acronumba {self.format(record)}\n")
+            with suppress(Exception):  # `handleError` would tell it there, where nothing can be written
+                sys.stderr.write(text)
 
 
 def _debug(level: int, what: str, text: Callable[[], str]) -> None:

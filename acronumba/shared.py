@@ -51,6 +51,7 @@ class SharedNode:
     cls: type  # the class of the object; tuple, list, dict for the others
     names: tuple[str, ...]  # fields or keys, in order; "0", "1", ... for tuples and lists
     items: tuple[Shared, ...]  # one per name
+    extra: frozenset[str] = frozenset()  # attributes that an object has besides its fields
 
     def item(self, name: str) -> Shared | None:
         """Return the part with this name, or None."""
@@ -94,10 +95,18 @@ def shared_key(shared: Shared) -> tuple[Any, ...]:
             except TypeError:
                 return "const", type(value), id(value)
             return "const", type(value), value
-        case SharedNode(_, kind, cls, names, items):
-            return kind, cls, names, tuple(shared_key(item) for item in items)
+        case SharedNode(_, kind, cls, names, items, extra):
+            return kind, cls, names, tuple(shared_key(item) for item in items), extra
         case _:
             return (shared,)
+
+
+def nodes_of(shared: Shared) -> Iterable[SharedNode]:
+    """Yield the nodes of a structure, depth first."""
+    if isinstance(shared, SharedNode):
+        yield shared
+        for item in shared.items:
+            yield from nodes_of(item)
 
 
 def leaves_of(shared: Shared) -> Iterable[SharedLeaf]:
@@ -144,7 +153,7 @@ def describe_value(
         names = tuple(name for name in field_names(cls) if hasattr(value, name))
         inner = (*_classes, cls)
         items = tuple(describe_value(f"{path}.{n}", getattr(value, n), inner, inside) for n in names)
-        return SharedNode(path, "object", cls, names, items)
+        return SharedNode(path, "object", cls, names, items, frozenset(getattr(value, "__dict__", ())) - {*names})
     if isinstance(value, dict):
         if not all(type(k) is str for k in value):
             return SharedOpaque(path, "a dict whose keys are not all strings")
@@ -214,13 +223,32 @@ def _makes_objects(cls: Any) -> bool:
 
 
 Match: TypeAlias = Callable[[Any], bool]
+# What a program reads of classes through their objects, which an attribute of an object's own would hide.
+Inherited: TypeAlias = Mapping[type, frozenset[str]]
 
 
-def matcher(shared: Shared) -> Match:
+def can_hide(cls: type, found: object) -> bool:
+    """Whether an attribute of an object itself goes before what was found in its class (a property goes first)."""
+    return cls.__dictoffset__ != 0 and not hasattr(type(found), "__set__")
+
+
+def hiding(cls: type, name: str) -> tuple[str, str]:
+    """Return what is wrong with an object that has an attribute of its own besides its fields, and what to write."""
+    base = cls.__name__
+    if issubclass(cls, enum.Enum):
+        rewrite = f"a function of {base}, with an `if` for this member"
+    elif callable(getattr(cls, name, None)):
+        rewrite = f"a subclass of {base} with this `{name}`"
+    else:
+        rewrite = f"a field `{name}` of {base}"
+    return f"`{name}` was set on this object and is not a field of {base}", rewrite
+
+
+def matcher(shared: Shared, inherited: Inherited) -> Match:
     """Return a function that says whether a value has a structure.
 
     It is called at each mini-batch, so the decisions are made here, once: what it returns compares classes, lengths,
-    dtypes and shapes and nothing else.
+    dtypes and shapes, looks whether an object hides what its class has, and nothing else.
     """
     match shared:
         case SharedConst(value):
@@ -238,7 +266,7 @@ def matcher(shared: Shared) -> Match:
                 return lambda v: type(v) is int and -(2**63) <= v < 2**63
             return lambda v: type(v) is float
         case SharedNode():
-            return _match_node(shared)
+            return _match_node(shared, inherited)
         case SharedOpaque(_, what) if what == ENDLESS:
             return lambda v: isinstance(v, dict | list | tuple) or is_object(v)
         case SharedOpaque(path):
@@ -270,12 +298,13 @@ def _match_tensor(dtype: np.dtype[Any], shape: tuple[int | None, ...], kinds: An
     return run
 
 
-def _match_node(node: SharedNode) -> Match:
-    parts = tuple((name, matcher(item)) for name, item in zip(node.names, node.items, strict=True))
+def _match_node(node: SharedNode, inherited: Inherited) -> Match:
+    parts = tuple((name, matcher(item, inherited)) for name, item in zip(node.names, node.items, strict=True))
     cls, names, count = node.cls, node.names, len(node.names)
+    visible = inherited.get(cls, frozenset()) - {*names}
 
     def run_object(v: Any) -> bool:
-        if type(v) is not cls:
+        if type(v) is not cls or (visible and not visible.isdisjoint(v.__dict__)):
             return False
         try:
             return all(part(getattr(v, name)) for name, part in parts)

@@ -36,7 +36,27 @@ class OnlyWrites:
         pass
 
 
-STREAMS = {"none": lambda: None, "closed": closed, "only writes": OnlyWrites}
+class Fails:
+    """The stream of a log that is gone."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def write(self, text: str) -> int:
+        raise self.error
+
+    def flush(self) -> None:
+        raise self.error
+
+
+STREAMS = {
+    "none": lambda: None,
+    "closed": closed,
+    "only writes": OnlyWrites,
+    "write fails": lambda: Fails(OSError(9, "Bad file descriptor")),
+    "write fails otherwise": lambda: Fails(RuntimeError("the log is gone")),
+    "nothing": object,
+}
 
 
 @pytest.mark.parametrize("kind", STREAMS)
@@ -102,6 +122,23 @@ def test_a_process_may_be_started_without_standard_streams(streams: str, tmp_pat
     env = {**os.environ, "ACRONUMBA_DEBUG": "2", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(["sh", "-c", shell], cwd=tmp_path, env=env, timeout=120)
     assert done.returncode == 0 and page.read_text().startswith("3f: ")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes a descriptor")
+def test_standard_error_may_be_closed_while_it_is_used(tmp_path: Path) -> None:
+    (tmp_path / "service.py").write_text(
+        "import os, numpy as np\n"
+        "from acronumba import model\n"
+        "@model\n"
+        "def f(x): return x * 2\n"
+        "os.close(2)\n"
+        "print(f.batch([np.ones(2, np.float32)])[0].sum())\n"
+    )
+    env = {**os.environ, "ACRONUMBA_DEBUG": "2", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "service.py"], cwd=tmp_path, env=env, timeout=120, stdout=subprocess.PIPE, text=True
+    )
+    assert done.stdout == "4.0\n"
 
 
 class ZMQInteractiveShell:

@@ -144,7 +144,7 @@ def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], no
             if f.name in out:
                 continue
             if f.default is not dataclasses.MISSING:
-                out[f.name] = _default(w, cls, f.name, f.default)
+                out[f.name] = w.default_value(f.default, f, "default", f"{cls.__name__}({f.name})")
             elif f.default_factory is not dataclasses.MISSING:
                 factory = f.default_factory
                 out[f.name] = (
@@ -161,8 +161,10 @@ def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], no
         _only_fields(w, cls, node)
         names = field_names(cls)
         out = _bind_fields(w, cls, list(names), list(names), args, kwargs, node)
-        for name, value in getattr(cls, "_field_defaults", {}).items():
-            out.setdefault(name, _default(w, cls, name, value))
+        defaults = getattr(cls, "_field_defaults", {})
+        for name, value in defaults.items():
+            if name not in out:
+                out[name] = w.default_value(value, defaults, name, f"{cls.__name__}({name})")
         missing = [n for n in names if n not in out]
         if missing:
             raise w.refuse("ACR203", node, seen=f"{cls.__name__} without {', '.join(missing)}")
@@ -216,14 +218,6 @@ def own_constructor(cls: Any) -> str:
     if code is not None and "__create_fn__" not in code.co_qualname:
         return "__setattr__"
     return "__post_init__" if hasattr(cls, "__post_init__") else ""
-
-
-def _default(w: Lowerer, cls: type, name: str, value: Any) -> Val:
-    from acronumba.shared import describe_value
-
-    if type(value) in (int, float):
-        return number(value)
-    return w.shared_value(describe_value(f"{cls.__name__}.{name}", value))
 
 
 def _bind_fields(

@@ -66,7 +66,7 @@ from acronumba.ir.types import (
     UnionT,
     words,
 )  # fmt: skip
-from acronumba.shared import SharedConst, SharedLeaf, describe_value, field_names
+from acronumba.shared import SharedConst, SharedLeaf, can_hide, describe_value, field_names, hiding
 from acronumba.witness import ABSENT
 
 
@@ -240,7 +240,23 @@ class Expressions(Walker):
             return Static(builtin)
         raise self.refuse("ACR306", node, seen=f"the name {name} does not exist")
 
-    def outside(self, value: Any, name: str, holder: Any, node: ast.AST | None, label: str = "") -> Val:
+    def default_value(self, value: Any, holder: Any, name: Any, path: str) -> Val:
+        """Return a default of a parameter or field: a constant, or else a shared value, read anew at each mini-batch.
+
+        Nobody can put another in its place unnoticed (see `Witness.function` and `Witness.layout`), but an array or a
+        list may be changed.
+        """
+        if type(value) in (int, float):
+            return number(value)
+        function = self.behind(value)
+        if function is not None:
+            return self.function(function, None)
+        shared = describe_value(path, value)
+        return (
+            self.constant(value) if isinstance(shared, SharedConst) else self.outside(value, name, holder, None, path)
+        )
+
+    def outside(self, value: Any, name: Any, holder: Any, node: ast.AST | None, label: str = "") -> Val:
         """Return the value of a global or closure variable: a shared value, read anew at each mini-batch."""
         key = (id(holder), name)
         known = self.globals.get(key)
@@ -335,13 +351,13 @@ class Expressions(Walker):
                 cls = owner.classes[0]
                 if name in field_names(cls):
                     return self.load(owner, name, node)
-                return self.class_attribute(owner, cls, name, node)
+                return self.inherited_attribute(owner, cls, name, node)
             case Ref() | UnionVal():
                 return self.each(owner, lambda v: self.attribute(v, name, node), node)
             case Record():
                 if name in owner.names:
                     return owner.items[owner.names.index(name)]
-                return self.class_attribute(owner, owner.cls, name, node)
+                return self.inherited_attribute(owner, owner.cls, name, node)
             case SharedVal(node=shared) if shared.kind == "object":
                 item = shared.item(name)
                 if item is not None:
@@ -350,7 +366,7 @@ class Expressions(Walker):
                         if function is not None:
                             return self.function(function, node)
                     return self.shared_value(item)
-                return self.class_attribute(owner, shared.cls, name, node)
+                return self.inherited_attribute(owner, shared.cls, name, node)
             case Tensor():
                 return self.tensor_attribute(owner, name, node)
             case Static(value=value):
@@ -375,6 +391,21 @@ class Expressions(Walker):
             rewrite = "type(x)" if name == "__class__" else ""
             raise self.refuse("ACR209", node, seen=f"{self.describe(owner)}.{name}", rewrite=rewrite)
         return Method(owner, name)
+
+    def inherited_attribute(self, owner: Val, cls: type, name: str, node: ast.AST | None) -> Val:
+        """Read what an object has by its class, as long as no attribute of its own hides it.
+
+        That an object of the data has none is looked up when it is packed, and for shared values when they are read.
+        Python itself looks up `__call__`, `__len__` and operators in the class alone: see `class_attribute`.
+        """
+        if can_hide(cls, self.witness.attribute(cls, name)):
+            self.inherited.setdefault((cls, name), self.at(node))
+            if issubclass(cls, enum.Enum):
+                for member in cls:
+                    if self.witness.item(member, name) is not ABSENT:
+                        seen, rewrite = hiding(cls, name)
+                        raise self.refuse("ACR308", node, f"{cls.__name__}.{member.name}: {seen}", rewrite)
+        return self.class_attribute(owner, cls, name, node)
 
     def class_attribute(self, owner: Val, cls: type, name: str, node: ast.AST | None) -> Val:
         """Read a method, property or class variable of an object."""
@@ -437,7 +468,7 @@ class Expressions(Walker):
             if all(type(v) is int for v in values) or all(type(v) is float for v in values):
                 return self.by_member(owner, lambda member: member.value)
             raise self.refuse("ACR308", node, seen=f"values of {owner.cls.__name__} that are not all int or all float")
-        return self.class_attribute(owner, owner.cls, name, node)
+        return self.inherited_attribute(owner, owner.cls, name, node)
 
     def by_member(self, owner: EnumVal, value: Callable[[Any], Any]) -> Num:
         """Return what a number is for a member: it is known for each member, the member perhaps only at run time."""

@@ -61,7 +61,6 @@ from acronumba.frontend.values import (
     Val,
     Zip,
     held,
-    number,
 )  # fmt: skip
 from acronumba.frontend.walker import Frame, Instance, Walker
 from acronumba.ir import nodes as ir
@@ -78,7 +77,7 @@ from acronumba.ir.types import (
     union,
     words,
 )  # fmt: skip
-from acronumba.shared import Shared, SharedLeaf, SharedNode, describe_value, shared_key
+from acronumba.shared import Shared, SharedLeaf, SharedNode, shared_key
 
 if TYPE_CHECKING:
     from acronumba.frontend.lower import Lowerer
@@ -189,35 +188,30 @@ class Functions(Walker):
         """Return the parameters of a function with their values."""
         a = func.source.node.args
         name = func.source.name
-        positional = [p.arg for p in (*a.posonlyargs, *a.args)]
         out, _ = bind(self, name, parameters_of(a), args, kwargs, node)
-        for p, default in zip(positional[len(positional) - len(a.defaults) :], self.defaults(func), strict=True):
-            out.setdefault(p, default)
-        for p2, d in zip(a.kwonlyargs, a.kw_defaults, strict=True):
-            if p2.arg not in out and d is not None:
-                out[p2.arg] = self.kw_default(func, p2.arg)
-        missing = [p for p in (*positional, *(k.arg for k in a.kwonlyargs)) if p not in out]
+        self.add_defaults(func, out)
+        missing = [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs) if p.arg not in out]
         if missing:
             raise self.refuse("ACR203", node, seen=f"{name} without {', '.join(missing)}")
         return out
 
-    def defaults(self, func: Func) -> tuple[Val, ...]:
+    def add_defaults(self, func: Func, params: dict[str, Val]) -> None:
+        """Give the parameters of a function that have no value their defaults."""
+        a = func.source.node.args
+        names = [p.arg for p in (*a.posonlyargs, *a.args)]
         if func.fn is None:
-            return func.defaults
-        return tuple(self.default(v, func, k) for k, v in enumerate(func.fn.__defaults__ or ()))
-
-    def kw_default(self, func: Func, name: str) -> Val:
-        if func.fn is None:
-            return func.kw_defaults[name]
-        return self.default(func.fn.__kwdefaults__[name], func, name)
-
-    def default(self, value: Any, func: Func, what: Any) -> Val:
-        if type(value) in (int, float):
-            return number(value)
-        function = self.behind(value)
-        if function is not None:
-            return self.function(function, None)
-        return self.shared_value(describe_value(f"{func.source.name}.{what}", value))
+            names = names[len(names) - len(func.defaults) :]
+            for name, val in (*zip(names, func.defaults, strict=True), *func.kw_defaults.items()):
+                params.setdefault(name, val)
+            return
+        given: Any
+        for given in (func.fn.__defaults__ or (), func.fn.__kwdefaults__ or {}):
+            places = given if isinstance(given, dict) else range(len(given))
+            for name, k in zip(
+                given if isinstance(given, dict) else names[len(names) - len(given) :], places, strict=True
+            ):
+                if name not in params:
+                    params[name] = self.default_value(given[k], given, k, f"{func.source.name}({name})")
 
     def call_function(self, func: Func, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
         """Call a function of the user: inlined, or by a call if it is recursive."""

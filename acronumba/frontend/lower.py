@@ -51,7 +51,7 @@ from acronumba.ir.types import (
     class_key,
     words,
 )  # fmt: skip
-from acronumba.shared import SharedConst, SharedTree, field_names
+from acronumba.shared import Inherited, SharedConst, SharedTree, field_names, hiding, nodes_of
 from acronumba.source_lines import line_text
 from acronumba.witness import Changed, Witness
 
@@ -64,6 +64,7 @@ class Lowered:
 
     program: ir.Program
     reads: Mapping[type, frozenset[str]]  # fields of instance data that the program reads
+    inherited: Inherited
     demanded: frozenset[str]  # paths of shared ints that became constants
     globals: tuple[GlobalRead, ...]
     witness: Witness  # the functions and names that were read
@@ -194,18 +195,17 @@ def _sweep(sweep: Lowerer, fn: types.FunctionType, params: Sequence[Type], share
         flat += vars
         sweep.state[(frame.scope, name)] = sweep.from_words(t, vars)
     code.params = tuple(flat)
-    for name, default in zip(positional[len(positional) - len(a.defaults) :], sweep.defaults(func), strict=True):
-        sweep.state.setdefault((frame.scope, name), default)
+    given = {name: sweep.state[(frame.scope, name)] for name, _ in zip(positional, params, strict=False)}
     for p in a.kwonlyargs:
         root = shared.roots.get(p.arg)
         if root is not None:
             function = sweep.behind(root.value) if isinstance(root, SharedConst) else None
-            sweep.state[(frame.scope, p.arg)] = sweep.function(function, loc) if function else sweep.shared_value(root)
-        else:
-            sweep.state[(frame.scope, p.arg)] = sweep.kw_default(func, p.arg)
+            given[p.arg] = sweep.function(function, loc) if function else sweep.shared_value(root)
+    sweep.add_defaults(func, given)
+    sweep.state |= {(frame.scope, name): val for name, val in given.items()}
     key = "entry"
     if func.code in sweep.know.recursive:
-        given = {n: sweep.state[(frame.scope, n)] for n in [*positional, *(p.arg for p in a.kwonlyargs)]}
+        given = {n: given[n] for n in [*positional, *(p.arg for p in a.kwonlyargs)]}
         val = sweep.call_instance(func, given, loc)
         if sweep.block is not None:
             frame.returns.append((sweep.point(), val, loc))
@@ -221,6 +221,7 @@ def _sweep(sweep: Lowerer, fn: types.FunctionType, params: Sequence[Type], share
     never = [i for i in never if not fails_itself(sweep.functions[i.index], sweep.sites)]
     result = sweep.know.results.get(key)
     if not sweep.know.changed and not sweep.errors:
+        _check_visible(sweep, shared)
         if never:
             i = never[0]
             raise sweep.refuse(
@@ -230,15 +231,29 @@ def _sweep(sweep: Lowerer, fn: types.FunctionType, params: Sequence[Type], share
             result = NoneT()
     program = _program(sweep, code.name, params, result or NoneT())
     reads = {cls: frozenset(names) for cls, names in sweep.reads.items()}
+    inherited: dict[type, frozenset[str]] = {}
+    for cls, attribute in sweep.inherited:
+        inherited[cls] = inherited.get(cls, frozenset()) | {attribute}
     return Lowered(
         program=program,
         reads=reads,
+        inherited=inherited,
         demanded=frozenset(sweep.demanded),
         globals=tuple(sweep.globals.values()),
         witness=sweep.witness,
         fields={cls: dict(table) for cls, table in sweep.know.fields.items()},
         notes=tuple(dict.fromkeys(sweep.notes)),
     )
+
+
+def _check_visible(sweep: Lowerer, shared: SharedTree) -> None:
+    """Refuse a shared object that hides, by an attribute of its own, what was read of its class."""
+    for root in (*shared.roots.values(), *(g.shared for g in sweep.globals.values())):
+        for found in nodes_of(root):
+            for (cls, name), where in sweep.inherited.items():
+                if found.cls is cls and name in found.extra:
+                    seen, rewrite = hiding(cls, name)
+                    raise sweep.refuse("ACR501", where, f"{found.path}: {seen}", rewrite)
 
 
 def make_layouts(

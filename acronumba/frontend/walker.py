@@ -7,6 +7,7 @@ the language are written in modules of their own, as classes on top of it; `lowe
 from __future__ import annotations
 
 import ast
+import dataclasses
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,8 +47,9 @@ class GlobalRead:
     """A global or closure variable that the program depends on, read anew at each mini-batch."""
 
     path: str  # its name, the root of the paths of its leaves
-    holder: Any = field(repr=False)  # a dict of globals, a closure cell, a module or a class
-    name: str
+    # A dict, module or class that has it by its name, a closure cell, defaults of a function, a field of a dataclass.
+    holder: Any = field(repr=False)
+    name: Any  # in the holder
     shared: Shared  # its structure when the program was compiled
 
     @property
@@ -59,7 +61,9 @@ class GlobalRead:
         """Return the present value; raise `KeyError` if there is none."""
         if isinstance(self.holder, types.CellType):
             return self.holder.cell_contents
-        return (self.holder if isinstance(self.holder, dict) else vars(self.holder))[self.name]
+        if isinstance(self.holder, dataclasses.Field):
+            return getattr(self.holder, self.name)
+        return (self.holder if isinstance(self.holder, dict | tuple) else vars(self.holder))[self.name]
 
 
 @dataclass
@@ -111,6 +115,7 @@ class Walker(TensorOps):
         self.scanned: set[Any] = set()
         self.taken: set[str] = set()  # names of functions
         self.witness = Witness()  # what of Python was read
+        self.inherited: dict[tuple[type, str], Loc] = {}  # what was read of classes through their objects, and where
 
     @property
     def frame(self) -> Frame:
@@ -234,6 +239,9 @@ class Walker(TensorOps):
         raise NotImplementedError
 
     def class_attribute(self, owner: Val, cls: type, name: str, node: ast.AST | None) -> Val:
+        raise NotImplementedError
+
+    def default_value(self, value: Any, holder: Any, name: Any, path: str) -> Val:
         raise NotImplementedError
 
     def by_member(self, owner: EnumVal, value: Callable[[Any], Any]) -> Num:

@@ -38,6 +38,7 @@ from acronumba.ir.types import (
 )
 from acronumba.runtime.heap import Mismatch, free_bytes
 from acronumba.runtime.schema import MISSING, attribute
+from acronumba.shared import Inherited, hiding
 
 Link: TypeAlias = "tuple[Link, str] | None"  # a path, from its end
 Field: TypeAlias = "tuple[type, str]"  # class and name
@@ -169,10 +170,13 @@ class Conformance:
         The types of the positional parameters.
     layouts : mapping from class to StructLayout
         The fields that count.
+    inherited : mapping from class to frozenset of str
+        What objects must not hide by attributes of their own.
     """
 
-    def __init__(self, params: Sequence[Type], layouts: Mapping[type, StructLayout]) -> None:
+    def __init__(self, params: Sequence[Type], layouts: Mapping[type, StructLayout], inherited: Inherited) -> None:
         self._params = params
+        self._inherited = inherited
         self._layouts = layouts
         self._free = free_bytes()
         self._clean: dict[tuple[int, Type | None], object] = {}  # what instances without errors reach; keeps it alive
@@ -214,6 +218,11 @@ class Conformance:
                 if key in seen or key in self._clean:
                     continue
                 seen[key] = value
+                for name in sorted(
+                    self._inherited.get(type(value), frozenset()) & getattr(value, "__dict__", {}).keys()
+                ):
+                    clean = False
+                    yield _hidden(instance, (link, f".{name}"), type(value), name), None
                 inner = self._inner(value, t, link, field)
                 for name in [name for name, place in inner if place is None]:
                     clean = False
@@ -284,6 +293,13 @@ def _error(instance: int, link: Link, t: Type, value: Any, missing: str = "") ->
         seen=_short(value),
         rewrite=_rewrite(t, value),
     )
+
+
+def _hidden(instance: int, link: Link, cls: type, name: str) -> DataError:
+    shown, path = _path(link)
+    seen, rewrite = hiding(cls, name)
+    wrong = f"{shown} hides what the model reads of the class {cls.__name__}"
+    return DataError(wrong, instance=instance, path=path, seen=seen, rewrite=rewrite)
 
 
 def _wanted(t: Type) -> str:

@@ -125,6 +125,20 @@ class Owned:
         return table[row] if row < count else None
 
 
+_OWN = attrgetter("__dict__")
+
+
+def shows(objects: Iterable[Any], names: frozenset[str]) -> bool:
+    """Whether no object has an attribute of its own with one of these names."""
+    return all(map(names.isdisjoint, map(_OWN, objects)))
+
+
+def expect_shown(objects: list[Any], names: frozenset[str]) -> None:
+    """Raise `Mismatch` if an object hides, by an attribute of its own, one of these names of its class."""
+    if not shows(objects, names):
+        raise Mismatch
+
+
 def rest_of(value: Any, stored: Container[str]) -> Any:
     """Return what the words of an object or list do not hold: its other attributes, or the class of a list.
 

@@ -38,13 +38,16 @@ from acronumba.runtime.heap import (
     reference_columns,
     relayout,
     rest_of,
+    shows,
 )
 from acronumba.runtime.packer_text import PackerText, packer_text
 from acronumba.runtime.schema import (
     Reads,
     Schema,
+    field_names,
     guess,
     infer,
+    is_struct,
     loses,
     make_layout,
     make_layouts,
@@ -53,6 +56,7 @@ from acronumba.runtime.schema import (
     schema_text,
 )
 from acronumba.runtime.unpack import Memory, Reader, Unpacker
+from acronumba.shared import Inherited
 
 __all__ = [
     "Batch", "Memory", "Packed", "Packer", "Reads", "Schema", "Unpacker", "infer", "make_layout", "make_layouts",
@@ -88,9 +92,21 @@ class Batch:
         return Owned((heap, heap.objects) for heap in self.heaps)
 
 
+_NOTHING: Inherited = {}
 _LIBRARY: dict[str, Any] = {
     name: getattr(heaps, name)
-    for name in ("Room", "expect", "expect_constant", "Ints", "Floats", "Bools", "Enums", "transpose", "entries")
+    for name in (
+        "Room",
+        "expect",
+        "expect_constant",
+        "Ints",
+        "Floats",
+        "Bools",
+        "Enums",
+        "transpose",
+        "entries",
+        "expect_shown",
+    )
 } | {
     "case_numbers": conform.case_numbers,
     "are_arrays": are_arrays,
@@ -112,11 +128,15 @@ class Packer:
         Types of the parameters.
     layouts : sequence of StructLayout
         Of all classes. Only the fields in them are looked at, and their types are those of the layouts.
+    inherited : mapping from class to frozenset of str, optional
+        What is read of classes through their objects: an object with an attribute of its own of such a name is an
+        error, as it hides what its class has.
     """
 
-    def __init__(self, schema: Schema, layouts: Sequence[StructLayout]) -> None:
+    def __init__(self, schema: Schema, layouts: Sequence[StructLayout], inherited: Inherited = _NOTHING) -> None:
         self.schema = schema
         self.layouts = tuple(layouts)
+        self.inherited = {cls: names - {*field_names(cls)} for cls, names in inherited.items() if is_struct(cls)}
         self._by_class = {layout.cls: layout for layout in layouts}
         self._made: dict[tuple[int, ...], tuple[PackerText, Any]] = {}
         self._careful = False
@@ -130,7 +150,7 @@ class Packer:
     def _make(self, params: tuple[int, ...]) -> tuple[PackerText, Any]:
         """Return the packer of some of the parameters."""
         if params not in self._made:
-            made = packer_text([self.schema.params[k] for k in params], self.layouts)
+            made = packer_text([self.schema.params[k] for k in params], self.layouts, self.inherited)
             names = _LIBRARY | dict(made.names)
             exec(compile(made.text, "<packer>", "exec"), names)  # made from types only
             self._made[params] = made, names["pack"]
@@ -169,7 +189,9 @@ class Packer:
         twins: dict[int, object] = {}  # the user's own objects by the ids of their copies
         parts: list[tuple[int, Words, Heap]] = []
         for k, column in enumerate(columns):
-            bound = column.bind(self.schema.params[k], self.layouts) if isinstance(column, Packed) else None
+            bound = None
+            if isinstance(column, Packed):
+                bound = column.bind(self.schema.params[k], self.layouts, self.inherited)
             if bound is not None:
                 parts.append((k, *bound))
             elif isinstance(column, Packed):
@@ -240,7 +262,7 @@ class Packer:
 
     def faults(self, column: Any) -> set[tuple[type, str]]:
         """Return the fields that do not have their type in some object, by class and name."""
-        return conform.Conformance(self.schema.params, self._by_class).faults(column)
+        return conform.Conformance(self.schema.params, self._by_class, self.inherited).faults(column)
 
     def without(self, fields: Container[tuple[type, str]]) -> Packer:
         """Return a packer that does not look at some fields."""
@@ -268,7 +290,7 @@ class Packer:
         return function(columns, count, True)  # type: ignore[no-any-return]
 
     def _errors(self, columns: Mapping[int, Any], numbers: Sequence[int]) -> dict[int, DataError]:
-        check = conform.Conformance([self.schema.params[k] for k in columns], self._by_class)
+        check = conform.Conformance([self.schema.params[k] for k in columns], self._by_class, self.inherited)
         found = {}
         for k, values in enumerate(zip(*columns.values(), strict=True)):
             error = check.check(numbers[k], values)
@@ -314,7 +336,7 @@ class _Store:
     others: dict[tuple[StructLayout, ...], tuple[Heap, Move]] = field(
         default_factory=dict
     )  # the heap with other layouts
-    last: tuple[Type, tuple[StructLayout, ...], tuple[Heap, Move | None] | None] | None = None  # see `bind`
+    last: tuple[Type, tuple[StructLayout, ...], Inherited, tuple[Heap, Move | None] | None] | None = None  # see `bind`
 
     def unpacker(self) -> Unpacker:
         return Unpacker(self.schema.params[0], self.layouts)
@@ -348,12 +370,25 @@ class _Store:
         }
         return {r: rests for r, rests in found.items() if any(rest and rest is not list for rest in rests)}
 
-    def bind(self, t: Type, layouts: tuple[StructLayout, ...]) -> tuple[Heap, Move | None] | None:
+    def bind(self, t: Type, layouts: tuple[StructLayout, ...], inherited: Inherited) -> tuple[Heap, Move | None] | None:
         """Return the heap for a program with these layouts, see `with_layouts`; None if its types differ too much."""
         last = self.last
-        if last is None or last[0] is not t or last[1] is not layouts:
-            self.last = last = t, layouts, self.with_layouts(layouts) if self._agrees(t, layouts) else None
-        return last[2]
+        if last is None or last[0] is not t or last[1] is not layouts or last[2] is not inherited:
+            fits = self._agrees(t, layouts) and not self._hides(inherited)
+            self.last = last = t, layouts, inherited, self.with_layouts(layouts) if fits else None
+        return last[3]
+
+    def _hides(self, inherited: Inherited) -> bool:
+        """Whether an object has an attribute of its own that hides what is read of its class."""
+        for region in self.heap.regions:
+            if names := inherited.get(region.cls, frozenset()) if region.cls is not None else frozenset():
+                if self.heap.rests is None:
+                    hidden = not shows(self.heap.objects[region], names)
+                else:
+                    hidden = not all(map(names.isdisjoint, self.heap.rests.get(region, ())))
+                if hidden:
+                    return True
+        return False
 
     def _agrees(self, t: Type, layouts: tuple[StructLayout, ...]) -> bool:
         if not same_words(self.schema.params[0], t):
@@ -433,12 +468,15 @@ class Packed(Sequence[Any]):
     def __repr__(self) -> str:
         return f"Packed({len(self)} instances)"
 
-    def bind(self, t: Type, layouts: tuple[StructLayout, ...]) -> tuple[Words, Heap] | None:
+    def bind(
+        self, t: Type, layouts: tuple[StructLayout, ...], inherited: Inherited = _NOTHING
+    ) -> tuple[Words, Heap] | None:
         """Return the words of the instances for a program with these layouts, and the heap that they refer to.
 
-        None if the program's types differ so much that the instances must be packed anew.
+        None if the program's types differ so much that the instances must be packed anew, or if some object hides
+        what is read of its class.
         """
-        bound = self._store.bind(t, layouts) if self._store.usable else None
+        bound = self._store.bind(t, layouts, inherited) if self._store.usable else None
         if bound is None:
             return None
         heap, move = bound

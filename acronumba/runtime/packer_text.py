@@ -41,6 +41,7 @@ from acronumba.ir.types import (
 )
 from acronumba.runtime.heap import reference_columns, row_references
 from acronumba.runtime.schema import classes_of
+from acronumba.shared import Inherited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,14 +73,18 @@ class _Slot:
     parts: list[_Slot] = field(default_factory=list)  # of a tuple, a dict, or the cases of a union with a tag
 
 
-def packer_text(params: Sequence[Type], layouts: Sequence[StructLayout]) -> PackerText:
-    """Return the packer of parameters of these types, whose classes lie in memory as the layouts say."""
-    return _Writer(params, layouts).text()
+def packer_text(params: Sequence[Type], layouts: Sequence[StructLayout], inherited: Inherited) -> PackerText:
+    """Return the packer of parameters of these types, whose classes lie in memory as the layouts say.
+
+    It raises `Mismatch` for an object that hides, by an attribute of its own, what is `inherited`.
+    """
+    return _Writer(params, layouts, inherited).text()
 
 
 class _Writer:
-    def __init__(self, params: Sequence[Type], layouts: Sequence[StructLayout]) -> None:
+    def __init__(self, params: Sequence[Type], layouts: Sequence[StructLayout], inherited: Inherited) -> None:
         self._params = params
+        self._inherited = inherited
         self._layouts = {layout.cls: (tag, layout) for tag, layout in enumerate(layouts)}
         self._names: dict[str, Any] = {}
         self._used: set[str] = set(_TAKEN)
@@ -244,6 +249,8 @@ class _Writer:
 
     def _round(self, cls: type, pool: _Pool, indent: int) -> None:
         before = len(self._lines)
+        if names := self._inherited.get(cls):
+            self.line(indent, f"expect_shown(new, frozenset({tuple(sorted(names))!r}))")
         for slot, f in zip(pool.slots, self.layout(cls)[1].fields, strict=True):
             self._walk(slot, f"[o.{f.name} for o in new]", indent)
         if len(self._lines) == before:
@@ -378,5 +385,6 @@ def _lower(name: str) -> str:
 
 _TAKEN = frozenset(
     "pack columns count careful new room heap rows roots o v k zeros int64 fromiter flatnonzero Room expect "
-    "expect_constant Ints Floats Bools Enums transpose entries case_numbers are_arrays NONES NOTHING".split()
+    "expect_constant Ints Floats Bools Enums transpose entries case_numbers are_arrays expect_shown NONES "
+    "NOTHING".split()
 )
