@@ -134,6 +134,9 @@ def describe_value(
     path: str, value: object, _classes: tuple[type, ...] = (), _inside: tuple[object, ...] = ()
 ) -> Shared:
     """Return the structure of one shared value. `path` is how the user would write it."""
+    other = _other_behaviour(value)
+    if other:
+        return SharedOpaque(path, other)
     if isinstance(value, CONSTANTS) or (callable(value) and not is_dataclass(value) and not isinstance(value, _ARRAYS)):
         return SharedConst(value)
     if isinstance(value, str):
@@ -167,6 +170,19 @@ def describe_value(
         parts = tuple(describe_value(f"{path}[{k}]", v, _classes, inside) for k, v in enumerate(value))
         return SharedNode(path, kind, list if kind == "list" else tuple, tuple(map(str, range(len(value)))), parts)
     return SharedOpaque(path, f"an object of class {cls.__name__}, which is neither a dataclass nor an array")
+
+
+def _other_behaviour(value: object) -> str:
+    """Say why a value of a class that is derived from one of Python's cannot be taken for one of that; "" if it can."""
+    if isinstance(value, enum.Enum):
+        named = any(value is member for member in type(value))
+        return "" if named else f"{value!r}, a combination of flags: pass them one by one, as bools"
+    cls = type(value)
+    for plain in (dict, list, tuple, str):
+        if isinstance(value, plain) and cls is not plain and not is_object(value):
+            own = f"an object of class {cls.__name__}, which may behave in other ways than a {plain.__name__}"
+            return f"{own}: pass {plain.__name__}(x)"
+    return ""
 
 
 def leaf_type(value: object) -> Type | str | None:
@@ -312,10 +328,10 @@ def _match_node(node: SharedNode, inherited: Inherited) -> Match:
             return False
 
     def run_dict(v: Any) -> bool:
-        return isinstance(v, dict) and tuple(v) == names and all(part(v[name]) for name, part in parts)
+        return type(v) is dict and tuple(v) == names and all(part(v[name]) for name, part in parts)
 
     def run_sequence(v: Any) -> bool:
-        if not isinstance(v, cls) or is_object(v) or len(v) != count or list_of_numbers(v) is not None:  # type: ignore[arg-type]
+        if type(v) is not cls or len(v) != count or list_of_numbers(v) is not None:  # type: ignore[arg-type]
             return False
         return all(part(inner) for inner, (_, part) in zip(v, parts, strict=True))  # type: ignore[call-overload]
 

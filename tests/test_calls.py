@@ -15,6 +15,7 @@ import math
 import sys
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -489,3 +490,40 @@ nn.sigmoid() | nn.sigmoid(v, 1) | nn.sigmoid(z=v) | nn.softmax(x, axis=1.0) | Pa
 def test_calls_that_numpy_allows_are_as_the_plain_call(kind: str, line: int, program: Any) -> None:
     texts = CALLS[kind].strip().splitlines()[line].split(" | ")
     check([Line(t, allowed=kind == "honoured") for t in texts], program, more(), MORE)
+
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
+REFUSED_CALLS = [
+    'x.astype(">f4")', 'np.zeros(2, ">f4")', 'np.full(2, 1, ">f4")', 'np.array([1, 2], ">i4")',
+    'np.arange(3, dtype=">f4")', 'np.eye(2, dtype=">f4")', 'np.zeros_like(x, dtype=">f4")',
+    'np.concatenate([x, x], dtype=">f4")', 'np.sum(x, dtype=">f4")', "np.arange(None, 3)", "np.arange(None, 3, 1)",
+    "np.arange(start=None, stop=3)", "np.split([1, 2], 2)", "np.split((1, 2), 2)", 'np.einsum("i1,1k", x, x)',
+    'np.einsum("ij->i1", x)', 'np.einsum("i_", x)', 'np.einsum("ij->i->j", x)',
+]  # fmt: skip
+
+
+def _model_of(text: str, folder: Path) -> Any:
+    """Return a model of x that returns an expression."""
+    path = folder / "one_call.py"
+    path.write_text(f"import numpy as np\nfrom acronumba import model\n\n\n@model\ndef m(x):\n    return {text}\n")
+    spec = importlib.util.spec_from_file_location("one_call", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.m
+
+
+@pytest.mark.parametrize("text", REFUSED_CALLS)
+def test_byte_orders_and_what_numpy_does_not_take_are_refused(text: str, tmp_path: Path) -> None:
+    m = _model_of(text, tmp_path)
+    with pytest.raises(AcronumbaError, match=r"ACR[1-6]"):
+        m._interpret([X])
+
+
+@pytest.mark.parametrize("text", ["np.inner(x.sum(), x)", "np.inner(x, x.sum())", "np.inner(2, x)", "np.inner(x, 2)",
+                                  "np.inner(x, x)", "np.dot(2, x)", "np.dot(x.sum(), x)", "np.outer(x.sum(), x)",
+                                  "np.vdot(x, x)"])  # fmt: skip
+def test_products_with_scalars_keep_the_axes(text: str, tmp_path: Path) -> None:
+    m = _model_of(text, tmp_path)
+    (got,), want = m._interpret([X]), m(X)
+    assert got.dtype == want.dtype and np.array_equal(got, want)

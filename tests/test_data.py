@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import gc
 import itertools
 import pickle
@@ -1010,3 +1011,92 @@ def test_a_protocol_says_nothing_of_the_class() -> None:
 
 def x_of(t):
     return t.x
+
+
+class OwnList(list):
+    def __len__(self) -> int:
+        return 7
+
+
+class OwnTuple(tuple):
+    def __getitem__(self, k):
+        return 99
+
+
+class OwnDict(dict):
+    def __missing__(self, k):
+        return 42
+
+
+class OwnStr(str): ...
+
+
+class OwnInt(int):
+    def __mul__(self, other):
+        return 1000
+
+
+class OwnFlag(enum.Flag):
+    P = 1
+    Q = 2
+
+
+@dataclass
+class Two:
+    a: int
+    b: float
+
+
+@model
+def given_first(x, *, p):
+    return p[0]
+
+
+@model
+def given_key(x, *, p):
+    return p["a"]
+
+
+@model
+def given_or(x, *, p):
+    return p or 5
+
+
+@model
+def given_all(x, *, p):
+    return [v for v in p if v]
+
+
+@model
+def twice(n):
+    return n * 2
+
+
+REFUSED_SHARED = [
+    (given_first, OwnList([1, 2])), (given_first, OwnTuple((1, 2))), (given_key, OwnDict(a=1)), (given_or, OwnStr("a")),
+    (given_or, OwnInt(3)), (given_or, OwnFlag.P | OwnFlag.Q), (given_or, OwnFlag(0)), (given_all, Two(1, 2.0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("m", "value"), REFUSED_SHARED)
+def test_shared_values_of_derived_classes_and_combined_flags_are_refused(m: Any, value: Any) -> None:
+    with pytest.raises(AcronumbaError, match=r"ACR[1-6]"):
+        m._interpret([1], p=value)
+    if value == OwnFlag(0):
+        assert given_or._interpret([1], p=OwnFlag.P) == [OwnFlag.P]
+
+
+def test_ints_of_a_derived_class_are_refused() -> None:
+    with pytest.raises(AcronumbaError, match="OwnInt"):
+        twice._interpret([OwnInt(3)])
+
+
+def test_a_combination_of_flags_in_the_data_is_named() -> None:
+    with pytest.raises(InstanceErrors) as caught:
+        flags_are.batch([OwnFlag.P | OwnFlag.Q])
+    assert "not a combination of OwnFlag" in str(caught.value.exceptions[0])
+
+
+@model
+def flags_are(f):
+    return f is OwnFlag.P

@@ -494,3 +494,32 @@ def test_the_type_of_no_value() -> None:
     assert holds(ListT(INT), ListT(NEVER))
     assert not holds(ListT(NEVER), ListT(INT))
     assert not holds(ListT(FLOAT), ListT(NONE))
+
+
+@model
+def empty_twice(x):
+    v = []
+    return x, [v, v]
+
+
+@model
+def empty_around(x):
+    v = []
+    return v, [x, 1.0], v
+
+
+@model
+def known_twice(x):
+    v = [x]
+    return v, x, v
+
+
+def test_a_list_that_is_named_twice_is_one_list() -> None:
+    x = np.ones(3, np.float32)
+    for run in (empty_twice._interpret, empty_twice.batch):
+        (out,) = run([x])
+        assert out[1][0] is out[1][1] and out[1] == [[], []]
+    for m in (empty_around, known_twice):
+        for run in (m._interpret, m.batch):
+            (out,) = run([x])
+            assert out[0] is out[2]

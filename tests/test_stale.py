@@ -976,7 +976,7 @@ def test_code_that_changes_between_two_looks_is_read_again(patch: pytest.MonkeyP
 
 
 @dataclass
-class Cell:
+class Marked:
     v: float
     deep = False
     scale: ClassVar[float] = 2.0
@@ -1062,12 +1062,12 @@ def shared_attribute(v: float, *, o: Any) -> Any:
     return v * o.scale if o.deep else v * o.go() * getattr(o, "extra", 1.0)
 
 
-CELL = Cell(4.0)
+MARKED = Marked(4.0)
 
 
 @model
 def global_attribute(v: float) -> Any:
-    return v * CELL.scale if CELL.deep else v * CELL.go() * getattr(CELL, "extra", 1.0)
+    return v * MARKED.scale if MARKED.deep else v * MARKED.go() * getattr(MARKED, "extra", 1.0)
 
 
 def nine() -> float:
@@ -1092,7 +1092,7 @@ HIDDEN: list[tuple[Model, str, Any]] = [
 
 @pytest.mark.parametrize(("f", "name", "value"), HIDDEN, ids=lambda v: v if isinstance(v, str) else "")
 def test_an_attribute_of_an_instance_is_not_ignored(f: Model, name: str, value: Any) -> None:
-    plain, other = Cell(1.0), Cell(5.0)
+    plain, other = Marked(1.0), Marked(5.0)
     assert list(f.batch([plain, other])) == [f(plain), f(other)]
     setattr(other, name, value)
     assert f(other) != f(plain) or name == "deep"
@@ -1111,8 +1111,8 @@ def test_an_attribute_of_an_instance_is_not_ignored(f: Model, name: str, value: 
 
 @pytest.mark.parametrize(("name", "value"), [("deep", True), ("go", nine), ("extra", 9.0)])
 def test_an_attribute_of_a_shared_value_is_not_ignored(name: str, value: Any) -> None:
-    shared = Cell(4.0)
-    for f, o, given in ((shared_attribute, shared, {"o": shared}), (global_attribute, CELL, {})):
+    shared = Marked(4.0)
+    for f, o, given in ((shared_attribute, shared, {"o": shared}), (global_attribute, MARKED, {})):
         assert f.batch([1.0], **given)[0] == f(1.0, **given)
         setattr(o, name, value)
         for _ in range(2):
@@ -1147,7 +1147,7 @@ def test_what_nothing_hides() -> None:
     def thrice_of(o: Any) -> Any:
         return o.thrice
 
-    o = Cell(2.0)
+    o = Marked(2.0)
     o.__dict__["thrice"] = 100.0  # a property goes first
     o.unread = 1.0  # type: ignore[attr-defined]
     assert thrice_of.batch([o])[0] == thrice_of(o) == 6.0

@@ -227,7 +227,7 @@ def _dot(w: Lowerer, a: Args, node: Node) -> Val:
 @row("x y", np.inner)
 def _inner(w: Lowerer, a: Args, node: Node) -> Val:
     x, y = a.tensor("x"), a.tensor("y")
-    if y.type.rank > 1:
+    if x.type.rank and y.type.rank > 1:  # a number times an array is the array times the number, axis by axis
         y = w.transpose(y, (*range(y.type.rank - 2), y.type.rank - 1, y.type.rank - 2), node)
     return w.dot(x, y, node)
 
@@ -380,6 +380,9 @@ def _split(w: Lowerer, a: Args, node: Node) -> Val:
     axis = a.axis("axis", x.type.rank)
     sections = a["sections"]
     if isinstance(sections, Num):
+        if not isinstance(a["x"], Tensor | UnionVal):  # NumPy asks for its shape
+            seen = f"np.split of {w.describe(a['x'])} into a number of parts"
+            raise w.refuse("ACR301", a.where["x"], seen=seen, rewrite="np.split(np.array(xs), n)")
         parts = w.split(x, a.whole("sections"), axis, node)
         return w.new_list(parts, node or ast.Constant(0))
     items = w.items_of(sections)
@@ -626,10 +629,12 @@ def _arange(w: Lowerer, a: Args, node: Node) -> Val:
     start, stop = a["start"], a["stop"]
     if isinstance(stop, NoneVal):
         start, stop = number(0), start
-    if isinstance(start, NoneVal):
+    elif "start" not in a.given:
         start = number(0)
     if isinstance(stop, NoneVal) or (isinstance(a["stop"], NoneVal) and isinstance(a.where["start"], ast.keyword)):
         raise w.refuse("ACR203", node, seen="np.arange without stop")
+    if isinstance(start, NoneVal):
+        raise w.refuse("ACR301", a.where["start"], seen="None for start of np.arange", rewrite="np.arange(0, stop)")
     first, last, step = (w.host_value(v, node, "np.arange()") for v in (start, stop, a["step"]))
     return w.arange(first, last, step, a.dtype(), node)
 

@@ -614,7 +614,7 @@ class Control(Walker):
                     return out
 
                 return shortest, lambda i: TupleVal(tuple(get(i) for _, get in parts))
-            case StaticList() | SharedVal() | TupleVal():
+            case StaticList() | SharedVal() | TupleVal() if self.items_of(iterable) is not None:
                 return self.protocol(self.at_run_time(iterable), node)
             case Tensor():
                 raise self.refuse("ACR301", node, seen="iteration over a rank-0 array")

@@ -650,8 +650,9 @@ class Emitter:
                 self.mix(val.cell, not by_type.mixed)  # it may be changed through a name of this type
                 return (val.var,)
             case (ListT(), StaticList()):
-                if self.cells_by_type(t).touched:  # it may be changed through another name
+                if val.stored or self.cells_by_type(t).touched:  # it is one list under two names, or may be changed
                     self.make_real(val.cell)
+                val.stored = True
                 self.widen_cell(val.cell, t.item)
                 return (self.realise(val).var,)
             case (_, UnionVal()) if val.type == t:

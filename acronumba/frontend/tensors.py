@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 import operator
+import string
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -205,9 +206,10 @@ class TensorOps(Emitter):
         return self.cast(x, dtype, node)
 
     def dtype_name(self, dtype: Any, node: Node = None) -> str:
-        name = str(np.dtype(dtype).name)
-        if name not in DTYPES:
-            raise self.refuse("ACR310", node, seen=name)
+        known = np.dtype(dtype)
+        name = str(known.name)
+        if name not in DTYPES or not known.isnative:
+            raise self.refuse("ACR310", node, seen=name if known.isnative else f"{known.str!r}, of other byte order")
         return name
 
     # ---- values that Python needs
@@ -597,6 +599,10 @@ class TensorOps(Emitter):
             raise self.refuse("ACR202", node, seen=f"einsum {spec!r}", rewrite="write the axes out, without ...")
         left, arrow, out = spec.partition("->")
         terms = left.split(",")
+        wrong = sorted(c for c in {*left.replace(",", ""), *out} if c not in string.ascii_letters)
+        if wrong:
+            seen = f"einsum {spec!r} with {', '.join(map(repr, wrong))} for an axis"
+            raise self.refuse("ACR202", node, seen=seen, rewrite="name each axis by a letter")
         if not arrow:
             out = "".join(sorted(c for c in set(left) if left.count(c) == 1 and c != ","))
         if len(terms) != len(tensors) or any(len(t) != x.type.rank for t, x in zip(terms, tensors, strict=False)):

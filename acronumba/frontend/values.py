@@ -182,6 +182,7 @@ class StaticList:
 
     items: tuple[Val, ...]
     cell: Cell
+    stored: bool = False  # already made at run time, at a place that keeps it
 
 
 @dataclass(slots=True, eq=False)

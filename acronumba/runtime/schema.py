@@ -562,9 +562,9 @@ def _observe_class(cls: type, column: Sequence[Any], depth: int) -> Type:
         return EnumT(cls)
     if cls in (np.ndarray, np.memmap) or issubclass(cls, np.generic):
         return _arrays([v for v in column if type(v) is cls], np.generic)
-    if issubclass(cls, bool):
+    if cls is bool:
         return BOOL
-    if issubclass(cls, int):
+    if cls is int:
         return INT
     if cls is float:
         return FLOAT
