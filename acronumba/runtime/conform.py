@@ -317,7 +317,7 @@ def _found(value: Any) -> str:
         return f"{name}[{', '.join(map(str, value.shape))}]"
     if value is None:
         return "None"
-    if isinstance(value, enum.Flag) and all(value is not member for member in type(value)):
+    if issubclass(type(value), enum.Flag) and all(value is not member for member in type(value)):
         return f"a combination of {type(value).__name__}"
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
