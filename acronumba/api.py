@@ -299,7 +299,8 @@ class Model:
         them; without `refusal`, which says that the mini-batch is refused as a whole, also if it is for some.
         """
         left = _groups(call.columns)
-        if len(left) < 2:
+        # A slice of a pack has the types of all that was packed: those of its own instances may do.
+        if len(left) < 2 and not any(map(_is_packed, call.columns)):
             return None
         parts: list[tuple[list[int], _Done]] = []
         refused: dict[int, BaseException] = {}

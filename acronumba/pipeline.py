@@ -571,7 +571,7 @@ def holds(wide: Type, narrow: Type) -> bool:
         case ListT(item), ListT(other):
             return holds(item, other)
         case _:
-            return wide == narrow or narrow == NEVER or isinstance(wide, OpaqueT) or isinstance(narrow, OpaqueT)
+            return wide == narrow or narrow == NEVER or isinstance(wide, OpaqueT)
 
 
 def _same_types(wide: Any, narrow: Any, reads: Mapping[type, frozenset[str]]) -> bool:

@@ -401,6 +401,50 @@ def test_every_type_has_a_specialisation_of_its_own(f: Any, column: list[Any]) -
         assert [(r.dtype, r.tolist()) for r in results] == [(f(x).dtype, f(x).tolist()) for x in [*column, *column]]
 
 
+def of_key(d):
+    return d["a"] * 2
+
+
+def of_absence(d):
+    return d["a"] * 2, d["s"] is None
+
+
+DICTS = [{"a": 1.0}, {"a": 2.0, "b": 3.0}, {"a": 4.0, "s": "x"}]
+TYPED = [{"a": np.ones(2, np.float32)}, {"a": np.ones(2), "s": "x"}]
+
+
+@pytest.mark.parametrize("column", [DICTS, TYPED], ids=["dicts", "typed"])
+def test_a_pack_runs_in_groups_as_what_was_packed_does(column: list[Any]) -> None:
+    m, column = model(of_key), [dict(d) for d in column]
+    wanted, packed = [of_key(d) for d in column], pack(column)
+    for _ in range(2):
+        assert all(np.array_equal(a, b) for a, b in zip(m.batch(column), wanted, strict=True))
+    assert [list(d) for d in packed] == [list(d) for d in column]
+    column[0].clear()
+    for p in (packed, pickle.loads(pickle.dumps(packed)), packed[:]):
+        for _ in range(2):
+            assert all(np.array_equal(a, b) for a, b in zip(m.batch(p), wanted, strict=True))
+    assert np.array_equal(m.batch(packed[1:])[0], wanted[1])
+
+
+@dataclass
+class Keeper:
+    of: Any
+
+
+def of_keepers(k):
+    return of_absence(k.of)
+
+
+def test_what_a_pack_does_not_hold_is_refused_and_not_none() -> None:
+    column = [{"a": np.ones(2, t), "s": "x"} for t in ("f4", "f8")]
+    for f, xs in ((of_absence, column), (of_keepers, [Keeper(d) for d in column])):
+        for given in (xs, pack(xs)):
+            with pytest.raises(AcronumbaError, match="ACR304"):
+                model(f).batch(given)
+    assert [d["s"] for d in pack(column)] == ["x", "x"]
+
+
 @dataclass(eq=False)
 class Vector:
     v: np.ndarray
