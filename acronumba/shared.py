@@ -175,7 +175,7 @@ def describe_value(
 def _other_behaviour(value: object) -> str:
     """Say why a value of a class that is derived from one of Python's cannot be taken for one of that; "" if it can."""
     if isinstance(value, enum.Enum):
-        named = any(value is member for member in type(value))
+        named = any(value is member for member in type(value).__members__.values())
         return "" if named else f"{value!r}, a combination of flags: pass them one by one, as bools"
     cls = type(value)
     for plain in (dict, list, tuple, str):

@@ -492,7 +492,7 @@ def test_calls_that_numpy_allows_are_as_the_plain_call(kind: str, line: int, pro
     check([Line(t, allowed=kind == "honoured") for t in texts], program, more(), MORE)
 
 
-X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
+MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 REFUSED_CALLS = [
     'x.astype(">f4")', 'np.zeros(2, ">f4")', 'np.full(2, 1, ">f4")', 'np.array([1, 2], ">i4")',
     'np.arange(3, dtype=">f4")', 'np.eye(2, dtype=">f4")', 'np.zeros_like(x, dtype=">f4")',
@@ -517,7 +517,7 @@ def _model_of(text: str, folder: Path) -> Any:
 def test_byte_orders_and_what_numpy_does_not_take_are_refused(text: str, tmp_path: Path) -> None:
     m = _model_of(text, tmp_path)
     with pytest.raises(AcronumbaError, match=r"ACR[1-6]"):
-        m._interpret([X])
+        m._interpret([MATRIX])
 
 
 @pytest.mark.parametrize("text", ["np.inner(x.sum(), x)", "np.inner(x, x.sum())", "np.inner(2, x)", "np.inner(x, 2)",
@@ -525,5 +525,5 @@ def test_byte_orders_and_what_numpy_does_not_take_are_refused(text: str, tmp_pat
                                   "np.vdot(x, x)"])  # fmt: skip
 def test_products_with_scalars_keep_the_axes(text: str, tmp_path: Path) -> None:
     m = _model_of(text, tmp_path)
-    (got,), want = m._interpret([X]), m(X)
+    (got,), want = m._interpret([MATRIX]), m(MATRIX)
     assert got.dtype == want.dtype and np.array_equal(got, want)

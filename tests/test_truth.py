@@ -160,7 +160,7 @@ def by_shared(x, *, m):
     return x if m else -x
 
 
-@pytest.mark.parametrize("m", [*Mode, Bits.NONE, Bits.ONE, Bits(3), Marks.NONE, Marks.ONE, *Plain, *Asked, *Color])
+@pytest.mark.parametrize("m", [*Mode, Bits.NONE, Bits.ONE, Marks.NONE, Marks.ONE, *Plain, *Asked, *Color])
 def test_truth_of_shared_member(m):
     same(by_shared, [X], m=m)
 
