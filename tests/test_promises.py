@@ -452,6 +452,24 @@ def test_threads_share_the_stages_of_small_batches(options: dict[str, Any]) -> N
     assert together(4, work) == [[want[7]] * 5] * 4
 
 
+def test_threads_that_start_at_once_share_one_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "_pools", [])
+    together, made = threading.Barrier(4), []
+    load = engines.load
+
+    def slow(modules: Any) -> Any:
+        together.wait()  # all of them found that there is none
+        return load(modules)
+
+    monkeypatch.setattr(engines, "load", slow)
+    threads = [threading.Thread(target=lambda: made.append(engines.threads_of_process())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 4 and len(set(map(id, made))) == 1
+
+
 @pytest.mark.usefixtures("every_thread_helps")
 def test_workers_that_no_batch_wants_sleep() -> None:
     p, xs = models.searches(9)

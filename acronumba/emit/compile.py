@@ -71,7 +71,7 @@ class _Code:
     def __init__(self, address: Mapping[str, int], signatures: Signatures, engine: Any) -> None:
         self.address = address
         self.signatures = signatures
-        # Closing takes a lock of LLVM's, and a collection may come at any moment. By a weak reference, not by `__del__`:
+        # Closing takes a lock of LLVM, and a collection may come at any moment. By a weak reference, not by `__del__`:
         # while that runs, another thread may still find the object in `_loaded`, and keep it.
         weakref.finalize(self, _unused.append, engine).atexit = False
 

@@ -79,10 +79,14 @@ def library() -> Deferred:
     return Deferred(name="runtime", key="", make=runtime_module)
 
 
-@functools.cache
+_pools: list[pool.Pool] = []
+
+
 def threads_of_process() -> pool.Pool:
-    """Return the threads of this process."""
-    return pool.Pool(load([library()])[0].function("pool_worker"))
+    """Return the threads of this process. Where two threads make them at once, the first one's stay."""
+    if not _pools:
+        _pools.append(pool.Pool(load([library()])[0].function("pool_worker")))
+    return _pools[0]
 
 
 def order_by_python(keys: int, count: int, order: int, descending: int) -> None:
