@@ -272,14 +272,18 @@ def compare(batched: Any, plain: Any, wide: Any, *, single: bool = False) -> tup
     single : bool
         Values of float64, and Python's floats, may come from values of float32.
     """
-    mine, theirs, reference = list(leaves(batched)), list(leaves(plain)), list(leaves(wide))
-    if _shape(mine, _kind) != _shape(theirs, _kind):
-        unsure = _shape(theirs, _form) != _shape(reference, _form)
-        return ("undecided" if unsure else "different"), 0.0, 0.0, _first_difference(mine, theirs)
-    if _shape(mine, _form) != _shape(reference, _form):
+    parts = list(together(batched, plain, wide))
+    for a, b, _ in parts:
+        if _kind(a.value) != _kind(b.value):
+            unsure = any(_form(theirs.value) != _form(w.value) for _, theirs, w in parts)
+            where = f"{a}: {_kind_text(a.value)} in place of {_kind_text(b.value)}"
+            return ("undecided" if unsure else "different"), 0.0, 0.0, where
+    if any(_form(a.value) != _form(w.value) for a, _, w in parts):
         return "undecided", 0.0, 0.0, ": the float64 run takes another way"
     worst, plain_worst, place, lost = 0.0, 0.0, None, False
-    for a, b, w in zip(mine, theirs, reference, strict=True):
+    for a, b, w in parts:
+        if isinstance(a.value, tuple):
+            continue
         mine_, plain_, wide_ = twin.narrow(a.value), twin.narrow(b.value), twin.wide(w.value)
         if not _is_float(mine_):
             if not np.array_equal(mine_, plain_):
@@ -324,7 +328,7 @@ def float_errors(a: Any, b: Any, w: Any, *, single: bool = False) -> tuple[float
 
 
 class Leaf:
-    """A part of a result: an array, a number, a bool, an enum, None, or the head of a container, (class, length)."""
+    """A part of a result: an array, a number, a bool, an enum, None, or the head of a container, (class, names)."""
 
     __slots__ = ("step", "up", "value")
 
@@ -342,22 +346,28 @@ class Leaf:
         return "".join(reversed(steps))
 
 
-def leaves(value: Any) -> Iterator[Leaf]:
-    """Yield the parts of a result, containers before what is in them. Objects and lists met twice are entered once."""
-    seen: set[int] = set()
-    stack: list[tuple[Leaf | None, str, Any]] = [(None, "", value)]
+def together(*values: Any) -> Iterator[tuple[Leaf, ...]]:
+    """Yield the parts that results have in the same places, containers before what is in them.
+
+    Containers of other classes, lengths or keys are not entered, and those that were met beside each other are not
+    entered again: results may share objects, and contain themselves.
+    """
+    seen: set[tuple[int, ...]] = set()
+    stack: list[tuple[tuple[Leaf | None, str, Any], ...]] = [tuple((None, "", v) for v in values)]
     while stack:
-        up, step, v = stack.pop()
-        parts = parts_of(v)
-        if parts is None:
-            yield Leaf(up, step, v)
-        elif id(v) in seen and not isinstance(v, tuple):
-            yield Leaf(up, step, "again")
-        else:
-            seen.add(id(v))
-            head = Leaf(up, step, (twin.class_of(v), len(parts)))
-            yield head
-            stack += [(head, name, part) for name, part in reversed(parts)]
+        row = stack.pop()
+        found = [parts_of(v) for _, _, v in row]
+        leaves = tuple(
+            Leaf(up, step, v if parts is None else (twin.class_of(v), tuple(name for name, _ in parts)))
+            for (up, step, v), parts in zip(row, found, strict=True)
+        )
+        yield leaves
+        insides = [parts for parts in found if parts is not None]
+        key = tuple(id(v) for _, _, v in row)
+        if len(insides) == len(row) and len({leaf.value[1] for leaf in leaves}) == 1 and key not in seen:
+            seen.add(key)
+            for inside in reversed(list(zip(*insides, strict=True))):
+                stack.append(tuple((leaf, *part) for leaf, part in zip(leaves, inside, strict=True)))
 
 
 def _is_float(x: Any) -> bool:
@@ -377,18 +387,7 @@ def _form(x: Any) -> Any:
     return x[1] if isinstance(x, tuple) else (np.shape(x), x is None)
 
 
-def _shape(parts: Sequence[Leaf], of: Callable[[Any], Any]) -> list[tuple[str, Any]]:
-    return [(leaf.step, of(leaf.value)) for leaf in parts]
-
-
-def _first_difference(a: Sequence[Leaf], b: Sequence[Leaf]) -> str:
-    for x, y in zip(a, b, strict=False):
-        if x.step != y.step or _kind(x.value) != _kind(y.value):
-            return f"{x}: {_kind_text(x.value)} in place of {_kind_text(y.value)}"
-    return f": {len(a)} parts in place of {len(b)}"
-
-
 def _kind_text(x: Any) -> str:
     if isinstance(x, np.ndarray | np.generic):
         return f"{'array' if isinstance(x, np.ndarray) else 'scalar'} {x.dtype}{list(x.shape)}"
-    return f"{x[0].__name__} of {x[1]}" if isinstance(x, tuple) else type(x).__name__
+    return f"{x[0].__name__} of {len(x[1])}" if isinstance(x, tuple) else type(x).__name__

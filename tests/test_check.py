@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, DataError, model, nn, random
-from acronumba.check import Checker, check, compare, leaves
+from acronumba.check import Checker, check, compare, together
 from acronumba.twin import Reference, narrow, wide
 
 F = np.float32
@@ -137,11 +137,19 @@ def test_deep_and_cyclic_results_can_be_compared():
     deep = None
     for k in range(10_000):
         deep = [deep, k]
-    assert sum(1 for _ in leaves(deep)) == 20_001
+    assert sum(1 for _ in together(deep)) == 20_001
     assert verdict(deep, deep, deep) == "close"
     cycle: list = [1]
     cycle.append(cycle)
-    assert [leaf.value for leaf in leaves(cycle)] == [(list, 2), 1, "again"]
+    assert [leaf.value for (leaf,) in together(cycle)] == [(list, ("[0]", "[1]")), 1, (list, ("[0]", "[1]"))]
+
+
+def test_an_object_in_two_places_may_be_two_that_are_equal():
+    row = [np.ones(2, F), [1.0]]
+    assert verdict([[np.ones(2, F), [1.0]], [np.ones(2, F), [1.0]]], [row, row], [row, row]) == "close"
+    assert verdict([[np.ones(2, F), [1.0]], [np.ones(2, F), [2.0]]], [row, row], [row, row]) == "different"
+    assert verdict([row, row], [[np.ones(2, F), [1.0]], [np.ones(2, F), [2.0]]], [row, row]) == "undecided"
+    assert verdict({"a": 1}, {"b": 1}, {"b": 1}) == "different"
 
 
 # ---- mistranslations: the compiled program is another one than the user's function
@@ -399,14 +407,17 @@ def test_the_float64_run_is_the_plain_call_and_the_same_in_float64():
     found = Reference(fixes_its_dtypes, {}, steps=10**5).run([x, scale])
     assert found.error is None and found.single
     plain, exact = fixes_its_dtypes(x, scale), in_float64(doubled(x), doubled(scale))
-    for a, w, b, c in zip(leaves(plain), leaves(exact), leaves(found.result), leaves(found.result), strict=True):
+    for a, w, b, c in together(plain, exact, found.result, found.result):
         if isinstance(a.value, tuple):
             assert a.value == b.value
         else:
             assert type(a.value) is type(narrow(b.value)) and np.array_equal(a.value, narrow(b.value))
             assert np.allclose(w.value, wide(c.value), rtol=1e-14, atol=0)
-    off = [np.max(np.abs(np.asarray(a.value, float) - wide(b.value))) for a, b in zip(
-        leaves(plain[0]), leaves(found.result[0]), strict=True) if not isinstance(a.value, tuple)]  # fmt: skip
+    off = [
+        np.max(np.abs(np.asarray(a.value, float) - wide(b.value)))
+        for a, b in together(plain[0], found.result[0])
+        if not isinstance(a.value, tuple)
+    ]
     assert max(off) > 1e-9
 
 

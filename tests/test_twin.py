@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from acronumba import model, nn, random
-from acronumba.check import compare, leaves
+from acronumba.check import compare, together
 from acronumba.twin import Reference, narrow, wide
 
 F = np.float32
@@ -288,7 +288,7 @@ def test_the_float64_run_follows_the_plain_call(fn):
     with np.errstate(all="ignore"):
         expected = fn(*CASES[fn])
     assert found.error is None, found.error
-    for a, b in zip(leaves(expected), leaves(found.result), strict=True):
+    for a, b in together(expected, found.result):
         one = narrow(b.value)
         assert a.step == b.step and (type(a.value) is type(one) or isinstance(a.value, enum.Enum))
         if isinstance(a.value, np.ndarray | np.generic | float):

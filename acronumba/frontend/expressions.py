@@ -25,7 +25,7 @@ from acronumba.frontend.emitter import (
     members_of,
 )  # fmt: skip
 from acronumba.frontend.objects import as_function, is_foreign, is_tuple, python_class
-from acronumba.frontend.source import NoSource, is_forbidden, read_source, scan, spot
+from acronumba.frontend.source import NoSource, is_forbidden, read_source, spot
 from acronumba.frontend.values import (
     NOT_CONST,
     PRIMITIVES,
@@ -297,7 +297,7 @@ class Expressions(Walker):
             raise self.refuse("ACR204", node, seen=f"{fn.__qualname__}: {error}") from None
         if source.node not in self.scanned:
             self.scanned.add(source.node)
-            for code, bad in scan(source):
+            for code, bad in source.facts.forbidden:
                 self.errors.append(self.refuse(code, source.loc(bad)).error)  # type: ignore[arg-type]
         closure = dict(zip(body.co_freevars, fn.__closure__ or (), strict=True))
         return Func(source, fn.__globals__, closure, None, fn)

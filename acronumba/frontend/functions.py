@@ -34,7 +34,7 @@ from acronumba.frontend.emitter import (
     is_several,
 )  # fmt: skip
 from acronumba.frontend.handlers import bind
-from acronumba.frontend.source import assigned_names, spot
+from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
     NOT_CONST,
     Bound,
@@ -243,10 +243,9 @@ class Functions(Walker):
             self.block = None
         self.source, self.loc, self.outer_loc = saved
         self.frames.pop()
-        keep = any(isinstance(n, ast.FunctionDef | ast.Lambda) for s in func.source.body for n in ast.walk(s))
         points = []
         for (block, state), _, _ in frame.returns:
-            if not keep:
+            if not func.source.facts.nests:
                 state = {k: v for k, v in state.items() if k[0] != frame.scope}
             points.append((block, state))
         return self.join_values(points, [v for _, v, _ in frame.returns])
@@ -264,7 +263,7 @@ class Functions(Walker):
             )
         ]
         self.counter += 1
-        names = assigned_names(func.source.body) | frozenset(params)
+        names = func.source.facts.assigned | frozenset(params)
         scope = (self.counter, func.source.name)
         frame = Frame(func, scope, path, names)
         self.scopes[scope] = (names, func)
@@ -343,11 +342,10 @@ class Functions(Walker):
             if inner.key in seen:
                 continue
             seen.add(inner.key)
-            used = {n.id for s in inner.source.body for n in ast.walk(s) if isinstance(n, ast.Name)}
             scope, outer = inner.scope, inner
             while scope is not None:
                 names, outer = self.scopes[scope]
-                for name in sorted(used & names):
+                for name in sorted(inner.source.facts.named & names):
                     val = self.state.get((scope, name))
                     if val is not None and not isinstance(val, Poison) and (scope, name) not in out:
                         out[(scope, name)] = val

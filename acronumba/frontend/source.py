@@ -2,8 +2,8 @@
 
 In: a function object. Out: a `Source` (tree, file, line numbers as in the file), or `NoSource` with the reason. The
 file's text comes from `linecache`, which also knows notebooks; it counts only if it is what the function was
-compiled from. `scan` finds the statements that are in no version
-of the language.
+compiled from. `Source.facts` says what it names, and which of its
+statements are in no version of the language.
 """
 
 from __future__ import annotations
@@ -53,6 +53,32 @@ class Source:
             return [ast.copy_location(ret, self.node.body)]
         return self.node.body
 
+    @property
+    def facts(self) -> Facts:
+        return _facts(self.node)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the text of a function says of its names."""
+
+    assigned: frozenset[str]  # what its own statements may bind
+    named: frozenset[str]  # all names in it, those of nested functions too
+    nests: bool  # there are functions in it
+    forbidden: tuple[tuple[str, ast.AST], ...]  # (code, node) for what no version of the language has, in order
+
+
+@lru_cache(maxsize=4096)
+def _facts(node: FunctionNode) -> Facts:
+    body: Sequence[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else node.body
+    inner = [n for part in body for n in ast.walk(part)]
+    return Facts(
+        assigned=assigned_names(body),
+        named=frozenset(n.id for n in inner if isinstance(n, ast.Name)),
+        nests=any(isinstance(n, ast.FunctionDef | ast.Lambda) for n in inner),
+        forbidden=tuple(_scan(node, body)),
+    )
+
 
 @lru_cache(maxsize=32)
 def _parse(file: str, text: str) -> ast.Module:
@@ -83,7 +109,7 @@ def _read(file: str, code: types.CodeType, rewritten: bool) -> Source:
         raise NoSource(f"{file} cannot be read")
     text = "".join(lines)
     try:
-        nodes = [n for n in _functions(_parse(file, text)) if _named(n, code)]
+        nodes = [n for n in _functions(file, text) if _named(n, code)]
         same = [c for c in _compiled(file, text, code.co_flags & _FUTURE) if same_code(c, code)]
     except SyntaxError as error:
         raise NoSource(f"{file} is not Python: {error.msg}") from None
@@ -142,10 +168,9 @@ def _newer(file: str) -> bool:
     return max(status.st_mtime, status.st_ctime) >= BEGUN
 
 
-def _functions(tree: ast.AST) -> Iterator[FunctionNode]:
-    for node in ast.walk(tree):
-        if isinstance(node, FunctionNode):
-            yield node
+@lru_cache(maxsize=32)
+def _functions(file: str, text: str) -> tuple[FunctionNode, ...]:
+    return tuple(node for node in ast.walk(_parse(file, text)) if isinstance(node, FunctionNode))
 
 
 def _first_line(node: FunctionNode) -> int:
@@ -226,12 +251,12 @@ def spot(node: ast.AST | None) -> tuple[int | str, ...]:
 
 
 def is_forbidden(node: ast.AST) -> bool:
-    """Whether `scan` reports a node."""
+    """Whether a node is in no version of the language."""
     return any(isinstance(node, kinds) for kinds, _ in _FORBIDDEN)
 
 
-def scan(source: Source) -> Iterator[tuple[str, ast.AST]]:
-    """Yield (code, node) for every statement that no version of the language has, in order of position."""
+def _scan(function: FunctionNode, body: Sequence[ast.AST]) -> list[tuple[str, ast.AST]]:
+    """Return (code, node) for every statement that no version of the language has, in order of position."""
     found: list[tuple[str, ast.AST]] = []
 
     def visit(node: ast.AST) -> None:
@@ -242,9 +267,8 @@ def scan(source: Source) -> Iterator[tuple[str, ast.AST]]:
         for child in ast.iter_child_nodes(node):
             visit(child)
 
-    if isinstance(source.node, ast.AsyncFunctionDef):
-        found.append(("ACR104", source.node))
-    for stmt in source.body:
+    if isinstance(function, ast.AsyncFunctionDef):
+        found.append(("ACR104", function))
+    for stmt in body:
         visit(stmt)
-    found.sort(key=lambda f: (getattr(f[1], "lineno", 0), getattr(f[1], "col_offset", 0)))
-    yield from found
+    return sorted(found, key=lambda f: (getattr(f[1], "lineno", 0), getattr(f[1], "col_offset", 0)))

@@ -126,7 +126,7 @@ class Statements(Walker):
                     raise self.refuse("ACR210", stmt.decorator_list[0], seen=f"a decorator on {stmt.name}")
                 self.state[(self.frame.scope, stmt.name)] = self.nested(stmt, stmt.name, stmt.args)
             case _:
-                if is_forbidden(stmt):  # `scan` has noted it
+                if is_forbidden(stmt):  # noted when its function was read
                     raise Refused(None)
                 raise self.refuse("ACR108", stmt, seen=type(stmt).__name__)
 
