@@ -2016,7 +2016,7 @@ def examine(
                 mine.line == user_line(expected)[0] or "acronumba" in str(mine.file)
             ):
                 pass
-            elif _forks(model, columns, shared):  # another fiber of the instance may fail first: one alone may not
+            elif _waits(model, columns, shared):  # another fiber of the instance may fail first: one alone may not
                 again = examine(model.with_options(forkjoin=False), columns, shared, compiled, sure)
                 out += [d for d in again.differences if d.instance == k]
             elif same:
@@ -2070,12 +2070,12 @@ def apart(mine: Any, plain: Any) -> tuple[str, float, str]:
     return "close", 0.0, ""
 
 
-def _forks(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> bool:
-    """Whether an instance may have several fibers."""
-    from acronumba.hostgen import make_host
+def _waits(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> bool:
+    """Whether an instance may have several fibers, or reads what it does not need beside what it waits for."""
+    from acronumba.analysis.waits import waiting_functions
 
     compiled = model._specialise(model._bind(columns, shared), packed=False)[0]
-    return make_host(compiled.plan, compiled.options).arrive >= 0
+    return bool(waiting_functions(compiled.plan.program))
 
 
 def _compiled(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> tuple[Any, dict[int, Any]]:
