@@ -367,6 +367,22 @@ def tuple_of_unknown_length(xs):
     return tuple(xs)
 
 
+@refused("ACR303 | ys[0] += (n,) | one type", columns=N)
+def tuple_that_grows_in_a_list(n):
+    ys = [(1, 2)]
+    for _ in range(n):
+        ys[0] += (n,)
+    return ys
+
+
+@refused("ACR303 | ys | without end", "ACR303 | ys | without end", columns=N)
+def tuple_that_grows_in_a_loop(n):
+    ys = (1, 2)
+    for _ in range(n):
+        ys += (n,)
+    return ys
+
+
 @refused("ACR304 | t.tag |", columns=TREES)
 def text_read(t):
     return t.tag == "a"

@@ -1646,7 +1646,12 @@ def emptier(a: Type, b: Type) -> bool:
 
 def endless(t: Type) -> bool:
     """Whether a type is so large that it would go on growing."""
-    return _depth(t) > 12 or (isinstance(t, UnionT) and sum(isinstance(m, TensorT | Array0T) for m in t.members) > 6)
+    if isinstance(t, UnionT):
+        tensors = sum(isinstance(m, TensorT | Array0T) for m in t.members)
+        tuples = sum(isinstance(m, TupleT | DictT) for m in t.members)
+        if tensors > 6 or tuples > 12:
+            return True
+    return _depth(t) > 12
 
 
 def _depth(t: Type) -> int:
