@@ -134,6 +134,10 @@ def quotients(a: int, b: int) -> Any:
     return a / b, a < b / 3, a == float(b)
 
 
+def least(x: Any, y: Any, z: Any) -> Any:
+    return min(x, y), max(x, y), min(y, x, z), max(x, y, z)
+
+
 def copied(x: Any) -> Any:
     y = x.astype(np.float32, copy=False)
     y += 1
@@ -148,6 +152,23 @@ def test_keys_with_nan_are_ordered_as_python_orders_them() -> None:
     rng = random.Random(1)
     some = [math.nan, 1.0, -0.0, 0.0, 2.0, -3.0]
     both(in_order, [[rng.choice(some) for _ in range(n)] for n in (1, 2, 3, 5, 20, 63, 70, 200) for _ in range(4)])
+
+
+def test_the_least_is_found_as_numpy_compares() -> None:
+    """A Python float beside a scalar of float32 is rounded to it, an int64 beside a float64 too."""
+    both(least, [5e-324, 1 + 1e-12, 0.1], [np.float32(-0.0), np.float32(1), np.float32(0.1)], [0, 1, 2])
+    ints = [np.int64(2**63 - 2), np.int64(2**53 + 1), np.int64(2**63 - 1)]
+    both(least, ints, [2.0**63, 2.0**53, np.inf], [np.float64(2.0**63), np.float64(2.0**53), np.float64(1)])
+
+
+def truncated(x: Any) -> int:
+    return math.trunc(x)
+
+
+def test_arrays_have_no_trunc() -> None:
+    with pytest.raises(InstanceErrors) as failed:
+        model(truncated).batch([np.float64(2.5), np.array(2.5)])
+    assert failed.value.results[0] == 2 and isinstance(failed.value.errors[1], TypeError)
 
 
 def test_ints_that_are_no_floats() -> None:

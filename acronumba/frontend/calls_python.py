@@ -348,7 +348,7 @@ def _extreme(w: Lowerer, a: Args, node: Node, op: str) -> Val:
             w.fail("ValueError", "min() or max() of an empty sequence", node)
             return number(0)
         keys = [key_of(v) for v in items]
-        if len(items) > 1 and any(map(_has_tensor, keys)):
+        if len(items) > 1 and any(map(_has_tensor, keys)) and not _mixed(keys):
             keys = [_host_key(w, k, node, what) for k in keys]
         best = (items[0], keys[0])
         for v, k in zip(items[1:], keys[1:], strict=True):
@@ -470,6 +470,16 @@ def _host_keys(w: Lowerer, keys: ListVal, what: str, node: Node) -> ListVal:
 
 def _parts(t: Type) -> tuple[Type, ...]:
     return t.items if isinstance(t, TupleT) else (t,)
+
+
+def _mixed(keys: Sequence[Val]) -> bool:
+    """Whether keys are scalars of which NumPy compares some in another type than their own: float32 and a number."""
+    dtypes = {
+        "int64" if isinstance(k, Num) and k.type != FLOAT else "float64" for k in keys if not isinstance(k, Tensor)
+    }
+    dtypes |= {k.type.dtype for k in keys if isinstance(k, Tensor)}
+    plain = all(isinstance(k, Num) or (isinstance(k, Tensor) and not k.type.rank) for k in keys)
+    return plain and len(dtypes) > 1 and any(d.startswith("float") for d in dtypes)
 
 
 def _has_tensor(key: Val) -> bool:
@@ -615,10 +625,15 @@ row("x", math.floor)(_whole("floor"))
 row("x", math.ceil)(_whole("ceil"))
 
 
+NO_TRUNC = "type numpy.ndarray doesn't define __trunc__ method"
+
+
 @row("x", math.trunc)
 def _math_trunc(w: Lowerer, a: Args, node: Node) -> Val:
     if isinstance(a["x"], Tensor) and a["x"].type.dtype != "float64":  # the only scalar that is a Python number too
         raise w.refuse("ACR301", node, seen=f"math.trunc() of {w.describe(a['x'])}", rewrite="int(x)")
+    if isinstance(a["x"], Tensor) and a["x"].array0 is not None:
+        w.check(w.negate(a["x"].array0), "TypeError", NO_TRUNC, (), node)
     return _rounded(w, "trunc", w.host_value(a["x"], node, "math.trunc()"), node)
 
 
