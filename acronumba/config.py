@@ -140,7 +140,7 @@ def check_device(device: str) -> str:
             )
         return device
     if re.fullmatch(r"cuda(:\d+)?", str(device)):
-        from acronumba.runtime.gpu import missing
+        from acronumba.runtime.devices.driver import missing
 
         number = int(device.partition(":")[2] or 0)
         if why := missing(number):

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acronumba.codes import refuse
-from acronumba.shared import field_names, is_object
+from acronumba.data.shared import field_names, is_object
 
 Params = TypeVar("Params")
 

@@ -24,7 +24,7 @@ from acronumba.bench.workloads import WORKLOADS
 from acronumba.kernels.cuda.cubins import machines
 from acronumba.kernels.cuda.generate import generate
 from acronumba.kernels.cuda.tiles import THREADS
-from acronumba.kernels.fusion import Fusion
+from acronumba.kernels.strategy import Fusion
 
 GPUS = {"8.0": ((8, 0), ""), "9.0a": ((9, 0), "a")}
 SHARED = {"8.0": 164 << 10, "9.0a": 228 << 10}  # bytes of a multiprocessor, of which each block takes 1,024 more

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import acronumba
-from acronumba.cli import find_example, main
+from acronumba.cli.main import find_example, main
 from acronumba.codes import CODES
 
 MODEL = """

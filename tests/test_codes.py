@@ -9,11 +9,11 @@ import sys
 import pytest
 
 from acronumba import AcronumbaError
-from acronumba.check import compare
+from acronumba.api.check import compare
+from acronumba.api.results import equal
 from acronumba.codes import CODES, page_text
 from acronumba.errors import DataError, ShapeMismatch, TypeMismatch, Unsupported
 from acronumba.pages import PAGES, PREAMBLE
-from acronumba.results import equal
 
 _NUMBERS = itertools.count()
 PROGRAMS = [code for code, page in PAGES.items() if page.wrong]

@@ -13,7 +13,7 @@ from chosen import squares
 from test_properties import bits
 
 from acronumba import model, nn
-from acronumba.check import leaves
+from acronumba.api.check import leaves
 
 PLANNED = ("hoist", "ghosts", "blocks", "fuse", "horizontal")  # what changes kernels or what is recorded
 BITWISE: dict[str, tuple[Any, ...]] = {

@@ -17,8 +17,8 @@ from acronumba.bench.ablate import inputs
 from acronumba.bench.workloads import WORKLOADS
 from acronumba.emit import cache as kept
 from acronumba.emit.simt import NAMES
+from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cuda import compat, cubins, generate, persistent, tiles
-from acronumba.kernels.spec import KernelSpec
 from tests.kernel_fuzz import Cell, Fuzz
 from tests.kernel_runs import SpecBuilder
 from tests.test_kernels_cpu import PRODUCTS, WORDS, attention, cell

@@ -17,9 +17,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pytest
 
-from acronumba import api, model, pack, pipeline
+from acronumba import model, pack
+from acronumba.api import model as api
+from acronumba.data import conform
 from acronumba.errors import AcronumbaError, DataError, InstanceErrors, ShapeMismatch, TypeMismatch, Unsupported
-from acronumba.runtime import conform
+from acronumba.pipeline import compiled as pipeline
 
 F32 = np.float32
 
@@ -999,7 +1001,7 @@ def test_an_array_of_instances_that_do_not_fit() -> None:
 
 
 def test_instances_that_only_together_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from acronumba.runtime import heap
+    from acronumba.data import heap
 
     monkeypatch.setattr(heap, "available", lambda: 3 << 24)
     large = np.broadcast_to(1.0, (1 << 11, 1 << 11))  # 2 << 24 bytes

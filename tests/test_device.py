@@ -11,13 +11,13 @@ import pytest
 from chosen import half
 
 from acronumba import model, pack
-from acronumba.api import Model
+from acronumba.api.check import leaves
+from acronumba.api.model import Model
 from acronumba.bench.ablate import inputs
 from acronumba.bench.workloads import WORKLOADS
-from acronumba.check import leaves
-from acronumba.runtime import arrays, device
-from acronumba.runtime.device import DeviceExecutable
-from acronumba.runtime.devices import SimulatedDevice
+from acronumba.runtime.devices import arrays, device
+from acronumba.runtime.devices.device import DeviceExecutable
+from acronumba.runtime.devices.names import SimulatedDevice
 
 HEAVY = {  # what takes longest in the simulator
     *("berxit", "berxit_emulated", "beam_decoder", "beam_decoder_emulated", "bilstm_tagger", "nested_rnn"),
@@ -219,7 +219,7 @@ def test_precision_is_that_of_products_on_a_gpu() -> None:
 
 def test_no_gpu_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     from acronumba.errors import AcronumbaError
-    from acronumba.runtime import gpu
+    from acronumba.runtime.devices import driver as gpu
 
     def none() -> Any:
         raise OSError("libcuda.so.1: cannot open shared object file")

@@ -20,14 +20,15 @@ import pytest
 from model_cases import CASES
 from rich.console import Console
 
-from acronumba import Options, explanation, model, nn, pack
-from acronumba.analysis.notes import KINDS, Note
-from acronumba.api import Model
-from acronumba.cli import main
-from acronumba.effects import OPTIMISATIONS, changes, switchable
+from acronumba import Options, model, nn, pack
+from acronumba.api import explanation
+from acronumba.api.effects import OPTIMISATIONS, changes, switchable
+from acronumba.api.explanation import MEANINGS, Explanation, SourceLine, letter
+from acronumba.api.model import Model
+from acronumba.cli.main import main
 from acronumba.errors import AcronumbaError, Loc
-from acronumba.explanation import MEANINGS, Explanation, SourceLine, letter
-from acronumba.pipeline import Compiled
+from acronumba.ir.notes import KINDS, Note
+from acronumba.pipeline.compiled import Compiled
 from acronumba.runtime.trace import empty_trace
 from acronumba.views.explain import explanation_text
 from acronumba.zoo import birnn, graph_rnn, mv_rnn, tree_lstm

@@ -18,17 +18,19 @@ from hypothesis import strategies as st
 from model_cases import CASES
 from test_models import agree, outcome, plain
 
-from acronumba import model, plan
-from acronumba.analysis import fibers, forks
+from acronumba import model
+from acronumba.analysis import plan
+from acronumba.analysis.fibers import fork as forks
+from acronumba.analysis.fibers import world as fibers
 from acronumba.analysis.waits import waiting_functions
+from acronumba.api.results import equal
 from acronumba.config import Options
 from acronumba.errors import InstanceErrors
 from acronumba.ir import nodes as n
 from acronumba.ir.interpret import Interpreter, interpret
 from acronumba.ir.types import BOOL, FLOAT, INT, ListT, TensorT
 from acronumba.ir.verify import VerifyError, verify
-from acronumba.pipeline import Compiled, compile_model
-from acronumba.results import equal
+from acronumba.pipeline.compiled import Compiled, compile_model
 
 Array = np.ndarray
 H = 4

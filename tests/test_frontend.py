@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from acronumba import model, nn
+from acronumba.api.results import equal
 from acronumba.errors import AcronumbaError, InstanceErrors
-from acronumba.pipeline import Compiled
-from acronumba.results import equal
+from acronumba.pipeline.compiled import Compiled
 
 X = [np.arange(4, dtype=np.float32)] * 2
 N = [3, 4]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from acronumba import model
-from acronumba.api import Model
+from acronumba.api.model import Model
 from acronumba.bench import relay as relaying
 from acronumba.bench import workloads
 from acronumba.bench.relay import Request, answer, relay

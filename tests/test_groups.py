@@ -11,9 +11,10 @@ from test_kernels_cpu import close
 
 from acronumba import InstanceErrors, model, nn
 from acronumba.emit.target import override
-from acronumba.kernels import cpu, stages
-from acronumba.kernels.spec import KernelSpec
-from acronumba.kernels.stages import RowStage
+from acronumba.ir.spec import KernelSpec
+from acronumba.kernels import cpu
+from acronumba.kernels.stages import graph as stages
+from acronumba.kernels.stages.graph import RowStage
 from tests.kernel_runs import SpecBuilder, compile_all, interpreted
 
 

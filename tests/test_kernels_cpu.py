@@ -10,11 +10,12 @@ import pytest
 
 from acronumba.emit import target as targets
 from acronumba.emit.text import module_text
+from acronumba.ir import reference
 from acronumba.ir.evaluate import OperationFailed, apply
 from acronumba.ir.ops import TENSORS
-from acronumba.kernels import cpu, reference
-from acronumba.kernels.element import ELEMENT
-from acronumba.kernels.spec import Dim, KernelSpec
+from acronumba.ir.spec import Dim, KernelSpec
+from acronumba.kernels import cpu
+from acronumba.kernels.write.element import ELEMENT
 from tests.kernel_fuzz import Cell, Fuzz
 from tests.kernel_runs import Runner, SpecBuilder, compile_all, interpreted
 

@@ -12,7 +12,7 @@ from chosen import squares
 from generate import compare
 
 from acronumba import InstanceErrors, model
-from acronumba.plan import plan_text
+from acronumba.analysis.plan import plan_text
 from acronumba.zoo import moe
 
 RNG = np.random.default_rng(5)

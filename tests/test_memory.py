@@ -18,12 +18,13 @@ import recorded
 from chosen import quarter
 
 import acronumba
-from acronumba import InstanceErrors, nn, state
-from acronumba.api import model
+from acronumba import InstanceErrors, nn
+from acronumba.api.model import model
+from acronumba.api.results import equal
 from acronumba.ir.types import TensorT
-from acronumba.results import equal
-from acronumba.runtime import driver, liveness
-from acronumba.runtime.dfg import address
+from acronumba.runtime import driver, state
+from acronumba.runtime.library import liveness
+from acronumba.runtime.recorded import address
 from acronumba.zoo import beam_decoder, berxit, birnn, child_sum_lstm, drnn, listops, nested_rnn, stack_rnn
 
 F32 = np.float32

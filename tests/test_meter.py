@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba.bench import floors, meter, ptx, speed
+from acronumba.bench import speed
+from acronumba.bench.gpu import floors, meter, ptx
 from acronumba.kernels.cuda import compat
-from acronumba.runtime.gpu import DriverError
+from acronumba.runtime.devices.driver import DriverError
 from tests.test_gpu import Driver
 
 LAUNCH = 3e-6  # seconds of a launch

@@ -9,9 +9,9 @@ import models_of_trees
 import pytest
 from model_cases import CASES, Case
 
-from acronumba.check import compare
+from acronumba.api.check import compare
+from acronumba.api.results import equal
 from acronumba.errors import InstanceErrors
-from acronumba.results import equal
 
 MODULES = (models_of_sequences, models_of_trees, models_of_python, models_of_choices)
 COMPILED = (

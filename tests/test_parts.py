@@ -19,9 +19,9 @@ from test_host import ENGINES, check, executable, weights
 from test_memory import WIDTH, ZOO, owner, sentences, shared_arrays
 
 from acronumba import InstanceErrors, pack, random
-from acronumba.api import model
+from acronumba.api.model import model
+from acronumba.api.results import equal
 from acronumba.errors import AcronumbaError
-from acronumba.results import equal
 from acronumba.runtime import driver
 from acronumba.zoo import drnn, graph_rnn, moe, stack_rnn
 from acronumba.zoo import tree_lstm as trees

@@ -26,7 +26,8 @@ import acronumba
 from acronumba import DataError, InstanceErrors, Results, ScheduleError, model, pack
 from acronumba.emit import cache, compile
 from acronumba.locks import undivided
-from acronumba.runtime import driver, engines, pool
+from acronumba.runtime import driver, engines
+from acronumba.runtime.library import workers as pool
 from acronumba.zoo import tree_lstm
 
 HERE = Path(__file__).parent

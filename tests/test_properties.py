@@ -14,8 +14,8 @@ import pytest
 from chosen import squares
 
 from acronumba import Results, nn
-from acronumba.api import Model, model
-from acronumba.check import leaves
+from acronumba.api.check import leaves
+from acronumba.api.model import Model, model
 from acronumba.zoo import birnn, child_sum_lstm, mv_rnn, tree_lstm
 
 SWITCHES = ("hoist", "phases", "ghosts", "blocks", "fuse", "horizontal", "gather_fusion", "forkjoin", "recycle", "simd")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, InstanceErrors, model
-from acronumba.results import equal
+from acronumba.api.results import equal
 
 COUNTS = [0, 1, 2, 3, 5]
 ARRAYS = [np.arange(2, dtype=np.float32) + k for k in range(5)]

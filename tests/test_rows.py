@@ -12,12 +12,12 @@ from generate import compare
 from hand import Hand, read_tensor, straight
 
 from acronumba import InstanceErrors, Options, model, nn
+from acronumba.analysis.plan import make_plan, plan_text
 from acronumba.ir import nodes as n
 from acronumba.ir.types import INT, ListT, TensorT, TupleT
 from acronumba.ir.verify import VerifyError, verify
-from acronumba.plan import make_plan, plan_text
-from acronumba.runtime.dfg import address
 from acronumba.runtime.driver import Executable
+from acronumba.runtime.recorded import address
 from acronumba.runtime.reference import interpreted_kernels
 
 RNG = np.random.default_rng(11)

@@ -12,12 +12,12 @@ import pytest
 from hand import F32, REF, Hand, program
 
 from acronumba import Options, model
-from acronumba.analysis.sharing import COPIES, Fact, Sharing, share
-from acronumba.check import compare
+from acronumba.analysis.plan import Plan
+from acronumba.analysis.sharing.share import COPIES, Fact, Sharing, share
+from acronumba.api.check import compare
 from acronumba.errors import AcronumbaError, InstanceErrors
 from acronumba.ir import nodes as n
 from acronumba.ir.types import INT, ListT, RefT, TensorT, TupleT
-from acronumba.plan import Plan
 from acronumba.zoo import birnn
 
 RNG = np.random.default_rng(3)

@@ -11,9 +11,9 @@ from chosen import half
 
 from acronumba.emit import interpret
 from acronumba.emit.simt import NAMES
+from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cuda import generate, simulator, tiles
-from acronumba.kernels.fusion import Fusion
-from acronumba.kernels.spec import KernelSpec
+from acronumba.kernels.strategy import Fusion
 from tests.kernel_fuzz import Cell, Fuzz
 from tests.kernel_runs import SpecBuilder
 from tests.simt_runs import Simulated, simulate_all

@@ -10,8 +10,8 @@ import pytest
 from chosen import squares
 
 from acronumba import model, nn
-from acronumba.kernels import passes
-from acronumba.kernels.steps import Step
+from acronumba.kernels.stages import passes
+from acronumba.kernels.stages.steps import Step
 
 
 def lstm(x: Any, h: Any, c: Any, *, w: Any, b: Any) -> Any:

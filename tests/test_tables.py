@@ -9,7 +9,7 @@ import pytest
 from chosen import squares
 
 from acronumba import InstanceErrors, model
-from acronumba.analysis.tables import ROWS
+from acronumba.analysis.sharing.tables import ROWS
 
 r = np.random.default_rng(0)
 SMALL, LARGE = (r.standard_normal((n, 20)).astype(np.float32) for n in (7, ROWS + 1))

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from acronumba import model
+from acronumba.api.results import equal
 from acronumba.errors import AcronumbaError
-from acronumba.results import equal
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 

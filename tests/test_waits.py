@@ -17,9 +17,9 @@ from test_models import agree, outcome, plain
 
 from acronumba import model, nn
 from acronumba.analysis.waits import waiting_functions, waits_text
+from acronumba.api.results import equal
 from acronumba.errors import AcronumbaError, InstanceErrors
 from acronumba.ir.nodes import Emit, Read
-from acronumba.results import equal
 
 RNG = np.random.default_rng(11)
 H, V = 5, 7

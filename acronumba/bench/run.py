@@ -96,7 +96,7 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
         print("--plot draws what --ablate or --scaling measures", file=sys.stderr)
         return 2
     if args.plot:
-        from acronumba.views.bench import need_matplotlib
+        from acronumba.bench.view import need_matplotlib
 
         try:
             need_matplotlib()  # before, not after minutes of measuring
@@ -121,7 +121,7 @@ def _measure(args: argparse.Namespace, workloads: Sequence[Any], sizes: Sequence
     from rich.console import Console
 
     from acronumba.bench import ablate, scaling, speed, starts
-    from acronumba.views import bench as views
+    from acronumba.bench import view as views
     from acronumba.views.progress import progress
 
     console = Console() if sys.stdout.isatty() else Console(width=120)

@@ -15,13 +15,14 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from acronumba import state
-from acronumba.analysis.copies import same_but_shared
+from acronumba.analysis.sharing.copies import same_but_shared
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred, load
-from acronumba.kernels.fusion import Fusion
-from acronumba.kernels.spec import KernelSpec
-from acronumba.runtime import layout, liveness, lookahead, pool, schedule
+from acronumba.ir.spec import KernelSpec
+from acronumba.kernels.strategy import Fusion
+from acronumba.runtime import state
+from acronumba.runtime.library import layout, liveness, lookahead, schedule
+from acronumba.runtime.library import workers as pool
 
 
 class PackingLike(Protocol):

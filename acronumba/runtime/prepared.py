@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.runtime.dfg import Words, address
 from acronumba.runtime.engines import PackingLike
+from acronumba.runtime.recorded import Words, address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.kernels.reference import KernelFailure, evaluate
-from acronumba.kernels.spec import FIXED, Dim, KernelSpec, Operand, Size
+from acronumba.ir.reference import KernelFailure, evaluate
+from acronumba.ir.spec import FIXED, Dim, KernelSpec, Operand, Size
 from acronumba.runtime.engines import Interpreted, KernelEntry
 
 

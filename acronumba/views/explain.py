@@ -15,8 +15,8 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from acronumba.effects import OF_DEPTH, Count
-from acronumba.explanation import MEANINGS, Block, Explanation, Remark, SourceFunction, SourceLine
+from acronumba.api.effects import OF_DEPTH, Count
+from acronumba.api.explanation import MEANINGS, Block, Explanation, Remark, SourceFunction, SourceLine
 from acronumba.views.console import plain_text
 from acronumba.views.report import bytes_text
 
