@@ -28,9 +28,10 @@ from acronumba.bench.workloads import WORKLOADS
 from acronumba.emit import compile as compiler
 from acronumba.emit import tree
 from acronumba.emit.parse import parse
-from acronumba.runtime.devices.device import DeviceExecutable
+from acronumba.memory import aligned
+from acronumba.runtime.buffers import Words
+from acronumba.runtime.devices.executor import DeviceExecutable
 from acronumba.runtime.devices.launches import Driver
-from acronumba.runtime.recorded import Words, aligned
 from acronumba.runtime.trace import STAGES
 
 MODELS = ("tree_lstm", "birnn", "listops", "child_sum_lstm")

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from acronumba.emit import compile, interpret
+from acronumba.memory import address
 from acronumba.runtime import state
+from acronumba.runtime.buffers import Buffers
 from acronumba.runtime.engines import runtime_module
-from acronumba.runtime.recorded import Buffers, address
 
 Graph = list[tuple[int, list[int]]]  # (kind, operands) of each node, in the order of recording
 

@@ -15,9 +15,10 @@ from acronumba.api.check import leaves
 from acronumba.api.model import Model
 from acronumba.bench.ablate import inputs
 from acronumba.bench.workloads import WORKLOADS
-from acronumba.runtime.devices import arrays, device
-from acronumba.runtime.devices.device import DeviceExecutable
-from acronumba.runtime.devices.names import SimulatedDevice
+from acronumba.runtime.devices import arrays
+from acronumba.runtime.devices import executor as device
+from acronumba.runtime.devices.executor import DeviceExecutable
+from acronumba.runtime.devices.simulated import SimulatedDevice
 
 HEAVY = {  # what takes longest in the simulator
     *("berxit", "berxit_emulated", "beam_decoder", "beam_decoder_emulated", "bilstm_tagger", "nested_rnn"),

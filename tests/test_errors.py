@@ -9,9 +9,10 @@ import pytest
 
 import acronumba
 from acronumba import AcronumbaError, DataError, InstanceErrors, ShapeMismatch, TypeMismatch, Unsupported
-from acronumba.api.failures import machine_failure, plain_failure, user_line
+from acronumba.api.failures import plain_failure, user_line
 from acronumba.codes import refuse
 from acronumba.errors import NOWHERE, Loc, format_refusal, together
+from acronumba.pipeline.failures import machine_failure
 
 
 @pytest.fixture

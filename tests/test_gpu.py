@@ -19,10 +19,10 @@ from acronumba import model
 from acronumba.bench.workloads import WORKLOADS
 from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda import compat, cubins, generate, marshal
-from acronumba.runtime.devices import device
 from acronumba.runtime.devices import driver as gpu
-from acronumba.runtime.devices.device import DeviceExecutable
-from acronumba.runtime.devices.names import SimulatedDevice
+from acronumba.runtime.devices import executor as device
+from acronumba.runtime.devices.executor import DeviceExecutable
+from acronumba.runtime.devices.simulated import SimulatedDevice
 from acronumba.runtime.library import launch
 from tests.test_device import alike, chain, sequences, weights
 from tests.test_kernels_cpu import cell

@@ -37,7 +37,7 @@ from acronumba.host.machine import generate
 from acronumba.ir import nodes as n
 from acronumba.ir.ops import SCALARS
 from acronumba.ir.types import BOOL, FLOAT, INT, ListT, TensorT, TupleT
-from acronumba.runtime import recorded as dfg
+from acronumba.runtime import buffers as dfg
 from acronumba.runtime import state
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.reference import interpreted_kernels, reference_kernels

@@ -22,9 +22,9 @@ from acronumba import InstanceErrors, nn
 from acronumba.api.model import model
 from acronumba.api.results import equal
 from acronumba.ir.types import TensorT
+from acronumba.memory import address
 from acronumba.runtime import driver, state
 from acronumba.runtime.library import liveness
-from acronumba.runtime.recorded import address
 from acronumba.zoo import beam_decoder, berxit, birnn, child_sum_lstm, drnn, listops, nested_rnn, stack_rnn
 
 F32 = np.float32

@@ -16,13 +16,14 @@ from acronumba.emit import interpret
 from acronumba.kernels.cuda import marshal, simulator
 from acronumba.kernels.cuda import persistent as kernel
 from acronumba.kernels.cuda.writer import Grid
-from acronumba.runtime import recorded as dfg
-from acronumba.runtime.devices import device, persistent
+from acronumba.runtime import buffers as dfg
 from acronumba.runtime.devices import driver as gpu
-from acronumba.runtime.devices.device import DeviceExecutable
+from acronumba.runtime.devices import executor as device
+from acronumba.runtime.devices import persistent
+from acronumba.runtime.devices.executor import DeviceExecutable
 from acronumba.runtime.devices.launches import Driver as Entries
 from acronumba.runtime.devices.launches import launches
-from acronumba.runtime.devices.names import SimulatedDevice
+from acronumba.runtime.devices.simulated import SimulatedDevice
 from acronumba.runtime.library import launch
 from tests.test_device import Run, alike, chain, sequences, weights
 from tests.test_gpu import Driver, driver  # noqa: F401 - a fixture

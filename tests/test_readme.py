@@ -229,8 +229,7 @@ def test_the_language_page_has_every_option_that_does_something(root: Path) -> N
 
 
 def test_the_page_of_options_has_every_optimisation_and_schedule(root: Path) -> None:
-    from acronumba.api.effects import OPTIMISATIONS
-    from acronumba.config import SCHEDULES
+    from acronumba.config import OPTIMISATIONS, SCHEDULES
 
     page = (root / "docs" / "options.md").read_text(encoding="utf-8")
     options, schedules = page.split("| `schedule` |")

@@ -12,7 +12,7 @@ from test_host import ENGINES, executable, words
 
 from acronumba.ir import nodes as n
 from acronumba.ir.types import FLOAT, INT, FloatT, ListT, TensorT, TupleT
-from acronumba.runtime import recorded as dfg
+from acronumba.runtime import buffers as dfg
 
 F = TensorT("float32", ())
 TABLE = TensorT("float32", (10,))

@@ -16,8 +16,8 @@ from acronumba.analysis.plan import make_plan, plan_text
 from acronumba.ir import nodes as n
 from acronumba.ir.types import INT, ListT, TensorT, TupleT
 from acronumba.ir.verify import VerifyError, verify
+from acronumba.memory import address
 from acronumba.runtime.driver import Executable
-from acronumba.runtime.recorded import address
 from acronumba.runtime.reference import interpreted_kernels
 
 RNG = np.random.default_rng(11)

@@ -13,8 +13,9 @@ from hand import F32, REF, Hand, program
 
 from acronumba import Options, model
 from acronumba.analysis.plan import Plan
-from acronumba.analysis.sharing.share import COPIES, Fact, Sharing, share
+from acronumba.analysis.sharing.share import Fact, Sharing, share
 from acronumba.api.check import compare
+from acronumba.config import COPIES
 from acronumba.errors import AcronumbaError, InstanceErrors
 from acronumba.ir import nodes as n
 from acronumba.ir.types import INT, ListT, RefT, TensorT, TupleT

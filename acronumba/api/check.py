@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 
 from acronumba.api import plain, twin
-from acronumba.api.failures import TOO_MANY_STEPS, is_final
+from acronumba.api.failures import is_final
 from acronumba.api.results import equal, parts_of
 from acronumba.api.twin import BOUNDS, FACTOR, Outcome, Reference
 from acronumba.config import Options
 from acronumba.errors import DataError
+from acronumba.pipeline.failures import TOO_MANY_STEPS
 
 VERDICTS = ("equal", "close", "undecided", "different")
 LOST = 1000.0  # bounds that the batch and the plain call may differ by, whatever the plain call's own error is

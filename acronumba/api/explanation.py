@@ -1,9 +1,9 @@
 """`Model.explain`: what the compiler decided, on the user's own source lines.
 
-In: a model and the arguments of a batch. Out: an `Explanation`: every function that is compiled, line by line, with
-the blocks (kernels) that compute the line, their phases, and what each analysis found there and why (`Plan.notes`);
-then the blocks, and what each option is worth in this mini-batch (`effects`). Nothing is computed for it, unless the
-model waits for values. `views.explain` prints it.
+In: what was compiled and what was recorded of a batch. Out: an `Explanation`: every function that is compiled, line by
+line, with the blocks (kernels) that compute the line, their phases, and what each analysis found there and why
+(`Plan.notes`); then the blocks, and what each option is worth in this mini-batch (`effects`). Nothing is computed for
+it, unless the model waits for values. `views.explain` prints it.
 """
 
 from __future__ import annotations
@@ -17,102 +17,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acronumba.api.effects import Count, Effect, changes, count, effects
+from acronumba.api.effects import count
 from acronumba.errors import Loc
 from acronumba.ir.source import functions_of, spanned
 from acronumba.ir.spec import Dim, KernelSpec, Operand
 from acronumba.ir.types import type_text
 from acronumba.kernels.account import fusion_notes, stage_texts
 from acronumba.kernels.strategy import Fusion
+from acronumba.views.explained import Block, Effect, Explained, Remark, SourceFunction, SourceLine
 
 if TYPE_CHECKING:
-    from acronumba.api.model import Model, _Call
     from acronumba.ir.notes import Note
     from acronumba.pipeline.compiled import Compiled
     from acronumba.runtime.trace import TraceData
 
-MEANINGS = {  # of the kinds of remarks, for the legend
-    "unrolled": "a short loop as one straight line: kernels reach from turn to turn",
-    "shared": "the same tensor for all instances: not gathered",
-    "row": "a row of a table that all instances share",
-    "once": "computed once per mini-batch",
-    "duplicated": "the code has a copy for this context",
-    "merged": "kernels of several contexts are one, as a copy does not pay",
-    "hoisted": "a block of its own, as no recursion or loop carries what it reads",
-    "moved": "does not change in the loop: computed before it",
-    "rows": "recorded row by row, so that lengths do not matter",
-    "fused": "computed in the same block as another operation",
-    "ghost": "an arm of the branch waits for the other, so that instances line up",
-    "fibers": "goes on beside others of the same instance while it waits",
-    "serial": "waits for others of the same instance, as it may need them",
-    "wait": "needs the value of a tensor: what was recorded so far runs first",
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remark:
-    """What happened to an expression."""
-
-    kind: str  # a key of `MEANINGS`
-    text: str  # what and why
-    option: str  # the option that switches it off; "" if none does
-    expression: str  # the user's text; "" if it is more than one line
-    column: int  # where it begins
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceLine:
-    """A line of the user's source."""
-
-    number: int
-    text: str  # without its line break
-    blocks: tuple[str, ...]  # letters of the blocks that compute it
-    phases: tuple[int, ...]  # of those blocks
-    remarks: tuple[Remark, ...]  # from left to right
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceFunction:
-    """A function of the user that is compiled."""
-
-    file: str
-    lines: tuple[SourceLine, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """Operations that are computed together: a kernel."""
-
-    letter: str  # A, B, ... in order of execution
-    name: str  # of the kernel
-    places: tuple[Loc, ...]  # where it is recorded
-    operations: tuple[str, ...]
-    stages: tuple[str, ...]  # what the kernel does one after the other, and what in one go
-    shared: tuple[str, ...]  # operands that are the same for all nodes
-    varying: tuple[str, ...]  # operands of each node
-    results: tuple[str, ...]
-    phases: tuple[int, ...]  # components of the kernel graph that it is in; none if it was not recorded
-    nodes: int  # in the mini-batch that was explained
-    batches: int
-    once: bool  # whether it computes what all instances share
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(Explained):
     """What the compiler decided. `str` and rich print it."""
-
-    model: str
-    instances: int  # of the mini-batch
-    parameters: tuple[str, ...]  # names and types of the positional parameters
-    shared: tuple[str, ...]  # shared values that are used: path and type
-    constants: tuple[str, ...]  # shared ints that became constants of the program
-    recursive: tuple[str, ...]  # functions that are called; all others are inlined
-    functions: tuple[SourceFunction, ...]
-    blocks: tuple[Block, ...]  # in order of their phases
-    effects: tuple[Effect, ...]  # of each option
-    idle: tuple[str, ...]  # options that were changed and change nothing in this version
-    warnings: tuple[str, ...]  # a line each: where float32 becomes float64
-    count: Count  # of the mini-batch
 
     def __str__(self) -> str:
         from acronumba.views.explain import explanation_text
@@ -134,27 +56,33 @@ class Explanation:
         return Path(path)
 
 
-def explain(model: Model, call: _Call) -> Explanation:
-    """Return what was decided for a mini-batch, and what came of it."""
-    from acronumba.views.progress import progress
+def explanation(compiled: Compiled, trace: TraceData, instances: int, effects: tuple[Effect, ...]) -> Explanation:
+    """Return what was decided for a mini-batch, and what came of it.
 
-    with progress(f"explaining {model.__qualname__}", 1 + len(changes(model.options))) as step:
-        compiled, trace = model._record(call)
-        step(1)
-        found = effects(model, call, trace, step)
+    Parameters
+    ----------
+    compiled
+        The specialisation that was recorded.
+    trace
+        What was recorded.
+    instances : int
+        Of the mini-batch.
+    effects
+        Of each option, see `effects.effects`.
+    """
     program, options = compiled.program, compiled.options
     code = compiled.fn.__code__
     blocks = _blocks(compiled, trace)
     return Explanation(
         model=compiled.fn.__qualname__,
-        instances=call.count,
+        instances=instances,
         parameters=tuple(f"{n}: {type_text(t)}" for n, t in zip(code.co_varnames, program.params, strict=False)),
         shared=tuple(f"{s.path}: {type_text(s.type)}" for s in program.shared),
         constants=tuple(compiled.constants),
         recursive=tuple(f.name for f in program.functions[1:]),
         functions=_functions(compiled, blocks, trace),
         blocks=blocks,
-        effects=found,
+        effects=effects,
         idle=options.without_effect(),
         warnings=program.warnings,
         count=count(trace, options),

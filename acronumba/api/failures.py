@@ -8,46 +8,16 @@ Python, too many steps before it), the machine's own is the answer.
 
 from __future__ import annotations
 
-import builtins
 import linecache
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from acronumba import errors
 from acronumba.api import plain
 from acronumba.api.plain import is_library
-from acronumba.codes import refuse
-from acronumba.errors import AcronumbaError, DataError, Loc, ShapeMismatch
+from acronumba.errors import AcronumbaError, DataError, ShapeMismatch
+from acronumba.pipeline.failures import TOO_MANY_STEPS, with_line
 
-TOO_MANY_STEPS = "ACR702"
 ENDLESS = (TOO_MANY_STEPS, "ACR704")  # the plain call would not come back either: too many steps, too much memory
-
-
-def machine_failure(error: str, text: str, loc: Loc, *, endless: bool = False) -> BaseException:
-    """Return the exception of a machine's record: a class by name, a message, a place."""
-    made: BaseException
-    if endless:
-        made = refuse(TOO_MANY_STEPS, loc, seen=text)
-    elif error == "ShapeMismatch":
-        made = ShapeMismatch("ACR401", text, loc)
-    elif error == "DataError":
-        made = DataError(text, loc=loc)
-    else:
-        cls = getattr(errors, error, None) or getattr(builtins, error, None)
-        if isinstance(cls, type) and issubclass(cls, BaseException) and not issubclass(cls, AcronumbaError):
-            made = cls(text)
-        else:
-            made = RuntimeError(f"{error}: {text}" if text else error)
-        made.raised = error  # type: ignore[attr-defined]
-    return with_line(made, loc.line, loc.file)
-
-
-def with_line(error: BaseException, line: int | None, file: str | None) -> BaseException:
-    """Give an exception the attributes `line` and `file` (acronumba's own have them)."""
-    if not isinstance(error, AcronumbaError) and line:
-        error.line = line  # type: ignore[attr-defined]
-        error.file = file  # type: ignore[attr-defined]
-    return error
 
 
 def is_final(machine: BaseException) -> bool:
@@ -79,7 +49,7 @@ def plain_failure(
     instance, shared
         Its arguments.
     machine : BaseException
-        The machine's own account (see `machine_failure`).
+        The machine's own account (see `pipeline.failures`).
     steps, memory_limit : int
         After which the plain call is given up; see `plain.run`.
     """

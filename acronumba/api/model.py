@@ -26,16 +26,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acronumba import config
 from acronumba.api import plain
 from acronumba.api.failures import plain_failure
 from acronumba.api.results import Results, Trace
 from acronumba.codes import refuse
-from acronumba.config import Options
+from acronumba.config import Options, verify_level
 from acronumba.data.shared import describe, field_names, is_object, shared_key
 from acronumba.data.witness import Changed, Witness
 from acronumba.errors import NOWHERE, AcronumbaError, InstanceErrors, Loc
 from acronumba.locks import ForkLock, undivided
+from acronumba.runtime.devices.names import check_device, default_device
 
 if TYPE_CHECKING:
     from acronumba.api.check import Check
@@ -138,7 +138,7 @@ class Model:
     @property
     def device(self) -> str:
         """The device that batches run on."""
-        return self._device or config.default_device()
+        return self._device or default_device()
 
     def on(self, device: str) -> Model:
         """Return a model that runs on another device and shares what this one has compiled.
@@ -149,7 +149,7 @@ class Model:
             "cpu"; "cuda" or "cuda:1" for a GPU; "simulator" for a GPU in plain Python, which is very slow: to look at
             kernels where there is no GPU.
         """
-        checked = config.check_device(device)
+        checked = check_device(device)
         return Model(self.__wrapped__, options=self._options, device=checked, _cache=self._cache)
 
     def with_options(self, **changes: Any) -> Model:
@@ -200,12 +200,18 @@ class Model:
         The mini-batch is recorded and scheduled, with every option as it is and with each one changed. No kernel is
         compiled and nothing is computed, unless the model waits for values. Prints itself.
         """
-        from acronumba.api.explanation import explain
+        from acronumba.api.effects import changes, effects
+        from acronumba.api.explanation import explanation
+        from acronumba.views.progress import progress
 
         call = self._bind(columns, shared)
         if not call.count:
             raise refuse("ACR706", message="at least one instance is needed to know the types")
-        return explain(self, call)
+        with progress(f"explaining {self.__qualname__}", 1 + len(changes(self.options))) as step:
+            compiled, trace = self._record(call)
+            step(1)
+            found = effects(self.options, lambda options: self._recorded(call, options, compiled, trace), step)
+        return explanation(compiled, trace, call.count, found)
 
     def stages(self, *columns: Any, **shared: Any) -> Stages:
         """Return the text of every stage of the compiler, a mapping in order."""
@@ -228,6 +234,13 @@ class Model:
         """Record and schedule a mini-batch; nothing is computed that no value is read of."""
         compiled, leaves, packed = self._specialise(call)
         return compiled, compiled.record(packed, leaves)
+
+    def _recorded(self, call: _Call, options: Options, compiled: Compiled, trace: TraceData) -> TraceData:
+        """Return what is recorded of a mini-batch with other options; `trace` is what `compiled` has recorded of it."""
+        cache = _Cache({self.options: [compiled]})  # what is compiled for this alone is not kept
+        other = Model(self.__wrapped__, options=options, _cache=cache)
+        changed = other._specialise(call, packed=False)[0]
+        return trace if changed.records_like(compiled) else other._record(call)[1]
 
     def _interpret(self, *columns: Any, planned: bool = True, **shared: Any) -> list[Any]:
         """Run the reference interpreter in place of machine code; for tests."""
@@ -259,7 +272,7 @@ class Model:
 
             return _Done(Results.of([]), {}, trace=empty_trace() if trace else None)
         done = self._execute(call, trace, start)
-        if config.verify_level() > 1:
+        if verify_level() > 1:
             from acronumba.api.check import check
 
             verdict = check(self.__wrapped__, call.columns, call.shared, done)
@@ -391,7 +404,7 @@ class Model:
     def _bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> _Call:
         if self._signature is None or not self._signature.holds(self.__wrapped__):
             self._signature = _Signature(self.__wrapped__)
-        config.check_device(self.device)
+        check_device(self.device)
         return self._signature.bind(columns, shared)
 
     def _specialise(self, call: _Call, packed: bool = True) -> tuple[Compiled, list[Any], Any]:
@@ -621,7 +634,7 @@ def _columns(values: Sequence[Any], names: Sequence[str]) -> list[Any]:
 def _drained(values: Iterator[Any], name: str) -> list[Any]:
     """Return what an iterator gives, or raise if it does not end: if it fills the memory, or is known for it."""
     with undivided:
-        from acronumba.runtime.recorded import available
+        from acronumba.memory import available
 
     endless = type(values) in (count, cycle) or (type(values) is repeat and not _has_length(values))
     out: list[Any] = []

@@ -106,7 +106,7 @@ class _Meter:
             self._weigh()
 
     def _weigh(self) -> None:
-        from acronumba.runtime.recorded import available, resident
+        from acronumba.memory import available, resident
 
         size = resident()
         if not self._started:

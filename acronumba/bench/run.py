@@ -56,7 +56,7 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
     """Run a benchmark; return the exit status: 1 if results are wrong or an option costs too much, 2 for bad usage."""
     from acronumba.bench.scaling import BATCHES
     from acronumba.bench.workloads import WAITING, WORKLOADS, ZOO
-    from acronumba.config import check_device
+    from acronumba.runtime.devices.names import check_device
 
     every = [w for w in WORKLOADS.values() if not w.waits] if args.ablate else [*ZOO, *WAITING]
     names = args.models or [w.name for w in every]

@@ -32,7 +32,7 @@ from acronumba.data.schema import MISSING, attribute
 from acronumba.data.shared import field_names
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import ListT, RefT, TensorT, Word, words
-from acronumba.runtime.recorded import available
+from acronumba.memory import available
 
 Words: TypeAlias = npt.NDArray[np.int64]
 Pool: TypeAlias = npt.NDArray[Any]

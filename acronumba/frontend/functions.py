@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from acronumba.analysis.sharing.share import COPIES
+from acronumba.config import COPIES
 from acronumba.data.shared import Shared, SharedLeaf, SharedNode, shared_key
 from acronumba.errors import Loc
 from acronumba.frontend.calls.tables import bind

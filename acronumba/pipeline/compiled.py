@@ -23,7 +23,6 @@ from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from acronumba.api.failures import machine_failure
 from acronumba.codes import refuse
 from acronumba.config import Options, at_terminal, debug_level, is_open, verify_level
 from acronumba.data.shared import (
@@ -55,6 +54,7 @@ from acronumba.ir.types import (
     union,
 )  # fmt: skip
 from acronumba.locks import ForkLock, lazy
+from acronumba.pipeline.failures import machine_failure
 
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch
@@ -250,7 +250,7 @@ class Compiled:
 
     def _on(self, device: str) -> Any:
         """Return what runs on another device."""
-        from acronumba.runtime.devices.device import DeviceExecutable
+        from acronumba.runtime.devices.executor import DeviceExecutable
         from acronumba.runtime.devices.names import open_device
 
         with self._lock:

@@ -29,7 +29,9 @@ from acronumba.ir.spec import FIXED, KernelSpec
 from acronumba.ir.types import FloatT, TensorT
 from acronumba.kernels.cost import cost
 from acronumba.kernels.strategy import Fusion
+from acronumba.memory import address, aligned, available, word_at
 from acronumba.runtime import state
+from acronumba.runtime.buffers import Arena, ArenaPool, Buffers, Words
 from acronumba.runtime.engines import (
     Interpreted,
     KernelEntry,
@@ -42,7 +44,6 @@ from acronumba.runtime.engines import (
 from acronumba.runtime.library import layout, liveness, schedule
 from acronumba.runtime.library import workers as pool
 from acronumba.runtime.prepared import Making, Prepared, same
-from acronumba.runtime.recorded import Arena, ArenaPool, Buffers, Words, address, aligned, available, word_at
 from acronumba.runtime.run import Failure, Round, Run
 from acronumba.runtime.state import AT, MEMORY, STEPS, TABLE
 from acronumba.runtime.trace import STAGES, BatchRecord, TraceData, Wait

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.memory import address
+from acronumba.runtime.buffers import Words
 from acronumba.runtime.engines import PackingLike
-from acronumba.runtime.recorded import Words, address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

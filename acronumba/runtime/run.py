@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from acronumba.data.unpack import Memory, Pending
 from acronumba.errors import Loc
 from acronumba.ir.types import BoolT, FloatT, Word
+from acronumba.memory import address, word_at
+from acronumba.runtime.buffers import Arena, Buffers, Words
 from acronumba.runtime.prepared import Prepared
-from acronumba.runtime.recorded import Arena, Buffers, Words, address, word_at
 from acronumba.runtime.trace import BatchRecord, TraceData, Wait
 
 if TYPE_CHECKING:

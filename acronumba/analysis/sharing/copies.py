@@ -21,8 +21,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from acronumba.analysis.sharing.share import COPIES, Context, Sharing
-from acronumba.config import Options
+from acronumba.analysis.sharing.share import Context, Sharing
+from acronumba.config import COPIES, Options
 from acronumba.errors import NOWHERE, Loc
 from acronumba.ir.nodes import (
     Block,

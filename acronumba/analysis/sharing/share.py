@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
-from acronumba.config import Options
+from acronumba.config import COPIES, Options
 from acronumba.ir.graph import Names, definitions
 from acronumba.ir.nodes import (
     Block,
@@ -59,7 +59,6 @@ from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import BOOL, ListT, RefT, TensorT, Word, words
 
 CONTEXTS = 64  # of a function; those beyond are analysed as one
-COPIES = 32  # of a function or kernel: each costs code of the host program, and two contexts share no batch
 
 
 @dataclass(frozen=True, slots=True)

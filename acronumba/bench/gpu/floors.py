@@ -19,10 +19,10 @@ from acronumba.bench.gpu.meter import Meter
 from acronumba.emit import compile as compiler
 from acronumba.kernels.cuda.marshal import WIDTH
 from acronumba.kernels.cuda.writer import Grid
+from acronumba.memory import address
 from acronumba.runtime.devices.driver import DriverError
 from acronumba.runtime.devices.launches import launches
 from acronumba.runtime.library import launch
-from acronumba.runtime.recorded import address
 
 CHAINS = (20, 200)  # launches, one after the other
 _BEHIND = 5_000_000  # nanoseconds that the GPU is kept, while what is to be timed is queued

@@ -22,7 +22,7 @@ from acronumba.data.unpack import Memory
 from acronumba.emit import tree
 from acronumba.emit.compile import Compiled, load
 from acronumba.emit.parse import parse
-from acronumba.runtime.devices.names import Device, Twin
+from acronumba.runtime.devices.device import Device, Twin
 
 _CPU, _CUDA = 1, 2  # kinds of devices in DLPack
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # kinds of numbers in DLPack

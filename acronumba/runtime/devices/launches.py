@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from acronumba.kernels.cuda.writer import Grid
+from acronumba.memory import address
+from acronumba.runtime.buffers import Words
 from acronumba.runtime.library.launch import WORDS
-from acronumba.runtime.recorded import Words, address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,11 +22,12 @@ from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.persistent import BARRIER, STEP, PersistentCode, persistent
 from acronumba.kernels.cuda.tiles import THREADS
+from acronumba.memory import address
+from acronumba.runtime.buffers import Words
 from acronumba.runtime.library.launch import ABOUT
-from acronumba.runtime.recorded import Words, address
 
 if TYPE_CHECKING:
-    from acronumba.runtime.devices.names import Device
+    from acronumba.runtime.devices.device import Device
 
 GIVEN_UP = "the blocks of a mini-batch have waited for each other in vain: with_options(persistent=False)"
 PATIENCE = 1 << 25  # times that a block looks whether others have come: many seconds

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from acronumba.runtime.recorded import address, aligned
+from acronumba.memory import address, aligned
 
 SOURCE = '''
 POOL_CLAIM = 0
