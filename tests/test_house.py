@@ -23,11 +23,7 @@ UP: set[tuple[str, str]] = {
 }
 CIRCLES = {
     frozenset({"runtime.driver", "runtime.run"}),
-    frozenset({
-        "frontend.calls.call", "frontend.calls.of_numpy", "frontend.calls.of_python", "frontend.calls.tables",
-        "frontend.functions", "frontend.lower",
-    }),
-}  # fmt: skip
+}
 
 
 @functools.cache

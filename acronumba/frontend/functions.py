@@ -10,11 +10,12 @@ import ast
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from acronumba.config import COPIES
 from acronumba.data.shared import Shared, SharedLeaf, SharedNode, shared_key
 from acronumba.errors import Loc
+from acronumba.frontend.calls.call import call_method, call_static
 from acronumba.frontend.calls.tables import bind
 from acronumba.frontend.emitter import (
     Abandoned,
@@ -78,9 +79,6 @@ from acronumba.ir.types import (
     union,
     words,
 )  # fmt: skip
-
-if TYPE_CHECKING:
-    from acronumba.frontend.lower import Lowerer
 
 # Modules whose functions are walked like the user's, but what is said of them is said of the line that calls them.
 LIBRARY = frozenset(("acronumba.nn", "acronumba.random", "acronumba.frontend.calls.of_math"))
@@ -148,8 +146,6 @@ class Functions(Walker):
 
     def call(self, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
         """Call anything."""
-        from acronumba.frontend.calls.call import call_method, call_static
-
         match func:
             case Func():
                 return self.call_function(func, args, kwargs, node)
@@ -160,13 +156,13 @@ class Functions(Walker):
                     owner, lambda o: self.call(self.attribute(o, func.name, node), args, kwargs, node), node
                 )
             case Method():
-                return call_method(cast("Lowerer", self), func, list(args), dict(kwargs), node)
+                return call_method(self, func, list(args), dict(kwargs), node)
             case Static(value=value):
                 wrapped = self.behind(value)
                 inner_func = self.function(wrapped, node) if wrapped is not None else func
                 if isinstance(inner_func, Func):
                     return self.call_function(inner_func, args, kwargs, node)
-                return call_static(cast("Lowerer", self), value, list(args), dict(kwargs), node)
+                return call_static(self, value, list(args), dict(kwargs), node)
             case Ref() | UnionVal() | Choice() if is_several(func):
                 return self.each(func, lambda f: self.call(f, args, kwargs, node), node)
             case Ref() | Record() | SharedVal():

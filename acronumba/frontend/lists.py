@@ -646,7 +646,7 @@ class Lists(Walker):
         self.counter += 1
         scope = (*self.frame.scope, "comprehension", self.counter)
         first = self.expr(node.generators[0].iter)
-        self.scopes[scope] = (names, self._comprehension_func())
+        self.scopes[scope] = (names, self.comprehension_func())
         overlays = self.frame.overlays
         overlays.append((scope, names))
         try:
@@ -657,7 +657,7 @@ class Lists(Walker):
                 self.state.pop((scope, name), None)
                 self.forget(scope, name)
 
-    def _comprehension_func(self) -> Func:
+    def comprehension_func(self) -> Func:
         func = self.frame.func
         scope = self.frame.overlays[-1][0] if self.frame.overlays else self.frame.scope
         return Func(func.source, func.globals, func.closure, scope, func.fn)

@@ -34,6 +34,7 @@ from acronumba.frontend.values import (
     UnionVal,
     Val,
 )  # fmt: skip
+from acronumba.ir.nodes import Var
 from acronumba.ir.types import (
     Type,
 )  # fmt: skip
@@ -305,4 +306,43 @@ class Walker(TensorOps):
         raise NotImplementedError
 
     def call(self, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
+        raise NotImplementedError
+
+    def range_count(self, r: Range) -> Num:
+        raise NotImplementedError
+
+    def collect(self, iterable: Val, f: Callable[[Val], Val], node: ast.AST) -> ListVal | StaticList:
+        raise NotImplementedError
+
+    def comprehension_func(self) -> Func:
+        raise NotImplementedError
+
+    def protocol(self, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
+        raise NotImplementedError
+
+    def kind_of(self, val: Val) -> Type | None:
+        raise NotImplementedError
+
+    def built(
+        self,
+        iterable: Val,
+        node: ast.AST,
+        target: ast.expr,
+        value: Callable[[], Val],
+        inner: Sequence[ast.AST],
+        conditions: Sequence[ast.expr] = (),
+        what: str = "built",
+    ) -> ListVal:
+        raise NotImplementedError
+
+    def call_function(self, func: Func, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
+        raise NotImplementedError
+
+    def check_mutable(self, base: ListVal, node: ast.AST) -> None:
+        raise NotImplementedError
+
+    def checked_index(self, where: Num, n: Num, node: ast.AST, text: str = "list index out of range") -> Num:
+        raise NotImplementedError
+
+    def element_of(self, base: ListVal, outs: tuple[Var, ...]) -> Val:
         raise NotImplementedError

@@ -43,10 +43,10 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.types import words
 
 if TYPE_CHECKING:
-    from acronumba.frontend.lower import Lowerer
+    from acronumba.frontend.walker import Walker
 
 
-def call_static(w: Lowerer, value: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call something that exists at compile time."""
     if isinstance(value, type):
         return construct(w, value, args, kwargs, node)
@@ -71,12 +71,12 @@ def _name_of(node: Node, default: str) -> str:
     return ast.unparse(node.func) if isinstance(node, ast.Call) else default
 
 
-def call_row(w: Lowerer, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
+def call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
     """Call what has a row."""
     return _distribute(w, row, Args(w, row, args, kwargs, node), node)
 
 
-def _distribute(w: Lowerer, row: Row, a: Args, node: Node) -> Val:
+def _distribute(w: Walker, row: Row, a: Args, node: Node) -> Val:
     """Call a handler for each alternative of those of its arguments that are one of several kinds."""
     if row.whole:
         return _as_python(w, row, a, row.handler(w, a, node))
@@ -94,7 +94,7 @@ def _distribute(w: Lowerer, row: Row, a: Args, node: Node) -> Val:
     return _as_python(w, row, a, row.handler(w, a, node))
 
 
-def _as_python(w: Lowerer, row: Row, a: Args, result: Val) -> Val:
+def _as_python(w: Walker, row: Row, a: Args, result: Val) -> Val:
     """Return the result of a call with the Python type that it has: without axes, an array or a NumPy scalar."""
     if not isinstance(result, Tensor) or result.type.rank or row.rank0 == "any":
         return result
@@ -110,14 +110,14 @@ def _as_python(w: Lowerer, row: Row, a: Args, result: Val) -> Val:
     return replace(result, array0=number(True)) if result.base is not None else w.as_array(result)
 
 
-def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call a class: a conversion, a dtype, a dataclass or NamedTuple."""
     known = ROWS.get(cls)
     if known is not None:
         return call_row(w, known, args, kwargs, node)
     if issubclass(cls, np.generic):
 
-        def scalar(w: Lowerer, a: Args, node: Node) -> Val:
+        def scalar(w: Walker, a: Args, node: Node) -> Val:
             return as_dtype(w, a["x"], w.dtype_name(cls, node), node)
 
         return call_row(w, Row(function=cls, what=cls.__name__, honoured="x", handler=scalar), args, kwargs, node)
@@ -179,7 +179,7 @@ def _named(name: str, kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD) -> in
 
 
 def _arguments(
-    w: Lowerer, what: str, signature: inspect.Signature, args: list[Val], kwargs: dict[str, Val], node: Node
+    w: Walker, what: str, signature: inspect.Signature, args: list[Val], kwargs: dict[str, Val], node: Node
 ) -> dict[str, Val]:
     """Bind a call to a signature; return the arguments that were given, by name."""
     values, _ = bind(w, what, signature.parameters, args, kwargs, node)
@@ -189,7 +189,7 @@ def _arguments(
     return values
 
 
-def _only_fields(w: Lowerer, cls: type, node: Node) -> None:
+def _only_fields(w: Walker, cls: type, node: Node) -> None:
     """Refuse a class that does anything else when it is called than to store its fields."""
     for name in ("__init__", "__new__", "__setattr__", "__post_init__"):
         w.witness.attribute(cls, name)
@@ -221,7 +221,7 @@ def own_constructor(cls: Any) -> str:
 
 
 def _bind_fields(
-    w: Lowerer, cls: type, positional: list[str], names: list[str], args: list[Val], kwargs: dict[str, Val], node: Node
+    w: Walker, cls: type, positional: list[str], names: list[str], args: list[Val], kwargs: dict[str, Val], node: Node
 ) -> dict[str, Val]:
     keywords = [_named(n, inspect.Parameter.KEYWORD_ONLY) for n in names if n not in positional]
     parameters = {p.name: p for p in (*map(_named, positional), *keywords)}
@@ -233,7 +233,7 @@ def _bind_fields(
     return out
 
 
-def replace_fields(w: Lowerer, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def replace_fields(w: Walker, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """`dataclasses.replace` and `_replace`."""
     if len(args) != 1:
         raise w.refuse("ACR203", place_of(node, 1, len(args)), seen=f"{len(args)} arguments for replace(obj)")
@@ -260,7 +260,7 @@ def replace_fields(w: Lowerer, args: list[Val], kwargs: dict[str, Val], node: No
 # ---- methods of built-in types
 
 
-def call_method(w: Lowerer, method: Method, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call a method of a tensor, list, dict or tuple."""
     owner, name = method.owner, method.name
     if isinstance(owner, Tensor):
@@ -300,7 +300,7 @@ def call_method(w: Lowerer, method: Method, args: list[Val], kwargs: dict[str, V
     raise w.refuse("ACR209", node, seen=f"the method .{name} of {w.describe(owner)}")
 
 
-def _string_method(w: Lowerer, owner: StrVal, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def _string_method(w: Walker, owner: StrVal, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call a method of a constant string, when the model is compiled."""
     values = [w.static(v, node) for v in args]
     if name.startswith("_") or not hasattr(str, name) or kwargs or NOT_CONST in values:
@@ -318,7 +318,7 @@ def _string_method(w: Lowerer, owner: StrVal, name: str, args: list[Val], kwargs
 _LIST_CHANGES = ("append", "pop", "extend", "insert", "sort", "reverse", "clear", "remove")
 
 
-def list_method(w: Lowerer, base: ListVal, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def list_method(w: Walker, base: ListVal, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     where = node or ast.Constant(0)
     match name, args:
         case "append", [val]:
@@ -368,7 +368,7 @@ def list_method(w: Lowerer, base: ListVal, name: str, args: list[Val], kwargs: d
     raise w.refuse("ACR209", node, seen=f"the method .{name} of a list")
 
 
-def dict_method(w: Lowerer, owner: Val, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def dict_method(w: Walker, owner: Val, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     val = w.materialise(owner) if isinstance(owner, SharedVal) else owner
     assert isinstance(val, DictVal)
     keys = tuple(StrVal(k) for k in val.keys)

@@ -31,7 +31,7 @@ from acronumba.ir.nodes import Extent
 from acronumba.ir.types import BOOL, INT, NEVER, Array0T, FloatT, IntT, TensorT
 
 if TYPE_CHECKING:
-    from acronumba.frontend.lower import Lowerer
+    from acronumba.frontend.walker import Walker
 
 
 # ---- NumPy: element-wise
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def _float_unary(op: str) -> Handler:
     """`nn.sigmoid` and `nn.erf`: operations of their own, on float arrays."""
 
-    def handler(w: Lowerer, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args, node: Node) -> Val:
         x = a.tensor("x")
         dtype = x.type.dtype if x.type.dtype.startswith("float") else "float64"
         return w.element(op, [w.cast(x, dtype, node)], dtype, node)
@@ -53,7 +53,7 @@ row("x", nn.erf)(_float_unary("erf"))
 
 
 @row("key counter", random.threefry)
-def _threefry(w: Lowerer, a: Args, node: Node) -> Val:
+def _threefry(w: Walker, a: Args, node: Node) -> Val:
     parts = [v if isinstance(v, Num) else w.as_tensor(v, node=node) for v in (a["key"], a["counter"])]
     for v in parts:
         if isinstance(v, Tensor) and v.type.dtype != "uint64":
@@ -62,7 +62,7 @@ def _threefry(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 def _ufunc(op: str) -> Handler:
-    def handler(w: Lowerer, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args, node: Node) -> Val:
         return w.ufunc(op, tuple(a.values.values()), node)
 
     return handler
@@ -87,7 +87,7 @@ for _op, _fs in _BINARY.items():
 
 
 def _logical(op: str, count: int) -> Handler:
-    def handler(w: Lowerer, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args, node: Node) -> Val:
         parts = [w.cast(w.as_tensor(v, node=node), "bool", node) for v in a.values.values()]
         return w.element(op, parts, "bool", node)
 
@@ -101,7 +101,7 @@ row("x", np.logical_not)(_logical("not", 1))
 
 
 @row("x min max", method="clip")
-def _clip(w: Lowerer, a: Args, node: Node) -> Val:
+def _clip(w: Walker, a: Args, node: Node) -> Val:
     x = a["x"] if isinstance(a["x"], Num) else a.tensor("x")
     x = w.from_number(x, w.natural(x, node), node) if isinstance(x, Num) else x  # as an array: strong
     bounds = [None if isinstance(a[name], NoneVal) else a[name] for name in ("min", "max")]
@@ -121,7 +121,7 @@ def _clip(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x a_min a_max min max", np.clip)
-def _np_clip(w: Lowerer, a: Args, node: Node) -> Val:
+def _np_clip(w: Walker, a: Args, node: Node) -> Val:
     old, new = {"a_min", "a_max"} & a.given, {"min", "max"} & a.given
     if old and (new or len(old) == 1):
         raise w.refuse("ACR203", a.where[min(new or old)], seen=f"np.clip with {', '.join(sorted(a.given - {'x'}))}",
@@ -132,7 +132,7 @@ def _np_clip(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("cond x y", np.where, rank0="array")
-def _where(w: Lowerer, a: Args, node: Node) -> Val:
+def _where(w: Walker, a: Args, node: Node) -> Val:
     if not {"x", "y"} <= a.given:
         raise w.refuse(
             "ACR202", a.where["x"] if "x" in a.given else node,
@@ -146,7 +146,7 @@ def _where(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 def _reduction(op: str) -> Handler:
-    def handler(w: Lowerer, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args, node: Node) -> Val:
         x = a.tensor("a")
         dtype = a.dtype() if "dtype" in a.values else None
         return w.reduce(op, x, a.reduced("axis", x.type.rank), a.flag("keepdims"), node, dtype)
@@ -163,7 +163,7 @@ row("a axis keepdims", np.all, method="all")(_reduction("all"))
 
 
 @row("a axis dtype keepdims", np.mean, method="mean")
-def _mean(w: Lowerer, a: Args, node: Node) -> Val:
+def _mean(w: Walker, a: Args, node: Node) -> Val:
     x, dtype = a.tensor("a"), a.dtype()
     if dtype is not None and not dtype.startswith("float"):
         raise w.refuse("ACR202", a.where["dtype"], seen=f"a mean of {dtype}", rewrite="np.mean(x).astype(dtype)")
@@ -171,18 +171,18 @@ def _mean(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("a axis ddof keepdims", np.var, method="var")
-def _var(w: Lowerer, a: Args, node: Node) -> Val:
+def _var(w: Walker, a: Args, node: Node) -> Val:
     x, ddof = a.tensor("a"), w.host_value(a["ddof"], a.where["ddof"], "ddof")
     return w.variance(x, a.reduced("axis", x.type.rank), a.flag("keepdims"), ddof, node)
 
 
 @row("a axis ddof keepdims", np.std, method="std")
-def _std(w: Lowerer, a: Args, node: Node) -> Val:
+def _std(w: Walker, a: Args, node: Node) -> Val:
     return w.ufunc("sqrt", (_var(w, a, node),), node)
 
 
 def _arg_reduction(op: str) -> Handler:
-    def handler(w: Lowerer, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args, node: Node) -> Val:
         x = a.tensor("a")
         axis = None if a.static("axis") is None else a.axis("axis", x.type.rank)
         return w.arg_reduce(op, x, axis, a.flag("keepdims"), node)
@@ -195,7 +195,7 @@ row("a axis keepdims", np.argmin, method="argmin")(_arg_reduction("argmin"))
 
 
 @row("x ord axis keepdims", np.linalg.norm)
-def _norm(w: Lowerer, a: Args, node: Node) -> Val:
+def _norm(w: Walker, a: Args, node: Node) -> Val:
     """The root of the sum of squares: of vectors, or of matrices (the Frobenius norm); of all elements by default."""
     x = a.tensor("x")
     axes, order = a.reduced("axis", x.type.rank), a.static("ord")
@@ -215,17 +215,17 @@ def _norm(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x y", np.matmul)
-def _matmul(w: Lowerer, a: Args, node: Node) -> Val:
+def _matmul(w: Walker, a: Args, node: Node) -> Val:
     return w.matmul(a.tensor("x"), a.tensor("y"), node)
 
 
 @row("x y", np.dot, method="dot")
-def _dot(w: Lowerer, a: Args, node: Node) -> Val:
+def _dot(w: Walker, a: Args, node: Node) -> Val:
     return w.dot(a.tensor("x"), a.tensor("y"), node)
 
 
 @row("x y", np.inner)
-def _inner(w: Lowerer, a: Args, node: Node) -> Val:
+def _inner(w: Walker, a: Args, node: Node) -> Val:
     x, y = a.tensor("x"), a.tensor("y")
     if x.type.rank and y.type.rank > 1:  # a number times an array is the array times the number, axis by axis
         y = w.transpose(y, (*range(y.type.rank - 2), y.type.rank - 1, y.type.rank - 2), node)
@@ -233,17 +233,17 @@ def _inner(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x y", np.vdot)
-def _vdot(w: Lowerer, a: Args, node: Node) -> Val:
+def _vdot(w: Walker, a: Args, node: Node) -> Val:
     return w.dot(w.flatten(a.tensor("x"), node), w.flatten(a.tensor("y"), node), node)
 
 
 @row("x y", np.outer)
-def _outer(w: Lowerer, a: Args, node: Node) -> Val:
+def _outer(w: Walker, a: Args, node: Node) -> Val:
     return w.outer(a.tensor("x"), a.tensor("y"), node)
 
 
 @row("spec *operands", np.einsum)
-def _einsum(w: Lowerer, a: Args, node: Node) -> Val:
+def _einsum(w: Walker, a: Args, node: Node) -> Val:
     spec = a.static("spec") if isinstance(a["spec"], StrVal) else None
     if spec is None:
         raise w.refuse("ACR202", a.where["spec"], seen=f"np.einsum of {w.describe(a['spec'])}",
@@ -254,7 +254,7 @@ def _einsum(w: Lowerer, a: Args, node: Node) -> Val:
 # ---- NumPy: shapes
 
 
-def _tensor_items(w: Lowerer, val: Val, node: Node) -> list[Tensor]:
+def _tensor_items(w: Walker, val: Val, node: Node) -> list[Tensor]:
     if isinstance(val, Generator):
         val = w.comprehend(val.node)
     items = w.items_of(val)
@@ -266,7 +266,7 @@ def _tensor_items(w: Lowerer, val: Val, node: Node) -> list[Tensor]:
     return [w.as_tensor(w.not_none(v, node) if isinstance(v, UnionVal) else v, node=node) for v in items]
 
 
-def _by_items(w: Lowerer, a: Args, node: Node, handler: Handler) -> Val | None:
+def _by_items(w: Walker, a: Args, node: Node, handler: Handler) -> Val | None:
     """Handle arrays of which one may be of several types, for each of them; None where there is no such array."""
     items = None if isinstance(a["arrays"], Generator) else w.items_of(a["arrays"])
     several = [k for k, v in enumerate(items or ()) if isinstance(v, UnionVal)]
@@ -281,7 +281,7 @@ def _by_items(w: Lowerer, a: Args, node: Node, handler: Handler) -> Val | None:
 
 
 @row("arrays axis dtype casting", np.concatenate)
-def _concatenate(w: Lowerer, a: Args, node: Node) -> Val:
+def _concatenate(w: Walker, a: Args, node: Node) -> Val:
     split = _by_items(w, a, node, _concatenate)
     if split is not None:
         return split
@@ -308,7 +308,7 @@ def _rank(tensors: list[Tensor]) -> int:
 
 
 @row("arrays axis dtype casting", np.stack)
-def _stack(w: Lowerer, a: Args, node: Node) -> Val:
+def _stack(w: Walker, a: Args, node: Node) -> Val:
     split = _by_items(w, a, node, _stack)
     if split is not None:
         return split
@@ -327,7 +327,7 @@ def _stack(w: Lowerer, a: Args, node: Node) -> Val:
     return w.stack(tensors, a.axis("axis", _rank(tensors) + 1), node)
 
 
-def _runtime_list(w: Lowerer, val: Val, node: Node) -> ListVal | None:
+def _runtime_list(w: Walker, val: Val, node: Node) -> ListVal | None:
     if isinstance(val, Generator):
         val = w.comprehend(val.node)
     if isinstance(val, ListVal) and isinstance(val.item, Array0T):
@@ -339,14 +339,14 @@ def _item_rank(runtime: ListVal) -> int:
     return len(runtime.item.shape) if isinstance(runtime.item, TensorT) else 0
 
 
-def _as_asked(w: Lowerer, a: Args, x: Tensor, node: Node) -> Tensor:
+def _as_asked(w: Walker, a: Args, x: Tensor, node: Node) -> Tensor:
     """Cast to the argument `dtype`, if `casting` allows it."""
     dtype = a.dtype()
     a.may_cast([x], dtype)
     return x if dtype is None else w.cast(x, dtype, node)
 
 
-def _side_by_side(w: Lowerer, a: Args, node: Node, rank: int, axis: int) -> Val:
+def _side_by_side(w: Walker, a: Args, node: Node, rank: int, axis: int) -> Val:
     """Concatenate along an axis arrays that have at least so many axes."""
     split = _by_items(w, a, node, lambda w, a, node: _side_by_side(w, a, node, rank, axis))
     if split is not None:
@@ -365,17 +365,17 @@ def _side_by_side(w: Lowerer, a: Args, node: Node, rank: int, axis: int) -> Val:
 
 
 @row("arrays dtype casting", np.hstack)
-def _hstack(w: Lowerer, a: Args, node: Node) -> Val:
+def _hstack(w: Walker, a: Args, node: Node) -> Val:
     return _side_by_side(w, a, node, 1, 1)
 
 
 @row("arrays dtype casting", np.vstack)
-def _vstack(w: Lowerer, a: Args, node: Node) -> Val:
+def _vstack(w: Walker, a: Args, node: Node) -> Val:
     return _side_by_side(w, a, node, 2, 0)
 
 
 @row("x sections axis", np.split)
-def _split(w: Lowerer, a: Args, node: Node) -> Val:
+def _split(w: Walker, a: Args, node: Node) -> Val:
     x = a.tensor("x")
     axis = a.axis("axis", x.type.rank)
     sections = a["sections"]
@@ -394,7 +394,7 @@ def _split(w: Lowerer, a: Args, node: Node) -> Val:
     return w.new_list(w.split(x, cuts, axis, node), node or ast.Constant(0))  # type: ignore[arg-type]
 
 
-def _shape(w: Lowerer, a: Args, name: str = "shape") -> list[Num]:
+def _shape(w: Walker, a: Args, name: str = "shape") -> list[Num]:
     """Return the extents that an argument gives: one, or a sequence of them."""
     val, where = a[name], a.where[name]
     items = (val,) if isinstance(val, Num | Tensor | EnumVal) else w.items_of(val)
@@ -406,11 +406,11 @@ def _shape(w: Lowerer, a: Args, name: str = "shape") -> list[Num]:
     return out
 
 
-def _extents(w: Lowerer, a: Args, name: str = "shape") -> list[Extent]:
+def _extents(w: Walker, a: Args, name: str = "shape") -> list[Extent]:
     return [w.as_extent(n) for n in _shape(w, a, name)]
 
 
-def _reshaped(w: Lowerer, a: Args, shape: list[Num], node: Node) -> Tensor:
+def _reshaped(w: Walker, a: Args, shape: list[Num], node: Node) -> Tensor:
     """Reshape; in the order of Fortran the first axis changes fastest, as in the reverse of both."""
     x = a.tensor("x")
     if a.choice("order", "C", "F") == "C":
@@ -418,24 +418,24 @@ def _reshaped(w: Lowerer, a: Args, shape: list[Num], node: Node) -> Tensor:
     return _reversed(w, w.reshape_to(_reversed(w, x, node), shape[::-1], node), node)
 
 
-def _reversed(w: Lowerer, x: Tensor, node: Node) -> Tensor:
+def _reversed(w: Walker, x: Tensor, node: Node) -> Tensor:
     return w.transpose(x, tuple(reversed(range(x.type.rank))), node)
 
 
 @row("x shape order", np.reshape, rank0="first")
-def _reshape(w: Lowerer, a: Args, node: Node) -> Val:
+def _reshape(w: Walker, a: Args, node: Node) -> Val:
     return _reshaped(w, a, _shape(w, a), node)
 
 
 @row("x *shape order", method="reshape", rank0="first")
-def _reshape_method(w: Lowerer, a: Args, node: Node) -> Val:
+def _reshape_method(w: Walker, a: Args, node: Node) -> Val:
     parts = a.rest
     if not parts:
         raise w.refuse("ACR203", node, seen=".reshape without a shape")
     return _reshaped(w, a, _shape(w, a.replaced("*shape", parts[0]) if len(parts) == 1 else a, "*shape"), node)
 
 
-def _transposed(w: Lowerer, a: Args, name: str, node: Node) -> Tensor:
+def _transposed(w: Walker, a: Args, name: str, node: Node) -> Tensor:
     x = a.tensor("x")
     order = a.axes(name, x.type.rank, lists=True)
     if len(order) != x.type.rank:
@@ -444,12 +444,12 @@ def _transposed(w: Lowerer, a: Args, name: str, node: Node) -> Tensor:
 
 
 @row("x axes", np.transpose, rank0="first")
-def _transpose(w: Lowerer, a: Args, node: Node) -> Val:
+def _transpose(w: Walker, a: Args, node: Node) -> Val:
     return _reversed(w, a.tensor("x"), node) if a.static("axes") is None else _transposed(w, a, "axes", node)
 
 
 @row("x *axes", method="transpose", rank0="first")
-def _transpose_method(w: Lowerer, a: Args, node: Node) -> Val:
+def _transpose_method(w: Walker, a: Args, node: Node) -> Val:
     parts = a.rest
     if not parts or (len(parts) == 1 and isinstance(parts[0], NoneVal)):
         return _reversed(w, a.tensor("x"), node)
@@ -457,7 +457,7 @@ def _transpose_method(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x i j", np.swapaxes, method="swapaxes")
-def _swapaxes(w: Lowerer, a: Args, node: Node) -> Val:
+def _swapaxes(w: Walker, a: Args, node: Node) -> Val:
     x = a.tensor("x")
     order = list(range(x.type.rank))
     i, j = a.axis("i", x.type.rank), a.axis("j", x.type.rank)
@@ -466,7 +466,7 @@ def _swapaxes(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x source destination", np.moveaxis, rank0="first")
-def _moveaxis(w: Lowerer, a: Args, node: Node) -> Val:
+def _moveaxis(w: Walker, a: Args, node: Node) -> Val:
     x = a.tensor("x")
     source, to = (a.axes(k, x.type.rank, lists=True) for k in ("source", "destination"))
     if len(source) != len(to):
@@ -478,7 +478,7 @@ def _moveaxis(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x axis", np.expand_dims, rank0="array")
-def _expand_dims(w: Lowerer, a: Args, node: Node) -> Val:
+def _expand_dims(w: Walker, a: Args, node: Node) -> Val:
     x = a.tensor("x")
     axis = a.static("axis")
     rank = x.type.rank + (len(axis) if isinstance(axis, tuple) else 1)
@@ -488,7 +488,7 @@ def _expand_dims(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x axis", np.squeeze, method="squeeze", rank0="first")
-def _squeeze(w: Lowerer, a: Args, node: Node) -> Val:
+def _squeeze(w: Walker, a: Args, node: Node) -> Val:
     x = a.tensor("x")
     if a.static("axis") is None:
         if any(not isinstance(d, int) for d in x.dims):
@@ -502,7 +502,7 @@ def _squeeze(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x shape", np.broadcast_to, rank0="array")
-def _broadcast_to(w: Lowerer, a: Args, node: Node) -> Val:
+def _broadcast_to(w: Walker, a: Args, node: Node) -> Val:
     shape = _extents(w, a)
     w.not_negative(shape, node)
     out = w.broadcast_to(a.tensor("x"), shape, node)
@@ -510,17 +510,17 @@ def _broadcast_to(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x order", np.ravel, method="ravel")
-def _ravel(w: Lowerer, a: Args, node: Node) -> Val:
+def _ravel(w: Walker, a: Args, node: Node) -> Val:
     return _reshaped(w, a, [number(-1)], node) if a.static("order") != "C" else w.flatten(a.tensor("x"), node)
 
 
 @row("x order", method="flatten")
-def _flatten(w: Lowerer, a: Args, node: Node) -> Val:
+def _flatten(w: Walker, a: Args, node: Node) -> Val:
     return _ravel(w, a, node)
 
 
 @row("x axis", np.flip)
-def _flip(w: Lowerer, a: Args, node: Node) -> Val:
+def _flip(w: Walker, a: Args, node: Node) -> Val:
     x = a.tensor("x")
     axes = a.reduced("axis", x.type.rank)
     parts = [w.slice_part(d, None, None, -1 if k in axes else 1, node) for k, d in enumerate(x.dims)]
@@ -528,7 +528,7 @@ def _flip(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x index axis", np.take, method="take")
-def _take(w: Lowerer, a: Args, node: Node) -> Val:
+def _take(w: Walker, a: Args, node: Node) -> Val:
     x = a.tensor("x")
     if a.static("axis") is None:
         x, axis = w.flatten(x, node), 0
@@ -541,17 +541,17 @@ def _take(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("*arrays", np.atleast_1d)
-def _atleast_1d(w: Lowerer, a: Args, node: Node) -> Val:
+def _atleast_1d(w: Walker, a: Args, node: Node) -> Val:
     out = tuple(_with_axis(w, w.as_tensor(v, node=a.where["*arrays"]), node) for v in a.rest)
     return out[0] if len(out) == 1 else TupleVal(out)
 
 
-def _with_axis(w: Lowerer, x: Tensor, node: Node) -> Tensor:
+def _with_axis(w: Walker, x: Tensor, node: Node) -> Tensor:
     return x if x.type.rank else w.reshape(x, (1,), node)
 
 
 @row("x reps", np.tile)
-def _tile(w: Lowerer, a: Args, node: Node) -> Val:
+def _tile(w: Walker, a: Args, node: Node) -> Val:
     x, k = a.tensor("x"), a.static("reps")
     if not isinstance(k, int) or x.type.rank != 1:
         raise w.refuse(
@@ -564,23 +564,23 @@ def _tile(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x", method="copy", rank0="first")
-def _copy(w: Lowerer, a: Args, node: Node) -> Val:
+def _copy(w: Walker, a: Args, node: Node) -> Val:
     x = a.tensor("x")
     return Tensor(x.type, w.tensor_var(Tensor(x.type, x.ref, x.dims)), x.dims, fresh=True, array0=x.array0)
 
 
 @row("x", np.copy, rank0="array")
-def _np_copy(w: Lowerer, a: Args, node: Node) -> Val:
+def _np_copy(w: Walker, a: Args, node: Node) -> Val:
     return _copy(w, a, node)
 
 
 @row("x", np.shape)
-def _np_shape(w: Lowerer, a: Args, node: Node) -> Val:
+def _np_shape(w: Walker, a: Args, node: Node) -> Val:
     return TupleVal(tuple(w.extent(d) for d in a.tensor("x").dims))
 
 
 @row("x", np.ndim)
-def _np_ndim(w: Lowerer, a: Args, node: Node) -> Val:
+def _np_ndim(w: Walker, a: Args, node: Node) -> Val:
     return number(a.tensor("x").type.rank)
 
 
@@ -588,7 +588,7 @@ def _np_ndim(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 def _filled(value: float | None, default: str = "float64") -> Handler:
-    def handler(w: Lowerer, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args, node: Node) -> Val:
         dtype = a.dtype() or default
         return w.full(_extents(w, a), number(value), dtype, node)
 
@@ -600,7 +600,7 @@ row("shape dtype", np.ones, rank0="array")(_filled(1.0))
 
 
 @row("shape fill_value dtype", np.full, rank0="array")
-def _full(w: Lowerer, a: Args, node: Node) -> Val:
+def _full(w: Walker, a: Args, node: Node) -> Val:
     value = a["fill_value"]
     if not isinstance(value, Num | Tensor):
         raise w.refuse("ACR301", node, seen=f"np.full of {w.describe(value)}")
@@ -608,7 +608,7 @@ def _full(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 def _like(value: float | None) -> Handler:
-    def handler(w: Lowerer, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args, node: Node) -> Val:
         x = a.tensor("x")
         fill = number(value) if value is not None else a["fill_value"]
         if not isinstance(fill, Num | Tensor):
@@ -625,7 +625,7 @@ row("x fill_value dtype shape", np.full_like, rank0="array")(_like(None))
 
 
 @row("start stop step dtype", np.arange)
-def _arange(w: Lowerer, a: Args, node: Node) -> Val:
+def _arange(w: Walker, a: Args, node: Node) -> Val:
     start, stop = a["start"], a["stop"]
     if isinstance(stop, NoneVal):
         start, stop = number(0), start
@@ -640,20 +640,20 @@ def _arange(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("n m k dtype", np.eye)
-def _eye(w: Lowerer, a: Args, node: Node) -> Val:
+def _eye(w: Walker, a: Args, node: Node) -> Val:
     n = _extents(w, a, "n")[0]
     m = n if isinstance(a["m"], NoneVal) else _extents(w, a, "m")[0]
     return w.eye(n, m, a.whole("k"), a.dtype() or "float64", node)
 
 
 @row("n dtype", np.identity)
-def _identity(w: Lowerer, a: Args, node: Node) -> Val:
+def _identity(w: Walker, a: Args, node: Node) -> Val:
     n = _extents(w, a, "n")[0]
     return w.eye(n, n, 0, a.dtype() or "float64", node)
 
 
 @row("x dtype", np.array, np.asarray, rank0="array")
-def _array(w: Lowerer, a: Args, node: Node) -> Val:
+def _array(w: Walker, a: Args, node: Node) -> Val:
     dtype = a.dtype()
     val = a["x"]
     if isinstance(val, Num):
@@ -668,7 +668,7 @@ def _array(w: Lowerer, a: Args, node: Node) -> Val:
     return w.array_of(val, dtype, node)
 
 
-def _check_list(w: Lowerer, val: ListVal, dtype: str, node: Node) -> None:
+def _check_list(w: Walker, val: ListVal, dtype: str, node: Node) -> None:
     """Check that the elements of a list are values of a dtype, as NumPy does where they are numbers."""
     item = val.item
     if isinstance(item, TensorT):
@@ -687,19 +687,19 @@ def _check_list(w: Lowerer, val: ListVal, dtype: str, node: Node) -> None:
 
 
 @row("x dtype", np.ascontiguousarray)
-def _ascontiguousarray(w: Lowerer, a: Args, node: Node) -> Val:
+def _ascontiguousarray(w: Walker, a: Args, node: Node) -> Val:
     x = _array(w, a, node)
     return _with_axis(w, x, node) if isinstance(x, Tensor) else x
 
 
-def as_dtype(w: Lowerer, val: Val, dtype: str, node: Node) -> Tensor:
+def as_dtype(w: Walker, val: Val, dtype: str, node: Node) -> Tensor:
     if isinstance(val, Num):
         return w.from_number(val, dtype, node)
     return w.cast(w.as_tensor(val, node=node), dtype, node)
 
 
 @row("x dtype casting copy", method="astype", rank0="first")
-def _astype(w: Lowerer, a: Args, node: Node) -> Val:
+def _astype(w: Walker, a: Args, node: Node) -> Val:
     x, dtype = a.tensor("x"), a.dtype() or "float64"
     a.may_cast([x], dtype)
     out = w.cast(x, dtype, node)
@@ -709,16 +709,16 @@ def _astype(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("*args", np.result_type)
-def _result_type(w: Lowerer, a: Args, node: Node) -> Val:
+def _result_type(w: Walker, a: Args, node: Node) -> Val:
     return Static(np.result_type(*(_kind(w, v, a.where["*args"]) for v in a.rest)))
 
 
 @row("x y", np.promote_types)
-def _promote_types(w: Lowerer, a: Args, node: Node) -> Val:
+def _promote_types(w: Walker, a: Args, node: Node) -> Val:
     return Static(np.promote_types(a.static("x"), a.static("y")))
 
 
-def _kind(w: Lowerer, val: Val, node: Node) -> Any:
+def _kind(w: Walker, val: Val, node: Node) -> Any:
     """Return what NumPy's rules of promotion see of a value."""
     if isinstance(val, Num):
         return PYTHON[val.type](0)
@@ -729,13 +729,13 @@ def _kind(w: Lowerer, val: Val, node: Node) -> Any:
 
 
 @row("x", np.finfo, np.iinfo)
-def _finfo(w: Lowerer, a: Args, node: Node) -> Val:
+def _finfo(w: Walker, a: Args, node: Node) -> Val:
     dtype = np.dtype(a.static("x"))
     return Static(np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype))
 
 
 @row("x *args", method="item")
-def _item(w: Lowerer, a: Args, node: Node) -> Val:
+def _item(w: Walker, a: Args, node: Node) -> Val:
     x, where = a.tensor("x"), [w.host_value(v, a.where["*args"], ".item()", index=True) for v in a.rest]
     if not where:
         message = "can only convert an array of size 1 to a Python scalar"
@@ -752,7 +752,7 @@ def _item(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x", method="tolist")
-def _tolist(w: Lowerer, a: Args, node: Node) -> Val:
+def _tolist(w: Walker, a: Args, node: Node) -> Val:
     x = a.tensor("x")
     if not x.type.rank:
         return w.host(x, ".tolist()", node)

@@ -43,13 +43,13 @@ from acronumba.ir.ops import SCALARS
 from acronumba.ir.types import BOOL, FLOAT, INT, NEVER, Array0T, BoolT, FloatT, IntT, TensorT, TupleT, Type
 
 if TYPE_CHECKING:
-    from acronumba.frontend.lower import Lowerer
+    from acronumba.frontend.walker import Walker
 
 
 # ---- builtins
 
 
-def _rounded(w: Lowerer, op: str, x: Num, node: Node) -> Num:
+def _rounded(w: Walker, op: str, x: Num, node: Node) -> Num:
     """Return a number as an int, by `SCALARS[op]` if it is a float."""
     if x.type != FLOAT:
         return w.as_int(x)
@@ -59,7 +59,7 @@ def _rounded(w: Lowerer, op: str, x: Num, node: Node) -> Num:
     return w.scalar(op, x, node=node)
 
 
-def as_float(w: Lowerer, val: Val, node: Node, what: str) -> Num:
+def as_float(w: Walker, val: Val, node: Node, what: str) -> Num:
     """Return a value as a Python float; that of a tensor is read, which may wait."""
     if isinstance(val, Tensor) and not val.type.rank and val.type.dtype == "uint64":  # more than an int of 64 bits
         val = w.cast(val, "float64", node)
@@ -67,7 +67,7 @@ def as_float(w: Lowerer, val: Val, node: Node, what: str) -> Num:
 
 
 @row("x base", int, whole=True)
-def _int(w: Lowerer, a: Args, node: Node) -> Val:
+def _int(w: Walker, a: Args, node: Node) -> Val:
     if "base" in a.given:
         raise w.refuse("ACR202", a.where["base"], seen="int() of a string", rewrite="convert it before the batch")
 
@@ -78,7 +78,7 @@ def _int(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x", float, whole=True)
-def _float(w: Lowerer, a: Args, node: Node) -> Val:
+def _float(w: Walker, a: Args, node: Node) -> Val:
     def one(v: Val) -> Val:
         if isinstance(v, StrVal) and v.value.strip().lstrip("+-") in ("inf", "nan", "infinity"):
             return number(float(v.value))
@@ -88,12 +88,12 @@ def _float(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x", bool, whole=True)
-def _bool(w: Lowerer, a: Args, node: Node) -> Val:
+def _bool(w: Walker, a: Args, node: Node) -> Val:
     return w.truth(a["x"], node)
 
 
 @row("x", len)
-def _len(w: Lowerer, a: Args, node: Node) -> Val:
+def _len(w: Walker, a: Args, node: Node) -> Val:
     def one(v: Val) -> Val:
         match v:
             case Tensor() if v.type.rank:
@@ -119,7 +119,7 @@ def _len(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x", abs, method="__abs__")
-def _abs(w: Lowerer, a: Args, node: Node) -> Val:
+def _abs(w: Walker, a: Args, node: Node) -> Val:
     def one(v: Val) -> Val:
         if isinstance(v, Tensor):
             return w.ufunc("abs", (v,), node)
@@ -130,7 +130,7 @@ def _abs(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x ndigits", round)
-def _round(w: Lowerer, a: Args, node: Node) -> Val:
+def _round(w: Walker, a: Args, node: Node) -> Val:
     if not isinstance(a["ndigits"], NoneVal):
         raise w.refuse("ACR202", a.where["ndigits"], seen="round with digits", rewrite="round(x * 1000) / 1000")
     if isinstance(a["x"], Tensor) and a["x"].type.dtype == "bool":
@@ -143,7 +143,7 @@ def _round(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("*args", range, whole=True)
-def _range(w: Lowerer, a: Args, node: Node) -> Val:
+def _range(w: Walker, a: Args, node: Node) -> Val:
     parts = []
     for v in a.rest:
         x = w.host_value(v, node, "range()", index=True)
@@ -161,23 +161,23 @@ def _range(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("*args strict", zip, whole=True)
-def _zip(w: Lowerer, a: Args, node: Node) -> Val:
+def _zip(w: Walker, a: Args, node: Node) -> Val:
     parts = tuple(as_iterable(w, v, node) for v in a.rest)
     return Zip(parts, bool(a.static("strict"))) if parts else TupleVal(())
 
 
 @row("x start", enumerate, whole=True)
-def _enumerate(w: Lowerer, a: Args, node: Node) -> Val:
+def _enumerate(w: Walker, a: Args, node: Node) -> Val:
     start = w.host_value(a["start"], node, "enumerate()", index=True)
     return Enumerate(as_iterable(w, a["x"], node), w.as_int(start) if start.type == BOOL else start)
 
 
 @row("x", reversed, whole=True)
-def _reversed(w: Lowerer, a: Args, node: Node) -> Val:
+def _reversed(w: Walker, a: Args, node: Node) -> Val:
     return Reversed(as_iterable(w, a["x"], node))
 
 
-def as_iterable(w: Lowerer, val: Val, node: Node) -> Val:
+def as_iterable(w: Walker, val: Val, node: Node) -> Val:
     if isinstance(val, UnionVal):
         val = w.not_none(val, node)
     if isinstance(val, Generator):
@@ -188,7 +188,7 @@ def as_iterable(w: Lowerer, val: Val, node: Node) -> Val:
 
 
 @row("x", list, whole=True)
-def _list(w: Lowerer, a: Args, node: Node) -> Val:
+def _list(w: Walker, a: Args, node: Node) -> Val:
     val = as_iterable(w, a["x"], node)
     if isinstance(val, ListVal):
         return w.list_slice(val, number(0), 1, w.list_lengths(val, node), node or ast.Constant(0))
@@ -196,7 +196,7 @@ def _list(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x", tuple, whole=True)
-def _tuple(w: Lowerer, a: Args, node: Node) -> Val:
+def _tuple(w: Walker, a: Args, node: Node) -> Val:
     val = as_iterable(w, a["x"], node)
     items = w.items_of(val)
     if items is None:
@@ -206,11 +206,11 @@ def _tuple(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x start", sum, rank0="any")
-def _sum(w: Lowerer, a: Args, node: Node) -> Val:
+def _sum(w: Walker, a: Args, node: Node) -> Val:
     return fold(w, a["x"], a["start"], lambda acc, v: w.binary(ast.Add(), acc, v, node or ast.Constant(0)), node)
 
 
-def fold(w: Lowerer, iterable: Val, start: Val, f: Callable[[Val, Val], Val], node: Node) -> Val:
+def fold(w: Walker, iterable: Val, start: Val, f: Callable[[Val, Val], Val], node: Node) -> Val:
     """Return f(... f(f(start, x0), x1) ...)."""
     if isinstance(iterable, Generator):
         return fold_generator(w, iterable, start, f, node)
@@ -233,21 +233,21 @@ def fold(w: Lowerer, iterable: Val, start: Val, f: Callable[[Val, Val], Val], no
     return w.state.pop(key) if w.block is not None else start
 
 
-def fold_generator(w: Lowerer, gen: Generator, start: Val, f: Callable[[Val, Val], Val], node: Node) -> Val:
+def fold_generator(w: Walker, gen: Generator, start: Val, f: Callable[[Val, Val], Val], node: Node) -> Val:
     return fold(w, w.comprehend(gen.node), start, f, node)
 
 
 @row("x", any)
-def _any(w: Lowerer, a: Args, node: Node) -> Val:
+def _any(w: Walker, a: Args, node: Node) -> Val:
     return _any_all(w, a["x"], node, True)
 
 
 @row("x", all)
-def _all(w: Lowerer, a: Args, node: Node) -> Val:
+def _all(w: Walker, a: Args, node: Node) -> Val:
     return _any_all(w, a["x"], node, False)
 
 
-def _any_all(w: Lowerer, val: Val, node: Node, stop: bool) -> Val:
+def _any_all(w: Walker, val: Val, node: Node, stop: bool) -> Val:
     """`any` and `all`, leaving the loop as soon as the answer is known."""
     key = (w.frame.scope, f"#any{spot(node)}")
     w.state[key] = number(not stop)
@@ -271,7 +271,7 @@ def _any_all(w: Lowerer, val: Val, node: Node, stop: bool) -> Val:
         w.counter += 1
         scope = (*w.frame.scope, "comprehension", w.counter)
         iterable = w.expr(gen.iter)
-        w.scopes[scope] = (names, w._comprehension_func())
+        w.scopes[scope] = (names, w.comprehension_func())
         w.frame.overlays.append((scope, names))
 
         def body() -> None:
@@ -300,16 +300,16 @@ def _any_all(w: Lowerer, val: Val, node: Node, stop: bool) -> Val:
 
 
 @row("*args key default", min, rank0="any")
-def _min(w: Lowerer, a: Args, node: Node) -> Val:
+def _min(w: Walker, a: Args, node: Node) -> Val:
     return _extreme(w, a, node, "lt")
 
 
 @row("*args key default", max, rank0="any")
-def _max(w: Lowerer, a: Args, node: Node) -> Val:
+def _max(w: Walker, a: Args, node: Node) -> Val:
     return _extreme(w, a, node, "gt")
 
 
-def _extreme(w: Lowerer, a: Args, node: Node, op: str) -> Val:
+def _extreme(w: Walker, a: Args, node: Node, op: str) -> Val:
     """`min` and `max`: the first of equal ones."""
     where = node or ast.Constant(0)
     compare = ast.Lt() if op == "lt" else ast.Gt()
@@ -379,7 +379,7 @@ def _extreme(w: Lowerer, a: Args, node: Node, op: str) -> Val:
 
 
 def _first_of_best(
-    w: Lowerer, val: Val, get: Callable[[Num], Val], key_of: Callable[[Val], Val], pick: Callable[..., tuple[Val, Val]],
+    w: Walker, val: Val, get: Callable[[Num], Val], key_of: Callable[[Val], Val], pick: Callable[..., tuple[Val, Val]],
     what: str, node: Node,
 ) -> Val:  # fmt: skip
     """Return the best element of a sequence that is not empty, by a loop."""
@@ -412,7 +412,7 @@ def _first_of_best(
 
 
 @row("x key reverse", sorted, whole=True)
-def _sorted(w: Lowerer, a: Args, node: Node) -> Val:
+def _sorted(w: Walker, a: Args, node: Node) -> Val:
     val = as_iterable(w, a["x"], node)
     where = node or ast.Constant(0)
     if isinstance(val, ListVal):
@@ -423,7 +423,7 @@ def _sorted(w: Lowerer, a: Args, node: Node) -> Val:
     return copy
 
 
-def sort_list(w: Lowerer, base: ListVal, key: Val, reverse: Val, node: Node) -> None:
+def sort_list(w: Walker, base: ListVal, key: Val, reverse: Val, node: Node) -> None:
     """Sort a list in place, stably."""
 
     def key_of(v: Val) -> Val:
@@ -454,14 +454,14 @@ def sort_list(w: Lowerer, base: ListVal, key: Val, reverse: Val, node: Node) -> 
         sort(keys, parts)
 
 
-def _keys(w: Lowerer, source: ListVal, value: Callable[[Val], Val], what: str, node: Node) -> ListVal:
+def _keys(w: Walker, source: ListVal, value: Callable[[Val], Val], what: str, node: Node) -> ListVal:
     """Return the list of something of each element of a list."""
     item = (w.frame.scope, "#key")
     target = ast.Name("#key", ast.Store())
     return w.built(source, node or ast.Constant(0), target, lambda: value(w.state[item]), (), what=what)
 
 
-def _host_keys(w: Lowerer, keys: ListVal, what: str, node: Node) -> ListVal:
+def _host_keys(w: Walker, keys: ListVal, what: str, node: Node) -> ListVal:
     """Return keys as numbers and tuples of numbers, all that are tensors read in one go."""
     if w.block is None or all(isinstance(t, IntT | FloatT | BoolT) for t in _parts(keys.item)):
         return keys
@@ -492,7 +492,7 @@ def _has_tensor(key: Val) -> bool:
     return isinstance(key, Tensor)
 
 
-def _host_key(w: Lowerer, key: Val, node: Node, what: str) -> Val:
+def _host_key(w: Walker, key: Val, node: Node, what: str) -> Val:
     """Return a key as numbers, which are compared as NumPy compares the scalars that they were.
 
     A tuple in a tuple is compared as its items in its place are.
@@ -513,7 +513,7 @@ def _host_key(w: Lowerer, key: Val, node: Node, what: str) -> Val:
     return w.each(val, one, node)
 
 
-def _host_part(w: Lowerer, part: Val, node: Node, what: str) -> Num:
+def _host_part(w: Walker, part: Val, node: Node, what: str) -> Num:
     if isinstance(part, Tensor):
         part = w.only_element(part, EMPTY, AMBIGUOUS, node)
     elif not isinstance(part, Num | EnumVal):
@@ -522,23 +522,23 @@ def _host_part(w: Lowerer, part: Val, node: Node, what: str) -> Num:
 
 
 @row("x", iter, whole=True)
-def _iter(w: Lowerer, a: Args, node: Node) -> Val:
+def _iter(w: Walker, a: Args, node: Node) -> Val:
     return as_iterable(w, a["x"], node)
 
 
 @row("x y", pow)
-def _pow(w: Lowerer, a: Args, node: Node) -> Val:
+def _pow(w: Walker, a: Args, node: Node) -> Val:
     return w.binary(ast.Pow(), a["x"], a["y"], node or ast.Constant(0))
 
 
 @row("x y", divmod)
-def _divmod(w: Lowerer, a: Args, node: Node) -> Val:
+def _divmod(w: Walker, a: Args, node: Node) -> Val:
     where = node or ast.Constant(0)
     return TupleVal((w.binary(ast.FloorDiv(), a["x"], a["y"], where), w.binary(ast.Mod(), a["x"], a["y"], where)))
 
 
 @row("x", type, whole=True)
-def _type(w: Lowerer, a: Args, node: Node) -> Val:
+def _type(w: Walker, a: Args, node: Node) -> Val:
     from acronumba.frontend.calls.objects import runtime_class
 
     val = a["x"]
@@ -551,7 +551,7 @@ def _type(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("obj name default", getattr, whole=True, rank0="any")
-def _getattr(w: Lowerer, a: Args, node: Node) -> Val:
+def _getattr(w: Walker, a: Args, node: Node) -> Val:
     name = a.static("name")
     if not isinstance(name, str):
         raise w.refuse("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
@@ -568,7 +568,7 @@ def _getattr(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("f xs", map, whole=True)
-def _map(w: Lowerer, a: Args, node: Node) -> Val:
+def _map(w: Walker, a: Args, node: Node) -> Val:
     return w.collect(as_iterable(w, a["xs"], node), lambda v: w.call(a["f"], (v,), {}, node), node or ast.Constant(0))
 
 
@@ -576,7 +576,7 @@ def _map(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 def _math(name: str) -> Handler:
-    def handler(w: Lowerer, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args, node: Node) -> Val:
         nums = [as_float(w, v, node, f"math.{name}()") for v in a.values.values()]
         return w.scalar(name, *nums, node=node)
 
@@ -591,7 +591,7 @@ for _name in (
 
 
 @row("*args", math.hypot)
-def _hypot(w: Lowerer, a: Args, node: Node) -> Val:
+def _hypot(w: Walker, a: Args, node: Node) -> Val:
     if len(a.rest) != 2:
         raise w.refuse("ACR202", a.places[2] if len(a.rest) > 2 else node, seen=f"math.hypot of {len(a.rest)} numbers",
                        rewrite="math.sqrt(x * x + y * y + z * z)")  # fmt: skip
@@ -599,7 +599,7 @@ def _hypot(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x base", math.log)
-def _math_log(w: Lowerer, a: Args, node: Node) -> Val:
+def _math_log(w: Walker, a: Args, node: Node) -> Val:
     x = w.scalar("log", as_float(w, a["x"], node, "math.log()"), node=node)
     if "base" not in a.given:
         return x
@@ -607,13 +607,13 @@ def _math_log(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x y", math.pow)
-def _math_pow(w: Lowerer, a: Args, node: Node) -> Val:
+def _math_pow(w: Walker, a: Args, node: Node) -> Val:
     x, y = (as_float(w, a[k], node, "math.pow()") for k in "xy")
     return w.float_power(x, y, "ValueError", "math domain error", node)
 
 
 def _whole(name: str) -> Handler:
-    def handler(w: Lowerer, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args, node: Node) -> Val:
         if isinstance(a["x"], Tensor):  # Python asks NumPy's scalars for a float
             return _rounded(w, name, as_float(w, a["x"], node, f"math.{name}()"), node)
         return _rounded(w, name, w.host_value(a["x"], node, f"math.{name}()"), node)
@@ -629,7 +629,7 @@ NO_TRUNC = "type numpy.ndarray doesn't define __trunc__ method"
 
 
 @row("x", math.trunc)
-def _math_trunc(w: Lowerer, a: Args, node: Node) -> Val:
+def _math_trunc(w: Walker, a: Args, node: Node) -> Val:
     if isinstance(a["x"], Tensor) and a["x"].type.dtype != "float64":  # the only scalar that is a Python number too
         raise w.refuse("ACR301", node, seen=f"math.trunc() of {w.describe(a['x'])}", rewrite="int(x)")
     if isinstance(a["x"], Tensor) and a["x"].array0 is not None:
@@ -638,11 +638,11 @@ def _math_trunc(w: Lowerer, a: Args, node: Node) -> Val:
 
 
 @row("x start", math.prod)
-def _math_prod(w: Lowerer, a: Args, node: Node) -> Val:
+def _math_prod(w: Walker, a: Args, node: Node) -> Val:
     return fold(w, a["x"], a["start"], lambda acc, v: w.binary(ast.Mult(), acc, v, node or ast.Constant(0)), node)
 
 
-def _written(w: Lowerer, function: Callable[..., Any], args: Sequence[Val], kind: Type, node: Node) -> Val:
+def _written(w: Walker, function: Callable[..., Any], args: Sequence[Val], kind: Type, node: Node) -> Val:
     """Call a function of `mathematics` with numbers of a type."""
     what = f"math.{function.__name__}"
     if kind == INT:
@@ -660,7 +660,7 @@ def _math_written(function: Callable[..., Any], kind: Type) -> Handler:
 
 
 def _math_folded(function: Callable[..., Any], first: int) -> Handler:
-    def handler(w: Lowerer, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args, node: Node) -> Val:
         out, *rest = a.rest if len(a.rest) > 1 else (number(first), *a.rest)
         for v in rest:
             out = _written(w, function, [out, v], INT, node)
@@ -677,7 +677,7 @@ row("n k", math.comb)(_math_written(mathematics.comb, INT))
 
 
 @row("n k", math.perm)
-def _perm(w: Lowerer, a: Args, node: Node) -> Val:
+def _perm(w: Walker, a: Args, node: Node) -> Val:
     if isinstance(a["k"], NoneVal):
         return _written(w, mathematics.factorial, [a["n"]], INT, node)
     return _written(w, mathematics.perm, [a["n"], a["k"]], INT, node)
@@ -688,5 +688,5 @@ row("x", math.radians)(_math_written(mathematics.radians, FLOAT))
 
 
 @row("a b rel_tol abs_tol", math.isclose)
-def _isclose(w: Lowerer, a: Args, node: Node) -> Val:
+def _isclose(w: Walker, a: Args, node: Node) -> Val:
     return _written(w, mathematics.isclose, [a[k] for k in ("a", "b", "rel_tol", "abs_tol")], FLOAT, node)

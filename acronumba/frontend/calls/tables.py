@@ -32,7 +32,6 @@ from acronumba.frontend.values import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from acronumba.frontend.lower import Lowerer
     from acronumba.frontend.walker import Walker
 
 
@@ -108,7 +107,7 @@ def place_of(node: Node, which: int | str, count: int) -> Node:
 class Args:
     """The arguments of a call, under the names that a handler has for the parameters that it honours."""
 
-    def __init__(self, w: Lowerer, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> None:
+    def __init__(self, w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> None:
         self.w, self.what, self.node = w, row.what, node
         self.places = [place_of(node, k, len(args)) for k in range(len(args))]  # of the positional ones
         signature = signature_of(row.function)
@@ -240,7 +239,7 @@ class Args:
                 )  # fmt: skip
 
 
-def _default(w: Lowerer, value: Any) -> Val:
+def _default(w: Walker, value: Any) -> Val:
     return NoneVal() if value is UNSET else TupleVal(()) if value == () else w.constant(value)
 
 
@@ -251,7 +250,7 @@ REWRITES = {
 }  # fmt: skip
 
 
-Handler = Callable[["Lowerer", Args, Node], Val]
+Handler = Callable[["Walker", Args, Node], Val]
 # What a result without axes is: a NumPy scalar, an array of rank 0, what the first argument is (an array, if that has
 # axes or is a Python number), or whatever the handler returns.
 Rank0: TypeAlias = Literal["scalar", "array", "first", "any"]
