@@ -252,6 +252,25 @@ class Emitter:
         """Go on from a point, with a state of its own."""
         self.block, self.state = point[0], dict(point[1])
 
+    def meet(self, ends: Sequence[int], state: State) -> None:
+        """Let several blocks go on in a new one, with a state that holds at the end of each of them."""
+        target = self.new_block()
+        for k in ends:
+            assert self.code.ends[k] is None
+            self.code.ends[k] = ir.Jump(block=target, loc=self.loc)
+        self.block, self.state = target, state
+
+    def meet_again(self, points: Sequence[Point]) -> None:
+        """Go on where the ways meet that were taken to tell the cases of one value apart: they bind no name."""
+        if len(points) > 1:
+            self.meet([block for block, _ in points], dict(points[0][1]))
+            for val in self.state.values():
+                _name(val)
+        elif points:
+            self.block, self.state = points[0]
+        else:
+            self.block = None
+
     def fork(self, cond: Num) -> tuple[Point | None, Point | None]:
         """Branch on a bool: return the points where it is true and false (None: cannot be)."""
         if self.block is None:
@@ -727,7 +746,7 @@ class Emitter:
             if self.block is not None:
                 points.append(self.point())
                 self.block = None
-        self.join(points)
+        self.meet_again(points)
         return outs
 
     def null(self, word: Word) -> Var:
@@ -884,7 +903,7 @@ class Emitter:
             self.emit(ir.Copy(out=out, src=self.word(found), loc=self.loc))
             points.append(self.point())
             self.block = None
-        self.join(points)
+        self.meet_again(points)
         return Num(BOOL, var=out)
 
     def class_test(self, ref: Var, classes: tuple[type, ...]) -> Num:
@@ -1028,11 +1047,7 @@ class Emitter:
             _share(v)
         if values is not None:
             result = self._merge(list(values), ends, states, "")
-        target = self.new_block()
-        for k in ends:
-            assert self.code.ends[k] is None
-            self.code.ends[k] = ir.Jump(block=target, loc=self.loc)
-        self.block, self.state = target, merged
+        self.meet(ends, merged)
         self.settle_all()
         return self.settle(result)
 
