@@ -15,19 +15,10 @@ from functools import partial
 from typing import Any
 
 from acronumba.data.shared import SharedNode
+from acronumba.frontend.block import Abandoned, Dead, Point, Refused, State
 from acronumba.frontend.calls.objects import python_class, runtime_class
-from acronumba.frontend.emitter import (
-    Abandoned,
-    Dead,
-    Point,
-    Refused,
-    State,
-    TAbsent,
-    Template,
-    TStatic,
-    equal_templates,
-)  # fmt: skip
 from acronumba.frontend.source import assigned_names
+from acronumba.frontend.templates import TAbsent, Template, TStatic, equal_templates
 from acronumba.frontend.values import (
     NOT_CONST,
     Bound,

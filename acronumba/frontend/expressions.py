@@ -18,15 +18,8 @@ import numpy as np
 from acronumba.data.shared import SharedConst, SharedLeaf, can_hide, describe_value, field_names, hiding
 from acronumba.data.witness import ABSENT
 from acronumba.errors import Loc
+from acronumba.frontend.block import ZERO_DIVISION, Dead, Point, Refused, conversion
 from acronumba.frontend.calls.objects import as_function, is_foreign, is_tuple, python_class
-from acronumba.frontend.emitter import (
-    ZERO_DIVISION,
-    Dead,
-    Point,
-    Refused,
-    conversion,
-    members_of,
-)  # fmt: skip
 from acronumba.frontend.source import NoSource, is_forbidden, read_source, spot
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -53,6 +46,7 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    members_of,
     number,
 )  # fmt: skip
 from acronumba.frontend.walker import GlobalRead, Walker

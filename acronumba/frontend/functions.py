@@ -15,14 +15,12 @@ from typing import Any
 from acronumba.config import COPIES
 from acronumba.data.shared import Shared, SharedLeaf, SharedNode, shared_key
 from acronumba.errors import Loc
+from acronumba.frontend.block import Abandoned, Dead, FunctionCode, Refused, Resweep
 from acronumba.frontend.calls.call import call_method, call_static
 from acronumba.frontend.calls.tables import bind
-from acronumba.frontend.emitter import (
-    Abandoned,
-    Dead,
-    FunctionCode,
-    Refused,
-    Resweep,
+from acronumba.frontend.cells import endless
+from acronumba.frontend.source import spot
+from acronumba.frontend.templates import (
     TChoice,
     Template,
     TList,
@@ -31,12 +29,8 @@ from acronumba.frontend.emitter import (
     TStatic,
     TTensor,
     TType,
-    endless,
     equal_templates,
-    is_own,
-    is_several,
-)  # fmt: skip
-from acronumba.frontend.source import spot
+)
 from acronumba.frontend.values import (
     NOT_CONST,
     Bound,
@@ -63,6 +57,8 @@ from acronumba.frontend.values import (
     Val,
     Zip,
     held,
+    is_own,
+    is_several,
 )  # fmt: skip
 from acronumba.frontend.walker import Frame, Instance, Walker
 from acronumba.ir import nodes as ir

@@ -11,13 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls.objects import is_tuple, python_class
-from acronumba.frontend.emitter import (
-    Dead,
-    Resweep,
-    is_choosable,
-    is_own,
-)  # fmt: skip
 from acronumba.frontend.source import assigned_names, spot
 from acronumba.frontend.tensors import HOST
 from acronumba.frontend.values import (
@@ -42,6 +37,8 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    is_choosable,
+    is_own,
     number,
 )  # fmt: skip
 from acronumba.frontend.walker import UNROLL, Walker

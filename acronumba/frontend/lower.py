@@ -24,14 +24,8 @@ from typing import Any
 from acronumba.data.shared import Inherited, SharedConst, SharedTree, field_names, hiding, nodes_of
 from acronumba.data.witness import Changed, Witness
 from acronumba.errors import NOWHERE, Loc, together
+from acronumba.frontend.block import FunctionCode, Knowledge, Refused, Resweep
 from acronumba.frontend.control import Control
-from acronumba.frontend.emitter import (
-    FunctionCode,
-    Knowledge,
-    Refused,
-    Resweep,
-    _ClassNumber,
-)  # fmt: skip
 from acronumba.frontend.expressions import Expressions
 from acronumba.frontend.functions import Functions, fails_itself
 from acronumba.frontend.lists import Lists
@@ -41,6 +35,7 @@ from acronumba.frontend.values import (
     NoneVal,
 )  # fmt: skip
 from acronumba.frontend.walker import GlobalRead
+from acronumba.frontend.words import _ClassNumber
 from acronumba.ir import nodes as ir
 from acronumba.ir.graph import rename
 from acronumba.ir.nodes import Var

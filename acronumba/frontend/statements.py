@@ -11,12 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from acronumba.data.shared import field_names
+from acronumba.frontend.block import Dead, Refused, Resweep
 from acronumba.frontend.calls.objects import python_class
-from acronumba.frontend.emitter import (
-    Dead,
-    Refused,
-    Resweep,
-)  # fmt: skip
 from acronumba.frontend.expressions import MAGIC, OPERATORS
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
 from acronumba.frontend.values import (

@@ -16,13 +16,9 @@ from typing import Any
 from acronumba.data.shared import Shared, SharedConst, is_itself
 from acronumba.data.witness import Witness
 from acronumba.errors import Loc
-from acronumba.frontend.emitter import (
-    FunctionCode,
-    Knowledge,
-    Point,
-    Template,
-)  # fmt: skip
-from acronumba.frontend.tensors import TensorOps
+from acronumba.frontend.block import FunctionCode, Knowledge, Point
+from acronumba.frontend.contract import Contract
+from acronumba.frontend.templates import Template
 from acronumba.frontend.values import (
     EnumVal,
     Func,
@@ -100,7 +96,7 @@ class Instance:
     walking: bool = True
 
 
-class Walker(TensorOps):
+class Walker(Contract):
     """What all parts of the walker share: the calls being walked and what one topic needs of another."""
 
     roots: frozenset[str] = frozenset()

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.data.shared import field_names
+from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_numpy import as_dtype
 from acronumba.frontend.calls.of_python import as_iterable, fold, sort_list
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
-from acronumba.frontend.emitter import Dead, Resweep
 from acronumba.frontend.values import (
     NOT_CONST,
     DictVal,

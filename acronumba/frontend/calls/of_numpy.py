@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba import nn, random
+from acronumba.frontend.block import Dead
 from acronumba.frontend.calls.tables import Args, Handler, Node, row
-from acronumba.frontend.emitter import Dead
 from acronumba.frontend.tensors import PYTHON
 from acronumba.frontend.values import (
     NOT_CONST,

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from acronumba.data.shared import field_names
+from acronumba.frontend.block import Dead, Refused
 from acronumba.frontend.calls import of_math as mathematics
 from acronumba.frontend.calls.tables import Args, Handler, Node, row
 from acronumba.frontend.control import AMBIGUOUS, EMPTY
-from acronumba.frontend.emitter import Dead, Refused
 from acronumba.frontend.source import spot
 from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
 from acronumba.frontend.values import (
