@@ -44,17 +44,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Extent, Var
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import SCALARS
-from acronumba.ir.types import (
-    BOOL,
-    FLOAT,
-    INT,
-    NONE,
-    Array0T,
-    ListT,
-    Type,
-    Word,
-    type_text,
-)  # fmt: skip
+from acronumba.ir.types import BOOL, FLOAT, INT, NONE, Array0T, ListT, Type, Word, type_text
 
 State = dict[Any, Val]  # by (scope, name); also facts: (scope, name, part, ...)
 

@@ -8,23 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from acronumba.frontend.block import Blocks
-from acronumba.frontend.values import (
-    Cell,
-    ListVal,
-)  # fmt: skip
+from acronumba.frontend.values import Cell, ListVal
 from acronumba.ir.nodes import Var
-from acronumba.ir.types import (
-    NEVER,
-    Array0T,
-    DictT,
-    ListT,
-    TensorT,
-    TupleT,
-    Type,
-    UnionT,
-    type_text,
-    union,
-)  # fmt: skip
+from acronumba.ir.types import NEVER, Array0T, DictT, ListT, TensorT, TupleT, Type, UnionT, type_text, union
 
 
 class Cells(Blocks):

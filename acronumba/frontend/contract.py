@@ -11,11 +11,7 @@ import numpy as np
 from acronumba.frontend.block import Refused
 from acronumba.frontend.tensors import Node
 from acronumba.frontend.ufuncs import Ufuncs
-from acronumba.frontend.values import (
-    Num,
-    Tensor,
-    number,
-)  # fmt: skip
+from acronumba.frontend.values import Num, Tensor, number
 from acronumba.ir.nodes import Extent, Var
 
 

@@ -24,31 +24,30 @@ from typing import Any
 from acronumba.data.shared import Inherited, SharedConst, SharedTree, field_names, hiding, nodes_of
 from acronumba.data.witness import Changed, Witness
 from acronumba.errors import NOWHERE, Loc, together
+from acronumba.frontend import (
+    assignment,
+    comprehensions,
+    conditions,
+    expressions,
+    functions,
+    items,
+    loops,
+    patterns,
+    statements,
+)
 from acronumba.frontend.block import FunctionCode, Knowledge, Refused, Resweep
-from acronumba.frontend.control import Control
-from acronumba.frontend.expressions import Expressions
-from acronumba.frontend.functions import Functions, fails_itself
-from acronumba.frontend.lists import Lists
-from acronumba.frontend.statements import Statements
-from acronumba.frontend.values import (
-    Func,
-    NoneVal,
-)  # fmt: skip
-from acronumba.frontend.walker import GlobalRead
+from acronumba.frontend.functions import add_defaults
+from acronumba.frontend.instances import call_instance, fails_itself, finish, function_name
+from acronumba.frontend.names import behind, function_value
+from acronumba.frontend.values import Func, NoneVal
+from acronumba.frontend.walker import GlobalRead, Walker
 from acronumba.frontend.words import _ClassNumber
 from acronumba.ir import nodes as ir
 from acronumba.ir.graph import rename
 from acronumba.ir.nodes import Var
 from acronumba.ir.notes import Note
 from acronumba.ir.source import line_text
-from acronumba.ir.types import (
-    ListT,
-    NoneT,
-    Type,
-    UnionT,
-    class_key,
-    words,
-)  # fmt: skip
+from acronumba.ir.types import ListT, NoneT, Type, UnionT, class_key, words
 
 SWEEPS = 60
 
@@ -67,8 +66,8 @@ class Lowered:
     notes: tuple[Note, ...] = ()  # what was decided, for `Model.explain`
 
 
-class Lowerer(Statements, Control, Expressions, Lists, Functions):
-    """Walks statements and expressions; see the module's text."""
+# What says how nodes and values are walked (see `handlers`).
+TOPICS = (assignment, comprehensions, conditions, expressions, functions, items, loops, patterns, statements)
 
 
 def lower(
@@ -129,7 +128,7 @@ def _lower(
     know.fields = {cls: dict(table) for cls, table in fields.items()}
     for _ in range(SWEEPS):
         know.changed = False
-        sweep = Lowerer(know)
+        sweep = Walker(know)
         witnesses.append(sweep.witness)
         sweep.constants = dict(constants)
         sweep.roots = frozenset(shared.roots)
@@ -171,15 +170,15 @@ def _data_lists(
         yield from walk(t)
 
 
-def _sweep(sweep: Lowerer, fn: types.FunctionType, params: Sequence[Type], shared: SharedTree) -> Lowered:
-    func = sweep.function(fn, None)
+def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared: SharedTree) -> Lowered:
+    func = function_value(sweep, fn, None)
     assert isinstance(func, Func)
     loc = func.source.loc(func.source.node)
     a = func.source.node.args
     if a.vararg or a.kwarg or not (a.posonlyargs or a.args):
         raise sweep.refuse("ACR208", loc, seen=f"{func.source.name}({ast.unparse(a)})")
     sweep.functions.append(None)
-    code = sweep.code = FunctionCode(sweep.function_name(func), loc)
+    code = sweep.code = FunctionCode(function_name(sweep, func), loc)
     sweep.loc, sweep.source = loc, func.source
     frame = sweep.push(func, ())
     sweep.block = sweep.new_block()
@@ -194,14 +193,14 @@ def _sweep(sweep: Lowerer, fn: types.FunctionType, params: Sequence[Type], share
     for p in a.kwonlyargs:
         root = shared.roots.get(p.arg)
         if root is not None:
-            function = sweep.behind(root.value) if isinstance(root, SharedConst) else None
-            given[p.arg] = sweep.function(function, loc) if function else sweep.shared_value(root)
-    sweep.add_defaults(func, given)
+            function = behind(sweep, root.value) if isinstance(root, SharedConst) else None
+            given[p.arg] = function_value(sweep, function, loc) if function else sweep.shared_value(root)
+    add_defaults(sweep, func, given)
     sweep.state |= {(frame.scope, name): val for name, val in given.items()}
     key = "entry"
     if func.code in sweep.know.recursive:
         given = {n: given[n] for n in [*positional, *(p.arg for p in a.kwonlyargs)]}
-        val = sweep.call_instance(func, given, loc)
+        val = call_instance(sweep, func, given, loc)
         if sweep.block is not None:
             frame.returns.append((sweep.point(), val, loc))
             sweep.block = None
@@ -210,7 +209,7 @@ def _sweep(sweep: Lowerer, fn: types.FunctionType, params: Sequence[Type], share
         if sweep.block is not None:
             frame.returns.append((sweep.point(), NoneVal(), loc))
             sweep.block = None
-    sweep.finish(key, frame)
+    finish(sweep, key, frame)
     sweep.functions[0] = code
     never = [i for i in sweep.instances.values() if sweep.know.results.get(i.key) is None]
     never = [i for i in never if not fails_itself(sweep.functions[i.index], sweep.sites)]
@@ -241,7 +240,7 @@ def _sweep(sweep: Lowerer, fn: types.FunctionType, params: Sequence[Type], share
     )
 
 
-def _check_visible(sweep: Lowerer, shared: SharedTree) -> None:
+def _check_visible(sweep: Walker, shared: SharedTree) -> None:
     """Refuse a shared object that hides, by an attribute of its own, what was read of its class."""
     for root in (*shared.roots.values(), *(g.shared for g in sweep.globals.values())):
         for found in nodes_of(root):
@@ -295,7 +294,7 @@ def _name_variables(code: FunctionCode) -> None:
     code.ends = [None if end is None else rename(end, to) for end in code.ends]  # type: ignore[misc]
 
 
-def _program(sweep: Lowerer, name: str, params: Sequence[Type], result: Type) -> ir.Program:
+def _program(sweep: Walker, name: str, params: Sequence[Type], result: Type) -> ir.Program:
     layouts = make_layouts(sweep.know.fields, sweep.reads, sweep.stored)
     tags = {layout.cls: k for k, layout in enumerate(layouts)}
 

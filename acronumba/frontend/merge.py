@@ -55,20 +55,7 @@ from acronumba.frontend.values import (
 from acronumba.frontend.words import Words
 from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Var
-from acronumba.ir.types import (
-    BOOL,
-    INT,
-    Array0T,
-    DictT,
-    ListT,
-    StructT,
-    TensorT,
-    TupleT,
-    Type,
-    type_text,
-    union,
-    words,
-)  # fmt: skip
+from acronumba.ir.types import BOOL, INT, Array0T, DictT, ListT, StructT, TensorT, TupleT, Type, type_text, union, words
 
 
 @dataclass(slots=True, eq=False)

@@ -8,13 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from acronumba.frontend.tensors import HOST, Node, TensorOps, dims_text
-from acronumba.frontend.values import (
-    NOT_CONST,
-    ListVal,
-    Num,
-    Tensor,
-    number,
-)  # fmt: skip
+from acronumba.frontend.values import NOT_CONST, ListVal, Num, Tensor, number
 from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Extent, Var
 from acronumba.ir.types import FLOAT, INT, NEVER, BoolT, FloatT, IntT, TensorT
@@ -326,15 +320,10 @@ class Shapes(TensorOps):
         if val.item == NEVER:
             raise self.never(node)
 
-    def uniform(self, val: ListVal, node: Node) -> ListVal:
-        """Return the list with elements of one type; the walker can convert them."""
-        return val
-
-    def stack_list(
+    def stack_rows(
         self, val: ListVal, axis: int, node: Node = None, dtype: str | None = None, empty: bool = False
     ) -> Tensor:
-        """Stack a list whose length is known only at run time; `empty`: of numbers it may be empty."""
-        val = self.uniform(val, node)
+        """Stack a list of numbers, or of arrays of one known shape; `empty`: of numbers it may be empty."""
         item = val.item
         if item == NEVER and empty:
             return self.full((0,), number(0), dtype or "float64", node)
@@ -360,9 +349,9 @@ class Shapes(TensorOps):
             out = self.transpose(out, order, node)
         return out
 
-    def concat_list(self, val: ListVal, axis: int, node: Node = None) -> Tensor:
-        """Concatenate a list whose length is known only at run time, of arrays of one shape."""
-        stacked = self.stack_list(val, 0, node)
+    def concat_rows(self, val: ListVal, axis: int, node: Node = None) -> Tensor:
+        """Concatenate a list of arrays of one known shape."""
+        stacked = self.stack_rows(val, 0, node)
         rank = stacked.type.rank - 1
         if not rank:
             raise self.refuse("ACR401", node, seen=self.describe(val), rewrite="use np.stack")

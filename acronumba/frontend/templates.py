@@ -6,21 +6,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from acronumba.frontend.block import Blocks
-from acronumba.frontend.values import (
-    Cell,
-    Choice,
-    Num,
-    Val,
-    alike,
-    is_choosable,
-    number,
-    same,
-)  # fmt: skip
+from acronumba.frontend.values import Cell, Choice, Num, Val, alike, is_choosable, number, same
 from acronumba.ir.nodes import Extent
-from acronumba.ir.types import (
-    TensorT,
-    Type,
-)  # fmt: skip
+from acronumba.ir.types import TensorT, Type
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,13 +13,7 @@ import numpy as np
 
 from acronumba.errors import Loc
 from acronumba.frontend.merge import Merge
-from acronumba.frontend.values import (
-    NOT_CONST,
-    ListVal,
-    Num,
-    Tensor,
-    number,
-)  # fmt: skip
+from acronumba.frontend.values import NOT_CONST, ListVal, Num, Tensor, number
 from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Extent, SharedArg, Var
 from acronumba.ir.types import BOOL, DTYPES, FLOAT, INT, TensorT, host_word

@@ -8,20 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.frontend.handlers import ARRAYS
 from acronumba.frontend.shapes import Shapes
 from acronumba.frontend.tensors import PYTHON, Node
-from acronumba.frontend.values import (
-    NOT_CONST,
-    ListVal,
-    Num,
-    SharedVal,
-    StaticList,
-    Tensor,
-    TupleVal,
-    Val,
-    number,
-)  # fmt: skip
-from acronumba.ir.types import FLOAT, INT, NEVER, Array0T, BoolT, FloatT, IntT, NeverT, TensorT
+from acronumba.frontend.values import NOT_CONST, ListVal, Num, SharedVal, StaticList, Tensor, TupleVal, Val, number
+from acronumba.ir.types import INT, Array0T
 
 CLIP: Any = getattr(np, "_core").umath.clip  # noqa: B009 -- its rules of dtypes have no public name
 
@@ -75,20 +66,8 @@ class Ufuncs(Shapes):
                     return self.full((0,), number(0.0), dtype or "float64", node)
                 return self.stack([self._item(v, dtype, node) for v in items], 0, node)
             case ListVal():
-                return self._array_of_list(val, dtype, node)
+                return ARRAYS[ListVal](self, val, dtype, node)  # type: ignore[no-any-return]
         raise self.refuse("ACR301", node, seen=self.describe(val), rewrite="pass an array or a number")
-
-    def _array_of_list(self, val: ListVal, dtype: str | None, node: Node) -> Tensor:
-        """Return the array of a list that may be empty: that is of floats, whatever the list could hold."""
-        item = val.item
-        numbers = isinstance(item, IntT | FloatT | BoolT | NeverT) or (isinstance(item, TensorT) and not item.rank)
-        if not (numbers and (dtype or item in (FLOAT, NEVER))):
-            text = (
-                "np.array of an empty list is float64[0], not what it is of others; give it a dtype, or test `if xs:`"
-            )
-            some = self.scalar("gt", self.list_lengths(val, node), number(0))
-            self.check(some, "TypeError", text, (), node)
-        return self.stack_list(val, 0, node, dtype, empty=numbers)
 
     def _item(self, val: Val, dtype: str | None, node: Node) -> Tensor:
         """Return an item of a sequence that becomes an array."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpa
 from acronumba.frontend.block import Point, conversion, last_name
 from acronumba.frontend.cells import Cells, endless
 from acronumba.frontend.values import (
+    NOT_CONST,
     Bound,
     Choice,
     DictVal,
@@ -142,6 +144,25 @@ class Words(Cells):
             case _:
                 cell = self.cell(("shared", val.node.path))
                 return StaticList(items, cell)
+
+    def static(self, val: Any, node: ast.AST | None) -> Any:
+        """Return the Python value of something known when the model is compiled, NOT_CONST if it is not known."""
+        match val:
+            case Num():
+                return self.known(val)
+            case NoneVal():
+                return None
+            case StrVal(value=value) | Static(value=value):
+                return value
+            case EnumVal():
+                return val.const
+            case TupleVal() | StaticList():
+                items = [self.static(v, node) for v in val.items]
+                return NOT_CONST if NOT_CONST in items else tuple(items)
+            case SharedVal(node=shared) if shared.kind in ("tuple", "list"):
+                items = [self.static(v, node) for v in self.shared_items(val)]
+                return NOT_CONST if NOT_CONST in items else tuple(items)
+        return NOT_CONST
 
     def type_of(self, val: Val) -> Type:
         """Return the run-time type of a value, or refuse what exists only at compile time."""

@@ -14,12 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.data.shared import field_names
+from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_numpy import as_dtype
 from acronumba.frontend.calls.of_python import as_iterable, fold, sort_list
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
+from acronumba.frontend.comparisons import compare_values
+from acronumba.frontend.comprehensions import extend
+from acronumba.frontend.conditions import host_value, truth
+from acronumba.frontend.lists import append, check_mutable, checked_index, element_of, list_slice, new_list
+from acronumba.frontend.names import alias, default_value
+from acronumba.frontend.operators import binary
 from acronumba.frontend.values import (
     NOT_CONST,
     DictVal,
@@ -90,7 +97,7 @@ def _distribute(w: Walker, row: Row, a: Args, node: Node) -> Val:
                 rest = TupleVal((*items[:k], case, *items[k + 1 :]))
                 return _distribute(w, row, a.replaced(name, rest if name.startswith("*") else case), node)
 
-            return w.each(item if name in a.optional else w.not_none(item, node), one, node)
+            return w.each(item if name in a.optional else not_none(w, item, node), one, node)
     return _as_python(w, row, a, row.handler(w, a, node))
 
 
@@ -144,11 +151,11 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], nod
             if f.name in out:
                 continue
             if f.default is not dataclasses.MISSING:
-                out[f.name] = w.default_value(f.default, f, "default", f"{cls.__name__}({f.name})")
+                out[f.name] = default_value(w, f.default, f, "default", f"{cls.__name__}({f.name})")
             elif f.default_factory is not dataclasses.MISSING:
                 factory = f.default_factory
                 out[f.name] = (
-                    w.new_list((), node or ast.Constant(0))
+                    new_list(w, (), node or ast.Constant(0))
                     if factory is list
                     else w.call(Static(factory), (), {}, node)
                 )
@@ -164,7 +171,7 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], nod
         defaults = getattr(cls, "_field_defaults", {})
         for name, value in defaults.items():
             if name not in out:
-                out[name] = w.default_value(value, defaults, name, f"{cls.__name__}({name})")
+                out[name] = default_value(w, value, defaults, name, f"{cls.__name__}({name})")
         missing = [n for n in names if n not in out]
         if missing:
             raise w.refuse("ACR203", node, seen=f"{cls.__name__} without {', '.join(missing)}")
@@ -227,7 +234,7 @@ def _bind_fields(
     parameters = {p.name: p for p in (*map(_named, positional), *keywords)}
     out, _ = bind(w, cls.__name__, parameters, args, kwargs, node)
     for v in out.values():
-        w.alias(v)
+        alias(v)
         if isinstance(v, Generator):
             raise w.refuse("ACR114", v.node)
     return out
@@ -250,9 +257,9 @@ def replace_fields(w: Walker, args: list[Val], kwargs: dict[str, Val], node: Nod
                 raise w.refuse("ACR307", node, seen=f"{cls.__name__} has no field {k!r}")
         if dataclasses.is_dataclass(cls):  # it is called
             init = [f.name for f in dataclasses.fields(cls) if f.init]
-            given = {n: kwargs[n] if n in kwargs else w.attribute(obj, n, node) for n in init}
+            given = {n: kwargs[n] if n in kwargs else attribute(w, obj, n, node) for n in init}
             return construct(w, cls, [], given | kwargs, node)
-        return Record(cls, names, tuple(kwargs[n] if n in kwargs else w.attribute(obj, n, node) for n in names))
+        return Record(cls, names, tuple(kwargs[n] if n in kwargs else attribute(w, obj, n, node) for n in names))
 
     return w.each(args[0], one, node)
 
@@ -284,7 +291,7 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
     if isinstance(owner, DictVal) or (isinstance(owner, SharedVal) and owner.node.kind == "dict"):
         return dict_method(w, owner, name, args, kwargs, node)
     if name in ("copy",) and isinstance(owner, StaticList):
-        return w.new_list(owner.items, node or ast.Constant(0))
+        return new_list(w, owner.items, node or ast.Constant(0))
     if isinstance(owner, StrVal):
         return _string_method(w, owner, name, args, kwargs, node)
     if name == "_replace":
@@ -294,7 +301,7 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
         if items is not None and len(args) == 1 and name == "count":
             out = number(0)
             for v in items:
-                equal = w.truth(w.compare(ast.Eq(), v, args[0], node or ast.Constant(0)), node)
+                equal = truth(w, compare_values(w, ast.Eq(), v, args[0], node or ast.Constant(0)), node)
                 out = w.scalar("add", out, w.as_int(equal))
             return out
     raise w.refuse("ACR209", node, seen=f"the method .{name} of {w.describe(owner)}")
@@ -311,7 +318,7 @@ def _string_method(w: Walker, owner: StrVal, name: str, args: list[Val], kwargs:
         w.fail(type(error).__name__, str(error), node)
         raise Dead from None
     if isinstance(out, list):
-        return w.new_list([w.constant(v) for v in out], node or ast.Constant(0))
+        return new_list(w, [w.constant(v) for v in out], node or ast.Constant(0))
     return TupleVal(tuple(map(w.constant, out))) if isinstance(out, tuple) else w.constant(out)
 
 
@@ -324,45 +331,47 @@ def list_method(w: Walker, base: ListVal, name: str, args: list[Val], kwargs: di
         case "append", [val]:
             if isinstance(val, Generator):
                 raise w.refuse("ACR114", val.node)
-            w.append(base, val, where)
+            append(w, base, val, where)
             return NoneVal()
         case "extend", [val]:
-            w.extend(base, as_iterable(w, val, node), where)
+            extend(w, base, as_iterable(w, val, node), where)
             return NoneVal()
         case "pop", [] | [_]:
-            w.check_mutable(base, where)
+            check_mutable(w, base, where)
             n = w.list_lengths(base, node)
             w.check(w.scalar("gt", n, number(0)), "IndexError", "pop from empty list", (), node)
             if args:
-                i = w.checked_index(
-                    w.host_value(args[0], node, ".pop()", index=True), n, where, "pop index out of range"
+                i = checked_index(
+                    w, host_value(w, args[0], node, ".pop()", index=True), n, where, "pop index out of range"
                 )
             else:
                 i = w.scalar("sub", n, number(1))
             outs = tuple(w.var("item", t) for t in words(base.item))
             if w.block is not None:
                 w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(i)), loc=w.at(node)))
-            return w.element_of(base, outs)
+            return element_of(w, base, outs)
         case "insert", [index, val]:
-            w.check_mutable(base, where)
-            n, i = w.list_lengths(base, node), w.read(w.as_int(w.host_value(index, node, ".insert()", index=True)))
+            check_mutable(w, base, where)
+            n, i = w.list_lengths(base, node), w.read(w.as_int(host_value(w, index, node, ".insert()", index=True)))
             i = w.select(
                 w.scalar("lt", i, number(0)), w.scalar("max", number(0), w.scalar("add", i, n)), w.scalar("min", i, n)
             )
-            w.append(base, val, where, "insert", i)
+            append(w, base, val, where, "insert", i)
             return NoneVal()
         case "sort", []:
-            w.check_mutable(base, where)
+            check_mutable(w, base, where)
             sort_list(w, base, kwargs.get("key", NoneVal()), kwargs.get("reverse", number(False)), node)
             return NoneVal()
         case "copy", []:
-            return w.list_slice(base, number(0), 1, w.list_lengths(base, node), where)
+            return list_slice(w, base, number(0), 1, w.list_lengths(base, node), where)
         case "count", [val]:
             return fold(
                 w,
                 base,
                 number(0),
-                lambda acc, v: w.binary(ast.Add(), acc, w.truth(w.compare(ast.Eq(), v, val, where), node), where),
+                lambda acc, v: binary(
+                    w, ast.Add(), acc, truth(w, compare_values(w, ast.Eq(), v, val, where), node), where
+                ),
                 node,
             )
     raise w.refuse("ACR209", node, seen=f"the method .{name} of a list")

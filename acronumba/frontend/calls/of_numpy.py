@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba import nn, random
+from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Dead
 from acronumba.frontend.calls.tables import Args, Handler, Node, row
+from acronumba.frontend.comprehensions import built, comprehend, concat_list, stack_list, uniform
+from acronumba.frontend.conditions import host_value
+from acronumba.frontend.lists import new_list
+from acronumba.frontend.loops import iterate
+from acronumba.frontend.subscripts import slice_bound
 from acronumba.frontend.tensors import PYTHON
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -172,7 +178,7 @@ def _mean(w: Walker, a: Args, node: Node) -> Val:
 
 @row("a axis ddof keepdims", np.var, method="var")
 def _var(w: Walker, a: Args, node: Node) -> Val:
-    x, ddof = a.tensor("a"), w.host_value(a["ddof"], a.where["ddof"], "ddof")
+    x, ddof = a.tensor("a"), host_value(w, a["ddof"], a.where["ddof"], "ddof")
     return w.variance(x, a.reduced("axis", x.type.rank), a.flag("keepdims"), ddof, node)
 
 
@@ -256,14 +262,14 @@ def _einsum(w: Walker, a: Args, node: Node) -> Val:
 
 def _tensor_items(w: Walker, val: Val, node: Node) -> list[Tensor]:
     if isinstance(val, Generator):
-        val = w.comprehend(val.node)
+        val = comprehend(w, val.node)
     items = w.items_of(val)
     if items is None and isinstance(val, Tensor) and val.type.rank and isinstance(val.dims[0], int):
         items = tuple(w.take(val, number(k), 0, node) for k in range(val.dims[0]))
     if items is None:
         raise w.refuse("ACR202", node, seen=f"{w.describe(val)}, whose length is known only at run time",
                        rewrite="add the parts up one by one, or keep them in the list")  # fmt: skip
-    return [w.as_tensor(w.not_none(v, node) if isinstance(v, UnionVal) else v, node=node) for v in items]
+    return [w.as_tensor(not_none(w, v, node) if isinstance(v, UnionVal) else v, node=node) for v in items]
 
 
 def _by_items(w: Walker, a: Args, node: Node, handler: Handler) -> Val | None:
@@ -289,10 +295,10 @@ def _concatenate(w: Walker, a: Args, node: Node) -> Val:
     if runtime is not None and runtime.item == NEVER:  # no axis can be right
         w.some_arrays(runtime, "concatenate", node)
     if runtime is not None and a.static("axis") is None:
-        return w.flatten(_as_asked(w, a, w.stack_list(runtime, 0, node), node), node)
+        return w.flatten(_as_asked(w, a, stack_list(w, runtime, 0, node), node), node)
     if runtime is not None:
         axis = a.axis("axis", _item_rank(runtime) or 1)
-        return _as_asked(w, a, w.concat_list(runtime, axis, node), node)
+        return _as_asked(w, a, concat_list(w, runtime, axis, node), node)
     tensors, dtype = _tensor_items(w, a["arrays"], a.where["arrays"]), a.dtype()
     if not tensors:
         w.fail("ValueError", "need at least one array to concatenate", node)
@@ -316,7 +322,7 @@ def _stack(w: Walker, a: Args, node: Node) -> Val:
     if runtime is not None:
         if runtime.item == NEVER:  # no axis can be right
             w.some_arrays(runtime, "stack", node)
-        return _as_asked(w, a, w.stack_list(runtime, a.axis("axis", _item_rank(runtime) + 1), node), node)
+        return _as_asked(w, a, stack_list(w, runtime, a.axis("axis", _item_rank(runtime) + 1), node), node)
     tensors, dtype = _tensor_items(w, a["arrays"], a.where["arrays"]), a.dtype()
     if not tensors:
         w.fail("ValueError", "need at least one array to stack", node)
@@ -329,9 +335,9 @@ def _stack(w: Walker, a: Args, node: Node) -> Val:
 
 def _runtime_list(w: Walker, val: Val, node: Node) -> ListVal | None:
     if isinstance(val, Generator):
-        val = w.comprehend(val.node)
+        val = comprehend(w, val.node)
     if isinstance(val, ListVal) and isinstance(val.item, Array0T):
-        return w.uniform(val, node)
+        return uniform(w, val, node)
     return val if isinstance(val, ListVal) else None
 
 
@@ -355,8 +361,8 @@ def _side_by_side(w: Walker, a: Args, node: Node, rank: int, axis: int) -> Val:
     if runtime is not None:
         own = _item_rank(runtime)
         if own >= rank:
-            return _as_asked(w, a, w.concat_list(runtime, 0 if own == 1 else axis, node), node)
-        x = _as_asked(w, a, w.stack_list(runtime, 0, node), node)  # the list gives one axis; others have extent 1
+            return _as_asked(w, a, concat_list(w, runtime, 0 if own == 1 else axis, node), node)
+        x = _as_asked(w, a, stack_list(w, runtime, 0, node), node)  # the list gives one axis; others have extent 1
         return w.reshape(x, (x.dims[0], *(1,) * (rank - 1 - own), *x.dims[1:]), node)
     tensors, dtype = _tensor_items(w, a["arrays"], a.where["arrays"]), a.dtype()
     a.may_cast(tensors, dtype)
@@ -384,14 +390,14 @@ def _split(w: Walker, a: Args, node: Node) -> Val:
             seen = f"np.split of {w.describe(a['x'])} into a number of parts"
             raise w.refuse("ACR301", a.where["x"], seen=seen, rewrite="np.split(np.array(xs), n)")
         parts = w.split(x, a.whole("sections"), axis, node)
-        return w.new_list(parts, node or ast.Constant(0))
+        return new_list(w, parts, node or ast.Constant(0))
     items = w.items_of(sections)
     if items is None:
         raise w.refuse("ACR301", a.where["sections"], seen=f"a split at {w.describe(sections)}")
-    cuts = [w.slice_bound(v, a.where["sections"]) for v in items]
+    cuts = [slice_bound(w, v, a.where["sections"]) for v in items]
     if not all(isinstance(v, Num) for v in cuts):
         raise w.refuse("ACR301", a.where["sections"], seen=f"a split at {w.describe(sections)}")
-    return w.new_list(w.split(x, cuts, axis, node), node or ast.Constant(0))  # type: ignore[arg-type]
+    return new_list(w, w.split(x, cuts, axis, node), node or ast.Constant(0))  # type: ignore[arg-type]
 
 
 def _shape(w: Walker, a: Args, name: str = "shape") -> list[Num]:
@@ -400,7 +406,7 @@ def _shape(w: Walker, a: Args, name: str = "shape") -> list[Num]:
     items = (val,) if isinstance(val, Num | Tensor | EnumVal) else w.items_of(val)
     if items is None:
         raise w.refuse("ACR403", where, seen=f"a shape {w.describe(val)}")
-    out = [w.host_value(v, where, "a shape", index=True) for v in items]
+    out = [host_value(w, v, where, "a shape", index=True) for v in items]
     if any(n.type == BOOL for n in out):
         raise w.refuse("ACR301", where, seen="a shape of bool", rewrite="int(x)")
     return out
@@ -536,7 +542,7 @@ def _take(w: Walker, a: Args, node: Node) -> Val:
         axis = a.axis("axis", x.type.rank)
     index = a["index"]
     if isinstance(index, Num | EnumVal):
-        return w.take(x, w.host_value(index, a.where["index"], "an index", index=True), axis, node)
+        return w.take(x, host_value(w, index, a.where["index"], "an index", index=True), axis, node)
     return w.take(x, a.tensor("index"), axis, node)
 
 
@@ -635,7 +641,7 @@ def _arange(w: Walker, a: Args, node: Node) -> Val:
         raise w.refuse("ACR203", node, seen="np.arange without stop")
     if isinstance(start, NoneVal):
         raise w.refuse("ACR301", a.where["start"], seen="None for start of np.arange", rewrite="np.arange(0, stop)")
-    first, last, step = (w.host_value(v, node, "np.arange()") for v in (start, stop, a["step"]))
+    first, last, step = (host_value(w, v, node, "np.arange()") for v in (start, stop, a["step"]))
     return w.arange(first, last, step, a.dtype(), node)
 
 
@@ -664,7 +670,7 @@ def _array(w: Walker, a: Args, node: Node) -> Val:
             _check_list(w, runtime, dtype, node)
         return w.array_of(runtime, dtype, node)
     if isinstance(val, Generator):
-        val = w.comprehend(val.node)
+        val = comprehend(w, val.node)
     return w.array_of(val, dtype, node)
 
 
@@ -683,7 +689,7 @@ def _check_list(w: Walker, val: ListVal, dtype: str, node: Node) -> None:
         if isinstance(number_, Num):
             w.from_number(number_, dtype, node)
 
-    w.iterate(val, where, target, turn, (), ())
+    iterate(w, val, where, target, turn, (), ())
 
 
 @row("x dtype", np.ascontiguousarray)
@@ -736,7 +742,7 @@ def _finfo(w: Walker, a: Args, node: Node) -> Val:
 
 @row("x *args", method="item")
 def _item(w: Walker, a: Args, node: Node) -> Val:
-    x, where = a.tensor("x"), [w.host_value(v, a.where["*args"], ".item()", index=True) for v in a.rest]
+    x, where = a.tensor("x"), [host_value(w, v, a.where["*args"], ".item()", index=True) for v in a.rest]
     if not where:
         message = "can only convert an array of size 1 to a Python scalar"
         return w.host(w.only_element(x, message, message, node), ".item()", node)
@@ -761,7 +767,7 @@ def _tolist(w: Walker, a: Args, node: Node) -> Val:
     where, target, item = node or ast.Constant(0), ast.Name("#item", ast.Store()), (w.frame.scope, "#item")
 
     def value() -> Val:
-        return w.each(w.state[item], lambda v: w.host_value(v, node, ".tolist()"), node)
+        return w.each(w.state[item], lambda v: host_value(w, v, node, ".tolist()"), node)
 
-    rows = w.built(x, where, target, lambda: w.state[item], (), what="rows")  # all, then the value of each: one wait
-    return w.built(rows, where, target, value, (), what="values")
+    rows = built(w, x, where, target, lambda: w.state[item], (), what="rows")  # all, then the value of each: one wait
+    return built(w, rows, where, target, value, (), what="values")

@@ -9,10 +9,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from acronumba.data.shared import field_names
+from acronumba.frontend.attributes import attribute, class_attribute, not_none
 from acronumba.frontend.block import Dead, Refused
 from acronumba.frontend.calls import of_math as mathematics
 from acronumba.frontend.calls.tables import Args, Handler, Node, row
-from acronumba.frontend.control import AMBIGUOUS, EMPTY
+from acronumba.frontend.comparisons import compare_values
+from acronumba.frontend.comprehensions import built, collect, comprehend, comprehension_func, to_list
+from acronumba.frontend.conditions import AMBIGUOUS, EMPTY, host_value, kind_of, truth
+from acronumba.frontend.lists import list_get, list_slice
+from acronumba.frontend.loops import iterate, protocol, range_count
+from acronumba.frontend.names import function_value
+from acronumba.frontend.operators import binary
 from acronumba.frontend.source import spot
 from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
 from acronumba.frontend.values import (
@@ -63,7 +70,7 @@ def as_float(w: Walker, val: Val, node: Node, what: str) -> Num:
     """Return a value as a Python float; that of a tensor is read, which may wait."""
     if isinstance(val, Tensor) and not val.type.rank and val.type.dtype == "uint64":  # more than an int of 64 bits
         val = w.cast(val, "float64", node)
-    return w.as_float(w.host_value(val, node, what))
+    return w.as_float(host_value(w, val, node, what))
 
 
 @row("x base", int, whole=True)
@@ -72,7 +79,7 @@ def _int(w: Walker, a: Args, node: Node) -> Val:
         raise w.refuse("ACR202", a.where["base"], seen="int() of a string", rewrite="convert it before the batch")
 
     def one(v: Val) -> Val:
-        return _rounded(w, "trunc", w.host_value(v, node, "int()"), node)
+        return _rounded(w, "trunc", host_value(w, v, node, "int()"), node)
 
     return w.each(a["x"], one, node)
 
@@ -89,7 +96,7 @@ def _float(w: Walker, a: Args, node: Node) -> Val:
 
 @row("x", bool, whole=True)
 def _bool(w: Walker, a: Args, node: Node) -> Val:
-    return w.truth(a["x"], node)
+    return truth(w, a["x"], node)
 
 
 @row("x", len)
@@ -101,7 +108,7 @@ def _len(w: Walker, a: Args, node: Node) -> Val:
             case ListVal():
                 return w.list_lengths(v, node)
             case Range():
-                return w.range_count(v)
+                return range_count(w, v)
             case Ref() if issubclass(v.classes[0], tuple):
                 return number(len(field_names(v.classes[0])))
             case StrVal(value=value):
@@ -109,7 +116,7 @@ def _len(w: Walker, a: Args, node: Node) -> Val:
             case Ref() | Record() if not (isinstance(v, Record) and issubclass(v.cls, tuple)):
                 cls = v.cls if isinstance(v, Record) else v.classes[0]
                 if w.has(cls, "__len__"):
-                    return w.call(w.class_attribute(v, cls, "__len__", node), (), {}, node)
+                    return w.call(class_attribute(w, v, cls, "__len__", node), (), {}, node)
         items = w.items_of(v)
         if items is None or isinstance(v, Zip | Enumerate | Generator | Reversed):
             raise w.refuse("ACR301", node, seen=f"len of {w.describe(v)}")
@@ -123,7 +130,7 @@ def _abs(w: Walker, a: Args, node: Node) -> Val:
     def one(v: Val) -> Val:
         if isinstance(v, Tensor):
             return w.ufunc("abs", (v,), node)
-        x = w.host_value(v, node, "abs()")
+        x = host_value(w, v, node, "abs()")
         return w.scalar("abs", w.read(x) if x.type == FLOAT else w.as_int(x), node=node)
 
     return w.each(a["x"], one, node)
@@ -139,14 +146,14 @@ def _round(w: Walker, a: Args, node: Node) -> Val:
         w.check(w.negate(a["x"].array0), "TypeError", "type numpy.ndarray doesn't define __round__ method", (), node)
         if w.block is None:
             raise Dead
-    return _rounded(w, "round", w.host_value(a["x"], node, "round()"), node)
+    return _rounded(w, "round", host_value(w, a["x"], node, "round()"), node)
 
 
 @row("*args", range, whole=True)
 def _range(w: Walker, a: Args, node: Node) -> Val:
     parts = []
     for v in a.rest:
-        x = w.host_value(v, node, "range()", index=True)
+        x = host_value(w, v, node, "range()", index=True)
         parts.append(w.as_int(x) if x.shared is None else x)
     if not 1 <= len(parts) <= 3:
         raise w.refuse("ACR203", node, seen=f"{len(parts)} arguments for range")
@@ -168,7 +175,7 @@ def _zip(w: Walker, a: Args, node: Node) -> Val:
 
 @row("x start", enumerate, whole=True)
 def _enumerate(w: Walker, a: Args, node: Node) -> Val:
-    start = w.host_value(a["start"], node, "enumerate()", index=True)
+    start = host_value(w, a["start"], node, "enumerate()", index=True)
     return Enumerate(as_iterable(w, a["x"], node), w.as_int(start) if start.type == BOOL else start)
 
 
@@ -179,9 +186,9 @@ def _reversed(w: Walker, a: Args, node: Node) -> Val:
 
 def as_iterable(w: Walker, val: Val, node: Node) -> Val:
     if isinstance(val, UnionVal):
-        val = w.not_none(val, node)
+        val = not_none(w, val, node)
     if isinstance(val, Generator):
-        return w.comprehend(val.node)
+        return comprehend(w, val.node)
     if isinstance(val, ListVal | Tensor | Range | Zip | Enumerate | Reversed) or w.items_of(val) is not None:
         return val
     raise w.refuse("ACR301", node, seen=f"{w.describe(val)} cannot be iterated over")
@@ -191,8 +198,8 @@ def as_iterable(w: Walker, val: Val, node: Node) -> Val:
 def _list(w: Walker, a: Args, node: Node) -> Val:
     val = as_iterable(w, a["x"], node)
     if isinstance(val, ListVal):
-        return w.list_slice(val, number(0), 1, w.list_lengths(val, node), node or ast.Constant(0))
-    return w.collect(val, lambda v: v, node or ast.Constant(0))
+        return list_slice(w, val, number(0), 1, w.list_lengths(val, node), node or ast.Constant(0))
+    return collect(w, val, lambda v: v, node or ast.Constant(0))
 
 
 @row("x", tuple, whole=True)
@@ -207,7 +214,7 @@ def _tuple(w: Walker, a: Args, node: Node) -> Val:
 
 @row("x start", sum, rank0="any")
 def _sum(w: Walker, a: Args, node: Node) -> Val:
-    return fold(w, a["x"], a["start"], lambda acc, v: w.binary(ast.Add(), acc, v, node or ast.Constant(0)), node)
+    return fold(w, a["x"], a["start"], lambda acc, v: binary(w, ast.Add(), acc, v, node or ast.Constant(0)), node)
 
 
 def fold(w: Walker, iterable: Val, start: Val, f: Callable[[Val, Val], Val], node: Node) -> Val:
@@ -229,12 +236,12 @@ def fold(w: Walker, iterable: Val, start: Val, f: Callable[[Val, Val], Val], nod
         if w.block is not None:
             w.state[key] = got
 
-    w.iterate(val, node or ast.Constant(0), item, body, (), (key,))
+    iterate(w, val, node or ast.Constant(0), item, body, (), (key,))
     return w.state.pop(key) if w.block is not None else start
 
 
 def fold_generator(w: Walker, gen: Generator, start: Val, f: Callable[[Val, Val], Val], node: Node) -> Val:
-    return fold(w, w.comprehend(gen.node), start, f, node)
+    return fold(w, comprehend(w, gen.node), start, f, node)
 
 
 @row("x", any)
@@ -253,7 +260,7 @@ def _any_all(w: Walker, val: Val, node: Node, stop: bool) -> Val:
     w.state[key] = number(not stop)
 
     def test(v: Val) -> None:
-        yes, no = w.fork(w.truth(v, node))
+        yes, no = w.fork(truth(w, v, node))
         leave, stay = (yes, no) if stop else (no, yes)
         if leave is not None:
             w.enter(leave)
@@ -271,7 +278,7 @@ def _any_all(w: Walker, val: Val, node: Node, stop: bool) -> Val:
         w.counter += 1
         scope = (*w.frame.scope, "comprehension", w.counter)
         iterable = w.expr(gen.iter)
-        w.scopes[scope] = (names, w.comprehension_func())
+        w.scopes[scope] = (names, comprehension_func(w))
         w.frame.overlays.append((scope, names))
 
         def body() -> None:
@@ -290,12 +297,12 @@ def _any_all(w: Walker, val: Val, node: Node, stop: bool) -> Val:
                 w.block = None
             w.join(stay)
 
-        w.iterate(iterable, where, gen.target, body, [ast.Expr(val.node.elt)], (key,))
+        iterate(w, iterable, where, gen.target, body, [ast.Expr(val.node.elt)], (key,))
         w.frame.overlays.pop()
     else:
         item = ast.Name("#item", ast.Store())
         iterable = as_iterable(w, val, node)
-        w.iterate(iterable, where, item, lambda: test(w.state[(w.frame.scope, "#item")]), (), (key,))
+        iterate(w, iterable, where, item, lambda: test(w.state[(w.frame.scope, "#item")]), (), (key,))
     return w.state.pop(key) if w.block is not None else number(False)
 
 
@@ -320,7 +327,7 @@ def _extreme(w: Walker, a: Args, node: Node, op: str) -> Val:
         return v if isinstance(key_func, NoneVal) else w.call(key_func, (v,), {}, node)
 
     def pick(best: tuple[Val, Val], v: Val, k: Val) -> tuple[Val, Val]:
-        test = w.truth(w.compare(compare, k, best[1], where), node)
+        test = truth(w, compare_values(w, compare, k, best[1], where), node)
         if isinstance(v, Num) and isinstance(best[0], Num) and v.type == best[0].type and isinstance(key_func, NoneVal):
             out = w.select(test, w.read(v), w.read(best[0]))
             return out, out
@@ -354,7 +361,7 @@ def _extreme(w: Walker, a: Args, node: Node, op: str) -> Val:
         for v, k in zip(items[1:], keys[1:], strict=True):
             best = pick(best, v, k)
         return best[0]
-    length, get = w.protocol(val, where)
+    length, get = protocol(w, val, where)
     some = w.scalar("gt", length(), number(0))
     points: list[Any] = []
     vals: list[Val] = []
@@ -384,17 +391,16 @@ def _first_of_best(
 ) -> Val:  # fmt: skip
     """Return the best element of a sequence that is not empty, by a loop."""
     where = node or ast.Constant(0)
-    before = w.snapshot(), w.block, dict(w.state)
+    before = w.mark()
     first = get(number(0))
     first_key = key_of(first)
     keyed = w.block is not None and _has_tensor(first_key)
     if keyed:  # all keys first, then the value of each: one wait
-        w.rollback(before[0])
-        w.block, w.state = before[1], before[2]
-        items_list = w.to_list(val, where)
+        w.go_back(before)
+        items_list = to_list(w, val, where)
         keys_list = _host_keys(w, _keys(w, items_list, key_of, "keys", node), what, node)
         val = Zip((items_list, keys_list))
-        first, first_key = (w.list_get(part, number(0), node) for part in (items_list, keys_list))
+        first, first_key = (list_get(w, part, number(0), node) for part in (items_list, keys_list))
     key = (w.frame.scope, f"#best{spot(node)}")
     w.state[key] = TupleVal((first, first_key))
 
@@ -406,7 +412,7 @@ def _first_of_best(
         if w.block is not None:
             w.state[key] = TupleVal(got)
 
-    w.iterate(val, where, ast.Name("#item", ast.Store()), body, (), (key,))
+    iterate(w, val, where, ast.Name("#item", ast.Store()), body, (), (key,))
     best = w.state.pop(key, None)
     return best.items[0] if isinstance(best, TupleVal) else Poison()
 
@@ -416,9 +422,9 @@ def _sorted(w: Walker, a: Args, node: Node) -> Val:
     val = as_iterable(w, a["x"], node)
     where = node or ast.Constant(0)
     if isinstance(val, ListVal):
-        copy = w.list_slice(val, number(0), 1, w.list_lengths(val, node), where)
+        copy = list_slice(w, val, number(0), 1, w.list_lengths(val, node), where)
     else:
-        copy = w.to_list(val, where)
+        copy = to_list(w, val, where)
     sort_list(w, copy, a["key"], a["reverse"], node)
     return copy
 
@@ -442,7 +448,7 @@ def sort_list(w: Walker, base: ListVal, key: Val, reverse: Val, node: Node) -> N
     keys = _host_keys(w, keys, "a sort", node)
     if w.block is None:
         return
-    down = w.truth(w.host_value(reverse, node, "reverse", index=True), node)
+    down = truth(w, host_value(w, reverse, node, "reverse", index=True), node)
     if not isinstance(keys.item, TupleT):
         sort(base, keys)
         return
@@ -458,7 +464,7 @@ def _keys(w: Walker, source: ListVal, value: Callable[[Val], Val], what: str, no
     """Return the list of something of each element of a list."""
     item = (w.frame.scope, "#key")
     target = ast.Name("#key", ast.Store())
-    return w.built(source, node or ast.Constant(0), target, lambda: value(w.state[item]), (), what=what)
+    return built(w, source, node or ast.Constant(0), target, lambda: value(w.state[item]), (), what=what)
 
 
 def _host_keys(w: Walker, keys: ListVal, what: str, node: Node) -> ListVal:
@@ -502,7 +508,7 @@ def _host_key(w: Walker, key: Val, node: Node, what: str) -> Val:
         return TupleVal(tuple(v for part in parts for v in (part.items if isinstance(part, TupleVal) else (part,))))
     if not isinstance(key, UnionVal):
         return _host_part(w, key, node, what)
-    val = w.not_none(key, node)
+    val = not_none(w, key, node)
     single = any(isinstance(t, TensorT | Array0T) and t.dtype == "float32" for t in key.possible)
 
     def one(v: Val) -> Val:
@@ -518,7 +524,7 @@ def _host_part(w: Walker, part: Val, node: Node, what: str) -> Num:
         part = w.only_element(part, EMPTY, AMBIGUOUS, node)
     elif not isinstance(part, Num | EnumVal):
         raise w.refuse("ACR301", node, seen=f"{what} by {w.describe(part)}", rewrite="sort by a number")
-    return w.host_value(part, node, what)
+    return host_value(w, part, node, what)
 
 
 @row("x", iter, whole=True)
@@ -528,13 +534,13 @@ def _iter(w: Walker, a: Args, node: Node) -> Val:
 
 @row("x y", pow)
 def _pow(w: Walker, a: Args, node: Node) -> Val:
-    return w.binary(ast.Pow(), a["x"], a["y"], node or ast.Constant(0))
+    return binary(w, ast.Pow(), a["x"], a["y"], node or ast.Constant(0))
 
 
 @row("x y", divmod)
 def _divmod(w: Walker, a: Args, node: Node) -> Val:
     where = node or ast.Constant(0)
-    return TupleVal((w.binary(ast.FloorDiv(), a["x"], a["y"], where), w.binary(ast.Mod(), a["x"], a["y"], where)))
+    return TupleVal((binary(w, ast.FloorDiv(), a["x"], a["y"], where), binary(w, ast.Mod(), a["x"], a["y"], where)))
 
 
 @row("x", type, whole=True)
@@ -544,7 +550,7 @@ def _type(w: Walker, a: Args, node: Node) -> Val:
     val = a["x"]
     if isinstance(val, UnionVal) or (isinstance(val, Ref) and len(val.classes) > 1):
         raise w.refuse("ACR308", node, seen="type() of a value of several types", rewrite="isinstance(x, C)")
-    kind = w.kind_of(val)
+    kind = kind_of(w, val)
     if kind is None or (isinstance(kind, Array0T) and not kind.sure):
         raise w.refuse("ACR308", node, seen=w.describe(val))
     return Static(runtime_class(kind))
@@ -558,7 +564,7 @@ def _getattr(w: Walker, a: Args, node: Node) -> Val:
 
     def one(obj: Val) -> Val:
         try:
-            return w.attribute(obj, name, node)
+            return attribute(w, obj, name, node)
         except Refused as error:
             if "default" not in a.given or error.error is None or error.error.code != "ACR307":
                 raise
@@ -569,7 +575,7 @@ def _getattr(w: Walker, a: Args, node: Node) -> Val:
 
 @row("f xs", map, whole=True)
 def _map(w: Walker, a: Args, node: Node) -> Val:
-    return w.collect(as_iterable(w, a["xs"], node), lambda v: w.call(a["f"], (v,), {}, node), node or ast.Constant(0))
+    return collect(w, as_iterable(w, a["xs"], node), lambda v: w.call(a["f"], (v,), {}, node), node or ast.Constant(0))
 
 
 # ---- math
@@ -595,7 +601,7 @@ def _hypot(w: Walker, a: Args, node: Node) -> Val:
     if len(a.rest) != 2:
         raise w.refuse("ACR202", a.places[2] if len(a.rest) > 2 else node, seen=f"math.hypot of {len(a.rest)} numbers",
                        rewrite="math.sqrt(x * x + y * y + z * z)")  # fmt: skip
-    return w.scalar("hypot", *(w.as_float(w.host_value(v, node, "math.hypot()")) for v in a.rest), node=node)
+    return w.scalar("hypot", *(w.as_float(host_value(w, v, node, "math.hypot()")) for v in a.rest), node=node)
 
 
 @row("x base", math.log)
@@ -616,7 +622,7 @@ def _whole(name: str) -> Handler:
     def handler(w: Walker, a: Args, node: Node) -> Val:
         if isinstance(a["x"], Tensor):  # Python asks NumPy's scalars for a float
             return _rounded(w, name, as_float(w, a["x"], node, f"math.{name}()"), node)
-        return _rounded(w, name, w.host_value(a["x"], node, f"math.{name}()"), node)
+        return _rounded(w, name, host_value(w, a["x"], node, f"math.{name}()"), node)
 
     return handler
 
@@ -634,25 +640,25 @@ def _math_trunc(w: Walker, a: Args, node: Node) -> Val:
         raise w.refuse("ACR301", node, seen=f"math.trunc() of {w.describe(a['x'])}", rewrite="int(x)")
     if isinstance(a["x"], Tensor) and a["x"].array0 is not None:
         w.check(w.negate(a["x"].array0), "TypeError", NO_TRUNC, (), node)
-    return _rounded(w, "trunc", w.host_value(a["x"], node, "math.trunc()"), node)
+    return _rounded(w, "trunc", host_value(w, a["x"], node, "math.trunc()"), node)
 
 
 @row("x start", math.prod)
 def _math_prod(w: Walker, a: Args, node: Node) -> Val:
-    return fold(w, a["x"], a["start"], lambda acc, v: w.binary(ast.Mult(), acc, v, node or ast.Constant(0)), node)
+    return fold(w, a["x"], a["start"], lambda acc, v: binary(w, ast.Mult(), acc, v, node or ast.Constant(0)), node)
 
 
 def _written(w: Walker, function: Callable[..., Any], args: Sequence[Val], kind: Type, node: Node) -> Val:
     """Call a function of `mathematics` with numbers of a type."""
     what = f"math.{function.__name__}"
     if kind == INT:
-        nums = [w.host_value(v, node, f"{what}()", index=True) for v in args]
+        nums = [host_value(w, v, node, f"{what}()", index=True) for v in args]
     else:
         nums = [as_float(w, v, node, f"{what}()") for v in args]
     assert isinstance(function, types.FunctionType)
-    func = w.function(function, node)
+    func = function_value(w, function, node)
     assert isinstance(func, Func)
-    return w.call_function(func, [w.as_int(x) if kind == INT else x for x in nums], {}, node)
+    return w.call(func, [w.as_int(x) if kind == INT else x for x in nums], {}, node)
 
 
 def _math_written(function: Callable[..., Any], kind: Type) -> Handler:

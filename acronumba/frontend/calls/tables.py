@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from acronumba.frontend.attributes import not_none
 from acronumba.frontend.calls.signatures import UNSET, signature_of
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -163,7 +164,7 @@ class Args:
     def tensor(self, name: str) -> Tensor:
         val = self.values[name]
         if isinstance(val, UnionVal):
-            val = self.w.not_none(val, self.where[name])
+            val = not_none(self.w, val, self.where[name])
         return self.w.as_tensor(val, node=self.where[name])
 
     def static(self, name: str) -> Any:
