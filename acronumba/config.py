@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from acronumba.codes import refuse
+from acronumba.errors.codes import refuse
 
 SCHEDULES = ("lookahead", "depth", "agenda")
 PRECISIONS = ("float32", "tf32", "bf16")

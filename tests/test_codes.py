@@ -11,8 +11,8 @@ import pytest
 from acronumba import AcronumbaError
 from acronumba.api.check import compare
 from acronumba.api.results import equal
-from acronumba.codes import CODES, page_text
 from acronumba.errors import DataError, ShapeMismatch, TypeMismatch, Unsupported
+from acronumba.errors.codes import CODES, page_text
 from acronumba.pages import PAGES, PREAMBLE
 
 _NUMBERS = itertools.count()

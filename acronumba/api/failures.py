@@ -16,8 +16,8 @@ from typing import Any
 from acronumba import errors
 from acronumba.api import plain
 from acronumba.api.plain import is_library
-from acronumba.codes import refuse
 from acronumba.errors import AcronumbaError, DataError, Loc, ShapeMismatch
+from acronumba.errors.codes import refuse
 
 TOO_MANY_STEPS = "ACR702"
 ENDLESS = (TOO_MANY_STEPS, "ACR704")  # the plain call would not come back either: too many steps, too much memory

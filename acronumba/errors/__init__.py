@@ -2,7 +2,7 @@
 
 Everything a user can be told about a mistake: compile-time refusals carry a code, a position and a rewrite
 (`Unsupported`, `TypeMismatch`, `ShapeMismatch`), run-time failures belong to instances (`InstanceErrors`). The pages
-behind the codes are in `acronumba.codes`.
+behind the codes are in `acronumba.errors.codes`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class AcronumbaError(Exception):
     Parameters
     ----------
     code : str
-        A stable code, a key of `acronumba.codes.CODES`; `acronumba explain CODE` prints its page.
+        A stable code, a key of `acronumba.errors.codes.CODES`; `acronumba explain CODE` prints its page.
     message : str
         One sentence in the user's terms.
     loc : Loc
