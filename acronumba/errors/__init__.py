@@ -1,8 +1,8 @@
 """Errors and source positions.
 
 Everything a user can be told about a mistake: compile-time refusals carry a code, a position and a rewrite
-(`Unsupported`, `TypeMismatch`, `ShapeMismatch`), run-time failures belong to instances (`InstanceErrors`). The pages
-behind the codes are in `acronumba.errors.codes`.
+(`Unsupported`, `TypeMismatch`, `ShapeMismatch`), run-time failures belong to instances (`InstanceErrors`). The codes
+and their pages are in `acronumba.errors.codes`.
 """
 
 from __future__ import annotations
