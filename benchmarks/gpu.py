@@ -31,7 +31,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from acronumba.bench.relay import Request, answer, relay, serve
+from relay import Request, answer, relay, serve
 
 HEAVY = {"berxit", "berxit_emulated"}  # of these, few instances are compared: the plain calls take long
 DIFFERS = 1e-3  # relative to the largest number: what differs by more is not timed
@@ -164,7 +164,8 @@ def floor(part: str, device: str) -> dict[str, Any]:
 
 def library(part: str, device: str) -> dict[str, Any]:
     """Measure what PyTorch's libraries reach."""
-    from acronumba.bench import libraries
+    import libraries
+
     from acronumba.bench.yardsticks.by_torch import sees_gpus
 
     if not sees_gpus():
