@@ -28,6 +28,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +193,9 @@ def row(
     return out
 
 
-CHILD = {"about": about, "check": check, "compiled": compiled, "floor": floor, "library": library, "row": row}
+CHILD: dict[str, Callable[..., Any]] = {
+    "about": about, "check": check, "compiled": compiled, "floor": floor, "library": library, "row": row,
+}  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------------ what asks them
@@ -209,7 +212,7 @@ class Report:
 
     def take(self, request: Request, reply: dict[str, Any]) -> None:
         """Note a reply."""
-        result = reply.get("result")
+        result: Any = reply.get("result")
         if "error" in reply:
             self.data["failed"][request.name] = reply
         elif request.do == "about":
