@@ -589,7 +589,7 @@ def _emitted(model: Any, columns: Sequence[Any]) -> list[Any]:
     """Run everything that is generated, host program and kernels, in plain Python."""
     from acronumba.emit.target import host
     from acronumba.kernels.cpu import generate
-    from acronumba.runtime.driver import Executable
+    from acronumba.pipeline.link import link_interpreted
     from acronumba.runtime.program import KernelEntry
 
     compiled, leaves, packed = model._specialise(model._bind(columns, {}))
@@ -603,7 +603,7 @@ def _emitted(model: Any, columns: Sequence[Any]) -> list[Any]:
             out.append(KernelEntry(plan=at["plan"], run=at["run"], shared=code.shared))
         return out
 
-    machine = Executable(compiled.plan, compiled.options, kernels=kernels, interpret=True)
+    machine = link_interpreted(compiled.plan, compiled.options, kernels)
     words, keep = compiled._shared_words(packed, leaves)
     run = machine.run(packed.roots, words, skip=packed.errors, keep=keep)
     decode = compiled.decoder(run, packed)

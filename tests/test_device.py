@@ -15,9 +15,9 @@ from acronumba.api.check import together
 from acronumba.api.model import Model
 from acronumba.bench.ablate import inputs
 from acronumba.bench.workloads import WORKLOADS
+from acronumba.pipeline.link import link_device
 from acronumba.runtime.devices import arrays
 from acronumba.runtime.devices import executor as device
-from acronumba.runtime.devices.executor import DeviceExecutable
 from acronumba.runtime.devices.simulated import SimulatedDevice
 
 HEAVY = {  # what takes longest in the simulator
@@ -32,7 +32,7 @@ class Run:
     def __init__(self, f: Model, *columns: Any, seed: int = 0, times: int = 1, **shared: Any) -> None:
         call = f._bind(columns, shared)
         compiled, values, packed = f._specialise(call)
-        self.executable = DeviceExecutable(compiled.plan, compiled.options, SimulatedDevice(seed))
+        self.executable = link_device(compiled.plan, compiled.options, SimulatedDevice(seed))
         words, keep = compiled._shared_words(packed, values)
         for _ in range(times):
             self.run = self.executable.run(packed.roots, words, skip=packed.errors, keep=keep)
@@ -42,7 +42,7 @@ class Run:
 
     @property
     def launches(self) -> int:
-        return self.executable.device.launches  # type: ignore[attr-defined,no-any-return]
+        return self.executable.executor.device.launches  # type: ignore[attr-defined,no-any-return]
 
 
 def alike(mine: Any, wanted: Any) -> None:
@@ -156,7 +156,7 @@ def test_weights_that_change_are_copied_again(packed_for_tiles: bool) -> None:
     xs, w = sequences(2, 1), weights()
     call = f._bind((xs,), {"w": w})
     compiled, _, packed = f._specialise(call)
-    executable = DeviceExecutable(compiled.plan, compiled.options, SimulatedDevice())
+    executable = link_device(compiled.plan, compiled.options, SimulatedDevice())
     for factor in (1.0, 0.5):
         w *= np.float32(factor)
         words, keep = compiled._shared_words(packed, [w])
@@ -170,7 +170,7 @@ def test_two_threads_use_one_device() -> None:
     xs, w = sequences(3, 1), weights()
     call = chain._bind((xs,), {"w": w})
     compiled, values, packed = chain._specialise(call)
-    executable = DeviceExecutable(compiled.plan, compiled.options, SimulatedDevice())
+    executable = link_device(compiled.plan, compiled.options, SimulatedDevice())
     words, keep = compiled._shared_words(packed, values)
     found: list[Any] = []
 
@@ -314,7 +314,7 @@ def test_scratch_memory_is_given_back() -> None:
     one = SimulatedDevice()
     words, keep = compiled._shared_words(packed, values)
     for _ in range(2):
-        executable = DeviceExecutable(compiled.plan, compiled.options, one)
+        executable = link_device(compiled.plan, compiled.options, one)
         executable.run(packed.roots, words, keep=keep)
         del executable
         gc.collect()
@@ -381,7 +381,7 @@ def test_only_results_are_copied_back() -> None:
     copied: list[int] = []
     download = one.download
     one.download = lambda data, at: (copied.append(len(data)), download(data, at))[1]  # type: ignore[method-assign]
-    executable = DeviceExecutable(compiled.plan, compiled.options, one)
+    executable = link_device(compiled.plan, compiled.options, one)
     words, keep = compiled._shared_words(packed, values)
     run = executable.run(packed.roots, words, keep=keep)
     assert not copied
@@ -401,7 +401,7 @@ def test_instances_that_come_again_are_copied_twice_only() -> None:
     there = chain.on("simulator")
     there.batch(packed, w=w)
     compiled = there._specialise(there._bind((packed,), {"w": w}))[0]
-    one = compiled._on("simulator").device
+    one = compiled._on("simulator").executor.device
     copied: list[int] = []
     upload = one.upload
     one.upload = lambda at, data: (copied.append(len(data)), upload(at, data))[1]
@@ -462,7 +462,7 @@ def test_two_sets_of_weights_are_copied_once() -> None:
     wanted = [with_params.batch(xs, p=p)[0] for p in (first, second)]
     for p in (first, second):
         there.batch(xs, p=p)
-    one = there._specialise(there._bind((xs,), {"p": first}))[0]._on("simulator").device
+    one = there._specialise(there._bind((xs,), {"p": first}))[0]._on("simulator").executor.device
     copied: list[int] = []
     upload = one.upload
     one.upload = lambda at, data: (copied.append(len(data)), upload(at, data))[1]

@@ -19,9 +19,9 @@ from acronumba import model
 from acronumba.bench.workloads import WORKLOADS
 from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda import compat, cubins, generate, marshal
+from acronumba.pipeline.link import link_device
 from acronumba.runtime.devices import driver as gpu
 from acronumba.runtime.devices import executor as device
-from acronumba.runtime.devices.executor import DeviceExecutable
 from acronumba.runtime.devices.simulated import SimulatedDevice
 from acronumba.runtime.library import launch
 from tests.test_device import alike, chain, sequences, weights
@@ -174,7 +174,7 @@ def test_a_mini_batch_through_the_driver(driver: Driver) -> None:
     compiled, values, packed = chain.with_options(persistent=False)._specialise(call)
     one = gpu.Gpu(0, driver)
     assert (one.name, one.capability, one.processors) == ("Simulated GPU", (9, 0), 2)
-    executable = DeviceExecutable(compiled.plan, compiled.options, one)
+    executable = link_device(compiled.plan, compiled.options, one)
     words, keep = compiled._shared_words(packed, values)
     for _ in range(3):
         driver.calls.clear()
@@ -221,14 +221,14 @@ def test_what_a_gpu_keeps_is_given_up_for_what_it_needs(driver: Driver) -> None:
     xs, w = sequences(3, 2), weights()
     call = chain._bind((xs,), {"w": w})
     compiled, values, packed = chain._specialise(call)
-    executable = DeviceExecutable(compiled.plan, compiled.options, gpu.Gpu(0, driver))
+    executable = link_device(compiled.plan, compiled.options, gpu.Gpu(0, driver))
     words, keep = compiled._shared_words(packed, values)
     first = executable.run(packed.roots, words, keep=keep)
     del first
     assert len(executable.arenas._free) == 1
     driver.room = 0
     with pytest.raises(MemoryError, match="the GPU has no room for"):
-        device._twin(executable.device, 0, 100)
+        device._twin(executable.executor.device, 0, 100)
     assert not executable.arenas._free
     driver.room = 1 << 40
     result = compiled.decoder(executable.run(packed.roots, words, keep=keep), packed)
@@ -281,7 +281,7 @@ def test_what_the_driver_refuses_to_compiled_code(driver: Driver, name: str, err
     xs, w = sequences(2, 1), weights()
     f = chain.with_options(persistent=name == "cuLaunchCooperativeKernel")
     compiled, values, packed = f._specialise(f._bind((xs,), {"w": w}))
-    executable = DeviceExecutable(compiled.plan, compiled.options, gpu.Gpu(0, driver))
+    executable = link_device(compiled.plan, compiled.options, gpu.Gpu(0, driver))
     words, keep = compiled._shared_words(packed, values)
 
     def run() -> list[bytes]:

@@ -37,11 +37,13 @@ from acronumba.host.machine import generate
 from acronumba.ir import nodes as n
 from acronumba.ir.ops import SCALARS
 from acronumba.ir.types import BOOL, FLOAT, INT, ListT, TensorT, TupleT
+from acronumba.pipeline.link import link, link_interpreted
 from acronumba.runtime import buffers as dfg
 from acronumba.runtime import state
 from acronumba.runtime.driver import Executable
+from acronumba.runtime.recorded import Failure
 from acronumba.runtime.reference import interpreted_kernels, reference_kernels
-from acronumba.runtime.run import Failure, Run
+from acronumba.runtime.run import Run
 
 ENGINES = ["compiled", "interpreted"]
 
@@ -50,8 +52,8 @@ def executable(p: n.Program, engine: str, **options: Any) -> Executable:
     o = Options(**options)
     plan = make_plan(p, o)
     if engine == "interpreted":
-        return Executable(plan, o, kernels=interpreted_kernels(plan.kernels), interpret=True)
-    return Executable(plan, o, kernels=reference_kernels(plan.kernels))
+        return link_interpreted(plan, o, interpreted_kernels(plan.kernels))
+    return link(plan, o, kernels=reference_kernels(plan.kernels))
 
 
 def words(rows: Sequence[Sequence[Any]]) -> Any:
@@ -599,7 +601,7 @@ def test_text_is_deterministic_and_reads_back() -> None:
 def _heavy(threads: int) -> tuple[Executable, list[Any], list[Tree], Any, Any]:
     rng = np.random.default_rng(6)
     o = Options(threads=threads)
-    run = Executable(make_plan(tree_lstm(96, 50), o), o)
+    run = link(make_plan(tree_lstm(96, 50), o), o)
     shared = [(rng.standard_normal(s) * 0.2).astype(F32) for s in ((50, 96), (192, 192), (96, 3))]
     trees = [random_tree(rng, int(rng.integers(1, 30)), 50) for _ in range(40)]
     rows, roots = pack_trees(trees)

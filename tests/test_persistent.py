@@ -16,11 +16,11 @@ from acronumba.emit import interpret
 from acronumba.kernels.cuda import marshal, simulator
 from acronumba.kernels.cuda import persistent as kernel
 from acronumba.kernels.cuda.writer import Grid
+from acronumba.pipeline.link import link_device
 from acronumba.runtime import buffers as dfg
 from acronumba.runtime.devices import driver as gpu
 from acronumba.runtime.devices import executor as device
 from acronumba.runtime.devices import persistent
-from acronumba.runtime.devices.executor import DeviceExecutable
 from acronumba.runtime.devices.launches import Driver as Entries
 from acronumba.runtime.devices.launches import launches
 from acronumba.runtime.devices.simulated import SimulatedDevice
@@ -45,7 +45,8 @@ class Batches:
     def __init__(self, f: Model, xs: Any, seed: int = 0, on: Any = None, **shared: Any) -> None:
         self.compiled = f._specialise(f._bind((xs,), shared))[0]
         self.f, self.shared, self.device = f, shared, on or SimulatedDevice(seed)
-        self.executable = DeviceExecutable(self.compiled.plan, self.compiled.options, self.device)
+        self.executable = link_device(self.compiled.plan, self.compiled.options, self.device)
+        self.executor = self.executable.executor
         self.packed: dict[int, Any] = {}
         self.stable = False  # whether shared values do not change
 
@@ -114,11 +115,11 @@ def test_one_call_does_all_once_everything_is_in_place(
     run = Batches(f, xs, w=w)
     run.stable = True
     done: list[int] = []
-    whole = run.executable._all
-    monkeypatch.setattr(run.executable, "_all", lambda *args: done.append(whole(*args)) or done[-1])
+    whole = run.executor._all
+    monkeypatch.setattr(run.executor, "_all", lambda *args: done.append(whole(*args)) or done[-1])
     for k in range(5):
         if k == 3:  # as if the memory had been given up
-            run.executable._view[19] = run.executable._view[20] = -1
+            run.executor._view[19] = run.executor._view[20] = -1
         started, packed = run.start(xs)
         assert [*started.errors] == [1]
         results = [run.compiled.decoder(started, packed)(k) for k in (0, 2, 3)]
@@ -195,7 +196,7 @@ def test_blocks_that_wait_in_vain_give_up() -> None:
     xs, w = sequences(3, 2, 1, 2, 3), weights()
     run = Batches(together(chain), xs, w=w)
     wanted = run(xs)
-    words = run.executable.persistent._words
+    words = run.executor.persistent._words
     assert words[11] == persistent.PATIENCE
     words[11] = 1
     lost = run.start(xs)
@@ -237,7 +238,7 @@ def test_the_faster_way_is_kept(monkeypatch: pytest.MonkeyPatch, seconds: float,
     monkeypatch.setattr(persistent.time, "perf_counter", clock.now)
     run = Batches(chain, xs, on=clock, w=w)
     wanted = run(xs)
-    assert [*run.executable.persistent.together.values()] == [seconds < 1]
+    assert [*run.executor.persistent.together.values()] == [seconds < 1]
     before = clock.cooperations, clock.launches
     assert before[0] == tries  # what takes long is not tried again
     same_bits(run(xs), wanted)
@@ -250,16 +251,16 @@ def test_without_room_for_scratch_nothing_is_launched(monkeypatch: pytest.Monkey
     xs, w = sequences(2, 1, 3), weights()
     run = Batches(chain, xs, on=Clocked(0.5), w=w)
     wanted = run(xs)
-    way = run.executable.persistent
+    way = run.executor.persistent
     way.together = dict.fromkeys(way.together, True)  # whichever was faster
 
     def refuse(name: str, size: int) -> None:
         raise MemoryError("no room")
 
-    view = run.executable._view
+    view = run.executor._view
     view[19] = view[20] = -1  # as if more were asked for
     with monkeypatch.context() as m:
-        m.setattr(run.executable, "_room_for", refuse)
+        m.setattr(run.executor, "_room_for", refuse)
         before = run.device.launches
         for _ in range(2):
             with pytest.raises(MemoryError, match="no room"):
@@ -279,7 +280,7 @@ def test_words_of_runs_that_may_go_on_are_not_used_again(monkeypatch: pytest.Mon
     monkeypatch.setattr(run.device, "wait", lambda: waits.append(1) or wait())
     assert run.start(xs)[0].pending.word.ctypes.data in words and len(waits) == 1
     run(xs)  # its results are waited for
-    assert not run.executable.persistent._late or len(waits) == 2
+    assert not run.executor.persistent._late or len(waits) == 2
 
 
 def test_memory_that_nobody_uses_is_given_up_for_what_launches_need() -> None:
@@ -315,8 +316,8 @@ def test_a_model_without_shared_values_is_one_call() -> None:
     run.stable = True
     wanted = [alone(x) for x in xs]
     done: list[int] = []
-    whole = run.executable._all
-    run.executable._all = lambda *args: done.append(whole(*args)) or done[-1]
+    whole = run.executor._all
+    run.executor._all = lambda *args: done.append(whole(*args)) or done[-1]
     held: list[Any] = []
     for _ in range(6):  # the last results are held while the next are computed
         held = run(xs)
@@ -403,7 +404,7 @@ def test_kernels_of_one_name_are_told_apart() -> None:
     f = chain.with_options()
     xs, w = sequences(1), weights()
     call = f._bind((xs,), {"w": w})
-    code = DeviceExecutable(f._specialise(call)[0].plan, f._options, SimulatedDevice()).codes[-1]
+    code = link_device(f._specialise(call)[0].plan, f._options, SimulatedDevice()).executor.codes[-1]
     (entry,) = code.entries
     text = kernel.persistent([code, code]).source
     assert text.count(f"def {entry}(") == text.count(f"def {entry}_of_1(") == 1
@@ -456,7 +457,7 @@ def test_the_driver_is_told_what_a_cooperative_launch_needs(  # the simulator ta
     for _ in range(3):
         driver.calls.clear()
         same_bits(run(xs), wanted)
-    shared = run.executable.persistent._code.shared
+    shared = run.executor.persistent._code.shared
     # two blocks, as many as are resident, of 128 threads; shared memory; the stream
     assert driver.together == [(2, 1, 1, 128, 1, 1, shared, run.device.stream)] * 3 and shared > 0
     assert driver.calls.count("cuLaunchCooperativeKernel") == 1
@@ -464,7 +465,7 @@ def test_the_driver_is_told_what_a_cooperative_launch_needs(  # the simulator ta
     measured = Batches(chain, xs, on=gpu.Gpu(0, driver), w=w)
     driver.together.clear()
     same_bits(measured(xs), wanted)
-    assert len(driver.together) >= 2 and len(measured.executable.persistent.together) == 1
+    assert len(driver.together) >= 2 and len(measured.executor.persistent.together) == 1
 
 
 def test_a_gpu_without_cooperative_launches(driver: Driver) -> None:  # noqa: F811

@@ -17,7 +17,7 @@ from acronumba.ir import nodes as n
 from acronumba.ir.types import INT, ListT, TensorT, TupleT
 from acronumba.ir.verify import VerifyError, verify
 from acronumba.memory import address
-from acronumba.runtime.driver import Executable
+from acronumba.pipeline.link import link_interpreted
 from acronumba.runtime.reference import interpreted_kernels
 
 RNG = np.random.default_rng(11)
@@ -326,7 +326,7 @@ def test_library_code_stays_in_its_memory() -> None:
     plan = make_plan(p, Options())
     verify(plan.program, plan.kernels)
     assert [s.rows for s in plan.kernels] == [("row",), ("item",)]
-    engine = Executable(plan, Options(), kernels=interpreted_kernels(plan.kernels), interpret=True)
+    engine = link_interpreted(plan, Options(), interpreted_kernels(plan.kernels))
     weight, keep = normal(4, 3), []
 
     def record(array: np.ndarray) -> int:

@@ -17,8 +17,8 @@ from acronumba.analysis.plan import make_plan
 from acronumba.config import Options
 from acronumba.ir import nodes as n
 from acronumba.ir.types import INT, TensorT
+from acronumba.pipeline.link import link
 from acronumba.runtime import state
-from acronumba.runtime.driver import Executable
 from acronumba.runtime.library.schedule import check_levels
 from acronumba.runtime.reference import reference_kernels
 
@@ -145,7 +145,7 @@ def test_user_schedule() -> None:
 
     o = Options(schedule=one_by_one)
     plan = make_plan(tree_lstm(), o)
-    run = Executable(plan, o, kernels=reference_kernels(plan.kernels))
+    run = link(plan, o, kernels=reference_kernels(plan.kernels))
     done = run.run(roots, shared, keep=[rows])
     assert done.batches == done.nodes == len(seen[0]["kind"])
     for k, t in enumerate(trees):
@@ -180,7 +180,7 @@ def test_policies_give_equal_results(schedule: str, phases: bool) -> None:
     rows, roots = pack_trees(trees)
     o = Options(schedule=schedule, phases=phases)
     plan = make_plan(tree_lstm(), o)
-    run = Executable(plan, o, kernels=reference_kernels(plan.kernels))
+    run = link(plan, o, kernels=reference_kernels(plan.kernels))
     done = run.run(roots, shared, keep=[rows], timed=True)
     assert set(done.seconds) == {"record", "schedule", "layout", "execute", "total"}
     trace = done.trace()
@@ -221,7 +221,7 @@ def test_phases_follow_the_graph_of_each_mini_batch() -> None:
     p = program([h, *others], sites, [INT], vec)
     o = Options()
     plan = make_plan(p, o)
-    run = Executable(plan, o, kernels=reference_kernels(plan.kernels))
+    run = link(plan, o, kernels=reference_kernels(plan.kernels))
     counts = []
     for modes in ([0, 0], [1, 1], [0, 1], [0, 0]):
         done = run.run(np.array([[m] for m in modes], np.int64))

@@ -235,14 +235,14 @@ class Compiled:
     @lazy
     def executable(self) -> Any:
         """Machine code."""
-        from acronumba.runtime.driver import Executable
+        from acronumba.pipeline.link import link
 
         with self._lock:
             if "executable" not in self.__dict__:
                 plan = self.plan
                 name = self.fn.__qualname__
                 with self._timed("compile"), bar(f"compiling {name}", self._progress) as step:
-                    self.__dict__["executable"] = Executable(plan, self.options, progress=step)
+                    self.__dict__["executable"] = link(plan, self.options, progress=step)
                 _debug(4, "host", self.host_text)
                 for k, spec in enumerate(plan.kernels):
                     _debug(5, f"kernel {spec.name}", partial(self.kernel_text, k))
@@ -250,20 +250,20 @@ class Compiled:
 
     def _on(self, device: str) -> Any:
         """Return what runs on another device."""
-        from acronumba.runtime.devices.executor import DeviceExecutable
+        from acronumba.pipeline.link import link_device
         from acronumba.runtime.devices.names import open_device
 
         with self._lock:
             if device not in self._devices:
                 with self._timed("compile"), bar(f"compiling {self.fn.__qualname__}", self._progress) as step:
-                    self._devices[device] = DeviceExecutable(self.plan, self.options, open_device(device), step)
+                    self._devices[device] = link_device(self.plan, self.options, open_device(device), step)
         return self._devices[device]
 
     @property
     def modules(self) -> int:
         """How many modules of machine code it has in memory."""
         made = (self.__dict__.get("executable"), self.__dict__.get("recorder"), *self._devices.values())
-        return sum(len(e.modules) + len(e.kernels) for e in made if e is not None)
+        return sum(len(e.linked.modules) + len(e.kernels) for e in made if e is not None)
 
     @property
     def forks(self) -> bool:
@@ -274,7 +274,7 @@ class Compiled:
     def recorder(self) -> Any:
         """Machine code of everything but the kernels, for `record`; of these too if the program waits for values."""
         from acronumba.analysis.waits import waiting_functions
-        from acronumba.runtime.driver import Executable
+        from acronumba.pipeline.link import link
         from acronumba.runtime.reference import reference_kernels
 
         if waiting_functions(self.plan.program):
@@ -282,7 +282,7 @@ class Compiled:
         with self._lock:
             if "recorder" not in self.__dict__:
                 kernels = reference_kernels(self.plan.kernels)
-                self.__dict__["recorder"] = Executable(self.plan, self.options, kernels=kernels)
+                self.__dict__["recorder"] = link(self.plan, self.options, kernels=kernels)
         return self.__dict__["recorder"]
 
     def host_text(self) -> str:
