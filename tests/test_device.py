@@ -14,7 +14,7 @@ from acronumba import model, pack
 from acronumba.api import Model
 from acronumba.bench.ablate import inputs
 from acronumba.bench.workloads import WORKLOADS
-from acronumba.check import leaves
+from acronumba.check import together
 from acronumba.runtime import arrays, device
 from acronumba.runtime.device import DeviceExecutable
 from acronumba.runtime.devices import SimulatedDevice
@@ -45,7 +45,7 @@ class Run:
 
 
 def alike(mine: Any, wanted: Any) -> None:
-    for a, b in zip(leaves(mine), leaves(wanted), strict=True):
+    for a, b in together(mine, wanted):
         if isinstance(a.value, np.ndarray | np.generic | float) and np.asarray(a.value).dtype.kind == "f":
             assert np.allclose(a.value, b.value, rtol=1e-4, atol=2e-5, equal_nan=True)
             assert np.asarray(a.value).dtype == np.asarray(b.value).dtype

@@ -15,7 +15,7 @@ from chosen import squares
 
 from acronumba import Results, nn
 from acronumba.api import Model, model
-from acronumba.check import leaves
+from acronumba.check import together
 from acronumba.zoo import birnn, child_sum_lstm, mv_rnn, tree_lstm
 
 SWITCHES = ("hoist", "phases", "ghosts", "blocks", "fuse", "horizontal", "gather_fusion", "forkjoin", "recycle", "simd")
@@ -100,7 +100,7 @@ def bits(value: Any) -> list[Any]:
     if isinstance(value, Exception):
         return [type(value), str(value)]
     out: list[Any] = []
-    for leaf in leaves(value):
+    for (leaf,) in together(value):
         v = leaf.value
         out.append((str(leaf), type(v)))
         if isinstance(v, np.ndarray | np.generic):
