@@ -42,7 +42,7 @@ HEADER = """
 import math
 
 import numpy as np
-from test_calls import Part, Plain
+from tests.test_calls import Part, Plain
 
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chosen import squares
-from test_properties import bits
 
 from acronumba import model, nn
 from acronumba.check import together
+from tests.support.chosen import squares
+from tests.test_properties import bits
 
 PLANNED = ("hoist", "ghosts", "blocks", "fuse", "horizontal")  # what changes kernels or what is recorded
 BITWISE: dict[str, tuple[Any, ...]] = {

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chosen import half
 
 from acronumba import model, pack
 from acronumba.api import Model
@@ -18,6 +17,7 @@ from acronumba.check import together
 from acronumba.runtime import arrays, device
 from acronumba.runtime.device import DeviceExecutable
 from acronumba.runtime.devices import SimulatedDevice
+from tests.support.chosen import half
 
 HEAVY = {  # what takes longest in the simulator
     *("berxit", "berxit_emulated", "beam_decoder", "beam_decoder_emulated", "bilstm_tagger", "nested_rnn"),

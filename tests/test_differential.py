@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import generate
-import habits
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from acronumba import model
+from tests.support import generate, habits
 
 SEEDS = st.integers(0, 2**32 - 1)
 # A smaller seed is not a smaller model: nothing is gained by shrinking. `fuzz.py` shrinks models.

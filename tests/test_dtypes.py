@@ -8,12 +8,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import dtypes
 import numpy as np
 import pytest
 
 from acronumba import InstanceErrors, Unsupported, model
 from acronumba.ir.ops import SCALARS, TENSORS
+from tests.support import dtypes
 
 ENGINES = ("plan", "emit", "compiled")
 

@@ -11,13 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import models_of_choices
-import models_of_python
-import models_of_sequences
-import models_of_trees
 import numpy as np
 import pytest
-from model_cases import CASES
 from rich.console import Console
 
 from acronumba import Options, explanation, model, nn, pack
@@ -31,6 +26,8 @@ from acronumba.pipeline import Compiled
 from acronumba.runtime.trace import empty_trace
 from acronumba.views.explain import explanation_text
 from acronumba.zoo import birnn, graph_rnn, mv_rnn, tree_lstm
+from tests.support import models_of_choices, models_of_python, models_of_sequences, models_of_trees
+from tests.support.model_cases import CASES
 
 MODULES = (models_of_sequences, models_of_trees, models_of_python, models_of_choices)
 ZOO = {"tree_lstm": (tree_lstm, "sentiment"), "birnn": (birnn, "tag"), "mv_rnn": (mv_rnn, "sentiment")}

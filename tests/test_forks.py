@@ -8,15 +8,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-import generate
 import numpy as np
 import pytest
-from chosen import squares
-from hand import Hand, program
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from model_cases import CASES
-from test_models import agree, outcome, plain
 
 from acronumba import model, plan
 from acronumba.analysis import fibers, forks
@@ -29,6 +24,11 @@ from acronumba.ir.types import BOOL, FLOAT, INT, ListT, TensorT
 from acronumba.ir.verify import VerifyError, verify
 from acronumba.pipeline import Compiled, compile_model
 from acronumba.results import equal
+from tests.support import generate
+from tests.support.chosen import squares
+from tests.support.hand import Hand, program
+from tests.support.model_cases import CASES
+from tests.test_models import agree, outcome, plain
 
 Array = np.ndarray
 H = 4

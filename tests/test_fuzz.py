@@ -9,11 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import fuzz
-import generate
 import numpy as np
 import pytest
-import shrink
+
+from tests.support import fuzz, generate, shrink
 
 
 def test_a_number_is_one_program_with_its_options() -> None:

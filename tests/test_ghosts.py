@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hand import F32, Hand, program
 
 from acronumba import model
 from acronumba.analysis.ghosts import pad_arms
@@ -17,6 +16,7 @@ from acronumba.ir import nodes as n
 from acronumba.ir.interpret import Interpreter
 from acronumba.ir.types import BOOL, INT, TensorT
 from acronumba.plan import make_plan
+from tests.support.hand import F32, Hand, program
 
 Array = np.ndarray
 H = 8

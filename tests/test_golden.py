@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import golden_models
 import pytest
 
 from acronumba.emit import target
+from tests.support import golden_models
 
 
 @pytest.mark.parametrize("name", list(golden_models.CASES))

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chosen import squares
-from test_kernels_cpu import close
 
 from acronumba import InstanceErrors, model, nn
 from acronumba.emit.target import override
 from acronumba.kernels import cpu, stages
 from acronumba.kernels.spec import KernelSpec
 from acronumba.kernels.stages import RowStage
-from tests.kernel_runs import SpecBuilder, compile_all, interpreted
+from tests.support.chosen import squares
+from tests.support.kernel_runs import SpecBuilder, compile_all, interpreted
+from tests.test_kernels_cpu import close
 
 
 def two_layers(n: int, k: int, dtype: str = "float32", lies: str = "rows") -> KernelSpec:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hand import F32, Hand, program
 
 from acronumba import InstanceErrors, model, nn
 from acronumba.analysis.carried import components, in_cycles, value_flow
@@ -20,6 +19,7 @@ from acronumba.ir import nodes as n
 from acronumba.ir.interpret import InstanceFailure, Interpreter
 from acronumba.ir.types import BOOL, INT, ListT, TensorT
 from acronumba.zoo import birnn
+from tests.support.hand import F32, Hand, program
 
 Array = np.ndarray
 H = 8

@@ -12,7 +12,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hand import (
+
+from acronumba import state
+from acronumba.config import Options
+from acronumba.emit import text, tree
+from acronumba.hostgen import generate
+from acronumba.ir import nodes as n
+from acronumba.ir.ops import SCALARS
+from acronumba.ir.types import BOOL, FLOAT, INT, ListT, TensorT, TupleT
+from acronumba.plan import make_plan
+from acronumba.runtime import dfg
+from acronumba.runtime.driver import Executable
+from acronumba.runtime.reference import interpreted_kernels, reference_kernels
+from acronumba.runtime.run import Failure, Run
+from tests.support.hand import (
     F32,
     LAYOUT,
     REF,
@@ -29,19 +42,6 @@ from hand import (
     tree_lstm,
     tree_lstm_plain,
 )
-
-from acronumba import state
-from acronumba.config import Options
-from acronumba.emit import text, tree
-from acronumba.hostgen import generate
-from acronumba.ir import nodes as n
-from acronumba.ir.ops import SCALARS
-from acronumba.ir.types import BOOL, FLOAT, INT, ListT, TensorT, TupleT
-from acronumba.plan import make_plan
-from acronumba.runtime import dfg
-from acronumba.runtime.driver import Executable
-from acronumba.runtime.reference import interpreted_kernels, reference_kernels
-from acronumba.runtime.run import Failure, Run
 
 ENGINES = ["compiled", "interpreted"]
 

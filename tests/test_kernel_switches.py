@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chosen import half
 
 from acronumba import model
 from acronumba.check import together
@@ -22,8 +21,9 @@ from acronumba.kernels.constants import fold
 from acronumba.kernels.fusion import EVERYTHING, Fusion
 from acronumba.kernels.spec import Dim, KernelSpec
 from acronumba.zoo import mv_rnn, tree_lstm
-from tests.kernel_fuzz import Cell, Fuzz
-from tests.kernel_runs import SpecBuilder, compile_all, interpreted
+from tests.support.chosen import half
+from tests.support.kernel_fuzz import Cell, Fuzz
+from tests.support.kernel_runs import SpecBuilder, compile_all, interpreted
 from tests.test_kernels_cpu import PRODUCTS, attention, cell, close, evaluate, inputs
 
 EVERY = [Fusion(vertical=v, horizontal=h, gather=g) for v, h, g in itertools.product((True, False), repeat=3)]

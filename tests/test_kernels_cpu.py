@@ -15,8 +15,8 @@ from acronumba.ir.ops import TENSORS
 from acronumba.kernels import cpu, reference
 from acronumba.kernels.element import ELEMENT
 from acronumba.kernels.spec import Dim, KernelSpec
-from tests.kernel_fuzz import Cell, Fuzz
-from tests.kernel_runs import Runner, SpecBuilder, compile_all, interpreted
+from tests.support.kernel_fuzz import Cell, Fuzz
+from tests.support.kernel_runs import Runner, SpecBuilder, compile_all, interpreted
 
 PRODUCTS: dict[str, Any] = {
     "dtypes": ("float32", "float32", "float32", "float64", "int32", "bool"),

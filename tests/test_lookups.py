@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chosen import squares
-from generate import compare
 
 from acronumba import InstanceErrors, model
 from acronumba.plan import plan_text
 from acronumba.zoo import moe
+from tests.support.chosen import squares
+from tests.support.generate import compare
 
 RNG = np.random.default_rng(5)
 E, H, W = 5, 13, 7

@@ -9,13 +9,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import generate
 import hypothesis
 import hypothesis.strategies as some
 import numpy as np
 import pytest
-import recorded
-from chosen import quarter
 
 import acronumba
 from acronumba import InstanceErrors, nn, state
@@ -25,6 +22,8 @@ from acronumba.results import equal
 from acronumba.runtime import driver, liveness
 from acronumba.runtime.dfg import address
 from acronumba.zoo import beam_decoder, berxit, birnn, child_sum_lstm, drnn, listops, nested_rnn, stack_rnn
+from tests.support import generate, recorded
+from tests.support.chosen import quarter
 
 F32 = np.float32
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import models_of_choices
-import models_of_python
-import models_of_sequences
-import models_of_trees
 import pytest
-from model_cases import CASES, Case
 
 from acronumba.check import compare
 from acronumba.errors import InstanceErrors
 from acronumba.results import equal
+from tests.support import models_of_choices, models_of_python, models_of_sequences, models_of_trees
+from tests.support.model_cases import CASES, Case
 
 MODULES = (models_of_sequences, models_of_trees, models_of_python, models_of_choices)
 COMPILED = (

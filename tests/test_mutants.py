@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import mutants
+from tests import mutants
 
 
 def test_every_error_can_still_be_made() -> None:

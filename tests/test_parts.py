@@ -9,14 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import generate
 import numpy as np
 import pytest
-import test_memory
-from chosen import half, quarter, squares
-from hand import pack_trees, random_tree, tree_lstm
-from test_host import ENGINES, check, executable, weights
-from test_memory import WIDTH, ZOO, owner, sentences, shared_arrays
 
 from acronumba import InstanceErrors, pack, random
 from acronumba.api import model
@@ -25,6 +19,12 @@ from acronumba.results import equal
 from acronumba.runtime import driver
 from acronumba.zoo import drnn, graph_rnn, moe, stack_rnn
 from acronumba.zoo import tree_lstm as trees
+from tests import test_memory
+from tests.support import generate
+from tests.support.chosen import half, quarter, squares
+from tests.support.hand import pack_trees, random_tree, tree_lstm
+from tests.test_host import ENGINES, check, executable, weights
+from tests.test_memory import WIDTH, ZOO, owner, sentences, shared_arrays
 
 F32 = np.float32
 last, all_states, some_states, until = (

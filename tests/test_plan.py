@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hand import F32, Hand, program, straight, tree_lstm
 
 from acronumba.analysis.flow import simplify
 from acronumba.config import Options
@@ -13,6 +12,7 @@ from acronumba.ir import nodes as n
 from acronumba.ir.types import BOOL, FLOAT, INT, ListT, TensorT, TupleT
 from acronumba.kernels.spec import Dim
 from acronumba.plan import make_plan, plan_text
+from tests.support.hand import F32, Hand, program, straight, tree_lstm
 
 VEC = TensorT(F32, (4,))
 

@@ -19,8 +19,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import robust_models as models
-from robust_models import bits, params, trees
 
 import acronumba
 from acronumba import DataError, InstanceErrors, Results, ScheduleError, model, pack
@@ -28,8 +26,9 @@ from acronumba.emit import cache, compile
 from acronumba.locks import undivided
 from acronumba.runtime import driver, engines, pool
 from acronumba.zoo import tree_lstm
+from tests.support import robust_models as models
+from tests.support.robust_models import bits, params, trees
 
-HERE = Path(__file__).parent
 FILLED = os.environ[cache.ENVIRONMENT]  # what all tests share
 FORK = hasattr(os, "fork")
 needs_fork = pytest.mark.skipif(not FORK, reason="no fork")
@@ -37,8 +36,7 @@ forking = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
 def environment(**more: str) -> dict[str, str]:
-    paths = os.pathsep.join([str(HERE), str(Path(acronumba.__file__).parent.parent)])
-    return {**os.environ, "PYTHONPATH": paths, **more}
+    return {**os.environ, "PYTHONPATH": str(Path(acronumba.__file__).parent.parent), **more}
 
 
 def together(count: int, work: Callable[[int], Any]) -> list[Any]:
@@ -212,7 +210,7 @@ def test_importing_is_quick_and_loads_no_compiler() -> None:
 def run_child(directory: Path, count: int = 1) -> list[tuple[str, str]]:
     """Run the model in new processes at once; return what each printed, and its warnings."""
     env = environment(ACRONUMBA_CACHE_DIR=str(directory), PYTHONHASHSEED="random")
-    command = [sys.executable, str(HERE / "robust_models.py")]
+    command = [sys.executable, str(models.__file__)]
     children = [
         subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(count)
@@ -669,7 +667,7 @@ def test_errors_go_to_other_processes() -> None:
 
 def test_a_process_ends_quietly_while_threads_run() -> None:
     code = (
-        "import threading, time, robust_models as m\n"
+        "import threading, time\nfrom tests.support import robust_models as m\n"
         "f, p, xs = m.tree_rnn, m.params(h=64), m.trees(300)\n"
         "f.batch(xs, p=p)\n"
         "def spin():\n"
@@ -686,7 +684,8 @@ def test_a_process_ends_quietly_while_threads_run() -> None:
 
 def test_texts_and_bits_are_the_same_in_any_process() -> None:
     code = (
-        "import robust_models as m, hashlib; s = m.tree_rnn.stages(m.trees(12), p=m.params());"
+        "import hashlib; from tests.support import robust_models as m;"
+        "s = m.tree_rnn.stages(m.trees(12), p=m.params());"
         "print(m.run_digest(), hashlib.sha256(repr(dict(s)).encode()).hexdigest(),"
         "m.digest(m.tree_rnn.trace(m.trees(12), p=m.params()).data.order))"
     )

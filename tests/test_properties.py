@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import generate
 import numpy as np
 import pytest
-from chosen import squares
 
 from acronumba import Results, nn
 from acronumba.api import Model, model
 from acronumba.check import together
 from acronumba.zoo import birnn, child_sum_lstm, mv_rnn, tree_lstm
+from tests.support import generate
+from tests.support.chosen import squares
 
 SWITCHES = ("hoist", "phases", "ghosts", "blocks", "fuse", "horizontal", "gather_fusion", "forkjoin", "recycle", "simd")
 SHUFFLED = random.Random(1)

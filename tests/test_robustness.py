@@ -21,8 +21,6 @@ from typing import Any
 import networkx
 import numpy as np
 import pytest
-import robust_models as models
-from robust_models import bits, case, chain, params, trees
 
 from acronumba import (
     AcronumbaError,
@@ -35,6 +33,8 @@ from acronumba import (
     pack,
     save,
 )
+from tests.support import robust_models as models
+from tests.support.robust_models import bits, case, chain, params, trees
 
 W = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
 F32 = np.float32

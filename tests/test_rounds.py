@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hand import REF, TREE, Hand, Tree, pack_trees, program, random_tree
-from test_host import ENGINES, executable, words
 
 from acronumba.ir import nodes as n
 from acronumba.ir.types import FLOAT, INT, FloatT, ListT, TensorT, TupleT
 from acronumba.runtime import dfg
+from tests.support.hand import REF, TREE, Hand, Tree, pack_trees, program, random_tree
+from tests.test_host import ENGINES, executable, words
 
 F = TensorT("float32", ())
 TABLE = TensorT("float32", (10,))

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chosen import half
-from generate import compare
-from hand import Hand, read_tensor, straight
 
 from acronumba import InstanceErrors, Options, model, nn
 from acronumba.ir import nodes as n
@@ -19,6 +16,9 @@ from acronumba.plan import make_plan, plan_text
 from acronumba.runtime.dfg import address
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.reference import interpreted_kernels
+from tests.support.chosen import half
+from tests.support.generate import compare
+from tests.support.hand import Hand, read_tensor, straight
 
 RNG = np.random.default_rng(11)
 H, V, C = 6, 20, 5

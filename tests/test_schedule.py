@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hand import F32, Hand, pack_trees, program, random_tree, read_tensor, tree_lstm, tree_lstm_plain
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from recorded import Graph, Recorded, check, longest_chains
 
 from acronumba import ScheduleError, state
 from acronumba.config import Options
@@ -20,6 +18,8 @@ from acronumba.plan import make_plan
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.reference import reference_kernels
 from acronumba.runtime.schedule import check_levels
+from tests.support.hand import F32, Hand, pack_trees, program, random_tree, read_tensor, tree_lstm, tree_lstm_plain
+from tests.support.recorded import Graph, Recorded, check, longest_chains
 
 
 def graphs(most: int = 40, kinds: int = 5) -> some.SearchStrategy[tuple[int, Graph]]:

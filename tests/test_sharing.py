@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import generate
 import numpy as np
 import pytest
-from hand import F32, REF, Hand, program
 
 from acronumba import Options, model
 from acronumba.analysis.sharing import COPIES, Fact, Sharing, share
@@ -19,6 +17,8 @@ from acronumba.ir import nodes as n
 from acronumba.ir.types import INT, ListT, RefT, TensorT, TupleT
 from acronumba.plan import Plan
 from acronumba.zoo import birnn
+from tests.support import generate
+from tests.support.hand import F32, REF, Hand, program
 
 RNG = np.random.default_rng(3)
 H = 4

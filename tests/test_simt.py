@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chosen import half
 
 from acronumba.emit import interpret
 from acronumba.emit.simt import NAMES
 from acronumba.kernels.cuda import generate, simulator, tiles
 from acronumba.kernels.fusion import Fusion
 from acronumba.kernels.spec import KernelSpec
-from tests.kernel_fuzz import Cell, Fuzz
-from tests.kernel_runs import SpecBuilder
-from tests.simt_runs import Simulated, simulate_all
+from tests.support.chosen import half
+from tests.support.kernel_fuzz import Cell, Fuzz
+from tests.support.kernel_runs import SpecBuilder
+from tests.support.simt_runs import Simulated, simulate_all
 from tests.test_kernels_cpu import PRODUCTS, WORDS, attention, cell, check, close, evaluate, inputs
 
 

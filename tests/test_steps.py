@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chosen import squares
 
 from acronumba import model, nn
 from acronumba.kernels import passes
 from acronumba.kernels.steps import Step
+from tests.support.chosen import squares
 
 
 def lstm(x: Any, h: Any, c: Any, *, w: Any, b: Any) -> Any:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chosen import squares
 
 from acronumba import InstanceErrors, model
 from acronumba.analysis.tables import ROWS
+from tests.support.chosen import squares
 
 r = np.random.default_rng(0)
 SMALL, LARGE = (r.standard_normal((n, 20)).astype(np.float32) for n in (7, ROWS + 1))

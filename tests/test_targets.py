@@ -14,7 +14,7 @@ from llvmlite import ir
 from acronumba.emit import llvm, target, tree
 from acronumba.kernels.cpu import generate
 from acronumba.kernels.tiles import TileKey, panel_shape, tile_module
-from tests.kernel_runs import SpecBuilder
+from tests.support.kernel_runs import SpecBuilder
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chosen import quarter, squares
-from model_cases import Case
-from test_models import agree, outcome, plain
 
 from acronumba import model, nn
 from acronumba.analysis.waits import waiting_functions, waits_text
 from acronumba.errors import AcronumbaError, InstanceErrors
 from acronumba.ir.nodes import Emit, Read
 from acronumba.results import equal
+from tests.support.chosen import quarter, squares
+from tests.support.model_cases import Case
+from tests.test_models import agree, outcome, plain
 
 RNG = np.random.default_rng(11)
 H, V = 5, 7

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from model_cases import H, V, case, weights
 
 from acronumba import nn
+from tests.support.model_cases import H, V, case, weights
 
 INTS = [0, 1, 2, 3]
 XS = [weights(H) for _ in range(4)]

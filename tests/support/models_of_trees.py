@@ -9,9 +9,9 @@ from enum import Enum, IntEnum
 from typing import NamedTuple
 
 import numpy as np
-from model_cases import RNG, H, V, case, weights
 
 from acronumba import nn
+from tests.support.model_cases import RNG, H, V, case, weights
 
 
 @dataclass

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from model_cases import RNG, C, H, V, case, weights
 
 from acronumba import nn
+from tests.support.model_cases import RNG, C, H, V, case, weights
 
 SENTENCES = [[int(i) for i in RNG.integers(0, V, n)] for n in (1, 4, 2, 6, 3)]
 PAIRS = [[int(i) for i in RNG.integers(0, V, n)] for n in (2, 3, 1, 4, 2)]

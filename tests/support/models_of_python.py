@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
-from model_cases import H, case, weights
 
 from acronumba import nn
+from tests.support.model_cases import H, case, weights
 
 INTS = [7, -7, 3, 0, 12]
 DIVISORS = [2, 2, -2, 5, -5]

@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from generate import (
+from tests.support.generate import (
     BOOL,
     FLOAT,
     I64,

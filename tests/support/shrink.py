@@ -383,7 +383,7 @@ def test_text(text: str, name: str, options: dict[str, Any], compiled: bool, exp
     model = f"main.with_options({given[2:]})" if given else "main"
     says = "".join(f"    # the plain call: {line}\n" for line in expected)
     return (
-        f"{text.rstrip()}\n\n\ndef test_{name}() -> None:\n    import generate\n\n{says}"
+        f"{text.rstrip()}\n\n\ndef test_{name}() -> None:\n    from tests.support import generate\n\n{says}"
         f"    columns = [list(column) for column in zip(*{INSTANCES}, strict=True)]\n"
         f"    assert not generate.compare({model}, columns, {SHARED}, compiled={compiled})\n"
     )
