@@ -7,7 +7,6 @@ that are not the default. A call is as the plain call, or refused with the caret
 from __future__ import annotations
 
 import ast
-import enum
 import importlib.util
 import inspect
 import itertools
@@ -27,22 +26,13 @@ from acronumba.check import compare
 from acronumba.frontend.handlers import METHODS, ROWS, Row
 from acronumba.frontend.signatures import UNSET, signature_of
 from acronumba.results import equal
-
-
-class Part(enum.IntEnum):
-    HEAD = 1
-    BODY = 2
-
-
-class Plain(enum.Enum):
-    ONE = 1
-
+from tests.support.enums import Part
 
 HEADER = """
 import math
 
 import numpy as np
-from tests.test_calls import Part, Plain
+from tests.support.enums import Part, Plain
 
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple

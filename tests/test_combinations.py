@@ -13,7 +13,7 @@ import pytest
 from acronumba import model, nn
 from acronumba.check import together
 from tests.support.chosen import squares
-from tests.test_properties import bits
+from tests.support.same_bits import bits
 
 PLANNED = ("hoist", "ghosts", "blocks", "fuse", "horizontal")  # what changes kernels or what is recorded
 BITWISE: dict[str, tuple[Any, ...]] = {

@@ -19,9 +19,9 @@ from acronumba.emit import cache as kept
 from acronumba.emit.simt import NAMES
 from acronumba.kernels.cuda import compat, cubins, generate, persistent, tiles
 from acronumba.kernels.spec import KernelSpec
+from tests.support.kernel_cases import PRODUCTS, WORDS, attention, cell
 from tests.support.kernel_fuzz import Cell, Fuzz
 from tests.support.kernel_runs import SpecBuilder
-from tests.test_kernels_cpu import PRODUCTS, WORDS, attention, cell
 
 pytestmark = pytest.mark.skipif(bool(compat.missing()), reason=compat.missing())
 

@@ -10,47 +10,18 @@ import numpy as np
 import pytest
 
 from acronumba import model, pack
-from acronumba.api import Model
 from acronumba.bench.ablate import inputs
 from acronumba.bench.workloads import WORKLOADS
-from acronumba.check import together
 from acronumba.runtime import arrays, device
 from acronumba.runtime.device import DeviceExecutable
 from acronumba.runtime.devices import SimulatedDevice
 from tests.support.chosen import half
+from tests.support.device_runs import Run, alike, chain, sequences, weights
 
 HEAVY = {  # what takes longest in the simulator
     *("berxit", "berxit_emulated", "beam_decoder", "beam_decoder_emulated", "bilstm_tagger", "nested_rnn"),
     *("graph_rnn", "graph_rnn_emulated", "stack_rnn", "stack_rnn_emulated", "birnn", "listops", "drnn_emulated"),
 }
-
-
-class Run:
-    """A mini-batch on the simulator."""
-
-    def __init__(self, f: Model, *columns: Any, seed: int = 0, times: int = 1, **shared: Any) -> None:
-        call = f._bind(columns, shared)
-        compiled, values, packed = f._specialise(call)
-        self.executable = DeviceExecutable(compiled.plan, compiled.options, SimulatedDevice(seed))
-        words, keep = compiled._shared_words(packed, values)
-        for _ in range(times):
-            self.run = self.executable.run(packed.roots, words, skip=packed.errors, keep=keep)
-        result = compiled.decoder(self.run, packed)
-        self.results = [None if k in self.run.errors else result(k) for k in range(call.count)]
-        self.errors = {k: compiled.site_error(e) for k, e in self.run.errors.items()}
-
-    @property
-    def launches(self) -> int:
-        return self.executable.device.launches  # type: ignore[attr-defined,no-any-return]
-
-
-def alike(mine: Any, wanted: Any) -> None:
-    for a, b in together(mine, wanted):
-        if isinstance(a.value, np.ndarray | np.generic | float) and np.asarray(a.value).dtype.kind == "f":
-            assert np.allclose(a.value, b.value, rtol=1e-4, atol=2e-5, equal_nan=True)
-            assert np.asarray(a.value).dtype == np.asarray(b.value).dtype
-        else:
-            assert type(a.value) is type(b.value) and np.all(a.value == b.value)
 
 
 @pytest.mark.parametrize("name", half(sorted(set(WORKLOADS) - HEAVY)))
@@ -71,23 +42,6 @@ def test_the_rest_of_the_zoo(name: str) -> None:
     done = Run(workload.model, xs, p=p)
     for x, mine in zip(xs, done.results, strict=True):
         alike(mine, workload.model(x, p=p))
-
-
-@model
-def chain(xs: list[np.ndarray], *, w: np.ndarray) -> np.ndarray:
-    h = np.zeros(5, np.float32)
-    for x in xs:
-        h = np.tanh(w @ (h + x))
-    return h
-
-
-def weights() -> np.ndarray:
-    return np.random.default_rng(0).standard_normal((5, 5)).astype(np.float32)
-
-
-def sequences(*lengths: int) -> list[list[np.ndarray]]:
-    r = np.random.default_rng(1)
-    return [[r.standard_normal(5).astype(np.float32) for _ in range(n)] for n in lengths]
 
 
 def test_results_have_the_same_bits_in_any_company() -> None:

@@ -26,10 +26,8 @@ from acronumba.pipeline import Compiled
 from acronumba.runtime.trace import empty_trace
 from acronumba.views.explain import explanation_text
 from acronumba.zoo import birnn, graph_rnn, mv_rnn, tree_lstm
-from tests.support import models_of_choices, models_of_python, models_of_sequences, models_of_trees
-from tests.support.model_cases import CASES
+from tests.support.all_models import CASES
 
-MODULES = (models_of_sequences, models_of_trees, models_of_python, models_of_choices)
 ZOO = {"tree_lstm": (tree_lstm, "sentiment"), "birnn": (birnn, "tag"), "mv_rnn": (mv_rnn, "sentiment")}
 
 

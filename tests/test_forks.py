@@ -25,10 +25,10 @@ from acronumba.ir.verify import VerifyError, verify
 from acronumba.pipeline import Compiled, compile_model
 from acronumba.results import equal
 from tests.support import generate
+from tests.support.all_models import CASES
 from tests.support.chosen import squares
 from tests.support.hand import Hand, program
-from tests.support.model_cases import CASES
-from tests.test_models import agree, outcome, plain
+from tests.support.model_cases import agree, outcome, plain
 
 Array = np.ndarray
 H = 4

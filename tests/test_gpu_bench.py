@@ -19,7 +19,7 @@ from acronumba.api import Model
 from acronumba.bench import relay as relaying
 from acronumba.bench import workloads
 from acronumba.bench.relay import Request, answer, relay
-from tests.test_device import sequences, weights
+from tests.support.device_runs import sequences, weights
 
 ROOT = Path(__file__).parent.parent
 

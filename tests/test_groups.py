@@ -13,8 +13,8 @@ from acronumba.kernels import cpu, stages
 from acronumba.kernels.spec import KernelSpec
 from acronumba.kernels.stages import RowStage
 from tests.support.chosen import squares
+from tests.support.kernel_cases import close
 from tests.support.kernel_runs import SpecBuilder, compile_all, interpreted
-from tests.test_kernels_cpu import close
 
 
 def two_layers(n: int, k: int, dtype: str = "float32", lies: str = "rows") -> KernelSpec:

@@ -23,8 +23,7 @@ from acronumba.ir.types import BOOL, FLOAT, INT, ListT, TensorT, TupleT
 from acronumba.plan import make_plan
 from acronumba.runtime import dfg
 from acronumba.runtime.driver import Executable
-from acronumba.runtime.reference import interpreted_kernels, reference_kernels
-from acronumba.runtime.run import Failure, Run
+from acronumba.runtime.run import Failure
 from tests.support.hand import (
     F32,
     LAYOUT,
@@ -32,7 +31,6 @@ from tests.support.hand import (
     TREE,
     Hand,
     Tree,
-    bits,
     number,
     pack_trees,
     program,
@@ -42,21 +40,7 @@ from tests.support.hand import (
     tree_lstm,
     tree_lstm_plain,
 )
-
-ENGINES = ["compiled", "interpreted"]
-
-
-def executable(p: n.Program, engine: str, **options: Any) -> Executable:
-    o = Options(**options)
-    plan = make_plan(p, o)
-    if engine == "interpreted":
-        return Executable(plan, o, kernels=interpreted_kernels(plan.kernels), interpret=True)
-    return Executable(plan, o, kernels=reference_kernels(plan.kernels))
-
-
-def words(rows: Sequence[Sequence[Any]]) -> Any:
-    return np.array([[bits(x) for x in row] for row in rows], np.int64).reshape(len(rows), -1)
-
+from tests.support.hand_runs import ENGINES, check, executable, weights, words
 
 # ------------------------------------------------------------------------------------------------------- scalars
 
@@ -407,19 +391,6 @@ def test_swapped_arguments() -> None:
 
 
 # -------------------------------------------------------------------------------------------------------- models
-
-SHAPES = ((10, 4), (8, 8), (4, 3))
-
-
-def weights(rng: np.random.Generator) -> list[Any]:
-    return [(rng.standard_normal(s) * 0.5).astype(F32) for s in SHAPES]
-
-
-def check(done: Run, trees: Sequence[Tree], shared: Sequence[Any], skip: Sequence[int] = ()) -> None:
-    for k, t in enumerate(trees):
-        if k not in skip:
-            got = read_tensor(done.words[k, 0], F32, (3,))
-            np.testing.assert_allclose(got, tree_lstm_plain(t, *shared), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

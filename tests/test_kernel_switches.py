@@ -22,9 +22,9 @@ from acronumba.kernels.fusion import EVERYTHING, Fusion
 from acronumba.kernels.spec import Dim, KernelSpec
 from acronumba.zoo import mv_rnn, tree_lstm
 from tests.support.chosen import half
+from tests.support.kernel_cases import PRODUCTS, attention, cell, close, evaluate, inputs
 from tests.support.kernel_fuzz import Cell, Fuzz
 from tests.support.kernel_runs import SpecBuilder, compile_all, interpreted
-from tests.test_kernels_cpu import PRODUCTS, attention, cell, close, evaluate, inputs
 
 EVERY = [Fusion(vertical=v, horizontal=h, gather=g) for v, h, g in itertools.product((True, False), repeat=3)]
 OFF = {name: Fusion(**{name: False}) for name in ("vertical", "horizontal", "gather")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,9 +20,19 @@ from acronumba.ir.types import TensorT
 from acronumba.results import equal
 from acronumba.runtime import driver, liveness
 from acronumba.runtime.dfg import address
-from acronumba.zoo import beam_decoder, berxit, birnn, child_sum_lstm, drnn, listops, nested_rnn, stack_rnn
 from tests.support import generate, recorded
 from tests.support.chosen import quarter
+from tests.support.memory_models import (
+    WIDTH,
+    ZOO,
+    all_states,
+    last,
+    owner,
+    sentences,
+    shared_arrays,
+    some_states,
+    until,
+)
 
 F32 = np.float32
 
@@ -116,9 +125,9 @@ def test_no_two_results_that_are_needed_at_once_share_a_byte(
         else:
             places.append((begin[b], at, b, max(until[v] for v in nodes)))
             assert int(buffers.tables["returned"][b]) == len(wanted) * 16 * -(-size[b] // 16)
-    for k, (low, high, first, last) in enumerate(places):
+    for k, (low, high, first, end) in enumerate(places):
         for other_low, other_high, other_first, other_last in places[:k]:
-            assert high <= other_low or other_high <= low or last < other_first or other_last < first
+            assert high <= other_low or other_high <= low or end < other_first or other_last < first
     assert all(high <= (1 << 54) + buffers["wused"] for _, high, _, _ in places)
     assert buffers["wused"] <= buffers["plain"]
     del keep
@@ -134,19 +143,6 @@ def test_a_long_chain_needs_two_places(spoilt: None) -> None:
 
 
 # ---- values
-
-
-WIDTH = 24  # as in the tests of the zoo, which compile the same kernels
-ZOO: dict[str, Any] = {
-    "birnn": (birnn, birnn.tag),
-    "child_sum_lstm": (child_sum_lstm, child_sum_lstm.classify),
-    "nested_rnn": (nested_rnn, nested_rnn.encode),
-    "listops": (listops, listops.classify),
-    "berxit": (berxit, berxit.classify),
-    "drnn": (drnn, drnn.generate),
-    "stack_rnn": (stack_rnn, stack_rnn.parse),
-    "beam_decoder": (beam_decoder, beam_decoder.decode),
-}
 
 
 @pytest.mark.parametrize("name", ZOO)
@@ -171,65 +167,6 @@ def test_random_models(seed: int, spoilt: None, tmp_path: Path) -> None:
             assert k in off.errors or equal(done.results[k], value)
 
 
-@dataclasses.dataclass
-class Step:
-    h: np.ndarray
-    before: Step | None = None
-    more: list[np.ndarray] | None = None
-
-
-def last_state(words: list[int], w: Any, embed: Any) -> Any:
-    h = embed[0]
-    for k in words:
-        h = np.tanh(w @ h + embed[k])
-    return h
-
-
-@model
-def last(words: list[int], *, w: np.ndarray, embed: np.ndarray) -> Any:
-    """Of each batch of steps, a few nodes are returned."""
-    return last_state(words, w, embed)
-
-
-@model
-def all_states(words: list[int], *, w: np.ndarray, embed: np.ndarray) -> Any:
-    h = embed[0]
-    states = []
-    for k in words:
-        h = np.tanh(w @ h + embed[k])
-        states.append(h)
-    return states
-
-
-@model
-def some_states(words: list[int], *, w: np.ndarray, embed: np.ndarray) -> Any:
-    """Objects that lead to others, the same array twice, arrays that were given, in a union and a dict."""
-    h = embed[0]
-    kept: Step | None = None
-    mine = [h]
-    for k in words:
-        h = np.tanh(w @ h + embed[k])
-        if k % 3 == 0:
-            kept = Step(h, kept, mine)
-        if k % 4 == 1:
-            mine.append(h)
-    return {"last": h, "again": h, "kept": kept, "first": embed[0], "either": h if len(words) % 2 else len(words)}
-
-
-@model
-def until(words: list[int], *, w: np.ndarray, embed: np.ndarray) -> Any:
-    """Waits for values; what it returns are values of several rounds."""
-    h = embed[0]
-    best = h
-    for k in words:
-        h = np.tanh(w @ np.tanh(w @ h + embed[k]))
-        if h[0] > 0.1:
-            best = h
-        elif h[1] > 0.5:
-            return best, h, np.sin(best) * h
-    return best, h, h
-
-
 @model
 def failing(words: list[int], *, w: np.ndarray, embed: np.ndarray) -> Any:
     h = embed[0]
@@ -240,16 +177,6 @@ def failing(words: list[int], *, w: np.ndarray, embed: np.ndarray) -> Any:
         if k == 7:
             raise ValueError(f"seven after {len(words)}")
     return h, nn.softmax(h)
-
-
-def shared_arrays(h: int = 32) -> dict[str, Any]:
-    rng = np.random.default_rng(0)
-    return {"w": rng.standard_normal((h, h)).astype(F32) / 6, "embed": rng.standard_normal((9, h)).astype(F32)}
-
-
-def sentences(count: int, longest: int, below: int = 9) -> list[list[int]]:
-    rng = np.random.default_rng(1)
-    return [[int(w) for w in rng.integers(0, below, int(rng.integers(1, longest)))] for _ in range(count)]
 
 
 @pytest.mark.parametrize("f", [last, all_states, some_states, until])
@@ -286,15 +213,6 @@ def test_stacking_copies_nothing(spoilt: None) -> None:
 
 
 # ---- how much memory
-
-
-def owner(array: Any) -> int:
-    """Return the bytes of what an array keeps alive."""
-    size = array.nbytes
-    while isinstance(getattr(array, "base", None), np.ndarray):
-        array = array.base
-        size = max(size, array.nbytes)
-    return size
 
 
 def test_small_results_do_not_keep_large_memory_alive() -> None:

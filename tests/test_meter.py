@@ -13,7 +13,7 @@ import pytest
 from acronumba.bench import floors, meter, ptx, speed
 from acronumba.kernels.cuda import compat
 from acronumba.runtime.gpu import DriverError
-from tests.test_gpu import Driver
+from tests.support.gpu_driver import Driver
 
 LAUNCH = 3e-6  # seconds of a launch
 ROUND = {"counter": 2e-6, "flip": 1e-6, "cluster": 5e-7, "hop": 4e-6, "near": 6e-7}

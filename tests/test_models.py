@@ -4,44 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from acronumba.check import compare
 from acronumba.errors import InstanceErrors
-from acronumba.results import equal
-from tests.support import models_of_choices, models_of_python, models_of_sequences, models_of_trees
-from tests.support.model_cases import CASES, Case
+from tests.support.all_models import CASES
+from tests.support.model_cases import agree, outcome, plain
 
-MODULES = (models_of_sequences, models_of_trees, models_of_python, models_of_choices)
 COMPILED = (
     "lstm_with_state_tuple", "attention_decoder", "viterbi", "bidirectional_with_zip", "descent_parser", "evaluate",
     "methods_of_a_tree", "message_passing", "shift_reduce", "failing", "callable_layers", "program_of_functions",
 )  # fmt: skip
-
-
-def plain(case: Case) -> list[object]:
-    """Return the results of the plain calls, or the exceptions that they raise."""
-    out: list[object] = []
-    for instance in zip(*case.columns, strict=True):
-        try:
-            out.append(case.model(*instance, **case.shared))
-        except Exception as error:
-            out.append(error)
-    return out
-
-
-def agree(got: list[object], expected: list[object], *, single: bool = False) -> None:
-    assert len(got) == len(expected)
-    for k, (mine, theirs) in enumerate(zip(got, expected, strict=True)):
-        if isinstance(theirs, Exception):
-            assert type(mine) is type(theirs) and str(mine) == str(theirs), (k, mine, theirs)
-        else:
-            assert equal(mine, theirs) or compare(mine, theirs, theirs, single=single)[0] == "close", (k, mine, theirs)
-
-
-def outcome(run, case: Case) -> list[object]:
-    try:
-        return list(run(*case.columns, **case.shared))
-    except InstanceErrors as error:
-        return [error.errors.get(k, result) for k, result in enumerate(error.results)]
 
 
 def test_names_are_distinct():

@@ -19,17 +19,16 @@ from acronumba.results import equal
 from acronumba.runtime import driver
 from acronumba.zoo import drnn, graph_rnn, moe, stack_rnn
 from acronumba.zoo import tree_lstm as trees
-from tests import test_memory
-from tests.support import generate
+from tests.support import generate, memory_models
 from tests.support.chosen import half, quarter, squares
 from tests.support.hand import pack_trees, random_tree, tree_lstm
-from tests.test_host import ENGINES, check, executable, weights
-from tests.test_memory import WIDTH, ZOO, owner, sentences, shared_arrays
+from tests.support.hand_runs import ENGINES, check, executable, weights
+from tests.support.memory_models import WIDTH, ZOO, owner, sentences, shared_arrays
 
 F32 = np.float32
 last, all_states, some_states, until = (
     model(f.__wrapped__)  # what they have in memory is their own
-    for f in (test_memory.last, test_memory.all_states, test_memory.some_states, test_memory.until)
+    for f in (memory_models.last, memory_models.all_states, memory_models.some_states, memory_models.until)
 )
 
 

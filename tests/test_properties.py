@@ -13,10 +13,10 @@ import pytest
 
 from acronumba import Results, nn
 from acronumba.api import Model, model
-from acronumba.check import together
 from acronumba.zoo import birnn, child_sum_lstm, mv_rnn, tree_lstm
 from tests.support import generate
 from tests.support.chosen import squares
+from tests.support.same_bits import bits
 
 SWITCHES = ("hoist", "phases", "ghosts", "blocks", "fuse", "horizontal", "gather_fusion", "forkjoin", "recycle", "simd")
 SHUFFLED = random.Random(1)
@@ -93,21 +93,6 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Subjec
 
 NAMES = ["tree_lstm", "child_sum_lstm", "mv_rnn", "birnn", "chain", *(f"random {seed}" for seed in RANDOM)]
 EVERY = pytest.mark.parametrize("name", NAMES)
-
-
-def bits(value: Any) -> list[Any]:
-    """Return everything that a result is made of, numbers and arrays as their bytes."""
-    if isinstance(value, Exception):
-        return [type(value), str(value)]
-    out: list[Any] = []
-    for (leaf,) in together(value):
-        v = leaf.value
-        out.append((str(leaf), type(v)))
-        if isinstance(v, np.ndarray | np.generic):
-            out += [v.dtype.str, v.shape, v.tobytes()]
-        else:
-            out.append(v.hex() if isinstance(v, float) else v)
-    return out
 
 
 def same_bits(a: dict[int, Any], b: dict[int, Any]) -> bool:

@@ -12,7 +12,7 @@ from acronumba.ir import nodes as n
 from acronumba.ir.types import FLOAT, INT, FloatT, ListT, TensorT, TupleT
 from acronumba.runtime import dfg
 from tests.support.hand import REF, TREE, Hand, Tree, pack_trees, program, random_tree
-from tests.test_host import ENGINES, executable, words
+from tests.support.hand_runs import ENGINES, executable, words
 
 F = TensorT("float32", ())
 TABLE = TensorT("float32", (10,))

@@ -14,10 +14,10 @@ from acronumba.kernels.cuda import generate, simulator, tiles
 from acronumba.kernels.fusion import Fusion
 from acronumba.kernels.spec import KernelSpec
 from tests.support.chosen import half
+from tests.support.kernel_cases import PRODUCTS, WORDS, attention, cell, check, close, evaluate, inputs
 from tests.support.kernel_fuzz import Cell, Fuzz
 from tests.support.kernel_runs import SpecBuilder
 from tests.support.simt_runs import Simulated, simulate_all
-from tests.test_kernels_cpu import PRODUCTS, WORDS, attention, cell, check, close, evaluate, inputs
 
 
 @pytest.mark.parametrize("seed", half(range(0, 16, 4)))

@@ -18,8 +18,7 @@ from acronumba.errors import AcronumbaError, InstanceErrors
 from acronumba.ir.nodes import Emit, Read
 from acronumba.results import equal
 from tests.support.chosen import quarter, squares
-from tests.support.model_cases import Case
-from tests.test_models import agree, outcome, plain
+from tests.support.model_cases import Case, agree, outcome, plain
 
 RNG = np.random.default_rng(11)
 H, V = 5, 7

@@ -21,8 +21,8 @@ from acronumba.runtime.device import DeviceExecutable
 from acronumba.runtime.devices import SimulatedDevice
 from acronumba.runtime.launches import Driver as Entries
 from acronumba.runtime.launches import launches
-from tests.test_device import Run, alike, chain, sequences, weights
-from tests.test_gpu import Driver, driver  # noqa: F401 - a fixture
+from tests.support.device_runs import Run, alike, chain, sequences, weights
+from tests.support.gpu_driver import Driver
 
 
 def together(f: Model) -> Model:
@@ -442,7 +442,7 @@ def test_without_waiting_blocks_read_too_early(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_driver_is_told_what_a_cooperative_launch_needs(  # the simulator takes longer than is thought worth it
-    driver: Driver,  # noqa: F811
+    driver: Driver,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(persistent, "_LONG", 1000.0)
@@ -463,7 +463,7 @@ def test_the_driver_is_told_what_a_cooperative_launch_needs(  # the simulator ta
     assert len(driver.together) >= 2 and len(measured.executable.persistent.together) == 1
 
 
-def test_a_gpu_without_cooperative_launches(driver: Driver) -> None:  # noqa: F811
+def test_a_gpu_without_cooperative_launches(driver: Driver) -> None:
     xs, w = sequences(2, 1), weights()
     driver.cooperative = 0
     with pytest.raises(RuntimeError, match="blocks cannot wait for each other on this GPU"):
@@ -472,7 +472,7 @@ def test_a_gpu_without_cooperative_launches(driver: Driver) -> None:  # noqa: F8
     assert len(run(xs)) == 2 and not driver.together
 
 
-def test_a_gpu_with_room_for_fewer_blocks(driver: Driver) -> None:  # noqa: F811
+def test_a_gpu_with_room_for_fewer_blocks(driver: Driver) -> None:
     xs, w = sequences(2, 1), weights()
     driver.refuses["cuLaunchCooperativeKernel"] = 720
     run = Batches(chain, xs, on=gpu.Gpu(0, driver), w=w)
