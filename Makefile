@@ -37,7 +37,7 @@ test: $(VENV)/installed-test
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(TESTS) $(PYTEST)
 
 test-cuda: $(VENV)/installed-cuda
-	@$(BIN)/python -m pytest -n $(JOBS) tests/test_cuda.py tests/test_meter.py $(PYTEST)
+	@$(BIN)/python -m pytest -n $(JOBS) tests/kernels/test_cuda.py tests/bench/test_meter.py $(PYTEST)
 
 # With what was carried there, any Python that fits will do; else one that has everything; else one is set up (network).
 gpu:

@@ -3,7 +3,7 @@
 In: the tables of the front end (what can be called) and NumPy's own tables (`ufunc.types`: which dtypes it takes). Out:
 *cells*, one expression for one choice of kinds each, many of them as the branches of one model, with values at the ends
 of each dtype. A cell is right if each of its results has the type, the dtype, the shape and the bits of the plain call,
-or the class of its exception. `tests/test_dtypes.py` tries a part of the table, this file all of it:
+or the class of its exception. `tests/frontend/test_dtypes.py` tries a part of the table, this file all of it:
 
     python tests/dtypes.py                  all cells, by the interpreter of the plan
     python tests/dtypes.py --engine emit    by the interpreter of generated code; compiled: as machine code

@@ -21,7 +21,7 @@ from acronumba.bench import workloads
 from acronumba.bench.relay import Request, answer, relay
 from tests.support.device_runs import sequences, weights
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 
 CHILD = """
 import importlib.util, os, sys, time

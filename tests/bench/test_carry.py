@@ -14,7 +14,7 @@ import pytest
 
 from acronumba.emit import cache as caching
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture

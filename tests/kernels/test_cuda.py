@@ -139,7 +139,7 @@ def test_all_kernels_of_a_model_are_one(name: str, gpu: Any, record_property: An
 @pytest.mark.parametrize("gpu", ["8.0", "9.0a"])
 @pytest.mark.parametrize("size", ["small", "large"])
 def test_the_whole_zoo(name: str, gpu: str, size: str) -> None:
-    rows = runpy.run_path(str(Path(__file__).parent.parent / "benchmarks" / "cubins.py"))["rows"]
+    rows = runpy.run_path(str(Path(__file__).parent.parent.parent / "benchmarks" / "cubins.py"))["rows"]
     for row in rows(name, size, gpu):
         assert row["spills"] == row["stack"] == 0 and 0 < row["registers"] <= 255, row
         assert row["shared"] <= 48 << 10

@@ -1,6 +1,6 @@
 """The pages under `docs/zoo` show each model's source, and what is recorded, scheduled and found out for it today.
 
-    python -m pytest tests/test_zoo_pages.py --update-golden
+    python -m pytest tests/docs/test_zoo_pages.py --update-golden
 
 writes the blocks of all pages anew. A block after ``<!-- code: f, g -->`` has the source of these functions; one after
 ``<!-- show: NAME -->`` has a text of the model that `PAGES` names, with ``| PATTERN`` its part from the first line with
