@@ -28,7 +28,7 @@ from tests.support import generate
 from tests.support.all_models import CASES
 from tests.support.chosen import squares
 from tests.support.hand import Hand, program
-from tests.support.model_cases import agree, outcome, plain
+from tests.support.plain_call import agree
 
 Array = np.ndarray
 H = 4
@@ -773,7 +773,7 @@ def everything_waits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 @pytest.mark.usefixtures("everything_waits")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_models_whose_calls_and_steps_are_fibers(case: Any) -> None:
-    agree(outcome(case.model.with_options(max_steps=10**8 - 1)._interpret, case), plain(case))
+    agree(case.outcomes(case.model.with_options(max_steps=10**8 - 1)._interpret), case.plain(), close=True)
 
 
 @settings(

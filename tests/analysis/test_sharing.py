@@ -19,6 +19,7 @@ from acronumba.plan import Plan
 from acronumba.zoo import birnn
 from tests.support import generate
 from tests.support.hand import F32, REF, Hand, program
+from tests.support.plain_call import agree, outcomes, plain
 
 RNG = np.random.default_rng(3)
 H = 4
@@ -74,13 +75,10 @@ def planned(fn: Any, *columns: Any, **options: Any) -> Plan:
     return plan
 
 
-def agree(fn: Any, *columns: Any, p: Any = P, compiled: bool = False, **options: Any) -> None:
+def check(fn: Any, *columns: Any, p: Any = P, compiled: bool = False, **options: Any) -> None:
     """Compare the plan's interpreter, or machine code, with the plain calls."""
     m = model(fn).with_options(**options)
-    got = list(m.batch(*columns, p=p) if compiled else m._interpret(*columns, p=p))
-    for mine, xs in zip(got, zip(*columns, strict=True), strict=True):
-        theirs = fn(*xs, p=p)
-        assert compare(mine, theirs, theirs)[0] in ("equal", "close"), (mine, theirs)
+    agree(outcomes(m.batch if compiled else m._interpret, *columns, p=p), plain(fn, *columns, p=p), close=True)
 
 
 def matrices(plan: Plan) -> list[tuple[str, str]]:
@@ -203,15 +201,15 @@ TRAVELS = {
 @pytest.mark.parametrize("fn", TRAVELS, ids=lambda fn: fn.__name__)
 def test_shared_tensors_are_found_wherever_they_travel(fn: Any) -> None:
     assert matrices(planned(fn, CHAINS)) == [("shared", path) for path in sorted(TRAVELS[fn])]
-    agree(fn, CHAINS)
-    agree(fn, CHAINS, reuse=False)
-    agree(fn, CHAINS, duplicate=False)
+    check(fn, CHAINS)
+    check(fn, CHAINS, reuse=False)
+    check(fn, CHAINS, duplicate=False)
 
 
 def test_elements_of_a_growing_list() -> None:
     xs = [[weights(H) for _ in range(k)] for k in (2, 0, 3)]
     assert matrices(planned(through_a_list, xs)) == [("shared", "p.a.w")]
-    agree(through_a_list, xs)
+    check(through_a_list, xs)
 
 
 # ---- models: what is not shared
@@ -252,20 +250,20 @@ def chosen_by_data(t: Chain, *, p: Params) -> Any:
 def test_a_loop_that_swaps_two_weights() -> None:
     xs = [[weights(H) for _ in range(k)] for k in (2, 1, 3)]
     assert matrices(planned(swapped, xs)) == [("tensor", "")]
-    agree(swapped, xs)
-    agree(swapped, xs, compiled=True)
+    check(swapped, xs)
+    check(swapped, xs, compiled=True)
 
 
 def test_a_recursion_that_swaps_two_weights_becomes_two_functions() -> None:
     assert matrices(planned(swapped_by_recursion, CHAINS)) == [("shared", "p.a.w"), ("shared", "p.b.w")]
-    agree(swapped_by_recursion, CHAINS)
+    check(swapped_by_recursion, CHAINS)
 
 
 def test_a_branch_that_selects_a_weight() -> None:
     assert matrices(planned(chosen_by_a_branch, CHAINS)) == [("tensor", "")]
     assert matrices(planned(same_in_both_arms, CHAINS)) == [("shared", "p.a.w")]
     for fn in (chosen_by_a_branch, same_in_both_arms):
-        agree(fn, CHAINS)
+        check(fn, CHAINS)
 
 
 def of_the_instance(t: Chain, m: np.ndarray, *, p: Params) -> Any:
@@ -282,7 +280,7 @@ def of_the_instance(t: Chain, m: np.ndarray, *, p: Params) -> Any:
 def test_what_only_an_instance_shares_is_of_the_instance(compiled: bool) -> None:
     columns = CHAINS, [weights(H, H) for _ in CHAINS]
     assert matrices(planned(of_the_instance, *columns)) == [("shared", "p.b.w"), ("tensor", "")]
-    agree(of_the_instance, *columns, compiled=compiled)
+    check(of_the_instance, *columns, compiled=compiled)
 
 
 def test_a_weight_chosen_by_data_is_a_row_of_a_shared_table() -> None:
@@ -292,7 +290,7 @@ def test_a_weight_chosen_by_data_is_a_row_of_a_shared_table() -> None:
     assert "one of the shared tensors `p.cells[0].b` or `p.cells[1].b` or `p.cells[2].b`" in kinds(plan, "row")
     assert "a row of the shared table `p.embed`" in kinds(plan, "row")
     assert "one of p.a.w, p.b.w, p.cells[0].w" in plan.texts["sharing"]
-    agree(chosen_by_data, CHAINS)
+    check(chosen_by_data, CHAINS)
 
 
 # ---- the algorithm, on programs written by hand
@@ -401,7 +399,7 @@ def test_rows_of_different_places_are_told_apart() -> None:
 def test_the_check_at_run_time_finds_a_wrong_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACRONUMBA_VERIFY", "2")
     for fn in (through_a_row, chosen_by_data, through_a_result):
-        agree(fn, CHAINS, compiled=True)
+        check(fn, CHAINS, compiled=True)
     right = Sharing.fact
 
     def wrong(self: Sharing, contexts: Any, v: n.Var) -> Fact:
@@ -423,10 +421,10 @@ def always_the_same(t: Chain, *, p: Params) -> Any:
 
 def test_a_missed_share_is_reported(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setenv("ACRONUMBA_VERIFY", "2")
-    agree(always_the_same, [t for t in CHAINS if t.kind == 1] * 2, compiled=True)
+    check(always_the_same, [t for t in CHAINS if t.kind == 1] * 2, compiled=True)
     assert "p.cells[1].w for all instances" in caplog.text
     caplog.clear()
-    agree(always_the_same, CHAINS, compiled=True)
+    check(always_the_same, CHAINS, compiled=True)
     assert not caplog.text
 
 
@@ -485,8 +483,8 @@ def test_what_is_shared_is_computed_once(fn: Any, hoist: bool) -> None:
     else:  # what products read, whose order of summation must not depend on the option
         assert not [path for path in paths if path.startswith(("exp", "tanh"))]
     assert all(kind == "shared" for kind, _ in matrices(plan))
-    agree(fn, *columns, p=FORMULAS, hoist=hoist)
-    agree(fn, *columns, p=FORMULAS, reuse=False)
+    check(fn, *columns, p=FORMULAS, hoist=hoist)
+    check(fn, *columns, p=FORMULAS, reuse=False)
 
 
 def test_hoisting_keeps_the_bits_of_what_is_computed_once() -> None:
@@ -577,16 +575,16 @@ def test_copies_without_products_are_one_kernel() -> None:
     assert [k.operands for k in plan.kernels] == [k.operands for k in both.kernels]
     assert all(o.kind == "tensor" for k in plan.kernels for o in k.operands)
     assert any("no product reads them" in text for text in kinds(plan, "merged"))
-    agree(copies_that_do_not_pay, CHAINS)
-    agree(copies_that_do_not_pay, CHAINS, compiled=True)
+    check(copies_that_do_not_pay, CHAINS)
+    check(copies_that_do_not_pay, CHAINS, compiled=True)
 
 
 def test_copies_that_depend_on_each_other_are_not_merged() -> None:
     plan = planned(one_after_the_other, CHAINS)
     assert len(plan.kernels) == 2 and not kinds(plan, "merged")
     assert len(planned(one_after_the_other, CHAINS, duplicate=False).kernels) == 1
-    agree(one_after_the_other, CHAINS)
-    agree(one_after_the_other, CHAINS, duplicate=False)
+    check(one_after_the_other, CHAINS)
+    check(one_after_the_other, CHAINS, duplicate=False)
 
 
 def deep(t: Chain, c: Cell) -> Any:
@@ -621,7 +619,7 @@ def test_many_contexts_are_bounded(fn: Any) -> None:
     assert all(n is not None for f in plan.program.functions for t in f.results for n in getattr(t, "shape", ()))
     plan = model(fn)._compiled([CHAINS], {"p": many}).plan
     assert len(plan.program.functions) <= 3 and matrices(plan) == [("tensor", "")]
-    agree(fn, CHAINS[:2], p=many)
+    check(fn, CHAINS[:2], p=many)
 
 
 def test_copies_of_a_kernel_are_one_piece_of_code() -> None:

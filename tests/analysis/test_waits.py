@@ -18,7 +18,8 @@ from acronumba.errors import AcronumbaError, InstanceErrors
 from acronumba.ir.nodes import Emit, Read
 from acronumba.results import equal
 from tests.support.chosen import quarter, squares
-from tests.support.model_cases import Case, agree, outcome, plain
+from tests.support.model_cases import Case
+from tests.support.plain_call import agree
 
 RNG = np.random.default_rng(11)
 H, V = 5, 7
@@ -851,12 +852,13 @@ def test_there_are_models_of_each_kind():
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_lowered(case):
-    agree(outcome(lambda *a, **k: case.model._interpret(*a, planned=False, **k), case), plain(case), single=True)
+    got = case.outcomes(lambda *a, **k: case.model._interpret(*a, planned=False, **k))
+    agree(got, case.plain(), close=True, single=True)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_planned(case):
-    agree(outcome(case.model._interpret, case), plain(case), single=True)
+    agree(case.outcomes(case.model._interpret), case.plain(), close=True, single=True)
 
 
 OTHERWISE: list[dict[str, Any]] = [
@@ -867,12 +869,12 @@ OTHERWISE: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize(("case", "options"), squares(CASES, OTHERWISE), ids=lambda x: getattr(x, "name", str(x)))
 def test_planned_otherwise(case, options):
-    agree(outcome(case.model.with_options(**options)._interpret, case), plain(case), single=True)
+    agree(case.outcomes(case.model.with_options(**options)._interpret), case.plain(), close=True, single=True)
 
 
 @pytest.mark.parametrize("case", quarter(CASES), ids=lambda case: case.name)
 def test_compiled(case):
-    agree(outcome(case.model.batch, case), plain(case), single=True)
+    agree(case.outcomes(case.model.batch), case.plain(), close=True, single=True)
 
 
 def planned(case_: Case, **options: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -13,17 +12,14 @@ from typing import Any
 import pytest
 
 from acronumba.emit import cache as caching
+from tests.support.modules import import_file
 
 ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture
 def carry() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("carry", ROOT / "benchmarks" / "carry.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_file(ROOT / "benchmarks" / "carry.py", "carry_program")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sys
@@ -20,6 +19,7 @@ from acronumba.bench import relay as relaying
 from acronumba.bench import workloads
 from acronumba.bench.relay import Request, answer, relay
 from tests.support.device_runs import sequences, weights
+from tests.support.modules import import_file
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -88,10 +88,7 @@ def doubled(x: np.ndarray, *, p: np.ndarray) -> np.ndarray:
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The program, whose children are functions, and whose zoo is small."""
-    spec = importlib.util.spec_from_file_location("gpu_program", ROOT / "benchmarks" / "gpu.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = import_file(ROOT / "benchmarks" / "gpu.py", "gpu_program")
     workload = SimpleNamespace(
         name="doubled", model=doubled, params=lambda size: weights(), instances=lambda n: sequences(n)[0], read=None
     )

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import itertools
-import sys
-
 import pytest
 
 from acronumba import AcronumbaError
@@ -15,29 +11,13 @@ from acronumba.errors import DataError, ShapeMismatch, TypeMismatch, Unsupported
 from acronumba.pages import PAGES, PREAMBLE
 from acronumba.results import equal
 
-_NUMBERS = itertools.count()
 PROGRAMS = [code for code, page in PAGES.items() if page.wrong]
 
 
 @pytest.fixture
-def program(tmp_path):
+def program(module_of):
     """From the text of a program to its module, imported from a file."""
-    loaded = []
-
-    def load(text):
-        name = f"page_{next(_NUMBERS)}"
-        path = tmp_path / f"{name}.py"
-        path.write_text(PREAMBLE + text)
-        spec = importlib.util.spec_from_file_location(name, path)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        loaded.append(name)
-        spec.loader.exec_module(module)
-        return module
-
-    yield load
-    for name in loaded:
-        del sys.modules[name]
+    return lambda text: module_of(PREAMBLE + text)
 
 
 def arguments(module):

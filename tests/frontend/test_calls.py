@@ -7,14 +7,11 @@ that are not the default. A call is as the plain call, or refused with the caret
 from __future__ import annotations
 
 import ast
-import importlib.util
 import inspect
-import itertools
 import math
-import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,7 +61,6 @@ class Two(NamedTuple):
     a: int
     b: int = 4
 """
-_NUMBERS = itertools.count()
 
 # ---- what is given: texts of arguments, of `x` float32[2, 4], `v` float64[4], `i` int64[2, 4], `n` int, `y` float
 
@@ -189,26 +185,15 @@ def default_text(p: inspect.Parameter) -> str:
 
 
 @pytest.fixture
-def program(tmp_path):
+def program(module_of):
     """From the lines of a model's body to its module, imported from a file."""
-    loaded = []
 
     def load(lines: list[str], parameters: str = "x, v, i, n, y"):
-        name = f"calls_{next(_NUMBERS)}"
         returned = ", ".join(f"r{k}" for k in range(len(lines)))
         body = "".join(f"    r{k} = {line}\n" for k, line in enumerate(lines))
-        path = tmp_path / f"{name}.py"
-        path.write_text(f"{HEADER}\n\n@model\ndef f({parameters}):\n{body}    return ({returned},)\n")
-        spec = importlib.util.spec_from_file_location(name, path)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        loaded.append(name)
-        spec.loader.exec_module(module)
-        return module
+        return module_of(f"{HEADER}\n\n@model\ndef f({parameters}):\n{body}    return ({returned},)\n")
 
-    yield load
-    for name in loaded:
-        del sys.modules[name]
+    return load
 
 
 def columns() -> list[list[Any]]:
@@ -492,20 +477,15 @@ REFUSED_CALLS = [
 ]  # fmt: skip
 
 
-def _model_of(text: str, folder: Path) -> Any:
+def _model_of(text: str, module_of: Callable[[str], Any]) -> Any:
     """Return a model of x that returns an expression."""
-    path = folder / "one_call.py"
-    path.write_text(f"import numpy as np\nfrom acronumba import model\n\n\n@model\ndef m(x):\n    return {text}\n")
-    spec = importlib.util.spec_from_file_location("one_call", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.m
+    header = "import numpy as np\nfrom acronumba import model\n\n\n"
+    return module_of(f"{header}@model\ndef m(x):\n    return {text}\n").m
 
 
 @pytest.mark.parametrize("text", REFUSED_CALLS)
-def test_byte_orders_and_what_numpy_does_not_take_are_refused(text: str, tmp_path: Path) -> None:
-    m = _model_of(text, tmp_path)
+def test_byte_orders_and_what_numpy_does_not_take_are_refused(text: str, module_of: Callable[[str], Any]) -> None:
+    m = _model_of(text, module_of)
     with pytest.raises(AcronumbaError, match=r"ACR[1-6]"):
         m._interpret([MATRIX])
 
@@ -513,7 +493,7 @@ def test_byte_orders_and_what_numpy_does_not_take_are_refused(text: str, tmp_pat
 @pytest.mark.parametrize("text", ["np.inner(x.sum(), x)", "np.inner(x, x.sum())", "np.inner(2, x)", "np.inner(x, 2)",
                                   "np.inner(x, x)", "np.dot(2, x)", "np.dot(x.sum(), x)", "np.outer(x.sum(), x)",
                                   "np.vdot(x, x)"])  # fmt: skip
-def test_products_with_scalars_keep_the_axes(text: str, tmp_path: Path) -> None:
-    m = _model_of(text, tmp_path)
+def test_products_with_scalars_keep_the_axes(text: str, module_of: Callable[[str], Any]) -> None:
+    m = _model_of(text, module_of)
     (got,), want = m._interpret([MATRIX]), m(MATRIX)
     assert got.dtype == want.dtype and np.array_equal(got, want)

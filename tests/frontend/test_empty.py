@@ -7,7 +7,7 @@ machine code; then the same for instances whose lists have elements, and for the
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from acronumba import AcronumbaError, InstanceErrors, TypeMismatch, Unsupported,
 from acronumba.ir.types import FLOAT, INT, NEVER, NONE, ListT, TupleT, members, type_text, union, words
 from acronumba.pipeline import holds
 from acronumba.results import equal
+from tests.support.plain_call import agree, outcomes, plain
 
 pytestmark = pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value encountered")
 
@@ -45,27 +46,11 @@ class Either:
     rows: list[np.ndarray] | None = None
 
 
-def outcome(f: Callable[..., Any], *args: Any, **shared: Any) -> Any:
-    try:
-        return f(*args, **shared)
-    except Exception as error:
-        return type(error).__name__, str(error)
-
-
-def outcomes(run: Callable[..., Any], *columns: Any, **shared: Any) -> list[Any]:
-    try:
-        return list(run(*columns, **shared))
-    except InstanceErrors as group:
-        errors = {k: (type(e).__name__, str(e)) for k, e in group.errors.items()}
-        return [errors.get(k, r) for k, r in enumerate(group.results)]
-
-
-def agree(f: Any, columns: Sequence[Any], **shared: Any) -> None:
+def check(f: Any, columns: Sequence[Any], **shared: Any) -> None:
     """Compare with the plain call, instance by instance."""
-    wanted = [outcome(f, *xs, **shared) for xs in zip(*columns, strict=True)]
+    wanted = plain(f, *columns, **shared)
     for run in (f._interpret, f.batch):
-        got = outcomes(run, *columns, **shared)
-        assert all(map(equal, got, wanted)), f"{columns}: {got}, not {wanted}"
+        agree(outcomes(run, *columns, **shared), wanted)
 
 
 # ---- lists of the instances
@@ -318,13 +303,12 @@ CASES = [
 @pytest.mark.parametrize(("f", "empty", "full"), CASES, ids=[f"{k}-{f.__name__}" for k, (f, *_) in enumerate(CASES)])
 def test_lists_that_are_empty_in_every_instance(f: Any, empty: Any, full: Any) -> None:
     m = model(f)
-    agree(m, empty)
-    agree(m, full)
-    agree(m, empty)
+    check(m, empty)
+    check(m, full)
+    check(m, empty)
     if len(empty) == 1:
         for packed in (pack(empty[0]), pickle.loads(pickle.dumps(pack(empty[0])))):
-            wanted = [outcome(f, x) for x in empty[0]]
-            assert all(map(equal, outcomes(model(f).batch, packed), wanted))
+            agree(outcomes(model(f).batch, packed), plain(f, empty[0]))
 
 
 def test_a_list_of_none_is_no_list_that_is_empty() -> None:
@@ -333,7 +317,7 @@ def test_a_list_of_none_is_no_list_that_is_empty() -> None:
 
     m = model(of_none)
     for column in ([[], []], [[1, 2], []], [[None], []], [[None], [None, None]], [[1, None], []], [[], []]):
-        agree(m, (column,))
+        check(m, (column,))
 
 
 def test_an_array_of_none_is_refused() -> None:
@@ -373,7 +357,7 @@ def shared_lists(n: int, *, p: Any) -> Any:
 def test_shared_lists_that_are_empty() -> None:
     m = model(shared_lists)
     for a, b in (([], []), (FULL, [1, 2]), ([], [3]), ([], [])):
-        agree(m, ([1, 2],), p={"a": a, "b": b})
+        check(m, ([1, 2],), p={"a": a, "b": b})
 
 
 def never_filled(n: int) -> Any:
@@ -438,7 +422,7 @@ def filled_as_it_goes(n: int) -> Any:
      filled_as_it_goes],
 )  # fmt: skip
 def test_lists_that_are_never_filled(f: Any) -> None:
-    agree(model(f), ([0, 1, 3],))
+    check(model(f), ([0, 1, 3],))
 
 
 # ---- a list that stays empty is not changed under another type

@@ -17,6 +17,7 @@ from acronumba import model, nn
 from acronumba.errors import AcronumbaError, InstanceErrors
 from acronumba.pipeline import Compiled
 from acronumba.results import equal
+from tests.support.plain_call import agree, outcomes, plain
 
 X = [np.arange(4, dtype=np.float32)] * 2
 N = [3, 4]
@@ -485,8 +486,7 @@ def test_refused(fn, columns, expected):
 
 
 def same(fn: Any, *columns: Any) -> None:
-    got = model(fn)._interpret(*columns)
-    assert equal(list(got), [fn(*instance) for instance in zip(*columns, strict=True)])
+    agree(outcomes(model(fn)._interpret, *columns), plain(fn, *columns))
 
 
 def test_augmented_assignment_of_what_was_made_here():

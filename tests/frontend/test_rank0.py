@@ -6,9 +6,7 @@ is compared with the plain call, in machine code and interpreted, type included.
 
 from __future__ import annotations
 
-import importlib.util
 import pickle
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ import pytest
 
 from acronumba import AcronumbaError, InstanceErrors, ShapeMismatch, model, pack
 from acronumba.results import equal
+from tests.support.modules import import_file
 
 # x: float64[n], s: a scalar, a: an array of rank 0, i: such an array of an int, k: an int, m: float64[1]
 PRODUCERS = """
@@ -72,11 +71,7 @@ def load(tmp_path: Path, name: str, body: str) -> Any:
     """Return a module that is made of a text."""
     path = tmp_path / f"{name}.py"
     path.write_text(HEADER + body)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_file(path)
 
 
 @pytest.mark.parametrize("text", [PRODUCERS, OPERATIONS], ids=["producers", "operations"])

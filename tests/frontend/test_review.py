@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from acronumba import AcronumbaError, InstanceErrors, model
-from acronumba.results import equal
+from acronumba import AcronumbaError, model
+from tests.support.plain_call import agree, outcomes, plain
 
 COUNTS = [0, 1, 2, 3, 5]
 ARRAYS = [np.arange(2, dtype=np.float32) + k for k in range(5)]
@@ -54,22 +54,6 @@ def fold_all(link: Link | None, fs: Any, start: Any) -> Any:
         return start
     f, g = fs
     return fold_all(link.rest, fs, g(f(start, link), link))
-
-
-def agree(f: Any, *columns: Any, run: str = "_interpret", **shared: Any) -> None:
-    """Compare with the plain call, instance by instance."""
-    want: list[Any] = []
-    for row in zip(*columns, strict=True):
-        try:
-            want.append(f(*row, **shared))
-        except Exception as error:
-            want.append(type(error))
-    try:
-        got = list(getattr(f, run)(*columns, **shared))
-    except InstanceErrors as failed:
-        got = [type(failed.errors[k]) if k in failed.errors else v for k, v in enumerate(failed.results)]
-    for a, b in zip(got, want, strict=True):
-        assert issubclass(a, b) if isinstance(b, type) else equal(a, b), (a, b)
 
 
 # ---- functions that are passed to recursive functions
@@ -163,12 +147,12 @@ def default_of_recursion(n, x):
     ids=lambda f: f.__name__,
 )
 def test_functions_for_recursive_functions(f):
-    agree(f, LINKS, NETS)
+    agree(outcomes(f._interpret, LINKS, NETS), plain(f, LINKS, NETS))
 
 
 def test_functions_for_recursive_functions_that_append():
-    agree(emits, COUNTS, ARRAYS)
-    agree(default_of_recursion, COUNTS, ARRAYS)
+    agree(outcomes(emits._interpret, COUNTS, ARRAYS), plain(emits, COUNTS, ARRAYS))
+    agree(outcomes(default_of_recursion._interpret, COUNTS, ARRAYS), plain(default_of_recursion, COUNTS, ARRAYS))
 
 
 # ---- functions, methods and ranges that differ by branch
@@ -215,7 +199,7 @@ def range_by_branch(n, x):
     "f", [function_changes_in_loop, functions_swap, method_by_branch, range_by_branch], ids=lambda f: f.__name__
 )
 def test_functions_by_branch(f):
-    agree(f, COUNTS, ARRAYS)
+    agree(outcomes(f._interpret, COUNTS, ARRAYS), plain(f, COUNTS, ARRAYS))
 
 
 # ---- tuples in order
@@ -234,8 +218,8 @@ def extremes_of_tuples(rows):
 
 
 def test_tuples_are_ordered_as_in_python():
-    agree(sorts_by_tuples, ROWS)
-    agree(extremes_of_tuples, ROWS)
+    agree(outcomes(sorts_by_tuples._interpret, ROWS), plain(sorts_by_tuples, ROWS))
+    agree(outcomes(extremes_of_tuples._interpret, ROWS), plain(extremes_of_tuples, ROWS))
 
 
 @pytest.mark.parametrize("text", ["sorted(x)", "pow(2, n, 5)"])
@@ -264,7 +248,7 @@ def rows_and_an_empty_one(n, x):
 
 
 def test_lists_of_empty_lists_are_joined():
-    agree(rows_and_an_empty_one, COUNTS, ARRAYS)
+    agree(outcomes(rows_and_an_empty_one._interpret, COUNTS, ARRAYS), plain(rows_and_an_empty_one, COUNTS, ARRAYS))
 
 
 # ---- results
@@ -276,7 +260,7 @@ def optional_array_or_number(n, x):
 
 
 def test_results_that_are_optional_arrays():
-    agree(optional_array_or_number, COUNTS, ARRAYS, run="batch")
+    agree(outcomes(optional_array_or_number.batch, COUNTS, ARRAYS), plain(optional_array_or_number, COUNTS, ARRAYS))
 
 
 @model

@@ -14,7 +14,7 @@ import pytest
 
 from acronumba import model
 from acronumba.errors import AcronumbaError
-from acronumba.results import equal
+from tests.support.plain_call import agree, outcomes, plain
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 
@@ -108,9 +108,7 @@ PLACE = Place(1, 2)
 
 def same(f: Callable[..., Any], columns: list[Any], **shared: Any) -> None:
     """Check that a batch gives what the plain call gives."""
-    got = model(f).batch(columns, **shared)
-    for g, x in zip(got, columns, strict=True):
-        assert equal(g, f(x, **shared)), f.__name__
+    agree(outcomes(model(f).batch, columns, **shared), plain(f, columns, **shared))
 
 
 def refused(f: Callable[..., Any], columns: list[Any], code: str, **shared: Any) -> None:

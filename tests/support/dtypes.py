@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib.util
 import itertools
 import math
 import random
@@ -31,6 +30,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from tests.support.modules import import_file
 
 Value = Any
 FLOATS = ("float32", "float64")
@@ -389,11 +390,7 @@ def imported(source: str) -> Callable[..., Any]:
     name = f"dtypes_{next(_made)}"
     path = folder() / f"{name}.py"
     path.write_text(source, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.table  # type: ignore[no-any-return]
+    return import_file(path).table  # type: ignore[no-any-return]
 
 
 def refusals(error: Any) -> Iterator[Any]:

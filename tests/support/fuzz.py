@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import collections
 import gc
-import importlib.util
 import json
 import linecache
 import multiprocessing
@@ -37,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import generate, habits, shrink
+from tests.support.modules import import_file
 
 WAYS = ("interpreter", "compiled", "simulator")
 STEPS = 10**6  # of one instance: what is drawn takes a few thousand
@@ -121,11 +121,7 @@ def load(text: str, folder: Path) -> types.ModuleType:
     name = f"fuzz_{os.getpid()}_{load.count}"  # type: ignore[attr-defined]
     path = folder / f"{name}.py"
     path.write_text(text, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
+    module = import_file(path)
     path.unlink()
     linecache.cache[str(path)] = (len(text), None, text.splitlines(True), str(path))  # the compiler reads it here
     return module

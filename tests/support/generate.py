@@ -14,9 +14,7 @@ values. Some instances fail on purpose.
 
 from __future__ import annotations
 
-import importlib.util
 import random
-import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from tests.support.modules import import_file
 
 if TYPE_CHECKING:
     from acronumba import AcronumbaError
@@ -161,12 +161,7 @@ class Case:
         """Write the module to a folder and import it."""
         path = folder / f"{name}.py"
         path.write_text(self.source, encoding="utf-8")
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-        return module
+        return import_file(path)
 
     def shared_values(self, module: Any) -> dict[str, Any]:
         """Return the keyword-only arguments."""

@@ -1,4 +1,4 @@
-"""Where the models of the tests register, each with the arguments of a batch; and how a batch is compared."""
+"""Where the models of the tests register, each with the arguments of a batch."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from acronumba import model
-from acronumba.check import compare
-from acronumba.errors import InstanceErrors
-from acronumba.results import equal
+from tests.support import plain_call
 
 RNG = np.random.default_rng(7)
 H, V, C = 5, 12, 4
@@ -25,6 +23,14 @@ class Case:
     model: Any
     columns: tuple[Any, ...]
     shared: dict[str, Any]
+
+    def plain(self) -> list[Any]:
+        """Return the results of the plain calls, or the exceptions that they raise."""
+        return plain_call.plain(self.model, *self.columns, **self.shared)
+
+    def outcomes(self, run: Callable[..., Any]) -> list[Any]:
+        """Return the results of a mini-batch, or the exceptions of its instances."""
+        return plain_call.outcomes(run, *self.columns, **self.shared)
 
 
 CASES: list[Case] = []
@@ -43,30 +49,3 @@ def case(*columns: Any, **shared: Any) -> Callable[[Any], Any]:
         return fn
 
     return register
-
-
-def plain(case: Case) -> list[object]:
-    """Return the results of the plain calls, or the exceptions that they raise."""
-    out: list[object] = []
-    for instance in zip(*case.columns, strict=True):
-        try:
-            out.append(case.model(*instance, **case.shared))
-        except Exception as error:
-            out.append(error)
-    return out
-
-
-def agree(got: list[object], expected: list[object], *, single: bool = False) -> None:
-    assert len(got) == len(expected)
-    for k, (mine, theirs) in enumerate(zip(got, expected, strict=True)):
-        if isinstance(theirs, Exception):
-            assert type(mine) is type(theirs) and str(mine) == str(theirs), (k, mine, theirs)
-        else:
-            assert equal(mine, theirs) or compare(mine, theirs, theirs, single=single)[0] == "close", (k, mine, theirs)
-
-
-def outcome(run, case: Case) -> list[object]:
-    try:
-        return list(run(*case.columns, **case.shared))
-    except InstanceErrors as error:
-        return [error.errors.get(k, result) for k, result in enumerate(error.results)]

@@ -6,7 +6,7 @@ import pytest
 
 from acronumba.errors import InstanceErrors
 from tests.support.all_models import CASES
-from tests.support.model_cases import agree, outcome, plain
+from tests.support.plain_call import agree
 
 COMPILED = (
     "lstm_with_state_tuple", "attention_decoder", "viterbi", "bidirectional_with_zip", "descent_parser", "evaluate",
@@ -21,12 +21,12 @@ def test_names_are_distinct():
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_interpreted(case):
-    agree(outcome(case.model._interpret, case), plain(case))
+    agree(case.outcomes(case.model._interpret), case.plain(), close=True)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.name in COMPILED], ids=lambda case: case.name)
 def test_compiled(case):
-    agree(outcome(case.model.batch, case), plain(case))
+    agree(case.outcomes(case.model.batch), case.plain(), close=True)
 
 
 def test_an_int_that_does_not_fit_64_bits_fails_its_instance():
