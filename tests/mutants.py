@@ -79,7 +79,7 @@ MUTANTS = (
     Mutant(
         "blocks: a check no longer comes before what relies on it", "analysis/blocks.py",
         "needs |= set(guards)", "needs |= set()",
-        "tests/whole/test_promises.py tests/whole/test_traps.py",
+        "tests/whole/test_promises.py tests/whole/test_pitfalls_of_other_systems.py",
     ),
     Mutant(
         "blocks: lists are read and changed in any order", "analysis/blocks.py",
@@ -109,7 +109,7 @@ MUTANTS = (
     Mutant(
         "tables: the matrix of a table is not turned", "analysis/tables.py",
         'op="transpose", args=(x,), attrs=((1, 0),)', 'op="transpose", args=(x,), attrs=((0, 1),)',
-        "tests/analysis/test_tables.py",
+        "tests/analysis/test_products_of_tables.py",
     ),
     Mutant(
         "copies: merged kernels read the weight of the first", "analysis/copies.py",
@@ -203,7 +203,7 @@ MUTANTS = (
     Mutant(
         "layout: a failure of a later batch is lost", "runtime/layout.py",
         "failures = failures | ld(fail, i)", "failures = ld(fail, i)",
-        "tests/whole/test_promises.py tests/whole/test_traps.py", "compiled",
+        "tests/whole/test_promises.py tests/whole/test_pitfalls_of_other_systems.py", "compiled",
     ),
     # The kernels
     Mutant(
