@@ -125,6 +125,13 @@ def module_of(tmp_path: Path) -> Iterator[Callable[[str], ModuleType]]:
 
 
 @pytest.fixture
+def patch(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """A `monkeypatch` that is undone before what asked for it ends."""
+    yield monkeypatch
+    monkeypatch.undo()
+
+
+@pytest.fixture
 def interrupts() -> Iterator[None]:
     """Let Ctrl-C raise, also where tests run in the background; and let no collection of all the tests' objects take
     long: an exception at its end is lost in a callback of `gc`."""

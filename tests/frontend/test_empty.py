@@ -507,3 +507,58 @@ def test_a_list_that_is_named_twice_is_one_list() -> None:
         for run in (m._interpret, m.batch):
             (out,) = run([x])
             assert out[0] is out[2]
+
+
+# ---- lists of empty lists, and parts of them
+
+
+@model
+def rows_and_an_empty_one(n, x):
+    rows: list[Any] = [[] for _ in range(n)]
+    if n:
+        rows[0].append(x)
+    empty: list[Any] = [[]]
+    return rows[1:] + empty, empty + rows
+
+
+def test_lists_of_empty_lists_are_joined():
+    columns = [0, 1, 2, 3, 5], [np.arange(2, dtype=np.float32) + k for k in range(5)]
+    agree(outcomes(rows_and_an_empty_one._interpret, *columns), plain(rows_and_an_empty_one, *columns))
+
+
+@model
+def parts_of_nothing(xs: list[int]) -> tuple[float, list[float], list[int]]:
+    empty = []
+    part = empty[:]
+    total = 0.0
+    for k in part:
+        total = total + float(k)
+    other = empty[1:]
+    other.append(1.5)
+    late = []
+    early = late[:]
+    for x in xs:
+        late.append(x)  # noqa: PERF402
+    return total, other, early + late[1:]
+
+
+def test_a_part_of_an_empty_list_is_a_list_of_its_own() -> None:
+    xs = [[1, 2, 3], [], [4]]
+    assert parts_of_nothing._interpret(xs) == [parts_of_nothing(x) for x in xs]
+
+
+def length_below(n, items):
+    return len(items) if n <= 0 else length_below(n - 1, items)
+
+
+@model
+def from_nothing(n):
+    items = []
+    k = length_below(n, items)
+    both = items + items
+    both.extend([k])
+    return both, items
+
+
+def test_two_empty_lists_make_one_that_grows() -> None:
+    assert from_nothing.batch([1, 2]) == [from_nothing(1), from_nothing(2)] == [([0], []), ([0], [])]

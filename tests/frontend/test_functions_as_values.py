@@ -1,20 +1,15 @@
-"""Regressions found by writing models in many styles: functions as values, tuples as keys, optional results.
-
-In: models of a few lines. Out: the reference interpreter and the plain call agree, exceptions included.
-"""
+"""Functions, methods and ranges as values: passed to recursive functions, and others by branch."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from acronumba import AcronumbaError, model
+from acronumba import model
 from tests.support.plain_call import agree, outcomes, plain
 
 COUNTS = [0, 1, 2, 3, 5]
@@ -35,14 +30,8 @@ class Net:
         return a + self.table[link.word] * self.k
 
 
-class Color(Enum):
-    RED = 2
-    BLUE = 1
-
-
 LINKS = [None, Link(1, Link(0)), Link(2), Link(0, Link(3, Link(1)))]
 NETS = [Net(np.arange(12, dtype=np.float32).reshape(4, 3) / 8, k) for k in range(4)]
-ROWS = [[(i * j % 3, j % 2, i / 2) for j in range(i)] for i in range(5)]
 
 
 def fold(link: Link | None, f: Callable[..., Any], start: Any) -> Any:
@@ -200,102 +189,3 @@ def range_by_branch(n, x):
 )
 def test_functions_by_branch(f):
     agree(outcomes(f._interpret, COUNTS, ARRAYS), plain(f, COUNTS, ARRAYS))
-
-
-# ---- tuples in order
-
-
-@model
-def sorts_by_tuples(rows):
-    by_two = sorted(rows, key=lambda r: (r[2], -r[0]))
-    down = sorted(rows, key=lambda r: (r[1] > 0, r[0]), reverse=True)
-    return by_two, sorted(rows), down, [(r[0], r[1]) <= (1, 0) for r in rows], [r[:2] < (1, 0, 0) for r in rows]
-
-
-@model
-def extremes_of_tuples(rows):
-    return max(rows, key=lambda r: (r[1], -r[0]), default=None), min(rows, default=(7, 7, 7.0))
-
-
-def test_tuples_are_ordered_as_in_python():
-    agree(outcomes(sorts_by_tuples._interpret, ROWS), plain(sorts_by_tuples, ROWS))
-    agree(outcomes(extremes_of_tuples._interpret, ROWS), plain(extremes_of_tuples, ROWS))
-
-
-@pytest.mark.parametrize("text", ["sorted(x)", "pow(2, n, 5)"])
-def test_what_python_or_the_compiler_cannot_do_is_refused(text, tmp_path, monkeypatch):
-    (tmp_path / "refused_models.py").write_text(
-        f"from acronumba import model\n@model\ndef f(x, n):\n    return {text}\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "refused_models", raising=False)
-    import refused_models  # type: ignore[import-not-found]
-
-    with pytest.raises(AcronumbaError, match="ACR"):
-        refused_models.f._interpret([[Color.RED, Color.BLUE]], [3])
-
-
-# ---- lists of empty lists
-
-
-@model
-def rows_and_an_empty_one(n, x):
-    rows: list[Any] = [[] for _ in range(n)]
-    if n:
-        rows[0].append(x)
-    empty: list[Any] = [[]]
-    return rows[1:] + empty, empty + rows
-
-
-def test_lists_of_empty_lists_are_joined():
-    agree(outcomes(rows_and_an_empty_one._interpret, COUNTS, ARRAYS), plain(rows_and_an_empty_one, COUNTS, ARRAYS))
-
-
-# ---- results
-
-
-@model
-def optional_array_or_number(n, x):
-    return x * 2 if n > 2 else None
-
-
-def test_results_that_are_optional_arrays():
-    agree(outcomes(optional_array_or_number.batch, COUNTS, ARRAYS), plain(optional_array_or_number, COUNTS, ARRAYS))
-
-
-@model
-def parts_of_nothing(xs: list[int]) -> tuple[float, list[float], list[int]]:
-    empty = []
-    part = empty[:]
-    total = 0.0
-    for k in part:
-        total = total + float(k)
-    other = empty[1:]
-    other.append(1.5)
-    late = []
-    early = late[:]
-    for x in xs:
-        late.append(x)  # noqa: PERF402
-    return total, other, early + late[1:]
-
-
-def test_a_part_of_an_empty_list_is_a_list_of_its_own() -> None:
-    xs = [[1, 2, 3], [], [4]]
-    assert parts_of_nothing._interpret(xs) == [parts_of_nothing(x) for x in xs]
-
-
-def length_below(n, items):
-    return len(items) if n <= 0 else length_below(n - 1, items)
-
-
-@model
-def from_nothing(n):
-    items = []
-    k = length_below(n, items)
-    both = items + items
-    both.extend([k])
-    return both, items
-
-
-def test_two_empty_lists_make_one_that_grows() -> None:
-    assert from_nothing.batch([1, 2]) == [from_nothing(1), from_nothing(2)] == [([0], []), ([0], [])]
