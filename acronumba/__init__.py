@@ -17,7 +17,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from acronumba.api import model, pack
+from acronumba.api.model import model, pack
+from acronumba.api.results import Results, Trace
 from acronumba.config import Options
 from acronumba.errors import (
     AcronumbaError,
@@ -28,7 +29,6 @@ from acronumba.errors import (
     TypeMismatch,
     Unsupported,
 )
-from acronumba.results import Results, Trace
 
 if TYPE_CHECKING:
     from acronumba import nn as nn

@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import importlib.util
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from acronumba.codes import refuse
+from acronumba.errors.codes import refuse
 
 SCHEDULES = ("lookahead", "depth", "agenda")
+COPIES = 32  # of a function or kernel: each costs code of the host program, and two contexts share no batch
 PRECISIONS = ("float32", "tf32", "bf16")
 NO_EFFECT = frozenset({"simd"})
 
@@ -124,36 +123,6 @@ def at_terminal(stream: Any) -> bool:
     return is_open(stream) and hasattr(stream, "isatty") and bool(stream.isatty())
 
 
-def default_device() -> str:
-    """Return ACRONUMBA_DEVICE (default "cpu")."""
-    return check_device(os.environ.get("ACRONUMBA_DEVICE", "") or "cpu")
-
-
-def check_device(device: str) -> str:
-    """Return the device, or raise where there is none of that name."""
-    if device == "cpu":
-        return device
-    if device == "simulator":
-        if importlib.util.find_spec("greenlet") is None:
-            raise refuse(
-                "ACR705", message="the simulator needs greenlet", seen=repr(device), rewrite="pip install greenlet"
-            )
-        return device
-    if re.fullmatch(r"cuda(:\d+)?", str(device)):
-        from acronumba.runtime.gpu import missing
-
-        number = int(device.partition(":")[2] or 0)
-        if why := missing(number):
-            raise refuse(
-                "ACR705", message=f"no kernel can run on a GPU: {why}", seen=repr(device), rewrite='.on("cpu")'
-            )
-        return f"cuda:{number}" if number else "cuda"
-    there = "cpu, cuda, cuda:1 and so on, simulator"
-    raise refuse(
-        "ACR705", message=f"there is no such device; there are: {there}", seen=repr(device), rewrite='.on("cpu")'
-    )
-
-
 def cache_limit() -> int:
     """Return the bytes that compiled code may take on disk: the megabytes of `ACRONUMBA_CACHE_LIMIT`, else 1024."""
     return _level("ACRONUMBA_CACHE_LIMIT", 10**6, 1024) << 20
@@ -166,3 +135,9 @@ def _level(variable: str, highest: int, default: int) -> int:
     if text.isdecimal() and int(text) <= highest:
         return int(text)
     raise refuse("ACR705", message=f"{variable} must be a number from 0 to {highest}", seen=repr(text))
+
+
+OF_DEPTH = ("phases", "ghosts")  # serve the schedule "depth" alone
+
+
+OPTIMISATIONS = tuple("reuse duplicate hoist phases ghosts blocks fuse horizontal gather_fusion forkjoin".split())

@@ -24,7 +24,7 @@ from acronumba.bench.workloads import WORKLOADS
 from acronumba.kernels.cuda.cubins import machines
 from acronumba.kernels.cuda.generate import generate
 from acronumba.kernels.cuda.tiles import THREADS
-from acronumba.kernels.fusion import Fusion
+from acronumba.kernels.strategy import Fusion
 
 GPUS = {"8.0": ((8, 0), ""), "9.0a": ((9, 0), "a")}
 SHARED = {"8.0": 164 << 10, "9.0a": 228 << 10}  # bytes of a multiprocessor, of which each block takes 1,024 more
@@ -33,8 +33,9 @@ PACKAGES = ("numba", "numba-cuda", "cuda-core", "nvidia-nvjitlink", "nvidia-cuda
 
 def resident(row: dict[str, Any]) -> int:
     """Return how many blocks of a function fit on a multiprocessor at once."""
-    registers = -(-row["registers"] * 32 // 256) * 256 * (THREADS // 32)
-    return min(65536 // registers, SHARED[row["gpu"]] // (row["shared"] + 1024), 2048 // THREADS)
+    registers: int = -(-row["registers"] * 32 // 256) * 256 * (THREADS // 32)
+    shared: int = row["shared"]
+    return min(65536 // registers, SHARED[row["gpu"]] // (shared + 1024), 2048 // THREADS)
 
 
 def rows(name: str, size: str, gpu: str) -> Iterator[dict[str, Any]]:

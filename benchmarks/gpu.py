@@ -7,7 +7,7 @@ In this order, until the time is up (`--minutes`):
 
 1. every model's results are compared with the plain calls, several at the same time;
 2. compute-sanitizer, where it is installed, watches one model's memory and its races;
-3. what the GPU can do at most (`acronumba.bench.floors`), and what PyTorch's libraries reach;
+3. what the GPU can do at most (`acronumba.bench.gpu.floors`), and what PyTorch's libraries reach;
 4. mini-batches take turns with PyTorch one by one, by hand, and by hand in a CUDA graph, where PyTorch is installed,
    and, of the small size, with our kernels on the processor. A model that differs is not timed.
 
@@ -28,10 +28,11 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from acronumba.bench.relay import Request, answer, relay, serve
+from relay import Request, answer, relay, serve
 
 HEAVY = {"berxit", "berxit_emulated"}  # of these, few instances are compared: the plain calls take long
 DIFFERS = 1e-3  # relative to the largest number: what differs by more is not timed
@@ -50,7 +51,7 @@ def about(device: str) -> dict[str, Any]:
 
     out: dict[str, Any] = {"machine": machine(), "versions": versions(), "device": device}
     if device.startswith("cuda"):
-        from acronumba.runtime.gpu import gpu
+        from acronumba.runtime.devices.driver import gpu
 
         one = gpu(ordinal(device))
         out |= {"gpu": one.name, "capability": one.capability, "driver": driver()}
@@ -110,7 +111,7 @@ def compared_here(model: str, size: str | int) -> bool:
 
 def functions(model: str, size: str | int, device: str) -> dict[str, Any]:
     """Return what each function of a model's kernels needs, and how many of its blocks a multiprocessor runs."""
-    from acronumba.bench.meter import Meter
+    from acronumba.bench.gpu.meter import Meter
     from acronumba.kernels.cuda.cubins import machines
     from acronumba.kernels.cuda.tiles import THREADS
 
@@ -132,7 +133,7 @@ def codes(model: str, size: str | int) -> list[Any]:
     from acronumba.bench.ablate import inputs
     from acronumba.bench.workloads import WORKLOADS
     from acronumba.kernels.cuda.generate import generate
-    from acronumba.kernels.fusion import Fusion
+    from acronumba.kernels.strategy import Fusion
 
     workload = WORKLOADS[model]
     xs, p = inputs(workload, size, 2, None)
@@ -156,15 +157,16 @@ def compiled(model: str, size: str | int, capability: list[int]) -> int:
 
 def floor(part: str, device: str) -> dict[str, Any]:
     """Measure a part of what the GPU can do at most."""
-    from acronumba.bench import floors
-    from acronumba.bench.meter import Meter
+    from acronumba.bench.gpu import floors
+    from acronumba.bench.gpu.meter import Meter
 
     return floors.PARTS[part](floors.Floors(Meter(ordinal(device))))
 
 
 def library(part: str, device: str) -> dict[str, Any]:
     """Measure what PyTorch's libraries reach."""
-    from acronumba.bench import libraries
+    import libraries
+
     from acronumba.bench.yardsticks.by_torch import sees_gpus
 
     if not sees_gpus():
@@ -191,7 +193,9 @@ def row(
     return out
 
 
-CHILD = {"about": about, "check": check, "compiled": compiled, "floor": floor, "library": library, "row": row}
+CHILD: dict[str, Callable[..., Any]] = {
+    "about": about, "check": check, "compiled": compiled, "floor": floor, "library": library, "row": row,
+}  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------------ what asks them
@@ -208,7 +212,7 @@ class Report:
 
     def take(self, request: Request, reply: dict[str, Any]) -> None:
         """Note a reply."""
-        result = reply.get("result")
+        result: Any = reply.get("result")
         if "error" in reply:
             self.data["failed"][request.name] = reply
         elif request.do == "about":
@@ -326,7 +330,7 @@ def measure(args: argparse.Namespace, sizes: list[str | int], report: Report) ->
     ask(checks, args.jobs)
     if on_gpu:
         sanitize(report, device, sizes[0], end)
-        from acronumba.bench.floors import PARTS
+        from acronumba.bench.gpu.floors import PARTS
 
         ask([Request(do="floor", args={"part": part, "device": device}, cap=30.0) for part in PARTS])
         if report.data.get("versions", {}).get("torch", "none") != "none":
@@ -391,7 +395,7 @@ def main(argv: list[str] | None = None) -> int:
     if args.compile:
         return compile_all(args, sizes)
     if args.device.startswith("cuda"):
-        from acronumba.runtime.gpu import missing
+        from acronumba.runtime.devices.driver import missing
 
         if why := missing(ordinal(args.device)):
             print(f"no GPU to measure: {why}", file=sys.stderr)

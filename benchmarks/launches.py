@@ -28,9 +28,10 @@ from acronumba.bench.workloads import WORKLOADS
 from acronumba.emit import compile as compiler
 from acronumba.emit import tree
 from acronumba.emit.parse import parse
-from acronumba.runtime.device import DeviceExecutable
-from acronumba.runtime.dfg import Words, aligned
-from acronumba.runtime.launches import Driver
+from acronumba.memory import aligned
+from acronumba.runtime.buffers import Words
+from acronumba.runtime.devices.executor import DeviceExecutable
+from acronumba.runtime.devices.launches import Driver
 from acronumba.runtime.trace import STAGES
 
 MODELS = ("tree_lstm", "birnn", "listops", "child_sum_lstm")
@@ -40,7 +41,7 @@ class Nothing:
     """A device that does nothing."""
 
     name = "nothing"
-    number = None
+    number: int | None = None
     processors = 132
     stream = 0
     timed = False

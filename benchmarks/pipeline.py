@@ -161,8 +161,8 @@ import os, sys, time
 sys.path.insert(0, {folder!r})
 import many, numpy as np
 from acronumba.emit import compile
-from acronumba.hostgen import make_host
-from acronumba.pipeline import Compiled
+from acronumba.host.machine import make_host
+from acronumba.pipeline.compiled import Compiled
 from acronumba.config import Options
 p = many.Params(np.zeros((9, 16), np.float32), np.zeros((16, 16), np.float32))
 tree = many.Tree(1, many.Tree(2), many.Tree(3))

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from acronumba.api.results import equal
 from acronumba.errors import AcronumbaError, ShapeMismatch, TypeMismatch
-from acronumba.results import equal
 from acronumba.storage import load, save
 
 

@@ -19,8 +19,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from acronumba.analysis.carried import in_cycles, value_flow
-from acronumba.analysis.flow import (
+from acronumba.analysis.value_flow import in_cycles, value_flow
+from acronumba.ir.graph import (
     Names,
     dominators,
     live_at_start,
@@ -30,7 +30,6 @@ from acronumba.analysis.flow import (
     simplify,
     successors,
 )
-from acronumba.analysis.notes import Note
 from acronumba.ir.nodes import (
     Block,
     Branch,
@@ -49,6 +48,7 @@ from acronumba.ir.nodes import (
     Var,
     writes,
 )
+from acronumba.ir.notes import Note
 from acronumba.ir.types import TensorT
 
 

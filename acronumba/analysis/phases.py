@@ -3,17 +3,17 @@
 In: the program with its kernels. Out: for each phase its kernels, where they are recorded, what they read, and how
 many batches they take. An edge is drawn where a node of one kernel may feed a node of the other (`carried`); phases
 are the strongly connected components, in topological order. A run finds its own from what it has recorded
-(`runtime.schedule`): those may be finer, as not every edge need occur.
+(`runtime.library.schedule`): those may be finer, as not every edge need occur.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from acronumba.analysis.carried import components, value_flow
+from acronumba.analysis.value_flow import components, value_flow
 from acronumba.errors import Loc
 from acronumba.ir.nodes import Emit, Program
-from acronumba.kernels.spec import KernelSpec
+from acronumba.ir.spec import KernelSpec
 
 
 def phases_text(program: Program, kernels: Sequence[KernelSpec], uses: Sequence[Sequence[Loc]]) -> str:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from acronumba.analysis.notes import Note
 from acronumba.ir.nodes import Call, Function, Program, Read, Spawn
+from acronumba.ir.notes import Note
 from acronumba.ir.types import TensorT
 
 

@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 
 from acronumba import config, pack
-from acronumba.api import Model
+from acronumba.api.effects import count, switchable
+from acronumba.api.model import Model
 from acronumba.bench.measure import Quartiles, Ratio, machine, pairs, quartiles
 from acronumba.bench.workloads import Workload
-from acronumba.effects import OF_DEPTH, Count, count, switchable
+from acronumba.config import OF_DEPTH
+from acronumba.views.explained import Count
 
 ON, OFF = "all on", "all off"
 TOLERANCE = 1.03  # an option may cost this much on a model that it does nothing for

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
     """Run a benchmark; return the exit status: 1 if results are wrong or an option costs too much, 2 for bad usage."""
     from acronumba.bench.scaling import BATCHES
     from acronumba.bench.workloads import WAITING, WORKLOADS, ZOO
-    from acronumba.config import check_device
+    from acronumba.runtime.devices.names import check_device
 
     every = [w for w in WORKLOADS.values() if not w.waits] if args.ablate else [*ZOO, *WAITING]
     names = args.models or [w.name for w in every]
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
         print("--plot draws what --ablate or --scaling measures", file=sys.stderr)
         return 2
     if args.plot:
-        from acronumba.views.bench import need_matplotlib
+        from acronumba.bench.view import need_matplotlib
 
         try:
             need_matplotlib()  # before, not after minutes of measuring
@@ -121,7 +121,7 @@ def _measure(args: argparse.Namespace, workloads: Sequence[Any], sizes: Sequence
     from rich.console import Console
 
     from acronumba.bench import ablate, scaling, speed, starts
-    from acronumba.views import bench as views
+    from acronumba.bench import view as views
     from acronumba.views.progress import progress
 
     console = Console() if sys.stdout.isatty() else Console(width=120)

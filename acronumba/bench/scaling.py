@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 from acronumba import pack
+from acronumba.api.effects import count
 from acronumba.bench.ablate import inputs
 from acronumba.bench.measure import Quartiles, Traced, interleaved, machine, medians
 from acronumba.bench.workloads import Workload
-from acronumba.effects import count
 
 BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
 _TRACES = 3

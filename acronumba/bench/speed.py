@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any
 
 from acronumba import pack
-from acronumba.api import Model
+from acronumba.api.effects import count
+from acronumba.api.model import Model
 from acronumba.bench import yardsticks
 from acronumba.bench.ablate import inputs
 from acronumba.bench.ceiling import Ceiling, burst, ceiling, of_gpu
@@ -20,8 +21,7 @@ from acronumba.bench.measure import SLOWEST, Quartiles, Traced, interleaved, mac
 from acronumba.bench.workloads import Workload
 from acronumba.bench.yardsticks.program import Program
 from acronumba.config import Options
-from acronumba.effects import count
-from acronumba.kernels.fusion import Fusion
+from acronumba.kernels.strategy import Fusion
 from acronumba.runtime.trace import TraceData
 
 PLAIN, OBJECTS, PACKED = "plain", "ours, objects", "ours, packed"
@@ -146,8 +146,8 @@ def _ceiling(device: str) -> Ceiling | None:
         return ceiling()
     if device == "simulator":
         return None
-    from acronumba.bench import floors
-    from acronumba.bench.meter import Meter
+    from acronumba.bench.gpu import floors
+    from acronumba.bench.gpu.meter import Meter
 
     f = floors.Floors(Meter(int(device.partition(":")[2] or 0)))
     return of_gpu(floors.rates(f), floors.chains(f))

@@ -14,7 +14,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from acronumba.analysis.notes import Note
+from acronumba.data.shared import SharedNode
+from acronumba.frontend.calls.objects import python_class, runtime_class
 from acronumba.frontend.emitter import (
     Abandoned,
     Dead,
@@ -26,7 +27,6 @@ from acronumba.frontend.emitter import (
     TStatic,
     equal_templates,
 )  # fmt: skip
-from acronumba.frontend.objects import python_class, runtime_class
 from acronumba.frontend.source import assigned_names
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -60,6 +60,7 @@ from acronumba.frontend.values import (
 from acronumba.frontend.walker import MOST_OPERATIONS, UNROLL, Loop, Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Var
+from acronumba.ir.notes import Note
 from acronumba.ir.types import (
     BOOL,
     INT,
@@ -70,7 +71,6 @@ from acronumba.ir.types import (
     Type,
     type_text,
 )  # fmt: skip
-from acronumba.shared import SharedNode
 
 AMBIGUOUS = "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
 EMPTY = "The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty."

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
-from acronumba.analysis.notes import Note
-from acronumba.codes import refuse
+from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
+from acronumba.errors.codes import refuse
 from acronumba.frontend.source import Source
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -56,6 +56,7 @@ from acronumba.frontend.values import (
 )  # fmt: skip
 from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Extent, SharedArg, Var
+from acronumba.ir.notes import Note
 from acronumba.ir.ops import SCALARS
 from acronumba.ir.types import (
     BOOL,
@@ -87,7 +88,6 @@ from acronumba.ir.types import (
     union_word,
     words,
 )  # fmt: skip
-from acronumba.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
 
 State = dict[Any, Val]  # by (scope, name); also facts: (scope, name, part, ...)
 Point = tuple[int, State]  # a place from which control flow goes on

@@ -15,7 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.data.shared import SharedConst, SharedLeaf, can_hide, describe_value, field_names, hiding
+from acronumba.data.witness import ABSENT
 from acronumba.errors import Loc
+from acronumba.frontend.calls.objects import as_function, is_foreign, is_tuple, python_class
 from acronumba.frontend.emitter import (
     ZERO_DIVISION,
     Dead,
@@ -24,7 +27,6 @@ from acronumba.frontend.emitter import (
     conversion,
     members_of,
 )  # fmt: skip
-from acronumba.frontend.objects import as_function, is_foreign, is_tuple, python_class
 from acronumba.frontend.source import NoSource, is_forbidden, read_source, spot
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -66,8 +68,6 @@ from acronumba.ir.types import (
     UnionT,
     words,
 )  # fmt: skip
-from acronumba.shared import SharedConst, SharedLeaf, can_hide, describe_value, field_names, hiding
-from acronumba.witness import ABSENT
 
 
 class Expressions(Walker):

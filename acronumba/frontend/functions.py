@@ -12,8 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from acronumba.analysis.sharing import COPIES
+from acronumba.config import COPIES
+from acronumba.data.shared import Shared, SharedLeaf, SharedNode, shared_key
 from acronumba.errors import Loc
+from acronumba.frontend.calls.tables import bind
 from acronumba.frontend.emitter import (
     Abandoned,
     Dead,
@@ -33,7 +35,6 @@ from acronumba.frontend.emitter import (
     is_own,
     is_several,
 )  # fmt: skip
-from acronumba.frontend.handlers import bind
 from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -77,13 +78,12 @@ from acronumba.ir.types import (
     union,
     words,
 )  # fmt: skip
-from acronumba.shared import Shared, SharedLeaf, SharedNode, shared_key
 
 if TYPE_CHECKING:
     from acronumba.frontend.lower import Lowerer
 
 # Modules whose functions are walked like the user's, but what is said of them is said of the line that calls them.
-LIBRARY = frozenset(("acronumba.nn", "acronumba.random", "acronumba.frontend.mathematics"))
+LIBRARY = frozenset(("acronumba.nn", "acronumba.random", "acronumba.frontend.calls.of_math"))
 
 
 NEVER = "this call never returns"
@@ -148,7 +148,7 @@ class Functions(Walker):
 
     def call(self, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
         """Call anything."""
-        from acronumba.frontend.calls import call_method, call_static
+        from acronumba.frontend.calls.call import call_method, call_static
 
         match func:
             case Func():

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from acronumba.frontend.calls.objects import is_tuple, python_class
 from acronumba.frontend.emitter import (
     Dead,
     Resweep,
     is_choosable,
     is_own,
 )  # fmt: skip
-from acronumba.frontend.objects import is_tuple, python_class
 from acronumba.frontend.source import assigned_names, spot
 from acronumba.frontend.tensors import HOST
 from acronumba.frontend.values import (

@@ -21,8 +21,8 @@ from itertools import combinations, starmap
 from pathlib import Path
 from typing import Any
 
-from acronumba.analysis.flow import rename
-from acronumba.analysis.notes import Note
+from acronumba.data.shared import Inherited, SharedConst, SharedTree, field_names, hiding, nodes_of
+from acronumba.data.witness import Changed, Witness
 from acronumba.errors import NOWHERE, Loc, together
 from acronumba.frontend.control import Control
 from acronumba.frontend.emitter import (
@@ -42,7 +42,10 @@ from acronumba.frontend.values import (
 )  # fmt: skip
 from acronumba.frontend.walker import GlobalRead
 from acronumba.ir import nodes as ir
+from acronumba.ir.graph import rename
 from acronumba.ir.nodes import Var
+from acronumba.ir.notes import Note
+from acronumba.ir.source import line_text
 from acronumba.ir.types import (
     ListT,
     NoneT,
@@ -51,9 +54,6 @@ from acronumba.ir.types import (
     class_key,
     words,
 )  # fmt: skip
-from acronumba.shared import Inherited, SharedConst, SharedTree, field_names, hiding, nodes_of
-from acronumba.source_lines import line_text
-from acronumba.witness import Changed, Witness
 
 SWEEPS = 60
 

@@ -10,13 +10,14 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
+from acronumba.data.shared import field_names
+from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.emitter import (
     Dead,
     Refused,
     Resweep,
 )  # fmt: skip
 from acronumba.frontend.expressions import MAGIC, OPERATORS
-from acronumba.frontend.objects import python_class
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
 from acronumba.frontend.values import (
     DictVal,
@@ -44,7 +45,6 @@ from acronumba.frontend.values import (
 from acronumba.frontend.walker import Walker
 from acronumba.ir.nodes import SharedArg
 from acronumba.ir.types import Array0T, TensorT, members
-from acronumba.shared import field_names
 
 
 class Statements(Walker):

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from acronumba.data.shared import SharedLeaf, SharedNode
 from acronumba.frontend.source import Source
 from acronumba.ir.nodes import Extent, SharedArg, Var
 from acronumba.ir.types import (
@@ -37,7 +38,6 @@ from acronumba.ir.types import (
     union_cases,
     words,
 )  # fmt: skip
-from acronumba.shared import SharedLeaf, SharedNode
 
 # Functions written in NumPy that are one operation to the compiler.
 PRIMITIVES = frozenset(("acronumba.nn.sigmoid", "acronumba.nn.erf", "acronumba.random.threefry"))

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from acronumba.data.shared import Shared, SharedConst, is_itself
+from acronumba.data.witness import Witness
 from acronumba.errors import Loc
 from acronumba.frontend.emitter import (
     FunctionCode,
@@ -35,8 +37,6 @@ from acronumba.frontend.values import (
 from acronumba.ir.types import (
     Type,
 )  # fmt: skip
-from acronumba.shared import Shared, SharedConst, is_itself
-from acronumba.witness import Witness
 
 UNROLL = 16  # loops over a constant range up to this long are unrolled where they index something known,
 MOST_OPERATIONS = 64  # or where all turns together are a straight line of so many operations on tensors

@@ -2,7 +2,7 @@
 
 In: the name of the operation, arguments as arrays, static arguments and the result's shape as integers. Out: an array
 whose shape and dtype are exactly what was announced, or `OperationFailed` where the operation fails for these values.
-Both readers of tensor code, `ir.interpret` and `kernels.reference`, come through here.
+Both readers of tensor code, `ir.interpret` and `ir.reference`, come through here.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 In: a `Program`, the instance's arguments and the shared values. Out: the result as a Python object, or
 `InstanceFailure`. It works on real Python objects and NumPy arrays and takes every meaning from the tables of
 `ir.ops`; the batched engine must give the same answers. Its stack is a list, so that recursion may be as deep as
-memory allows. A planned program (`Emit`) is run through `kernels.reference`.
+memory allows. A planned program (`Emit`) is run through `ir.reference`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from acronumba.ir.types import BoolT, FloatT, IntT, ListT, TensorT
 from acronumba.ir.values import INT_MAX, INT_MIN, List, Memo, Misfit, Row, flatten, unflatten
 
 if TYPE_CHECKING:
-    from acronumba.kernels.spec import KernelSpec
+    from acronumba.ir.spec import KernelSpec
 
 MAX_DEPTH = 1_500_000  # calls inside each other; about 1 GB
 
@@ -399,7 +399,7 @@ class Interpreter:
 
     def _once(self, once: Once) -> Any:
         """Return a shared tensor that is computed."""
-        from acronumba.kernels.reference import evaluate
+        from acronumba.ir.reference import evaluate
 
         spec = self.kernels[once.kernel]
         operands = [self._shared[o.index if o.kind == "shared" else once.numbers[o.index]] for o in spec.operands]
@@ -410,7 +410,7 @@ class Interpreter:
         return self._stacked(var.type, env[var]) if isinstance(var.type, ListT) else env[var]
 
     def _emit(self, i: Emit, env: dict[Var, Any]) -> None:
-        from acronumba.kernels.reference import KernelFailure, evaluate, evaluate_rows
+        from acronumba.ir.reference import KernelFailure, evaluate, evaluate_rows
 
         spec = self.kernels[i.kernel]
         operands = [

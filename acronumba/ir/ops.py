@@ -1,6 +1,6 @@
 """The operations of the IR, one row each: what NumPy and `math` calls are reduced to.
 
-`TENSORS` are the operations of `ir.nodes.Op` and `kernels.spec.KernelOp`; `SCALARS` those of `ir.nodes.Scalar`.
+`TENSORS` are the operations of `ir.nodes.Op` and `ir.spec.KernelOp`; `SCALARS` those of `ir.nodes.Scalar`.
 `reference` is the operation's definition in NumPy or Python. Every backend has a row for every operation here; a test
 proves it.
 
@@ -226,7 +226,7 @@ def _axis_rows(x: Rowwise) -> Attrs | None:
 
 
 def _product_rows(x: Rowwise) -> Attrs | None:
-    """Rows of the left matrix (the right one must then be shared, see `analysis.rows`), or of a stack of matrices."""
+    """Rows of the left matrix (the right one is then shared, see `grouping.rows`), or of a stack of matrices."""
     (left, right), (by_left, by_right) = map(len, x.args), x.by
     if by_left and by_right:
         good = left == right and left > 2

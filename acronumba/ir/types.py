@@ -1,7 +1,7 @@
 """The types of a model's values.
 
 A `Type` says what one Python value of the user's program is: a number, a tensor, an object, a tuple. The front end
-infers them, `runtime.pack` derives them from instances, and both agree through `words`, which says how a value of the
+infers them, `data.pack` derives them from instances, and both agree through `words`, which says how a value of the
 type lies in 64-bit words. See `ir.nodes` for the program that is typed with them.
 
     Type  = IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | Array0T | StructT | TupleT | DictT | ListT | UnionT

@@ -2,7 +2,7 @@
 
 In: a value of the user (an object, an array, a number, nested in tuples, lists and dicts) and its `Type`. Out: one
 entry per word of `ir.types.words`, as objects instead of bits: int, float, bool, a NumPy array, and for references
-None, `Row`, `List` or the user's own object. `runtime.pack` does the same with 64-bit words; this form is the
+None, `Row`, `List` or the user's own object. `data.pack` does the same with 64-bit words; this form is the
 definition that it is compared with.
 """
 

@@ -74,7 +74,7 @@ from acronumba.ir.types import (
 )
 
 if TYPE_CHECKING:
-    from acronumba.kernels.spec import KernelSpec, Operand
+    from acronumba.ir.spec import KernelSpec, Operand
 
 FLOAT_ONLY = frozenset("exp log sqrt sin cos tanh sigmoid erf div".split())
 _LETTERS: dict[str, tuple[type, ...]] = {"i": (IntT,), "f": (FloatT,), "b": (BoolT,), "a": (IntT, FloatT)}

@@ -1,7 +1,7 @@
 """What a kernel moves and computes, and which operations it computes together: counted before it is compiled.
 
 In: a `KernelSpec` and a `Fusion`. Out: an `Account` for a batch of given extents, the stages as text, and notes for
-`Model.explain`. Everything is read off `kernels.stages`, which decides what is stored; nothing is measured.
+`Model.explain`. Everything is read off `kernels.stages.graph`, which decides what is stored; nothing is measured.
 """
 
 from __future__ import annotations
@@ -12,14 +12,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from acronumba.analysis.notes import Note
 from acronumba.emit.target import Target, host
 from acronumba.errors import Loc
-from acronumba.kernels.element import DTYPES
-from acronumba.kernels.fusion import EVERYTHING, Fusion
-from acronumba.kernels.index import Poly
-from acronumba.kernels.spec import Dim, KernelSpec
-from acronumba.kernels.stages import (
+from acronumba.ir.notes import Note
+from acronumba.ir.spec import Dim, KernelSpec
+from acronumba.kernels.stages.graph import (
     Nest,
     Product,
     ProductStage,
@@ -28,6 +25,9 @@ from acronumba.kernels.stages import (
     Stages,
     plan_stages,
 )
+from acronumba.kernels.stages.index import Poly
+from acronumba.kernels.strategy import EVERYTHING, Fusion
+from acronumba.kernels.write.element import DTYPES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

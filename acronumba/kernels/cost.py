@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from acronumba.ir.ops import TENSORS
-from acronumba.kernels.spec import KernelSpec
+from acronumba.ir.spec import KernelSpec
 
 _TRANSCENDENTAL = frozenset("exp log sqrt sin cos tanh sigmoid erf pow div".split())
 MOST = 1 << 40  # what counts: of an array with many axes of unknown extent, the guess is a number without end

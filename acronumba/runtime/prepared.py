@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.runtime.dfg import Words, address
-from acronumba.runtime.engines import PackingLike
+from acronumba.memory import address
+from acronumba.runtime.buffers import Words
+from acronumba.runtime.program import PackingLike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

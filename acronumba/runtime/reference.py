@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.kernels.reference import KernelFailure, evaluate
-from acronumba.kernels.spec import FIXED, Dim, KernelSpec, Operand, Size
-from acronumba.runtime.engines import Interpreted, KernelEntry
+from acronumba.ir.reference import KernelFailure, evaluate
+from acronumba.ir.spec import FIXED, Dim, KernelSpec, Operand, Size
+from acronumba.runtime.engines import Interpreted
+from acronumba.runtime.program import KernelEntry
 
 
 @dataclass(frozen=True, slots=True)

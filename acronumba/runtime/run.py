@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.data.unpack import Memory, Pending
 from acronumba.errors import Loc
 from acronumba.ir.types import BoolT, FloatT, Word
-from acronumba.runtime.dfg import Arena, Buffers, Words, address, word_at
+from acronumba.memory import address, word_at
+from acronumba.runtime.buffers import Arena, Buffers, Words
 from acronumba.runtime.prepared import Prepared
 from acronumba.runtime.trace import BatchRecord, TraceData, Wait
-from acronumba.runtime.unpack import Memory, Pending
 
 if TYPE_CHECKING:
+    from acronumba.data.heap import Heap
     from acronumba.runtime.driver import Executable
-    from acronumba.runtime.heap import Heap
 
 log = logging.getLogger("acronumba")
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.errors import Loc
-from acronumba.kernels.spec import KernelSpec
+from acronumba.ir.spec import KernelSpec
 
 STAGES = ("pack", "record", "schedule", "layout", "execute")
 

@@ -1,6 +1,6 @@
 """An explanation for the terminal: the user's source with what became of each line, and what each option is worth.
 
-In: an `Explanation`. Out: a rich renderable that fits 80 columns, or plain text. On the left of a line are the
+In: what was `Explained`. Out: a rich renderable that fits 80 columns, or plain text. On the left of a line are the
 letters of the blocks that compute it and their phases; below it, what the analyses found there.
 """
 
@@ -15,9 +15,9 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from acronumba.effects import OF_DEPTH, Count
-from acronumba.explanation import MEANINGS, Block, Explanation, Remark, SourceFunction, SourceLine
+from acronumba.config import OF_DEPTH
 from acronumba.views.console import plain_text
+from acronumba.views.explained import MEANINGS, Block, Count, Explained, Remark, SourceFunction, SourceLine
 from acronumba.views.report import bytes_text
 
 _STYLES = {
@@ -36,7 +36,7 @@ _BLOCK = "bold yellow"
 _MOST = 4  # remarks shown below a line, if they are not of more kinds
 
 
-def explanation_view(e: Explanation) -> RenderableType:
+def explanation_view(e: Explained) -> RenderableType:
     """Return the whole explanation."""
     c = e.count
     bound = "proved optimal" if c.optimal else f"at least {c.lower_bound:,}"
@@ -67,7 +67,7 @@ def explanation_view(e: Explanation) -> RenderableType:
     return Group(*parts)
 
 
-def explanation_text(e: Explanation, width: int = 80) -> str:
+def explanation_text(e: Explained, width: int = 80) -> str:
     """Return the explanation as plain text, without a line break at its end."""
     return plain_text(explanation_view(e), width)
 
@@ -188,7 +188,7 @@ def _indented(text: Text, line: SourceLine) -> Table:
     return table
 
 
-def _legend(e: Explanation) -> Iterator[RenderableType]:
+def _legend(e: Explained) -> Iterator[RenderableType]:
     """Say what the marks mean that occur."""
     kinds = {r.kind for f in e.functions for line in f.lines for r in line.remarks}
     if kinds:
@@ -227,7 +227,7 @@ def _block(block: Block) -> Table:
     return table
 
 
-def _effects(e: Explanation) -> Iterator[RenderableType]:
+def _effects(e: Explained) -> Iterator[RenderableType]:
     """Say what each option is worth."""
     if not e.effects:
         return

@@ -11,7 +11,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from acronumba.kernels.spec import Dim, KernelSpec
+from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.runtime.trace import TraceData
 
 DOT_LIMIT = 2000  # nodes; Graphviz needs minutes beyond that

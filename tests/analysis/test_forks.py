@@ -13,17 +13,19 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from acronumba import model, plan
-from acronumba.analysis import fibers, forks
+from acronumba import model
+from acronumba.analysis import plan
+from acronumba.analysis.fibers import fork as forks
+from acronumba.analysis.fibers import world as fibers
 from acronumba.analysis.waits import waiting_functions
+from acronumba.api.results import equal
 from acronumba.config import Options
 from acronumba.errors import InstanceErrors
 from acronumba.ir import nodes as n
 from acronumba.ir.interpret import Interpreter, interpret
 from acronumba.ir.types import BOOL, FLOAT, INT, ListT, TensorT
 from acronumba.ir.verify import VerifyError, verify
-from acronumba.pipeline import Compiled, compile_model
-from acronumba.results import equal
+from acronumba.pipeline.compiled import Compiled, compile_model
 from tests.support import generate
 from tests.support.all_models import CASES
 from tests.support.chosen import squares

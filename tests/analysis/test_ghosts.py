@@ -11,11 +11,11 @@ import pytest
 
 from acronumba import model
 from acronumba.analysis.ghosts import pad_arms
+from acronumba.analysis.plan import make_plan
 from acronumba.config import Options
 from acronumba.ir import nodes as n
 from acronumba.ir.interpret import Interpreter
 from acronumba.ir.types import BOOL, INT, TensorT
-from acronumba.plan import make_plan
 from tests.support.hand import F32, Hand, program
 
 Array = np.ndarray

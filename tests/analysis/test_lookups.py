@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from acronumba import InstanceErrors, model
-from acronumba.plan import plan_text
+from acronumba.analysis.plan import plan_text
 from acronumba.zoo import moe
 from tests.support.chosen import squares
 from tests.support.generate import compare

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from acronumba.analysis.flow import simplify
+from acronumba.analysis.plan import make_plan, plan_text
 from acronumba.config import Options
 from acronumba.ir import nodes as n
+from acronumba.ir.graph import simplify
+from acronumba.ir.spec import Dim
 from acronumba.ir.types import BOOL, FLOAT, INT, ListT, TensorT, TupleT
-from acronumba.kernels.spec import Dim
-from acronumba.plan import make_plan, plan_text
 from tests.support.hand import F32, Hand, program, straight, tree_lstm
 
 VEC = TensorT(F32, (4,))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from acronumba import InstanceErrors, model
-from acronumba.analysis.tables import ROWS
+from acronumba.analysis.sharing.tables import ROWS
 from tests.support.chosen import squares
 
 r = np.random.default_rng(0)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from acronumba import InstanceErrors, Options, model, nn
+from acronumba.analysis.plan import make_plan, plan_text
 from acronumba.ir import nodes as n
 from acronumba.ir.types import INT, ListT, TensorT, TupleT
 from acronumba.ir.verify import VerifyError, verify
-from acronumba.plan import make_plan, plan_text
-from acronumba.runtime.dfg import address
+from acronumba.memory import address
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.reference import interpreted_kernels
 from tests.support.chosen import half

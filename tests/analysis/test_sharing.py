@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from acronumba import Options, model
-from acronumba.analysis.sharing import COPIES, Fact, Sharing, share
-from acronumba.check import compare
+from acronumba.analysis.plan import Plan
+from acronumba.analysis.sharing.share import Fact, Sharing, share
+from acronumba.api.check import compare
+from acronumba.config import COPIES
 from acronumba.errors import AcronumbaError, InstanceErrors
 from acronumba.ir import nodes as n
 from acronumba.ir.types import INT, ListT, RefT, TensorT, TupleT
-from acronumba.plan import Plan
 from acronumba.zoo import birnn
 from tests.support import generate
 from tests.support.hand import F32, REF, Hand, program

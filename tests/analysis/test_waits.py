@@ -12,9 +12,9 @@ import pytest
 
 from acronumba import model
 from acronumba.analysis.waits import waiting_functions, waits_text
+from acronumba.api.results import equal
 from acronumba.errors import AcronumbaError, InstanceErrors
 from acronumba.ir.nodes import Emit, Read
-from acronumba.results import equal
 from tests.support.chosen import quarter, squares
 from tests.support.model_cases import Case
 from tests.support.models_that_wait import CASES, H, U, W, rounded, shrink, to_int, unsigned, vectors

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, DataError, model, nn, random
-from acronumba.check import Checker, check, compare, together
-from acronumba.twin import Reference, narrow, wide
+from acronumba.api.check import Checker, check, compare, together
+from acronumba.api.twin import Reference, narrow, wide
 
 F = np.float32
 

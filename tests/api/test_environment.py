@@ -22,9 +22,9 @@ def test_verify_2_compares_every_batch_with_the_plain_call(monkeypatch):
     monkeypatch.setenv("ACRONUMBA_VERIFY", "2")
     p = params()
     assert_close(classify.batch(trees(), p=p), [classify(t, p=p) for t in trees()])
-    monkeypatch.setattr("acronumba.check.FACTOR", -1.0)
-    monkeypatch.setattr("acronumba.check.BOUNDS", {"float32": -1.0, "float64": -1.0})
-    monkeypatch.setattr("acronumba.check.equal", lambda a, b: False)
+    monkeypatch.setattr("acronumba.api.check.FACTOR", -1.0)
+    monkeypatch.setattr("acronumba.api.check.BOUNDS", {"float32": -1.0, "float64": -1.0})
+    monkeypatch.setattr("acronumba.api.check.equal", lambda a, b: False)
     with pytest.raises(AcronumbaError, match="ACR799"):
         classify.batch(trees(), p=p)
 
@@ -142,7 +142,7 @@ def test_globals_are_looked_at_anew_where_parameters_are_snapshots(monkeypatch: 
 
 
 def test_other_options_do_not_read_the_function_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from acronumba.pipeline import Compiled
+    from acronumba.pipeline.compiled import Compiled
 
     @model
     def f(x, *, w):

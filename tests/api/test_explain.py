@@ -15,16 +15,18 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from acronumba import Options, explanation, model, nn, pack
-from acronumba.analysis.notes import KINDS, Note
-from acronumba.api import Model
-from acronumba.cli import main
-from acronumba.effects import OPTIMISATIONS, changes, switchable
+from acronumba import Options, model, nn, pack
+from acronumba.api.effects import changes, switchable
+from acronumba.api.explanation import Explanation, letter
+from acronumba.api.model import Model
+from acronumba.cli.main import main
+from acronumba.config import OPTIMISATIONS
 from acronumba.errors import AcronumbaError, Loc
-from acronumba.explanation import MEANINGS, Explanation, SourceLine, letter
-from acronumba.pipeline import Compiled
+from acronumba.ir.notes import KINDS, Note
+from acronumba.pipeline.compiled import Compiled
 from acronumba.runtime.trace import empty_trace
 from acronumba.views.explain import explanation_text
+from acronumba.views.explained import MEANINGS, SourceLine
 from acronumba.zoo import birnn, graph_rnn, mv_rnn, tree_lstm
 from tests.support.all_models import CASES
 
@@ -193,7 +195,7 @@ def test_any_model_can_be_explained(case: Any, monkeypatch: pytest.MonkeyPatch) 
         return compiled, dataclasses.replace(empty_trace(), kernels=names, specs=specs)
 
     monkeypatch.setattr(Model, "_record", record)
-    monkeypatch.setattr(explanation, "effects", lambda *a: ())
+    monkeypatch.setattr("acronumba.api.effects.effects", lambda *a: ())
     e = case.model.explain(*case.columns, **case.shared)
     text = str(e)
     assert max(map(len, text.splitlines())) <= 80

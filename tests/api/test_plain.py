@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, InstanceErrors, model
-from acronumba.check import check
-from acronumba.plain import Endless, run
+from acronumba.api.check import check
+from acronumba.api.plain import Endless, run
 
 F = np.float32
 X = np.ones(2, F)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from acronumba import model, nn, random
-from acronumba.check import compare, together
-from acronumba.twin import Reference, narrow, wide
+from acronumba.api.check import compare, together
+from acronumba.api.twin import Reference, narrow, wide
 
 F = np.float32
 X = np.array([0.3, -1.2, 2.7], F)

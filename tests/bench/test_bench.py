@@ -17,18 +17,18 @@ import pytest
 from rich.console import Console
 
 from acronumba import Options, model, zoo
+from acronumba.api.check import compare
+from acronumba.api.effects import count, switchable
 from acronumba.bench import ablate, ceiling, measure, run, scaling, speed, starts, yardsticks
+from acronumba.bench import view as views
 from acronumba.bench.ablate import ON, Ablation, Variant, variants, verdict
 from acronumba.bench.ceiling import Ceiling
 from acronumba.bench.measure import Ratio, interleaved, pairs, quartiles, ratio
 from acronumba.bench.workloads import SMALL, WAITING, WORKLOADS, ZOO
 from acronumba.bench.yardsticks.by_numpy import NUMPY
 from acronumba.bench.yardsticks.program import Program
-from acronumba.check import compare
-from acronumba.cli import main
+from acronumba.cli.main import main
 from acronumba.config import SCHEDULES
-from acronumba.effects import count, switchable
-from acronumba.views import bench as views
 
 ALL = Variant(name=ON, changes={}, against={})
 SST = "(3 (2 It) (4 (2 is) (3 (3 very) (3 good))))\n(1 (2 Not) (1 (2 so) (2 good)))\n"

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba.bench import floors, meter, ptx, speed
+from acronumba.bench import speed
+from acronumba.bench.gpu import floors, meter, ptx
 from acronumba.kernels.cuda import compat
-from acronumba.runtime.gpu import DriverError
+from acronumba.runtime.devices.driver import DriverError
 from tests.support.gpu_driver import Driver
 
 LAUNCH = 3e-6  # seconds of a launch
@@ -218,7 +219,7 @@ def test_measuring_kernels_assemble(text: str, arch: str) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 def test_libraries_are_measured() -> None:
-    from acronumba.bench import libraries
+    import libraries
 
     found = libraries.recurrent("cpu", sizes=(8,), batches=(2,), steps=4)
     assert len(found) == 6 and all(v > 0 for v in found.values())

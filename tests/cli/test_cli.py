@@ -8,8 +8,8 @@ import sys
 import pytest
 
 import acronumba
-from acronumba.cli import find_example, main
-from acronumba.codes import CODES
+from acronumba.cli.main import find_example, main
+from acronumba.errors.codes import CODES
 
 MODEL = """
 import numpy as np

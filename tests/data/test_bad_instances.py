@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba import api, model, pack, pipeline
+from acronumba import model, pack
+from acronumba.api import model as api
+from acronumba.data import conform
 from acronumba.errors import AcronumbaError, DataError, InstanceErrors, ShapeMismatch, TypeMismatch
-from acronumba.runtime import conform
+from acronumba.pipeline import compiled as pipeline
 
 # ---- one bad instance
 

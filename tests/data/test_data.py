@@ -596,7 +596,7 @@ def test_an_array_of_instances_that_do_not_fit() -> None:
 
 
 def test_instances_that_only_together_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from acronumba.runtime import heap
+    from acronumba.data import heap
 
     monkeypatch.setattr(heap, "available", lambda: 3 << 24)
     large = np.broadcast_to(1.0, (1 << 11, 1 << 11))  # 2 << 24 bytes

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import pytest
 
 from acronumba import DataError, InstanceErrors, TypeMismatch, model, pack
-from acronumba.api import Model
+from acronumba.api.model import Model
 
 # ---- attributes that are set on one object
 

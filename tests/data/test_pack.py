@@ -14,6 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from acronumba.api.results import equal
+from acronumba.data.heap import rest_of
+from acronumba.data.pack import Memory, Packer, Unpacker, infer, make_layouts, merge, pack, restrict, schema_text
 from acronumba.ir.types import (
     BOOL,
     FLOAT,
@@ -30,9 +33,6 @@ from acronumba.ir.types import (
     type_text,
     union,
 )
-from acronumba.results import equal
-from acronumba.runtime.heap import rest_of
-from acronumba.runtime.pack import Memory, Packer, Unpacker, infer, make_layouts, merge, pack, restrict, schema_text
 
 
 @dataclass

@@ -22,7 +22,7 @@ import pytest
 from rich.console import Console
 
 from acronumba import zoo
-from acronumba.zoo import demo
+from acronumba.bench import demo
 
 BLOCK = re.compile(r"<!-- (run|prints) -->\n```(?:python|text)\n(.*?)```\n", re.S)
 CUT = "-- cut --"
@@ -158,12 +158,12 @@ def test_commands_of_the_readme_exist(root: Path) -> None:
 
 def figures(told: dict[str, Any]) -> Any:
     """Return the table of what a benchmark wrote."""
+    from acronumba.bench import view as bench
     from acronumba.bench.ceiling import Ceiling
     from acronumba.bench.measure import Quartiles
     from acronumba.bench.scaling import Scale, Scaling
     from acronumba.bench.speed import Speed, Speeds
     from acronumba.bench.starts import Start, Starts
-    from acronumba.views import bench
 
     rows = told.pop("rows")
     if "ceiling" in told:
@@ -229,8 +229,7 @@ def test_the_language_page_has_every_option_that_does_something(root: Path) -> N
 
 
 def test_the_page_of_options_has_every_optimisation_and_schedule(root: Path) -> None:
-    from acronumba.config import SCHEDULES
-    from acronumba.effects import OPTIMISATIONS
+    from acronumba.config import OPTIMISATIONS, SCHEDULES
 
     page = (root / "docs" / "options.md").read_text(encoding="utf-8")
     options, schedules = page.split("| `schedule` |")

@@ -9,9 +9,10 @@ import pytest
 
 import acronumba
 from acronumba import AcronumbaError, DataError, InstanceErrors, ShapeMismatch, TypeMismatch, Unsupported
-from acronumba.codes import refuse
+from acronumba.api.failures import plain_failure, user_line
 from acronumba.errors import NOWHERE, Loc, format_refusal, together
-from acronumba.failures import machine_failure, plain_failure, user_line
+from acronumba.errors.codes import refuse
+from acronumba.pipeline.failures import machine_failure
 
 
 @pytest.fixture

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import acronumba.frontend.calls  # noqa: F401 -- its handlers
+import acronumba.frontend.calls.call  # noqa: F401 -- its handlers
 from acronumba import AcronumbaError, InstanceErrors, nn, random
-from acronumba.check import compare
-from acronumba.frontend.handlers import METHODS, ROWS, Row
-from acronumba.frontend.signatures import UNSET, signature_of
-from acronumba.results import equal
+from acronumba.api.check import compare
+from acronumba.api.results import equal
+from acronumba.frontend.calls.signatures import UNSET, signature_of
+from acronumba.frontend.calls.tables import METHODS, ROWS, Row
 from tests.support.enums import Part
 
 HEADER = """

@@ -96,7 +96,7 @@ def test_each_operation_has_a_cell() -> None:
 
 
 def test_each_function_of_numpy_has_a_cell() -> None:
-    from acronumba.frontend.handlers import METHODS, ROWS
+    from acronumba.frontend.calls.tables import METHODS, ROWS
 
     texts = "\n".join({cell.text for cell in table()})
     functions = {f.__name__ for f in ROWS if getattr(f, "__module__", "") == "numpy" or isinstance(f, np.ufunc)}

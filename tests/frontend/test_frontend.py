@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from acronumba import model, nn
+from acronumba.api.results import equal
 from acronumba.errors import AcronumbaError, InstanceErrors
-from acronumba.pipeline import Compiled
-from acronumba.results import equal
+from acronumba.pipeline.compiled import Compiled
 from tests.support.plain_call import agree, outcomes, plain
 
 X = [np.arange(4, dtype=np.float32)] * 2

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, InstanceErrors, ShapeMismatch, model, pack
-from acronumba.results import equal
+from acronumba.api.results import equal
 from tests.support.modules import import_file
 
 # x: float64[n], s: a scalar, a: an array of rank 0, i: such an array of an int, k: an int, m: float64[1]

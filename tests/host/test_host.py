@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba import state
+from acronumba.analysis.plan import make_plan
 from acronumba.config import Options
 from acronumba.emit import text, tree
-from acronumba.hostgen import generate
+from acronumba.host.machine import generate
 from acronumba.ir import nodes as n
 from acronumba.ir.ops import SCALARS
 from acronumba.ir.types import BOOL, FLOAT, INT, ListT, TensorT, TupleT
-from acronumba.plan import make_plan
-from acronumba.runtime import dfg
+from acronumba.runtime import buffers as dfg
+from acronumba.runtime import state
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.run import Failure
 from tests.support.hand import (

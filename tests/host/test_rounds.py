@@ -10,7 +10,7 @@ import pytest
 
 from acronumba.ir import nodes as n
 from acronumba.ir.types import FLOAT, INT, FloatT, ListT, TensorT, TupleT
-from acronumba.runtime import dfg
+from acronumba.runtime import buffers as dfg
 from tests.support.hand import REF, TREE, Hand, Tree, pack_trees, program, random_tree
 from tests.support.hand_runs import ENGINES, executable, words
 

@@ -47,6 +47,8 @@ from acronumba.ir.nodes import (
 )
 from acronumba.ir.ops import SCALARS, TENSORS
 from acronumba.ir.printer import program_text
+from acronumba.ir.reference import KernelFailure, evaluate, spec_text
+from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand
 from acronumba.ir.types import (
     BOOL,
     FLOAT,
@@ -68,8 +70,6 @@ from acronumba.ir.types import (
 )
 from acronumba.ir.values import List, Misfit, Row, flatten, unflatten
 from acronumba.ir.verify import VerifyError, verify
-from acronumba.kernels.reference import KernelFailure, evaluate, spec_text
-from acronumba.kernels.spec import Dim, KernelOp, KernelSpec, Operand
 
 
 @dataclass

@@ -17,8 +17,8 @@ from acronumba.bench.ablate import inputs
 from acronumba.bench.workloads import WORKLOADS
 from acronumba.emit import cache as kept
 from acronumba.emit.simt import NAMES
+from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cuda import compat, cubins, generate, persistent, tiles
-from acronumba.kernels.spec import KernelSpec
 from tests.support.kernel_cases import PRODUCTS, WORDS, attention, cell
 from tests.support.kernel_fuzz import Cell, Fuzz
 from tests.support.kernel_runs import SpecBuilder

@@ -9,9 +9,10 @@ import pytest
 
 from acronumba import InstanceErrors, model, nn
 from acronumba.emit.target import override
-from acronumba.kernels import cpu, stages
-from acronumba.kernels.spec import KernelSpec
-from acronumba.kernels.stages import RowStage
+from acronumba.ir.spec import KernelSpec
+from acronumba.kernels import cpu
+from acronumba.kernels.stages import graph as stages
+from acronumba.kernels.stages.graph import RowStage
 from tests.support.chosen import squares
 from tests.support.kernel_cases import close
 from tests.support.kernel_runs import SpecBuilder, compile_all, interpreted

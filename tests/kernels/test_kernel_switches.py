@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from acronumba import model
-from acronumba.check import together
+from acronumba.api.check import together
 from acronumba.config import Options
 from acronumba.emit import target as targets
 from acronumba.emit.text import module_text
 from acronumba.errors import Loc
+from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.kernels import cpu
 from acronumba.kernels.account import account, fusion_notes, stages_text
-from acronumba.kernels.constants import fold
-from acronumba.kernels.fusion import EVERYTHING, Fusion
-from acronumba.kernels.spec import Dim, KernelSpec
+from acronumba.kernels.stages.constants import fold
+from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.zoo import mv_rnn, tree_lstm
 from tests.support.chosen import half
 from tests.support.kernel_cases import PRODUCTS, attention, cell, close, evaluate, inputs

@@ -8,9 +8,9 @@ import pytest
 from acronumba.emit import target as targets
 from acronumba.emit.text import module_text
 from acronumba.ir.ops import TENSORS
+from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.kernels import cpu
-from acronumba.kernels.element import ELEMENT
-from acronumba.kernels.spec import Dim, KernelSpec
+from acronumba.kernels.write.element import ELEMENT
 from tests.support.kernel_cases import (
     PRODUCTS,
     WORDS,

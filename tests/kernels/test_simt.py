@@ -10,9 +10,9 @@ import pytest
 
 from acronumba.emit import interpret
 from acronumba.emit.simt import NAMES
+from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cuda import generate, simulator, tiles
-from acronumba.kernels.fusion import Fusion
-from acronumba.kernels.spec import KernelSpec
+from acronumba.kernels.strategy import Fusion
 from tests.support.chosen import half
 from tests.support.kernel_cases import PRODUCTS, WORDS, attention, cell, check, close, evaluate, inputs
 from tests.support.kernel_fuzz import Cell, Fuzz

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from acronumba import model, nn
-from acronumba.kernels import passes
-from acronumba.kernels.steps import Step
+from acronumba.kernels.stages import passes
+from acronumba.kernels.stages.steps import Step
 from tests.support.chosen import squares
 
 

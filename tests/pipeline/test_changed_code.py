@@ -18,10 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from acronumba import AcronumbaError, TypeMismatch, api, model, pack, pipeline
+from acronumba import AcronumbaError, TypeMismatch, model, pack
 from acronumba import Unsupported as Refused
-from acronumba.api import Model
+from acronumba.api import model as api
+from acronumba.api.model import Model
 from acronumba.frontend import lower
+from acronumba.pipeline import compiled as pipeline
 
 Change = Callable[[pytest.MonkeyPatch], None]
 CASES: dict[str, tuple[Model, Sequence[Any], dict[str, Any], Change]] = {}

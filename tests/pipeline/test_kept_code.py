@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba import api, model
-from acronumba.api import Model
+from acronumba import model
+from acronumba.api import model as api
+from acronumba.api.model import Model
 from acronumba.emit import compile as compiler
 
 # ---- what is kept

@@ -12,9 +12,10 @@ import pytest
 from acronumba import model, pack
 from acronumba.bench.ablate import inputs
 from acronumba.bench.workloads import WORKLOADS
-from acronumba.runtime import arrays, device
-from acronumba.runtime.device import DeviceExecutable
-from acronumba.runtime.devices import SimulatedDevice
+from acronumba.runtime.devices import arrays
+from acronumba.runtime.devices import executor as device
+from acronumba.runtime.devices.executor import DeviceExecutable
+from acronumba.runtime.devices.simulated import SimulatedDevice
 from tests.support.chosen import half
 from tests.support.device_runs import Run, alike, chain, sequences, weights
 
@@ -173,7 +174,7 @@ def test_precision_is_that_of_products_on_a_gpu() -> None:
 
 def test_no_gpu_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     from acronumba.errors import AcronumbaError
-    from acronumba.runtime import gpu
+    from acronumba.runtime.devices import driver as gpu
 
     def none() -> Any:
         raise OSError("libcuda.so.1: cannot open shared object file")

@@ -15,9 +15,11 @@ import pytest
 from acronumba import model
 from acronumba.bench.workloads import WORKLOADS
 from acronumba.errors import AcronumbaError
-from acronumba.kernels.cuda import compat, cubins, generate, launch, marshal
-from acronumba.runtime import device, gpu
-from acronumba.runtime.device import DeviceExecutable
+from acronumba.kernels.cuda import compat, cubins, generate, marshal
+from acronumba.runtime.devices import driver as gpu
+from acronumba.runtime.devices import executor as device
+from acronumba.runtime.devices.executor import DeviceExecutable
+from acronumba.runtime.library import launch
 from tests.support.device_runs import alike, chain, sequences, weights
 from tests.support.gpu_driver import Driver
 from tests.support.kernel_cases import cell

@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 import acronumba
-from acronumba import InstanceErrors, nn, state
-from acronumba.api import model
+from acronumba import InstanceErrors, nn
+from acronumba.api.model import model
+from acronumba.api.results import equal
 from acronumba.ir.types import TensorT
-from acronumba.results import equal
-from acronumba.runtime import driver, liveness
-from acronumba.runtime.dfg import address
+from acronumba.memory import address
+from acronumba.runtime import driver, state
+from acronumba.runtime.library import liveness
 from tests.support import generate, recorded
 from tests.support.chosen import quarter
 from tests.support.memory_models import (

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from acronumba import InstanceErrors, pack, random
-from acronumba.api import model
+from acronumba.api.model import model
+from acronumba.api.results import equal
 from acronumba.errors import AcronumbaError
-from acronumba.results import equal
 from acronumba.runtime import driver
 from acronumba.zoo import drnn, graph_rnn, moe, stack_rnn
 from acronumba.zoo import tree_lstm as trees

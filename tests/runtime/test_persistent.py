@@ -9,18 +9,22 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, Options, model
-from acronumba.api import Model
+from acronumba.api.model import Model
 from acronumba.bench.ablate import inputs
 from acronumba.bench.workloads import WORKLOADS
 from acronumba.emit import interpret
-from acronumba.kernels.cuda import launch, marshal, simulator
+from acronumba.kernels.cuda import marshal, simulator
 from acronumba.kernels.cuda import persistent as kernel
 from acronumba.kernels.cuda.writer import Grid
-from acronumba.runtime import device, dfg, gpu, persistent
-from acronumba.runtime.device import DeviceExecutable
-from acronumba.runtime.devices import SimulatedDevice
-from acronumba.runtime.launches import Driver as Entries
-from acronumba.runtime.launches import launches
+from acronumba.runtime import buffers as dfg
+from acronumba.runtime.devices import driver as gpu
+from acronumba.runtime.devices import executor as device
+from acronumba.runtime.devices import persistent
+from acronumba.runtime.devices.executor import DeviceExecutable
+from acronumba.runtime.devices.launches import Driver as Entries
+from acronumba.runtime.devices.launches import launches
+from acronumba.runtime.devices.simulated import SimulatedDevice
+from acronumba.runtime.library import launch
 from tests.support.device_runs import Run, alike, chain, sequences, weights
 from tests.support.gpu_driver import Driver
 

@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from acronumba import ScheduleError, state
+from acronumba import ScheduleError
+from acronumba.analysis.plan import make_plan
 from acronumba.config import Options
 from acronumba.ir import nodes as n
 from acronumba.ir.types import INT, TensorT
-from acronumba.plan import make_plan
+from acronumba.runtime import state
 from acronumba.runtime.driver import Executable
+from acronumba.runtime.library.schedule import check_levels
 from acronumba.runtime.reference import reference_kernels
-from acronumba.runtime.schedule import check_levels
 from tests.support.hand import F32, Hand, pack_trees, program, random_tree, read_tensor, tree_lstm, tree_lstm_plain
 from tests.support.recorded import Graph, Recorded, check, longest_chains
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from acronumba import model
-from acronumba.api import Model
-from acronumba.check import together
-from acronumba.runtime.device import DeviceExecutable
-from acronumba.runtime.devices import SimulatedDevice
+from acronumba.api.check import together
+from acronumba.api.model import Model
+from acronumba.runtime.devices.executor import DeviceExecutable
+from acronumba.runtime.devices.simulated import SimulatedDevice
 
 
 class Run:

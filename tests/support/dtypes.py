@@ -152,8 +152,7 @@ POINTS = [Kind(d, 0) for d in DTYPES]  # arrays of rank 0, which operations see 
 
 def ufuncs() -> list[np.ufunc]:
     """Return the ufuncs that may be called."""
-    from acronumba.frontend.calls_numpy import random as _loaded  # noqa: F401 -- the table is filled by its import
-    from acronumba.frontend.handlers import ROWS
+    from acronumba.frontend.calls.tables import ROWS
 
     found = {f.__name__: f for f in ROWS if isinstance(f, np.ufunc)}
     return [found[name] for name in sorted(found)]
@@ -502,7 +501,7 @@ def _same_failure(mine: Any, plain: Any) -> bool:
     return isinstance(mine, IndexError) and isinstance(plain, OverflowError)  # np.uint64(2**63) as an index
 
 
-# Units in the last place that a function may be off (see `kernels.math`; C's own functions of float64 are allowed 2).
+# Units in the last place that a function may be off (see `kernels.write.math`; C's own functions of float64 are allowed 2).
 ULPS = {"exp": 1.06, "log": 0.9, "sin": 2.0, "cos": 2.0, "tanh": 1.4, "pow": 2.0, "power": 2.0, "**": 2.0}
 SUMS = ("sum(", "prod(", "mean(", "var(", "std(", "norm(", "@", "dot(", "einsum(")
 _FUNCTION = re.compile(r"np\.(exp|log|sin|cos|tanh|power|pow)\(|(\*\*)|\b(pow)\(")
@@ -560,7 +559,8 @@ def _in_range(mine: Any, plain: Any, x: Any) -> bool:
 
 def _recorded(model: Any, columns: Sequence[Any], engine: str) -> list[Any]:
     """Return the result or the machine's own exception of each instance."""
-    from acronumba import InstanceErrors, api
+    from acronumba import InstanceErrors
+    from acronumba.api import model as api
 
     before = api.plain_failure
     api.plain_failure = lambda fn, instance, given, machine, **limits: machine
@@ -586,7 +586,7 @@ def _emitted(model: Any, columns: Sequence[Any]) -> list[Any]:
     from acronumba.emit.target import host
     from acronumba.kernels.cpu import generate
     from acronumba.runtime.driver import Executable
-    from acronumba.runtime.engines import KernelEntry
+    from acronumba.runtime.program import KernelEntry
 
     compiled, leaves, packed = model._specialise(model._bind(columns, {}))
 

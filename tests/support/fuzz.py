@@ -168,7 +168,7 @@ def same_bits(
     options: dict[str, Any], report: generate.Report,
 ) -> tuple[str, str]:  # fmt: skip
     """Return a kind and a text if an instance has other bits in another mini-batch with other options."""
-    from acronumba.results import equal
+    from acronumba.api.results import equal
 
     rng = random.Random(f"order {number}")
     count = len(columns[0])

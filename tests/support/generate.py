@@ -1978,10 +1978,11 @@ def examine(
         The model decides by exact values alone, as what is drawn does; otherwise what decides by values that rounding
         may change is no difference.
     """
-    from acronumba import AcronumbaError, api
-    from acronumba.check import Checker
-    from acronumba.failures import user_line
-    from acronumba.results import equal
+    from acronumba import AcronumbaError
+    from acronumba.api import model as api
+    from acronumba.api.check import Checker
+    from acronumba.api.failures import user_line
+    from acronumba.api.results import equal
 
     plain = plain_results(model.__wrapped__, columns, shared)
     report = Report(instances=len(plain), failures=sum(isinstance(p, Exception) for p in plain), plain=plain)
@@ -2042,7 +2043,7 @@ FAR = 1e-3  # of the largest magnitude: more is no rounding of float32
 
 def apart(mine: Any, plain: Any) -> tuple[str, float, str]:
     """Compare two results of a model that decides by exact values alone: only its floats may differ, and not by much."""
-    from acronumba.check import _is_float, _kind, _kind_text, together
+    from acronumba.api.check import _is_float, _kind, _kind_text, together
 
     for a, b in together(mine, plain):
         if _kind(a.value) != _kind(b.value):

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.runtime import gpu
-from acronumba.runtime.devices import SimulatedDevice
+from acronumba.runtime.devices import driver as gpu
+from acronumba.runtime.devices.simulated import SimulatedDevice
 
 
 class Driver:

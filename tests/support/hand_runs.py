@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.analysis.plan import make_plan
 from acronumba.config import Options
 from acronumba.ir import nodes as n
-from acronumba.plan import make_plan
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.reference import interpreted_kernels, reference_kernels
 from acronumba.runtime.run import Run

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.ir import reference
 from acronumba.ir.evaluate import OperationFailed, apply
-from acronumba.kernels import reference
-from acronumba.kernels.spec import Dim, KernelSpec
+from acronumba.ir.spec import Dim, KernelSpec
 from tests.support.kernel_fuzz import Fuzz
 from tests.support.kernel_runs import Runner, SpecBuilder, interpreted
 

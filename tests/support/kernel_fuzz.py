@@ -8,7 +8,7 @@ import numpy as np
 
 from acronumba.errors import NOWHERE
 from acronumba.ir.ops import TENSORS
-from acronumba.kernels.spec import Dim, KernelOp, KernelSpec, Operand, Size
+from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand, Size
 
 FLOATS = ["float32", "float64"]
 INTS = ["int32", "int64", "int8", "uint8", "uint16", "int16", "uint32", "uint64"]

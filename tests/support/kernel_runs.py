@@ -12,9 +12,9 @@ from acronumba.emit import compile as compiler
 from acronumba.emit import interpret, tree
 from acronumba.emit.target import Target, host
 from acronumba.errors import NOWHERE
+from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand, Size
 from acronumba.kernels import cpu
-from acronumba.kernels.fusion import EVERYTHING, Fusion
-from acronumba.kernels.spec import Dim, KernelOp, KernelSpec, Operand, Size
+from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.tiles import aligned_zeros, tile_module
 
 Array = Any

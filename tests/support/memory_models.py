@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.api import model
+from acronumba.api.model import model
 from acronumba.zoo import beam_decoder, berxit, birnn, child_sum_lstm, drnn, listops, nested_rnn, stack_rnn
 
 F32 = np.float32

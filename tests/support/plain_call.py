@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from acronumba.check import compare
+from acronumba.api.check import compare
+from acronumba.api.results import equal
 from acronumba.errors import InstanceErrors
-from acronumba.results import equal
 
 
 def plain(f: Callable[..., Any], *columns: Sequence[Any], **shared: Any) -> list[Any]:

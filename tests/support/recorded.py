@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from acronumba import state
 from acronumba.emit import compile, interpret
-from acronumba.runtime.dfg import Buffers, address
+from acronumba.memory import address
+from acronumba.runtime import state
+from acronumba.runtime.buffers import Buffers
 from acronumba.runtime.engines import runtime_module
 
 Graph = list[tuple[int, list[int]]]  # (kind, operands) of each node, in the order of recording

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from acronumba import model
-from acronumba.api import Model
+from acronumba.api.model import Model
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.check import together
+from acronumba.api.check import together
 
 
 def bits(value: Any) -> list[Any]:

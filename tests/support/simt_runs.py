@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from acronumba.emit import interpret
+from acronumba.ir.spec import FIXED, Dim, KernelSpec
 from acronumba.kernels.cuda import generate, simulator
 from acronumba.kernels.cuda.writer import THREADS, WARPS
-from acronumba.kernels.fusion import EVERYTHING, Fusion
-from acronumba.kernels.spec import FIXED, Dim, KernelSpec
+from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.tiles import aligned_zeros
 
 Array = Any

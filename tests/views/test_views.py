@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from acronumba.errors import NOWHERE
-from acronumba.kernels.spec import Dim, KernelOp, KernelSpec
+from acronumba.ir.spec import Dim, KernelOp, KernelSpec
 from acronumba.runtime.trace import BatchRecord, TraceData, empty_trace
 from acronumba.views import graphs, html, perfetto, report, stages
 from acronumba.views.progress import progress
@@ -304,7 +304,7 @@ def test_progress_ends_when_the_body_fails() -> None:
 def test_only_views_import_rich_and_networkx() -> None:
     code = (
         "import sys, acronumba.ir.interpret, acronumba.ir.verify\n"
-        "import acronumba.kernels.reference, acronumba.runtime.trace\n"
+        "import acronumba.ir.reference, acronumba.runtime.trace\n"
         "print([m for m in ('rich', 'networkx', 'numba') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

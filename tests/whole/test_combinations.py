@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from acronumba import model, nn
-from acronumba.check import together
+from acronumba.api.check import together
 from tests.support.chosen import squares
 from tests.support.same_bits import bits
 

@@ -22,7 +22,7 @@ def test_a_number_is_one_program_with_its_options() -> None:
 
 
 def test_instances_as_text_are_the_instances(tmp_path: Path) -> None:
-    from acronumba.results import equal
+    from acronumba.api.results import equal
 
     for number in range(12):
         case = fuzz.case_of(number)

@@ -24,7 +24,8 @@ import acronumba
 from acronumba import DataError, InstanceErrors, Results, ScheduleError, model, pack
 from acronumba.emit import cache, compile
 from acronumba.locks import undivided
-from acronumba.runtime import driver, engines, pool
+from acronumba.runtime import driver, engines
+from acronumba.runtime.library import workers as pool
 from acronumba.zoo import tree_lstm
 from tests.support import robust_models as models
 from tests.support.robust_models import bits, params, trees

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from acronumba import Results, nn
-from acronumba.api import Model, model
+from acronumba.api.model import Model, model
 from acronumba.zoo import birnn, child_sum_lstm, mv_rnn, tree_lstm
 from tests.support import generate
 from tests.support.chosen import squares

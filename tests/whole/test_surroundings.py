@@ -65,7 +65,7 @@ def test_a_process_needs_no_standard_streams(
     kind: str, level: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("ACRONUMBA_DEBUG", level)
-    monkeypatch.setattr("acronumba.pipeline.Compiled._slow", True, raising=False)
+    monkeypatch.setattr("acronumba.pipeline.compiled.Compiled._slow", True, raising=False)
 
     @model
     def doubled(x):

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.api.check import VERDICTS, compare
+from acronumba.api.twin import BOUNDS, FACTOR
 from acronumba.bench.yardsticks import deciding, sequences, trees
 from acronumba.bench.yardsticks.by_numpy import NUMPY
 from acronumba.bench.yardsticks.program import Program
-from acronumba.check import VERDICTS, compare
-from acronumba.twin import BOUNDS, FACTOR
 
 BY_NUMPY, TORCH_EACH, BY_TORCH, BY_DYNET = "NumPy by hand", "PyTorch one by one", "PyTorch by hand", "DyNet"
 IN_GRAPH = "PyTorch by hand in a CUDA graph"

@@ -21,16 +21,16 @@ from dataclasses import dataclass
 from acronumba.emit import simt, tree
 from acronumba.emit.target import Target
 from acronumba.emit.tree import I64, Ty
-from acronumba.kernels import math
+from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cpu import Generator, SharedUse, _power
 from acronumba.kernels.cuda.tiles import Tile
 from acronumba.kernels.cuda.writer import WARPS, Grid, SimtWriter
-from acronumba.kernels.fusion import EVERYTHING, Fusion
-from acronumba.kernels.index import Poly
-from acronumba.kernels.passes import passes_of
-from acronumba.kernels.spec import KernelSpec
-from acronumba.kernels.stages import Product, ProductStage, Single
-from acronumba.kernels.writer import Kernel
+from acronumba.kernels.stages.graph import Product, ProductStage, Single
+from acronumba.kernels.stages.index import Poly
+from acronumba.kernels.stages.passes import passes_of
+from acronumba.kernels.strategy import EVERYTHING, Fusion
+from acronumba.kernels.write import math
+from acronumba.kernels.write.writer import Kernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

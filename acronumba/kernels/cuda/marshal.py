@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I64, Builder, Expr, Local, const
+from acronumba.ir.spec import FIXED, Dim, KernelSpec, Size
 from acronumba.kernels.cuda.generate import CudaCode
-from acronumba.kernels.spec import FIXED, Dim, KernelSpec, Size
 
 _STREAM = """
 start       of the buffer

@@ -1,10 +1,10 @@
 """Writes the stages of a kernel for a GPU: a warp works like a processor whose vectors have 32 lanes.
 
 In: `Stages` and the places of stored values, as for the processor. Out: statements of the small language, which
-`emit.simt` prints for `numba.cuda`. Loops over nodes are shared out to warps: all that `kernels.writer` writes for one
-node, a warp does, element-wise operations and reductions with one lane per thread. Tiles of products are shared out to
-blocks: the threads of a block find the rows of the left operand, compute the tile into memory that they share, and
-finish it element by element, each thread with places of its own.
+`emit.simt` prints for `numba.cuda`. Loops over nodes are shared out to warps: all that `kernels.write.writer` writes
+for one node, a warp does, element-wise operations and reductions with one lane per thread. Tiles of products are shared
+out to blocks: the threads of a block find the rows of the left operand, compute the tile into memory that they share,
+and finish it element by element, each thread with places of its own.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from itertools import chain
 from acronumba.emit import tree
 from acronumba.emit.simt import NAMES, WARP, device
 from acronumba.emit.tree import I64, VOID, Const, Expr, Load, Local, const, convert, select
+from acronumba.ir.spec import Size
 from acronumba.kernels.cuda.tiles import MOST, MOST_STAGES, ROWS, THREADS, WIDEST, Tile, kind_of, shapes
-from acronumba.kernels.element import DTYPES, Dtype, cast, combine, less
-from acronumba.kernels.index import ZERO, Index, Poly, count, size_poly
-from acronumba.kernels.passes import Pass
-from acronumba.kernels.products import ProductWriter
-from acronumba.kernels.spec import Size
-from acronumba.kernels.stages import Nest, Product, ProductStage, Single
-from acronumba.kernels.steps import Step
-from acronumba.kernels.writer import Scope
+from acronumba.kernels.stages.graph import Nest, Product, ProductStage, Single
+from acronumba.kernels.stages.index import ZERO, Index, Poly, count, size_poly
+from acronumba.kernels.stages.passes import Pass
+from acronumba.kernels.stages.steps import Step
+from acronumba.kernels.write.element import DTYPES, Dtype, cast, combine, less
+from acronumba.kernels.write.products import ProductWriter
+from acronumba.kernels.write.writer import Scope
 
 WARPS = THREADS // WARP
 TOGETHER = 4  # rows of a matrix that a warp multiplies with a vector at once

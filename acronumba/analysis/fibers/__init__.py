@@ -1,0 +1,1 @@
+"""What of an instance goes on while another part of it waits."""

@@ -1,0 +1,131 @@
+"""Mutation: which lists an instruction may change, and which it may look into.
+
+In: a `Program`. Out: for an instruction two sets of lists, as integers whose bits are the instructions that make them
+(`analysis.value_flow`: Andersen's inclusion analysis). Only lists change; rows, tensors and instance data never do.
+What a call makes itself is its own: of the lists that existed before, it can change only those that its arguments lead
+to. (What a function may change, itself or in what it calls: a fixed point on the call graph, as in J. Banning, "An
+efficient way to find the side effects of procedure calls and the aliases of variables", POPL 1979.)
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from acronumba.analysis.value_flow import Inclusion
+from acronumba.ir.graph import definitions
+from acronumba.ir.nodes import Call, Emit, Function, Instr, ListNew, ListOp, Op, Program, Spawn, Var
+from acronumba.ir.types import ListT, RefT
+
+CHANGES = frozenset("set append pop insert extend sort reverse".split())
+
+
+class Mutation:
+    """Which lists the instructions of a program may change and look into."""
+
+    def __init__(self, program: Program) -> None:
+        self._solved = Inclusion(program)
+        self._solved.fill()
+        self._origin: dict[Var, Var] = {}
+        self._first = len(self._solved.nodes)
+        self._inside: dict[int, list[int]] = defaultdict(list)  # the slots of what a row or list holds
+        for key, slot in self._solved.slots.items():
+            if isinstance(key, tuple):
+                self._inside[key[0]].append(slot)
+        self._changed = self._functions(program)
+
+    def _functions(self, program: Program) -> list[int]:
+        """Return the lists that each function changes, but those that no one else can have."""
+        out = [0] * len(program.functions)
+        calls: list[set[int]] = [set() for _ in program.functions]
+        for number, f in enumerate(program.functions):
+            mine = own_lists(f)
+            for instr in (i for b in f.blocks for i in b.instrs):
+                if isinstance(instr, ListOp) and instr.op in CHANGES and instr.args[0] not in mine:
+                    out[number] |= self.held(instr.args[0])
+                elif isinstance(instr, Call | Spawn):
+                    calls[number].add(instr.function)
+        changed = True
+        while changed:
+            changed = False
+            for number, callees in enumerate(calls):
+                new = out[number]
+                for c in callees:
+                    new |= out[c]
+                if new != out[number]:
+                    out[number], changed = new, True
+        return out
+
+    def add_function(self, function: Function) -> None:
+        """Take in a function made of parts of the others, as the last of the program."""
+        mine = own_lists(function)
+        out = 0
+        for instr in (i for b in function.blocks for i in b.instrs):
+            if isinstance(instr, ListOp) and instr.op in CHANGES and instr.args[0] not in mine:
+                out |= self.held(instr.args[0])
+            elif isinstance(instr, Call | Spawn):
+                out |= self._changed[instr.function]
+        self._changed.append(out)
+
+    def copied(self, v: Var, source: Var) -> None:
+        """Let a new variable hold what another does."""
+        self._origin[v] = self._origin.get(source, source)
+
+    def held(self, v: Var) -> int:
+        """Return the rows and lists that a variable may hold."""
+        return self._solved.held(self._origin.get(v, v))
+
+    def reach(self, vs: Iterable[Var]) -> int:
+        """Return the rows and lists that variables lead to."""
+        out, new = 0, 0
+        for v in vs:
+            if isinstance(v.type, ListT | RefT):
+                new |= self.held(v)
+        while new:
+            out |= new
+            found = 0
+            for site in _bits(new):
+                for slot in self._inside[site]:
+                    found |= self._solved.sets[slot] >> self._first
+            new = found & ~out
+        return out
+
+    def changes(self, instr: Instr) -> int:
+        """Return the lists that were there before the instruction and that it may change."""
+        match instr:
+            case ListOp() if instr.op in CHANGES:
+                return self.held(instr.args[0])
+            case Call() | Spawn():
+                return self._changed[instr.function] & self.reach(instr.args)
+        return 0
+
+    def touches(self, instr: Instr) -> int:
+        """Return the lists that were there before the instruction and whose elements it may see or change."""
+        match instr:
+            case ListOp() | Op() | Emit():
+                out = 0
+                for v in instr.args[1:] if isinstance(instr, ListOp) and instr.op == "fill" else instr.args:
+                    if isinstance(v, Var) and isinstance(v.type, ListT):
+                        out |= self.held(v)
+                return out
+            case Call() | Spawn():
+                return self.reach(instr.args)
+        return 0
+
+
+def own_lists(function: Function) -> set[Var]:
+    """Return the variables that hold nothing but a list that the same run of the function has made."""
+    single = definitions(function)
+    return {v for v, i in single.items() if isinstance(i, ListNew) or (isinstance(i, ListOp) and _makes(i))}
+
+
+def _makes(instr: ListOp) -> bool:
+    return instr.op in ("slice", "fill")
+
+
+def _bits(bits: int) -> list[int]:
+    out = []
+    while bits:
+        out.append((bits & -bits).bit_length() - 1)
+        bits &= bits - 1
+    return out

@@ -1,0 +1,230 @@
+"""What the analyses of fibers have in common: the program being rewritten, the parts of a step, what relies on what.
+
+`analysis.fibers.fork` says what they are for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+from acronumba.analysis.fibers.mutation import CHANGES, Mutation
+from acronumba.analysis.sharing.share import copied
+from acronumba.errors import Loc
+from acronumba.ir.graph import Names, predecessors, reassigned, rename, retarget, successors, variables
+from acronumba.ir.nodes import (
+    Block,
+    Call,
+    Check,
+    ClassTag,
+    Const,
+    Copy,
+    End,
+    ExtentOf,
+    Fail,
+    Function,
+    Instr,
+    IsNull,
+    ListNew,
+    ListOp,
+    New,
+    Pad,
+    Program,
+    Read,
+    Scalar,
+    Shared,
+    Spawn,
+    Var,
+    reads,
+    writes,
+)
+from acronumba.ir.notes import Note
+
+OPTION = "forkjoin"
+
+
+class World:
+    """The program as far as it is rewritten."""
+
+    def __init__(self, program: Program, waiting: set[int]) -> None:
+        self.given = len(program.functions)  # functions of the user; those behind are parts of them
+        self.waiting = waiting
+        self.mutation = Mutation(program)
+        self.functions = [self._separate_failures(f) if k in waiting else f for k, f in enumerate(program.functions)]
+        self.names = {f.name for f in program.functions}
+        self.notes: list[Note] = []
+
+    def _separate_failures(self, function: Function) -> Function:
+        """Return the function with a block of its own for each way to a failure, which is a part of where it begins."""
+        blocks = list(function.blocks)
+        names = Names(function)
+        for k, before in enumerate(predecessors(function.blocks)):
+            if not isinstance(blocks[k].end, Fail):
+                continue
+            for p in before[1:]:
+                to = {v: names.var(v.name, v.type) for i in blocks[k].instrs for v in writes(i)}
+                for v, new in to.items():
+                    self.mutation.copied(new, v)
+                end = rename(blocks[k].end, to)
+                assert isinstance(end, Fail)
+                number = {**{n: n for n in range(len(blocks))}, k: len(blocks)}
+                blocks[p] = replace(blocks[p], end=retarget(blocks[p].end, number.__getitem__))
+                blocks.append(Block(instrs=tuple(reassigned(i, to) for i in blocks[k].instrs), end=end))
+        return replace(function, blocks=tuple(blocks))
+
+    def waits(self, instr: Instr) -> bool:
+        """Whether an instruction may wait."""
+        return isinstance(instr, Read) or (isinstance(instr, Call | Spawn) and instr.function in self.waiting)
+
+    def add(self, function: Function, name: str, what: str) -> int:
+        """Add a function that may wait and is a "step" or "part" of another; return its number."""
+        n, made = 2, f"{name}_{what}"
+        while made in self.names:
+            made, n = f"{name}_{what}_{n}", n + 1
+        self.names.add(made)
+        new = copied(function, made)
+        for a, b in zip(variables(new), variables(function), strict=True):
+            self.mutation.copied(a, b)
+        self.mutation.add_function(new)
+        self.waiting.add(len(self.functions))
+        self.functions.append(new)
+        return len(self.functions) - 1
+
+    def note(self, loc: Loc, kind: str, text: str) -> None:
+        self.notes.append(Note(loc=loc, kind=kind, text=text, option=OPTION))
+
+    def name(self, instr: Instr | End) -> str:
+        """Return what to call an instruction in a note."""
+        where = f"line {instr.loc.line}"
+        if isinstance(instr, Call) and instr.function < self.given:
+            return f"{self.functions[instr.function].name} of {where}"
+        return where
+
+
+def cannot_fault(instr: Instr) -> bool:
+    """Whether an instruction may run although no check before it has."""
+    match instr:
+        case Const() | Copy() | IsNull() | New() | ListNew() | Shared() | Pad():
+            return True
+        case Scalar():
+            return instr.site < 0
+    return False
+
+
+class Facts:
+    """What a check may be about: the variables of one function that its condition is computed from.
+
+    An instruction relies on a check only if both are about one thing. What comes from memory or from a call is a thing
+    of its own.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.by: dict[Var, list[Instr]] = defaultdict(list)
+        self.found: dict[Var, frozenset[object]] = {}
+        for b in function.blocks:
+            for i in b.instrs:
+                for v in writes(i):
+                    self.by[v].append(i)
+
+    def of(self, vs: Iterable[Var]) -> frozenset[object]:
+        """Return what variables are about."""
+        return frozenset().union(*map(self._one, vs))
+
+    def _one(self, v: Var) -> frozenset[object]:
+        if v in self.found:
+            return self.found[v]
+        out: set[object] = set()
+        seen = {v}
+        work = [v]
+        while work:
+            at = work.pop()
+            constant = all(isinstance(i, Const) for i in self.by[at]) and self.by[at]
+            if not constant:
+                out.add(at)
+            for i in self.by[at]:
+                match i:
+                    case Shared():
+                        out.add(i.index)
+                    case Copy() | Scalar() | IsNull() | ClassTag() | ExtentOf() | Pad() | ListOp(op="len"):
+                        work += [u for u in reads(i) if u not in seen]
+                        seen.update(reads(i))
+        self.found[v] = frozenset(out)
+        return self.found[v]
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Item:
+    """A part of a step: an instruction on its spine, or all blocks between two blocks of the spine."""
+
+    block: int  # of the spine: where it is, or which one it follows
+    blocks: frozenset[int]  # of a region; empty for an instruction
+    instrs: tuple[Instr, ...]
+    reads: frozenset[Var]
+    writes: frozenset[Var]
+    checks: frozenset[object]  # what is known behind it that was not before
+    faults: frozenset[object]  # what it may rely on
+    before: tuple[Instr, ...] = ()  # of a region: its first instructions, that stand in `block`
+    reason: str = ""  # why it must stay in order; "" if it need not
+
+
+def one_item(block: int, instr: Instr, facts: Facts) -> Item:
+    """Return an instruction as an item."""
+    return Item(
+        block=block,
+        blocks=frozenset(),
+        instrs=(instr,),
+        reads=frozenset(reads(instr)),
+        writes=frozenset(writes(instr)),
+        checks=facts.of([instr.cond]) if isinstance(instr, Check) else frozenset(),
+        faults=frozenset() if cannot_fault(instr) else facts.of(reads(instr)),
+    )
+
+
+def region_item(
+    block: int,
+    inside: frozenset[int],
+    below: int,
+    blocks: Sequence[Block],
+    over: Sequence[Container[int]],
+    facts: Facts,
+) -> Item:
+    """Return the blocks that lie between a block and one below it, and the branch that leads to them, as an item.
+
+    `over` are the blocks that dominate each block. What is known behind the region are the checks on every path to
+    `below`, and the conditions of which one outcome does not lead there. Where both do, as at the end of a loop or of
+    an arm, nothing is known that is not about a variable that the region assigns.
+    """
+    instrs = tuple(i for x in sorted(inside) for i in blocks[x].instrs)
+    ends = {v for x in (block, *inside) for v in reads(blocks[x].end)}
+    made = [i.cond for x in inside if x in over[below] for i in blocks[x].instrs if isinstance(i, Check)]
+    alive = {below}
+    while new := {x for x in inside - alive if alive.intersection(successors(blocks[x].end))}:
+        alive |= new
+    for x in (block, *inside):
+        if not alive.issuperset(successors(blocks[x].end)):
+            made += reads(blocks[x].end)
+    return Item(
+        block=block,
+        blocks=inside,
+        instrs=instrs,
+        reads=frozenset(ends.union(*map(reads, instrs))),
+        writes=frozenset(v for i in instrs for v in writes(i)),
+        checks=facts.of(made),
+        faults=facts.of([*ends, *(v for i in instrs for v in reads(i))]),
+    )
+
+
+def changes_directly(instr: Instr) -> TypeGuard[ListOp]:
+    return isinstance(instr, ListOp) and instr.op in CHANGES
+
+
+def writes_of(item: Item) -> list[Var]:
+    """Return what an item assigns, in order."""
+    return [v for i in item.instrs for v in writes(i)]
+
+
+def listed(texts: Sequence[str]) -> str:
+    distinct = list(dict.fromkeys(texts))
+    return " and ".join(filter(None, (", ".join(distinct[:-1]), distinct[-1])))

@@ -1,0 +1,52 @@
+"""Checks that were made already, in functions that wait.
+
+In: a `Function` whose extents are resolved (`analysis.grouping.extents`). Out: the same without checks that another one
+dominates which asks the same. What may fail stays behind the reads of tensors that come before it, and what relies on
+a check stays behind that: `float(f(x))` and then `float(g(x))` would be two waits, where both check the extent of `x`.
+Source: dominator-based value numbering (Briggs, Cooper & Simpson 1997).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from acronumba.ir.graph import definitions, dominators, fixed_variables
+from acronumba.ir.nodes import Check, Const, Copy, Function, Instr, Read, Scalar, Var
+
+
+def remove_repeated_checks(function: Function) -> Function:
+    """Return the function without checks of what was checked on every path to them; unchanged if it never waits."""
+    if not any(isinstance(i, Read) for b in function.blocks for i in b.instrs):
+        return function
+    single = definitions(function)
+    stable = fixed_variables(function)
+    over = dominators(function.blocks)
+    blocks = list(function.blocks)
+    asked: list[set[object]] = [set() for _ in blocks]
+    for k in sorted(range(len(blocks)), key=lambda k: len(over[k])):  # dominators first
+        asked[k] = set().union(*(asked[d] for d in over[k]))
+        out: list[Instr] = []
+        for instr in blocks[k].instrs:
+            if isinstance(instr, Check):
+                question = _number(instr.cond, single, stable)
+                if question in asked[k]:
+                    continue
+                if question is not None:
+                    asked[k].add(question)
+            out.append(instr)
+        blocks[k] = replace(blocks[k], instrs=tuple(out))
+    return replace(function, blocks=tuple(blocks))
+
+
+def _number(v: Var, single: Mapping[Var, Instr], stable: set[Var]) -> object:
+    """Return what a host number is computed by and from, the same for equal ones; None if it may change."""
+    match single.get(v):
+        case Const(value=value):
+            return ("const", v.type, repr(value))
+        case Copy(src=src):
+            return _number(src, single, stable)
+        case Scalar(op=op, args=args, site=-1):
+            parts = tuple(_number(a, single, stable) for a in args)
+            return None if None in parts else (op, parts)
+    return v if v in stable else None

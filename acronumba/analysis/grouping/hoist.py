@@ -1,0 +1,388 @@
+"""Hoisting: which operations of one basic block must not share a kernel.
+
+In: the `Flow` of a program. Out: a number for each of its operations: of one block, only those of one number become one
+kernel. No code moves: a product that does not depend on what a loop or recursion carries stays where it is, but as a
+kernel of its own its nodes do not wait for each other, and all steps of all instances are one batch (a phase of its
+own, see `runtime.library.schedule`). In the kernel of the step it would wait for the step before. The same holds for
+what comes after: the classifier of each state, which feeds nothing back.
+
+What is split off must pay for a node, and for storing and reading back what else would stay in registers (`cost`). A
+product does: it reads its matrix once for all steps and not once per step, which is what a step of few rows costs,
+and does k multiplications for each element it stores. So does whatever takes `WORTH` times as long as it costs.
+Element-wise operations alone do not: they stay with the products that they lead to or come from, on the side of the
+split where less is stored.
+
+Where each step waits for the value of a tensor, the steps are not recorded together, and one kernel is best.
+
+What leads from one cycle to another of the same block stays in it, as the product between the two cells of a stacked
+RNN does: set free, the cells would run one after the other, in twice as many batches.
+
+The numbers. Split as little as possible: with all operations of a block together, an operation that is worth it and
+in no cycle of operations (`carried.in_cycles`) may be in a cycle of kernels; those are set free. An operation that
+a cycle needs first, a step of the cycle, and what reads it get growing numbers along all paths: even where something
+is set free, odd where something is carried. Then every cycle of kernels has one number, and it is odd. Neighbours in
+a block that can be one kernel again without a free operation in a cycle are one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from acronumba.analysis.value_flow import Flow, components, in_cycles
+from acronumba.analysis.waits import waiting_functions
+from acronumba.ir.graph import dominators, loops, successors
+from acronumba.ir.nodes import Call, Op, Program, Read, SharedArg, Var, reads
+from acronumba.ir.notes import Note
+from acronumba.ir.ops import TENSORS
+from acronumba.ir.types import ListT, TensorT
+
+# Nanoseconds on one core, of two machines (2.8 GHz Ice Lake, Zen 5); only their ratios matter.
+NODE = 25.0  # recording, scheduling and starting a node
+BYTE = 0.1  # storing a byte and reading it back
+MULTIPLY = 0.01  # a multiplication and addition of a product
+FUNCTION = 0.3  # an element of exp, tanh, ...
+ELEMENT = 0.05  # an element of anything else
+WORTH = 4.0  # what is split off takes at least so many times what the split costs
+UNKNOWN = 16  # stands for a run-time extent
+
+_FUNCTIONS = frozenset("exp log sqrt sin cos tanh sigmoid erf pow div mod floordiv threefry".split())
+
+
+def work(op: Op) -> float:
+    """Return about how many nanoseconds an operation takes."""
+    kind = TENSORS[op.op].kind
+    if kind == "product":
+        inner = next((_elements(_shape(a)[-1:]) for a in op.args if isinstance(a, Var)), UNKNOWN)
+        return MULTIPLY * inner * _elements(_shape(op.out))
+    if kind in ("reduce", "arg"):
+        return ELEMENT * max((_elements(_shape(a)) for a in op.args if isinstance(a, Var)), default=0)
+    return (FUNCTION if op.op in _FUNCTIONS else ELEMENT) * _elements(_shape(op.out))
+
+
+def cost(op: Op) -> float:
+    """Return about how many nanoseconds it costs to make an operation's result a result of a kernel of its own."""
+    return NODE + BYTE * stored(op)
+
+
+def stored(op: Op) -> int:
+    """Return about how many bytes the result has."""
+    assert isinstance(op.out.type, TensorT)
+    return _elements(op.out.type.shape) * np.dtype(op.out.type.dtype).itemsize
+
+
+def is_worth(op: Op) -> bool:
+    """Whether an operation may be worth a kernel of its own."""
+    return TENSORS[op.op].kind == "product" or work(op) >= WORTH * cost(op)
+
+
+def _shape(v: Var) -> tuple[int | None, ...]:
+    match v.type:
+        case TensorT():
+            return v.type.shape
+        case ListT(item=TensorT() as item):
+            return (None, *item.shape)
+    return ()
+
+
+def _elements(shape: Sequence[int | None]) -> int:
+    return math.prod(UNKNOWN if n is None else n for n in shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """What `split` decided."""
+
+    numbers: Mapping[int, int]  # `id` of an operation -> its number; those that are missing have 0
+    again: frozenset[int]  # `id`s of operations that every kernel computes which reads them
+    free: tuple[tuple[Op, bool], ...]  # what was set free, and whether it comes after a cycle
+
+    def notes(self) -> tuple[Note, ...]:
+        """Return a note for each operation that was set free."""
+        out: dict[Note, None] = {}
+        for op, after in self.free:
+            if after:
+                text = "nothing carried depends on it: a kernel of its own, one batch for all steps"
+            else:
+                text = "depends on nothing that is carried: a kernel of its own, one batch for all steps"
+            out[Note(loc=op.loc, kind="hoisted", text=text, option="hoist")] = None
+        return tuple(out)
+
+
+NO_SPLIT = Split(numbers={}, again=frozenset(), free=())
+
+
+def split(program: Program, flow: Flow) -> Split:
+    """Return which operations of a block must be different kernels, so that no free operation waits for a cycle."""
+    return _Numbers(program, flow).run()
+
+
+class _Numbers:
+    """Finds the numbers of all operations."""
+
+    def __init__(self, program: Program, flow: Flow) -> None:
+        self.flow = flow
+        self.ops = [op for op in flow.nodes if isinstance(op, Op)]
+        assert len(self.ops) == len(flow.nodes)
+        self.operands = [flow.operands(k) for k in range(len(self.ops))]
+        self.parts = components(self.operands)
+        self.cycle = in_cycles(self.operands)
+        self.fixed: list[bool] = []  # computed from shared tensors alone, by whoever reads it
+        made: set[Var] = set()
+        for op in self.ops:
+            self.fixed.append(op.site < 0 and all(isinstance(a, SharedArg) or a in made for a in op.args))
+            if self.fixed[-1]:
+                made.add(op.out)
+        self.ahead, self.behind = self.reached()
+        self.steps: dict[tuple[int, int], int] = defaultdict(int)  # the cycles that have operations in each block
+        for k, c in enumerate(self.cycle):
+            if c >= 0:
+                self.steps[flow.places[k]] |= 1 << c
+        waiting = _waiting_steps(program)
+        self.heavy = [
+            k
+            for k, op in enumerate(self.ops)
+            if self.cycle[k] < 0 and not self.fixed[k] and is_worth(op) and not self.between(k)
+            if flow.places[k] not in waiting
+        ]
+        self.near: list[list[int]] = [[] for _ in self.ops]  # who reads it in the same run of the block
+        self.kept = [False] * len(self.ops)  # stored whatever the numbers are
+        for k in range(len(self.ops)):
+            for u in flow.near[k]:
+                self.near[u].append(k)
+            for u in flow.far[k]:
+                self.kept[u] = True
+        others = {
+            v
+            for f in program.functions
+            for b in f.blocks
+            for i in (*b.instrs, b.end)
+            if not isinstance(i, Op)
+            for v in reads(i)
+        }
+        for k, op in enumerate(self.ops):
+            self.kept[k] |= op.out in others
+
+    def reached(self) -> tuple[list[int], list[int]]:
+        """Return for each operation the cycles that it depends on, and those that depend on it, one bit each."""
+        ahead, behind = [0] * len(self.ops), [0] * len(self.ops)
+        for part in self.parts:
+            own = 1 << self.cycle[part[0]] if self.cycle[part[0]] >= 0 else 0
+            for u in {u for k in part for u in self.operands[k]}:
+                own |= ahead[u]
+            for k in part:
+                ahead[k] = own
+        for part in reversed(self.parts):
+            own = 1 << self.cycle[part[0]] if self.cycle[part[0]] >= 0 else 0
+            for k in part:
+                own |= behind[k]
+            for k in part:
+                behind[k] = own
+                for u in self.operands[k]:
+                    behind[u] |= own
+        return ahead, behind
+
+    def between(self, k: int) -> bool:
+        """Whether the operation leads from one cycle to another of the same block."""
+        return any(self.ahead[k] & c and self.behind[k] & c for c in self.steps.values())
+
+    def run(self) -> Split:
+        numbers = [0] * len(self.ops)
+        free: set[int] = set()
+        apart = False
+        while bad := self.caught(numbers):
+            if bad <= free and apart:
+                break
+            apart = bad <= free
+            free |= bad
+            numbers = self.levels(free, apart)
+        if not free:
+            return NO_SPLIT
+        self.settle(numbers)
+        self.merge(numbers, self.caught(numbers))
+        free -= self.caught(numbers)
+        return Split(
+            numbers={id(op): numbers[k] for k, op in enumerate(self.ops) if numbers[k]},
+            again=frozenset(id(self.ops[k]) for k in self.again(numbers)),
+            free=tuple((self.ops[k], self.ahead[k] != 0) for k in sorted(free)),
+        )
+
+    def caught(self, numbers: Sequence[int]) -> set[int]:
+        """Return the operations that are worth a kernel and are in a cycle of kernels, but in none of operations."""
+        graph, group = self.groups(numbers)
+        cycle = in_cycles(graph.operands())
+        return {k for k in self.heavy if cycle[group[k]] >= 0}
+
+    def levels(self, free: set[int], apart: bool) -> list[int]:
+        """Return numbers that grow along all paths: even for what is free, odd for what is carried.
+
+        With `apart`, they also grow from one run of a block to another where nothing is carried, as in a value that
+        the next step reads and does not pass on.
+        """
+        out = [0] * len(self.ops)
+        for part in self.parts:
+            inside = set(part)
+            least = 0
+            for k in part:
+                for u in self.operands[k] - inside:
+                    step = 2 if apart and u in self.flow.far[k] and out[u] % 2 == 0 else 0
+                    least = max(least, out[u] + step)
+            carried = self.cycle[part[0]] >= 0
+            if carried:
+                least += least % 2 == 0
+            elif part[0] in free:
+                least += least % 2
+            for k in part:
+                out[k] = least
+        return out
+
+    def settle(self, numbers: list[int]) -> None:
+        """Let what is neither carried nor worth a kernel go with those that read it, where less is stored then."""
+        heavy = set(self.heavy)
+        for k in reversed(range(len(self.ops))):
+            if self.cycle[k] >= 0 or k in heavy or self.kept[k] or not self.near[k]:
+                continue
+            to = min(numbers[r] for r in self.near[k])
+            if to <= numbers[k]:
+                continue
+            together = [k]
+            sources = [u for u in self.flow.near[k] if not self.fixed[u]]
+            if TENSORS[self.ops[k].op].kind == "address" and len(sources) == 1:
+                together = [r for r in self.near[sources[0]] if self.moves(r, numbers)]
+            new = {
+                u
+                for r in together
+                for u in self.flow.near[r]
+                if not self.fixed[u] and not self.kept[u] and all(numbers[x] <= numbers[u] for x in self.near[u])
+            }
+            more = sum(stored(self.ops[u]) for u in new) - sum(stored(self.ops[r]) for r in together)
+            if more < 0 or (more == 0 and (numbers[k] % 2 or len(together) > 1)):
+                numbers[k] = to
+
+    def moves(self, k: int, numbers: Sequence[int]) -> bool:
+        """Whether an operation that only moves elements is read by later kernels alone."""
+        return (
+            TENSORS[self.ops[k].op].kind == "address"
+            and self.cycle[k] < 0
+            and not self.kept[k]
+            and bool(self.near[k])
+            and min(numbers[r] for r in self.near[k]) > numbers[k]
+        )
+
+    def again(self, numbers: Sequence[int]) -> set[int]:
+        """Return the views that another kernel multiplies by: how they lie decides the order of the sum."""
+        out: set[int] = set()
+        work = [
+            (k, u)
+            for k, op in enumerate(self.ops)
+            if TENSORS[op.op].kind == "product" and not any(isinstance(a, SharedArg) for a in op.args)
+            for u in self.flow.near[k]
+        ]
+        while work:
+            k, u = work.pop()
+            if TENSORS[self.ops[u].op].kind == "address" and not self.fixed[u]:
+                if numbers[u] != numbers[k]:
+                    out.add(u)
+                work += [(k, x) for x in self.flow.near[u]]
+        return out
+
+    def merge(self, numbers: list[int], already: set[int]) -> None:
+        """Make one again of neighbours in a block, where no free operation but `already` is caught by it."""
+        graph, group = self.groups(numbers)
+        for k in self.heavy:
+            graph.heavy[group[k]] |= k not in already
+        blocks: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for k, place in enumerate(self.flow.places):
+            blocks[place][numbers[k]].append(k)
+        for members in blocks.values():
+            for low, high in itertools.pairwise(sorted(members)):
+                if graph.merge(group[members[low][0]], group[members[high][0]]):
+                    for k in members[low]:
+                        numbers[k], group[k] = high, group[members[high][0]]
+                    members[high] += members[low]
+
+    def groups(self, numbers: Sequence[int]) -> tuple[_Groups, list[int]]:
+        """Return the graph of the kernels that the numbers stand for, and the kernel of each operation."""
+        of: dict[tuple[tuple[int, int], int], int] = {}
+        group = [of.setdefault((place, numbers[k]), len(of)) for k, place in enumerate(self.flow.places)]
+        graph = _Groups(len(of))
+        for k, g in enumerate(group):
+            if not self.fixed[k]:
+                for u in self.flow.far[k]:
+                    if not self.fixed[u]:
+                        graph.far[g].add(group[u])
+                for u in self.flow.near[k]:
+                    if group[u] != g and not self.fixed[u]:
+                        graph.near[g].add(group[u])
+        return graph, group
+
+
+def _waiting_steps(program: Program) -> set[tuple[int, int]]:
+    """Return the blocks (function, number) of the loops of which each step may wait, in all that they run."""
+    waiting = waiting_functions(program)
+    out: set[tuple[int, int]] = set()
+    for number in waiting:
+        blocks = program.functions[number].blocks
+        waits = {
+            k
+            for k, b in enumerate(blocks)
+            if any(isinstance(i, Read) or (isinstance(i, Call) and i.function in waiting) for i in b.instrs)
+        }
+        over = dominators(blocks)
+        for head, body in loops(blocks).items():
+            ends = [k for k in body if head in successors(blocks[k].end)]
+            if any(all(w in over[k] for k in ends) for w in waits & body):
+                out |= {(number, k) for k in body}
+    return out
+
+
+class _Groups:
+    """Kernels, and which feed which; two of one block can be made one."""
+
+    def __init__(self, count: int) -> None:
+        self.near: list[set[int]] = [set() for _ in range(count)]  # read in the same run of the block
+        self.far: list[set[int]] = [set() for _ in range(count)]  # read in another: may be the kernel itself
+        self.heavy = [False] * count  # whether it holds something that must be in no cycle
+
+    def operands(self) -> list[set[int]]:
+        return [a | b for a, b in zip(self.near, self.far, strict=True)]
+
+    def merge(self, low: int, high: int) -> bool:
+        """Make `low` part of `high`, unless that puts something heavy in a cycle; return whether it was done."""
+        both = {low, high}
+        first = (self.near[low] | self.near[high]) - both | self.far[low] | self.far[high]
+        reached = self._reach(first, self.operands())
+        if both & reached:
+            readers: list[set[int]] = [set() for _ in self.near]
+            for g, sources in enumerate(self.operands()):
+                for u in sources:
+                    readers[u].add(g)
+            cycle = reached & (self._reach(both, readers) | both) | both
+            if any(self.heavy[g] for g in cycle):
+                return False
+        self.near[high] = (self.near[low] | self.near[high]) - both
+        self.far[high] |= self.far[low]
+        self.heavy[high] |= self.heavy[low]
+        self.near[low], self.far[low], self.heavy[low] = set(), set(), False
+        for sources in (*self.near, *self.far):
+            if low in sources:
+                sources.remove(low)
+                sources.add(high)
+        return True
+
+    @staticmethod
+    def _reach(start: set[int], graph: Sequence[set[int]]) -> set[int]:
+        """Return what can be reached from some kernels, themselves included."""
+        out: set[int] = set()
+        work = list(start)
+        while work:
+            g = work.pop()
+            if g not in out:
+                out.add(g)
+                work += graph[g]
+        return out

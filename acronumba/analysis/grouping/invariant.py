@@ -1,0 +1,260 @@
+"""Loop-invariant code motion for tensor operations (Aho, Lam, Sethi & Ullman, "Compilers", section 9.5).
+
+In: a `Program`. Out: the program with the operations that do not change in a loop before the loop, and so out of
+nested loops: they are recorded once per run of the loop, not once per step. A loop that makes no step computes them in
+vain; nothing that can fail is computed that the plain call would not compute.
+
+What moves has no site; its operands are assigned outside of the loop, on every path to it, and hold a tensor there (a
+value that may be None does not); their extents are constants (what relies on a check of extents or of an index stays
+behind that check); and its block runs in every step. It also has to be worth it (`hoist.is_worth`): a product, say.
+What it is computed from moves along, and what is computed from it alone if that is not larger. A view that the loop
+goes on reading is made twice, as products depend on how a matrix lies. Host instructions move
+only for the sake of an operation, if they cannot fail and have no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from acronumba.analysis.grouping.hoist import is_worth, stored
+from acronumba.ir.graph import (
+    Names,
+    definitions,
+    dominators,
+    loops,
+    predecessors,
+    redirect,
+    rename,
+    simplify,
+    successors,
+)
+from acronumba.ir.nodes import (
+    Block,
+    Call,
+    Const,
+    Copy,
+    Emit,
+    ExtentOf,
+    Function,
+    Instr,
+    IsNull,
+    Jump,
+    ListOp,
+    Load,
+    Op,
+    Program,
+    Scalar,
+    Shared,
+    SharedArg,
+    Spawn,
+    Var,
+    reads,
+    writes,
+)
+from acronumba.ir.notes import Note
+from acronumba.ir.ops import TENSORS
+from acronumba.ir.types import Array0T, ListT, TensorT, TupleT, Type, words
+
+_Movable = Op | Const | Copy | Shared | ExtentOf | IsNull | Scalar
+
+
+def move_invariants(program: Program) -> tuple[Program, tuple[Note, ...]]:
+    """Return the program with invariant operations before their loops, and what was moved."""
+    present = _present(program)
+    notes: list[Note] = []
+    functions = []
+    for f in program.functions:
+        mover = _Mover(f, present)
+        functions.append(mover.run())
+        notes += mover.notes
+    return replace(program, functions=tuple(functions)), tuple(dict.fromkeys(notes))
+
+
+def assigned(function: Function) -> list[set[Var]]:
+    """Return the variables that are assigned on every path to the end of each block."""
+    blocks = function.blocks
+    before = predecessors(blocks)
+    every = {v for b in blocks for i in b.instrs for v in writes(i)} | set(function.params)
+    out = [set(every) for _ in blocks]
+    changed = True
+    while changed:
+        changed = False
+        for k, b in enumerate(blocks):
+            start = set(function.params) if k == 0 else set.intersection(*(out[p] for p in before[k]))
+            new = start | {v for i in b.instrs for v in writes(i)}
+            if new != out[k]:
+                out[k], changed = new, True
+    return out
+
+
+def _tensors(types: Iterable[Type]) -> list[bool]:
+    """Return for each word of the types whether it is a tensor that is never None."""
+    out: list[bool] = []
+    for t in types:
+        if isinstance(t, TupleT):
+            out += _tensors(t.items)
+        else:
+            never = isinstance(t, TensorT | Array0T)
+            out += [never and isinstance(w, TensorT) for w in words(t)]
+    return out
+
+
+def _present(program: Program) -> set[Var]:
+    """Return the tensor variables that hold a tensor wherever they are assigned.
+
+    All do until something says otherwise: the largest solution.
+    """
+    functions = program.functions
+    fields = {(s.cls, f.name): f.type for s in program.layouts for f in s.fields}
+    out = {
+        v
+        for f in functions
+        for v in (*f.params, *(v for b in f.blocks for i in b.instrs for v in writes(i)))
+        if isinstance(v.type, TensorT)
+    }
+    out -= {v for v, yes in zip(functions[0].params, _tensors(program.params), strict=True) if not yes}
+
+    def sure(instr: Instr) -> list[bool]:
+        """Return for each variable that is assigned whether it is sure to hold a tensor."""
+        match instr:
+            case Op() | Emit() | Shared():
+                return [True] * len(writes(instr))
+            case Copy():
+                return [instr.src in out]
+            case Load():
+                return _tensors([fields[instr.cls, instr.field]])
+            case ListOp(op="get" | "pop"):
+                item = instr.args[0].type
+                return _tensors([item.item]) if isinstance(item, ListT) else []
+            case Scalar(op="select"):
+                return [all(v in out for v in instr.args[1:])]
+        return [False] * len(writes(instr))
+
+    while True:
+        before = len(out)
+        for f in functions:
+            for b in f.blocks:
+                for instr in b.instrs:
+                    out -= {v for v, yes in zip(writes(instr), sure(instr), strict=True) if not yes}
+                    if isinstance(instr, Call | Spawn):
+                        params = functions[instr.function].params
+                        out -= {p for p, a in zip(params, instr.args, strict=True) if a not in out}
+        if len(out) == before:
+            return out
+
+
+def _cannot_fail(op: Op, present: set[Var]) -> bool:
+    """Whether an operation may be computed wherever its operands are assigned."""
+    if op.site >= 0 or op.op in ("take", "stack") or any(n is None for n in _extents(op.out)):
+        return False
+    if any(isinstance(x, Var) for a in (*op.attrs, *op.shape) for x in (a if isinstance(a, tuple) else (a,))):
+        return False
+    tensors = [a for a in op.args if isinstance(a, Var) and isinstance(a.type, TensorT)]
+    if any(isinstance(a, Var) and isinstance(a.type, ListT) for a in op.args):
+        return False
+    return all(a in present and None not in _extents(a) for a in tensors)
+
+
+def _extents(v: Var) -> tuple[int | None, ...]:
+    assert isinstance(v.type, TensorT)
+    return v.type.shape
+
+
+class _Mover:
+    """Moves what is invariant out of the loops of one function."""
+
+    def __init__(self, function: Function, present: set[Var]) -> None:
+        self.function = function
+        self.present = present
+        self.notes: list[Note] = []
+
+    def run(self) -> Function:
+        done: set[int] = set()
+        function = self.function
+        while rest := {head: body for head, body in loops(function.blocks).items() if head not in done}:
+            head = min(rest, key=lambda h: (len(rest[h]), h))  # inner loops first: what leaves one may leave the next
+            body = rest[head]
+            done.add(head)
+            function = self._loop(function, head, body)
+        return simplify(function) if function is not self.function else function
+
+    def _loop(self, function: Function, head: int, body: set[int]) -> Function:
+        blocks = function.blocks
+        before = predecessors(blocks)
+        outside = [p for p in before[head] if p not in body]
+        inside = (i for k in body for i in blocks[k].instrs if isinstance(i, Op))
+        if head == 0 or not outside or not any(is_worth(i) and _cannot_fail(i, self.present) for i in inside):
+            return function
+        certain = assigned(function)
+        moved = self._invariant(function, head, body, set.intersection(*(certain[p] for p in outside)))
+        if not moved:
+            return function
+        views = self._views(function, moved)
+        gone = {id(i) for i in moved} - {id(i) for i in views}
+        names = Names(function)
+        to = {i.out: names.var(f"{i.out.name}_before", i.out.type) for i in views}
+        before_loop: list[Instr] = []
+        for i in moved:
+            copy = rename(i, to)
+            assert isinstance(copy, _Movable)
+            before_loop.append(replace(copy, out=to.get(copy.out, copy.out)))
+        loc = blocks[head].instrs[0].loc if blocks[head].instrs else blocks[head].end.loc
+        new = len(blocks)
+        out = []
+        for k, b in enumerate(blocks):
+            end = b.end if k in body else redirect(b.end, head, new)
+            out.append(Block(instrs=tuple(i for i in b.instrs if id(i) not in gone), end=end))
+        out.append(Block(instrs=tuple(before_loop), end=Jump(block=head, loc=loc)))
+        for i in moved:
+            if isinstance(i, Op):
+                text = "does not change in the loop: it is recorded once, before it"
+                self.notes.append(Note(loc=i.loc, kind="moved", text=text, option="hoist"))
+        return replace(function, blocks=tuple(out))
+
+    @staticmethod
+    def _views(function: Function, moved: list[Instr]) -> list[Op]:
+        """Return the operations among those to move that only move elements and that something else reads as well."""
+        gone = {id(i) for i in moved}
+        left = {v for b in function.blocks for i in (*b.instrs, b.end) if id(i) not in gone for v in reads(i)}
+        return [i for i in moved if isinstance(i, Op) and TENSORS[i.op].kind == "address" and i.out in left]
+
+    def _invariant(self, function: Function, head: int, body: set[int], ready: set[Var]) -> list[Instr]:
+        """Return the instructions to move out of a loop, in order."""
+        blocks = function.blocks
+        single = definitions(function)
+        over = dominators(blocks)
+        latches = [k for k in body if head in successors(blocks[k].end)]
+        written = {v for k in body for i in blocks[k].instrs for v in writes(i)}
+        # In order of dominance: an instruction comes after those that it reads.
+        order = sorted((k for k in body if all(k in over[x] for x in latches)), key=lambda k: len(over[k]))
+        known: dict[Var, Instr] = {}  # invariant instructions of the loop, by what they assign
+        for k in order:
+            for instr in blocks[k].instrs:
+                if not isinstance(instr, _Movable):
+                    continue
+                if single.get(instr.out) is not instr or (isinstance(instr, Scalar) and instr.site >= 0):
+                    continue
+                if isinstance(instr, Op) and not _cannot_fail(instr, self.present):
+                    continue
+                if all((v in ready and v not in written) or v in known for v in reads(instr)):
+                    known[instr.out] = instr
+        fixed: set[Var] = set()
+        results: dict[Var, Op] = {v: i for v, i in known.items() if isinstance(i, Op)}
+        for v, i in results.items():
+            if all(isinstance(a, SharedArg) or a in fixed for a in i.args):
+                fixed.add(v)  # whoever reads it computes it, or it is computed once for all
+        chosen: set[Var] = set()
+
+        def choose(v: Var) -> None:
+            if v not in chosen and v in known:
+                chosen.add(v)
+                for u in reads(known[v]):
+                    choose(u)
+
+        for v, i in results.items():
+            if v not in fixed:
+                tensors = [results[a] for a in i.args if isinstance(a, Var) and a in chosen and a in results]
+                if is_worth(i) or (tensors and stored(i) <= sum(map(stored, tensors))):
+                    choose(v)
+        return [i for v, i in known.items() if v in chosen]

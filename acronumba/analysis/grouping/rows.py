@@ -1,0 +1,509 @@
+"""Rows: operations that act on each row of a run-time leading extent alone.
+
+In: the operations of a basic block, with the extents of their operands. Out: which of them are computed row by row
+(`Rows.find`), and what a group of them computes for one row (`Rows.one_row`). A node of such a kernel is as many rows
+as the extent says, and the rows of all nodes of a batch run as one: the extent is no part of the batch's key, and
+`xs @ w.T` over sentences of all lengths is one batch.
+
+Whether an operation has rows is a column of `ir.ops.TENSORS`. Three things are asked beyond that:
+
+- Rows have the bits of the whole. A product of rows with a matrix therefore has rows only if the matrix is shared: then
+  both are sums in one order. (The weight is also read once for all.)
+- The extent is in nothing else that a row reads, or it would still be in the key.
+- It pays. Where other operations of the block need all rows at once (a mean over them, attention), their kernel has the
+  extent in its key anyway, and a kernel of rows beside it is one more. Then only products with shared matrices have
+  rows, with what leads to them and what follows directly. Nor are a few numbers a row, without a product.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from acronumba.ir.graph import predecessors
+from acronumba.ir.nodes import (
+    Check,
+    Const,
+    Copy,
+    Extent,
+    ExtentOf,
+    Function,
+    Instr,
+    ListOp,
+    Op,
+    Program,
+    Scalar,
+    SharedArg,
+    Var,
+    reads,
+    writes,
+)
+from acronumba.ir.ops import TENSORS, Attrs, Rowwise
+from acronumba.ir.spec import KernelSpec
+from acronumba.ir.types import BoolT, FloatT, IntT, ListT, TensorT, Word
+
+WIDE = 16  # elements of a row that is worth computing alone, if nothing dearer is done with it
+
+Shape = tuple[Extent, ...]
+Moved = Mapping[Var, Op]  # operations that are computed by whoever reads them
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OneRow:
+    """What a group computes for one row."""
+
+    body: tuple[Op, ...]
+    extents: Mapping[Var, Shape]  # of the tensors from outside
+    row: Mapping[Var, Var]  # what the group computes for all rows -> the same of one row
+    whole: Mapping[Var, Var]  # row of a tensor, or element of a list, from outside -> the tensor or list
+
+    def way(self, v: Var) -> str:
+        """Return what a row gets of an argument, see `KernelSpec.rows`."""
+        return "whole" if v not in self.whole else "item" if isinstance(self.whole[v].type, ListT) else "row"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """The operations of a block that have rows."""
+
+    over: Mapping[int, Var]  # place in the block -> the extent; equal extents are one variable
+    needs: Mapping[int, set[int]]  # place in the block -> checks that prove the extents to be equal
+    equal: Mapping[Var, Var]  # extents -> the variable that stands for all that are equal
+
+
+class Rows:
+    """Finds operations with rows in one function.
+
+    Parameters
+    ----------
+    program, function
+        Where they are.
+    single
+        The instruction that assigns each variable which is assigned once.
+    fixed
+        Variables with one value for the whole call.
+    """
+
+    def __init__(
+        self, program: Program, function: Function, single: Mapping[Var, Instr], fixed: Collection[Var]
+    ) -> None:
+        self.program = program
+        self.single = single
+        self.fixed = frozenset(fixed)
+        self.extents = {x for b in function.blocks for i in b.instrs if isinstance(i, Op) for x in i.shape}
+        self.mentioned: set[Var] = set()  # in facts of `_same_tensors`
+        self.equal = self._same_tensors(function)
+        for found, block in zip(self.equal, function.blocks, strict=True):
+            found += self._checked(block.instrs)
+
+    def _checked(self, instrs: Sequence[Instr]) -> list[tuple[Var, Var, Check | None]]:
+        """Return the int variables that a block checks to be equal."""
+        out: list[tuple[Var, Var, Check | None]] = []
+        for check in instrs:
+            by = self.single.get(check.cond) if isinstance(check, Check) else None
+            if isinstance(check, Check) and isinstance(by, Scalar) and by.op == "eq":
+                a, b = map(self.constant, by.args)
+                if isinstance(a, Var) and isinstance(b, Var) and isinstance(a.type, IntT) and {a, b} <= self.fixed:
+                    out.append((a, b, check))
+        return out
+
+    def _same_tensors(self, function: Function) -> list[list[tuple[Var, Var, Check | None]]]:
+        """Return for each block the extents that it asks for and that a variable holds on every path to there.
+
+        A forward analysis, to its fixed point: which variable holds the extent of a tensor along an axis.
+        """
+        before = predecessors(function.blocks)
+        out: list[list[tuple[Var, Var, Check | None]]] = [[] for _ in function.blocks]
+        after: list[Mapping[tuple[Var, int], Var] | None] = [None for _ in function.blocks]
+        changed = True
+        while changed:
+            changed = False
+            for k, block in enumerate(function.blocks):
+                paths = [facts for p in before[k] if (facts := after[p]) is not None]
+                start = paths[0] if paths and k else {}
+                facts = {key: n for key, n in start.items() if all(path.get(key) is n for path in paths[1:])}
+                out[k] = []
+                for instr in block.instrs:
+                    self._step(instr, facts, out[k])
+                if facts != after[k]:
+                    after[k], changed = facts, True
+        return out
+
+    def _step(self, instr: Instr, facts: dict[tuple[Var, int], Var], out: list[tuple[Var, Var, Check | None]]) -> None:
+        new: dict[tuple[Var, int], Var] = {}
+        match instr:
+            case ExtentOf():
+                held = facts.get((instr.tensor, instr.axis), instr.out)
+                new[instr.tensor, instr.axis] = held
+                if held is not instr.out and {held, instr.out} <= self.fixed:
+                    out.append((held, instr.out, None))
+            case Copy() if isinstance(instr.out.type, TensorT):
+                new = {(instr.out, axis): n for (tensor, axis), n in facts.items() if tensor is instr.src}
+            case Op():
+                shape = map(self.constant, instr.shape)
+                new = {(instr.out, axis): n for axis, n in enumerate(shape) if isinstance(n, Var)}
+        if gone := self.mentioned.intersection(writes(instr)):
+            for key in [key for key, n in facts.items() if key[0] in gone or n in gone]:
+                del facts[key]
+        facts |= new
+        self.mentioned.update(v for (tensor, _), n in new.items() for v in (tensor, n))
+
+    def constant(self, x: Extent) -> Extent:
+        """Return the value of an extent where it is known, or else the variable that it is computed from unchanged.
+
+        A slice of all rows, `x[:, 1:]`, has as many as `max((n - 0 + 0) // 1, 0)`.
+        """
+        base, more = self._sum(x)
+        if base is None:
+            return more
+        return base if more == 0 else x
+
+    def _sum(self, x: Extent) -> tuple[Var | None, int]:
+        """Return a variable and a number whose sum is the value of `x`."""
+        if isinstance(x, int):
+            return None, x
+        by = self.single.get(x)
+        if isinstance(by, Const) and isinstance(by.value, int):
+            return None, int(by.value)
+        if isinstance(by, Scalar) and by.op in ("add", "sub", "floordiv", "max") and isinstance(x.type, IntT):
+            (a, i), (b, j) = map(self._sum, by.args)
+            if not {a, b} - {None} <= self.fixed:
+                return x, 0
+            if by.op == "add" and (a is None or b is None):
+                return a or b, i + j
+            if b is None:
+                if by.op == "sub":
+                    return a, i - j
+                if by.op == "floordiv" and j == 1:
+                    return a, i
+                if by.op == "max" and j == 0 and i >= 0 and a is not None and self._not_negative(a):
+                    return a, i
+        return x, 0
+
+    def _not_negative(self, x: Var) -> bool:
+        by = self.single.get(x)
+        return isinstance(by, ExtentOf) or (isinstance(by, ListOp) and by.op == "len") or x in self.extents
+
+    def find(
+        self,
+        instrs: Sequence[Instr],
+        needs: Sequence[set[int]],
+        dominators: Collection[int],
+        moved: Moved,
+        extents: Mapping[tuple[int, Var], Shape],
+    ) -> Found:
+        """Return the operations of a block that have rows.
+
+        Parameters
+        ----------
+        instrs, needs
+            The instructions, and what must come before each.
+        dominators
+            The blocks that dominate this one, itself included.
+        moved
+            Operations that are not among them, as those that read them compute them.
+        extents
+            Of operands, by the identity of the operation and the variable.
+        """
+        equal, proofs = self._equal(instrs, dominators)
+        ops = {k: i for k, i in enumerate(instrs) if isinstance(i, Op)}
+        bodies = {k: operands(op, moved) for k, op in ops.items()}
+        shapes = _Shapes(self, moved, extents, equal)
+        over = {k: n for k, op in ops.items() if (n := self._extent(op, bodies[k], shapes)) is not None}
+        for n in dict.fromkeys(over.values()):
+            for k in self._not_worth(n, ops, over, bodies, shapes):
+                del over[k]
+        more: dict[int, set[int]] = {}
+        for k, n in list(over.items()):
+            more[k] = {c for c in proofs.get(n, ()) if not _depends(c, k, needs)}
+            if len(more[k]) < len(proofs.get(n, ())):
+                del over[k]
+        return Found(over=over, needs=more, equal=equal)
+
+    def _equal(
+        self, instrs: Sequence[Instr], dominators: Collection[int]
+    ) -> tuple[dict[Var, Var], dict[Var, set[int]]]:
+        """Return which extents are equal here, and for each that stands for others the checks of this block for it."""
+        equal: dict[Var, Var] = {}
+        places = {id(i): k for k, i in enumerate(instrs)}
+        proofs: dict[Var, set[int]] = defaultdict(set)
+        for block in sorted(dominators):
+            for a, b, check in self.equal[block]:
+                a, b = equal.get(a, a), equal.get(b, b)
+                if a is b:
+                    continue
+                if b in proofs:
+                    proofs[a] |= proofs.pop(b)
+                if id(check) in places:
+                    proofs[a].add(places[id(check)])
+                for v in [v for v in equal if equal[v] is b]:
+                    equal[v] = a
+                equal[b] = a
+        return equal, proofs
+
+    def _extent(self, op: Op, body: Sequence[Op], shapes: _Shapes) -> Var | None:
+        """Return the extent that an operation has rows over, if any."""
+        n = shapes.of(op.shape)[0] if op.shape else None
+        if not isinstance(n, Var):
+            return None
+        for o in body:
+            if shapes.leads(o.shape, n):
+                if self._attrs(o, n, shapes) is None:
+                    return None
+            elif shapes.mention(o, n) or (o is not op and TENSORS[o.op].kind not in ("element", "address", "create")):
+                return None
+        return n
+
+    def _attrs(self, op: Op, n: Var, shapes: _Shapes) -> Attrs | None:
+        """Return the static arguments of an operation on one row; None if it has no rows."""
+        shape, args = shapes.of(op.shape), shapes.args(op)
+        by = tuple(bool(s) and s[0] is n for s in args)
+        if n in shape[1:] or 0 in shape or any(n in s[b:] for s, b in zip(args, by, strict=True)):
+            return None
+        if op.op == "stack" and _item(op) is None:
+            return None
+        if op.op == "matmul" and by == (True, False) and len(args[0]) == len(args[1]) == 2:
+            if not self._shared_matrix(op.args[1], shapes.moved):
+                return None
+        return TENSORS[op.op].row(Rowwise(attrs=self._static(op.attrs), args=args, by=by, shape=shape))
+
+    def _static(self, attrs: tuple[object, ...]) -> Attrs:
+        def known(x: object) -> object:
+            if isinstance(x, tuple):
+                return tuple(map(known, x))
+            return self.constant(x) if isinstance(x, Var) and isinstance(x.type, IntT) else x
+
+        return tuple(map(known, attrs))
+
+    def _shared_matrix(self, a: Var | SharedArg, moved: Moved) -> bool:
+        """Whether an operand is a shared tensor or a static view of one."""
+        while isinstance(a, Var):
+            op = moved.get(a)
+            if op is None or op.op not in ("reshape", "transpose", "slice", "take"):
+                return False
+            if any(isinstance(self.constant(x), Var) for x in reads(op) if x is not op.args[0]):
+                return False
+            a = op.args[0]
+        return True
+
+    def _not_worth(
+        self,
+        n: Var,
+        ops: Mapping[int, Op],
+        over: Mapping[int, Var],
+        bodies: Mapping[int, Sequence[Op]],
+        shapes: _Shapes,
+    ) -> list[int]:
+        """Return the operations over `n` that had better not have rows."""
+        members = [k for k in ops if over.get(k) is n]
+        others = {k for k in ops if over.get(k) is not n and any(shapes.mention(o, n) for o in bodies[k])}
+        products = {
+            k
+            for k in members
+            if ops[k].op == "matmul" and len(shapes.args(ops[k])[1]) == 2
+            if self._shared_matrix(ops[k].args[1], shapes.moved)
+        }
+        if not others:
+            wide = any(
+                math.prod(x for x in s[1:] if isinstance(x, int)) >= WIDE or any(isinstance(x, Var) for x in s[1:])
+                for k in members
+                for o in bodies[k]
+                for s in (shapes.of(o.shape), *shapes.args(o))
+                if s and s[0] is n
+            )
+            return [] if wide or products else members
+        writer: dict[Var, int] = {}
+        before: dict[int, set[int]] = {}
+        for k in ops:
+            before[k] = {writer[a] for o in bodies[k] for a in o.args if isinstance(a, Var) and a in writer}
+            writer[ops[k].out] = k
+        after_product: set[int] = set(products)
+        after_other: set[int] = set(others)
+        for k in ops:
+            if before[k] & after_other:
+                after_other.add(k)
+            if k in members and before[k] & after_product:
+                after_product.add(k)
+        keep = (after_product - after_other) | products
+        for k in reversed(list(ops)):
+            if k in keep:
+                keep |= {p for p in before[k] if over.get(p) is n}
+        return [k for k in members if k not in keep]
+
+    def one_row(
+        self,
+        body: Sequence[Op],
+        own: Collection[Op],
+        wanted: Collection[Var],
+        found: Found,
+        moved: Moved,
+        extents: Mapping[tuple[int, Var], Shape],
+    ) -> OneRow:
+        """Return what a group computes for one row.
+
+        Parameters
+        ----------
+        body
+            The operations of the group, in order.
+        own, wanted
+            Those that no other group computes, and the variables that something outside may read.
+        found, moved, extents
+            As for the block.
+        """
+        shapes = _Shapes(self, moved, extents, found.equal)
+        n = shapes.of(next(iter(own)).shape)[0]
+        assert isinstance(n, Var)
+        inside = {op.out for op in body}
+        out: list[Op] = []
+        row: dict[Var, Var] = {}
+        parts: dict[Var, Var] = {}  # tensor or list from outside -> its row or element
+        given: dict[Var, Shape] = {}
+
+        def part(v: Var, type: Word) -> Var:
+            return parts.setdefault(v, Var(v.name, type))
+
+        for op in body:
+            args = shapes.args(op)
+            if not shapes.leads(op.shape, n):
+                given |= {a: s for a, s in _tensors(op, args) if a not in inside}
+                out.append(op)
+                continue
+            if op.op == "stack":
+                (items,) = op.args
+                item = _item(op)
+                assert isinstance(items, Var) and item is not None
+                row[op.out] = element = part(items, item)
+                if isinstance(item, TensorT):
+                    given[element] = op.shape[1:]
+                if op.out in wanted and op in own:
+                    row[op.out] = self._add(out, op, "cast", (element,))
+                continue
+            attrs = self._attrs(op, n, shapes)
+            assert attrs is not None
+            new: list[Var | SharedArg] = []
+            for a, s in zip(op.args, args, strict=True):
+                if isinstance(a, Var) and a in row:
+                    new.append(row[a])
+                elif s and s[0] is n:
+                    assert isinstance(a, Var) and isinstance(a.type, TensorT)
+                    new.append(part(a, TensorT(a.type.dtype, a.type.shape[1:])))
+                    given[parts[a]] = s[1:]
+                else:
+                    if isinstance(a, Var) and isinstance(a.type, TensorT) and a not in inside:
+                        given[a] = s
+                    if TENSORS[op.op].kind == "element" or op.op == "broadcast":
+                        if len(s) == len(op.shape):
+                            a = self._add(out, replace(op, shape=s, site=-1), "reshape", (a,), self._dtype(a))
+                    new.append(a)
+            row[op.out] = self._add(out, op, op.op, tuple(new), attrs=attrs)
+        return OneRow(body=tuple(out), extents=given, row=row, whole={p: v for v, p in parts.items()})
+
+    def _dtype(self, a: Var | SharedArg) -> str:
+        type = self.program.shared[a.index].type if isinstance(a, SharedArg) else a.type
+        assert isinstance(type, TensorT)
+        return type.dtype
+
+    @staticmethod
+    def _add(
+        out: list[Op], op: Op, name: str, args: tuple[Var | SharedArg, ...], dtype: str = "", attrs: Attrs = ()
+    ) -> Var:
+        """Add an operation with the rest of the shape of `op`; return what it assigns."""
+        assert isinstance(op.out.type, TensorT)
+        shape = op.shape[1:]
+        type = TensorT(dtype or op.out.type.dtype, tuple(x if isinstance(x, int) else None for x in shape))
+        var = Var(op.out.name, type)
+        out.append(replace(op, out=var, op=name, args=args, attrs=attrs, shape=shape))
+        return var
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shapes:
+    """Shapes of a block, with known and equal extents replaced."""
+
+    rows: Rows
+    moved: Moved
+    extents: Mapping[tuple[int, Var], Shape]
+    equal: Mapping[Var, Var]
+
+    def of(self, shape: Shape) -> Shape:
+        known = map(self.rows.constant, shape)
+        return tuple(self.equal.get(x, x) if isinstance(x, Var) else x for x in known)
+
+    def args(self, op: Op) -> tuple[Shape, ...]:
+        """Return the shapes of the arguments; a list has that of its elements stacked."""
+        return tuple(self._arg(op, a) for a in op.args)
+
+    def _arg(self, op: Op, a: Var | SharedArg) -> Shape:
+        if isinstance(a, SharedArg):
+            type = self.rows.program.shared[a.index].type
+            assert isinstance(type, TensorT)
+            return tuple(x for x in type.shape if x is not None)
+        if isinstance(a.type, ListT):
+            return self.of(op.shape)
+        if not isinstance(a.type, TensorT):
+            return ()
+        return self.of(self.extents[id(op), a] if (id(op), a) in self.extents else self.moved[a].shape)
+
+    def leads(self, shape: Shape, n: Var) -> bool:
+        return bool(shape) and self.of(shape)[0] is n
+
+    def mention(self, op: Op, n: Var) -> bool:
+        return any(n in s for s in (self.of(op.shape), *self.args(op)))
+
+
+def rows_text(kernels: Sequence[KernelSpec]) -> str:
+    """Return which kernels compute rows, and what."""
+    lines = []
+    for spec in kernels:
+        if spec.rows is not None:
+            at = sorted({op.loc.line for op in spec.body if op.loc.line})
+            where = f", line{'s' if len(at) > 1 else ''} {', '.join(map(str, at))}" if at else ""
+            lines.append(f"{spec.name}{where}: {', '.join(op.op for op in spec.body)}")
+    return "\n".join(lines or ["no operation acts on the rows of a run-time extent alone"]) + "\n"
+
+
+def operands(op: Op, moved: Moved) -> list[Op]:
+    """Return the operations that a kernel with `op` computes on the way, itself last, in order."""
+    out: list[Op] = []
+    seen: set[int] = set()
+
+    def visit(o: Op) -> None:
+        if id(o) in seen:
+            return
+        seen.add(id(o))
+        for a in o.args:
+            if isinstance(a, Var) and a in moved and moved[a] is not o:
+                visit(moved[a])
+        out.append(o)
+
+    visit(op)
+    return out
+
+
+def _item(op: Op) -> Word | None:
+    """Return the type of an element of the list that is stacked; None if stacking converts it."""
+    (items,) = op.args
+    assert isinstance(items, Var) and isinstance(items.type, ListT) and isinstance(op.out.type, TensorT)
+    match items.type.item:
+        case TensorT(dtype=dtype) as item:
+            return item if dtype == op.out.type.dtype else None
+        case IntT() | FloatT() | BoolT() as item:
+            natural = {IntT: "int64", FloatT: "float64", BoolT: "bool"}[type(item)]
+            return item if natural == op.out.type.dtype else None
+    return None
+
+
+def _tensors(op: Op, shapes: Sequence[Shape]) -> list[tuple[Var, Shape]]:
+    return [(a, s) for a, s in zip(op.args, shapes, strict=True) if isinstance(a, Var) and isinstance(a.type, TensorT)]
+
+
+def _depends(k: int, on: int, needs: Sequence[set[int]]) -> bool:
+    """Whether instruction k comes after `on` in any case."""
+    todo, seen = [k], {k}
+    while todo:
+        for p in needs[todo.pop()] - seen:
+            seen.add(p)
+            todo.append(p)
+    return on in seen

@@ -1,0 +1,1 @@
+"""What is computed once: equal operations, tables of products, places that are one."""

@@ -1,0 +1,343 @@
+"""What is the same for all instances is computed once per mini-batch.
+
+In: a program whose shared operands are known (`analysis.sharing.share`). Out: the program in which the results of
+operations on shared tensors, shared numbers and constants alone are shared tensors themselves (`find_once`), and how
+they are computed (`Computed`): before any instance is run, in order. `p.a @ p.b` is then a weight like any other.
+
+Which results, without views of them (transposed, sliced: kernels read these where they lie):
+
+  - what a matrix product reads, because the order of summation of a product depends on whether an operand is shared:
+    whether it is must not depend on an option that keeps the bits;
+  - what leaves the tensor operations (an argument of a call, what a loop begins with, an element of a list), views and
+    constants as well: every instance would have to make it;
+  - with `hoist`, what other operations read; not element-wise results of which nodes read a row
+    (`np.tanh(p.embed)[k]`): a kernel computes that row alone.
+
+What costs nothing is not worth a place in memory: other constants (zeros, 2.0) and views stay in the kernels that read
+them.
+What may fail (an index out of range), has a run-time extent, or is larger than `LARGEST` stays as well: a mini-batch
+may have no instance that asks for it. Source: loop-invariant code motion with the mini-batch as the loop; hash-consing
+(value numbering, Alpern, Wegman & Zadeck 1988) makes equal computations of different places one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from acronumba.config import Options
+from acronumba.errors import Loc
+from acronumba.ir.graph import definitions
+from acronumba.ir.nodes import (
+    Block,
+    Const,
+    Function,
+    Instr,
+    Op,
+    Program,
+    Shared,
+    SharedArg,
+    SharedParam,
+    Var,
+    reads,
+)
+from acronumba.ir.notes import Note
+from acronumba.ir.ops import TENSORS, VIEWS
+from acronumba.ir.types import BoolT, FloatT, IntT, TensorT
+
+LARGEST = 1 << 26  # bytes of a tensor that is computed before it is known whether anything reads it
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "pow": "**", "floordiv": "//", "mod": "%"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computed:
+    """A shared tensor that is computed."""
+
+    index: int  # entry of `Program.shared`
+    body: tuple[Op, ...]  # in order, the tensor last; operands: each other, shared entries before `index`, `single`
+    single: Mapping[Var, Instr]  # what assigns the numbers among the operands: `Const` or `Shared`
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Value:
+    """The result of an operation on shared tensors and constants alone; equal ones are one object."""
+
+    op: Op
+    args: tuple[_Value | SharedArg | Var, ...]
+    single: Mapping[Var, Instr]
+    used: bool  # whether it depends on a shared value, or counts (`iota`), rather than on constants alone
+    text: str  # as the user would write it
+
+    @property
+    def views(self) -> bool:
+        return self.op.op in VIEWS
+
+
+class _Finder:
+    def __init__(self, program: Program, options: Options) -> None:
+        self.program, self.options = program, options
+        self.values: dict[object, _Value] = {}
+        self.of: dict[int, dict[Var, _Value]] = {}  # by function
+        self.cut: dict[_Value, None] = {}
+
+    def run(self) -> None:
+        for number, function in enumerate(self.program.functions):
+            self.of[number] = self.values_of(function)
+        for number, function in enumerate(self.program.functions):
+            self._mark(function, self.of[number])
+        for value in list(self.cut):
+            self._inner(value)
+
+    def values_of(self, function: Function) -> dict[Var, _Value]:
+        """Return the results that are the same for all instances."""
+        single = definitions(function)
+        out: dict[Var, _Value] = {}
+
+        def literal(x: object) -> object:
+            if isinstance(x, tuple):
+                return tuple(map(literal, x))
+            if isinstance(x, Var):
+                by = single.get(x)
+                return by.value if isinstance(by, Const) else x
+            return x
+
+        def number(v: Var) -> tuple[object, str, bool] | None:
+            """Return key, text, and whether it is a shared value, of a host number."""
+            if not isinstance(v.type, IntT | FloatT | BoolT):
+                return None
+            match single.get(v):
+                case Const(value=value):
+                    return ("const", v.type, repr(value)), repr(value), False
+                case Shared(index=index):
+                    return ("shared", index), self.program.shared[index].path, True
+            return None
+
+        for block in function.blocks:
+            for op in block.instrs:
+                if not isinstance(op, Op) or op.site >= 0:
+                    continue
+                shape, attrs = literal(op.shape), literal(op.attrs)
+                assert isinstance(shape, tuple) and isinstance(attrs, tuple)
+                if any(isinstance(x, Var) for x in (*shape, *_flat(attrs))):
+                    continue
+                if op.op == "take" and not _constant_index(op, single):
+                    continue  # what has checked the index is not run before it
+                keys: list[object] = []
+                texts: list[str] = []
+                args: list[_Value | SharedArg | Var] = []
+                used = op.op == "iota"
+                for a in op.args:
+                    if isinstance(a, SharedArg):
+                        keys.append(("shared", a.index))
+                        texts.append(self.program.shared[a.index].path)
+                        args.append(a)
+                        used = True
+                    elif a in out:
+                        keys.append(id(out[a]))
+                        texts.append(out[a].text)
+                        args.append(out[a])
+                        used |= out[a].used
+                    elif (known := number(a)) is not None:
+                        keys.append(known[0])
+                        texts.append(known[1])
+                        args.append(a)
+                        used |= known[2]
+                    else:
+                        break
+                else:
+                    assert isinstance(op.out.type, TensorT)
+                    key = (op.op, tuple(keys), repr(attrs), shape, op.out.type.dtype)
+                    if key not in self.values:
+                        made = replace(op, attrs=attrs, shape=shape)
+                        self.values[key] = _Value(made, tuple(args), single, used, _expression(op, attrs, texts))
+                    out[op.out] = self.values[key]
+        return out
+
+    def _mark(self, function: Function, free: Mapping[Var, _Value]) -> None:
+        for block in function.blocks:
+            for instr in block.instrs:
+                if isinstance(instr, Op):
+                    product = instr.op == "matmul"
+                    if product or (self.options.hoist and instr.out not in free):
+                        for a in instr.args:
+                            if isinstance(a, Var) and a in free:
+                                value = _root(free[a])
+                                if instr.op != "take" or not _by_element(value):
+                                    self._want(value)
+                else:
+                    self._escape(reads(instr), free)
+            self._escape(reads(block.end), free)
+
+    def _escape(self, vs: tuple[Var, ...], free: Mapping[Var, _Value]) -> None:
+        for v in vs:
+            if v in free:
+                self._want(free[v], copied=True)
+
+    def _inner(self, value: _Value) -> None:
+        """Cut what products inside of a value read."""
+        for a in value.args:
+            if isinstance(a, _Value):
+                if value.op.op == "matmul":
+                    self._want(_root(a))
+                self._inner(a)
+
+    def _want(self, value: _Value, copied: bool = False) -> None:
+        t = value.op.out.type
+        assert isinstance(t, TensorT)
+        size = math.prod(n for n in value.op.shape if isinstance(n, int)) * np.dtype(t.dtype).itemsize
+        costs = copied or (not value.views and TENSORS[value.op.op].kind != "create")
+        if (value.used or copied) and costs and size <= LARGEST:
+            self.cut.setdefault(value)
+
+
+def same_for_all(program: Program, options: Options) -> tuple[frozenset[Var], ...]:
+    """Return for each function the results that are the same for all instances."""
+    finder = _Finder(program, options)
+    return tuple(frozenset(finder.values_of(f)) for f in program.functions)
+
+
+def find_once(program: Program, options: Options) -> tuple[Program, tuple[Computed, ...], tuple[Note, ...]]:
+    """Return the program that reads what is computed once, how that is computed, and notes.
+
+    Parameters
+    ----------
+    program
+        Before grouping, with its shared operands known. Functions are rewritten; `shared` gets an entry for each
+        computed tensor.
+    options
+        `reuse`: if off, nothing is the same for all instances. `hoist`: see the module's text.
+    """
+    if not options.reuse:
+        return program, (), ()
+    finder = _Finder(program, options)
+    finder.run()
+    order = list(_ordered(finder.cut))
+    index = {value: len(program.shared) + k for k, value in enumerate(order)}
+    shared = list(program.shared)
+    computed, notes = [], []
+    for value in order:
+        t = value.op.out.type
+        assert isinstance(t, TensorT)
+        shape = tuple(n for n in value.op.shape if isinstance(n, int))
+        shared.append(SharedParam(path=value.text, type=TensorT(t.dtype, shape)))
+        body, single = _body(value, index)
+        loc = value.op.loc
+        computed.append(Computed(index=index[value], body=body, single=single, loc=loc))
+        told = f"`{value.text}` is the same for all instances: it is computed once per mini-batch"
+        notes.append(Note(loc=loc, kind="once", text=told, option="hoist"))
+    functions = tuple(_rewritten(f, finder.of[k], index) for k, f in enumerate(program.functions))
+    return replace(program, functions=functions, shared=tuple(shared)), tuple(computed), tuple(notes)
+
+
+def _constant_index(op: Op, single: Mapping[Var, Instr]) -> bool:
+    index = op.args[1]
+    return isinstance(index, Var) and isinstance(single.get(index), Const)
+
+
+def _flat(x: object) -> Iterator[object]:
+    if isinstance(x, tuple):
+        for y in x:
+            yield from _flat(y)
+    else:
+        yield x
+
+
+def _root(value: _Value) -> _Value:
+    """Return what a view is a view of, as long as that is no shared tensor itself."""
+    while value.views and isinstance(inner := value.args[0], _Value):
+        value = inner
+    return value
+
+
+def _by_element(value: _Value) -> bool:
+    """Whether an element of the value takes no more than some elements of shared tensors."""
+    alone = value.views or TENSORS[value.op.op].kind in ("element", "create")
+    return alone and all(_by_element(a) for a in value.args if isinstance(a, _Value))
+
+
+def _ordered(cut: Mapping[_Value, None]) -> Iterator[_Value]:
+    """Yield the values so that each comes behind those that it is computed from."""
+    done: set[_Value] = set()
+
+    def visit(value: _Value) -> Iterator[_Value]:
+        if value in done:
+            return
+        done.add(value)
+        for a in value.args:
+            if isinstance(a, _Value):
+                yield from visit(a)
+        if value in cut:
+            yield value
+
+    for value in cut:
+        yield from visit(value)
+
+
+def _body(value: _Value, index: Mapping[_Value, int]) -> tuple[tuple[Op, ...], dict[Var, Instr]]:
+    """Return the operations that compute a value from shared tensors, and what assigns the numbers in them."""
+    body: list[Op] = []
+    single: dict[Var, Instr] = {}
+    made: dict[_Value, Var] = {}
+
+    def operand(a: _Value | SharedArg | Var) -> Var | SharedArg:
+        if isinstance(a, _Value):
+            return SharedArg(index[a]) if a in index else build(a)
+        return a
+
+    def build(v: _Value) -> Var:
+        if v not in made:
+            args = tuple(map(operand, v.args))
+            single.update({a: v.single[a] for a in v.args if isinstance(a, Var)})
+            made[v] = v.op.out
+            body.append(replace(v.op, args=args))
+        return made[v]
+
+    build(value)
+    return tuple(body), single
+
+
+def _rewritten(function: Function, free: Mapping[Var, _Value], index: Mapping[_Value, int]) -> Function:
+    """Return the function with the computed tensors in the place of their operations."""
+    if not any(value in index for value in free.values()):
+        return function
+    blocks = []
+    for block in function.blocks:
+        out: list[Instr] = []
+        for instr in block.instrs:
+            if isinstance(instr, Op):
+                if (value := free.get(instr.out)) is not None and value in index:
+                    out.append(Shared(out=instr.out, index=index[value], loc=instr.loc))
+                    continue
+                args = tuple(
+                    SharedArg(index[free[a]]) if isinstance(a, Var) and a in free and free[a] in index else a
+                    for a in instr.args
+                )
+                instr = replace(instr, args=args)
+            out.append(instr)
+        blocks.append(Block(instrs=tuple(out), end=block.end))
+    return replace(function, blocks=tuple(blocks))
+
+
+def _expression(op: Op, attrs: tuple[Any, ...], args: list[str]) -> str:
+    """Return the operation as the user would write it, shortened."""
+    inner = [a if len(a) <= 30 else "..." for a in args]
+    if op.op in _SIGNS:
+        sides = [f"({a})" if " " in a and not a.endswith(")") else a for a in inner]
+        return f" {_SIGNS[op.op]} ".join(sides)
+    match op.op:
+        case "transpose" if attrs == ((1, 0),):
+            return f"{inner[0]}.T"
+        case "cast" | "broadcast" | "reshape":
+            return inner[0]
+        case "neg":
+            return f"-{inner[0]}"
+        case "iota":
+            return f"arange({op.shape[0]})"
+        case "const":
+            return repr(attrs[0])
+    return f"{op.op}({', '.join(inner)})"

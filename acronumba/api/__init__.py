@@ -1,0 +1,1 @@
+"""What a user holds: models, packs, results, traces, explanations, and the verdicts of `check`."""

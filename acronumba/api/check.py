@@ -1,0 +1,394 @@
+"""`Model.check`: the batched run against the plain call, with a float64 run along it.
+
+In: a mini-batch that has run. Out: a verdict per instance. The float64 run is the user's own function with a second
+value of float64 beside each float (`acronumba.api.twin`); what the compiler made of the function takes no part in it.
+With e the largest difference from it over an array and s the largest magnitude there (without constants that mask, see
+`float_errors`), the batched result is *close* if e <= max(bound * s, 4 * the plain call's own e), where bound is 1e-5,
+or 1e-12 if the result is float64 and the model meets no values of float32. Structure, integers, bools and whether the
+instance fails must agree. Otherwise it is *different*, with three exceptions, which are *undecided*: other decisions by
+values that are nearer to each other than rounding can tell lead the user's function to what the batch has; or the batch
+is as near to float64 as the plain call is, but both are so far from it that the two differ by more than 1000 times the
+bound; or the batch fails where a plain call may never come back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from acronumba.api import plain, twin
+from acronumba.api.failures import is_final
+from acronumba.api.results import equal, parts_of
+from acronumba.api.twin import BOUNDS, FACTOR, Outcome, Reference
+from acronumba.config import Options
+from acronumba.errors import DataError
+from acronumba.pipeline.failures import TOO_MANY_STEPS
+
+VERDICTS = ("equal", "close", "undecided", "different")
+LOST = 1000.0  # bounds that the batch and the plain call may differ by, whatever the plain call's own error is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What `check` found for one instance."""
+
+    instance: int
+    verdict: str  # one of VERDICTS
+    error: float  # largest e of the batched result relative to s; 0 if equal
+    plain_error: float  # the plain call's own
+    where: str = ""  # the leaf with the largest error, or where the results differ
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Verdicts of a mini-batch."""
+
+    model: str
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no instance is different."""
+        return all(v.verdict != "different" for v in self.verdicts)
+
+    def count(self, verdict: str) -> int:
+        """Return the number of instances with a verdict."""
+        return sum(v.verdict == verdict for v in self.verdicts)
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{self.count(v)} {v}" for v in VERDICTS if self.count(v)) or "no instances"
+        lines = [f"{self.model}: {len(self.verdicts)} instances: {counts}"]
+        worst = max(self.verdicts, key=lambda v: v.error, default=None)
+        if worst is not None and worst.error:
+            lines.append(
+                f"  largest error [{worst.instance}]{worst.where}: {worst.error:.2e} of the magnitude "
+                f"(plain: {worst.plain_error:.2e})"
+            )
+        for v in self.verdicts:
+            if v.verdict in ("undecided", "different"):
+                lines.append(f"  [{v.instance}]{v.where}: {v.verdict}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def check(fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], done: Any) -> Check:
+    """Compare a mini-batch that has run with the plain call.
+
+    Parameters
+    ----------
+    fn : function
+        The user's.
+    columns, shared
+        Its arguments.
+    done : object
+        With `results`, `errors` and `compiled` (for its options) of the run.
+    """
+    count = len(columns[0])
+    out: list[Verdict] = []
+    if count:
+        of_instance = Checker(fn, shared, done.results, done.errors, done.compiled.options)
+        out = [of_instance(k, [column[k] for column in columns]) for k in range(count)]
+    return Check(model=getattr(fn, "__qualname__", str(fn)), verdicts=tuple(out))
+
+
+class Checker:
+    """Gives verdicts on the instances of a mini-batch.
+
+    Parameters
+    ----------
+    fn : function
+        The user's.
+    shared
+        Its keyword arguments.
+    results, errors
+        What the batch has for each instance: a result, or an exception by number.
+    options : Options
+        Of the batch.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        shared: Mapping[str, Any],
+        results: Sequence[Any],
+        errors: Mapping[int, BaseException],
+        options: Options,
+    ) -> None:
+        self._fn = fn
+        self._shared = shared
+        self._results = results
+        self._errors = errors
+        self._options = options
+        self._steps = plain.bound(self._options)
+        self._limit = self._options.memory_limit
+        self._made: Reference | None = None
+
+    @property
+    def _reference(self) -> Reference:
+        if self._made is None:
+            self._made = Reference(self._fn, self._shared, steps=self._steps, memory_limit=self._limit)
+        return self._made
+
+    def __call__(self, k: int, instance: Sequence[Any]) -> Verdict:
+        """Return the verdict on instance `k`."""
+
+        def verdict(text: str, error: float = 0.0, plain_error: float = 0.0, where: str = "") -> Verdict:
+            return Verdict(instance=k, verdict=text, error=error, plain_error=plain_error, where=where)
+
+        mine = self._errors.get(k)
+        if isinstance(mine, DataError):
+            if mine.instance == k and mine.path.startswith(f"[{k}]"):  # of packing: it is what the batch promises
+                return verdict("equal", where=f": {type(mine).__name__}: {mine}")
+        elif mine is not None and is_final(mine):
+            return verdict(*self._final(instance, mine))
+        try:
+            expected = plain.run(self._fn, instance, self._shared, steps=self._steps, memory_limit=self._limit)
+        except plain.Endless as stopped:
+            return verdict("different", where=f": the plain call does not end: {stopped}")
+        except BaseException as error:
+            if not isinstance(error, Exception) and type(error) is not type(mine):
+                raise
+            if isinstance(error, RecursionError) and not isinstance(mine, RecursionError):
+                return verdict("undecided", where=": the plain call is too deep for Python")
+            if mine is not None and _same_failure(mine, error):
+                return verdict("equal", where=f": {type(error).__name__}")
+            text = f": the plain call raises {type(error).__name__}, the batch "
+            text += "does not" if mine is None else f"raises {type(mine).__name__}: {mine}"
+            return verdict(self._otherwise(k, instance), where=text)
+        if mine is not None:
+            where = f": the batch raises {type(mine).__name__}: {mine}"
+            return verdict(self._otherwise(k, instance), where=where)
+        batched = self._results[k]
+        if equal(batched, expected):
+            return verdict("equal")
+        along = self._along(instance, expected)
+        wide, single = (expected, False) if along is None else (along.result, along.single)
+        text, e, plain_e, where = compare(batched, expected, wide, single=single)
+        if text == "different" and along is None and compare(batched, expected, wide, single=True)[0] != text:
+            text = "undecided"  # whether there are values of float32 is not known
+        if text == "different" and along is not None:
+            text, note = self._otherwise(k, instance, along), where
+            where = note + (
+                f": decided by values {along.nearest:.0e} of their size apart" if text != "different" else ""
+            )
+        return verdict(text, e, plain_e, where)
+
+    def _final(self, instance: Sequence[Any], mine: BaseException) -> tuple[str, float, float, str]:
+        """Return the verdict where the plain call may not come back (see `is_final`).
+
+        One call of C may take all memory, or make an int without end: then there is no plain call. Where it is only
+        that the machine has taken too many steps, the float64 run is made first: it counts those of a `range`, too.
+        """
+        where = f": the batch raises {type(mine).__name__}: {mine}; the plain call may not end, so there was none"
+        unsure = "undecided", 0.0, 0.0, where
+        if getattr(mine, "code", "") != TOO_MANY_STEPS:
+            return unsure
+        few = self._options.max_steps // _STEPS
+        try:
+            found = self._reference.run(instance, steps=few)
+            if isinstance(found.error, RecursionError | MemoryError):
+                return unsure
+            if found.error is not None:
+                plain.run(self._fn, instance, self._shared, steps=few, memory_limit=self._limit)
+        except (plain.Endless, RecursionError, MemoryError):
+            return unsure
+        except Exception as error:
+            return "different", 0.0, 0.0, f": the plain call raises {type(error).__name__} after few steps"
+        return "different", 0.0, 0.0, ": the plain call ends after few steps"
+
+    def _along(self, instance: Sequence[Any], expected: Any) -> Outcome | None:
+        """Return the float64 run along a plain call, if it came to the same result; else there is none."""
+        found = self._run(instance)
+        if found is None or found.error is not None:
+            return None
+        return found if compare(expected, found.result, found.result)[0] == "close" else None
+
+    def _run(self, instance: Sequence[Any], flips: frozenset[int] = frozenset()) -> Outcome | None:
+        try:
+            return self._reference.run(instance, flips)
+        except plain.Endless:
+            return None
+
+    def _otherwise(self, k: int, instance: Sequence[Any], base: Outcome | None = None) -> str:
+        """Return "undecided" if other decisions by near values lead to what the batch has, else "different".
+
+        Decisions are tried one by one, then several of those that change the outcome. Where there are too many to try
+        all, it is "undecided".
+        """
+        base = base or self._run(instance)
+        waiting = deque([(frozenset[int](), base)] if base is not None else [])
+        tried = 0
+        while waiting:
+            flips, before = waiting.popleft()
+            for choice in range(max(flips, default=-1) + 1, before.choices):
+                if tried == _TRIES:
+                    return "undecided"
+                tried += 1
+                flipped = flips | {choice}
+                found = self._run(instance, flipped)
+                if found is None:
+                    continue
+                if self._fits(k, found):
+                    return "undecided"
+                if not _alike(before, found):
+                    waiting.append((flipped, found))
+        return "different"
+
+    def _fits(self, k: int, found: Outcome) -> bool:
+        """Whether the batch has the outcome of a run for instance `k`."""
+        mine = self._errors.get(k)
+        if mine is not None or found.error is not None:
+            return mine is not None and found.error is not None and _same_failure(mine, found.error)
+        return compare(self._results[k], found.result, found.result, single=found.single)[0] != "different"
+
+
+_STEPS = 10_000  # of the machine, in one line of Python at most (a line may go over a list)
+_TRIES = 100  # runs with other decisions, at most
+
+
+def _alike(a: Outcome, b: Outcome) -> bool:
+    """Whether two runs came to the same, except for rounding."""
+    if a.error is not None or b.error is not None:
+        return type(a.error) is type(b.error)
+    return compare(b.result, a.result, a.result, single=a.single)[0] == "close"
+
+
+def _same_failure(mine: BaseException, theirs: BaseException) -> bool:
+    return isinstance(mine, type(theirs)) or type(mine).__mro__[1:2] == (type(theirs),)
+
+
+def compare(batched: Any, plain: Any, wide: Any, *, single: bool = False) -> tuple[str, float, float, str]:
+    """Return verdict, relative error, the plain call's relative error, and the leaf where the error is largest.
+
+    Parameters
+    ----------
+    batched, plain, wide
+        What the batch and the plain call have, and what is right: the same result in float64, or twins of it
+        (`acronumba.api.twin`).
+    single : bool
+        Values of float64, and Python's floats, may come from values of float32.
+    """
+    parts = list(together(batched, plain, wide))
+    for a, b, _ in parts:
+        if _kind(a.value) != _kind(b.value):
+            unsure = any(_form(theirs.value) != _form(w.value) for _, theirs, w in parts)
+            where = f"{a}: {_kind_text(a.value)} in place of {_kind_text(b.value)}"
+            return ("undecided" if unsure else "different"), 0.0, 0.0, where
+    if any(_form(a.value) != _form(w.value) for a, _, w in parts):
+        return "undecided", 0.0, 0.0, ": the float64 run takes another way"
+    worst, plain_worst, place, lost = 0.0, 0.0, None, False
+    for a, b, w in parts:
+        if isinstance(a.value, tuple):
+            continue
+        mine_, plain_, wide_ = twin.narrow(a.value), twin.narrow(b.value), twin.wide(w.value)
+        if not _is_float(mine_):
+            if not np.array_equal(mine_, plain_):
+                unsure = not np.array_equal(plain_, wide_)
+                return ("undecided" if unsure else "different"), worst, plain_worst, str(a)
+            continue
+        narrow = single or np.asarray(mine_).dtype == np.float32
+        e, e_plain, s = float_errors(mine_, plain_, wide_, single=narrow)
+        bound = BOUNDS["float32" if narrow else "float64"]
+        if e / s >= worst:
+            worst, plain_worst, place = e / s, e_plain / s, a
+        if not e <= max(bound * s, FACTOR * e_plain):
+            return "different", e / s, e_plain / s, str(a)
+        lost = lost or float_errors(mine_, plain_, plain_)[0] > LOST * bound * s
+    if lost:
+        return "undecided", worst, plain_worst, f"{place}: rounding alone moves the plain call too far to compare with"
+    return "close", worst, plain_worst, str(place or "")
+
+
+def float_errors(a: Any, b: Any, w: Any, *, single: bool = False) -> tuple[float, float, float]:
+    """Return e of `a`, e of `b` and s, all against the float64 values `w`.
+
+    Infinities and NaN must be the same in `a` as in `b`; they count as equal and are left out of e and s. Where `w`
+    alone is not finite, `b` is what is right.
+
+    In results of float32 (`single`) elements that are the same in all three are left out, too, if rounding has touched
+    others: the magnitude of a constant that masks would hide what is wrong with them. Between two runs in float64
+    nothing tells what is rounded.
+    """
+    a, b, w = (np.asarray(x, np.float64) for x in (a, b, w))
+    finite = np.isfinite(b)
+    if not np.array_equal(np.isfinite(a), finite) or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return np.inf, 0.0, 1.0
+    w = np.where(np.isfinite(w), w, b)
+    if not finite.any():
+        return 0.0, 0.0, 1.0
+    if single and np.any((b != w) & finite):
+        finite &= ~((a == b) & (b == w))
+    a, b, w = a[finite], b[finite], w[finite]
+    scale = float(np.max(np.abs(w)))
+    return float(np.max(np.abs(a - w))), float(np.max(np.abs(b - w))), scale or 1.0
+
+
+class Leaf:
+    """A part of a result: an array, a number, a bool, an enum, None, or the head of a container, (class, names)."""
+
+    __slots__ = ("step", "up", "value")
+
+    def __init__(self, up: Leaf | None, step: str, value: Any) -> None:
+        self.up = up  # the container
+        self.step = step  # from it: ".left", "[3]"
+        self.value = value
+
+    def __str__(self) -> str:
+        steps = []
+        leaf: Leaf | None = self
+        while leaf is not None:
+            steps.append(leaf.step)
+            leaf = leaf.up
+        return "".join(reversed(steps))
+
+
+def together(*values: Any) -> Iterator[tuple[Leaf, ...]]:
+    """Yield the parts that results have in the same places, containers before what is in them.
+
+    Containers of other classes, lengths or keys are not entered, and those that were met beside each other are not
+    entered again: results may share objects, and contain themselves.
+    """
+    seen: set[tuple[int, ...]] = set()
+    stack: list[tuple[tuple[Leaf | None, str, Any], ...]] = [tuple((None, "", v) for v in values)]
+    while stack:
+        row = stack.pop()
+        found = [parts_of(v) for _, _, v in row]
+        leaves = tuple(
+            Leaf(up, step, v if parts is None else (twin.class_of(v), tuple(name for name, _ in parts)))
+            for (up, step, v), parts in zip(row, found, strict=True)
+        )
+        yield leaves
+        insides = [parts for parts in found if parts is not None]
+        key = tuple(id(v) for _, _, v in row)
+        if len(insides) == len(row) and len({leaf.value[1] for leaf in leaves}) == 1 and key not in seen:
+            seen.add(key)
+            for inside in reversed(list(zip(*insides, strict=True))):
+                stack.append(tuple((leaf, *part) for leaf, part in zip(leaves, inside, strict=True)))
+
+
+def _is_float(x: Any) -> bool:
+    return isinstance(x, float) or (isinstance(x, np.ndarray | np.generic) and x.dtype.kind == "f")
+
+
+def _kind(x: Any) -> Any:
+    """What must be alike in the batched and the plain result."""
+    x = twin.narrow(x) if not isinstance(x, tuple) else x
+    if isinstance(x, np.ndarray | np.generic):
+        return type(x), x.dtype, x.shape
+    return x if isinstance(x, tuple) else type(x)
+
+
+def _form(x: Any) -> Any:
+    """What must be alike in the float64 run: dtypes are others there."""
+    return x[1] if isinstance(x, tuple) else (np.shape(x), x is None)
+
+
+def _kind_text(x: Any) -> str:
+    if isinstance(x, np.ndarray | np.generic):
+        return f"{'array' if isinstance(x, np.ndarray) else 'scalar'} {x.dtype}{list(x.shape)}"
+    return f"{x[0].__name__} of {len(x[1])}" if isinstance(x, tuple) else type(x).__name__

@@ -1,0 +1,74 @@
+"""What each option is worth for a mini-batch: nodes, batches, passes over nodes, bytes.
+
+In: options, and what records a mini-batch with others. Out: an `Effect` for every option that can be switched and for
+every other schedule. The mini-batch is recorded and scheduled anew for each of them, unless the option changes only
+what is in a kernel. Nothing is computed, unless the model waits for values: then kernels are compiled. Times are for
+`acronumba bench --ablate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from acronumba import config
+from acronumba.config import OPTIMISATIONS, Options
+from acronumba.kernels.account import accountant
+from acronumba.kernels.strategy import Fusion
+from acronumba.views.explained import Count, Effect
+
+if TYPE_CHECKING:
+    from acronumba.runtime.trace import TraceData
+
+
+def count(trace: TraceData, options: Options) -> Count:
+    """Return what a trace comes to: nodes and batches as recorded, launches and bytes by `kernels.account`."""
+    fusion = Fusion.of(options)
+    of = {name: accountant(spec, fusion) for name, spec in zip(trace.kernels, trace.specs, strict=True)}
+    made = [of[b.kernel](b.size, extents) for b, extents in zip(trace.batches, trace.extents, strict=True)]
+    return Count(
+        schedule=options.schedule if isinstance(options.schedule, str) else "your function",
+        nodes=trace.nodes,
+        batches=len(trace.batches),
+        lower_bound=trace.lower_bound,
+        optimal=trace.optimal,
+        launches=sum(len(a.stages) for a in made),
+        bytes=sum(a.bytes for a in made),
+        product_flops=sum(a.product_flops * (b.rows or b.size) for a, b in zip(made, trace.batches, strict=True)),
+        rounds=trace.rounds,
+    )
+
+
+def switchable() -> tuple[str, ...]:
+    """Return the optimisations that this version can switch off, in the order of `Options`."""
+    return tuple(name for name in OPTIMISATIONS if name not in config.NO_EFFECT)
+
+
+def changes(options: Options) -> list[tuple[str, bool | str]]:
+    """Return the changes of one option each that `effects` tries: each optimisation, and each other schedule."""
+    out: list[tuple[str, bool | str]] = [(name, not getattr(options, name)) for name in switchable()]
+    return out + [("schedule", name) for name in config.SCHEDULES if name != options.schedule]
+
+
+def effects(
+    options: Options,
+    record: Callable[[Options], TraceData],
+    step: Callable[[int, str], None] = lambda count, text: None,
+) -> tuple[Effect, ...]:
+    """Return what a mini-batch comes to with each option changed alone.
+
+    Parameters
+    ----------
+    options
+        To start from.
+    record
+        Returns what is recorded of the mini-batch with other options.
+    step
+        Called with 1 and a text after each option.
+    """
+    out = []
+    for name, value in changes(options):
+        changed = options.replace(**{name: value})
+        out.append(Effect(option=name, value=value, count=count(record(changed), changed)))
+        step(1, f"{name}={value!r}")
+    return tuple(out)

@@ -1,0 +1,224 @@
+"""`Model.explain`: what the compiler decided, on the user's own source lines.
+
+In: what was compiled and what was recorded of a batch. Out: an `Explanation`: every function that is compiled, line by
+line, with the blocks (kernels) that compute the line, their phases, and what each analysis found there and why
+(`Plan.notes`); then the blocks, and what each option is worth in this mini-batch (`effects`). Nothing is computed for
+it, unless the model waits for values. `views.explain` prints it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from acronumba.api.effects import count
+from acronumba.errors import Loc
+from acronumba.ir.source import functions_of, spanned
+from acronumba.ir.spec import Dim, KernelSpec, Operand
+from acronumba.ir.types import type_text
+from acronumba.kernels.account import fusion_notes, stage_texts
+from acronumba.kernels.strategy import Fusion
+from acronumba.views.explained import Block, Effect, Explained, Remark, SourceFunction, SourceLine
+
+if TYPE_CHECKING:
+    from acronumba.ir.notes import Note
+    from acronumba.pipeline.compiled import Compiled
+    from acronumba.runtime.trace import TraceData
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation(Explained):
+    """What the compiler decided. `str` and rich print it."""
+
+    def __str__(self) -> str:
+        from acronumba.views.explain import explanation_text
+
+        return explanation_text(self)
+
+    __repr__ = __str__
+
+    def __rich__(self) -> Any:
+        from acronumba.views.explain import explanation_view
+
+        return explanation_view(self)
+
+    def to_text(self, path: str | Path, width: int = 80) -> Path:
+        """Write it as plain text; return the path."""
+        from acronumba.views.explain import explanation_text
+
+        Path(path).write_text(explanation_text(self, width) + "\n", encoding="utf-8")
+        return Path(path)
+
+
+def explanation(compiled: Compiled, trace: TraceData, instances: int, effects: tuple[Effect, ...]) -> Explanation:
+    """Return what was decided for a mini-batch, and what came of it.
+
+    Parameters
+    ----------
+    compiled
+        The specialisation that was recorded.
+    trace
+        What was recorded.
+    instances : int
+        Of the mini-batch.
+    effects
+        Of each option, see `effects.effects`.
+    """
+    program, options = compiled.program, compiled.options
+    code = compiled.fn.__code__
+    blocks = _blocks(compiled, trace)
+    return Explanation(
+        model=compiled.fn.__qualname__,
+        instances=instances,
+        parameters=tuple(f"{n}: {type_text(t)}" for n, t in zip(code.co_varnames, program.params, strict=False)),
+        shared=tuple(f"{s.path}: {type_text(s.type)}" for s in program.shared),
+        constants=tuple(compiled.constants),
+        recursive=tuple(f.name for f in program.functions[1:]),
+        functions=_functions(compiled, blocks, trace),
+        blocks=blocks,
+        effects=effects,
+        idle=options.without_effect(),
+        warnings=program.warnings,
+        count=count(trace, options),
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- blocks
+
+
+def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
+    """Return the kernels in order of execution; those that were not recorded come last."""
+    paths = [s.path for s in compiled.plan.program.shared]
+    fusion = Fusion.of(compiled.options)
+    used = list(dict.fromkeys(trace.kinds[trace.order].tolist()))
+    order = [*used, *(k for k in range(len(trace.specs)) if k not in used)]
+    once = {o.kernel for o in compiled.plan.program.once}
+    out = []
+    for number, k in enumerate(order):
+        spec = trace.specs[k]
+        mine = trace.kinds == k
+        out.append(
+            Block(
+                letter=letter(number),
+                name=spec.name,
+                places=tuple(dict.fromkeys((*compiled.plan.uses[k], *(op.loc for op in spec.body if op.loc.line)))),
+                operations=tuple(op.op for op in spec.body),
+                stages=stage_texts(spec, fusion, paths=paths),
+                shared=tuple(_operand(o, paths[o.index]) for o in spec.operands if o.kind == "shared"),
+                varying=tuple(_operand(o, o.name) for o in spec.operands if o.kind != "shared"),
+                results=tuple(_value(spec, value) for value in spec.results),
+                phases=tuple(np.unique(trace.phase[mine]).tolist()),
+                nodes=int(mine.sum()),
+                batches=len(set(trace.batch[mine].tolist())),
+                once=k in once,
+            )
+        )
+    return tuple(out)
+
+
+def letter(number: int) -> str:
+    """Return A, B, ..., Z, AA, AB, ... for 0, 1, ..."""
+    text = ""
+    number += 1
+    while number:
+        number, digit = divmod(number - 1, 26)
+        text = chr(ord("A") + digit) + text
+    return text
+
+
+def _operand(o: Operand, name: str) -> str:
+    return f"{name}: {_tensor(o.dtype, o.shape) if o.shape or o.kind in ('tensor', 'shared') else o.kind}"
+
+
+def _value(spec: KernelSpec, k: int) -> str:
+    op = spec.body[k - len(spec.operands)]
+    return f"{op.name or op.op}: {_tensor(op.dtype, op.shape)}"
+
+
+def _tensor(dtype: str, shape: tuple[int | Dim, ...]) -> str:
+    return f"{dtype}[{', '.join('?' if isinstance(n, Dim) else str(n) for n in shape)}]"
+
+
+# --------------------------------------------------------------------------------------------------------------- lines
+
+
+def _functions(compiled: Compiled, blocks: Sequence[Block], trace: TraceData) -> tuple[SourceFunction, ...]:
+    """Return the source of every function that is compiled, with blocks and remarks; the model's own file first."""
+    letters: dict[tuple[str, int], list[Block]] = defaultdict(list)
+    for block in blocks:
+        for place in dict.fromkeys((p.file, p.line) for p in block.places):
+            letters[place].append(block)
+    remarks = _remarks(compiled, trace)
+    home = compiled.fn.__code__.co_filename
+    out = []
+    for file, first, text in sorted(functions_of(compiled.program), key=lambda f: (f[0] != home, f[0], f[1])):
+        lines = []
+        for number, line in enumerate(text.splitlines(), first):
+            here = letters[file, number]
+            lines.append(
+                SourceLine(
+                    number=number,
+                    text=line.rstrip(),
+                    blocks=tuple(b.letter for b in here),
+                    phases=tuple(sorted({phase for b in here for phase in b.phases})),
+                    remarks=remarks.get((file, number), ()),
+                )
+            )
+        out.append(SourceFunction(file=file, lines=tuple(lines)))
+    return tuple(out)
+
+
+def _remarks(compiled: Compiled, trace: TraceData) -> dict[tuple[str, int], tuple[Remark, ...]]:
+    """Return what happened at each line, from left to right, each thing once; of waits, what they came to."""
+    waits: dict[Loc, list[int]] = defaultdict(list)
+    for wait in trace.waits:
+        waits[wait.loc].append(wait.round)
+    notes: dict[tuple[str, int], list[Note]] = defaultdict(list)
+    paths, fusion = [s.path for s in compiled.plan.program.shared], Fusion.of(compiled.options)
+    fused = (fusion_notes(spec, fusion, paths=paths) for spec in compiled.plan.kernels)
+    for note in chain(compiled.lowered.notes, compiled.plan.notes, *fused):
+        notes[note.loc.file, note.loc.line].append(note)
+    made: dict[tuple[str, int], dict[Remark, None]] = defaultdict(dict)
+    for place, here in notes.items():
+        for note in sorted(here, key=lambda n: n.loc.column):
+            cost = ""
+            if note.kind == "wait":
+                rounds = waits[note.loc]
+                cost = f": {len(rounds):,} times, in {len(set(rounds)):,} of {trace.rounds:,} rounds"
+            remark = Remark(
+                kind=note.kind,
+                text=note.text + cost,
+                option=note.option,
+                expression=spanned(note.loc),
+                column=note.loc.column,
+            )
+            made[place][remark] = None
+    for loc, kind, read in _reads(compiled):
+        place = loc.file, loc.line
+        if not any(note.kind == kind for note in notes[place]):
+            text = ", ".join(f"`{path}`" for path in read)
+            made[place][Remark(kind=kind, text=text, option="reuse", expression="", column=loc.column)] = None
+    return {place: tuple(here) for place, here in made.items()}
+
+
+def _reads(compiled: Compiled) -> Iterable[tuple[Loc, str, tuple[str, ...]]]:
+    """Yield what kernels read of shared tensors, by line: the whole ("shared"), or a row that data chooses ("row")."""
+    paths = [s.path for s in compiled.plan.program.shared]
+    found: dict[tuple[str, int, str], dict[str, None]] = defaultdict(dict)
+    locs: dict[tuple[str, int, str], Loc] = {}
+    for spec in compiled.plan.kernels:
+        for op in spec.body:
+            shared = [k for k in op.args if k < len(spec.operands) and spec.operands[k].kind == "shared"]
+            row = op.op == "take" and shared[:1] == [op.args[0]]
+            for k in shared:
+                key = op.loc.file, op.loc.line, "row" if row else "shared"
+                locs.setdefault(key, op.loc)
+                found[key][paths[spec.operands[k].index]] = None
+    for key, names in found.items():
+        yield locs[key], key[2], tuple(names)

@@ -1,0 +1,347 @@
+"""What a call of a model gives: `Results` (a sequence), and `Trace` (how it came about).
+
+In: a function that decodes the result of one instance, or a list. Out: a lazy sequence, whose elements are decoded
+when they are first asked for and are then kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from acronumba.data.shared import field_names, is_object
+from acronumba.errors.codes import refuse
+
+if TYPE_CHECKING:
+    import networkx
+
+    from acronumba.runtime.trace import BatchRecord, TraceData
+
+_UNSET: Any = object()
+
+
+class Results(Sequence[Any]):
+    """The results of a mini-batch, in the order of its instances.
+
+    A sequence that equals the list of the plain results. Arrays in it are read-only views that stay valid for ever.
+
+    Parameters
+    ----------
+    count : int
+        Number of instances.
+    decode : callable
+        From the number of an instance to its result; called at most once per instance (per thread).
+    there : callable, optional
+        The same, but tensors stay on the device; not there if they are in the processor's memory anyway.
+    """
+
+    __slots__ = ("_decode", "_there", "_values")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, count: int, decode: Callable[[int], Any], there: Callable[[int], Any] | None = None) -> None:
+        self._values: list[Any] = [_UNSET] * count
+        self._decode = decode
+        self._there = there
+
+    @classmethod
+    def of(cls, values: Iterable[Any]) -> Results:
+        """Return results that are already there."""
+        out = cls(0, _nothing)
+        out._values = list(values)
+        return out
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Results: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            places = range(len(self))[index]
+            there = self._there
+            return Results(
+                len(places), lambda k: self[places[k]], None if there is None else lambda k: there(places[k])
+            )
+        value = self._values[index]
+        if value is _UNSET:
+            place = range(len(self))[index]
+            value = self._values[place] = self._decode(place)
+        return value
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str | bytes):
+            return NotImplemented
+        return len(self) == len(other) and all(equal(a, b) for a, b in zip(self, other, strict=True))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(_short(self[k]) for k in range(min(3, len(self))))
+        return f"Results([{shown}{', ...' if len(self) > 3 else ''}]) of {len(self)}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Results.of, (list(self),)
+
+    @property
+    def device(self) -> Results:
+        """The same results with every tensor left where it was computed.
+
+        On a GPU nothing is copied to the processor, and nothing is waited for: a tensor is an object with
+        `__cuda_array_interface__` and `__dlpack__`, as PyTorch (`torch.from_dlpack`), CuPy and others take it;
+        `np.asarray` makes a copy. On the CPU these are the results themselves.
+        """
+        return self if self._there is None else Results(len(self), self._there)
+
+    def stack(self) -> Any:
+        """Return one value of the structure of a result whose leaves are the stacked leaves of all results.
+
+        Arrays get a leading axis, numbers and bools become arrays, None stays None. Where the arrays already lie one
+        after the other in memory nothing is copied. The arrays are read-only.
+
+        Raises
+        ------
+        ShapeMismatch
+            If a leaf is not uniform over the instances (the message names two of them), or there are no instances.
+        """
+        if not len(self):
+            raise refuse("ACR703", message="there are no results to stack")
+        return _stack(list(self), "result")
+
+
+def is_device_array(value: Any) -> bool:
+    """Whether a value is a tensor that is on a device; see `acronumba.runtime.devices.arrays`."""
+    return hasattr(type(value), "__dlpack__") and not isinstance(value, np.ndarray | np.generic)
+
+
+def _nothing(index: int) -> Any:
+    raise IndexError(index)
+
+
+def _short(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether two results are the same: structure, types, dtypes and values; NaN equals NaN."""
+    stack = [(a, b)]
+    seen: set[tuple[int, int]] = set()  # pairs of objects that are being compared: results may contain themselves
+    while stack:
+        x, y = stack.pop()
+        if type(x) is not type(y):
+            return False
+        parts = parts_of(x)
+        if parts is None:
+            if not _equal_leaves(x, y):
+                return False
+        elif (id(x), id(y)) not in seen:
+            seen.add((id(x), id(y)))
+            others = parts_of(y) or []
+            if [name for name, _ in parts] != [name for name, _ in others]:
+                return False
+            stack += [(p, q) for (_, p), (_, q) in zip(parts, others, strict=True)]
+    return True
+
+
+def _equal_leaves(x: Any, y: Any) -> bool:
+    if isinstance(x, np.ndarray | np.generic):
+        return x.dtype == y.dtype and bool(np.array_equal(x, y, equal_nan=x.dtype.kind == "f"))
+    return bool(x == y) or (isinstance(x, float) and x != x and y != y)
+
+
+def parts_of(value: Any) -> list[tuple[str, Any]] | None:
+    """Return the parts of a dict, object, list or tuple with the steps that lead to them; None for anything else."""
+    if isinstance(value, dict):
+        return [(f"[{k!r}]", v) for k, v in value.items()]
+    if is_object(value):
+        return [(f".{n}", getattr(value, n)) for n in field_names(type(value)) if hasattr(value, n)]
+    if isinstance(value, list | tuple):
+        return [(f"[{k}]", v) for k, v in enumerate(value)]
+    return None
+
+
+def _stack(values: list[Any], path: str) -> Any:
+    """Stack values of one structure; `path` says where in the results they are."""
+    first = values[0]
+    for k, value in enumerate(values):
+        if _form(value) != _form(first):
+            seen = f"instance 0: {_form_text(first)}; instance {k}: {_form_text(value)}"
+            raise refuse("ACR703", message=f"{path} is not alike in instances 0 and {k}", seen=seen)
+    if isinstance(first, np.ndarray) and first.ndim:
+        return _stack_arrays(values)
+    if is_device_array(first):
+        return type(first).stack(values)
+    if isinstance(first, np.ndarray | np.generic | bool | int | float):
+        out = np.array(values)
+        out.flags.writeable = False
+        return out
+    if isinstance(first, dict):
+        return {k: _stack([v[k] for v in values], f"{path}[{k!r}]") for k in first}
+    if is_object(first):
+        parts = {n: _stack([getattr(v, n) for v in values], f"{path}.{n}") for n in field_names(type(first))}
+        return _rebuild(first, parts)
+    if isinstance(first, list | tuple):
+        items = [_stack([v[k] for v in values], f"{path}[{k}]") for k in range(len(first))]
+        return items if isinstance(first, list) else tuple(items)
+    return first if all(v is first or v == first for v in values) else list(values)
+
+
+def _rebuild(first: Any, parts: dict[str, Any]) -> Any:
+    """Return an object of the class of `first` with other fields, whatever its `__init__` does."""
+    if isinstance(first, tuple):
+        return type(first)(**parts)
+    out = object.__new__(type(first))
+    for name, value in parts.items():
+        object.__setattr__(out, name, value)
+    return out
+
+
+def _form(value: Any) -> tuple[Any, ...]:
+    """What must be alike in two values to stack them (their parts are compared on their own)."""
+    if isinstance(value, np.ndarray | np.generic) or is_device_array(value):
+        return is_device_array(value), value.dtype, value.shape
+    if isinstance(value, dict):
+        return dict, *value
+    if isinstance(value, list | tuple) and not is_object(value):
+        return type(value), len(value)
+    return (type(value),)
+
+
+def _form_text(value: Any) -> str:
+    if isinstance(value, np.ndarray | np.generic) or is_device_array(value):
+        return f"{value.dtype}{list(value.shape)}"
+    if isinstance(value, list | tuple) and not is_object(value):
+        return f"{type(value).__name__} of {len(value)}"
+    return "None" if value is None else type(value).__name__
+
+
+def _stack_arrays(arrays: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """Return the arrays with a leading axis, as a view where they lie evenly spaced in one buffer."""
+    first = arrays[0]
+    base = first.base
+    out = None
+    if base is not None and len(arrays) > 1 and all(a.base is base and a.flags.c_contiguous for a in arrays):
+        addresses = [a.__array_interface__["data"][0] for a in arrays]
+        step = addresses[1] - addresses[0]
+        if step >= first.nbytes > 0 and all(b - a == step for a, b in pairwise(addresses)):
+            shape, strides = (len(arrays), *first.shape), (step, *first.strides)
+            out = np.lib.stride_tricks.as_strided(first, shape, strides, writeable=False)
+    if out is None:
+        out = np.stack(arrays)
+        out.flags.writeable = False
+    return out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trace:
+    """What `Model.trace` recorded.
+
+    Parameters
+    ----------
+    model : str
+        Name of the model.
+    results : Results
+        The results of the instances (None where one failed).
+    data : TraceData
+        The dataflow graph, its schedule and their costs.
+    errors : dict
+        The exceptions of the instances that failed.
+    """
+
+    model: str
+    results: Results
+    data: TraceData
+    errors: Mapping[int, BaseException] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes of the dataflow graph."""
+        return self.data.nodes
+
+    @property
+    def batches(self) -> tuple[BatchRecord, ...]:
+        """The batches in order of execution, each with `phase`, `depth`, `kernel` (name) and `size`."""
+        return self.data.batches
+
+    @property
+    def lower_bound(self) -> int:
+        """No schedule has fewer batches; of several parts, none of these parts."""
+        return self.data.lower_bound
+
+    @property
+    def optimal(self) -> bool:
+        """Whether there are as few batches as possible (proved)."""
+        return self.data.optimal
+
+    @property
+    def rounds(self) -> int:
+        """How often what was recorded was run, since all waited for values or at the end: 1 without waits."""
+        return self.data.rounds
+
+    @property
+    def parts(self) -> int:
+        """In how many parts the mini-batch ran, one after the other, so that values stay in the caches."""
+        return self.data.parts
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Of ``pack``, ``record``, ``schedule``, ``layout``, ``execute`` and ``total``."""
+        return self.data.seconds
+
+    @property
+    def peak_bytes(self) -> int:
+        """Memory of intermediate results."""
+        return self.data.peak_bytes
+
+    @property
+    def graph(self) -> networkx.DiGraph[int]:
+        """The dataflow graph, one node per node of it."""
+        from acronumba.views import graphs
+
+        return graphs.graph(self.data)
+
+    def __repr__(self) -> str:
+        bound = "proved optimal" if self.optimal else f"at least {self.lower_bound}"
+        size = f"{len(self.results)} instances, {self.nodes} nodes in {len(self.batches)} batches ({bound})"
+        return f"<trace of {self.model}: {size}>"
+
+    def __str__(self) -> str:
+        from acronumba.views import report
+
+        return report.trace_text(self.data, self.model)
+
+    def __rich__(self) -> Any:
+        from acronumba.views import report
+
+        return report.trace_view(self.data, self.model)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a page that shows the trace; return its path."""
+        from acronumba.views import html
+
+        return _write(path, html.trace_html(self.data, self.model))
+
+    def to_dot(self, path: str | Path) -> Path:
+        """Write the dataflow graph for Graphviz; return its path."""
+        from acronumba.views import graphs
+
+        return _write(path, graphs.trace_dot(self.data))
+
+    def to_perfetto(self, path: str | Path) -> Path:
+        """Write the times and batches for ui.perfetto.dev; return its path."""
+        from acronumba.views import perfetto
+
+        return _write(path, perfetto.trace_json(self.data))
+
+
+def _write(path: str | Path, text: str) -> Path:
+    Path(path).write_text(text, encoding="utf-8")
+    return Path(path)

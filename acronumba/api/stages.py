@@ -1,0 +1,81 @@
+"""`Model.stages`: the text of every stage of the compiler, a mapping in order, made when it is read.
+
+source                  the user's functions
+schema                  types of the instances
+ir                      the typed program
+NAME                    what each analysis found
+plan                    kernels and what is recorded
+host                    the host program
+kernels/NAME/cpu        the code of each kernel for the processor
+kernels/NAME/cuda       the same for a GPU, as source of `numba.cuda`; it needs none
+tiles/cuda              the tiles of products that these call
+persistent/cuda         the kernel that runs all of them in one launch
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from acronumba.pipeline.compiled import Compiled
+
+
+class Stages(Mapping[str, str]):
+    """The texts of the stages of one specialisation, by name."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        self._compiled = compiled
+        self._texts: dict[str, str] = {}
+        self._makers: dict[str, Callable[[], str]] = {
+            "source": partial(_source, compiled),
+            "schema": partial(_schema, compiled),
+            "ir": partial(compiled.text, "ir"),
+            **{name: partial(compiled.plan.texts.__getitem__, name) for name in compiled.plan.texts},
+            "plan": partial(compiled.text, "plan"),
+            "host": compiled.host_text,
+        }
+        for k, spec in enumerate(compiled.plan.kernels):
+            name = f"kernels/{spec.name}"
+            if f"{name}/cpu" in self._makers:
+                name = f"{name}.{k}"
+            self._makers[f"{name}/cpu"] = partial(compiled.kernel_text, k)
+            self._makers[f"{name}/cuda"] = partial(compiled.cuda_text, k)
+        self._makers["tiles/cuda"] = compiled.cuda_tiles_text
+        self._makers["persistent/cuda"] = compiled.cuda_persistent_text
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._texts:
+            self._texts[name] = self._makers[name]()
+        return self._texts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __repr__(self) -> str:
+        return f"<stages of {self._compiled.fn.__qualname__}: {', '.join(self)}>"
+
+
+def _source(compiled: Compiled) -> str:
+    """Return the source of the model, then of every function of the user that has instructions in the program."""
+    texts = {compiled.fn.__code__.co_filename: {compiled.fn.__code__.co_firstlineno: inspect.getsource(compiled.fn)}}
+    from acronumba.ir.source import functions_of
+
+    for file, line, text in functions_of(compiled.program):
+        texts.setdefault(file, {}).setdefault(line, text)
+    parts = []
+    for file, found in texts.items():
+        for line, text in sorted(found.items()):
+            parts.append(f"# {file}:{line}\n{inspect.cleandoc(text) if text.startswith(' ') else text.rstrip()}")
+    return "\n\n\n".join(parts) + "\n"
+
+
+def _schema(compiled: Compiled) -> str:
+    from acronumba.data.schema import schema_text
+
+    return schema_text(compiled.schema)

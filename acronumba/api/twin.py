@@ -1,0 +1,763 @@
+"""The plain call in float64, along the plain call.
+
+In: the user's function and the arguments of an instance. Out: an `Outcome`: what the function returns, with a second
+value in float64 beside each float. Nothing of the compiler takes part: it is the user's own code that runs, on arrays
+(`Twin`) and numbers (`Single`, `Double`, `Number`) that carry both values. An operation is done twice, by the same
+function of NumPy: on the values that the plain call has, and on those in float64, with float64 for a float32 that is
+named as a dtype. So types, dtypes and the way through the program are the plain call's, whatever the code asks of them.
+
+For numbers without the second value, such as constants, both are the same. So that none is lost on the way, functions
+are copied, with other globals: `float` makes a `Number`, and NumPy, `math` and the classes of the user are seen through
+copies, too. No text is edited.
+
+Where values decide (comparisons, `argmax`, rounding to whole numbers) and are nearer to each other than rounding can
+tell, the outcome could as well be another one. Each such place is a *choice*, numbered in the order of the run; `flips`
+are the numbers of those that are to go the other way.
+"""
+
+from __future__ import annotations
+
+import abc
+import builtins
+import enum
+import math
+import operator
+import sys
+import threading
+import types
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from acronumba import nn, random
+from acronumba.api import plain
+
+BOUNDS = {"float32": 1e-5, "float64": 1e-12}  # of an error, in parts of the largest magnitude
+FACTOR = 4.0  # times the plain call's own error
+
+_thread = threading.local()  # `run`: the `_Run` of this thread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run came to."""
+
+    result: Any  # the function's, with twins; see `wide`
+    error: Exception | None  # what it raised
+    choices: int  # how many decisions by near values there were
+    nearest: float  # how near the nearest of them are, in parts of their magnitude
+    single: bool  # whether there were values of float32
+
+
+class _Run:
+    """A run in progress."""
+
+    __slots__ = ("choices", "flips", "nearest", "single")
+
+    def __init__(self, flips: Collection[int]) -> None:
+        self.flips = sorted(flips)
+        self.choices = 0
+        self.nearest = np.inf
+        self.single = False
+
+    def choose(self, near: Any, distance: Any) -> list[int]:
+        """Number the places where `near` holds; return those, of the flattened array, that are flipped."""
+        places = np.flatnonzero(near)
+        if not places.size:
+            return []
+        first = self.choices
+        self.choices += len(places)
+        self.nearest = min(self.nearest, float(np.min(np.ravel(distance)[places])))
+        return [int(places[k - first]) for k in self.flips if first <= k < self.choices]
+
+
+class Reference:
+    """A function with its shared values, ready to be run along the plain call.
+
+    Parameters
+    ----------
+    fn : function
+        The user's.
+    shared
+        Its keyword arguments.
+    steps, memory_limit : int
+        Of a run; see `plain.run`.
+    """
+
+    def __init__(
+        self, fn: Callable[..., Any], shared: Mapping[str, Any], *, steps: int, memory_limit: int | None = None
+    ) -> None:
+        self._copies = _Copies()
+        self._fn = self._copies.of(fn)
+        self._shared = {name: self._copies.of(value) for name, value in shared.items()}
+        self._steps = steps
+        self._limit = memory_limit
+
+    def run(self, instance: Sequence[Any], flips: Collection[int] = (), *, steps: int | None = None) -> Outcome:
+        """Run an instance, for fewer `steps` if given.
+
+        Beside the exceptions of the function, which are in the `Outcome`, see `plain.run`.
+        """
+        steps = self._steps if steps is None else steps
+        args = [self._copies.of(value) for value in instance]
+        before = getattr(_thread, "run", None)
+        _thread.run = run = _Run(flips)
+        result, error = None, None
+        try:
+            result = plain.run(self._fn, args, self._shared, steps=steps, memory_limit=self._limit)
+        except Exception as raised:
+            error = raised
+            error.__traceback__ = None
+        finally:
+            _thread.run = before
+        return Outcome(result=result, error=error, choices=run.choices, nearest=run.nearest, single=run.single)
+
+
+# ---- values with a second one
+
+
+class Twin(np.ndarray):
+    """An array as the plain call has it. `wide`: its values in float64, if it is one of floats."""
+
+    _wide: Any = None  # float64 array of this shape; None: the values are the same
+
+    @property
+    def wide(self) -> Any:
+        """The values in float64; the array itself if it is not one of floats."""
+        if self.dtype.kind != "f":
+            return _plain_array(self)
+        if self._wide is None:
+            self._wide = _plain_array(self).astype(np.float64)
+        return self._wide
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        return apply(ufunc if method == "__call__" else getattr(ufunc, method), args, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return apply(func, args, kwargs)
+
+    def __getitem__(self, key: Any) -> Any:
+        self.wide  # noqa: B018  # a view must be one of both
+        return apply(operator.getitem, (self, key), {})
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        operator.setitem(narrow(self), narrow(key), narrow(value))
+        if self.dtype.kind == "f":
+            operator.setitem(self.wide, narrow(key), _wide_for(self, value))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
+
+    def __int__(self) -> int:
+        return _int(self)
+
+    def __float__(self) -> float:
+        return float(narrow(self))
+
+    def __repr__(self) -> str:
+        return repr(narrow(self))
+
+    def __str__(self) -> str:
+        return str(narrow(self))
+
+    @property
+    def T(self) -> Any:
+        """The transposed array."""
+        return apply(np.transpose, (self,), {})
+
+
+def _plain_array(x: Any) -> Any:
+    return np.ndarray.view(x, np.ndarray)
+
+
+class _Scalar:
+    """What the numbers with a second value have in common."""
+
+    narrow: Any  # the number, of the type that the plain call has
+    wide: Any
+    __array_ufunc__ = Twin.__array_ufunc__
+    __array_function__ = Twin.__array_function__
+    __int__ = Twin.__int__
+
+    def __trunc__(self) -> Any:
+        return apply(math.trunc, (self,), {})
+
+    def __floor__(self) -> Any:
+        return apply(math.floor, (self,), {})
+
+    def __ceil__(self) -> Any:
+        return apply(math.ceil, (self,), {})
+
+    def __round__(self, *digits: Any) -> Any:
+        return apply(round, (self, *digits), {})
+
+
+class _Named(type):
+    """The class of the stand-ins for `float`, `np.float32` and `np.float64`: their instances are those of these."""
+
+    stands_for: type
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, cls.stands_for)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, cls.stands_for)
+
+
+def _stand_in(name: str, base: type) -> Any:
+    """Return the class that user's code sees in the place of a class of floats: calling it keeps the second value."""
+
+    def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        return apply(base, args, kwargs)
+
+    made: dict[str, Any] = {k: v for k, v in vars(_Scalar).items() if k not in ("__dict__", "__weakref__")}
+    made |= {"__new__": new, "stands_for": base, "__hash__": base.__hash__}
+    made["_bare"] = classmethod(lambda cls, value: base.__new__(cls, value))
+    for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
+        f = getattr(operator, op)
+        made[f"__{op}__"] = lambda a, b, f=f: apply(f, (a, b), {})
+        made[f"__r{op}__"] = lambda a, b, f=f: apply(f, (b, a), {})
+    made["__divmod__"] = lambda a, b: (a // b, a % b)
+    made["__rdivmod__"] = lambda a, b: (b // a, b % a)
+    for op in ("neg", "pos", "abs", "lt", "le", "gt", "ge", "eq", "ne"):
+        f = getattr(operator, op)
+        made[f"__{op}__"] = lambda *args, f=f: apply(f, args, {})
+    for method in _methods(base):
+        made[method] = _method(base, method)
+    return _Named(name, (base,), made)
+
+
+_OTHER = ("view", "tobytes", "tofile", "dump", "dumps", "setflags", "getfield", "setfield", "newbyteorder", "resize")
+
+
+def _methods(cls: type) -> list[str]:
+    """Return the names of the methods of numbers and arrays that give numbers or arrays."""
+    found = (n for n in dir(cls) if not n.startswith("_") and n not in _OTHER and callable(getattr(cls, n)))
+    return [n for n in found if isinstance(getattr(cls, n), types.MethodDescriptorType)]
+
+
+def _method(cls: type, name: str) -> Callable[..., Any]:
+    unbound = getattr(cls, name)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return apply(unbound, (self, *args), kwargs, name)
+
+    return method
+
+
+for _name in _methods(np.ndarray):
+    setattr(Twin, _name, _method(np.ndarray, _name))
+
+Single: Any = _stand_in("float32", np.float32)
+Double: Any = _stand_in("float64", np.float64)
+Number: Any = _stand_in("float", float)
+_STANDS_FOR = {Single: np.float32, Double: np.float64, Number: float}
+_STAND_INS: dict[Any, Any] = {cls: made for made, cls in _STANDS_FOR.items()}
+_SCALARS = frozenset(_STANDS_FOR)
+_WIDE_NAMES = {"float32": "float64", "single": "double"}
+
+
+def _scalar(cls: Any, value: Any, second: Any) -> Any:
+    out: Any = cls._bare(value)
+    out.narrow, out.wide = value, second
+    return out
+
+
+def narrow(value: Any) -> Any:
+    """Return a value as the plain call has it."""
+    cls = type(value)
+    if cls is Twin:
+        return _plain_array(value)
+    if cls in _SCALARS:
+        return value.narrow
+    if cls is tuple or cls is list:
+        return cls(map(narrow, value))
+    if cls is _Named:
+        return _STANDS_FOR.get(value, value)
+    return value
+
+
+def wide(value: Any) -> Any:
+    """Return a value in float64, also a dtype."""
+    cls = type(value)
+    if cls is Twin or cls in _SCALARS:
+        return value.wide
+    if cls is np.ndarray:
+        return value.astype(np.float64) if value.dtype == np.float32 else value
+    if cls is np.float32:
+        return np.float64(value)
+    if cls is tuple or cls is list:
+        return cls(map(wide, value))
+    if cls is _Named:
+        return np.float64 if value is Single else _STANDS_FOR.get(value, value)
+    if value is np.float32:
+        return np.float64
+    if isinstance(value, np.dtype):
+        return np.dtype(np.float64) if value == np.float32 else value
+    if cls is str:
+        return _WIDE_NAMES.get(value, value)
+    return value
+
+
+def class_of(value: Any) -> type:
+    """Return the class of a value in the plain call."""
+    cls = type(value)
+    return vars(cls).get("__twin_of__", cls)  # type: ignore[no-any-return]
+
+
+def _carries(value: Any) -> bool:
+    """Whether there is a second value in it."""
+    cls: Any = type(value)
+    if cls is Twin:
+        return bool(value.dtype.kind == "f")
+    if cls is tuple or cls is list:
+        return any(map(_carries, value))
+    return bool(cls in _SCALARS)
+
+
+def _wrap(value: Any, second: Any) -> Any:
+    """Return a result with its second value; None: the same."""
+    cls = type(value)
+    if cls is np.ndarray:
+        twin = value.view(Twin)
+        if value.dtype == np.float32:
+            _thread.run.single = True
+        if value.dtype.kind == "f":
+            twin._wide = None if second is None else np.asarray(second, np.float64)
+        return twin
+    if cls in _STAND_INS:
+        if cls is np.float32:
+            _thread.run.single = True
+        return value if second is None else _scalar(_STAND_INS[cls], value, float(second) if cls is float else second)
+    if cls is tuple or cls is list:
+        return cls(map(_wrap, value, [None] * len(value) if second is None else second))
+    return value
+
+
+_FLOATS = (float, np.floating)
+
+
+def _has_floats(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return bool(value.dtype.kind == "f")
+    if isinstance(value, tuple | list):
+        return any(map(_has_floats, value))
+    return isinstance(value, _FLOATS)
+
+
+def apply(func: Any, args: Any, kwargs: Any, method: str = "") -> Any:
+    """Return what a function of NumPy, `math` or `operator` gives for twins."""
+    if "out" in kwargs:
+        return _into(func, args, kwargs)
+    if method in ("sort", "fill", "put", "partition"):  # in place
+        func(*map(narrow, args), **kwargs)
+        if args[0].dtype.kind == "f":
+            func(args[0].wide, *(_wide_for(args[0], v) for v in args[1:]), **kwargs)
+        return None
+    result = func(*map(narrow, args), **{k: narrow(v) for k, v in kwargs.items()})
+    carries = any(map(_carries, args)) or any(map(_carries, kwargs.values()))
+    if not carries:
+        return _wrap(result, None)
+    name = method or getattr(func, "__name__", "")
+    if name in _COMPARED:
+        return _compared(name, result, *args[:2])
+    if name in _BEST:
+        return _wrap(_best(name, result, *args, **kwargs), None)
+    if name in _WHOLE or (name == "astype" and not _has_floats(result)):
+        return _whole(func, result, args, kwargs)
+    if not _has_floats(result):
+        return _wrap(result, None)
+    named = {k: _wide_for(result, v) for k, v in kwargs.items()}
+    second = _WIDE_FUNCTIONS.get(func, func)(*(_wide_for(result, v) for v in args), **named)
+    return _wrap(result, second)
+
+
+def _wide_for(result: Any, value: Any) -> Any:
+    """Return an operand in float64. NumPy makes a float32 of a constant whose operation has a result of float32."""
+    number = type(value) is float or (type(value) is Number and value.wide == value.narrow)
+    if number and getattr(result, "dtype", None) == np.float32:
+        with np.errstate(all="ignore"):
+            return float(np.float32(narrow(value)))
+    return wide(value)
+
+
+_WIDE_FUNCTIONS: dict[Any, Any] = {
+    np.float32: np.float64,
+    **{getattr(np.float32, n): getattr(np.float64, n) for n in _methods(np.float32)},
+}
+
+
+def _into(func: Any, args: Any, kwargs: Any) -> Any:
+    """Carry out an operation that writes to given arrays."""
+    outs = kwargs["out"] if isinstance(kwargs["out"], tuple) else (kwargs["out"],)
+    result = apply(func, args, {k: v for k, v in kwargs.items() if k != "out"})
+    for out, value in zip(outs, result if len(outs) > 1 else (result,), strict=True):
+        if out is not None:
+            np.copyto(narrow(out), narrow(value), casting="same_kind")
+            if isinstance(out, Twin) and out.dtype.kind == "f":
+                np.copyto(out.wide, wide(value))
+    return outs[0] if len(outs) == 1 else outs
+
+
+# ---- decisions
+
+
+_COMPARED = {
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
+    "less": np.less, "less_equal": np.less_equal, "greater": np.greater, "greater_equal": np.greater_equal,
+    "equal": np.equal, "not_equal": np.not_equal,
+}  # fmt: skip
+_BEST = {"argmax": 1.0, "argmin": -1.0}
+_WHOLE = frozenset((
+    "floor", "ceil", "trunc", "rint", "round", "around", "sign", "int", "floordiv", "floor_divide", "mod", "remainder",
+))  # fmt: skip
+
+
+def _size(x: Any) -> float:
+    """Return the largest finite magnitude."""
+    x = np.abs(np.asarray(x, np.float64))
+    return float(np.max(x[np.isfinite(x)], initial=0.0))
+
+
+def _bound(operands: Sequence[Any], *compared: Any) -> tuple[Any, Any]:
+    """Return how far from each other values may be that rounding cannot tell apart, and their magnitude.
+
+    The magnitude is that of the values compared, or of what is rounded in their arrays, if that is larger: the largest
+    magnitude may be that of a constant, such as one that masks.
+
+    Parameters
+    ----------
+    operands
+        The arrays or numbers.
+    compared
+        Their values in float64 that are compared, element by element.
+    """
+    rounded = error = 0.0
+    with np.errstate(all="ignore"):
+        for v in operands:
+            own, second = np.asarray(narrow(v), np.float64), np.asarray(wide(v), np.float64)
+            touched = own != second
+            told = touched.any() or getattr(narrow(v), "dtype", None) == np.float32  # else float64 has no second value
+            rounded = max(rounded, _size(second[touched] if told else second))
+            error += _size(own - second)
+    single = _thread.run.single or any(getattr(narrow(v), "dtype", None) == np.float32 for v in operands)
+    size: Any = rounded
+    for x in map(np.abs, compared):
+        size = np.maximum(size, np.where(np.isfinite(x), x, 0.0))
+    return np.maximum(BOUNDS["float32" if single else "float64"] * size, FACTOR * error), np.where(size, size, 1.0)
+
+
+def _compared(name: str, result: Any, a: Any, b: Any) -> Any:
+    """Return the result of a comparison, where it could be another one too, as it is chosen."""
+    try:
+        x, y = (np.asarray(wide(v), np.float64) for v in (a, b))
+    except (TypeError, ValueError):
+        return result  # with something that is no number
+    with np.errstate(all="ignore"):
+        bound, size = _bound((a, b), x, y)
+        distance = np.abs(x - y)
+    near = (distance <= bound) & ~((distance == 0) & (np.asarray(narrow(a)) == np.asarray(narrow(b))))
+    flipped = _thread.run.choose(near, distance / size)
+    return _replaced(result, flipped, lambda k: not np.ravel(result)[k])
+
+
+def _replaced(result: Any, places: Sequence[int], other: Callable[[int], Any]) -> Any:
+    """Return a result with other values at some places of the flattened array."""
+    if not isinstance(result, np.ndarray):
+        return type(result)(other(0)) if places else result
+    if places:
+        result = result.copy()
+        for k in places:
+            result.flat[k] = other(k)
+    return _wrap(result, None)
+
+
+def _best(name: str, result: Any, x: Any, axis: Any = None, *rest: Any, **options: Any) -> Any:
+    """Return the index of the best value; those that are nearly as good can be chosen."""
+    axis = options.get("axis", axis)
+    flat = axis is None or np.ndim(x) <= 1
+
+    def rows(v: Any) -> Any:
+        v = np.asarray(v, np.float64) * _BEST[name]
+        return v.reshape(1, -1) if flat else np.moveaxis(v, int(axis), -1).reshape(-1, v.shape[int(axis)])
+
+    values, own = rows(wide(x)), rows(narrow(x))
+    best = np.ravel(result)[:, None]
+    most = np.max(values, axis=1, keepdims=True)
+    bound, size = _bound((x,), values, most)
+    distance = most - values
+    tie = (values == np.take_along_axis(values, best, 1)) & (own == np.take_along_axis(own, best, 1))
+    near = (distance <= bound) & ~tie
+    flipped = _thread.run.choose(near, distance / size)
+    if not flipped:
+        return result
+    out = np.array(result)
+    for k in flipped:
+        out.flat[k // values.shape[1]] = k % values.shape[1]
+    return out if isinstance(result, np.ndarray) else out[()]
+
+
+def _whole(func: Any, result: Any, args: Any, kwargs: Any) -> Any:
+    """Return what a function that jumps gives: whole numbers, or remainders. Near a jump it can be either."""
+    x, rest = np.asarray(wide(args[0]), np.float64), list(map(wide, args[1:]))
+    bound, size = _bound(args[:1], x)
+    options = {k: wide(v) for k, v in kwargs.items()}
+
+    def at(v: Any) -> Any:
+        v = v if isinstance(args[0], Twin) else _STANDS_FOR.get(type(args[0]), float)(v)
+        return np.asarray(_WIDE_FUNCTIONS.get(func, func)(v, *rest, **options))
+
+    jumps = operator.floordiv if getattr(func, "__name__", "") in ("mod", "remainder") else None
+    low, high = at(x - bound), at(x + bound)
+    if jumps is None:
+        near = low != high
+    else:
+        near = np.asarray(jumps(x - bound, rest[0]) != jumps(x + bound, rest[0]))
+    exact = (np.asarray(narrow(args[0])) == x) & (2 * x == np.round(2 * x))
+    near = near & ~exact
+    distance = np.broadcast_to(bound / size, np.shape(near))
+    second = at(x)
+    second = np.where(near, np.asarray(result), second) if jumps is None else second
+    flipped = _thread.run.choose(near, distance)
+    mine = np.ravel(np.asarray(result))
+
+    def other(k: int) -> Any:
+        below, above = np.ravel(low)[k], np.ravel(high)[k]
+        return above if abs(float(mine[k]) - float(below)) <= abs(float(mine[k]) - float(above)) else below
+
+    if isinstance(result, np.ndarray):
+        out = result.copy()
+        second = np.array(second)
+        for k in flipped:
+            out.flat[k] = second.flat[k] = other(k)
+        return _wrap(out, second if _has_floats(out) else None)
+    value = type(result)(other(0)) if flipped else result
+    return _wrap(value, np.float64(other(0) if flipped else second) if _has_floats(value) else None)
+
+
+def _int(value: Any) -> int:
+    return int(apply(_to_int, (value,), {}))
+
+
+def _to_int(value: Any) -> int:
+    return int(value)
+
+
+_to_int.__name__ = "int"
+
+
+# ---- copies of code and data
+
+
+class _Copies:
+    """Values of the plain call, and what is made of them: one copy of each object."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Any] = {}  # by `id`
+        self._kept: list[Any] = []  # what the numbers are of
+        self._globals: dict[int, dict[str, Any]] = {}
+        inside = dict(vars(builtins), float=Number, sum=_calls(sum), range=plain.Range)
+        self._builtins = inside
+
+    def of(self, value: Any) -> Any:
+        """Return the copy of a value, with all that it leads to."""
+        stack = [value]
+        later: list[tuple[Any, Any]] = []  # containers, and their empty copies
+        while stack:
+            v = stack[-1]
+            if id(v) in self._made or _is_simple(v):
+                stack.pop()
+                continue
+            if isinstance(v, tuple) and (type(v) is tuple or hasattr(v, "_fields")):
+                rest = [x for x in v if id(x) not in self._made and not _is_simple(x)]
+                if rest:
+                    stack += rest
+                    continue
+                cls = tuple if type(v) is tuple else self._class(type(v))
+                self._keep(v, tuple.__new__(cls, map(self._known, v)))
+            elif type(v) in (list, dict, set) or self._is_object(v):
+                shell = type(v)() if type(v) in (list, dict, set) else object.__new__(self._class(type(v)))
+                self._keep(v, shell)
+                later.append((v, shell))
+                stack.pop()
+                stack += v if type(v) in (list, set) else v.values() if type(v) is dict else _state(v).values()
+                continue
+            else:
+                self._keep(v, self._leaf(v))
+            stack.pop()
+        for v, shell in later:
+            self._fill(v, shell)
+        return self._known(value)
+
+    def _keep(self, value: Any, made: Any) -> Any:
+        self._made[id(value)] = made
+        self._kept.append(value)
+        return made
+
+    def _known(self, value: Any) -> Any:
+        return value if _is_simple(value) else self._made[id(value)]
+
+    def _is_object(self, v: Any) -> bool:
+        return not isinstance(v, type) and type(v) not in _STAND_INS and self._class(type(v)) is not type(v)
+
+    def _fill(self, v: Any, shell: Any) -> None:
+        if isinstance(v, list):
+            shell += map(self._known, v)
+        elif isinstance(v, dict):
+            shell.update((k, self._known(x)) for k, x in v.items())
+        elif isinstance(v, set):
+            shell.update(map(self._known, v))
+        else:
+            for name, x in _state(v).items():
+                object.__setattr__(shell, name, self._known(x))
+
+    def _leaf(self, v: Any) -> Any:
+        if isinstance(v, np.generic):
+            return _scalar(_STAND_INS[type(v)], v, np.float64(v)) if type(v) in _STAND_INS else v
+        if type(v) is float:
+            return _scalar(Number, v, v)
+        if isinstance(v, type):
+            return _STAND_INS.get(v) or self._class(v)
+        if isinstance(v, np.ndarray) or (hasattr(v, "__array__") and not hasattr(v, "__array_function__")):
+            array = np.asarray(v)
+            return array.view(Twin) if array.dtype.kind in "fiub" else v
+        if getattr(type(v), "__acronumba_model__", False):
+            return self.of(v.__wrapped__)
+        if isinstance(v, types.FunctionType):
+            if v in _AS_ONE or _is_of_numpy(v):
+                return _calls(v)
+            return self._function(v) if _is_code_of_users(v.__module__) else v
+        if isinstance(v, types.MethodType):
+            return types.MethodType(self.of(v.__func__), self.of(v.__self__))
+        if isinstance(v, types.ModuleType):
+            if v is math or v.__name__.partition(".")[0] == "numpy" or _is_code_of_users(v.__name__):
+                return _Seen(v, self)
+            return v
+        return _calls(v) if _is_of_numpy(v) else v
+
+    def _function(self, fn: types.FunctionType) -> Any:
+        scope = self._globals.setdefault(
+            id(fn.__globals__), {"__builtins__": self._builtins, "__name__": fn.__module__}
+        )
+        self._kept.append(fn.__globals__)
+        cells = tuple(types.CellType() for _ in fn.__closure__ or ())
+        made = types.FunctionType(fn.__code__, scope, fn.__name__, None, cells or None)
+        self._keep(fn, made)
+        made.__qualname__, made.__dict__ = fn.__qualname__, dict(fn.__dict__)
+        made.__defaults__ = fn.__defaults__ and tuple(map(self.of, fn.__defaults__))
+        made.__kwdefaults__ = fn.__kwdefaults__ and {k: self.of(v) for k, v in fn.__kwdefaults__.items()}
+        for cell, old in zip(cells, fn.__closure__ or (), strict=True):
+            try:
+                cell.cell_contents = self.of(old.cell_contents)
+            except ValueError:
+                continue  # nothing is assigned to it yet
+        for name in _names(fn.__code__):
+            if name in fn.__globals__ and name not in scope:
+                scope[name] = self.of(fn.__globals__[name])
+        return made
+
+    def _class(self, cls: Any) -> Any:
+        """Return the class whose methods are the copies; classes of libraries, and odd ones, are left as they are."""
+        if id(cls) in self._made:
+            return self._made[id(cls)]
+        odd = type(cls) not in (type, abc.ABCMeta) or issubclass(cls, BaseException | enum.Enum)
+        odd = odd or (issubclass(cls, tuple) and not hasattr(cls, "_fields"))
+        if odd or not _is_code_of_users(cls.__module__) or not all(map(self._can_be_base, cls.__bases__)):
+            return self._keep(cls, cls)
+        own = {k: v for k, v in vars(cls).items() if not isinstance(v, _DESCRIPTORS)}
+        code = {k: v for k, v in own.items() if isinstance(v, _CODE)}
+        rest = {k: v for k, v in own.items() if k not in code and k not in ("__dict__", "__weakref__")}
+        rest["__init_subclass__"] = classmethod(lambda made, **options: None)  # the user's has seen the class
+        bases = tuple(map(self._class, cls.__bases__))
+        rest["__twin_of__"] = cls
+        made = self._keep(cls, type(cls)(cls.__name__, bases, rest))
+        made.__qualname__ = cls.__qualname__
+        for name, v in code.items():
+            if isinstance(v, property):
+                v = property(*(f and self.of(f) for f in (v.fget, v.fset, v.fdel)))
+            elif isinstance(v, staticmethod | classmethod):
+                v = type(v)(self.of(v.__func__))
+            else:
+                v = self.of(v)
+            setattr(made, name, v)
+        for name, v in rest.items():
+            if isinstance(v, np.ndarray | np.generic | float):
+                setattr(made, name, self.of(v))
+        return made
+
+    def _can_be_base(self, cls: type) -> bool:
+        return cls in (object, tuple) or self._class(cls) is not cls or cls.__module__ in ("typing", "abc")
+
+
+_CODE = (types.FunctionType, staticmethod, classmethod, property)
+_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+_AS_ONE: frozenset[Any] = frozenset((nn.sigmoid, nn.erf, random.threefry))  # operations, though in Python
+_OWN = ("acronumba.nn", "acronumba.random", "acronumba.zoo", "acronumba.bench")  # what models are made of
+_SIMPLE = (bool, int, str, bytes, complex, type(None), enum.Enum, np.dtype, types.CodeType)
+
+
+def _is_simple(v: Any) -> bool:
+    return isinstance(v, _SIMPLE)
+
+
+def _is_code_of_users(module: str | None) -> bool:
+    """Whether functions and classes of a module are copied: those that are not of a library."""
+    if module is None:
+        return True
+    root = module.partition(".")[0]
+    if root == "acronumba":
+        return module.startswith(_OWN)
+    return root == "__main__" or (root not in sys.stdlib_module_names and root not in ("numpy", "builtins"))
+
+
+def _is_of_numpy(v: Any) -> bool:
+    """Whether it is a function of NumPy or of `math`."""
+    module = getattr(v, "__module__", None) or ""
+    return isinstance(v, np.ufunc) or (callable(v) and (module.partition(".")[0] == "numpy" or module == "math"))
+
+
+def _calls(func: Any) -> Callable[..., Any]:
+    """Return the function for twins."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if func is sum and not isinstance(args[0], list | tuple):
+            args = (list(args[0]), *args[1:])
+        return apply(func, args, kwargs)
+
+    return call
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Yield the names that code, and the code inside of it, looks up."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _names(inner)
+
+
+def _state(v: Any) -> dict[str, Any]:
+    """Return the attributes of an object: of its own dict and of slots."""
+    slots = (s for cls in type(v).__mro__ for s in _slots(cls))
+    found = {name: getattr(v, name) for name in slots if hasattr(v, name)}
+    return {**found, **getattr(v, "__dict__", {})}
+
+
+def _slots(cls: type) -> Sequence[str]:
+    slots = vars(cls).get("__slots__", ())
+    names = (slots,) if isinstance(slots, str) else tuple(slots)
+    return [n for n in names if n not in ("__dict__", "__weakref__")]
+
+
+class _Seen:
+    """A module as the copies see it."""
+
+    def __init__(self, module: types.ModuleType, copies: _Copies) -> None:
+        self._module = module
+        self._copies = copies
+
+    def __getattr__(self, name: str) -> Any:
+        value = self._copies.of(getattr(self._module, name))
+        self.__dict__[name] = value
+        return value

@@ -1,0 +1,115 @@
+"""``acronumba demo``: one model, run plainly and batched, and what that is worth.
+
+In: functions of Python's own standard library, which become trees. Out: text. Nothing is trained and nothing is
+downloaded. The work is done in a child process, because NumPy reads once, when it is imported, how many threads it
+may use.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+
+TREES = 200
+SIZE = 256
+ROUNDS = 5  # of the batched competitors; of the plain calls, which are slow, there are two
+_CHILD = "ACRONUMBA_DEMO_CHILD"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the demo; return 0 if batched and plain results agree."""
+    from acronumba.bench.openblas import best_setting
+
+    environment = {**os.environ, **best_setting(threads=1), _CHILD: "1"}
+    print(end="", flush=True)
+    return subprocess.run([sys.executable, "-m", "acronumba.bench.demo"], env=environment, check=False).returncode
+
+
+def run(trees: int = TREES, size: int = SIZE) -> int:
+    """Show the model, its data, that results agree, what was batched, and the times.
+
+    Parameters
+    ----------
+    trees : int
+        Number of instances.
+    size : int
+        Hidden size H of the model.
+
+    Returns
+    -------
+    int
+        0 if batched and plain results agree, else 1.
+    """
+    import numpy as np
+
+    from acronumba import pack
+    from acronumba.bench import yardsticks
+    from acronumba.bench.measure import interleaved, timed
+    from acronumba.bench.yardsticks.by_numpy import NUMPY
+    from acronumba.bench.yardsticks.trees import flatten
+    from acronumba.views.progress import progress
+    from acronumba.views.report import print_trace
+    from acronumba.zoo import tree_lstm
+
+    _title("The model: a Tree-LSTM, written for one tree")
+    print(inspect.getsource(tree_lstm.encode))
+    print(inspect.getsource(inspect.unwrap(tree_lstm.sentiment)))
+
+    _title("The data: functions of Python's standard library as binary trees")
+    p = tree_lstm.params(size)
+    instances = tree_lstm.instances(trees)
+    forest, words = flatten(instances)
+    high = f"trees up to {len(forest.levels)} levels high"
+    print(f"{trees} functions, {len(words)} names and constants, {high}; H = {size}\n")
+
+    _title("The same answers")
+    one_thread = tree_lstm.sentiment.with_options(threads=1)
+    with progress("the plain calls"):
+        first, results = timed(lambda: yardsticks.plain(tree_lstm.sentiment, instances, p))
+    plain = np.stack(results)
+    with progress("compiling the model"):
+        seconds, rows = timed(lambda: one_thread.batch(instances, p=p))
+    batched = rows.stack()
+    difference = float(np.abs(batched - plain).max())
+    agree = difference <= 1e-5 * float(np.abs(plain).max())
+    print("plain     [sentiment(t, p=p) for t in trees]")
+    print(f"batched   sentiment.batch(trees, p=p)          first call {seconds:.1f} s, with compiling or loading")
+    print(f"largest difference {difference:.1e}: {'they agree' if agree else 'THEY DIFFER'}\n")
+
+    _title("What was batched")
+    print(end="", flush=True)
+    print_trace(one_thread.trace(instances, p=p).data, "sentiment", graph=False)
+    print()
+
+    _title(f"Speed: milliseconds for {trees} trees, one thread each (plain: best of 2, batched: median of {ROUNDS})")
+    by_level = yardsticks.BATCHED["tree_lstm"](NUMPY, p, instances)
+    packed, shared = pack(instances), pack(p)
+    again, _ = timed(lambda: yardsticks.plain(tree_lstm.sentiment, instances, p))
+    times = {"plain Python and NumPy, one tree at a time": min(first, again)}
+    rivals = interleaved(
+        {
+            "NumPy, batched by hand level by level": by_level.run,
+            "acronumba, from Python objects": lambda: one_thread.batch(instances, p=p),
+            "acronumba, packed once": lambda: one_thread.batch(packed, p=shared),
+        },
+        ROUNDS,
+    )
+    times |= {name: found.median for name, found in rivals.items()}
+    slowest = max(times.values())
+    for name, value in times.items():
+        print(f"{name:44} {value * 1e3:9.1f} ms {slowest / value:8.1f} x")
+    core = os.environ.get("OPENBLAS_CORETYPE", "unset")
+    print(f"\nNumPy ran with OPENBLAS_NUM_THREADS=1 and OPENBLAS_CORETYPE {core}, the fastest here, on trees")
+    print("that were flattened beforehand.")
+    return 0 if agree else 1
+
+
+def _title(text: str) -> None:
+    print(text)
+    print("-" * len(text))
+
+
+if __name__ == "__main__":
+    sys.exit(run() if os.environ.get(_CHILD) else main())

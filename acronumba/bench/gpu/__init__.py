@@ -1,0 +1,1 @@
+"""What a GPU can do at best, and what was measured there."""

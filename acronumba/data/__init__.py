@@ -1,0 +1,1 @@
+"""Python's data to words, and back."""

@@ -1,0 +1,360 @@
+"""Which values do not have their type, and where they are.
+
+Packing works on whole columns and only notices *that* something is wrong. This second walk, one instance after the
+other, says what and where: the path of the first such value in each instance, as a `DataError`. It accepts exactly
+what packing accepts.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from acronumba.data.heap import Mismatch, free_bytes
+from acronumba.data.schema import MISSING, attribute
+from acronumba.data.shared import Inherited, hiding
+from acronumba.errors import DataError
+from acronumba.ir.nodes import StructLayout
+from acronumba.ir.types import (
+    NEVER,
+    Array0T,
+    BoolT,
+    DictT,
+    EnumT,
+    FloatT,
+    IntT,
+    ListT,
+    NeverT,
+    NoneT,
+    OpaqueT,
+    StrT,
+    StructT,
+    TensorT,
+    TupleT,
+    Type,
+    UnionT,
+    members,
+    type_text,
+)
+
+Link: TypeAlias = "tuple[Link, str] | None"  # a path, from its end
+Field: TypeAlias = "tuple[type, str]"  # class and name
+_Place: TypeAlias = "tuple[Any, Type, Link, Field | None]"  # a value, its type, its path, and the field that it is in
+
+_ARRAYS = (np.ndarray, np.memmap)
+_LONG = 200  # characters of a path that a message shows
+
+
+def accepts(t: Type, value: Any) -> bool:
+    """Whether a value has a type, without looking inside objects, lists, tuples and dicts."""
+    match t:
+        case IntT():
+            return _is_whole(type(value)) and -(2**63) <= int(value) < 2**63
+        case FloatT():
+            return issubclass(type(value), float) or (issubclass(type(value), int) and _fits_float(value))
+        case BoolT():
+            return type(value) is bool
+        case NoneT():
+            return value is None
+        case NeverT():
+            return False
+        case StrT():
+            return type(value) is str and value == t.value
+        case EnumT():
+            return type(value) is t.cls and any(value is m for m in t.cls)
+        case TensorT():
+            array = type(value) in _ARRAYS if t.rank else issubclass(type(value), np.generic)
+            return array and value.dtype == np.dtype(t.dtype) and value.ndim == t.rank
+        case Array0T():
+            array = type(value) in _ARRAYS and not value.ndim
+            return (array and value.dtype == np.dtype(t.dtype)) or (not t.sure and accepts(t.scalar, value))
+        case StructT():
+            return type(value) is t.cls
+        case TupleT():
+            return type(value) is tuple and len(value) == len(t.items)
+        case DictT():
+            return type(value) is dict and tuple(value) == t.keys
+        case ListT():
+            return type(value) in (list, tuple)
+        case UnionT():
+            return any(accepts(m, value) for m in t.members)
+        case OpaqueT():
+            return True
+
+
+def _is_whole(cls: type) -> bool:
+    return issubclass(cls, int | np.integer) and not issubclass(cls, np.timedelta64)
+
+
+def _fits_float(value: int) -> bool:
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
+
+
+def case_of(cases: Sequence[Type], value: Any) -> int:
+    """Return which case of a union with a tag a value is, if possible one without a conversion; -1 if it is none."""
+    fitting = [k for k, case in enumerate(cases) if accepts(case, value)]
+    if len(fitting) < 2:
+        return fitting[0] if fitting else -1
+    return min(fitting, key=lambda k: (_distance(cases[k], value), k))
+
+
+def _distance(t: Type, value: Any) -> int:
+    match t:
+        case IntT():
+            return 0 if type(value) is int else 2
+        case FloatT():
+            return 1 if type(value) is float else 3
+        case ListT():
+            return 1
+    return 0
+
+
+def case_numbers(cases: Sequence[Type], values: Sequence[Any]) -> list[int]:
+    """Return the case of every value; raise `Mismatch` if one is of no case."""
+    by_class = {}
+    for cls in set(map(type, values)):
+        fitting = [k for k, case in enumerate(cases) if _class_decides(case, cls)]
+        if len(fitting) == 1 and not any(_class_may(case, cls) for k, case in enumerate(cases) if k != fitting[0]):
+            by_class[cls] = fitting[0]
+    if len(by_class) == len(set(map(type, values))):
+        return [by_class[type(v)] for v in values]
+    numbers = [by_class[type(v)] if type(v) in by_class else case_of(cases, v) for v in values]
+    if -1 in numbers:
+        raise Mismatch
+    return numbers
+
+
+def _class_decides(t: Type, cls: type) -> bool:
+    """Whether every value of exactly this class has the type."""
+    match t:
+        case NoneT():
+            return cls is type(None)
+        case BoolT():
+            return cls is bool
+        case StructT():
+            return cls is t.cls
+        case ListT():
+            return cls is list
+        case UnionT():
+            return any(_class_decides(m, cls) for m in t.members)
+    return False
+
+
+def _class_may(t: Type, cls: type) -> bool:
+    """Whether a value of this class may have the type."""
+    match t:
+        case IntT() | FloatT():
+            return issubclass(cls, int | float | np.number)
+        case TupleT():
+            return cls is tuple
+        case ListT():
+            return cls in (list, tuple)
+        case UnionT():
+            return any(_class_may(m, cls) for m in t.members)
+    return _class_decides(t, cls)
+
+
+class Conformance:
+    """Finds what is wrong with instances, one after the other.
+
+    Parameters
+    ----------
+    params : sequence of Type
+        The types of the positional parameters.
+    layouts : mapping from class to StructLayout
+        The fields that count.
+    inherited : mapping from class to frozenset of str
+        What objects must not hide by attributes of their own.
+    """
+
+    def __init__(self, params: Sequence[Type], layouts: Mapping[type, StructLayout], inherited: Inherited) -> None:
+        self._params = params
+        self._inherited = inherited
+        self._layouts = layouts
+        self._free = free_bytes()
+        self._clean: dict[tuple[int, Type | None], object] = {}  # what instances without errors reach; keeps it alive
+
+    def check(self, instance: int, values: Sequence[Any]) -> DataError | None:
+        """Return the first value of an instance that does not have its type, or None."""
+        return next((error for error, _ in self._wrong(instance, values)), None)
+
+    def faults(self, column: Any) -> set[tuple[type, str]]:
+        """Return the fields that do not have their type in some object of the instances, by class and name."""
+        found = (field for k, value in enumerate(column) for _, field in self._wrong(k, (value,)))
+        return {field for field in found if field is not None}
+
+    def _wrong(self, instance: int, values: Sequence[Any]) -> Iterator[tuple[DataError, Field | None]]:
+        """Yield each value that does not have its type, and the field that it is in, if it is in one."""
+        seen: dict[tuple[int, Type | None], object] = {}
+        clean, nbytes = True, 0  # of its arrays
+        todo: list[_Place] = []
+        for k in reversed(range(len(values))):
+            todo.append((values[k], self._params[k], (None, f"[{instance}]"), None))
+        while todo:
+            value, t, link, field = todo.pop()
+            cases = [m for m in t.members if not isinstance(m, OpaqueT)] if isinstance(t, UnionT) else [t]
+            k = case_of(cases, value) if isinstance(t, UnionT) else accepts(t, value) - 1
+            if k < 0:
+                clean = False
+                yield _error(instance, link, t, value), field
+                continue
+            t = cases[k]
+            if isinstance(t, TensorT) and (id(value), t) not in seen:
+                seen[id(value), t] = value
+                nbytes += value.nbytes
+                if nbytes > self._free:
+                    clean = False
+                    yield _too_large(instance, link, value, nbytes), field
+                    nbytes -= value.nbytes
+            if isinstance(t, StructT | ListT | TupleT | DictT):
+                key = id(value), t if isinstance(t, ListT | TupleT | DictT) else None
+                if key in seen or key in self._clean:
+                    continue
+                seen[key] = value
+                for name in sorted(
+                    self._inherited.get(type(value), frozenset()) & getattr(value, "__dict__", {}).keys()
+                ):
+                    clean = False
+                    yield _hidden(instance, (link, f".{name}"), type(value), name), None
+                inner = self._inner(value, t, link, field)
+                for name in [name for name, place in inner if place is None]:
+                    clean = False
+                    yield _error(instance, (link, f".{name}"), t, value, missing=name), (type(value), name)
+                todo += [place for _, place in reversed(inner) if place is not None]
+        if clean:
+            self._clean |= seen
+
+    def _inner(self, value: Any, t: Type, link: Link, field: Field | None) -> list[tuple[str, _Place | None]]:
+        """Return what is inside a value, by name; None for a field that it does not have."""
+        if isinstance(t, TupleT):
+            return [
+                ("", (v, item, (link, f"[{k}]"), field)) for k, (v, item) in enumerate(zip(value, t.items, strict=True))
+            ]
+        if isinstance(t, DictT):
+            return [("", (value[k], item, (link, f"[{k!r}]"), field)) for k, item in zip(t.keys, t.items, strict=True)]
+        if isinstance(t, ListT):
+            return [("", (v, t.item, (link, f"[{k}]"), field)) for k, v in enumerate(value)]
+        out: list[tuple[str, _Place | None]] = []
+        cls = type(value)
+        for f in self._layouts[cls].fields if cls in self._layouts else ():
+            inner = attribute(value, f.name)
+            there = inner is not MISSING
+            out.append((f.name, (inner, f.type, (link, f".{f.name}"), (cls, f.name)) if there else None))
+        return out
+
+
+def path_text(link: Link) -> str:
+    """Return a path as the user would write it."""
+    parts = []
+    while link is not None:
+        link, part = link
+        parts.append(part)
+    return "".join(reversed(parts))
+
+
+def _too_large(instance: int, link: Link, value: Any, nbytes: int) -> DataError:
+    return DataError(
+        f"{_path(link)[0]} does not fit in memory: up to it the arrays of the instance have {nbytes:,} bytes",
+        instance=instance,
+        path=_path(link)[1],
+        code="ACR704",
+        seen=_found(value),
+        rewrite="give the instance less data",
+    )
+
+
+def _path(link: Link) -> tuple[str, str]:
+    """Return a path as a message shows it, and all of it."""
+    path = path_text(link)
+    return (path if len(path) <= _LONG else f"{path[: _LONG // 2]} ... {path[-_LONG // 2 :]}"), path
+
+
+def _error(instance: int, link: Link, t: Type, value: Any, missing: str = "") -> DataError:
+    shown, path = _path(link)
+    if missing:
+        seen = f"an object of class {type(value).__name__} without the attribute `{missing}`"
+        return DataError(f"{shown} has no value", instance=instance, path=path, seen=seen)
+    kinds = IntT | FloatT if issubclass(type(value), int) else IntT  # an int field takes NumPy's integers, too
+    whole = _is_whole(type(value)) and type(value) is not bool
+    if whole and any(isinstance(m, kinds) for m in members(t)):
+        wrong = f"{shown} is an int that does not fit {'a float' if isinstance(t, FloatT) else '64 bits'}"
+        return DataError(wrong, instance=instance, path=path, seen=f"an int of {int(value).bit_length()} bits")
+    return DataError(
+        f"{shown} must be {_wanted(t)}, not {_found(value)}",
+        instance=instance,
+        path=path,
+        seen=_short(value),
+        rewrite=_rewrite(t, value),
+    )
+
+
+def _hidden(instance: int, link: Link, cls: type, name: str) -> DataError:
+    shown, path = _path(link)
+    seen, rewrite = hiding(cls, name)
+    wrong = f"{shown} hides what the model reads of the class {cls.__name__}"
+    return DataError(wrong, instance=instance, path=path, seen=seen, rewrite=rewrite)
+
+
+def _wanted(t: Type) -> str:
+    if t == NEVER:  # no value of the mini-batch was one that the annotation allows
+        return "what its annotation says"
+    text = type_text(t)
+    return text if isinstance(t, UnionT | NoneT | TupleT) else f"{'an' if text[0] in 'aeiou' else 'a'} {text}"
+
+
+def _found(value: Any) -> str:
+    if issubclass(type(value), np.ndarray | np.generic):
+        name = value.dtype.name if value.dtype.isnative else value.dtype.str
+        if isinstance(value, np.ndarray) and not value.ndim:
+            return f"an array({name})"
+        return f"{name}[{', '.join(map(str, value.shape))}]"
+    if value is None:
+        return "None"
+    if issubclass(type(value), enum.Flag) and all(value is not member for member in type(value)):
+        return f"a combination of {type(value).__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+def _short(value: Any) -> str:
+    if issubclass(type(value), int | float | str | enum.Enum) or value is None:
+        text = repr(value)
+        return text if len(text) <= 60 else f"{text[:57]}..."
+    if type(value) is dict:
+        return f"a dict with the keys {', '.join(map(str, list(value)[:8]))}"
+    if type(value) in (list, tuple):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"class {type(value).__module__}.{type(value).__qualname__}"
+
+
+def _rewrite(t: Type, value: Any) -> str:
+    """Return a conversion that makes the value conform, if there is an obvious one."""
+    wanted = [m for m in members(t) if not isinstance(m, NoneT)]
+    if len(wanted) != 1:
+        return ""
+    tensor, cls = wanted[0], type(value)
+    if isinstance(tensor, TensorT):
+        if issubclass(cls, np.ndarray | np.generic):
+            if not value.dtype.isnative and value.dtype == np.dtype(tensor.dtype).newbyteorder():
+                return 'convert it with .astype(x.dtype.newbyteorder("="))'
+            if value.dtype != np.dtype(tensor.dtype):
+                return f"convert it with .astype(np.{tensor.dtype.replace('bool', 'bool_')})"
+            if not tensor.rank and not value.ndim:
+                return "x[()]"
+            return f"give it {tensor.rank} axes" if type(value) in (*_ARRAYS, np.generic) else "use a plain np.ndarray"
+        if issubclass(cls, int | float | list | tuple):
+            return f"convert it with np.asarray(x, np.{tensor.dtype.replace('bool', 'bool_')})"
+    if isinstance(tensor, Array0T) and issubclass(cls, int | float | np.generic):
+        return f"convert it with np.asarray(x, np.{tensor.dtype.replace('bool', 'bool_')})"
+    number = issubclass(cls, int | float | np.number | np.bool_) or (issubclass(cls, np.ndarray) and value.size == 1)
+    for kind, name in ((IntT, "int"), (FloatT, "float"), (BoolT, "bool")):
+        if isinstance(tensor, kind) and number:
+            return f"convert it with {name}(x)"
+    return ""

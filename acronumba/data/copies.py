@@ -1,0 +1,108 @@
+"""Copies of instances as Python objects, for snapshots of what words cannot hold.
+
+In come values; out come copies in which nothing is shared with them that may change: dataclasses, NamedTuples, lists,
+tuples, dicts and arrays are new, everything else is the same. What was one object is one again. There is no recursion
+over data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MemberDescriptorType
+from typing import Any
+
+import numpy as np
+
+from acronumba.data.schema import MISSING, attribute, is_struct
+
+_SAME = frozenset((int, float, bool, str, bytes, type(None)))  # classes of what is never copied
+
+
+def copied(values: Sequence[Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:
+    """Return copies of values, and the pairs of every object, list, tuple, dict and array with its copy."""
+    made: dict[int, Any] = {}  # copies by the ids of what they are of
+    known: dict[type, tuple[str, ...] | None] = {}
+    held: dict[int, tuple[Any, Any]] = {}  # by id: what is copied, and what is in it; keeps both alive
+
+    def copy_of(value: Any) -> Any:
+        return made.get(id(value), value)
+
+    later = list(values)
+    while later:
+        todo = [(later.pop(), False)]  # True: all that this tuple holds has been made
+        while todo:
+            value, ready = todo.pop()
+            if ready:
+                made[id(value)] = _tuple(type(value), held[id(value)][1], copy_of)
+            elif id(value) not in held and (inside := _inside(value, known)) is not None:
+                held[id(value)] = value, inside
+                inner = [v for v in (inside.values() if isinstance(inside, dict) else inside) if type(v) not in _SAME]
+                if issubclass(type(value), tuple):  # can only be made when what it holds is there
+                    todo.append((value, True))
+                    todo += [(v, False) for v in inner]
+                else:
+                    made[id(value)] = _empty(value)
+                    later += inner
+    for key, (value, inside) in held.items():
+        if not issubclass(type(value), tuple):
+            _fill(made[key], inside, copy_of)
+    return [copy_of(v) for v in values], [(value, made[key]) for key, (value, _) in held.items()]
+
+
+def _slots(cls: type) -> tuple[str, ...] | None:
+    """Return which attributes objects of a class hold outside their `__dict__`; None if they are not copied."""
+    if not is_struct(cls):
+        return None
+    spaces = [vars(base) for base in cls.__mro__]
+    return tuple({name: 0 for space in spaces for name, v in space.items() if isinstance(v, MemberDescriptorType)})
+
+
+def _inside(value: Any, known: dict[type, tuple[str, ...] | None]) -> Any:
+    """Return what a value holds, as a sequence or by name; None if it is not copied."""
+    cls = type(value)
+    if cls is list or cls is tuple:
+        return list(value)
+    if cls is dict:
+        return dict(value)
+    if cls not in known:
+        known[cls] = _slots(cls)
+    slots = known[cls]
+    if slots is not None:
+        found = dict(zip(cls._fields, value, strict=True)) if issubclass(cls, tuple) else {}  # type: ignore[attr-defined]
+        for name in slots:
+            if (v := attribute(value, name)) is not MISSING:
+                found[name] = v
+        return found | getattr(value, "__dict__", {})
+    return () if issubclass(cls, np.ndarray) else None
+
+
+def _empty(value: Any) -> Any:
+    """Return the copy of a value, without what it holds; of an array all of it, as small as the array itself is."""
+    cls = type(value)
+    if not issubclass(cls, np.ndarray):
+        return cls() if cls in (list, dict) else object.__new__(cls)
+    if 0 not in value.strides:
+        return value.copy()
+    once = value[tuple(slice(None) if step else slice(0, 1) for step in value.strides)]
+    return np.broadcast_to(once.copy(), value.shape, subok=True)
+
+
+def _fill(out: Any, inside: Any, copy_of: Any) -> None:
+    if type(out) is list:
+        out += map(copy_of, inside)
+    elif type(out) is dict:
+        out.update((name, copy_of(v)) for name, v in inside.items())
+    elif isinstance(inside, dict):
+        for name, v in inside.items():
+            object.__setattr__(out, name, copy_of(v))  # as frozen dataclasses do
+
+
+def _tuple(cls: type, inside: Any, copy_of: Any) -> Any:
+    """Return a tuple or NamedTuple, whatever its `__new__` does."""
+    if not isinstance(inside, dict):
+        return tuple(map(copy_of, inside))
+    fields: Sequence[str] = cls._fields  # type: ignore[attr-defined]
+    out: Any = tuple.__new__(cls, [copy_of(inside[name]) for name in fields])
+    for name in inside.keys() - set(fields):
+        object.__setattr__(out, name, copy_of(inside[name]))
+    return out

@@ -1,0 +1,609 @@
+"""Instances as flat words: `Packer` makes them, `Packed` is a snapshot that the user holds.
+
+In come the columns of a mini-batch and its `Schema`; out comes a `Batch`: one row of words per instance, whose
+references are absolute addresses into heaps (`data.heap`). Packing works on whole columns
+(`data.packer`); instances with a value that does not have its type are found by a second walk
+(`data.conform`), reported, and left out. `data.unpack` is the way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from acronumba.data import conform
+from acronumba.data import heap as heaps
+from acronumba.data.copies import copied
+from acronumba.data.heap import (
+    Heap,
+    Mismatch,
+    Move,
+    Owned,
+    Region,
+    TooLarge,
+    Twice,
+    Words,
+    aligned,
+    are_arrays,
+    rebase,
+    reference_columns,
+    relayout,
+    rest_of,
+    shows,
+)
+from acronumba.data.packer import PackerText, packer_text
+from acronumba.data.schema import (
+    Reads,
+    Schema,
+    field_names,
+    guess,
+    infer,
+    is_struct,
+    loses,
+    make_layout,
+    make_layouts,
+    merge,
+    restrict,
+    schema_text,
+)
+from acronumba.data.shared import Inherited
+from acronumba.data.unpack import Memory, Reader, Unpacker
+from acronumba.errors import DataError
+from acronumba.errors.codes import refuse
+from acronumba.ir.nodes import StructLayout
+from acronumba.ir.types import ListT, NoneT, StructT, TensorT, Type, UnionT, members, words
+from acronumba.locks import ForkLock
+
+__all__ = [
+    "Batch", "Memory", "Packed", "Packer", "Reads", "Schema", "Unpacker", "infer", "make_layout", "make_layouts",
+    "merge", "pack", "restrict", "schema_text",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Batch:
+    """A packed mini-batch."""
+
+    roots: Words  # int64[n, words of all parameters]; zeros for instances with an error
+    errors: Mapping[int, DataError]  # by instance
+    heaps: tuple[Heap, ...]  # what the roots refer to
+    schema: Schema
+
+    def __len__(self) -> int:
+        return len(self.roots)
+
+    @property
+    def words(self) -> Words:
+        """The words of the first heap (the only one, unless snapshots are among the columns)."""
+        return self.heaps[0].words if self.heaps else np.zeros(0, np.int64)
+
+    @property
+    def keep(self) -> tuple[npt.NDArray[Any], ...]:
+        """Every array that addresses of the batch point into; they must live as long as the addresses are used."""
+        return tuple(buffer for heap in self.heaps for buffer in heap.buffers)
+
+    @property
+    def objects(self) -> Owned:
+        """The user's own objects and lists by their address."""
+        return Owned((heap, heap.objects) for heap in self.heaps)
+
+
+_NOTHING: Inherited = {}
+_LIBRARY: dict[str, Any] = {
+    name: getattr(heaps, name)
+    for name in (
+        "Room",
+        "expect",
+        "expect_constant",
+        "Ints",
+        "Floats",
+        "Bools",
+        "Enums",
+        "transpose",
+        "entries",
+        "expect_shown",
+    )
+} | {
+    "case_numbers": conform.case_numbers,
+    "are_arrays": are_arrays,
+    "zeros": np.zeros,
+    "int64": np.int64,
+    "fromiter": np.fromiter,
+    "flatnonzero": np.flatnonzero,
+    "NONES": frozenset((type(None),)),
+    "NOTHING": frozenset(),
+}
+
+
+class Packer:
+    """Packs instances of a schema.
+
+    Parameters
+    ----------
+    schema : Schema
+        Types of the parameters.
+    layouts : sequence of StructLayout
+        Of all classes. Only the fields in them are looked at, and their types are those of the layouts.
+    inherited : mapping from class to frozenset of str, optional
+        What is read of classes through their objects: an object with an attribute of its own of such a name is an
+        error, as it hides what its class has.
+    """
+
+    def __init__(self, schema: Schema, layouts: Sequence[StructLayout], inherited: Inherited = _NOTHING) -> None:
+        self.schema = schema
+        self.layouts = tuple(layouts)
+        self.inherited = {cls: names - {*field_names(cls)} for cls, names in inherited.items() if is_struct(cls)}
+        self._by_class = {layout.cls: layout for layout in layouts}
+        self._made: dict[tuple[int, ...], tuple[PackerText, Any]] = {}
+        self._careful = False
+        self._widths = [len(words(t)) for t in schema.params]
+
+    @property
+    def text(self) -> str:
+        """The generated packer of all parameters."""
+        return self._make(tuple(range(len(self.schema.params))))[0].text
+
+    def _make(self, params: tuple[int, ...]) -> tuple[PackerText, Any]:
+        """Return the packer of some of the parameters."""
+        if params not in self._made:
+            made = packer_text([self.schema.params[k] for k in params], self.layouts, self.inherited)
+            names = _LIBRARY | dict(made.names)
+            exec(compile(made.text, "<packer>", "exec"), names)  # made from types only
+            self._made[params] = made, names["pack"]
+        return self._made[params]
+
+    @overload
+    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None) -> Batch: ...
+    @overload
+    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None, whole: bool) -> Batch | None: ...
+    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None, whole: bool = False) -> Batch | None:
+        """Pack a mini-batch.
+
+        Parameters
+        ----------
+        columns : sequence
+            One per positional parameter: a sequence of instances, an array [n, ...], or a `Packed`.
+        numbers : sequence of int, optional
+            Of the instances, for messages, if they are not 0, 1, 2 ...
+        whole : bool
+            Whether all instances must have the types of the schema; which do not is not looked for then.
+
+        Returns
+        -------
+        Batch
+            With a `DataError` for every instance that has a value of another type than the schema says; `whole`: None
+            if there is one.
+
+        Raises
+        ------
+        ValueError
+            If the columns have different lengths.
+        """
+        if len(columns) != len(self.schema.params):
+            raise ValueError(f"{len(self.schema.params)} columns expected, {len(columns)} given")
+        plain: dict[int, Any] = {}
+        twins: dict[int, object] = {}  # the user's own objects by the ids of their copies
+        parts: list[tuple[int, Words, Heap]] = []
+        for k, column in enumerate(columns):
+            bound = None
+            if isinstance(column, Packed):
+                bound = column.bind(self.schema.params[k], self.layouts, self.inherited)
+            if bound is not None:
+                parts.append((k, *bound))
+            elif isinstance(column, Packed):
+                plain[k], own = column.again()
+                twins |= own
+            else:
+                plain[k] = self._column(column, self.schema.params[k])
+        count = check_lengths(columns)
+        if not plain and len(parts) == 1:
+            ((_, roots, heap),) = parts
+            return Batch(roots=roots, errors={}, heaps=(heap,), schema=self.schema)
+        done = self._pack_plain(plain, count, range(count) if numbers is None else numbers, whole)
+        if done is None:
+            return None
+        if twins:
+            owned = (
+                {region: [twins.get(id(v), v) for v in objects] for region, objects in heap.objects.items()}
+                for heap in done.heaps
+            )
+            done = replace(done, heaps=tuple(replace(h, objects=of) for h, of in zip(done.heaps, owned, strict=True)))
+        if not parts:
+            return done
+        pieces = {k: words_of for k, words_of, _ in parts}
+        at = 0
+        for k in plain:
+            pieces[k] = done.roots[:, at : at + self._widths[k]]
+            at += self._widths[k]
+        roots = np.concatenate([pieces[k] for k in range(len(pieces))], axis=1)
+        if done.errors:
+            roots[list(done.errors)] = 0
+        found = {id(heap): heap for heap in (*done.heaps, *(heap for _, _, heap in parts))}
+        return Batch(roots=roots, errors=done.errors, heaps=tuple(found.values()), schema=self.schema)
+
+    @staticmethod
+    def _column(column: Any, t: Type) -> Any:
+        if isinstance(column, np.ndarray) and isinstance(t, TensorT):
+            return column
+        return column if type(column) is list else list(column)
+
+    def _pack_plain(self, columns: Mapping[int, Any], count: int, numbers: Sequence[int], whole: bool) -> Batch | None:
+        if not columns:
+            return Batch(roots=np.zeros((count, 0), np.int64), errors={}, heaps=(), schema=self.schema)
+        done = self._try(tuple(columns), list(columns.values()), count)
+        if not isinstance(done, BaseException):
+            return Batch(roots=done[1], errors={}, heaps=(done[0],), schema=self.schema)
+        if whole and isinstance(done, Mismatch | KeyError | OverflowError):
+            return None
+        errors = self._errors(columns, numbers)
+        if not errors:
+            raise _refusal(done)
+        if whole:
+            return None
+        good = [k for k in range(count) if k not in errors]
+        done = self._try(tuple(columns), [[column[k] for k in good] for column in columns.values()], len(good))
+        if isinstance(done, BaseException):
+            raise _refusal(done)
+        heap, some = done
+        roots = np.zeros((count, some.shape[1]), np.int64)
+        roots[good] = some
+        return Batch(roots=roots, errors=errors, heaps=(heap,), schema=self.schema)
+
+    def attempt(self, column: Any) -> Batch | None:
+        """Return the only column packed, or None if a value does not have its type, or cannot be read."""
+        done = self._try((0,), [column], len(column))
+        if isinstance(done, BaseException):
+            return None
+        return Batch(roots=done[1], errors={}, heaps=(done[0],), schema=self.schema)
+
+    def faults(self, column: Any) -> set[tuple[type, str]]:
+        """Return the fields that do not have their type in some object, by class and name."""
+        return conform.Conformance(self.schema.params, self._by_class, self.inherited).faults(column)
+
+    def without(self, fields: Container[tuple[type, str]]) -> Packer:
+        """Return a packer that does not look at some fields."""
+        left = {c: {n: t for n, t in of.items() if (c, n) not in fields} for c, of in self.schema.fields.items()}
+        schema = replace(self.schema, fields=left)
+        return Packer(schema, make_layouts(schema))
+
+    def _try(self, params: tuple[int, ...], columns: list[Any], count: int) -> tuple[Heap, Words] | BaseException:
+        """Return what `_call` does, or why it fails: with a value, or with whatever a property of the user's raises."""
+        try:
+            return self._call(params, columns, count)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            return error
+
+    def _call(self, params: tuple[int, ...], columns: list[Any], count: int) -> tuple[Heap, Words]:
+        """Run the generated packer, with care where objects are reached twice."""
+        _, function = self._make(params)
+        if not self._careful:
+            try:
+                return function(columns, count, False)  # type: ignore[no-any-return]
+            except Twice:
+                self._careful = True  # data like this will come again
+        return function(columns, count, True)  # type: ignore[no-any-return]
+
+    def _errors(self, columns: Mapping[int, Any], numbers: Sequence[int]) -> dict[int, DataError]:
+        check = conform.Conformance([self.schema.params[k] for k in columns], self._by_class, self.inherited)
+        found = {}
+        for k, values in enumerate(zip(*columns.values(), strict=True)):
+            error = check.check(numbers[k], values)
+            if error is not None:
+                found[k] = error
+        return found
+
+
+def _refusal(error: BaseException) -> BaseException:
+    """Return what to raise where packing fails, but not because of some instance."""
+    if isinstance(error, TooLarge):
+        return refuse("ACR704", seen=str(error))
+    if isinstance(error, Mismatch | KeyError | OverflowError):
+        made = RuntimeError("instances that conform to their types could not be packed; this is a mistake in acronumba")
+        made.__cause__ = error
+        return made
+    return error
+
+
+def check_lengths(columns: Sequence[Any]) -> int:
+    """Return the number of instances, or raise `ValueError` as ``zip(strict=True)`` does."""
+    count = len(columns[0])
+    for k, column in enumerate(columns[1:], 2):
+        if len(column) != count:
+            wrong = "shorter" if len(column) < count else "longer"
+            others = "argument 1" if k == 2 else f"arguments 1-{k - 1}"
+            raise ValueError(f"batch() argument {k} is {wrong} than {others}")
+    return count
+
+
+# --- Snapshots ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class _Store:
+    """What slices of one pack share. It keeps the user's own objects alive: models may return them."""
+
+    schema: Schema
+    layouts: tuple[StructLayout, ...]  # of what the words hold: not of fields with a value of another type
+    heap: Heap
+    usable: bool = True  # whether the words hold all instances, but for such fields
+    pairs: Sequence[tuple[Any, Any]] = ()  # the user's own objects and their copies, see `Packed._plain`
+    others: dict[tuple[StructLayout, ...], tuple[Heap, Move]] = field(
+        default_factory=dict
+    )  # the heap with other layouts
+    last: tuple[Type, tuple[StructLayout, ...], Inherited, tuple[Heap, Move | None] | None] | None = None  # see `bind`
+
+    def unpacker(self) -> Unpacker:
+        return Unpacker(self.schema.params[0], self.layouts)
+
+    def memory(self) -> Memory:
+        return Memory(self.heap.buffers)
+
+    def stored(self) -> dict[type, frozenset[str]]:
+        """Return which fields of the classes the words hold."""
+        return {layout.cls: frozenset(f.name for f in layout.fields) for layout in self.layouts}
+
+    def rest(self) -> Callable[[int], Any]:
+        """Return the function from addresses to what the words there do not hold."""
+        if self.heap.rests is not None:
+            return Owned([(self.heap, self.heap.rests)]).get
+        owned, stored = Owned([(self.heap, self.heap.objects)]), self.stored()
+        return lambda address: rest_of(value := owned.get(address), stored.get(type(value), ()))
+
+    def twins(self) -> dict[int, object]:
+        """Return the user's own objects by the ids of their copies."""
+        return {id(copy): own for own, copy in self.pairs}
+
+    def rests(self) -> Mapping[Region, Sequence[Any]]:
+        """Return what the words do not hold, by region; without regions whose words hold everything."""
+        if self.heap.rests is not None:
+            return self.heap.rests
+        stored, copies = self.stored(), {id(own): copy for own, copy in self.pairs}
+        found = {
+            r: [rest_of(copies.get(id(v), v), stored.get(type(v), ())) for v in objects]
+            for r, objects in self.heap.objects.items()
+        }
+        return {r: rests for r, rests in found.items() if any(rest and rest is not list for rest in rests)}
+
+    def bind(self, t: Type, layouts: tuple[StructLayout, ...], inherited: Inherited) -> tuple[Heap, Move | None] | None:
+        """Return the heap for a program with these layouts, see `with_layouts`; None if its types differ too much."""
+        last = self.last
+        if last is None or last[0] is not t or last[1] is not layouts or last[2] is not inherited:
+            fits = self._agrees(t, layouts) and not self._hides(inherited)
+            self.last = last = t, layouts, inherited, self.with_layouts(layouts) if fits else None
+        return last[3]
+
+    def _hides(self, inherited: Inherited) -> bool:
+        """Whether an object has an attribute of its own that hides what is read of its class."""
+        for region in self.heap.regions:
+            if names := inherited.get(region.cls, frozenset()) if region.cls is not None else frozenset():
+                if self.heap.rests is None:
+                    hidden = not shows(self.heap.objects[region], names)
+                else:
+                    hidden = not all(map(names.isdisjoint, self.heap.rests.get(region, ())))
+                if hidden:
+                    return True
+        return False
+
+    def _agrees(self, t: Type, layouts: tuple[StructLayout, ...]) -> bool:
+        if not same_words(self.schema.params[0], t):
+            return False
+        mine = {layout.cls: {f.name: f.type for f in layout.fields} for layout in self.layouts}
+        for layout in layouts:
+            own = mine.get(layout.cls)
+            if own is not None and not all(f.name in own and same_words(own[f.name], f.type) for f in layout.fields):
+                return False
+        return True
+
+    def with_layouts(self, layouts: tuple[StructLayout, ...]) -> tuple[Heap, Move | None]:
+        """Return the heap with rows as other layouts say, and how addresses change (None: not at all)."""
+        present = {region.cls for region in self.heap.regions if region.cls is not None}
+        new, old = ({c.cls: (k, c) for k, c in enumerate(ls) if c.cls in present} for ls in (layouts, self.layouts))
+        if new == old:
+            return self.heap, None
+        if layouts not in self.others:
+            self.others[layouts] = relayout(self.heap, {layout.cls: layout for layout in self.layouts}, layouts)
+        return self.others[layouts]
+
+
+class Packed(Sequence[Any]):
+    """A snapshot of instances: one column of a mini-batch, accepted wherever instances are.
+
+    Slicing is free. Elements are copies, made when they are asked for. A model that returns objects of the instances
+    returns the user's own, which a pack therefore keeps alive. It can be pickled; where it is loaded, the objects that
+    models return are made when they are first asked for.
+    """
+
+    __acronumba_packed__ = True
+    __slots__ = ("_plain", "_roots", "_store", "schema")
+
+    def __init__(self, store: _Store, roots: Words, plain: list[Any] | None) -> None:
+        self.schema = store.schema
+        self._store = store
+        self._roots = roots  # int64[n, words]
+        # Copies of the instances, if the words do not hold all that is in them: a value that cannot be stored, or is
+        # not what its annotation says. Only a model that reads it can tell if it matters.
+        self._plain = plain
+
+    def __len__(self) -> int:
+        return len(self._roots)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Packed: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return Packed(self._store, self._roots[index], None if self._plain is None else self._plain[index])
+        if self._plain is not None:
+            return copied([self._plain[index]])[0][0]
+        place = range(len(self))[index]
+        return self._unpack(self._roots[place : place + 1])(0)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._plain is not None:
+            return iter(copied(self._plain)[0])
+        decode = self._unpack(self._roots)
+        return map(decode, range(len(self)))
+
+    def _unpack(self, roots: Words) -> Any:
+        store = self._store
+        return store.unpacker().decoder(roots, store.memory(), rest=store.rest())
+
+    def again(self) -> tuple[list[Any], dict[int, object]]:
+        """Return the instances to be packed anew, and the user's own objects by the ids of their copies among them."""
+        if self._plain is not None:
+            return self._plain, self._store.twins()
+        store = self._store
+        reader = Reader(store.unpacker(), store.memory(), rest=store.rest())
+        values = [reader.value(row) for row in self._roots.tolist()]
+        owned = Owned([(store.heap, store.heap.objects)])
+        return values, {id(v): own for at, v in reader.made.items() if (own := owned.get(at)) is not None}
+
+    def __repr__(self) -> str:
+        return f"Packed({len(self)} instances)"
+
+    def bind(
+        self, t: Type, layouts: tuple[StructLayout, ...], inherited: Inherited = _NOTHING
+    ) -> tuple[Words, Heap] | None:
+        """Return the words of the instances for a program with these layouts, and the heap that they refer to.
+
+        None if the program's types differ so much that the instances must be packed anew, or if some object hides
+        what is read of its class.
+        """
+        bound = self._store.bind(t, layouts, inherited) if self._store.usable else None
+        if bound is None:
+            return None
+        heap, move = bound
+        if move is None:
+            return self._roots, heap
+        roots = self._roots.copy()
+        for column in reference_columns(words(self.schema.params[0])):
+            roots[:, column] = move(roots[:, column])
+        return roots, heap
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        heap = self._store.heap
+        bases = {name: int(pool.ctypes.data) for name, pool in heap.pools.items()}
+        state = (heap.words, heap.base, heap.regions, dict(heap.pools), bases, self._store.rests(), self._store.usable)
+        return _restore, (self.schema, self._store.layouts, state, self._roots, self._plain)
+
+
+def _restore(
+    schema: Schema, layouts: tuple[StructLayout, ...], state: Any, roots: Words, plain: list[Any] | None
+) -> Packed:
+    old_words, base, regions, pools, bases, rests, usable = state
+    objects: dict[Region, Sequence[object]] = {}
+    new_words = aligned(old_words.size, np.int64)
+    new_words[:] = old_words
+    heap = Heap(
+        words=new_words,
+        regions=regions,
+        pools={name: _aligned_copy(pool) for name, pool in pools.items()},
+        objects=objects,
+        rests=rests,
+    )
+    move = rebase(heap, base, bases)
+    roots = roots.copy()
+    for column in reference_columns(words(schema.params[0])):
+        roots[:, column] = move(roots[:, column])
+    store = _Store(schema, layouts, heap, usable)
+    maker = _Maker(store)
+    objects |= {r: _Copies(maker, r) for r in regions if r.kind in ("rows", "heads")}
+    return Packed(store, roots, plain)
+
+
+class _Copies(Sequence[Any]):
+    """The objects of a region of a pack that was pickled. Each is made once, when it is first asked for."""
+
+    def __init__(self, maker: _Maker, region: Region) -> None:
+        self._maker = maker
+        self._region = region
+
+    def __len__(self) -> int:
+        return self._region.count
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._maker.object(self._region, row)
+
+
+class _Maker:
+    """Makes the objects of a pack that was pickled."""
+
+    def __init__(self, store: _Store) -> None:
+        self._store = store
+        self._lock = ForkLock()
+        self._made: dict[int, Any] = {}
+
+    def object(self, region: Region, row: int) -> Any:
+        """Return the object or list of a row."""
+        store = self._store
+        address = store.heap.address(region) + 8 * region.width * row
+        with self._lock:
+            if address not in self._made:
+                reader = Reader(store.unpacker(), store.memory(), rest=store.rest(), made=self._made)
+                reader.find([(region.listed or StructT(region.cls), address)])  # type: ignore[arg-type]
+            return self._made[address]
+
+
+def _aligned_copy(pool: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    out = aligned(pool.size, pool.dtype)
+    out[:] = pool
+    return out
+
+
+def same_words(narrow: Type, wide: Type) -> bool:
+    """Whether every value of one type lies in words just as it would as a value of another."""
+    if narrow == wide:
+        return True
+    if isinstance(narrow, ListT) and isinstance(wide, ListT):
+        return same_words(narrow.item, wide.item)
+    if isinstance(narrow, TensorT) and isinstance(wide, TensorT):
+        return (
+            narrow.dtype == wide.dtype
+            and narrow.rank == wide.rank
+            and all(b is None or a == b for a, b in zip(narrow.shape, wide.shape, strict=True))
+        )
+    if isinstance(wide, UnionT) and len(words(wide)) == 1 and not isinstance(narrow, NoneT) and len(words(narrow)) == 1:
+        rest = [m for m in wide.members if not isinstance(m, NoneT)]
+        if all(isinstance(m, StructT | NoneT) for m in members(narrow)):
+            return all(m in wide.members for m in members(narrow))
+        return len(rest) == 1 and not isinstance(narrow, UnionT) and same_words(narrow, rest[0])
+    return False
+
+
+def pack(instances: Sequence[Any] | npt.NDArray[Any]) -> Packed:
+    """Return a snapshot of instances.
+
+    Parameters
+    ----------
+    instances : sequence, or array [n, ...]
+        One value per instance.
+
+    Returns
+    -------
+    Packed
+        One column of a mini-batch. Later changes of the instances are not seen.
+    """
+    if isinstance(instances, Packed):
+        return instances
+    column = instances if isinstance(instances, np.ndarray) and instances.dtype != object else list(instances)
+    schema = None if isinstance(column, np.ndarray) else guess(column)
+    packer = None if schema is None else Packer(schema, make_layouts(schema))
+    batch = None if packer is None else packer.attempt(column)
+    if schema is None or packer is None or batch is None:
+        schema = infer([column])
+        packer = Packer(schema, make_layouts(schema))
+        batch = packer.pack([column])
+    while batch.errors and (faults := packer.faults(column)):  # such fields are in the copies alone
+        packer = packer.without(faults)
+        batch = packer.pack([column])
+    whole = packer.schema is schema and not batch.errors and not loses(schema)
+    plain, pairs = (None, []) if whole else copied(list(column))
+    store = _Store(schema, packer.layouts, batch.heaps[0], usable=not batch.errors, pairs=pairs)
+    return Packed(store, batch.roots, plain)

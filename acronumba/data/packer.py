@@ -1,0 +1,390 @@
+"""The text of a packer: readable Python, made from a schema's types and from nothing else.
+
+A generated packer does two things. It follows the instances by rounds: in each round every field of the objects
+that were new in the last one becomes part of a column, and what the columns refer to is new in the next. Then it
+gives every object its address and writes each column into the rows, at the speed of NumPy. The functions that it
+calls are in `data.heap`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from acronumba.data.heap import reference_columns, row_references
+from acronumba.data.schema import classes_of
+from acronumba.data.shared import Inherited
+from acronumba.ir.nodes import StructLayout
+from acronumba.ir.types import (
+    BOOL,
+    Array0T,
+    BoolT,
+    DictT,
+    EnumT,
+    FloatT,
+    IntT,
+    ListT,
+    NeverT,
+    NoneT,
+    OpaqueT,
+    StrT,
+    StructT,
+    TensorT,
+    TupleT,
+    Type,
+    UnionT,
+    members,
+    type_text,
+    union_cases,
+    union_word,
+    words,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackerText:
+    """A generated packer."""
+
+    text: str  # defines `pack(columns, count, careful) -> (Heap, int64[count, words of the parameters])`
+    names: Mapping[str, Any]  # what the text refers to besides the functions of `data.heap`
+
+
+@dataclass(slots=True)
+class _Pool:
+    """Objects of one class, or lists of one type."""
+
+    name: str  # of the variable
+    made: str  # the expression that makes it
+    slots: list[_Slot] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A column of values of one type, and the columns that it is taken apart into."""
+
+    type: Type
+    name: str  # the variable
+    first: int  # column of the row where its words begin
+    now: str  # the variable of the values of one round
+    cases: str  # the variable of their cases, and of the rows of one case
+    parts: list[_Slot] = field(default_factory=list)  # of a tuple, a dict, or the cases of a union with a tag
+
+
+def packer_text(params: Sequence[Type], layouts: Sequence[StructLayout], inherited: Inherited) -> PackerText:
+    """Return the packer of parameters of these types, whose classes lie in memory as the layouts say.
+
+    It raises `Mismatch` for an object that hides, by an attribute of its own, what is `inherited`.
+    """
+    return _Writer(params, layouts, inherited).text()
+
+
+class _Writer:
+    def __init__(self, params: Sequence[Type], layouts: Sequence[StructLayout], inherited: Inherited) -> None:
+        self._params = params
+        self._inherited = inherited
+        self._layouts = {layout.cls: (tag, layout) for tag, layout in enumerate(layouts)}
+        self._names: dict[str, Any] = {}
+        self._used: set[str] = set(_TAKEN)
+        self._structs: dict[type, _Pool] = {}
+        self._lists: dict[ListT, _Pool] = {}
+        self._lines: list[str] = []
+
+    # --- What there is ---
+
+    def _name(self, text: str) -> str:
+        name, k = text, 1
+        while name in self._used:
+            k += 1
+            name = f"{text}{k}"
+        self._used.add(name)
+        return name
+
+    def _constant(self, name: str, value: Any) -> str:
+        name = self._name(name)
+        self._names[name] = value
+        return name
+
+    def layout(self, cls: type) -> tuple[int, StructLayout]:
+        """Return tag and layout; a class whose fields are never read is only a tag."""
+        return self._layouts.get(cls) or (-1, StructLayout(cls=cls, fields=(), size=1))
+
+    def _find(self, t: Type) -> None:
+        """Make the pools of everything that values of a type reach."""
+        todo = [t]
+        while todo:
+            t = todo.pop()
+            if isinstance(t, ListT) and t not in self._lists:
+                self._lists[t] = self._list_pool(t)
+            for cls in sorted(classes_of(t) - self._structs.keys(), key=lambda c: self.layout(c)[0]):
+                self._structs[cls] = self._struct_pool(cls)
+                todo += [f.type for f in self.layout(cls)[1].fields]
+            todo += [t.item] if isinstance(t, ListT) else list(getattr(t, "items", getattr(t, "members", ())))
+
+    def _struct_pool(self, cls: type) -> _Pool:
+        name = self._name(_lower(cls.__name__))
+        layout = self.layout(cls)[1]
+        made = f"room.objects({self._constant(name.upper(), cls)}, {layout.size}, {row_references(layout)!r})"
+        return _Pool(name, made)
+
+    def _list_pool(self, listed: ListT) -> _Pool:
+        item, name = listed.item, self._name(f"list{len(self._lists)}")
+        constant = self._constant(name.upper(), listed)
+        return _Pool(name, f"room.lists({constant}, {len(words(item))}, {reference_columns(words(item))!r})")
+
+    def _slot(self, t: Type, name: str, first: int) -> _Slot:
+        slot = _Slot(t, self._name(name), first, self._name(f"{name}_now"), self._name(f"{name}_case"))
+        match t:
+            case TupleT():
+                inner = [(str(k), item) for k, item in enumerate(t.items)]
+            case Array0T(sure=False):
+                inner = [("which", BOOL), ("point", Array0T(t.dtype))]
+            case DictT():
+                inner = [(str(k), item) for k, item in enumerate(t.items)]  # not the keys: they are data
+            case UnionT() if union_word(t) is None:
+                inner = [(f"case{k}", case) for k, case in enumerate(union_cases(t))]
+                first += 1
+            case _:
+                return slot
+        for part, item in inner:
+            slot.parts.append(self._slot(item, f"{name}_{part}", first))
+            first += len(words(item))
+        return slot
+
+    # --- The text ---
+
+    def line(self, indent: int, text: str) -> None:
+        self._lines.append("    " * indent + text if text else "")
+
+    def text(self) -> PackerText:
+        for t in self._params:
+            self._find(t)
+        roots, width = [], 0
+        for k, t in enumerate(self._params):
+            roots.append(self._slot(t, f"p{k}", width))
+            width += len(words(t))
+        for cls, pool in self._structs.items():
+            pool.slots = [self._slot(f.type, f"{pool.name}_{f.name}", f.offset) for f in self.layout(cls)[1].fields]
+        for listed, pool in self._lists.items():
+            pool.slots = [self._slot(listed.item, f"{pool.name}_item", 0)]
+        self.line(0, "def pack(columns, count, careful):")
+        self.line(1, f'"""Pack instances of ({", ".join(map(_plain_text, self._params))}).')
+        self._legend()
+        self.line(1, '"""')
+        self._declare(roots)
+        self._follow(roots)
+        self._fill(roots, width)
+        self.line(1, "return heap, roots")
+        return PackerText(text="\n".join(self._lines) + "\n", names=self._names)
+
+    @property
+    def _pools(self) -> list[_Pool]:
+        return [*self._structs.values(), *self._lists.values()]
+
+    def _legend(self) -> None:
+        for cls, pool in self._structs.items():
+            fields = self.layout(cls)[1].fields
+            self.line(0, "")
+            self.line(1, f"{pool.name}: objects of {cls.__name__}, rows of {self.layout(cls)[1].size} words")
+            for f in fields:
+                self.line(2, f"{f.offset}  {f.name}: {_plain_text(f.type)}")
+        for listed, pool in self._lists.items():
+            self.line(0, "")
+            self.line(1, f"{pool.name}: {_plain_text(listed)}, {len(words(listed.item))} words per element")
+
+    def _declare(self, roots: list[_Slot]) -> None:
+        """Make the pools and the columns: a column holds one field of all objects, in the order of their rows."""
+        self.line(1, "room = Room(careful)")
+        for pool in self._pools:
+            self.line(1, f"{pool.name} = {pool.made}")
+        for slot in [*roots, *(s for pool in self._pools for s in pool.slots)]:
+            for column in _columns(slot):
+                self.line(1, f"{column.name} = {self._column(column.type)}")
+
+    def _column(self, t: Type) -> str:
+        rest = [m for m in members(t) if not isinstance(m, NoneT)]
+        if isinstance(t, UnionT) and union_word(t) is None:
+            return "[]"
+        if isinstance(rest[0], TensorT):
+            return f"room.arrays({rest[0].dtype!r}, {rest[0].rank}, {isinstance(t, UnionT)})"
+        if isinstance(rest[0], Array0T):
+            return f"room.points({rest[0].dtype!r})"
+        if isinstance(rest[0], StructT | ListT):
+            return f"room.references({', '.join(self._pool(m).name for m in rest)})"
+        if isinstance(t, EnumT):
+            numbers = {id(m): k for k, m in enumerate(t.cls)}  # type: ignore[var-annotated,arg-type]
+            return f"Enums({self._constant(_lower(t.cls.__name__).upper(), numbers)})"
+        return {IntT: "Ints()", FloatT: "Floats()", BoolT: "Bools()"}[type(t)]
+
+    def _pool(self, t: Type) -> _Pool:
+        return self._lists[t] if isinstance(t, ListT) else self._structs[t.cls]  # type: ignore[union-attr]
+
+    def _follow(self, roots: list[_Slot]) -> None:
+        self.line(0, "")
+        self.line(1, "# Follow the instances, by rounds.")
+        for k, slot in enumerate(roots):
+            if isinstance(slot.type, TensorT):
+                self.line(1, f"{slot.name}.add_rows(columns[{k}])")
+            else:
+                self._walk(slot, f"columns[{k}]", 1)
+        if len(self._structs) == 1 and not self._lists:
+            ((cls, pool),) = self._structs.items()
+            self.line(1, f"while new := {pool.name}.take():")
+            self._round(cls, pool, 2)
+            return
+        if not self._pools:
+            return
+        self.line(1, "while room.more():")
+        for cls, pool in self._structs.items():
+            self.line(2, f"if new := {pool.name}.take():")
+            self._round(cls, pool, 3)
+        for pool in self._lists.values():
+            self.line(2, f"if new := {pool.name}.take():")
+            before = len(self._lines)
+            self._walk(pool.slots[0], "new", 3)
+            if len(self._lines) == before:
+                self.line(3, "pass")
+
+    def _round(self, cls: type, pool: _Pool, indent: int) -> None:
+        before = len(self._lines)
+        if names := self._inherited.get(cls):
+            self.line(indent, f"expect_shown(new, frozenset({tuple(sorted(names))!r}))")
+        for slot, f in zip(pool.slots, self.layout(cls)[1].fields, strict=True):
+            self._walk(slot, f"[o.{f.name} for o in new]", indent)
+        if len(self._lines) == before:
+            self.line(indent, "pass")
+
+    def _walk(self, slot: _Slot, source: str, indent: int) -> None:
+        """Add values to the columns of a slot, and what they refer to to the next round."""
+        t = slot.type
+        match t:
+            case OpaqueT():
+                pass
+            case NoneT():
+                self.line(indent, f"expect({source}, NONES)")
+            case NeverT():
+                self.line(indent, f"expect({source}, NOTHING)")
+            case StrT():
+                self.line(indent, f"expect_constant({source}, {self._constant('TEXT', t.value)})")
+            case IntT() | FloatT() | BoolT() | EnumT() | TensorT() | StructT() | ListT():
+                self.line(indent, f"{slot.name}.add({source})")
+            case Array0T(sure=True):
+                self.line(indent, f"{slot.name}.add({source})")
+            case Array0T():
+                which, point = slot.parts
+                self.line(indent, f"{slot.now} = {source}")
+                self.line(indent, f"{which.name}.add(are_arrays({slot.now}))")
+                self.line(indent, f"{point.name}.add_both({slot.now})")
+            case TupleT():
+                self._walk_parts(slot, f"transpose({source}, {len(t.items)})", indent)
+            case DictT():
+                self._walk_parts(slot, f"entries({source}, {self._constant('KEYS', t.keys)})", indent)
+            case UnionT() if union_word(t) is not None:
+                rest = [m for m in t.members if not isinstance(m, NoneT)]
+                add = "add" if isinstance(rest[0], TensorT) else "add_any" if len(rest) > 1 else "add_optional"
+                self.line(indent, f"{slot.name}.{add}({source})")
+            case UnionT():
+                cases = self._constant("CASES", union_cases(t))
+                self.line(indent, f"{slot.now} = {source}")
+                self.line(indent, f"{slot.cases} = case_numbers({cases}, {slot.now})")
+                self.line(indent, f"{slot.name} += {slot.cases}")
+                for k, p in enumerate(slot.parts):
+                    if not isinstance(p.type, NoneT):
+                        self._walk(p, f"[v for v, k in zip({slot.now}, {slot.cases}) if k == {k}]", indent)
+
+    def _walk_parts(self, slot: _Slot, columns: str, indent: int) -> None:
+        names = ", ".join(part.now for part in slot.parts)
+        self.line(indent, f"[{names}] = {columns}" if names else columns)
+        for part in slot.parts:
+            self._walk(part, part.now, indent)
+
+    def _fill(self, roots: list[_Slot], width: int) -> None:
+        self.line(0, "")
+        self.line(1, "# Room for all of it; then the rows, column by column.")
+        for slot in [*roots, *(s for pool in self._pools for s in pool.slots)]:
+            for column in _columns(slot):
+                if any(isinstance(m, TensorT | Array0T) for m in members(column.type)) and not column.parts:
+                    self.line(1, f"{column.name}.close()")
+        self.line(1, "heap = room.allocate()")
+        for cls, pool in self._structs.items():
+            self.line(0, "")
+            self.line(1, f"rows = heap.table({pool.name}.region)")
+            self.line(1, f"rows[:, 0] = {self.layout(cls)[0]}")
+            for slot in pool.slots:
+                self._write(slot, "rows", ":")
+        for listed, pool in self._lists.items():
+            if words(listed.item):
+                self.line(0, "")
+                self.line(1, f"rows = heap.table({pool.name}.items)")
+                self._write(pool.slots[0], "rows", ":")
+        self.line(0, "")
+        self.line(1, f"roots = zeros((count, {width}), int64)")
+        for slot in roots:
+            self._write(slot, "roots", ":")
+
+    def _write(self, slot: _Slot, rows: str, where: str) -> None:
+        """Write the columns of a slot into rows."""
+        target = f"{rows}[{where}, {slot.first}]"
+        match slot.type:
+            case IntT() | FloatT() | BoolT() | EnumT() | TensorT() | Array0T(sure=True) | StructT() | ListT():
+                self.line(1, f"{target} = {slot.name}.words()")
+            case UnionT() if not slot.parts:
+                self.line(1, f"{target} = {slot.name}.words()")
+            case UnionT():
+                self.line(1, f"{slot.name} = fromiter({slot.name}, int64, len({slot.name}))")
+                self.line(1, f"{target} = {slot.name}")
+                for k, part in enumerate(slot.parts):
+                    if words(part.type):
+                        places = f"flatnonzero({slot.name} == {k})"
+                        self.line(1, f"{part.cases} = {places if where == ':' else f'{where}[{places}]'}")
+                        self._write(part, rows, part.cases)
+            case TupleT() | DictT() | Array0T():
+                for part in slot.parts:
+                    self._write(part, rows, where)
+
+
+def _columns(slot: _Slot) -> list[_Slot]:
+    """Return the columns of a slot that are filled while following the instances."""
+    if isinstance(slot.type, TupleT | DictT) or (isinstance(slot.type, Array0T) and slot.parts):
+        return [column for part in slot.parts for column in _columns(part)]
+    if isinstance(slot.type, NoneT | StrT | NeverT | OpaqueT):
+        return []
+    return [slot, *(column for part in slot.parts for column in _columns(part))]
+
+
+def _plain_text(t: Type) -> str:
+    """Return a type as text that cannot end a docstring, whatever the keys of a dict are."""
+    return type_text(t).replace("\\", "?").replace('"', "'") if not _has_data(t) else "..."
+
+
+def _has_data(t: Type) -> bool:
+    match t:
+        case DictT() | StrT() | OpaqueT():
+            return True
+        case TupleT():
+            return any(map(_has_data, t.items))
+        case ListT():
+            return _has_data(t.item)
+        case UnionT():
+            return any(map(_has_data, t.members))
+    return False
+
+
+def _lower(name: str) -> str:
+    """Return the name of a class as the name of a variable: ``tree_node`` for ``TreeNode``."""
+    parts = [
+        f"_{c.lower()}" if c.isupper() and k and not name[k - 1].isupper() else c.lower() for k, c in enumerate(name)
+    ]
+    out = "".join(parts)
+    if not out.isidentifier():
+        return "an_object"
+    return f"{out}_object" if keyword.iskeyword(out) or hasattr(builtins, out) else out
+
+
+_TAKEN = frozenset(
+    "pack columns count careful new room heap rows roots o v k zeros int64 fromiter flatnonzero Room expect "
+    "expect_constant Ints Floats Bools Enums transpose entries case_numbers are_arrays expect_shown NONES "
+    "NOTHING".split()
+)

@@ -1,0 +1,771 @@
+"""The types of a mini-batch: what the instances are, found from annotations and from the data.
+
+In come the columns of a batch (one per positional parameter) and the fields that the model reads; out comes a
+`Schema`, the type of each parameter and of each field of each class that can be reached. Annotations of dataclass
+fields decide where they can (`int`, `Tree | None`, `list[Tree]`); what they leave open (`np.ndarray`, `Any`,
+nothing) is observed in the data. The walk is by rounds over whole columns, without recursion, and sees every object
+once, so that depth, sharing and cycles cost nothing. `make_layouts` says how rows of the classes lie in memory;
+`data.pack` fills them.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import enum
+import operator
+import re
+import sys
+import types
+import typing
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from acronumba.data.witness import Witness, witness_of
+from acronumba.ir.nodes import FieldLayout, StructLayout
+from acronumba.ir.types import (
+    BOOL,
+    DTYPES,
+    FLOAT,
+    INT,
+    NEVER,
+    NONE,
+    Array0T,
+    DictT,
+    EnumT,
+    ListT,
+    NoneT,
+    OpaqueT,
+    StrT,
+    StructT,
+    TensorT,
+    TupleT,
+    Type,
+    UnionT,
+    class_key,
+    members,
+    type_text,
+    union,
+    words,
+)
+
+Reads: TypeAlias = "Mapping[type, frozenset[str]]"  # which fields of each class the model reads
+
+NESTING = 12  # lists, tuples and dicts inside each other, beyond which unannotated data is not followed
+LONG_TUPLE = 16  # an unannotated tuple longer than this, of one type, is a list
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Schema:
+    """The types of a mini-batch."""
+
+    params: tuple[Type, ...]  # of the positional parameters
+    fields: Mapping[type, Mapping[str, Type]]  # of every class that can be reached, in the order of the class
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What equal schemas have in common; hashable."""
+        rows = sorted(self.fields.items(), key=lambda item: class_key(item[0]))
+        return self.params, tuple((cls, tuple(fields.items())) for cls, fields in rows)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+def schema_text(schema: Schema) -> str:
+    """Return the schema as text: one line per parameter, then every class with its fields."""
+    lines = [f"parameter {k}: {type_text(t)}" for k, t in enumerate(schema.params)]
+    for cls, fields in sorted(schema.fields.items(), key=lambda item: class_key(item[0])):
+        lines += ["", f"class {cls.__name__}:"]
+        lines += [f"    {name}: {type_text(t)}" for name, t in fields.items()] or ["    pass"]
+    return "\n".join(lines) + "\n"
+
+
+# --- Hints: what an annotation says ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Anything: the data decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayHint:
+    """An array; the data decides dtype and rank."""
+
+    scalar: type  # np.float32 of NDArray[np.float32]; np.generic: any
+
+
+@dataclass(frozen=True, slots=True)
+class ClassHint:
+    """An object of the class, or of a class derived from it."""
+
+    cls: type
+
+
+@dataclass(frozen=True, slots=True)
+class ListHint:
+    item: Hint
+
+
+@dataclass(frozen=True, slots=True)
+class TupleHint:
+    items: tuple[Hint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DictHint:
+    item: Hint  # of every key
+
+
+@dataclass(frozen=True, slots=True)
+class KeysHint:
+    """A `TypedDict`."""
+
+    keys: tuple[str, ...]
+    items: tuple[Hint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnionHint:
+    members: tuple[Hint, ...]
+
+
+Hint: TypeAlias = "Type | Observed | ArrayHint | ClassHint | ListHint | TupleHint | DictHint | KeysHint | UnionHint"
+
+OBSERVED = Observed()
+ENDLESS = OpaqueT(f"a structure inside itself, or nested more than {NESTING} deep")
+_PLAIN: dict[object, Hint] = {
+    int: INT,
+    float: FLOAT,
+    bool: BOOL,
+    None: NONE,
+    type(None): NONE,
+    str: OpaqueT("a str"),
+    bytes: OpaqueT("bytes"),
+    object: OBSERVED,
+    Any: OBSERVED,
+}
+_SEQUENCES = {list, collections.abc.Sequence, collections.abc.Collection, collections.abc.Iterable}
+_SEQUENCES |= {collections.abc.MutableSequence}
+_MAPPINGS = {dict, collections.abc.Mapping, collections.abc.MutableMapping}
+
+
+def is_struct(cls: type) -> bool:
+    """Whether objects of the class are stored as rows: a dataclass or a NamedTuple."""
+    return dataclasses.is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+
+
+def field_names(cls: type) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass or NamedTuple, in order."""
+    if dataclasses.is_dataclass(cls):
+        return tuple(f.name for f in dataclasses.fields(cls))
+    return tuple(cls._fields)  # type: ignore[attr-defined]
+
+
+def read_hint(annotation: object) -> Hint:
+    """Return what a resolved annotation says."""
+    try:
+        if annotation in _PLAIN:
+            return _PLAIN[annotation]
+    except TypeError:  # not hashable
+        return OBSERVED
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Union or origin is types.UnionType:
+        return UnionHint(tuple(read_hint(a) for a in args))
+    if origin is typing.Literal:
+        return UnionHint(tuple(StrT(a) if isinstance(a, str) else OBSERVED for a in args))
+    if origin in (typing.Annotated, typing.Final):
+        return read_hint(args[0])
+    if origin is tuple:
+        if len(args) == 2 and args[1] is Ellipsis:
+            return ListHint(read_hint(args[0]))
+        return TupleHint(() if args == ((),) else tuple(read_hint(a) for a in args))
+    if origin in _SEQUENCES and args:
+        return ListHint(read_hint(args[0]))
+    if origin in _MAPPINGS and len(args) == 2:
+        return DictHint(read_hint(args[1])) if args[0] is str else OBSERVED
+    if origin is np.ndarray:
+        scalar = typing.get_args(args[1]) if len(args) == 2 else ()
+        named = bool(scalar) and isinstance(scalar[0], type) and issubclass(scalar[0], np.generic)
+        return ArrayHint(scalar[0] if named else np.generic)
+    if isinstance(annotation, typing.NewType):
+        return read_hint(annotation.__supertype__)
+    if hasattr(annotation, "__value__"):  # `type X = ...`
+        return read_hint(annotation.__value__)
+    cls = origin if isinstance(origin, type) else annotation
+    if not isinstance(cls, type):
+        return OBSERVED
+    if typing.is_typeddict(cls):
+        hints = typing.get_type_hints(cls)
+        return KeysHint(tuple(hints), tuple(read_hint(h) for h in hints.values()))
+    if issubclass(cls, enum.Enum):
+        return EnumT(cls)
+    if issubclass(cls, np.ndarray):
+        return ArrayHint(np.generic)
+    if issubclass(cls, np.generic):
+        return ArrayHint(cls)
+    if getattr(cls, "_is_protocol", False):  # says what a class has, not which it is
+        return OBSERVED
+    if is_struct(cls) or (cls.__module__ != "builtins" and cls not in _SEQUENCES | _MAPPINGS):
+        return ClassHint(cls)
+    return OBSERVED
+
+
+_HINTS: OrderedDict[type, tuple[Witness, dict[str, Hint]]] = OrderedDict()  # the oldest first
+_MOST_HINTS = 1024  # classes: those that a notebook has defined anew are forgotten in time
+
+
+def class_hints(cls: type, others: Iterable[type] = ()) -> dict[str, Hint]:
+    """Return what the annotations of a class say, by field.
+
+    Parameters
+    ----------
+    cls : type
+        A dataclass or NamedTuple.
+    others : iterable of type
+        Classes that annotations may name; needed where classes are defined inside a function.
+    """
+    known = _HINTS.get(cls)
+    if known is not None and known[0].holds():
+        return known[1]
+    names = field_names(cls)
+    local = _local_names(cls, others)
+    try:
+        found = typing.get_type_hints(cls, localns=local)
+        hints = {name: read_hint(found[name]) if name in found else OBSERVED for name in names}
+    except Exception:  # a name that cannot be resolved: each field on its own
+        return {name: _one_hint(cls, name, local) for name in names}
+    _HINTS[cls] = hints_witness(cls), hints
+    while len(_HINTS) > _MOST_HINTS:
+        _HINTS.popitem(last=False)
+    return hints
+
+
+def hints_witness(cls: type) -> Witness:
+    """Return a witness of what `class_hints` reads: the fields, their annotations, and the names that are in those."""
+    out = witness_of((cls,))
+    for base in cls.__mro__:
+        space = sys.modules.get(base.__module__)
+        for annotation in vars(base).get("__annotations__", {}).values():
+            if space is not None and isinstance(annotation, str):
+                for name in re.findall(r"[^\W\d]\w*", annotation):
+                    out.item(space, name)
+    return out
+
+
+def _local_names(cls: type, others: Iterable[type]) -> dict[str, Any]:
+    """Return the names that a nested class sees: itself, and the known classes of the same scope."""
+    scope, dot, _ = cls.__qualname__.rpartition(".")
+    if not dot:
+        return {}
+    near = [c for c in others if c.__module__ == cls.__module__ and c.__qualname__.rpartition(".")[0] == scope]
+    return {c.__name__: c for c in [*near, cls]}
+
+
+def _one_hint(cls: type, name: str, local: dict[str, Any]) -> Hint:
+    owner = next((c for c in cls.__mro__ if name in vars(c).get("__annotations__", {})), None)
+    if owner is None:
+        return OBSERVED
+    holder = type("_", (), {"__annotations__": {name: vars(owner)["__annotations__"][name]}})
+    space = vars(sys.modules[owner.__module__]) if owner.__module__ in sys.modules else {}
+    try:
+        return read_hint(typing.get_type_hints(holder, globalns=space, localns=local)[name])
+    except Exception:  # the annotation names what is not there at run time (TYPE_CHECKING): the data decides
+        return OBSERVED
+
+
+# --- The walk: every object that the instances reach, by class ------------------------------------------------------
+
+_LEAVES = (int, float, complex, str, bytes, bool, type(None), np.ndarray, np.generic, enum.Enum)
+MISSING = OpaqueT("a missing attribute")
+
+
+def column_of(objects: Sequence[object], name: str) -> list[Any]:
+    """Return one field of each object; those without the attribute give nothing."""
+    try:
+        return list(map(operator.attrgetter(name), objects))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a field never set, or a property that fails: such objects are reported when packed
+        found = [v for o in objects if (v := attribute(o, name)) is not MISSING]
+        if len(found) == len(objects) and not isinstance(error, Exception):
+            raise  # no object did this
+        return found
+
+
+def attribute(o: object, name: str) -> object:
+    """Return an attribute, or `MISSING` where reading it fails, whatever it raises: that is a fault of the object."""
+    try:
+        return getattr(o, name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return MISSING
+
+
+def _may_hold(hint: Hint) -> bool:
+    """Whether a value may hold objects, lists, tuples or dicts that must be followed."""
+    match hint:
+        case UnionHint():
+            return any(_may_hold(m) for m in hint.members)
+        case Observed() | ClassHint() | ListHint() | TupleHint() | DictHint() | KeysHint():
+            return True
+    return False
+
+
+class _Walk:
+    """All objects of a batch, found by rounds."""
+
+    def __init__(self, reads: Reads | None, most: int | None = None) -> None:
+        self.reads = reads
+        self._most = most  # objects after which nothing more is looked for
+        self._count = 0
+        self.objects: dict[type, dict[int, Any]] = {}  # by class and id, in the order found
+        self._boxes: dict[int, Any] = {}  # lists, tuples and dicts by id
+        self._leaves: set[type] = set()  # classes that hold nothing
+        self._followed: dict[type, tuple[str, ...]] = {}  # fields of a class that may hold something
+
+    def fields(self, cls: type) -> list[str]:
+        names = field_names(cls)
+        return [n for n in names if self.reads is None or n in self.reads.get(cls, ())]
+
+    def hints(self, cls: type) -> dict[str, Hint]:
+        return class_hints(cls, self.objects)
+
+    def run(self, columns: Iterable[Sequence[object]]) -> None:
+        """Find everything that the values of some columns reach."""
+        front: list[Sequence[object]] = list(columns)
+        while front:
+            by_class: dict[type, list[object]] = {}
+            for column in front:
+                kinds = set(map(type, column)) - self._leaves
+                for cls in kinds:
+                    by_class.setdefault(cls, []).extend([v for v in column if type(v) is cls])
+            front = []
+            for cls, values in by_class.items():
+                front += self._open(cls, values[: self._most])
+            if self._most is not None and self._count > self._most:
+                return
+
+    def _open(self, cls: type, values: list[Any]) -> Iterable[Sequence[object]]:
+        """Return the columns inside those values of a class that are new."""
+        if cls in (list, tuple):
+            return [list(chain.from_iterable(_unseen(self._boxes, values)))]
+        if cls is dict:
+            return [list(chain.from_iterable(d.values() for d in _unseen(self._boxes, values)))]
+        if cls not in self._followed:
+            if issubclass(cls, _LEAVES) or not is_struct(cls):
+                self._leaves.add(cls)
+                return []
+            self.objects[cls] = {}
+            hints = self.hints(cls)
+            self._followed[cls] = tuple(name for name in self.fields(cls) if _may_hold(hints[name]))
+        objects = _unseen(self.objects[cls], values)
+        self._count += len(objects)
+        return [column_of(objects, name) for name in self._followed[cls]]
+
+
+def _unseen(seen: dict[int, Any], values: list[Any]) -> list[Any]:
+    """Return the values that were not seen before, each once, and remember them."""
+    new = {id(v): v for v in values}
+    if not seen.keys().isdisjoint(new):
+        new = {key: v for key, v in new.items() if key not in seen}
+    seen.update(new)
+    return list(new.values())
+
+
+# --- Types of columns -----------------------------------------------------------------------------------------------
+
+
+def infer(
+    columns: Sequence[Any],
+    reads: Reads | None = None,
+    annotations: Sequence[object] | None = None,
+    most: int | None = None,
+) -> Schema:
+    """Return the types of the positional parameters over a whole batch.
+
+    Parameters
+    ----------
+    columns : sequence of sequences
+        One per positional parameter, each with one value per instance; an array [n, ...] has n rows, a `Packed` is
+        taken with the types it was packed with.
+    reads : mapping from class to field names, optional
+        The fields that the model reads. Only these are followed. Without it, all are.
+    annotations : sequence, optional
+        Annotations of the parameters, where they should decide. `inspect.Parameter.empty` leaves one to the data.
+    most : int, optional
+        About how many objects are looked at: the types are a guess then. See `guess`.
+
+    Returns
+    -------
+    Schema
+        Fields that cannot be stored are `OpaqueT`.
+    """
+    packed = [(k, c.schema) for k, c in enumerate(columns) if isinstance(getattr(c, "schema", None), Schema)]
+    done = dict(packed)
+    plain = {k: _column(c) for k, c in enumerate(columns) if k not in done}
+    walk = _Walk(reads, most)
+    walk.run(c for c in plain.values() if not isinstance(c, np.ndarray))
+    params: list[Type] = []
+    for k, _ in enumerate(columns):
+        if k in done:
+            params.append(done[k].params[0])
+        else:
+            params.append(_param(plain[k], OBSERVED if annotations is None else _param_hint(annotations[k])))
+    fields: dict[type, dict[str, Type]] = {}
+    for cls, objects in walk.objects.items():
+        hints, values = walk.hints(cls), list(objects.values())
+        fields[cls] = {n: _type(hints[n], column_of(values, n)) for n in walk.fields(cls)}
+    schema = Schema(params=tuple(params), fields=_settle(fields, params, walk))
+    for _, other in packed:
+        schema = Schema(params=schema.params, fields=_merge_fields(schema.fields, other.fields))
+    return restrict(schema, reads)
+
+
+_SAMPLE = 1 << 7  # objects from which types are guessed
+
+
+def guess(column: Sequence[Any]) -> Schema | None:
+    """Return the types of a column by a look at its beginning, or None where this cannot be enough.
+
+    If all values are packed with these types, `infer` would have found them, too: packing converts only what an
+    annotation tells it to, and types that an annotation leaves open are those of numbers in no place.
+    """
+    if not len(column):
+        return None
+    found = infer([column[:_SAMPLE]], most=_SAMPLE)
+    if _loose(OBSERVED, found.params[0]):
+        return None
+    for cls, row in found.fields.items():
+        hints = class_hints(cls, found.fields)
+        if any(_loose(hints[name], t) for name, t in row.items()):
+            return None
+    return found
+
+
+def _loose(hint: Hint, t: Type) -> bool:
+    """Whether values of other types than one that was found would be packed as if they had it, or be left out."""
+    if _decided(hint):
+        return False
+    match t:
+        case TensorT() | Array0T() | StructT() | NoneT() | StrT() | EnumT():
+            return False
+        case ListT():
+            return _loose(OBSERVED, t.item)
+        case TupleT() | DictT():
+            return any(_loose(OBSERVED, item) for item in t.items)
+        case UnionT():
+            return any(_loose(OBSERVED, m) for m in t.members)
+    return True
+
+
+def _column(column: Any) -> Any:
+    if isinstance(column, np.ndarray) and column.dtype != object:
+        return column
+    return column if isinstance(column, list) else list(column)
+
+
+def _param_hint(annotation: object) -> Hint:
+    return OBSERVED if isinstance(annotation, type) and annotation.__name__ == "_empty" else read_hint(annotation)
+
+
+def _param(column: Any, hint: Hint) -> Type:
+    if not isinstance(column, np.ndarray):
+        return _type(hint, column)
+    if column.dtype.name not in DTYPES or not column.dtype.isnative:
+        return OpaqueT(_array_text(column.dtype))
+    return TensorT(column.dtype.name, (None,) * (column.ndim - 1))
+
+
+def _array_text(dtype: np.dtype[Any]) -> str:
+    return f"an array of dtype {dtype.str if not dtype.isnative else dtype.name}"
+
+
+def storable_union(*found: Type) -> Type:
+    """Return the union of the types that can be stored; an `OpaqueT` if none but None can, `NEVER` of nothing."""
+    flat = [m for t in found for m in members(t)]
+    stored = [t for t in flat if not isinstance(t, OpaqueT)]
+    opaque = [t for t in flat if isinstance(t, OpaqueT)]
+    if opaque and all(isinstance(t, NoneT) for t in stored):
+        return opaque[0]
+    return union(*stored)
+
+
+def _type(hint: Hint, column: Sequence[Any], depth: int = 0) -> Type:
+    """Return the type of a column of values; values that do not conform to the hint are passed over."""
+    match hint:
+        case Observed():
+            return _observe(column, depth)
+        case ArrayHint():
+            return _arrays([v for v in column if issubclass(type(v), np.ndarray | np.generic)], hint.scalar)
+        case ClassHint():
+            kinds = set(map(type, column))
+            found = sorted((c for c in kinds if issubclass(c, hint.cls) and is_struct(c)), key=class_key)
+            if is_struct(hint.cls) and not found:
+                return StructT(hint.cls)
+            if not is_struct(hint.cls) and not found:
+                return _observe([v for v in column if issubclass(type(v), hint.cls)], depth)
+            return union(*(StructT(c) for c in found))
+        case ListHint():
+            lists = _distinct(column, (list, tuple))
+            elements = list(chain.from_iterable(lists))
+            item = _type(hint.item, elements, depth + 1)
+            return ListT(item if elements or _possible(item) else NEVER)
+        case TupleHint():
+            size = len(hint.items)
+            rows = [v for v in _distinct(column, (tuple,)) if len(v) == size]
+            return TupleT(tuple(_type(h, [v[k] for v in rows], depth + 1) for k, h in enumerate(hint.items)))
+        case DictHint():
+            return _dicts(_distinct(column, (dict,)), hint.item, depth)
+        case KeysHint():
+            rows = [v for v in _distinct(column, (dict,)) if v.keys() == set(hint.keys)]
+            orders = {tuple(v) for v in rows}
+            keys = orders.pop() if len(orders) == 1 else hint.keys
+            items = dict(zip(hint.keys, hint.items, strict=True))
+            return DictT(keys, tuple(_type(items[k], [v[k] for v in rows], depth + 1) for k in keys))
+        case UnionHint():
+            return storable_union(*(_type(m, column, depth) for m in hint.members))
+    return hint
+
+
+def _possible(t: Type) -> bool:
+    """Whether there can be a value of a type."""
+    return all(map(_possible, t.items)) if isinstance(t, TupleT | DictT) else t != NEVER
+
+
+def _distinct(column: Sequence[Any], kinds: tuple[type, ...]) -> list[Any]:
+    return list({id(v): v for v in column if type(v) in kinds}.values())
+
+
+def _observe(column: Sequence[Any], depth: int) -> Type:
+    """Return the type of values about which no annotation says anything."""
+    found = []
+    for cls in sorted(set(map(type, column)), key=class_key):
+        found.append(_observe_class(cls, column, depth))
+    return storable_union(*found)
+
+
+def _observe_class(cls: type, column: Sequence[Any], depth: int) -> Type:
+    if cls is type(None):
+        return NONE
+    if issubclass(cls, enum.Enum):
+        return EnumT(cls)
+    if cls in (np.ndarray, np.memmap) or issubclass(cls, np.generic):
+        return _arrays([v for v in column if type(v) is cls], np.generic)
+    if cls is bool:
+        return BOOL
+    if cls is int:
+        return INT
+    if cls is float:
+        return FLOAT
+    if is_struct(cls):
+        return StructT(cls)
+    if cls in (list, tuple, dict):
+        if depth >= NESTING:
+            return ENDLESS
+        values = _distinct(column, (cls,))
+        if cls is not list:
+            return _tuples(values, depth) if cls is tuple else _dicts(values, OBSERVED, depth)
+        item = _observe(list(chain.from_iterable(values)), depth + 1)
+        return ENDLESS if item == ENDLESS else ListT(item)
+    return OpaqueT(f"an object of class {cls.__name__}" if cls is not str else "a str")
+
+
+def _arrays(values: list[Any], scalar: type) -> Type:
+    """Return the union of the types of arrays and NumPy scalars of a scalar class."""
+    dtypes = {(v.dtype, v.ndim, isinstance(v, np.generic)) for v in values}
+    found: list[Type] = []
+    for dtype, rank, single in sorted(dtypes, key=lambda item: (item[0].str, *item[1:])):
+        if not issubclass(dtype.type, scalar):
+            continue
+        stored = dtype.name in DTYPES and dtype.isnative
+        t = TensorT(dtype.name, (None,) * rank) if rank or single else Array0T(dtype.name)
+        found.append(t if stored else OpaqueT(_array_text(dtype)))
+    return storable_union(*found)
+
+
+def _tuples(values: list[tuple[Any, ...]], depth: int) -> Type:
+    sizes = set(map(len, values))
+    if len(sizes) == 1 and max(sizes) <= LONG_TUPLE:
+        return TupleT(tuple(_observe([v[k] for v in values], depth + 1) for k in range(max(sizes))))
+    item = _observe(list(chain.from_iterable(values)), depth + 1)
+    if len(sizes) > 1 or not isinstance(item, UnionT):
+        return ListT(item)
+    return TupleT(tuple(_observe([v[k] for v in values], depth + 1) for k in range(max(sizes))))
+
+
+def _dicts(values: list[dict[Any, Any]], hint: Hint, depth: int) -> Type:
+    keys = {tuple(v) for v in values}
+    if not keys:
+        return NEVER
+    if len(keys) > 1:
+        return OpaqueT("a dict whose keys differ between instances")
+    (names,) = keys
+    if not all(isinstance(k, str) for k in names):
+        return OpaqueT("a dict whose keys are not strings")
+    return DictT(names, tuple(_type(hint, [v[k] for v in values], depth + 1) for k in names))
+
+
+# --- From columns to a schema ---------------------------------------------------------------------------------------
+
+
+def classes_of(t: Type) -> set[type]:
+    """Return the classes that values of the type refer to directly."""
+    match t:
+        case StructT():
+            return {t.cls}
+        case TupleT() | DictT():
+            return {c for item in t.items for c in classes_of(item)}
+        case ListT():
+            return classes_of(t.item)
+        case UnionT():
+            return {c for m in t.members for c in classes_of(m)}
+    return set()
+
+
+def loses(schema: Schema) -> bool:
+    """Whether words hold only a part of some value; a field that is not stored at all is in `heap.rest_of`."""
+    fields = [t for row in schema.fields.values() for t in row.values() if not isinstance(t, OpaqueT)]
+    todo: list[Type] = [*schema.params, *fields]
+    while todo:
+        t = todo.pop()
+        if isinstance(t, OpaqueT):
+            return True
+        todo += [t.item] if isinstance(t, ListT) else getattr(t, "items", getattr(t, "members", ()))
+    return False
+
+
+def _classes(some: Iterable[Type]) -> set[type]:
+    return {c for t in some for c in classes_of(t)}
+
+
+def _settle(fields: dict[type, dict[str, Type]], params: Sequence[Type], walk: _Walk) -> dict[type, dict[str, Type]]:
+    """Add the classes that annotations name but no object has, where annotations alone say what their fields are.
+
+    Such classes keep the schema of a batch the same whether or not it holds an example of each; the others are dropped.
+    """
+    front = _classes(params) | _classes(t for row in fields.values() for t in row.values())
+    added: dict[type, dict[str, Type] | None] = {}
+    while front := front - fields.keys() - added.keys():
+        for cls in front:
+            hints = class_hints(cls, [*fields, *front])
+            names = field_names(cls)  # all: which classes are dropped must not depend on what is read
+            added[cls] = {n: _type(hints[n], []) for n in names} if all(_decided(hints[n]) for n in names) else None
+        front = _classes(t for row in added.values() if row for t in row.values())
+    dropped = {cls for cls, row in added.items() if row is None}
+    while more := {c for c, row in added.items() if row is not None and c not in dropped and _needs(row, dropped)}:
+        dropped |= more
+    fields |= {cls: row for cls, row in added.items() if cls not in dropped and row is not None}
+    return {cls: {n: _without(t, dropped) for n, t in row.items()} for cls, row in fields.items()}
+
+
+def _needs(row: Mapping[str, Type], dropped: set[type]) -> bool:
+    """Whether an object cannot exist without an object of a dropped class."""
+    return any(bool(classes_of(t) & dropped) for t in row.values())
+
+
+def _decided(hint: Hint) -> bool:
+    match hint:
+        case Observed() | ArrayHint() | DictHint():
+            return False
+        case ClassHint():
+            return is_struct(hint.cls)
+        case ListHint():
+            return _decided(hint.item)
+        case TupleHint() | KeysHint():
+            return all(map(_decided, hint.items))
+        case UnionHint():
+            return all(map(_decided, hint.members))
+    return True
+
+
+def _without(t: Type, dropped: set[type]) -> Type:
+    if not dropped or not classes_of(t) & dropped:
+        return t
+    match t:
+        case StructT():
+            return NEVER
+        case TupleT():
+            return TupleT(tuple(_without(item, dropped) for item in t.items))
+        case DictT():
+            return DictT(t.keys, tuple(_without(item, dropped) for item in t.items))
+        case ListT():
+            return ListT(_without(t.item, dropped))
+        case UnionT():
+            return union(*(_without(m, dropped) for m in t.members))
+    return t
+
+
+def _merge_fields(
+    a: Mapping[type, Mapping[str, Type]], b: Mapping[type, Mapping[str, Type]]
+) -> dict[type, dict[str, Type]]:
+    out = {cls: dict(row) for cls, row in a.items()}
+    for cls, row in b.items():
+        mine = out.setdefault(cls, {})
+        for name, t in row.items():
+            mine[name] = storable_union(mine[name], t) if name in mine else t
+    return out
+
+
+def restrict(schema: Schema, reads: Reads | None) -> Schema:
+    """Return the schema without the fields that are not read and the classes that are then out of reach."""
+    fields: dict[type, dict[str, Type]] = {}
+    front = _classes(schema.params)
+    while front:
+        for cls in front:
+            row = schema.fields.get(cls, {})
+            fields[cls] = {n: t for n, t in row.items() if reads is None or n in reads.get(cls, ())}
+        front = _classes(t for c in front for t in fields[c].values()) - fields.keys()
+    return Schema(params=schema.params, fields=fields)
+
+
+def make_layouts(
+    schema: Schema, reads: Reads | None = None, extra: Mapping[type, Mapping[str, Type]] | None = None
+) -> tuple[StructLayout, ...]:
+    """Return how rows of every class lie in memory, sorted by `class_key`.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of the instances.
+    reads : mapping, optional
+        Fields that the model reads; the others are left out.
+    extra : mapping from class to field types, optional
+        Classes that the model itself constructs, with the types of what it stores. A field that is also in the data
+        gets the union of both types.
+    """
+    rows = _merge_fields(restrict(schema, reads).fields, extra or {})
+    return tuple(make_layout(cls, rows[cls]) for cls in sorted(rows, key=class_key))
+
+
+def make_layout(cls: type, types_of: Mapping[str, Type]) -> StructLayout:
+    """Return the layout of one class; fields that cannot be stored are left out."""
+    fields: list[FieldLayout] = []
+    at = 1
+    for name in field_names(cls):
+        t = types_of.get(name)
+        if t is None or isinstance(t, OpaqueT):
+            continue
+        width = len(words(t))
+        fields.append(FieldLayout(name=name, type=t, offset=at, width=width))
+        at += width
+    return StructLayout(cls=cls, fields=tuple(fields), size=at)
+
+
+def merge(*schemas: Schema) -> Schema:
+    """Return the least schema for data of all the schemas, which have equally many parameters."""
+    params = tuple(storable_union(*ts) for ts in zip(*(s.params for s in schemas), strict=True))
+    fields: Mapping[type, Mapping[str, Type]] = {}
+    for schema in schemas:
+        fields = _merge_fields(fields, schema.fields)
+    return Schema(params=params, fields=fields)

@@ -1,0 +1,386 @@
+"""Calls of what is not the user's own: by the tables of `handlers`; constructors; methods of built-in types."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import enum
+import functools
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from acronumba.data.shared import field_names
+from acronumba.frontend.calls.objects import python_class
+from acronumba.frontend.calls.of_numpy import as_dtype
+from acronumba.frontend.calls.of_python import as_iterable, fold, sort_list
+from acronumba.frontend.calls.signatures import signature_of
+from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
+from acronumba.frontend.emitter import Dead, Resweep
+from acronumba.frontend.values import (
+    NOT_CONST,
+    DictVal,
+    Generator,
+    ListVal,
+    Method,
+    NoneVal,
+    Record,
+    Ref,
+    SharedVal,
+    Static,
+    StaticList,
+    StrVal,
+    Tensor,
+    TupleVal,
+    UnionVal,
+    Val,
+    number,
+)  # fmt: skip
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import words
+
+if TYPE_CHECKING:
+    from acronumba.frontend.lower import Lowerer
+
+
+def call_static(w: Lowerer, value: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+    """Call something that exists at compile time."""
+    if isinstance(value, type):
+        return construct(w, value, args, kwargs, node)
+    known = ROWS.get(table_key(value))
+    if known is not None:
+        return call_row(w, known, args, kwargs, node)
+    if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] == "numpy":
+        raise w.refuse("ACR202", node, seen=_name_of(node, f"np.{getattr(value, '__name__', value)}"))
+    module = getattr(value, "__module__", None)
+    if module == "dataclasses" and getattr(value, "__name__", "") == "replace":
+        return replace_fields(w, args, kwargs, node)
+    name = getattr(value, "__qualname__", None) or repr(value)
+    code = "ACR211" if module and "random" in str(module) and "numpy" in str(module) else "ACR201"
+    if isinstance(value, functools.partial):
+        func = w.constant(value.func)
+        raise w.refuse("ACR210", node, seen=f"functools.partial of {w.describe(func)}", rewrite="a lambda")
+    raise w.refuse(code, node, seen=_name_of(node, f"{module + '.' if module and module != 'builtins' else ''}{name}"))
+
+
+def _name_of(node: Node, default: str) -> str:
+    """Return how the user wrote what is called."""
+    return ast.unparse(node.func) if isinstance(node, ast.Call) else default
+
+
+def call_row(w: Lowerer, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
+    """Call what has a row."""
+    return _distribute(w, row, Args(w, row, args, kwargs, node), node)
+
+
+def _distribute(w: Lowerer, row: Row, a: Args, node: Node) -> Val:
+    """Call a handler for each alternative of those of its arguments that are one of several kinds."""
+    if row.whole:
+        return _as_python(w, row, a, row.handler(w, a, node))
+    for name, val in a.values.items():
+        items = val.items if name.startswith("*") and isinstance(val, TupleVal) else (val,)
+        for k, item in enumerate(items):
+            if not isinstance(item, UnionVal):
+                continue
+
+            def one(case: Val, name: str = name, items: tuple[Val, ...] = items, k: int = k) -> Val:
+                rest = TupleVal((*items[:k], case, *items[k + 1 :]))
+                return _distribute(w, row, a.replaced(name, rest if name.startswith("*") else case), node)
+
+            return w.each(item if name in a.optional else w.not_none(item, node), one, node)
+    return _as_python(w, row, a, row.handler(w, a, node))
+
+
+def _as_python(w: Lowerer, row: Row, a: Args, result: Val) -> Val:
+    """Return the result of a call with the Python type that it has: without axes, an array or a NumPy scalar."""
+    if not isinstance(result, Tensor) or result.type.rank or row.rank0 == "any":
+        return result
+    first = next(iter(a.values.values()))
+    kind = row.rank0
+    if kind == "first" and isinstance(first, Tensor) and not first.type.rank:
+        return replace(result, array0=first.array0) if result is not first else result
+    if kind == "scalar":
+        return w.as_scalar(result)
+    if result.array0 is not None and result.array0.const is True:
+        return result
+    # A view of an array with axes, or a value that no name can see.
+    return replace(result, array0=number(True)) if result.base is not None else w.as_array(result)
+
+
+def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+    """Call a class: a conversion, a dtype, a dataclass or NamedTuple."""
+    known = ROWS.get(cls)
+    if known is not None:
+        return call_row(w, known, args, kwargs, node)
+    if issubclass(cls, np.generic):
+
+        def scalar(w: Lowerer, a: Args, node: Node) -> Val:
+            return as_dtype(w, a["x"], w.dtype_name(cls, node), node)
+
+        return call_row(w, Row(function=cls, what=cls.__name__, honoured="x", handler=scalar), args, kwargs, node)
+    if issubclass(cls, enum.Enum):
+        given = _arguments(w, cls.__name__, inspect.Signature([_named("value")]), args, kwargs, node)
+        value = w.static(given["value"], node)
+        if value is NOT_CONST:
+            raise w.refuse("ACR308", node, seen=f"{cls.__name__} of a run-time value")
+        try:
+            return w.constant(cls(value))
+        except ValueError as error:
+            w.fail("ValueError", str(error), node)
+            raise Dead from None
+    if issubclass(cls, BaseException):
+        raise w.refuse("ACR108", node, seen="an exception that is not raised at once")
+    if dataclasses.is_dataclass(cls):
+        w.witness.layout(cls)
+        _only_fields(w, cls, node)
+        fields = [f for f in dataclasses.fields(cls) if f.init]
+        out = _bind_fields(
+            w, cls, [f.name for f in fields if not f.kw_only], [f.name for f in fields], args, kwargs, node
+        )
+        for f in dataclasses.fields(cls):
+            if f.name in out:
+                continue
+            if f.default is not dataclasses.MISSING:
+                out[f.name] = w.default_value(f.default, f, "default", f"{cls.__name__}({f.name})")
+            elif f.default_factory is not dataclasses.MISSING:
+                factory = f.default_factory
+                out[f.name] = (
+                    w.new_list((), node or ast.Constant(0))
+                    if factory is list
+                    else w.call(Static(factory), (), {}, node)
+                )
+            else:
+                raise w.refuse("ACR203", node, seen=f"{cls.__name__} without {f.name}")
+        names = tuple(f.name for f in dataclasses.fields(cls))
+        return Record(cls, names, tuple(out[n] for n in names))
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        w.witness.layout(cls)
+        _only_fields(w, cls, node)
+        names = field_names(cls)
+        out = _bind_fields(w, cls, list(names), list(names), args, kwargs, node)
+        defaults = getattr(cls, "_field_defaults", {})
+        for name, value in defaults.items():
+            if name not in out:
+                out[name] = w.default_value(value, defaults, name, f"{cls.__name__}({name})")
+        missing = [n for n in names if n not in out]
+        if missing:
+            raise w.refuse("ACR203", node, seen=f"{cls.__name__} without {', '.join(missing)}")
+        return Record(cls, names, tuple(out[n] for n in names))
+    if cls is functools.partial:
+        raise w.refuse("ACR210", node, seen="functools.partial", rewrite="a lambda")
+    raise w.refuse("ACR201", node, seen=f"the class {cls.__name__}, which is neither a dataclass nor a NamedTuple")
+
+
+def _named(name: str, kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD) -> inspect.Parameter:
+    return inspect.Parameter(name, kind)
+
+
+def _arguments(
+    w: Lowerer, what: str, signature: inspect.Signature, args: list[Val], kwargs: dict[str, Val], node: Node
+) -> dict[str, Val]:
+    """Bind a call to a signature; return the arguments that were given, by name."""
+    values, _ = bind(w, what, signature.parameters, args, kwargs, node)
+    for name, p in signature.parameters.items():
+        if name not in values and p.default is inspect.Parameter.empty:
+            raise w.refuse("ACR203", node, seen=f"{what} without {name}")
+    return values
+
+
+def _only_fields(w: Lowerer, cls: type, node: Node) -> None:
+    """Refuse a class that does anything else when it is called than to store its fields."""
+    for name in ("__init__", "__new__", "__setattr__", "__post_init__"):
+        w.witness.attribute(cls, name)
+    if own := own_constructor(cls):
+        rewrite = f"compute the fields first, and pass them to a class without `{own}`"
+        raise w.refuse("ACR210", node, seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)
+
+
+def own_constructor(cls: Any) -> str:
+    """Return the name of the method by which a dataclass or NamedTuple is made in a way of its own; "" if it is not."""
+    if type(cls).__call__ is not type.__call__:
+        return "__call__ of the metaclass"
+    if issubclass(cls, tuple):
+        made = getattr(cls.__new__, "__globals__", {}).get("__name__", "")  # `collections.namedtuple` says so
+        own = "__init__" if cls.__init__ is not object.__init__ else "__new__"
+        return "" if own == "__new__" and made.startswith("namedtuple_") else own
+    code = getattr(cls.__init__, "__code__", None)
+    if code is None or "__create_fn__" not in code.co_qualname:  # `dataclasses` writes them there
+        return "__init__"
+    given = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    if set(given) != {f.name for f in dataclasses.fields(cls) if f.init}:
+        return "__init__"  # of a base class, or with an `InitVar`
+    if cls.__new__ is not object.__new__:
+        return "__new__"
+    code = getattr(cls.__setattr__, "__code__", None)
+    if code is not None and "__create_fn__" not in code.co_qualname:
+        return "__setattr__"
+    return "__post_init__" if hasattr(cls, "__post_init__") else ""
+
+
+def _bind_fields(
+    w: Lowerer, cls: type, positional: list[str], names: list[str], args: list[Val], kwargs: dict[str, Val], node: Node
+) -> dict[str, Val]:
+    keywords = [_named(n, inspect.Parameter.KEYWORD_ONLY) for n in names if n not in positional]
+    parameters = {p.name: p for p in (*map(_named, positional), *keywords)}
+    out, _ = bind(w, cls.__name__, parameters, args, kwargs, node)
+    for v in out.values():
+        w.alias(v)
+        if isinstance(v, Generator):
+            raise w.refuse("ACR114", v.node)
+    return out
+
+
+def replace_fields(w: Lowerer, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+    """`dataclasses.replace` and `_replace`."""
+    if len(args) != 1:
+        raise w.refuse("ACR203", place_of(node, 1, len(args)), seen=f"{len(args)} arguments for replace(obj)")
+
+    def one(obj: Val) -> Val:
+        cls = obj.classes[0] if isinstance(obj, Ref) else obj.cls if isinstance(obj, Record) else None
+        if isinstance(obj, SharedVal) and obj.node.kind == "object":
+            cls = obj.node.cls
+        if cls is None:
+            raise w.refuse("ACR301", node, seen=f"replace of {w.describe(obj)}")
+        names = field_names(cls)
+        for k in kwargs:
+            if k not in names:
+                raise w.refuse("ACR307", node, seen=f"{cls.__name__} has no field {k!r}")
+        if dataclasses.is_dataclass(cls):  # it is called
+            init = [f.name for f in dataclasses.fields(cls) if f.init]
+            given = {n: kwargs[n] if n in kwargs else w.attribute(obj, n, node) for n in init}
+            return construct(w, cls, [], given | kwargs, node)
+        return Record(cls, names, tuple(kwargs[n] if n in kwargs else w.attribute(obj, n, node) for n in names))
+
+    return w.each(args[0], one, node)
+
+
+# ---- methods of built-in types
+
+
+def call_method(w: Lowerer, method: Method, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+    """Call a method of a tensor, list, dict or tuple."""
+    owner, name = method.owner, method.name
+    if isinstance(owner, Tensor):
+        known = METHODS.get((np.ndarray, name))
+        if known is None:
+            raise w.refuse("ACR209", node, seen=f"the method .{name} of an array")
+        return call_row(w, known, [owner, *args], kwargs, node)
+    cls = python_class(owner)
+    if cls in (list, dict, tuple) and callable(getattr(cls, name, None)):
+        given = _arguments(w, f".{name}", signature_of(getattr(cls, name)), [owner, *args], kwargs, node)
+        named = {k: v for k, v in given.items() if k in kwargs}
+        args, kwargs = [v for k, v in given.items() if k not in named][1:], named
+    if isinstance(owner, StaticList) or (isinstance(owner, SharedVal) and owner.node.kind == "list"):
+        if name in _LIST_CHANGES:
+            if isinstance(owner, SharedVal):
+                raise w.refuse("ACR113", node, seen=f".{name} of {owner.node.path}")
+            w.make_real(owner.cell)
+            raise Resweep
+    if isinstance(owner, ListVal):
+        return list_method(w, owner, name, args, kwargs, node)
+    if isinstance(owner, DictVal) or (isinstance(owner, SharedVal) and owner.node.kind == "dict"):
+        return dict_method(w, owner, name, args, kwargs, node)
+    if name in ("copy",) and isinstance(owner, StaticList):
+        return w.new_list(owner.items, node or ast.Constant(0))
+    if isinstance(owner, StrVal):
+        return _string_method(w, owner, name, args, kwargs, node)
+    if name == "_replace":
+        return replace_fields(w, [owner, *args], kwargs, node)
+    if name == "index" or name == "count":
+        items = w.items_of(owner)
+        if items is not None and len(args) == 1 and name == "count":
+            out = number(0)
+            for v in items:
+                equal = w.truth(w.compare(ast.Eq(), v, args[0], node or ast.Constant(0)), node)
+                out = w.scalar("add", out, w.as_int(equal))
+            return out
+    raise w.refuse("ACR209", node, seen=f"the method .{name} of {w.describe(owner)}")
+
+
+def _string_method(w: Lowerer, owner: StrVal, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+    """Call a method of a constant string, when the model is compiled."""
+    values = [w.static(v, node) for v in args]
+    if name.startswith("_") or not hasattr(str, name) or kwargs or NOT_CONST in values:
+        raise w.refuse("ACR209", node, seen=f"the method .{name} of {w.describe(owner)}")
+    try:
+        out = getattr(owner.value, name)(*values)
+    except (TypeError, ValueError, LookupError) as error:
+        w.fail(type(error).__name__, str(error), node)
+        raise Dead from None
+    if isinstance(out, list):
+        return w.new_list([w.constant(v) for v in out], node or ast.Constant(0))
+    return TupleVal(tuple(map(w.constant, out))) if isinstance(out, tuple) else w.constant(out)
+
+
+_LIST_CHANGES = ("append", "pop", "extend", "insert", "sort", "reverse", "clear", "remove")
+
+
+def list_method(w: Lowerer, base: ListVal, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+    where = node or ast.Constant(0)
+    match name, args:
+        case "append", [val]:
+            if isinstance(val, Generator):
+                raise w.refuse("ACR114", val.node)
+            w.append(base, val, where)
+            return NoneVal()
+        case "extend", [val]:
+            w.extend(base, as_iterable(w, val, node), where)
+            return NoneVal()
+        case "pop", [] | [_]:
+            w.check_mutable(base, where)
+            n = w.list_lengths(base, node)
+            w.check(w.scalar("gt", n, number(0)), "IndexError", "pop from empty list", (), node)
+            if args:
+                i = w.checked_index(
+                    w.host_value(args[0], node, ".pop()", index=True), n, where, "pop index out of range"
+                )
+            else:
+                i = w.scalar("sub", n, number(1))
+            outs = tuple(w.var("item", t) for t in words(base.item))
+            if w.block is not None:
+                w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(i)), loc=w.at(node)))
+            return w.element_of(base, outs)
+        case "insert", [index, val]:
+            w.check_mutable(base, where)
+            n, i = w.list_lengths(base, node), w.read(w.as_int(w.host_value(index, node, ".insert()", index=True)))
+            i = w.select(
+                w.scalar("lt", i, number(0)), w.scalar("max", number(0), w.scalar("add", i, n)), w.scalar("min", i, n)
+            )
+            w.append(base, val, where, "insert", i)
+            return NoneVal()
+        case "sort", []:
+            w.check_mutable(base, where)
+            sort_list(w, base, kwargs.get("key", NoneVal()), kwargs.get("reverse", number(False)), node)
+            return NoneVal()
+        case "copy", []:
+            return w.list_slice(base, number(0), 1, w.list_lengths(base, node), where)
+        case "count", [val]:
+            return fold(
+                w,
+                base,
+                number(0),
+                lambda acc, v: w.binary(ast.Add(), acc, w.truth(w.compare(ast.Eq(), v, val, where), node), where),
+                node,
+            )
+    raise w.refuse("ACR209", node, seen=f"the method .{name} of a list")
+
+
+def dict_method(w: Lowerer, owner: Val, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+    val = w.materialise(owner) if isinstance(owner, SharedVal) else owner
+    assert isinstance(val, DictVal)
+    keys = tuple(StrVal(k) for k in val.keys)
+    match name, args:
+        case "keys", []:
+            return TupleVal(keys)
+        case "values", []:
+            return TupleVal(val.items)
+        case "items", []:
+            return TupleVal(tuple(TupleVal(pair) for pair in zip(keys, val.items, strict=True)))
+        case "get", [StrVal(value=key)] | [StrVal(value=key), _]:
+            if key in val.keys:
+                return val.items[val.keys.index(key)]
+            return args[1] if len(args) > 1 else NoneVal()
+    raise w.refuse("ACR209", node, seen=f"the method .{name} of a dict")

@@ -1,0 +1,321 @@
+"""Tables from what is called to a handler: adding a function is adding a row.
+
+A row names the parameters that its handler honours; their places, defaults and all others come from the signature of
+the function itself (`signatures`). A call is bound to it as Python would bind it. An argument for a parameter that is
+not honoured is refused, with the caret under it, unless it changes nothing. A handler takes the walker, the bound
+arguments (`Args`) and the node, and returns an abstract value. The rows are in `of_python`, `of_numpy` and `of_math`.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from acronumba.frontend.calls.signatures import UNSET, signature_of
+from acronumba.frontend.values import (
+    NOT_CONST,
+    DictVal,
+    NoneVal,
+    SharedVal,
+    StaticList,
+    Tensor,
+    TupleVal,
+    UnionVal,
+    Val,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from acronumba.frontend.lower import Lowerer
+    from acronumba.frontend.walker import Walker
+
+
+Node = ast.AST | None
+Parameters = Mapping[str, inspect.Parameter]
+
+# Values with which a parameter that no handler reads changes nothing, beside its default. Results are new arrays of the
+# plain class whose layout in memory nothing in the language can see.
+IDLE: Mapping[str, tuple[Any, ...]] = {
+    "order": ("C", "F"), "subok": (False, True), "device": (None, "cpu"), "casting": ("same_kind", "unsafe"),
+    "copy": (None, True), "optimize": (False, True, "greedy", "optimal"),
+}  # fmt: skip
+
+
+def bind(
+    w: Walker, what: str, parameters: Parameters, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node
+) -> tuple[dict[str, Val], dict[str, Node]]:
+    """Bind the arguments of a call to parameters as Python does.
+
+    Returns the value of each parameter that was given one, `*rest` as a tuple and `**others` as a dict, and where each
+    is written. What does not fit is refused with the caret under it.
+    """
+    kinds = {name: p.kind for name, p in parameters.items()}
+    plain = [n for n, k in kinds.items() if k in (inspect.Parameter.POSITIONAL_ONLY, _EITHER)]
+    rest = next((n for n, k in kinds.items() if k == inspect.Parameter.VAR_POSITIONAL), None)
+    others = next((n for n, k in kinds.items() if k == inspect.Parameter.VAR_KEYWORD), None)
+    places = [place_of(node, k, len(args)) for k in range(len(args))]
+    if len(args) > len(plain) and rest is None:
+        seen = f"{len(args)} arguments for {what}({', '.join(plain)})"
+        raise w.refuse("ACR203", places[len(plain)], seen=seen)
+    values: dict[str, Val] = dict(zip(plain, args, strict=False))
+    where = dict(zip(plain, places, strict=False))
+    if rest is not None:
+        values[rest] = TupleVal(tuple(args[len(plain) :]))
+        where[rest] = next(iter(places[len(plain) :]), node)
+    extra: dict[str, Val] = {}
+    for key, val in kwargs.items():
+        place = place_of(node, key, len(args))
+        if kinds.get(key) in (_EITHER, inspect.Parameter.KEYWORD_ONLY):
+            if key in values:
+                raise w.refuse("ACR203", place, seen=f"{key} given twice to {what}")
+            values[key], where[key] = val, place
+        elif others is not None:
+            extra[key] = val
+        elif kinds.get(key) == inspect.Parameter.POSITIONAL_ONLY:
+            seen = f"{key}= of {what}, which is given by its place alone"
+            raise w.refuse("ACR203", place, seen=seen, rewrite=f"leave out `{key}=`")
+        else:
+            raise w.refuse("ACR203", place, seen=f"{what} has no parameter {key}")
+    if others is not None:
+        values[others] = DictVal(tuple(extra), tuple(extra.values()))
+    return values, where
+
+
+_EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+def place_of(node: Node, which: int | str, count: int) -> Node:
+    """Return where an argument of a call is written: a keyword, or the number of one of `count` positional ones."""
+    if not isinstance(node, ast.Call) or (isinstance(which, int) and which >= count):
+        return node
+    if isinstance(which, str):
+        named = [kw for kw in node.keywords if kw.arg == which]
+        return next(iter([*named, *(kw.value for kw in node.keywords if kw.arg is None)]), node)
+    stars = [k for k, a in enumerate(node.args) if isinstance(a, ast.Starred)]
+    from_end = count - which
+    if not stars or from_end < len(node.args) - stars[-1]:
+        k = len(node.args) - from_end
+        return node.args[k] if k >= 0 else node
+    return node.args[stars[0]]
+
+
+class Args:
+    """The arguments of a call, under the names that a handler has for the parameters that it honours."""
+
+    def __init__(self, w: Lowerer, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> None:
+        self.w, self.what, self.node = w, row.what, node
+        self.places = [place_of(node, k, len(args)) for k in range(len(args))]  # of the positional ones
+        signature = signature_of(row.function)
+        values, where = bind(w, row.what, signature.parameters, args, kwargs, node)
+        names = row.names()
+        self.values: dict[str, Val] = {}
+        self.where: dict[str, Node] = {}
+        self.optional: set[str] = set()  # parameters that may be None
+        for theirs, p in signature.parameters.items():
+            mine = names.get(theirs)
+            if mine is None:
+                if theirs in values and p.kind != inspect.Parameter.VAR_POSITIONAL:
+                    self._idle(p, values[theirs], where[theirs])
+                elif theirs in values and values[theirs].items:  # type: ignore[union-attr]
+                    raise w.refuse("ACR202", where[theirs], seen=f"{len(args)} arguments for {row.what}")
+                continue
+            self.where[mine] = where.get(theirs, node)
+            if theirs in values:
+                self.values[mine] = values[theirs]
+            elif p.default is inspect.Parameter.empty:
+                raise w.refuse("ACR203", node, seen=f"{row.what} without {theirs}")
+            if p.default in (None, UNSET):
+                self.optional.add(mine)
+        self.given = frozenset(self.values)
+        for theirs, mine in names.items():
+            if mine not in self.values:
+                self.values[mine] = _default(w, signature.parameters[theirs].default)
+
+    def _idle(self, p: inspect.Parameter, val: Val, place: Node) -> None:
+        """Refuse the argument of a parameter that is not honoured if it may change something."""
+        value = self.w.static(val, place)
+        if not any(value is v or (type(value) is type(v) and value == v) for v in (p.default, *IDLE.get(p.name, ()))):
+            seen = f"{self.w.describe(val)} for {p.name} of {self.what}"
+            raise self.w.refuse("ACR202", place, seen=seen, rewrite=REWRITES.get(p.name, "leave it out"))
+
+    def __getitem__(self, name: str) -> Val:
+        return self.values[name]
+
+    def replaced(self, name: str, val: Val) -> Args:
+        """Return the same arguments but for one."""
+        out = copy.copy(self)
+        out.values = {**self.values, name: val}
+        return out
+
+    @property
+    def rest(self) -> tuple[Val, ...]:
+        """The arguments of the parameter with a star."""
+        name = next(n for n in self.values if n.startswith("*"))
+        val = self.values[name]
+        assert isinstance(val, TupleVal)
+        return val.items
+
+    def tensor(self, name: str) -> Tensor:
+        val = self.values[name]
+        if isinstance(val, UnionVal):
+            val = self.w.not_none(val, self.where[name])
+        return self.w.as_tensor(val, node=self.where[name])
+
+    def static(self, name: str) -> Any:
+        """Return an argument that must be known when the model is compiled."""
+        out = self.w.static(self.values[name], self.where[name])
+        if out is NOT_CONST:
+            seen = f"{name}= of {self.what} is known only at run time"
+            raise self.w.refuse("ACR403", self.where[name], seen=seen)
+        return out
+
+    def choice(self, name: str, *choices: Any) -> Any:
+        """Return an argument that must be one of some constants."""
+        value = self.w.static(self.values[name], self.where[name])
+        if value is NOT_CONST or not any(type(value) is type(c) and value == c for c in choices):
+            seen = f"{self.w.describe(self.values[name])} for {name} of {self.what}"
+            raise self.w.refuse("ACR202", self.where[name], seen=seen, rewrite=f"use {' or '.join(map(repr, choices))}")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Return an argument that is true or false."""
+        value = self.static(name)
+        if not isinstance(value, int):
+            raise self.w.refuse("ACR301", self.where[name], seen=f"{name}={value!r}", rewrite="use True or False")
+        return bool(value)
+
+    def whole(self, name: str) -> int:
+        """Return an argument that is an integer."""
+        return self._whole(name, self.static(name))
+
+    def _whole(self, name: str, value: Any) -> int:
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise self.w.refuse("ACR301", self.where[name], seen=f"{value!r} for {name} of {self.what}",
+                                rewrite="use an int")  # fmt: skip
+        return operator.index(value)
+
+    def axis(self, name: str, rank: int) -> int:
+        """Return one axis, counted from the front."""
+        return self.w.axes_of(self.whole(name), rank, self.where[name])[0]
+
+    def axes(self, name: str, rank: int, lists: bool = False) -> tuple[int, ...]:
+        """Return axes in the order given, counted from the front: one, or a tuple of them (or a list)."""
+        value, val = self.static(name), self.values[name]
+        is_list = isinstance(val, StaticList) or (isinstance(val, SharedVal) and val.node.kind == "list")
+        if isinstance(value, tuple) and (lists or not is_list):
+            axes = tuple(self._whole(name, v) for v in value)
+        else:
+            axes = (self._whole(name, value),)
+        self.w.axes_of(axes, rank, self.where[name])
+        return tuple(a % rank for a in axes)
+
+    def reduced(self, name: str, rank: int) -> tuple[int, ...]:
+        """Return the axes that a reduction goes over, in order: None is all of them."""
+        return tuple(range(rank)) if self.static(name) is None else tuple(sorted(self.axes(name, rank)))
+
+    def dtype(self, name: str = "dtype") -> str | None:
+        value = self.static(name)
+        if value is None:
+            return None
+        try:
+            dtype = np.dtype(value)
+        except TypeError:
+            raise self.w.refuse("ACR310", self.where[name], seen=repr(value)) from None
+        return self.w.dtype_name(dtype, self.where[name])
+
+    def may_cast(self, tensors: Sequence[Tensor], dtype: str | None) -> None:
+        """Refuse a dtype that the argument `casting` does not allow, as NumPy does."""
+        rule = self.choice("casting", "no", "equiv", "safe", "same_kind", "unsafe")
+        for t in tensors:
+            if dtype is not None and not np.can_cast(t.type.dtype, dtype, rule):
+                raise self.w.refuse(
+                    "ACR301", self.where["dtype"], seen=f"{t.type.dtype} to {dtype} with casting={rule!r}",
+                    rewrite="casting='unsafe'",
+                )  # fmt: skip
+
+
+def _default(w: Lowerer, value: Any) -> Val:
+    return NoneVal() if value is UNSET else TupleVal(()) if value == () else w.constant(value)
+
+
+REWRITES = {
+    "out": "leave it out, and give the result a name", "dtype": "x.astype(dtype)", "where": "np.where(where, x, 0)",
+    "initial": "combine it with the result", "mode": "np.clip the indices", "ndmin": "np.expand_dims(x, 0)",
+    "correction": "use ddof", "axes": "transpose the arrays first", "mod": "pow(x, y) % mod",
+}  # fmt: skip
+
+
+Handler = Callable[["Lowerer", Args, Node], Val]
+# What a result without axes is: a NumPy scalar, an array of rank 0, what the first argument is (an array, if that has
+# axes or is a Python number), or whatever the handler returns.
+Rank0: TypeAlias = Literal["scalar", "array", "first", "any"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A function, or method of a built-in type, and the handler of its calls."""
+
+    function: Any  # what is called: its signature is the one of the calls
+    what: str  # its name in messages: "np.sum", ".sum"
+    honoured: str  # the parameters that the handler reads: its names for them
+    handler: Handler
+    whole: bool = False  # the handler looks at arguments of several kinds itself
+    rank0: Rank0 = "scalar"
+
+    def names(self) -> dict[str, str]:
+        """Return the handler's name of each honoured parameter.
+
+        A name of the row that the function does not have stands for the parameter in its place: "x" for the first.
+        """
+        parameters = list(signature_of(self.function).parameters)
+        mine = self.honoured.split()
+        out = {n.removeprefix("*"): n for n in mine if n.removeprefix("*") in parameters}
+        out.update({parameters[k]: n for k, n in enumerate(mine) if n.removeprefix("*") not in parameters})
+        if len(out) != len(mine):
+            raise AssertionError(f"{self.what}: {self.honoured!r} names a parameter of {parameters} twice")
+        return out
+
+
+ROWS: dict[Any, Row] = {}  # of functions and classes
+METHODS: dict[tuple[type, str], Row] = {}
+
+
+def row(
+    honoured: str, *functions: Any, method: str = "", whole: bool = False, rank0: Rank0 = "scalar"
+) -> Callable[[Handler], Handler]:
+    """Register a handler for functions, and for the method of that name of arrays (its `self` is the first)."""
+
+    def register(handler: Handler) -> Handler:
+        for f in functions:
+            ROWS[table_key(f)] = Row(
+                function=f, what=_name(f), honoured=honoured, handler=handler, whole=whole, rank0=rank0
+            )
+        if method:
+            f = getattr(np.ndarray, method)
+            METHODS[np.ndarray, method] = Row(
+                function=f, what=f".{method}", honoured=honoured, handler=handler, rank0=rank0
+            )
+        return handler
+
+    return register
+
+
+def _name(function: Any) -> str:
+    """Return how users call a function: "np.sum", "len"."""
+    module = "numpy" if isinstance(function, np.ufunc) else function.__module__
+    module = {"numpy": "np", "numpy.linalg": "np.linalg", "builtins": ""}.get(module, module).removeprefix("acronumba.")
+    return f"{module}.{function.__name__}".removeprefix(".")
+
+
+def table_key(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return value

@@ -1,0 +1,1 @@
+"""What a kernel stores, and in which loops."""

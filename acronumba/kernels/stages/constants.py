@@ -1,0 +1,51 @@
+"""Constant folding: operations on constants alone become constants.
+
+In: a `KernelSpec`. Out: one with the same values by the same numbers. Folded is what every machine rounds alike (IEEE
+754 arithmetic and square roots, conversions, integers), so the bits are those that the kernel would compute.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from acronumba.ir.ops import TENSORS
+from acronumba.ir.spec import KernelOp, KernelSpec
+from acronumba.kernels.write.element import DTYPES
+
+EXACT = frozenset("neg abs sqrt add sub mul div cast".split())
+
+
+def fold(spec: KernelSpec) -> KernelSpec:
+    """Return the specification with its constant scalars computed."""
+    first = len(spec.operands)
+    known: dict[int, Any] = {}
+    body = []
+    for v, op in enumerate(spec.body, first):
+        value = _value(op, known)
+        if value is not None:
+            known[v] = value
+            if op.op != "const":
+                op = replace(op, op="const", args=(), attrs=(value.item(),))
+        body.append(op)
+    return replace(spec, body=tuple(body))
+
+
+def _value(op: KernelOp, known: dict[int, Any]) -> Any:
+    """Return the constant that an operation computes, of its dtype; None if it is none, or is not a number."""
+    if op.op == "const":
+        return np.asarray(op.attrs[0]).astype(op.dtype)
+    if op.op not in EXACT or op.shape or op.site >= 0 or DTYPES[op.dtype].kind == "b":
+        return None
+    if not op.args or not all(a in known for a in op.args):
+        return None
+    args = [known[a] for a in op.args]
+    to_integer = op.op == "cast" and DTYPES[op.dtype].kind != "f"
+    if to_integer and any(a.dtype.kind == "f" and not abs(a) < 2**31 for a in args):
+        return None
+    with np.errstate(all="ignore"):
+        args = [a.astype(op.dtype) for a in args]
+        value = np.asarray(TENSORS[op.op].reference(args, op.attrs, (), op.dtype))
+    return value if np.isfinite(value) else None

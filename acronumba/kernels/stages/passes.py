@@ -1,0 +1,142 @@
+"""Passes: which products of a stage are computed together, by which calls of register tiles, and what lies where.
+
+In: a `ProductStage`. Out: `Pass`es, and the layout of the table of left operands' rows. `kernels.write.products` writes
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from acronumba.emit.target import Target
+from acronumba.emit.tree import Expr
+from acronumba.ir.spec import Size
+from acronumba.kernels.stages.graph import Part, ProductStage, Stages
+from acronumba.kernels.stages.index import ZERO, Poly
+from acronumba.kernels.stages.steps import Step, steps_of
+from acronumba.kernels.tiles import narrow, panel_shape, widest
+
+
+def tile_shape(gates: Sequence[int], n: Size, target: Target, dtype: str) -> tuple[int, int]:
+    """Return the vectors per gate and the rows of tiles for calls of so many gates each."""
+    shapes = [panel_shape(g, n if isinstance(n, int) else 1 << 20, target, dtype) for g in gates]
+    return min(s.q for s in shapes), min(s.rows for s in shapes)
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """What one call of a tile computes, for each of some rows.
+
+    The products of a member have one left operand and lie side by side in the packed weight. Members have the same
+    weights: the rows of their left operands lie side by side in the table of addresses, and so do their sums.
+    """
+
+    members: list[list[Part]]
+
+    @property
+    def gates(self) -> int:
+        return sum(part.gates for part in self.members[0])
+
+    @property
+    def lefts(self) -> tuple[tuple[int, ...], ...]:
+        """The pieces of each member's left operand."""
+        return tuple(parts[0].product.pieces for parts in self.members)
+
+
+@dataclass(slots=True, eq=False)
+class Pass:
+    """Products of a stage that tiles compute together, panel by panel, and what follows on each panel."""
+
+    q: int  # vectors per gate
+    rows: int  # rows that one call works on; times `members` is the height of the tile
+    members: int  # of every call
+    calls: list[Call]
+    tail: list[int]
+    steps: list[Step]  # of the tail
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of sums, and of what steps keep, that belong to one row of a tile."""
+        return (sum(call.gates for call in self.calls) + sum(len(step.kept) for step in self.steps)) * self.q
+
+
+Lefts = tuple[tuple[int, ...], ...]  # pieces of the left operand of each member
+
+
+def passes_of(stage: ProductStage, stages: Stages, target: Target) -> list[Pass]:
+    """Share out the products of a stage to passes and calls of tiles.
+
+    Products are in one pass if a tail needs both, if they have one weight, or if they lie side by side: the others
+    would only drive each other's panels out of the cache.
+    """
+    graph = stages.graph
+    dtype = graph.dtype(stage.parts[0].product.value)
+    same: dict[object, list[list[Part]]] = {}
+    for parts in _side_by_side(stage, target, dtype):
+        sizes = tuple(graph.shape(piece)[-1] for piece in parts[0].product.pieces)
+        same.setdefault((sizes, *((part.product.matrix, part.gates) for part in parts)), []).append(parts)
+    groups = [({part.product.value for parts in members for part in parts}, [members]) for members in same.values()]
+    for v in stage.tail:
+        near = {v, *stages.reads[v]}
+        met = [g for g in groups if not near.isdisjoint(g[0])]
+        if met:
+            one = {v}.union(*(values for values, _ in met)), [members for _, lists in met for members in lists]
+            groups = sorted([one, *(g for g in groups if near.isdisjoint(g[0]))], key=lambda g: min(g[0]))
+    out = []
+    for values, lists in groups:
+        calls = [Call(members) for members in lists]
+        q, rows = tile_shape([call.gates for call in calls], stage.n, target, dtype)
+        many = len(calls[0].members)
+        if many > rows or any(len(call.members) != many for call in calls):
+            calls, many = [Call([parts]) for call in calls for parts in call.members], 1
+        tail = [v for v in stage.tail if v in values]
+        steps = steps_of(tail, (*stage.lead, stage.n), stages, dtype)
+        out.append(Pass(q, rows // many, many, calls, tail, steps))
+    return out
+
+
+def table_of(passes: Sequence[Pass], rows: Poly) -> tuple[dict[Lefts, tuple[Poly, int]], Poly, int]:
+    """Lay out the addresses of left operands, `rows` of each in a block.
+
+    Return where those of a call start: in the table, in bytes, and among the lengths of pieces; and the ends of both.
+    """
+    out: dict[Lefts, tuple[Poly, int]] = {}
+    end, pieces = ZERO, 0
+    for one in passes:
+        for call in one.calls:
+            if call.lefts not in out:
+                out[call.lefts] = end, pieces
+                end = end + rows * (8 * one.members * len(call.lefts[0]))
+                pieces += len(call.lefts[0])
+    return out, end, pieces
+
+
+def _side_by_side(stage: ProductStage, target: Target, dtype: str) -> list[list[Part]]:
+    """Put products with one left operand next to each other where each alone leaves a tile idle."""
+    left: dict[tuple[int, ...], list[Part]] = {}
+    out = []
+    for part in stage.parts:
+        if part.gates < widest(target) and narrow(part.gates, stage.n, target, dtype):
+            left.setdefault(part.product.pieces, []).append(part)
+        else:
+            out.append([part])
+    for parts in left.values():
+        together: list[Part] = []
+        for part in parts:
+            if together and sum(p.gates for p in together) + part.gates > widest(target):
+                out.append(together)
+                together = []
+            together.append(part)
+        out.append(together)
+    return out
+
+
+def panels_of(one: Pass, n: int, lanes: int) -> int:
+    """Return how many panels a pass over `n` columns takes."""
+    return -(-n // (one.q * lanes))
+
+
+def tiles_of(one: Pass, rows: Expr) -> Expr:
+    """Return how many tiles high so many rows are."""
+    return (rows + (one.rows - 1)) // one.rows

@@ -1,0 +1,118 @@
+"""Shared weights of products: matrices that are the same for all nodes, or static views of shared tensors.
+
+In: the value that a product multiplies by. Out: the shared operand below it and the steps that make the matrix of it
+(`Weight`). The steps are applied once, when the weight is packed for the tiles; kernels only see the packed form, in
+which the weights of several products may lie side by side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.ir.ops import TENSORS
+from acronumba.ir.spec import KernelOp, KernelSpec
+from acronumba.kernels.tiles import Packing, aligned_zeros
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A view with everything known: `op` of slice, reshape, transpose; or "take" with attrs (axis, index)."""
+
+    op: str
+    attrs: tuple[Any, ...]
+    shape: tuple[int, ...]
+
+    def apply(self, array: NDArray[Any]) -> NDArray[Any]:
+        if self.op == "take":
+            return np.asarray(np.take(array, self.attrs[1], axis=self.attrs[0]))
+        return np.asarray(TENSORS[self.op].reference([array], self.attrs, self.shape, array.dtype.name))
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPacking:
+    """The packing of a view of a shared tensor."""
+
+    steps: tuple[Step, ...]
+    packing: Packing
+
+    def apply(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Return the packed copy of the view, aligned to 64 bytes."""
+        for step in self.steps:
+            array = step.apply(array)
+        return self.packing.apply(array)
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """Several weights as one: the gates of each after those of the one before."""
+
+    parts: tuple[Packing | ViewPacking, ...]
+
+    def apply(self, *arrays: NDArray[Any]) -> NDArray[Any]:
+        """Return the packed copy of the arrays, one per part, aligned to 64 bytes."""
+        packed = [part.apply(array) for part, array in zip(self.parts, arrays, strict=True)]
+        panels, k, _, columns = packed[0].shape
+        out = aligned_zeros((panels, k, sum(p.shape[2] for p in packed), columns), packed[0].dtype.name)
+        return np.concatenate(packed, axis=2, out=out)
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A shared matrix."""
+
+    operand: int  # number of the shared operand
+    steps: tuple[Step, ...]  # from the operand to the matrix, a last transposition left out
+    shape: tuple[int, int]  # of the matrix before that transposition
+    flip: bool  # whether it is transposed
+
+
+def weight(spec: KernelSpec, v: int) -> Weight | None:
+    """Return the shared matrix that the value `v` is, or None."""
+    first = len(spec.operands)
+    flip = False
+    steps: list[Step] = []
+    while v >= first:
+        op = spec.body[v - first]
+        if op.op == "transpose" and op.attrs[0] == (1, 0) and not steps:
+            flip = not flip
+        elif (step := _step(spec, op)) is not None:
+            steps.append(step)
+        else:
+            return None
+        v = op.args[0]
+    operand = spec.operands[v]
+    shape = steps[0].shape if steps else operand.shape
+    if operand.kind != "shared" or len(shape) != 2:
+        return None
+    rows, columns = shape
+    assert isinstance(rows, int) and isinstance(columns, int)
+    return Weight(v, tuple(reversed(steps)), (rows, columns), flip)
+
+
+def _step(spec: KernelSpec, op: KernelOp) -> Step | None:
+    shape = tuple(n for n in op.shape if isinstance(n, int))
+    if len(shape) < len(op.shape):
+        return None
+    if op.op in ("reshape", "transpose"):
+        return Step(op.op, op.attrs, shape)
+    if op.op == "slice":
+        starts, steps = op.attrs
+        assert isinstance(starts, tuple)
+        return Step("slice", (starts, steps), shape) if all(isinstance(s, int) for s in starts) else None
+    first = len(spec.operands)
+    if op.op == "take" and op.args[1] >= first:
+        source = op.args[0]
+        from_shape = spec.operands[source].shape if source < first else spec.body[source - first].shape
+        index = spec.body[op.args[1] - first]
+        (axis,) = op.attrs
+        assert isinstance(axis, int)
+        n = from_shape[axis]
+        if index.op == "const" and isinstance(n, int):
+            (k,) = index.attrs
+            assert isinstance(k, int)
+            return Step("take", (axis, k), shape) if 0 <= k < n else None
+    return None

@@ -1,0 +1,1 @@
+"""From the stages of a kernel to trees of `emit`."""

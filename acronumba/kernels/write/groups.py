@@ -1,0 +1,170 @@
+"""Writes grouped stages: the product of a large matrix and a vector, where several nodes may have the same matrix.
+
+In: a `RowStage` that is `grouped`. Out: statements of one function. The nodes are sorted by the address of their
+matrix. What several nodes have is packed, panel by panel, like a shared weight, and multiplied by register tiles whose
+rows are their vectors; a node that is alone with its matrix takes the loops of `ProductWriter`. Both sum in the same
+order: the bits of a node do not depend on which others have its matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from acronumba.emit import tree
+from acronumba.emit.tree import I64, Expr, Load, Local, call_address, const, convert, select
+from acronumba.kernels.stages.graph import Product
+from acronumba.kernels.stages.index import ZERO, Index, Poly
+from acronumba.kernels.stages.passes import tile_shape
+from acronumba.kernels.write.element import DTYPES
+from acronumba.kernels.write.products import ProductWriter
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSlots:
+    """Scratch slots of a grouped stage, of each thread its own."""
+
+    matrices: int  # int64: address of each node's matrix
+    vectors: int  # int64: address of its vector
+    order: int  # int64: the nodes, those with one matrix next to each other
+    rows: int  # int64: addresses of the vectors of those with one matrix
+    length: int  # int64: elements of a vector
+    sums: int  # what one call of a tile computes
+    panel: int  # columns of a matrix, packed
+
+
+class GroupWriter(ProductWriter):
+    """Writes one grouped stage of a kernel as a function."""
+
+    def product(self, product: Product, slots: GroupSlots) -> None:
+        """Write the product for nodes u0..u1 of the block."""
+        f = self.f
+        self.note_names([product.value])
+        shape = self.graph.shape(product.left)
+        n, size = (shape[1], shape[0]) if product.flip else shape
+        assert isinstance(n, int) and isinstance(size, int)
+        matrices, vectors = self.scratch(slots.matrices), self.scratch(slots.vectors)
+        order, rows = self.scratch(slots.order), self.scratch(slots.rows)
+        nodes = self.bind("nodes", f["u1"] - f["u0"])
+        with self.loop("r", f["u0"], f["u1"]) as r:
+            self.at_node(r, f["i0"])
+            f.store(matrices, r, self.address(product.left, Index(shape, (ZERO, ZERO))))
+            f.store(vectors, r, self.address(product.right, Index((size,), (ZERO,))))
+            f.store(order, r - f["u0"], r)
+        f.store(self.scratch(slots.length), 0, const(size, I64))
+        f.comment("do some of the first nodes have the same matrix? then put those with the same one together")
+        some = self.bind("some", select(nodes < 8, nodes, const(8, I64)))
+        same = self.local("same", const(0, I64))
+        with self.loop("r", 0, some) as r, self.loop("s", 0, r) as s:
+            one, other = (tree.load(matrices, f["u0"] + k) for k in (r, s))
+            f.set(same, same + convert(one.eq(other), I64))
+        with self.when(same > 0):
+            self.sort(order, matrices, nodes)
+        begin = self.local("begin", const(0, I64))
+        with f.while_(begin < nodes), self.scope():
+            matrix = self.local("matrix", tree.load(matrices, tree.load(order, begin)))
+            end = self.local("end", begin + 1)
+            more = self.local("more", end < nodes)
+            with f.while_(more), self.scope():
+                f.set(more, tree.load(matrices, tree.load(order, end)).eq(matrix))
+                f.set(end, end + convert(more, I64))
+                f.set(more, more & (end < nodes))
+            alone = self.bind("alone", end.eq(begin + 1))
+            with self.when(alone):
+                self.at_node(self.local("row", tree.load(order, begin)), f["i0"])
+                self.one_product(product)
+            self.home_depth = 0
+            with self.when(alone.eq(False)):
+                count = self.bind("count", end - begin)
+                with self.loop("r", 0, count) as r:
+                    f.store(rows, r, tree.load(vectors, tree.load(order, begin + r)))
+                self.together(product, slots, n, size, matrix, begin, count)
+            f.set(begin, end)
+
+    def together(
+        self, product: Product, slots: GroupSlots, n: int, size: int, matrix: Local, begin: Local, count: Expr
+    ) -> None:
+        """Multiply one matrix with the vectors of `count` nodes, from `begin` on in their order."""
+        f, v = self.f, product.value
+        t = DTYPES[self.graph.dtype(v)]
+        lanes = self.target.lanes(t.ty)
+        q, height = tile_shape([1], n, self.target, t.name)
+        width = q * lanes * t.size
+        panel, sums = self.scratch(slots.panel), self.scratch(slots.sums)
+        order, rows = self.scratch(slots.order), self.scratch(slots.rows)
+        tiles = self.bind("tiles", (count + (height - 1)) // height)
+        ty = t.ty.vector(lanes)
+        with self.loop("first", 0, n, q * lanes) as first:
+
+            def vectors() -> Sequence[tuple[int, Local]]:
+                out = []
+                for k in range(q):
+                    j = self.local("j", first + k * lanes if k else first)
+                    self.symbols[j.name], self.extents[j.name] = j, n
+                    out.append((k, j))
+                return out
+
+            ragged = n % (q * lanes) != 0
+            for k, j in vectors():
+                with self.when(j < n) if ragged and k else nullcontext():
+                    if product.how == "turned":
+                        self.pack_rows(product, matrix, j, n, size, panel + k * lanes * t.size, width)
+                    else:
+                        left = n - j if n % lanes else None
+                        with self.loop("k", 0, size) as i:
+                            w = Load(matrix + i * (product.step * t.size) + j * t.size, ty, left)
+                            f.store_lanes(panel + i * width + k * lanes * t.size, self.local("w", w))
+            with self.loop("t", 0, tiles) as tile:
+                a = self.bind("a", count * tile // tiles)
+                m = self.bind("m", count * (tile + 1) // tiles - a)
+                entry = self.kernel.tile(q, height, t.name) - 1
+                f.do(call_address(
+                    tree.load(f["P"] + 8 * entry, m), rows + a * 8, count, const(1, I64), self.scratch(slots.length),
+                    panel, const(width, I64), sums, const(width, I64),
+                ))  # fmt: skip
+                with self.loop("r", 0, m) as r:
+                    node = self.local("row", tree.load(order, begin + a + r))
+                    self.at_node(node, f["i0"])
+                    for k, j in vectors():
+                        with self.when(j < n) if ragged and k else nullcontext():
+                            x = self.local(self.kernel.names[v], Load(sums + r * width + k * lanes * t.size, ty))
+                            self.put_lanes(v, Index((n,), (ZERO if n == 1 else Poly.of(j.name),)), x, j, lanes)
+            self.home_depth = 0
+
+    def pack_rows(self, product: Product, matrix: Local, j: Local, n: int, size: int, panel: Expr, width: int) -> None:
+        """Turn rows `j`... of a matrix into columns of the panel."""
+        f, t = self.f, DTYPES[self.graph.dtype(product.value)]
+        lanes = self.target.lanes(t.ty)
+        ty = t.ty.vector(lanes)
+        step = product.step * t.size
+        inside = n % lanes == 0
+        rows = [
+            self.local("row", matrix + (j + i if inside else select(j + i < n - 1, j + i, const(n - 1, I64))) * step)
+            for i in range(lanes)
+        ]
+        whole = size - size % lanes
+
+        def square(k: Expr, count: int, left: Expr | None) -> None:
+            for i, column in enumerate(self.turned([Load(row + k * t.size, ty, left) for row in rows])[:count]):
+                f.store_lanes(panel + (k + i) * width, column)
+
+        if whole:
+            with self.loop("k", 0, whole, lanes) as k:
+                square(k, lanes, None)
+        if whole < size:
+            square(const(whole, I64), size - whole, const(size - whole, I64))
+
+    def sort(self, order: Expr, keys: Expr, count: Expr) -> None:
+        """Put numbers with the same key next to each other, in the order in which keys come first."""
+        f = self.f
+        first = self.local("first", const(0, I64))
+        with f.while_(first < count), self.scope():
+            key = self.local("key", tree.load(keys, tree.load(order, first)))
+            f.set(first, first + 1)
+            with self.loop("s", first, count) as s:
+                r = self.local("r", tree.load(order, s))
+                with self.when(tree.load(keys, r).eq(key)):
+                    f.store(order, s, tree.load(order, first))
+                    f.store(order, first, r)
+                    f.set(first, first + 1)

@@ -1,0 +1,501 @@
+"""Writes stages: matrix products, and what is no element-wise loop (concatenations, argmax, checks that fail a node).
+
+In: a stage of `kernels.stages.graph`. Out: statements of one function. Products with shared weights call register tiles
+(`kernels.tiles`) by address, panel by panel of the packed weight, and finish the panel while it is in the cache.
+Those of a node's own operands are written by `kernels.write.matrices`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from acronumba.emit import tree
+from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
+from acronumba.ir.spec import FIXED, Size
+from acronumba.kernels.stages.graph import (
+    Nest,
+    Part,
+    Product,
+    ProductStage,
+    Single,
+    axes_of,
+    axis_of,
+    stretch,
+)
+from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
+from acronumba.kernels.stages.passes import Pass, panels_of, passes_of, table_of, tiles_of
+from acronumba.kernels.stages.steps import Place, Step, column
+from acronumba.kernels.stages.weights import SideBySide, ViewPacking
+from acronumba.kernels.tiles import Packing
+from acronumba.kernels.write.element import DTYPES, cast, less
+from acronumba.kernels.write.matrices import MatrixWriter
+from acronumba.kernels.write.writer import to_memory
+
+CLOSE = 1 << 18  # bytes of weights that the second cache of any processor keeps
+
+
+class ProductWriter(MatrixWriter):
+    """Writes one stage of a kernel as a function."""
+
+    # ---- stages of rows
+
+    def rows(self, items: Sequence[Nest | Single], start: Expr, stop: Expr, first: Expr | None) -> None:
+        """Write a loop over nodes; `first` is the block's first node, None if the loop counts in the batch."""
+        with self.loop("row" if first is None else "r", start, stop) as r:
+            self.at_node(r, first)
+            for item in items:
+                self.item(item)
+
+    def item(self, item: Nest | Single) -> None:
+        """Write a task of the node at hand."""
+        match item:
+            case Nest():
+                self.nest(item)
+            case Single(kind="concat"):
+                self.concat(item.value)
+            case Single(kind="stack"):
+                self.stack(item.value)
+            case Single(kind="arg"):
+                self.arg(item.value)
+            case Single(kind="check"):
+                self.check(item.value)
+            case Single():
+                self.one_product(self.stages.products[item.value])
+
+    def at_node(self, r: Local, first: Expr | None) -> None:
+        """From here on, in the current scope, values are those of one node."""
+        self.home_depth = len(self.scopes) - 1
+        if first is None:
+            self.node = r
+            self.row = None
+            words = tree.load(tree.load(self.f["P"], 0), r)
+            self.words = (
+                self.bind("words", words) if any(o.kind != "shared" for o in self.graph.spec.operands) else None
+            )
+        else:
+            self.row = r
+            self.node = self.bind("node", first + r)
+
+    def concat(self, v: int) -> None:
+        op = self.graph.op(v)
+        assert op is not None
+        axis = axis_of(op)
+        self.note_names([v])
+        before = ZERO
+        for piece in op.args:
+            shape = self.graph.shape(piece)
+            at = [ZERO] * len(shape)
+            real = [k for k in range(len(shape)) if shape[k] != 1]
+
+            def inner(
+                piece: int = piece, shape: tuple[Size, ...] = shape, at: list[Poly] = at, before: Poly = before
+            ) -> None:
+                here = Index(shape, tuple(at))
+                self.prepare(piece, here)
+                x = cast(self.value(piece, here), DTYPES[self.graph.dtype(piece)], DTYPES[op.dtype])
+                place = [a + before if k == axis else a for k, a in enumerate(at)]
+                self.put(v, Index(op.shape, tuple(place)), x)
+
+            self.space(range(len(shape)), shape, at, inner, real[-1] if real else None, self.lanes_for([v, piece]))
+            before = before + size_poly(shape[axis])
+
+    def stack(self, v: int) -> None:
+        """Copy the elements of a list into the rows of an array."""
+        op = self.graph.op(v)
+        assert op is not None
+        operand = self.graph.spec.operands[op.args[0]]
+        t = DTYPES[op.dtype]
+        f = self.f
+        self.note_names([v])
+        items = self.bind("items", tree.load(self.operand_word(op.args[0])))
+        out = self.base(v)
+        rows = self.number(size_poly(op.shape[0]))
+        if operand.kind == "list":
+            size = self.number(count(op.shape[1:]) * t.size)
+            with self.loop("k", 0, rows) as k:
+                f.do(intrinsic("copy_bytes", out + k * size, tree.load(tree.load(items, k)), size, type=tree.VOID))
+        elif t.size == 8:
+            f.do(intrinsic("copy_bytes", out, items, rows * 8, type=tree.VOID))
+        else:
+            with self.loop("k", 0, rows) as k:
+                f.store(out, k, convert(tree.load(items, k), tree.I8))
+
+    def arg(self, v: int) -> None:
+        """The first place of the largest or smallest element; NaN wins."""
+        op = self.graph.op(v)
+        assert op is not None
+        source = op.args[0]
+        shape = self.graph.shape(source)
+        axis = axis_of(op)
+        t = DTYPES[self.graph.dtype(source)]
+        at = [ZERO] * len(shape)
+        self.note_names([v])
+
+        def element(place: Index) -> Expr:
+            self.prepare(source, place)
+            return to_memory(self.value(source, place), t)
+
+        real = [k for k in range(len(shape)) if shape[k] != 1]
+        outer = [k for k in range(len(shape)) if k != axis]
+        if real and real[-1] == axis and t.kind != "b" and t.size >= 4:
+            self.space(outer, shape, at, lambda: self.arg_lanes(v, shape, axis, at))
+            return
+
+        def inner() -> None:
+            name = self.kernel.names[v]
+            best = self.local(f"{name}_best", const(0, t.memory))
+            found = self.local(name, const(0, I64))
+            with self.loop("k", 0, self.number(size_poly(shape[axis])), extent=shape[axis]) as k:
+                at[axis] = Poly.of(k.name) if shape[axis] != 1 else ZERO
+                x = self.bind("x", element(Index(shape, tuple(at))), len(self.scopes) - 1)
+                better = less(best, x, t) if op.op == "argmax" else less(x, best, t)
+                if t.kind == "f":
+                    better = better | (x.ne(x) & best.eq(best))
+                if t.kind == "b":
+                    better = x > best if op.op == "argmax" else x < best
+                with self.when(better | k.eq(0)):
+                    self.f.set(best, x)
+                    self.f.set(found, k)
+            place = Index(op.shape, tuple(a for k, a in enumerate(at) if k != axis))
+            self.put(v, place, cast(found, DTYPES["int64"], DTYPES[op.dtype]))
+
+        self.space(outer, shape, at, inner)
+
+    def arg_lanes(self, v: int, shape: tuple[Size, ...], axis: int, at: list[Poly]) -> None:
+        """The same along the innermost axis: every lane keeps its best, then the lanes are compared in order."""
+        op = self.graph.op(v)
+        assert op is not None
+        source = op.args[0]
+        t = DTYPES[self.graph.dtype(source)]
+        f, name, lanes = self.f, self.kernel.names[v], self.lanes_for([source])
+        wide = I64.vector(lanes)
+        nowhere = (1 << 63) - 1
+
+        def better(x: Expr, best: Expr) -> Expr:
+            out = less(best, x, t) if op.op == "argmax" else less(x, best, t)
+            return out | (x.ne(x) & best.eq(best)) if t.kind == "f" else out
+
+        best = self.local(f"{name}_best", const(0, t.ty.vector(lanes)))
+        found = self.local(f"{name}_at", const(nowhere, wide))
+        with self.axis(0, shape[axis], True, lanes) as j:
+            at[axis] = Poly.of(j.name)
+            here = Index(shape, tuple(at))
+            self.prepare(source, here)
+            x = self.value(source, here)
+            x = const(x, best.type) if x.type.lanes == 1 else x
+            take = better(x, best) | found.eq(const(nowhere, wide))
+            if self.left is not None:
+                take = take & self.inside()
+            take = self.local("better", take)
+            numbers = tree.Call("lanes", (const(0, wide),), wide)
+            f.set(best, select(take, x, best))
+            f.set(found, select(take, const(j, wide) + numbers, found))
+        values = self.scratch(self.kernel.lane_slot)
+        places = values + 512
+        f.store_lanes(values, best)
+        f.store_lanes(places, found)
+        top = self.local(name, tree.load(places))
+        most = self.local(f"{name}_best", Load(values, t.memory))
+        with self.loop("lane", 1, lanes) as k:
+            x = self.local("x", Load(values + k * t.size, t.memory))
+            place = self.local("place", tree.load(places, k))
+            tie = x.eq(most)
+            if t.kind == "f":
+                tie = tie | (x.ne(x) & most.ne(most))
+            first = top.eq(nowhere) | better(x, most) | (tie & (place < top))
+            with self.when(place.ne(nowhere) & first):
+                f.set(most, x)
+                f.set(top, place)
+        out = Index(op.shape, tuple(a for k, a in enumerate(at) if k != axis))
+        with self.when(top.ne(nowhere)):
+            self.put(v, out, cast(top, DTYPES["int64"], DTYPES[op.dtype]))
+
+    # ---- failures
+
+    def check(self, v: int) -> None:
+        """Fail the node where the operation has no result."""
+        op = self.graph.op(v)
+        assert op is not None
+        self.f.comment(f"{self.kernel.names[v]}: can it be computed?")
+        if self.graph.kind(v) == "element":
+            at = [ZERO] * len(op.shape)
+
+            def inner() -> None:
+                places = [stretch(self, Index(op.shape, tuple(at)), self.graph.shape(a)) for a in op.args]
+                for a, place in zip(op.args, places, strict=True):
+                    self.prepare(a, place)
+                x, y = map(self.value, op.args, places)
+                self.fail_if(y < 0 if op.op == "pow" else (x + y < 0) | (x >= y), v)
+
+            if op.op == "index" or DTYPES[op.dtype].kind == "i":
+                self.space(range(len(op.shape)), op.shape, at, inner)
+            return
+        shape = self.graph.shape(op.args[0])
+        axes = axes_of(op) if op.op in ("max", "min") else (axis_of(op),)
+        among = count([shape[k] for k in axes])
+        out = count(op.shape) if op.op in ("max", "min") else ONE
+        if among.constant is None or out.constant is None:
+            self.fail_if(self.number(among).eq(0) & self.number(out).ne(0), v)
+        elif among.constant == 0 and out.constant != 0:
+            self.fail_if(const(True, I1), v)
+
+    def fail_if(self, bad: Expr, v: int) -> None:
+        op = self.graph.op(v)
+        assert op is not None and self.node is not None
+        with self.when(bad):
+            place = self.f.let("failed", tree.load(self.f["P"], 1) + self.node * 8)
+            seen = self.f.let("seen", tree.load(place))
+            for name in (place.name, seen.name):
+                self.depth[name] = len(self.scopes) - 1
+            free = seen.eq(0)
+            later = {o.site for k, o in enumerate(self.graph.spec.body) if o.site >= 0 and k + self.graph.first > v}
+            for site in sorted(later - {op.site}):  # an earlier operation of the program has failed after all
+                free = free | seen.eq(1 + site)
+            with self.when(free):
+                self.f.store(place, 0, 1 + op.site)
+
+    # ---- products with shared weights
+
+    def units(self, stage: ProductStage, nodes: Expr) -> Expr:
+        """Return the number of units that a stage can be cut into, for a block of so many nodes."""
+        lanes = self.target.lanes(DTYPES[self.graph.dtype(stage.parts[0].product.value)].ty)
+        total = self.rows_of(stage, nodes)
+        out: Expr = const(0, I64)
+        for one in passes_of(stage, self.stages, self.target):
+            many, panels = tiles_of(one, total), panels_of(one, stage.n, lanes)
+            many = many * panels if panels != 1 else many
+            out = many if isinstance(out, Const) else out + many
+        return out
+
+    def rows_of(self, stage: ProductStage, nodes: Expr) -> Expr:
+        lead = count(stage.lead)
+        return self.bind("total", nodes * self.number(lead)) if lead != ONE else nodes
+
+    def products(self, number: int, stage: ProductStage) -> None:
+        """Write units u0..u1 of a stage: a unit is a tile of rows of one panel; panel after panel, pass after pass."""
+        f = self.f
+        slots = self.slots["stage", number]
+        dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
+        lanes = self.target.lanes(dtype.ty)
+        width = lanes * dtype.size
+        lead = count(stage.lead)
+        passes = passes_of(stage, self.stages, self.target)
+        places, _, _ = table_of(passes, self.kernel.block * lead)
+        nodes = self.bind("nodes", f["i1"] - f["i0"])
+        table = self.scratch(slots.rows)
+        lengths = self.scratch(slots.lengths)
+        sums = self.scratch(slots.sums)
+        names = ", ".join(self.kernel.names[p.product.value] for p in stage.parts)
+        f.comment(f"{names}: the rows of the left operand")
+        with self.loop("r", 0, nodes) as r:
+            self.at_node(r, f["i0"])
+            for lefts, (start, _) in places.items():
+                step = self.kernel.block * lead * (8 * len(lefts))  # from the rows of one piece to those of the next
+                for j, left in enumerate(lefts):
+                    for k, piece in enumerate(left):
+                        at = self.plus(table, start + step * k)
+                        self.row_addresses(piece, stage.lead, at, r, len(lefts), j)
+        self.home_depth = 0
+        for lefts, (_, first) in places.items():
+            for k, piece in enumerate(lefts[0], first):
+                f.store(lengths, k, self.number(size_poly(self.graph.shape(piece)[-1])))
+        if stage.n == 0:
+            return
+        total = self.rows_of(stage, nodes)
+        backwards = self.backwards(stage)
+        before: Expr | None = None  # units of earlier passes
+        for one in passes:
+            q, members = one.q, one.members
+            step = self.kernel.block * lead * members
+            tiles = self.bind("tiles", tiles_of(one, total))
+            panels = panels_of(one, stage.n, lanes)
+            low: Expr = f["u0"]
+            high: Expr = f["u1"]
+            if before is not None:
+                low, high = self.bind("low", select(low > before, low - before, 0)), self.bind("high", high - before)
+            if one is not passes[-1]:
+                many = self.bind("units", tiles * panels if panels > 1 else tiles)
+                high = self.bind("high", select(high < many, high, many))
+                before = self.bind("before", many if before is None else before + many)
+            weights = [self.weights(call.members[0], stage.n, q, lanes, dtype.name) for call in one.calls]
+            apart = one.vectors * width  # bytes of sums from one row of a tile to the next
+            with self.loop("u" if backwards is None else "k", low, high) as u:
+                if backwards is not None:
+                    u = self.local("u", select(backwards.eq(0), u, low + high - 1 - u))
+                panel = self.local("panel", u // tiles if panels > 1 else const(0, I64))
+                t = self.local("t", u - panel * tiles if panels > 1 else u)
+                a = self.bind("a", total * t // tiles)
+                m = self.bind("m", total * (t + 1) // tiles - a)
+                begin = 0
+                starts = {}
+                for call, weight in zip(one.calls, weights, strict=True):
+                    tile = self.kernel.tile(call.gates * q, one.rows * members, dtype.name) - 1
+                    start, first = places[call.lefts]
+                    wide = call.gates * q * width
+                    panel_bytes = self.inner(call.members[0][0].product) * wide
+                    f.do(call_address(
+                        tree.load(f["P"] + 8 * tile, m * members if members > 1 else m),
+                        self.plus(table, start) + a * (8 * members), self.number(step),
+                        const(len(call.lefts[0]), I64), lengths + 8 * first if first else lengths,
+                        weight + panel * panel_bytes, const(wide, I64), sums + begin if begin else sums,
+                        const(apart, I64),
+                    ))  # fmt: skip
+                    for j, parts in enumerate(call.members):
+                        at_ = begin + j * apart
+                        for part in parts:
+                            starts[part.product.value] = at_
+                            at_ += part.gates * q * width
+                    begin += wide
+                if one.tail:
+                    self.tail(stage, one, panel, a, m, sums, starts, lanes, apart * members)
+
+    def backwards(self, stage: ProductStage) -> Local | None:
+        """Return whether to begin with the last panel, or nothing where all weights of a stage stay in the cache.
+
+        Every other block and batch does, as what the one before has read last is in the cache still.
+        """
+        if self.stages.weight_bytes(stage) <= CLOSE:
+            return None
+        self.f.comment("every other time from the last panel to the first: the weights read last are near")
+        times = tree.load(self.f["P"], 3)
+        block = self.kernel.block.constant
+        return self.bind("backwards", (times + self.f["i0"] // block if block is not None else times) & 1)
+
+    @staticmethod
+    def inner(product: Product) -> int:
+        """Return the extent that a product with a shared weight sums over."""
+        assert product.weight is not None
+        return product.weight.shape[1] if product.flip else product.weight.shape[0]
+
+    def weights(self, parts: Sequence[Part], n: int, q: int, lanes: int, dtype: str) -> Local:
+        """Return the address of the packed weights of some products, side by side."""
+        packings: list[Packing | ViewPacking] = []
+        for part in parts:
+            weight, flip = part.product.weight, part.product.flip
+            assert weight is not None
+            k = self.inner(part.product)
+            packing = Packing(gates=part.gates, n=n, k=k, q=q, lanes=lanes, dtype=dtype, transposed=flip)
+            packings.append(ViewPacking(weight.steps, packing) if weight.steps else packing)
+        operands = tuple(part.product.right for part in parts)
+        entry = self.kernel.share(operands, packings[0] if len(parts) == 1 else SideBySide(tuple(packings)))
+        name = "_".join(self.kernel.names[v] for v in operands)
+        return self.bind(f"{name}_packed", tree.load(self.f["P"], FIXED + self.kernel.results + entry))
+
+    def row_addresses(self, v: int, lead: tuple[Size, ...], table: Expr, r: Expr, members: int, member: int) -> None:
+        """Store the addresses of the rows of `v` for the node at hand, `lead` rows per node, `members` side by side."""
+        at = [ZERO] * len(lead)
+        row = count(lead) * (8 * members)
+
+        def inner() -> None:
+            here = Index((*lead, self.graph.shape(v)[-1]), (*at, ZERO))
+            sub = Index(lead, tuple(at)).flat * (8 * members) + 8 * member
+            self.f.store(self.plus(table + r * self.number(row), sub), 0, self.address(v, here))
+
+        self.space(range(len(lead)), lead, at, inner)
+
+    def tail(
+        self, stage: ProductStage, one: Pass, panel: Local, a: Expr, m: Expr, sums: Expr, starts: Mapping[int, int],
+        lanes: int, apart: int,
+    ) -> None:  # fmt: skip
+        """Finish the panel just computed, rows a..a+m; `starts`: where products are in a row of `apart` bytes."""
+        self.note_names(one.tail)
+        q = one.q
+        single = Const(0, I64)
+        j = self.column(panel, single, q, lanes, stage.n) if q == 1 else None
+        # panels are whole: of the last one's vectors some may have no columns left
+        ragged = -(-stage.n // lanes) % q != 0
+        width = lanes * DTYPES[self.graph.dtype(stage.parts[0].product.value)].size
+        end = sum(call.gates for call in one.calls) * q * width  # of the sums; behind them lies what is kept
+        _, names = column((*stage.lead, stage.n))
+        room = {place: end + k * q * width for k, place in enumerate(p for step in one.steps for p in step.kept)}
+        kept: set[Place] = set()  # by earlier steps
+        gates = {part.product.value for part in stage.parts}
+        self.inline = {v for v in one.tail if v not in gates}
+
+        def vector(step: Step, at: Sequence[Poly], acc: Expr, number: Expr, j: Local) -> None:
+            self.panels = {
+                v: (self.bind("sums_of", acc + start) if start else acc, q, number) for v, start in starts.items()
+            }
+            self.panel_n = stage.n
+            self.panel_at = (*at, ZERO if stage.n == 1 else Poly.of(j.name))
+
+            def beside(start: int) -> Expr:
+                out = acc + start
+                if not isinstance(number, Const):
+                    out = out + number * width
+                return out
+
+            def here(place: Place) -> Place:
+                v, index = place
+                for name, at in zip(names, self.panel_at, strict=True):
+                    index = index.put(name, at)
+                return v, index
+
+            self.kept = {here(place): beside(room[place]) for place in kept}
+            with self.lanes_of(j, lanes, stage.n):
+                for place in step.kept:
+                    self.prepare(*here(place))
+                    self.f.store_lanes(beside(room[place]), self.value(*here(place)))
+                self.finish_vector(stage, step)
+            self.panels, self.kept = {}, {}
+
+        for step in one.steps:
+            with self.loop("r", a, a + m) as r:
+                acc = self.bind("acc", sums + (r - a) * apart)
+                at = self.enter_row(r, stage.lead)
+                if j is not None:
+                    vector(step, at, acc, single, j)
+                else:
+                    with self.loop("q", 0, q) as number:
+                        at_column = self.column(panel, number, q, lanes, stage.n)
+                        if ragged:
+                            with self.when(at_column < stage.n):
+                                vector(step, at, acc, number, at_column)
+                        else:
+                            vector(step, at, acc, number, at_column)
+            self.home_depth = 0
+            kept |= {*step.kept}
+            self.inline -= set(step.done)
+        self.inline = set()
+
+    def enter_row(self, r: Local, lead: tuple[Size, ...]) -> list[Poly]:
+        """Find the node that row `r` of the block belongs to; return the place of the row in the node."""
+        at = [ZERO] * len(lead)
+        node: Expr = r
+        if count(lead) != ONE:
+            many = self.number(count(lead))
+            node = self.bind("node_of", r // many)
+            rest = self.named("row_of", r - node * many)
+            real = [k for k in range(len(lead)) if lead[k] != 1]
+            for k in reversed(real[1:]):
+                rest, at[k] = self.split(rest, size_poly(lead[k]))
+            at[real[0]] = rest
+        self.home_depth = len(self.scopes) - 1
+        self.enter_node(node)
+        return at
+
+    def enter_node(self, row: Expr) -> None:
+        """From here on, values are those of a node of the block."""
+        self.row = row
+        self.node = self.bind("node", self.f["i0"] + row)
+
+    def finish_vector(self, stage: ProductStage, step: Step) -> None:
+        """Compute and store the values that a step of the tail finishes, at one vector of columns."""
+        here = Index((*stage.lead, stage.n), self.panel_at)
+        gates = {part.product.value: part.gates for part in stage.parts}
+        for v in step.done:
+            if v not in gates:
+                self.prepare(v, here)
+                self.put(v, here, self.value(v, here))
+                continue
+            for g in range(gates[v]):
+                place = Index(self.graph.shape(v), (*self.panel_at[:-1], self.panel_at[-1] + g * stage.n))
+                self.put(v, place, self.from_panel(v, place, DTYPES[self.graph.dtype(v)]))
+
+    def column(self, panel: Local, number: Expr, q: int, lanes: int, n: int) -> Local:
+        """Return the first column of a vector of the panel."""
+        vector = panel * q + number if q > 1 else panel
+        j = self.local("j", vector * lanes)
+        self.symbols[j.name] = j
+        self.extents[j.name] = n
+        return j

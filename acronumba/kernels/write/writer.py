@@ -1,0 +1,966 @@
+"""Writes the loops of a kernel: lazy values become expressions where they are needed.
+
+In: `Stages` and the places of stored values. Out: statements of the small language, collected in a `Builder`.
+`Writer.value` gives the expression of any value at any place: operands and stored values are loaded, views are index
+arithmetic, element-wise operations are computed from their arguments. Everything computed gets a local in the
+outermost loop that its indices allow, so common subexpressions are shared and invariant ones leave the loop.
+
+The innermost axis is computed in vectors: a value that depends on the lane variable is a vector of its `lanes`
+neighbours, everything else is a scalar, spread where both meet. What has no vector form (a gather, a strided access)
+is computed lane by lane through a small buffer.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from acronumba.emit import tree
+from acronumba.emit.target import Target
+from acronumba.emit.tree import (
+    I1,
+    I8,
+    I32,
+    I64,
+    Builder,
+    Const,
+    Expr,
+    Load,
+    Local,
+    Ty,
+    const,
+    convert,
+    intrinsic,
+    select,
+)
+from acronumba.ir.spec import FIXED, Dim, Size
+from acronumba.kernels.stages.graph import Nest, Stages, axis_of, stretch, through
+from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, divide, reindex, size_poly
+from acronumba.kernels.write.element import DTYPES, ELEMENT, FLOAT_ONLY, Dtype, NeedScalar, cast, combine, identity
+
+FLAT = Dim(-1)  # stands for the number of elements of a tensor in a loop over them
+HEAD = 3  # words at the start of a block's scratch, before the units of each stage
+LANE_BUFFER = 1024  # bytes of scratch for values computed lane by lane
+
+
+@dataclass(slots=True, eq=False)
+class Home:
+    """Where a stored value lies."""
+
+    kind: str  # "result" | "block" (a row per node of the block) | "row" (of the node at hand, each thread's own)
+    slot: int  # of scratch; number of the result
+    row_bytes: Poly
+    copies: tuple[int, ...] = ()  # further results that are the same value
+    local: bool = False  # one element, kept in a local while its stage works on the node
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Where an operand was copied to: a row per node of the block."""
+
+    slot: int  # of scratch
+    row_bytes: Poly
+
+
+@dataclass(slots=True, eq=False)
+class Scratch:
+    """The layout of scratch memory: slots of bytes, 64-byte aligned; fixed sizes come first.
+
+    A slot is of the block, read and written by all threads that share the block's stages, or each thread has its own:
+    at one offset, in the block's scratch S or in the thread's scratch T.
+    """
+
+    slots: list[tuple[str, Poly]] = field(default_factory=list)
+    own: set[int] = field(default_factory=set)  # slots that each thread has its own of
+
+    def add(self, name: str, size: Poly, own: bool = False) -> int:
+        self.slots.append((name, size))
+        if own:
+            self.own.add(len(self.slots) - 1)
+        return len(self.slots) - 1
+
+    def fixed(self) -> tuple[dict[int, int], int]:
+        """Return the offsets of the slots of known size, and their end."""
+        out, top = {}, 0
+        for k, (_, size) in enumerate(self.slots):
+            if (known := size.constant) is not None:
+                out[k] = top
+                top += -(-known // 64) * 64 + 64
+        return out, top
+
+    def dynamic(self) -> list[int]:
+        return [k for k, (_, size) in enumerate(self.slots) if size.constant is None]
+
+
+@dataclass(slots=True, eq=False)
+class Kernel:
+    """What the functions of one kernel share."""
+
+    name: str
+    stages: Stages
+    target: Target
+    homes: dict[int, Home]
+    scratch: Scratch
+    block: Poly  # nodes of a block; symbol "block" if it depends on run-time extents
+    block_rule: list[Poly]  # rows per node of the product stages, where run-time
+    table: dict[int, int]  # operands whose words are in the block's table: column; empty: no table
+    table_slot: int
+    lane_slot: int
+    gathered: dict[int, Gathered]  # operands that are copied before they are read
+    names: list[str]
+    shared: list[tuple[tuple[int, ...], object]] = field(default_factory=list)
+    tiles: dict[tuple[int, str], int] = field(default_factory=dict)  # (vectors, dtype): rows of the tallest tile
+    wanted: list[tuple[str, Ty]] = field(default_factory=list)
+    helpers: list[str] = field(default_factory=list)
+
+    @property
+    def results(self) -> int:
+        return len(self.stages.graph.spec.results)
+
+    def tile(self, vectors: int, rows: int, dtype: str) -> int:
+        """Ask for tiles of 1 to `rows` rows; return the place in P of the one-row tile, as far as it is known."""
+        key = (vectors, dtype)
+        self.tiles[key] = max(rows, self.tiles.get(key, 0))
+        before = list(self.tiles)[: list(self.tiles).index(key)]
+        return FIXED + self.results + len(self.shared) + sum(self.tiles[k] for k in before)
+
+    def share(self, operands: tuple[int, ...], packing: object) -> int:
+        """Return the entry of the shared table for an operand, or for one or more packed ones."""
+        entry = (operands, packing)
+        if entry not in self.shared:
+            self.shared.append(entry)
+        return self.shared.index(entry)
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    body: list[tree.Stmt]
+    cache: dict[object, Expr] = field(default_factory=dict)
+
+
+RESERVED = frozenset(("P", "S", "T", "D", "OUT", "lo", "hi", "range", "ld", "st", "min", "max", "select", "for", "abs"))
+
+
+def identifier(name: str, fallback: str) -> str:
+    """Return the user's name as an identifier."""
+    out = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
+    if not out or out[0].isdigit():
+        out = fallback if not out else f"v_{out}"
+    if keyword.iskeyword(out) or out in RESERVED or out in tree.INTRINSICS or out in DTYPES:
+        out += "_"
+    return out
+
+
+class Writer:
+    """Writes one function of a kernel."""
+
+    padded = True  # lanes beyond the end of what lies in scratch may be read
+
+    def __init__(self, kernel: Kernel, name: str, params: Sequence[str], doc: str = "") -> None:
+        self.kernel = kernel
+        self.stages = kernel.stages
+        self.graph = kernel.stages.graph
+        self.f = Builder(name, [(p, I64) for p in params], doc=doc)
+        self.scopes = [Scope(self.f.body)]
+        self.depth: dict[str, int] = dict.fromkeys(params, 0)
+        self.symbols: dict[str, Local] = {}
+        self.extents: dict[str, Size] = {}
+        self.lane: str | None = None
+        self.lanes = 1
+        self.left: Expr | None = None  # lanes that exist, if not all do
+        self.lane_size: Poly = ONE
+        self.guard: Local | None = None
+        self.inline: set[int] = set()  # stored values that are being computed here
+        self.panels: dict[
+            int, tuple[Expr, int, Expr]
+        ] = {}  # products of the panel at hand: (row of C, vectors per gate, q)
+        self.kept: dict[tuple[int, Index], Expr] = {}  # addresses of what earlier steps of a tail have computed
+        self.panel_at: tuple[Poly, ...] = ()
+        self.panel_n = 0
+        self.home_depth = 0  # scope of the node
+        self.node: Local | None = None  # number in the batch
+        self.row: Expr | None = None  # number in the block
+        self.words: Local | None = None  # address of the node's argument words
+        self.barrier = 0  # innermost scope that is not always entered: loads do not leave it
+        self.line = 0
+
+    # ---- locals and scopes
+
+    def deep(self, expr: Expr) -> int:
+        """Return the innermost scope that an expression needs."""
+        out, todo = 0, [expr]
+        while todo:
+            e = todo.pop()
+            match e:
+                case Local():
+                    out = max(out, self.depth[e.name])
+                case tree.Binary() | tree.Compare():
+                    todo += [e.left, e.right]
+                case tree.Unary() | tree.Convert():
+                    todo.append(e.arg)
+                case tree.Select():
+                    todo += [e.cond, e.yes, e.no]
+                case Load():
+                    todo.append(e.address)
+                    if e.lanes_left is not None:
+                        todo.append(e.lanes_left)
+                case tree.Call():
+                    todo += e.args
+        return out
+
+    def bind(self, name: str, expr: Expr, floor: int = 0) -> Local:
+        """Give an expression a local, in the outermost scope it can be computed in (not outside scope `floor`)."""
+        if isinstance(expr, Local) and self.depth[expr.name] >= floor:
+            return expr
+        level = max(floor, self.deep(expr))
+        local = Local(self.f.fresh(name), expr.type)
+        self.f.locals[local.name] = local
+        self.depth[local.name] = level
+        self.scopes[level].body.append(tree.Assign(local, expr))
+        return local
+
+    def variable(self, name: str, value: Expr) -> Local:
+        """Make a local that will change, in the current scope."""
+        return self.bind(name, value, len(self.scopes) - 1) if not isinstance(value, Local) else self._copy(name, value)
+
+    def _copy(self, name: str, value: Local) -> Local:
+        local = self.f.let(name, value)
+        self.depth[local.name] = len(self.scopes) - 1
+        return local
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        self.scopes.append(Scope(self.f.body))
+        try:
+            yield
+        finally:
+            self.scopes.pop()
+
+    @contextmanager
+    def loop(
+        self, name: str, start: Expr | int, stop: Expr | int, step: int = 1, extent: Size | None = None
+    ) -> Iterator[Local]:
+        with self.f.loop(name, start, stop, step) as var:
+            self.depth[var.name] = len(self.scopes)
+            self.symbols[var.name] = var
+            if extent is not None:
+                self.extents[var.name] = extent
+            with self.scope():
+                yield var
+
+    @contextmanager
+    def when(self, cond: Expr) -> Iterator[None]:
+        """What is loaded inside stays inside."""
+        with self.f.when(cond), self.scope():
+            outer, self.barrier = self.barrier, len(self.scopes) - 1
+            try:
+                yield
+            finally:
+                self.barrier = outer
+
+    def cached(self, key: object) -> Expr | None:
+        for scope in reversed(self.scopes):
+            if key in scope.cache:
+                return scope.cache[key]
+        return None
+
+    def keep(self, key: object, expr: Expr, floor: int = 0) -> Expr:
+        self.scopes[max(self.deep(expr), floor)].cache[key] = expr
+        return expr
+
+    # ---- numbers
+
+    def symbol(self, name: str) -> Local:
+        """Return the local of a symbol; extents are loaded when first asked for."""
+        if name in self.symbols:
+            return self.symbols[name]
+        if name.startswith("wide"):
+            d = self.symbol(name[4:])
+            local = self.bind(name, convert(d.ne(1), I64, "unsigned"))
+        elif name == "block":
+            local = self.bind(name, self.block_size())
+        else:
+            assert re.fullmatch(r"d\d+", name), name
+            table = (
+                self.bind("extents", self.f["D"] if "D" in self.f.locals else tree.load(self.f["P"], 2))
+                if "extents" not in self.symbols
+                else self.symbols["extents"]
+            )
+            self.symbols["extents"] = table
+            local = self.bind(name, tree.load(table, int(name[1:])))
+        self.symbols[name] = local
+        return local
+
+    def block_size(self) -> Expr:
+        out: Expr = const(self.stages.rows, I64)
+        for rows in self.kernel.block_rule:
+            many = self.bind("rows", self.number(rows))
+            many = self.bind("rows", select(many < 1, 1, many))
+            fit = self.bind("fit", const(self.stages.rows, I64) // many)
+            out = self.bind("fit", select(fit < out, fit, out))
+        return select(out < 1, 1, out)
+
+    def plus(self, base: Expr, poly: Poly) -> Expr:
+        """Return an address further on by a number of bytes."""
+        return base if poly == ZERO else base + self.number(poly)
+
+    def number(self, poly: Poly) -> Expr:
+        """Return a polynomial as an expression."""
+        out: Expr | None = None
+        constant = 0
+        for symbols, c in poly.terms:
+            if not symbols:
+                constant += c
+                continue
+            term: Expr = self.symbol(symbols[0])
+            for s in symbols[1:]:
+                term = term * self.symbol(s)
+            if abs(c) != 1:
+                term = term * abs(c)
+            if out is None:
+                out = -term if c < 0 else term
+            else:
+                out = out - term if c < 0 else out + term
+        if out is None:
+            return const(constant, I64)
+        return out + constant if constant > 0 else out - -constant if constant < 0 else out
+
+    def named(self, name: str, expr: Expr) -> Poly:
+        """Return an expression as a polynomial: a number, or a symbol of its own."""
+        if isinstance(expr, Const):
+            return Poly.of(int(expr.value))
+        local = self.bind(name, expr)
+        self.symbols[local.name] = local
+        return Poly.of(local.name)
+
+    # ---- Places
+
+    def start(self, value: object) -> Poly:
+        if isinstance(value, int | Dim):
+            return size_poly(value)
+        assert isinstance(value, tuple) and value[0] == "value"
+        x = self.value(value[1], Index(self.graph.shape(value[1]), ()))
+        return self.named("start", convert(x, I64))
+
+    def wide(self, size: Size) -> Poly:
+        assert isinstance(size, Dim)
+        return Poly.of(f"wided{size.index}")
+
+    def split(self, flat: Poly, by: Poly) -> tuple[Poly, Poly]:
+        done = divide(flat, by, self.extents)
+        if done is not None:
+            return done
+        if self.lane is not None and self.lane in flat.symbols:
+            raise NeedScalar
+        key = ("split", flat, by)
+        quotient = self.cached((key, 0))
+        rest = self.cached((key, 1))
+        if quotient is None or rest is None:
+            whole, part = self.number(flat), self.number(by)
+            quotient = self.bind("quotient", whole // part)
+            rest = self.bind("rest", whole - quotient * part)
+            self.keep((key, 0), quotient)
+            self.keep((key, 1), rest)
+        return self.named("quotient", quotient), self.named("rest", rest)
+
+    def taken(self, v: int, at: Index) -> Poly:
+        op = self.graph.op(v)
+        assert op is not None
+        index, extent = self.graph.op(op.args[1]), self.graph.shape(op.args[0])[axis_of(op)]
+        if index is not None and index.op == "const" and isinstance(extent, int):
+            k = int(index.attrs[0])  # type: ignore[call-overload]
+            return Poly.of(max(0, min(k, extent - 1)))
+        if at.depends(self.lane):
+            raise NeedScalar
+        key = ("taken", v, at)
+        local = self.cached(key)
+        if local is None:
+            source = self.graph.shape(op.args[0])
+            n = self.number(size_poly(source[axis_of(op)]))
+            x = self.position(op.args[1], at)
+            x = self.bind("at", select(x < n, x, n - 1))
+            local = self.bind("at", select(x < 0, 0, x))
+            self.keep(key, local)
+        return self.named("at", local)
+
+    def position(self, v: int, at: Index) -> Expr:
+        """Return an index (an integer tensor's element or a host int) as int64."""
+        x = self.value(v, at)
+        return self.bind("index", cast(x, DTYPES[self.graph.dtype(v)], DTYPES["int64"]))
+
+    # ---- Functions
+
+    def math(self, name: str, *args: Expr) -> Expr:
+        ty = args[0].type
+        if (name, ty) not in self.kernel.wanted:
+            self.kernel.wanted.append((name, ty))
+        return tree.Call(f"{name}_{ty}", args, ty)
+
+    def helper(self, name: str, *args: Expr) -> Expr:
+        if name not in self.kernel.helpers:
+            self.kernel.helpers.append(name)
+        return tree.Call(name, args, args[0].type)
+
+    # ---- addresses
+
+    def scratch(self, slot: int) -> Expr:
+        key = ("scratch", slot)
+        known = self.cached(key)
+        if known is None:
+            base = self.f["T" if slot in self.kernel.scratch.own and "T" in self.f.locals else "S"]
+            known = self.bind(self.kernel.scratch.slots[slot][0], base + self.offset(slot))
+            self.keep(key, known)
+        return known
+
+    def offset(self, slot: int) -> Expr:
+        """Return where a slot of scratch starts."""
+        fixed, top = self.kernel.scratch.fixed()
+        if slot in fixed:
+            return const(fixed[slot], I64)
+        key = ("offset", slot)
+        known = self.cached(key)
+        if known is None:
+            order = self.kernel.scratch.dynamic()
+            k = order.index(slot)
+            known = const(top, I64) if k == 0 else self.end(order[k - 1])
+            known = self.keep(key, known)
+        return known
+
+    def end(self, slot: int) -> Expr:
+        size = self.number(self.kernel.scratch.slots[slot][1])
+        return self.bind("end", (self.offset(slot) + size + 127) & -64)
+
+    def operand_word(self, v: int) -> Expr:
+        """Return the word of an operand of the node at hand: a tensor's address, a number's bits."""
+        operand = self.graph.spec.operands[v]
+        if self.kernel.table and v in self.kernel.table:
+            assert self.row is not None
+            base = self.scratch(self.kernel.table_slot)
+            column = Poly.of(self.kernel.table[v]) * self.kernel.block * 8
+            return Load(self.plus(base, column) + self.row * 8, I64)
+        assert self.words is not None
+        word = tree.load(self.words, operand.index)
+        return tree.load(self.bind("record", word)) if operand.kind == "tensor" else word
+
+    def base(self, v: int) -> Expr:
+        """Return the address of an operand's or stored value's data (of the node at hand)."""
+        key = ("base", v)
+        known = self.cached(key)
+        if known is not None:
+            return known
+        name = self.kernel.names[v]
+        if v < self.graph.first:
+            if v in self.kernel.gathered:
+                known = self.block_row(f"{name}_row", self.kernel.gathered[v])
+            elif self.graph.spec.operands[v].kind == "shared":
+                known = self.bind(
+                    name, tree.load(self.f["P"], FIXED + self.kernel.results + self.kernel.share((v,), None))
+                )
+            else:
+                known = self.bind(name, self.operand_word(v))
+            return self.keep(key, known)
+        home = self.kernel.homes[v]
+        if home.kind == "result":
+            known = self.result(home.slot, home)
+        elif home.kind == "block":
+            known = self.block_row(f"{name}_row", home)
+        else:
+            return self.scratch(home.slot)
+        return self.keep(key, known)
+
+    def block_row(self, name: str, home: Home | Gathered) -> Local:
+        """Return the address of the row in scratch of the node at hand."""
+        assert self.row is not None
+        return self.bind(name, self.scratch(home.slot) + self.row * self.number(home.row_bytes))
+
+    def result(self, k: int, home: Home) -> Local:
+        assert self.node is not None
+        start = self.bind(f"out_{k}", tree.load(self.f["P"], FIXED + k))
+        return self.bind(f"result_{k}", start + self.node * self.number(home.row_bytes))
+
+    # ---- values
+
+    def value(self, v: int, index: Index) -> Expr:
+        """Return the element of `v` at a place: a vector if the place depends on the lane variable, else a scalar."""
+        key = (v, index, None if self.guard is None else self.guard.name)
+        known = self.cached(key)
+        if known is not None:
+            return known
+        if (v, index) in self.kept:
+            t = DTYPES[self.graph.dtype(v)]
+            out: Expr = self.bind(self.kernel.names[v], Load(self.kept[v, index], t.ty.vector(self.lanes)))
+        elif self.stages.leaf(v) and v not in self.inline:
+            out = self.load(v, index)
+        else:
+            kind = self.graph.kind(v)
+            try:
+                if kind == "element":
+                    out = self.element(v, index)
+                elif kind == "view":
+                    out = self.viewed(v, index)
+                elif kind == "create":
+                    out = self.create(v, index)
+                else:
+                    raise AssertionError(f"{kind} is stored")
+            except NeedScalar:
+                if self.lane is None:
+                    raise
+                out = self.by_lanes(v, index)
+        floor = self.home_depth if self.stages.leaf(v) and v >= self.graph.first else 0
+        if isinstance(out, Const):
+            return self.keep(key, out)
+        return self.keep(key, out, floor)
+
+    def own(self, v: int, index: Index) -> Index:
+        return reindex(index, self.graph.shape(v), self.split)
+
+    def viewed(self, v: int, index: Index) -> Expr:
+        op = self.graph.op(v)
+        assert op is not None
+        if op.op == "take":
+            size = self.graph.shape(op.args[0])[axis_of(op)]
+            if isinstance(size, Dim) or size == 0:
+                return self.guarded(v, index, size)
+        source, place = through(self, self.graph, v, index)
+        return self.value(source, place)
+
+    def guarded(self, v: int, index: Index, size: Size) -> Expr:
+        """Take along an axis that may have no element: nothing is read then."""
+        outer = self.guard
+        key = ("guard", size, None if outer is None else outer.name)
+        cond = self.cached(key)
+        if cond is None:
+            cond = self.number(size_poly(size)) > 0
+            cond = self.keep(key, self.bind("any_row", cond if outer is None else outer & cond))
+        assert isinstance(cond, Local)
+        self.guard = cond
+        try:
+            source, place = through(self, self.graph, v, index)
+            return self.value(source, place)
+        finally:
+            self.guard = outer
+
+    def create(self, v: int, index: Index) -> Expr:
+        op = self.graph.op(v)
+        assert op is not None
+        t = DTYPES[op.dtype]
+        if op.op == "const":
+            return constant(op.attrs[0], t)
+        flat = self.own(v, index).at[0]
+        if self.lane is not None and self.lane in flat.symbols:
+            slope = flat.slope(self.lane)
+            if slope is None:
+                raise NeedScalar
+            wide = I64.vector(self.lanes)
+            steps = tree.Call("lanes", (const(0, wide),), wide)
+            x = const(self.number(flat), wide) + steps * const(self.number(slope), wide)
+        else:
+            x = self.number(flat)
+        return self.bind(self.kernel.names[v], cast(x, DTYPES["int64"], t))
+
+    def element(self, v: int, index: Index) -> Expr:
+        op = self.graph.op(v)
+        assert op is not None
+        t = DTYPES[op.dtype]
+        args = []
+        for a in op.args:
+            if self.graph.shape(a) == op.shape:
+                place = index
+            elif count(self.graph.shape(a)) == ONE:
+                place = Index(self.graph.shape(a), (ZERO,) * len(self.graph.shape(a)))
+            else:
+                place = stretch(self, self.own(v, index), self.graph.shape(a))
+            x = self.value(a, place)
+            have = DTYPES[self.graph.dtype(a)]
+            if op.op in FLOAT_ONLY or op.op == "cast":
+                x = cast(x, have, t)
+            args.append((x, have))
+        common = t if op.op in FLOAT_ONLY or op.op == "cast" else args[-1][1]
+        if op.op not in ("cast", "where"):
+            common = (
+                max((have for _, have in args), key=lambda h: ("buif".index(h.kind), h.size))
+                if op.op not in FLOAT_ONLY
+                else t
+            )
+            if op.op not in FLOAT_ONLY:
+                args = [(cast(x, have, common), common) for x, have in args]
+        elif op.op == "where":
+            args = [args[0], *((cast(x, have, t), t) for x, have in args[1:])]
+        self.note(op.loc.line)
+        exprs = alike([x for x, _ in args])
+        out = ELEMENT[op.op](self, exprs, common)
+        if op.op not in ("eq", "ne", "lt", "le", "gt", "ge", "isnan", *FLOAT_ONLY, "cast", "where") and common != t:
+            out = cast(out, common, t)
+        return self.bind(self.kernel.names[v], out)
+
+    def note(self, line: int) -> None:
+        if line and line != self.line:
+            self.line = line
+            self.scopes[-1].body.append(tree.Comment(f"line {line}"))
+
+    def load(self, v: int, index: Index) -> Expr:
+        """Load from memory."""
+        name = self.kernel.names[v]
+        t = DTYPES[self.graph.dtype(v)]
+        if v < self.graph.first and self.graph.spec.operands[v].kind not in ("tensor", "shared"):
+            word = self.bind(f"{name}_word", self.operand_word(v))
+            if t.kind == "f":
+                return self.bind(name, convert(word, tree.F64, "bits"))
+            return self.bind(name, word.ne(0) if t.kind == "b" else word)
+        if v in self.panels:
+            return self.from_panel(v, index, t)
+        key = ("register", v)
+        if (known := self.cached(key)) is not None:
+            return known
+        flat = index.flat
+        floor = max(self.barrier, 0 if v < self.graph.first else self.home_depth)
+        if self.lane is None or self.lane not in flat.symbols:
+            address = self.plus(self.base(v), flat * t.size)
+            return self.fetch(name, address, t, floor)
+        if flat.slope(self.lane) != ONE:
+            return self.strided(v, index)
+        address = self.base(v) + self.number(flat * t.size)
+        inside = not self.padded or v < self.graph.first or self.kernel.homes[v].kind == "result"
+        left = self.left if inside else None
+        if self.guard is not None:
+            left = select(self.guard, left if left is not None else const(self.lanes, I64), 0)
+        x: Expr = Load(address, t.memory.vector(self.lanes), left)
+        if t.kind == "b":
+            x = x.ne(const(0, x.type))
+        return self.bind(name, x, floor)
+
+    def strided(self, v: int, index: Index) -> Expr:
+        """Load a vector whose lanes are apart. An extent that is 1 or that of the lanes is one or the other vector."""
+        flat = index.flat
+        slope = flat.slope(self.lane or "")
+        if slope is not None and len(slope.terms) == 1 and slope.terms[0][1] == 1:
+            symbols = slope.terms[0][0]
+            if len(symbols) == 1 and symbols[0].startswith("wided") and self.guard is None:
+                t = DTYPES[self.graph.dtype(v)]
+                every = self.symbol(symbols[0])
+                left = select(every.ne(0), self.left if self.left is not None else const(self.lanes, I64), 1)
+                address = self.base(v) + self.number(flat * t.size)
+                x: Expr = Load(address, t.memory.vector(self.lanes), left)
+                name = self.kernel.names[v]
+                raw = self.bind(name, x, max(self.barrier, 0 if v < self.graph.first else self.home_depth))
+                one = const(intrinsic("extract", raw, const(0, I64), type=t.memory), raw.type)
+                x = select(every.ne(0), raw, one)
+                if t.kind == "b":
+                    x = x.ne(const(0, x.type))
+                return self.bind(name, x)
+        return self.by_lanes(v, index)
+
+    def fetch(self, name: str, address: Expr, t: Dtype, floor: int) -> Expr:
+        """Load one element."""
+        if self.guard is None:
+            x: Expr = self.bind(name, Load(address, t.memory), floor)
+        else:
+            level = max(floor, self.deep(address), self.depth[self.guard.name])
+            x = self.bind(name, const(0, t.memory), level)
+            self.scopes[level].body.append(tree.If(self.guard, [tree.Assign(x, Load(address, t.memory))], []))
+        return self.bind(name, x.ne(const(0, t.memory))) if t.kind == "b" else x
+
+    def from_panel(self, v: int, index: Index, t: Dtype) -> Expr:
+        """Load a product from the panel just computed."""
+        acc, vectors, q = self.panels[v]
+        own = self.own(v, index)
+        offset = (own.at[-1] - self.panel_at[-1]).constant
+        assert offset is not None and own.at[:-1] == self.panel_at[:-1], "the plan has checked that"
+        gate = offset // self.panel_n
+        bytes_ = self.kernel.target.lanes(t.ty) * t.size
+        place: Expr = acc + (gate * vectors) * bytes_ if gate else acc
+        if not isinstance(q, Const):
+            place = place + q * bytes_
+        elif q.value:
+            place = place + int(q.value) * bytes_
+        if self.lane is None or self.lane not in own.at[-1].symbols:
+            return self.bind(self.kernel.names[v], Load(place, t.memory))
+        return self.bind(self.kernel.names[v], Load(place, t.ty.vector(self.lanes)))
+
+    def by_lanes(self, v: int, index: Index) -> Expr:
+        """Compute a vector element by element."""
+        lanes = self.lanes
+        t = DTYPES[self.graph.dtype(v)]
+        buffer = self.scratch(self.kernel.lane_slot)
+        with self.loop("lane", 0, lanes) as k:
+            x = self.one_lane(v, index, k)
+            self.f.store_lanes(buffer + k * t.size, to_memory(x, t))
+        x = Load(buffer, t.memory.vector(lanes))
+        out = self.bind(self.kernel.names[v], x, len(self.scopes) - 1)
+        return self.bind(self.kernel.names[v], out.ne(const(0, out.type))) if t.kind == "b" else out
+
+    def one_lane(self, v: int, index: Index, k: Expr) -> Expr:
+        """Compute lane `k` of a vector; beyond its end, the last one."""
+        lane, lanes, left = self.lane, self.lanes, self.left
+        assert lane is not None
+        self.lane, self.left, self.lanes = None, None, 1
+        try:
+            at: Expr = self.symbols[lane] + k
+            if left is not None:
+                last = self.bind("last", self.number(self.lane_size) - 1)
+                at = self.bind("at", at)
+                at = select(at < last, at, last)
+            name = self.named("at", at)
+            (symbol,) = name.symbols
+            if lane in self.extents:
+                self.extents[symbol] = self.extents[lane]
+            return self.value(v, index.put(lane, name))
+        finally:
+            self.lane, self.left, self.lanes = lane, left, lanes
+
+    def prepare(self, v: int, index: Index) -> None:
+        """Compute what `v` needs at the same place, in order: keeps the recursion of `value` shallow."""
+        needed: set[int] = set()
+        todo = [v]
+        while todo:
+            u = todo.pop()
+            op = self.graph.op(u)
+            if u in needed or op is None or (self.stages.leaf(u) and u not in self.inline):
+                continue
+            if self.graph.kind(u) != "element" or (u, index) in self.kept:
+                continue
+            needed.add(u)
+            todo += [a for a in op.args if self.graph.shape(a) == op.shape]
+        for u in sorted(needed):
+            self.value(u, index)
+
+    # ---- storing
+
+    def put(self, v: int, index: Index, x: Expr) -> None:
+        """Store an element (or a vector along the lane variable) of `v`."""
+        t = DTYPES[self.graph.dtype(v)]
+        home = self.kernel.homes[v]
+        flat = index.flat
+        vector = self.lane is not None and self.lane in flat.symbols
+        if vector and x.type.lanes == 1:
+            x = const(x, x.type.vector(self.lanes))
+        x = to_memory(x, t)
+        bases = [self.base(v), *(self.result(k, home) for k in home.copies)]
+        if vector and flat.slope(self.lane or "") != ONE:
+            self.scatter(bases, flat, x, t)
+            return
+        for base in bases:
+            address = self.plus(base, flat * t.size)
+            self.f.store_lanes(address, x, self.left if vector else None)
+
+    def scatter(self, bases: Sequence[Expr], flat: Poly, x: Expr, t: Dtype) -> None:
+        """Store the lanes of a vector to places that are apart."""
+        buffer = self.scratch(self.kernel.lane_slot)
+        assert self.lane is not None
+        step = flat.slope(self.lane)
+        assert step is not None
+        self.f.store_lanes(buffer, x)
+        lanes: Expr = const(self.lanes, I64)
+        if self.left is not None:
+            lanes = select(self.left < self.lanes, self.left, self.lanes)
+        with self.loop("lane", 0, lanes) as k:
+            one = self.f.let("one", Load(buffer + k * t.size, t.memory))
+            for base in bases:
+                self.f.store_lanes(self.plus(base, flat * t.size) + k * self.number(step * t.size), one)
+
+    # ---- nests
+
+    def lanes_for(self, values: Sequence[int]) -> int:
+        sizes = [4]
+        for v in values:
+            sizes.append(DTYPES[self.graph.dtype(v)].size)
+            op = self.graph.op(v)
+            if self.graph.kind(v) != "reduce" and op is not None:
+                sizes += [DTYPES[self.graph.dtype(a)].size for a in op.args]
+        return self.kernel.target.lanes(Ty("i", 8 * max(sizes)))
+
+    def nest(self, nest: Nest) -> None:
+        """Write the loops of a nest."""
+        self.inline = set(nest.stores)
+        space = nest.space
+        reduced = [k for k in nest.reduced if space[k] != 1]
+        outer = [k for k in range(len(space)) if space[k] != 1 and k not in nest.reduced]
+        real = [k for k in range(len(space)) if space[k] != 1]
+        vector = real[-1] if real else None
+        at = [ZERO] * len(space)
+        lanes = self.lanes_for(nest.values)
+        self.note_names(nest.values)
+        if len(real) > 1 and not nest.reductions and all(self.flat(v) for v in nest.stores):
+            self.flat_nest(nest, lanes)
+            return
+
+        def loops(axes: list[int], inner: object) -> None:
+            if not axes:
+                inner()  # type: ignore[operator]
+                return
+            with self.axis(axes[0], space[axes[0]], axes[0] == vector, lanes) as var:
+                at[axes[0]] = Poly.of(var.name)
+                loops(axes[1:], inner)
+
+        def innermost() -> None:
+            index = Index(space, tuple(at))
+            for v in nest.stores:
+                self.prepare(v, index)
+                x = self.value(v, index)
+                self.put(v, index, x)
+                if count(space) == ONE:
+                    self.register(v, x)
+            for v in nest.reductions:
+                self.step(v, index, accumulators[v])
+
+        accumulators: dict[int, Local] = {}
+
+        def reductions() -> None:
+            wide = lanes if vector is not None else 1
+            for v in nest.reductions:
+                accumulators[v] = self.accumulator(v, wide)
+            loops(reduced, innermost)
+            for v in nest.reductions:
+                self.finish(v, Index(space, tuple(at)), accumulators[v], nest.reduced, vector in nest.reduced)
+
+        loops(outer, reductions if nest.reductions else innermost)
+        self.inline = set()
+
+    def flat(self, v: int) -> bool:
+        """Whether the elements of `v` can be computed in the order of memory, whatever its shape."""
+        todo, seen = [v], {v}
+        while todo:
+            u = todo.pop()
+            op = self.graph.op(u)
+            if op is None or (self.stages.leaf(u) and u not in self.inline) or count(op.shape) == ONE:
+                continue
+            if self.graph.kind(u) == "element":
+                if any(self.graph.shape(a) != op.shape and count(self.graph.shape(a)) != ONE for a in op.args):
+                    return False
+            elif op.op != "reshape":
+                return False
+            todo += [a for a in op.args if a not in seen]
+            seen.update(op.args)
+        return True
+
+    def flat_nest(self, nest: Nest, lanes: int) -> None:
+        """Write one loop for a nest of element-wise operations on tensors of one shape."""
+        many = count(nest.space)
+        size: Size = many.constant if many.constant is not None else FLAT
+        with self.loop("j", 0, self.number(many), lanes) as j:
+            before = self.lane, self.lanes, self.left, self.lane_size
+            self.lane, self.lanes, self.lane_size, self.left = j.name, lanes, many, None
+            if not isinstance(size, int) or size % lanes:
+                self.left = self.bind("left", self.number(many) - j)
+            index = Index((size,), (Poly.of(j.name),))
+            for v in nest.stores:
+                self.prepare(v, index)
+                self.put(v, index, self.value(v, index))
+            self.lane, self.lanes, self.left, self.lane_size = before
+        self.inline = set()
+
+    def register(self, v: int, x: Expr) -> None:
+        """Remember the only element of a stored value in a local."""
+        if self.kernel.homes[v].local:
+            self.scopes[self.home_depth].cache[("register", v)] = x
+
+    def note_names(self, values: Sequence[int]) -> None:
+        names = ", ".join(self.kernel.names[v] for v in values)
+        if names:
+            self.f.comment(names)
+
+    @contextmanager
+    def axis(self, k: int, size: Size, vector: bool, lanes: int) -> Iterator[Local]:
+        """A loop over one axis, in vectors if it is the vectorised one."""
+        n = self.number(size_poly(size))
+        if not vector:
+            with self.loop("ijklmn"[min(k, 5)], 0, n, extent=size) as var:
+                yield var
+            return
+        with self.loop("j", 0, n, lanes, extent=size) as var, self.lanes_of(var, lanes, size):
+            yield var
+
+    @contextmanager
+    def lanes_of(self, var: Local, lanes: int, size: Size) -> Iterator[None]:
+        """Compute vectors along `var`, which steps by `lanes` below `size`."""
+        before = self.lane, self.lanes, self.left, self.lane_size
+        self.lane, self.lanes, self.lane_size = var.name, lanes, size_poly(size)
+        self.left = None
+        if not isinstance(size, int) or size % lanes:
+            self.left = self.bind("left", self.number(size_poly(size)) - var)
+        try:
+            yield
+        finally:
+            self.lane, self.lanes, self.left, self.lane_size = before
+
+    def accumulator(self, v: int, lanes: int) -> Local:
+        op = self.graph.op(v)
+        assert op is not None
+        t = DTYPES[op.dtype]
+        ty = t.ty.vector(lanes)
+        local = Local(self.f.fresh(self.kernel.names[v]), ty)
+        self.f.locals[local.name] = local
+        self.depth[local.name] = len(self.scopes) - 1
+        self.f.body.append(tree.Assign(local, const(identity(op.op, t), ty)))
+        return local
+
+    def step(self, v: int, index: Index, total: Local) -> None:
+        op = self.graph.op(v)
+        assert op is not None
+        t = DTYPES[op.dtype]
+        a = op.args[0]
+        self.prepare(a, index)
+        x = cast(self.value(a, index), DTYPES[self.graph.dtype(a)], t)
+        if x.type.lanes < total.type.lanes:
+            x = const(x, total.type)
+        if self.left is not None and total.type.lanes > 1:
+            x = select(self.inside(), x, const(identity(op.op, t), x.type))
+        self.f.set(total, combine(op.op, total, self.bind("term", x, len(self.scopes) - 1), t))
+
+    def inside(self) -> Expr:
+        """Return which lanes exist."""
+        key = ("inside", self.lane)
+        known = self.cached(key)
+        if known is None:
+            assert self.left is not None
+            wide = I32.vector(self.lanes)
+            numbers = tree.Call("lanes", (const(0, wide),), wide)
+            known = self.keep(key, self.bind("inside", numbers < const(convert(self.left, I32), wide)))
+        return known
+
+    def finish(self, v: int, index: Index, total: Local, reduced: Sequence[int], across: bool) -> None:
+        op = self.graph.op(v)
+        assert op is not None
+        t = DTYPES[op.dtype]
+        x: Expr = total
+        if across and total.type.lanes > 1:
+            x = self.horizontal(op.op, total, t)
+        place = Index(op.shape, tuple(a for k, a in enumerate(index.at) if k not in reduced))
+        x = self.bind(self.kernel.names[v], x, len(self.scopes) - 1) if not isinstance(x, Local) else x
+        self.put(v, place, x)
+        if count(op.shape) == ONE:
+            self.register(v, x)
+
+    def horizontal(self, op: str, x: Local, t: Dtype) -> Expr:
+        """Combine the lanes of a vector, in an order that depends on their number only."""
+        if t.kind in "fi" and op in ("sum", "max", "min"):
+            return intrinsic({"sum": "hsum", "max": "hmax", "min": "hmin"}[op], x, type=t.ty)
+        out = self.variable("total", intrinsic("extract", x, const(0, I64), type=t.ty))
+        for k in range(1, x.type.lanes):
+            self.f.set(out, combine(op, out, intrinsic("extract", x, const(k, I64), type=t.ty), t))
+        return out
+
+
+def alike(args: list[Expr]) -> list[Expr]:
+    """Spread scalars where other arguments are vectors."""
+    lanes = max((a.type.lanes for a in args), default=1)
+    return [const(a, a.type.vector(lanes)) if a.type.lanes < lanes else a for a in args]
+
+
+def to_memory(x: Expr, t: Dtype) -> Expr:
+    return convert(x, I8.vector(x.type.lanes), "unsigned") if t.kind == "b" else x
+
+
+def constant(value: object, t: Dtype) -> Expr:
+    assert isinstance(value, bool | int | float) or hasattr(value, "item")
+    number = value if isinstance(value, bool | int | float) else value.item()
+    if t.kind == "b":
+        return Const(int(bool(number)), I1)
+    if t.kind == "f":
+        return Const(float(number), t.ty)
+    bits = t.ty.bits
+    wrapped = int(number) & ((1 << bits) - 1)
+    return Const(wrapped - (1 << bits) if wrapped >> (bits - 1) else wrapped, t.ty)

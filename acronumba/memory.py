@@ -1,0 +1,51 @@
+"""Addresses and sizes: where an array lies, how much memory there is."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def word_at(at: int) -> int:
+    """Return the word at an address."""
+    return ctypes.c_int64.from_address(at).value
+
+
+def address(array: NDArray[Any]) -> int:
+    """Return the address of an array's first element."""
+    return int(array.__array_interface__["data"][0])
+
+
+def aligned(size: int) -> NDArray[np.uint8]:
+    """Return so many uninitialised bytes that begin at a multiple of 64."""
+    raw = np.empty(size + 64, np.uint8)
+    skip = -address(raw) % 64
+    return raw[skip : skip + size]
+
+
+def available() -> int:
+    """Return how many bytes of memory are free."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    try:
+        return int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return 1 << 33
+
+
+def resident() -> int:
+    """Return how many bytes of memory the process has, or 0 where that is not known."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0

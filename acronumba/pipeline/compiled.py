@@ -1,0 +1,672 @@
+"""The compiler from end to end: a function and a sample of its data become a `Compiled`.
+
+    infer      types of the instances (runtime.pack), structure of the shared values (shared)
+    lower      the user's functions -> Program (frontend), once more if fewer fields are read than were looked at
+    plan       Program -> Plan: kernels and host program
+    load       Plan -> Executable: machine code
+
+`Compiled` is one specialisation of a model; `Compiled.leaves` says whether it fits the shared values of a call, and
+its packer whether it fits the instances. Nothing is compiled to machine code before the first mini-batch runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import logging
+import operator
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
+from functools import partial
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from acronumba.config import Options, at_terminal, debug_level, is_open, verify_level
+from acronumba.data.shared import (
+    Inherited,
+    Match,
+    SharedLeaf,
+    SharedTree,
+    describe,
+    describe_value,
+    matcher,
+    shared_key,
+)
+from acronumba.data.witness import Witness
+from acronumba.errors.codes import refuse
+from acronumba.ir.types import (
+    INT,
+    NEVER,
+    Array0T,
+    BoolT,
+    DictT,
+    FloatT,
+    IntT,
+    ListT,
+    OpaqueT,
+    StructT,
+    TensorT,
+    TupleT,
+    Type,
+    UnionT,
+    union,
+)  # fmt: skip
+from acronumba.locks import ForkLock, lazy
+from acronumba.pipeline.failures import machine_failure
+
+if TYPE_CHECKING:
+    from acronumba.data.pack import Batch
+    from acronumba.ir.interpret import Interpreter
+    from acronumba.ir.nodes import Program, StructLayout
+    from acronumba.kernels.cuda.generate import CudaCode
+    from acronumba.runtime.trace import TraceData
+
+log = logging.getLogger("acronumba")
+log.addHandler(logging.NullHandler())
+
+
+class Compiled:
+    """One specialisation of a model: for one schema of the instances, one structure of shared values, one `Options`.
+
+    Parameters
+    ----------
+    fn : function
+        The user's.
+    columns : sequence of sequences
+        The instances, a column per positional parameter: their types are inferred.
+    shared : mapping
+        Values of the keyword-only parameters.
+    options : Options
+    like : Compiled, optional
+        What was compiled of the function with other options, if it fits: the typed program does not depend on them.
+
+    Raises
+    ------
+    AcronumbaError
+        With all refusals.
+    """
+
+    def __init__(
+        self,
+        fn: FunctionType,
+        columns: Sequence[Sequence[Any]],
+        shared: Mapping[str, Any],
+        options: Options,
+        like: Compiled | None = None,
+    ) -> None:
+        self.fn = fn
+        self.options = options
+        self.tree: SharedTree = describe(shared)
+        self.seconds: dict[str, float] = {}
+        self.used = 0  # when it was used last, by a clock of `api`
+        self._slow = True  # whether the last run took long enough for the next to show a progress bar
+        self._lock = ForkLock()
+        self._devices: dict[str, Any] = {}  # what runs on devices other than the processor
+        from acronumba.data.schema import hints_witness
+
+        self.schema: Any
+        self.lowered: Any
+        self.schema, self.lowered = (like.schema, like.lowered) if like else self._lower(columns, shared)
+        self.program: Program = self.lowered.program
+        self.reads: Mapping[type, frozenset[str]] = self.lowered.reads
+        if not like:
+            for cls in self.schema.fields:
+                self.lowered.witness.include(hints_witness(cls))
+            if verify_level():
+                self._verify(self.program)
+        _debug(2, "program", lambda: self.text("ir"))
+        self._match = [(name, matcher(root, self.lowered.inherited)) for name, root in self.tree.roots.items()]
+        self._witness: Witness = self.lowered.witness
+        self._outer = [_OuterMatch(g, self.lowered.inherited) for g in self.lowered.globals if not g.fixed]
+        names = [*self.tree.roots, *(o.path for o in self._outer)]
+        self._getters = [_getter(param.path, names) for param in self.program.shared]
+        arrays = (p.path for p in self.program.shared if isinstance(p.type, TensorT))
+        self._array_roots = frozenset(_root(path, names) for path in arrays)
+        roots, demanded = self._roots(shared), (_getter(path, names) for path in sorted(self.lowered.demanded))
+        self._demanded = [(get, get(roots)) for get in demanded]
+        read = (*(p.path for p in self.program.shared), *self.lowered.demanded)
+        self._reads_outer = any(_root(path, names) not in self.tree.roots for path in read)
+        self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
+
+    def _lower(self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Infer and lower until the types of what is read are those of the schema."""
+        from acronumba.data.pack import infer
+        from acronumba.frontend.lower import lower
+
+        def get(leaf: SharedLeaf) -> Any:
+            return _getter(leaf.path, list(shared))(shared)
+
+        constants = {leaf.path: get(leaf) for leaf in self.tree.leaves if leaf.type == INT}
+        # Shared objects of recursive classes are packed like instances, so their fields need types too.
+        packed = [[get(leaf)] for leaf in self.tree.leaves if isinstance(leaf.type, StructT)]
+        schema = infer([*columns, *packed], None)
+        while True:
+            with self._timed("lower"):
+                lowered = lower(self.fn, schema.params[: len(columns)], schema.fields, self.tree, constants)
+            with self._timed("infer"):
+                narrow = infer([*columns, *packed], lowered.reads)
+            if _same_types(schema, narrow, lowered.reads):
+                return replace(narrow, params=narrow.params[: len(columns)]), lowered
+            schema = narrow
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        spent = time.perf_counter() - start
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
+        _debug(1, f"time of {stage}", lambda: f"{self.fn.__qualname__}: {spent:.3f} s")
+
+    def _verify(self, program: Program, kernels: Sequence[Any] = ()) -> None:
+        from acronumba.ir.verify import verify
+
+        verify(program, kernels)
+
+    def _roots(self, shared: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**{o.path: o.read() for o in self._outer}, **shared}
+
+    def leaves(self, shared: Mapping[str, Any], frozen: frozenset[str] = frozenset()) -> list[Any] | None:
+        """Return the values of `program.shared`, or None if the structure, or the code, is not what was compiled.
+
+        What was found for snapshots (the parameters in `frozen`) holds as long as they are the same.
+        """
+        if not self._witness.holds():
+            return None
+        last = self._last
+        if last is not None and frozen == last[0].keys() and all(shared[n] is v for n, v in last[0].items()):
+            return last[1] if all(o.matches() for o in self._outer) else None
+        found = self._leaves(shared)
+        if found is not None and not self._reads_outer and len(frozen) == len(shared):
+            self._last = dict(shared), found
+        return found
+
+    def _leaves(self, shared: Mapping[str, Any]) -> list[Any] | None:
+        for name, match in self._match:
+            if not match(shared[name]):
+                return None
+        roots = shared
+        if self._outer:
+            if not all(o.matches() for o in self._outer):
+                return None
+            roots = self._roots(shared)
+        if any(get(roots) != value for get, value in self._demanded):
+            return None
+        return [get(roots) for get in self._getters]
+
+    @lazy
+    def packer(self) -> Any:
+        """Packs instances of this schema."""
+        from acronumba.data.pack import Packer
+
+        return Packer(self.schema, self._read_layouts, self.lowered.inherited)
+
+    @lazy
+    def _read_layouts(self) -> tuple[StructLayout, ...]:
+        """The layouts with the fields that the program reads of what it is given; it may store others in its own."""
+        return tuple(
+            replace(layout, fields=tuple(f for f in layout.fields if f.name in self.reads.get(layout.cls, ())))
+            for layout in self.program.layouts
+        )
+
+    @lazy
+    def unpacker(self) -> Any:
+        """Builds results from words."""
+        from acronumba.data.pack import Unpacker
+
+        return Unpacker(self.program.result, self.program.layouts)
+
+    @lazy
+    def plan(self) -> Any:
+        """Kernels and host program."""
+        from acronumba.analysis.plan import make_plan, plan_text
+
+        with self._lock:
+            if "plan" not in self.__dict__:
+                with self._timed("plan"):
+                    plan = make_plan(self.program, self.options)
+                if verify_level():
+                    self._verify(plan.program, plan.kernels)
+                _debug(3, "plan", lambda: plan_text(plan))
+                self.__dict__["plan"] = plan
+        return self.__dict__["plan"]
+
+    @lazy
+    def executable(self) -> Any:
+        """Machine code."""
+        from acronumba.runtime.driver import Executable
+
+        with self._lock:
+            if "executable" not in self.__dict__:
+                plan = self.plan
+                name = self.fn.__qualname__
+                with self._timed("compile"), bar(f"compiling {name}", self._progress) as step:
+                    self.__dict__["executable"] = Executable(plan, self.options, progress=step)
+                _debug(4, "host", self.host_text)
+                for k, spec in enumerate(plan.kernels):
+                    _debug(5, f"kernel {spec.name}", partial(self.kernel_text, k))
+        return self.__dict__["executable"]
+
+    def _on(self, device: str) -> Any:
+        """Return what runs on another device."""
+        from acronumba.runtime.devices.executor import DeviceExecutable
+        from acronumba.runtime.devices.names import open_device
+
+        with self._lock:
+            if device not in self._devices:
+                with self._timed("compile"), bar(f"compiling {self.fn.__qualname__}", self._progress) as step:
+                    self._devices[device] = DeviceExecutable(self.plan, self.options, open_device(device), step)
+        return self._devices[device]
+
+    @property
+    def modules(self) -> int:
+        """How many modules of machine code it has in memory."""
+        made = (self.__dict__.get("executable"), self.__dict__.get("recorder"), *self._devices.values())
+        return sum(len(e.modules) + len(e.kernels) for e in made if e is not None)
+
+    @property
+    def forks(self) -> bool:
+        """Whether an instance may have several fibers."""
+        return bool(self.executable.host.arrive >= 0)
+
+    @lazy
+    def recorder(self) -> Any:
+        """Machine code of everything but the kernels, for `record`; of these too if the program waits for values."""
+        from acronumba.analysis.waits import waiting_functions
+        from acronumba.runtime.driver import Executable
+        from acronumba.runtime.reference import reference_kernels
+
+        if waiting_functions(self.plan.program):
+            return self.executable
+        with self._lock:
+            if "recorder" not in self.__dict__:
+                kernels = reference_kernels(self.plan.kernels)
+                self.__dict__["recorder"] = Executable(self.plan, self.options, kernels=kernels)
+        return self.__dict__["recorder"]
+
+    def host_text(self) -> str:
+        """Return the host program as text."""
+        from acronumba.emit.text import module_text
+        from acronumba.host.machine import make_host
+
+        return module_text(make_host(self.plan, self.options).module)
+
+    def kernel_text(self, k: int) -> str:
+        """Return the code of a kernel as text."""
+        from acronumba.emit.target import host
+        from acronumba.emit.text import module_text
+        from acronumba.kernels.cpu import generate
+        from acronumba.kernels.strategy import Fusion
+
+        return module_text(generate(self.plan.kernels[k], host(), Fusion.of(self.options)).module)
+
+    def cuda_text(self, k: int) -> str:
+        """Return the code of a kernel for a GPU as text."""
+        return self._cuda_code(k).text
+
+    def cuda_tiles_text(self) -> str:
+        """Return the tiles of products that kernels for a GPU call, as text."""
+        wanted = {tile for k in range(len(self.plan.kernels)) for tile in self._cuda_code(k).tiles}
+        return "\n\n".join(tile.text() for tile in sorted(wanted)) or "# no kernel calls a tile\n"
+
+    def cuda_persistent_text(self) -> str:
+        """Return the kernel that runs all others on a GPU, as text."""
+        from acronumba.kernels.cuda.persistent import persistent
+
+        once = {o.kernel for o in self.plan.program.once}  # these are the processor's
+        codes = [self._cuda_code(k) for k in range(len(self.plan.kernels)) if k not in once]
+        return persistent(codes).own if codes else "# no kernel runs on a GPU\n"
+
+    def _cuda_code(self, k: int) -> CudaCode:
+        from acronumba.kernels.cuda.generate import generate
+        from acronumba.kernels.strategy import Fusion
+
+        return generate(self.plan.kernels[k], Fusion.of(self.options), self.options.precision)
+
+    @property
+    def constants(self) -> list[str]:
+        """The shared ints that the program has as constants, with their values."""
+        paths = sorted(self.lowered.demanded)
+        return [f"{path} = {value}" for path, (_, value) in zip(paths, self._demanded, strict=True)]
+
+    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None, whole: bool = False) -> Any:
+        """Return the instances as words, with a `DataError` for each that does not conform; `whole`: None then."""
+        return self.packer.pack(columns, numbers, whole)
+
+    def run(
+        self, packed: Any, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), timed: bool = False,
+        device: str = "cpu",
+    ) -> Any:  # fmt: skip
+        """Run a packed mini-batch.
+
+        Parameters
+        ----------
+        packed, leaves
+            What `pack` and `leaves` returned.
+        frozen : frozenset of str
+            The shared parameters that nobody changes any more.
+        timed : bool
+            Measure the stages one by one.
+        device : str
+            Where kernels run.
+        """
+        given = self._shared_batches(leaves)
+        words, keep = self._shared_words(packed, leaves, given)
+        stable = self._array_roots <= frozen
+        skip = packed.errors
+        executable = self.executable if device == "cpu" else self._on(device)
+        start = time.perf_counter()
+        try:
+            with bar(f"running {len(packed)} instances") if self._slow else nullcontext():
+                run = executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed)
+        except MemoryError as error:
+            raise refuse("ACR704", seen=str(error)) from None
+        run.heaps = [heap for batch in given.values() for heap in batch.heaps]
+        self._slow = time.perf_counter() - start > 0.3
+        _debug(6, "run", lambda: f"{len(packed)} instances, {run.nodes} nodes")
+        return run
+
+    def record(self, packed: Any, leaves: Sequence[Any]) -> TraceData:
+        """Record and schedule a packed mini-batch, and execute nothing that no value is read of. See `run`."""
+        words, keep = self._shared_words(packed, leaves)
+        trace: TraceData = self.recorder.record(packed.roots, words, skip=packed.errors, keep=keep)
+        return trace
+
+    def records_like(self, other: Compiled) -> bool:
+        """Whether both record and schedule the same: their options differ in nothing that these depend on."""
+        mine, theirs = (
+            (c.plan.kernels, c.text("plan"), o.schedule, o.effort, o.phases or o.schedule != "depth")
+            for c in (self, other)
+            for o in (c.options,)
+        )
+        return mine == theirs
+
+    def _shared_words(
+        self, packed: Any, leaves: Sequence[Any], batches: Mapping[int, Batch] | None = None
+    ) -> tuple[list[Any], list[Any]]:
+        """Return the shared values, lists and objects as words, and what owns all that words lead to."""
+        words, keep = list(leaves), list(packed.keep)
+        for k, batch in (self._shared_batches(leaves) if batches is None else batches).items():
+            words[k] = int(batch.roots[0, 0])
+            keep += batch.keep
+        return words, keep
+
+    def _shared_batches(self, leaves: Sequence[Any]) -> dict[int, Batch]:
+        """Return the shared values that are lists or objects, packed, by their number."""
+        found = {}
+        for k, packer in self._shared_packers.items():
+            found[k] = batch = packer.pack([[leaves[k]]])
+            for error in batch.errors.values():
+                raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}", rewrite=error.rewrite)
+        return found
+
+    @lazy
+    def _shared_packers(self) -> dict[int, Any]:
+        """Packers of the shared values that are lists or objects, by their number."""
+        from acronumba.data.pack import Packer, Schema
+
+        found = {}
+        for k, param in enumerate(self.program.shared):
+            if isinstance(param.type, ListT | StructT):
+                schema = Schema(params=(param.type,), fields=self.schema.fields)
+                found[k] = Packer(schema, self._read_layouts, self.lowered.inherited)
+        return found
+
+    def decoder(self, run: Any, packed: Any, stay: bool = False) -> Callable[[int], Any]:
+        """Return the function from the number of an instance to its result; see `Run.reader`."""
+        from acronumba.data.heap import Owned
+
+        made: list[Callable[[int], Any]] = []
+        heaps = (*packed.heaps, *run.heaps)
+
+        def result(k: int) -> Any:  # holds the run, which owns what the words lead to
+            if not made:
+                made.append(self.unpacker.decoder(run.words, run.reader(stay), Owned((h, h.objects) for h in heaps)))
+            return made[0](k)
+
+        return result
+
+    def site_error(self, record: Any) -> BaseException:
+        """Return the machine's own exception for the record of a failure (of the driver, or of the interpreter)."""
+        from acronumba.ir.interpret import InstanceFailure, message
+        from acronumba.runtime import state
+
+        if isinstance(record, InstanceFailure):
+            if record.site >= 0 or record.error != "RuntimeError":
+                return machine_failure(record.error, record.text, record.loc)
+            return machine_failure(record.error, record.text, record.loc, endless=True)
+        where = record.calls[0] if record.calls else self.program.functions[0].loc
+        if record.site == state.STEPS:
+            return machine_failure("RuntimeError", f"more than {self.options.max_steps:,} steps", where, endless=True)
+        if record.site == state.MEMORY:
+            seen = "its tensors, lists and objects"
+            return refuse("ACR704", where, seen=seen, message="this instance alone does not fit in memory")
+        site = self.plan.program.sites[record.site]
+        return machine_failure(site.error, message(site.text, record.values), site.loc)
+
+    def trace(self, run: Any, packing: float, total: float) -> TraceData:
+        """Return the record of a run that was timed."""
+        data: TraceData = run.trace()
+        seconds = {"pack": packing, "record": 0.0, "schedule": 0.0, "layout": 0.0, "execute": 0.0, **run.seconds}
+        return replace(data, seconds={**seconds, "total": total - run.noted})
+
+    def _progress(self, name: str, number: int, count: int) -> None:
+        _debug(5, "module", lambda: f"{self.fn.__qualname__}: {name} ({number} of {count})")
+
+    def takes(self, columns: Sequence[Sequence[Any]]) -> bool:
+        """Whether the values that no annotation describes have the types that were compiled.
+
+        The packer converts as annotations allow (a float field takes an int); what was inferred must be the same.
+        """
+        return self._observed is None or self._holds(columns, self._observed)
+
+    def _holds(self, columns: Sequence[Sequence[Any]], reads: Mapping[type, frozenset[str]]) -> bool:
+        from acronumba.data.pack import infer
+
+        seen, mine = infer(columns, reads), self.schema.fields
+        if not all(holds(t, s) for t, s in zip(self.schema.params, seen.params, strict=True)):
+            return False
+        return all(
+            name in mine.get(cls, {}) and holds(mine[cls][name], fields[name])
+            for cls, fields in seen.fields.items()
+            for name in fields
+        )
+
+    @lazy
+    def _observed(self) -> Mapping[type, frozenset[str]] | None:
+        """What `takes` must look at: None for nothing, else fields without annotation, and all that leads to them."""
+        from acronumba.data.schema import Observed, class_hints
+
+        open_fields = any(
+            isinstance(class_hints(cls).get(name), Observed) and has_numbers(self.schema.fields.get(cls, {}).get(name))
+            for cls, names in self.reads.items()
+            for name in names
+        )
+        if open_fields:
+            return self.reads
+        return {} if any(has_numbers(t) for t in self.schema.params) else None
+
+    def fits(self, columns: Sequence[Sequence[Any]]) -> bool:
+        """Whether the types of these instances are those that were compiled: what does not conform is bad data."""
+        return self._holds(columns, self.reads)
+
+    def interpreter(self, leaves: Sequence[Any], *, planned: bool = True) -> Interpreter:
+        """Return the reference interpreter of the plan (or of the program before it)."""
+        from acronumba.ir.interpret import Interpreter
+
+        kernels = self.plan.kernels if planned else ()
+        program = self.plan.program if planned else self.program
+        return Interpreter(program, leaves, kernels=kernels, max_steps=self.options.max_steps)
+
+    def text(self, stage: str) -> str:
+        """Return the text of the stage ``ir`` or ``plan``."""
+        if stage == "ir":
+            from acronumba.ir.printer import program_text
+
+            return program_text(self.program)
+        from acronumba.analysis.plan import plan_text
+
+        return plan_text(self.plan)
+
+
+@contextmanager
+def bar(
+    text: str, log_step: Callable[[str, int, int], None] | None = None
+) -> Iterator[Callable[[str, int, int], None]]:
+    """Show a progress bar at a terminal while the body runs; it gives a function of (name, number, count) of a step."""
+    if not at_terminal(sys.stderr):
+        yield log_step or (lambda name, number, count: None)
+        return
+    from acronumba.views.progress import progress
+
+    with progress(text) as steps:
+
+        def step(name: str, number: int, count: int) -> None:
+            steps.total = count
+            steps(1, f"{text}: {name}")
+            if log_step is not None:
+                log_step(name, number, count)
+
+        yield step
+
+
+class _OuterMatch:
+    """Checks that a global or closure variable still has the structure that was compiled."""
+
+    def __init__(self, read: Any, inherited: Inherited) -> None:
+        self.path: str = read.path
+        self._key = shared_key(read.shared)
+        self._match: Match = matcher(read.shared, inherited)
+
+        self.read: Callable[[], Any] = read.read
+
+    def matches(self) -> bool:
+        try:
+            value = self.read()
+        except (KeyError, ValueError):
+            return False
+        return self._match(value) or shared_key(describe_value(self.path, value)) == self._key
+
+
+def has_numbers(t: Type | None) -> bool:
+    """Whether values of the type contain Python numbers that are not in objects."""
+    match t:
+        case IntT() | FloatT() | BoolT():
+            return True
+        case TupleT(items) | DictT(_, items) | UnionT(items):
+            return any(map(has_numbers, items))
+        case ListT(item):
+            return has_numbers(item)
+        case _:
+            return False
+
+
+def holds(wide: Type, narrow: Type) -> bool:
+    """Whether every value of the narrow type is, without a conversion, a value of the wide type."""
+    match wide, narrow:
+        case _, UnionT(inner):
+            return all(holds(wide, t) for t in inner)
+        case UnionT(inner), _:
+            return any(holds(t, narrow) for t in inner)
+        case Array0T(), Array0T() | TensorT(shape=()):
+            return union(wide, narrow) == wide
+        case TensorT(), TensorT():
+            return wide.dtype == narrow.dtype and wide.rank == narrow.rank
+        case TupleT(), TupleT():
+            return len(wide.items) == len(narrow.items) and all(map(holds, wide.items, narrow.items))
+        case DictT(), DictT():
+            return wide.keys == narrow.keys and all(map(holds, wide.items, narrow.items))
+        case ListT(item), ListT(other):
+            return holds(item, other)
+        case _:
+            return wide == narrow or narrow == NEVER or isinstance(wide, OpaqueT)
+
+
+def _same_types(wide: Any, narrow: Any, reads: Mapping[type, frozenset[str]]) -> bool:
+    """Whether two schemas agree in the parameters and in every field that is read."""
+    if wide.params != narrow.params:
+        return False
+    for cls, names in reads.items():
+        a: Mapping[str, Type] = wide.fields.get(cls, {})
+        b: Mapping[str, Type] = narrow.fields.get(cls, {})
+        if any(a.get(name) != b.get(name) for name in names):
+            return False
+    return True
+
+
+Getter = Callable[[Mapping[str, Any]], Any]
+
+
+def _getter(path: str, names: Sequence[str]) -> Getter:
+    """Return a function from the roots by name to the value at a path such as ``p.cells[0].w`` or ``p['b']``.
+
+    Parameters
+    ----------
+    path : str
+        Begins with a name.
+    names : sequence of str
+        Of the roots; some contain dots, as ``config.weights``.
+    """
+    root = _root(path, names)
+    steps: list[Callable[[Any], Any]] = []
+    node = ast.parse("root" + path[len(root) :], mode="eval").body
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Attribute):
+            steps.append(operator.attrgetter(node.attr))
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            steps.append(operator.itemgetter(node.slice.value))
+        else:
+            raise ValueError(f"not a path: {path}")
+        node = node.value
+    steps.append(operator.itemgetter(root))
+    steps.reverse()
+
+    def get(roots: Mapping[str, Any]) -> Any:
+        value: Any = roots
+        for step in steps:
+            value = step(value)
+        return value
+
+    return get
+
+
+def _root(path: str, names: Sequence[str]) -> str:
+    """Return the root that a path begins with."""
+    return max((n for n in names if path == n or path.startswith((f"{n}.", f"{n}["))), key=len)
+
+
+class _ToStandardError(logging.Handler):
+    """Writes to what is standard error at that time, if there is one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = f"acronumba {self.format(record)}\n"
+        if is_open(sys.stderr):
+            with suppress(Exception):  # `handleError` would tell it there, where nothing can be written
+                sys.stderr.write(text)
+
+
+def _debug(level: int, what: str, text: Callable[[], str]) -> None:
+    """Log at a level of ACRONUMBA_DEBUG; the text is made only if it is wanted."""
+    if debug_level() >= level:
+        if not any(isinstance(h, _ToStandardError) for h in log.handlers):
+            log.addHandler(_ToStandardError())
+            log.setLevel(logging.DEBUG)
+        log.debug("%s: %s", what, text())
+
+
+def compile_model(
+    fn: FunctionType,
+    columns: Sequence[Sequence[Any]],
+    shared: Mapping[str, Any],
+    options: Options,
+    like: Compiled | None = None,
+) -> Compiled:
+    """Compile a function for the types of these instances and the structure of these shared values; see `Compiled`.
+
+    Raises
+    ------
+    AcronumbaError
+        With every refusal of the function, each with its place and a rewrite.
+    """
+    return Compiled(fn, columns, shared, options, like)

@@ -1,0 +1,353 @@
+"""Memory of one run: the state table, the heap, the columns of the dataflow graph.
+
+In: the sizes that a plan needs. Out: `Buffers`, which is filled by compiled code, grown when it asks, and used again
+by later runs; and arenas, the memory of results, which live as long as any array that was handed out. See
+`acronumba.runtime.state` for the words of the table.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.memory import address, aligned
+from acronumba.runtime.library.liveness import PIECES
+from acronumba.runtime.state import AT, GROW_CHAINS, GROW_FOUND, MOST_GROUPS, TABLE
+
+_CHUNK = 1 << 20  # bytes of the first chunk of a heap
+_NODES = 1 << 12  # capacity of the first columns
+_MANY = 1 << 20  # capacity of columns that are not kept for the next run
+_WARMS = 16  # pieces of memory that are fetched before a run
+_CACHE = 1 << 20  # bytes: more than these are not fetched, as they would drive each other out
+_FIBERS = 256  # that the first queues have room for
+_KEPT = 1 << 28  # a larger heap or arena is given back to the system when its run is over
+
+# int32 tables of the search for a schedule, by what they have entries for; see `acronumba.runtime.state`
+_OF_GROUPS = tuple("component deepest lfirst bfirst size mixed kfirst turned fallen".split())
+_OF_MEMBERS = tuple("height efirst sfirst position skind degree queue word best step late due turn turns falls".split())
+_OF_KINDS = tuple("sstart rstart peak counted fresh touched".split())
+
+Words = NDArray[np.int64]
+
+
+class Arena:
+    """Memory for results of one run. Arrays made from it keep it alive; with the last it goes back to the pool."""
+
+    def __init__(self, block: NDArray[np.uint8], pool: ArenaPool, twin: object = None) -> None:
+        self.block = block
+        self.pool = pool
+        self.address = address(block)
+        self.size = len(block)
+        self.twin = twin  # the same memory on a device
+        self.exported = False  # whether others have that: they may still read it when they have dropped it
+        self.__array_interface__ = {
+            "shape": (self.size,),
+            "typestr": "|u1",
+            "data": (self.address, True),
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        self.pool.give(self.block, None if self.exported else self.twin)
+
+
+class ArenaPool:
+    """Arenas that nobody uses. Safe from several threads.
+
+    Parameters
+    ----------
+    wanted : int
+        Bytes that the next run will use, about.
+    allocate : callable
+        From a number of bytes to memory that begins at a multiple of 64, for arenas that are used again.
+    """
+
+    def __init__(self, wanted: int, allocate: Callable[[int], NDArray[np.uint8]] = aligned) -> None:
+        self._free: deque[tuple[NDArray[np.uint8], object]] = deque(maxlen=4)
+        self.wanted = wanted
+        self.allocate = allocate
+
+    def take(self, size: int, most: int = 1 << 62) -> Arena:
+        """Return an arena of at least `size` bytes; a new one has some more, so that it serves again, up to `most`."""
+        for _ in range(len(self._free)):
+            try:
+                block, twin = self._free.popleft()
+            except IndexError:
+                break
+            if len(block) >= size:
+                return Arena(block, self, twin)
+        size = max(min(size + size // 4, most) if size <= _KEPT else size, size, 1 << 16)
+        return Arena((self.allocate if size <= _KEPT else aligned)(size), self)
+
+    def clear(self) -> None:
+        """Give back what nobody uses."""
+        self._free.clear()
+
+    def give(self, block: NDArray[np.uint8], twin: object) -> None:
+        if len(block) <= _KEPT:
+            self._free.append((block, twin))
+
+
+class Buffers:
+    """State table, heap and columns of one run at a time."""
+
+    def __init__(
+        self,
+        *,
+        functions: int,
+        kernels: int,
+        most: int,
+        keyed: bool,
+        ghosts: int = 0,
+        reach: Callable[[NDArray[Any]], object],
+    ) -> None:
+        self.kernels, self.most, self.keyed, self.reach = kernels, most, keyed, reach
+        self.levels = 1 + ghosts  # most levels for each node
+        self.st: Words = np.zeros(AT["free"] + functions, np.int64)
+        self._view = self.st.data  # twice as fast as the array, for one word
+        reach(self.st)
+        self.address = address(self.st)
+        self.chunks: list[Words] = []
+        self.starts: list[int] = []  # their addresses
+        self.where: dict[str, int] = {}  # addresses of `errors`, `results` and `lives`
+        self.used = 0  # chunks of the heap that the run has entered
+        self.columns: dict[str, NDArray[Any]] = {}
+        self.tables: dict[str, NDArray[Any]] = {}  # of the search for a schedule; not there before they are asked for
+        self.stream: object = None  # what launches on a device need
+        self.columns_of_kernels: list[Words] = []  # the parameter tables of the kernels
+        self.columns_of_table: list[Words] = []  # what else `table` leads to: stages, how rows get their arguments
+        self.prepared: object = None  # the shared values that those hold
+        self.errors: Words = np.empty(0, np.int64)
+        self.results: Words = np.empty(0, np.int64)
+        self.scratch: NDArray[np.uint8] = aligned(1 << 12)
+        reach(self.scratch)
+        groups = max(kernels, MOST_GROUPS) if keyed else kernels
+        assert groups < 1 << 15, "`place` has 16 bits for a component"
+        bits = groups * (groups // 64 + 1) + 1
+        self.fixed: dict[str, NDArray[Any]] = {
+            "table": np.zeros(len(TABLE) * max(kernels, 1), np.int64),
+            "adjacent": np.zeros(bits, np.int64),
+            "known": np.zeros(bits, np.int64),
+            "visit": np.zeros(5 * groups + 1, np.int32),
+            **{name: np.zeros(groups + 1, np.int32) for name in _OF_GROUPS},
+            "sizes": np.zeros(most + 3, np.int64),  # a device's `plan` uses one word more than it returns
+            "warm": np.zeros(2 * _WARMS, np.int64),
+            "heap": np.zeros(32, np.int64),
+        }
+        for name, array in self.fixed.items():
+            reach(array)
+            self[name] = address(array)
+        self["kernels"], self["most"], self["keyed"], self["most_groups"] = kernels, most, int(keyed), MOST_GROUPS
+        self["ghosts"] = ghosts
+        self["scratch"], self["ssize"] = address(self.scratch), len(self.scratch)
+        self.lives: Words = np.empty(0, np.int64)
+        self.queues: dict[str, Words] = {}  # `runnable` and `waiting`; not there if the program does not wait
+        self.heat = (0, 0)  # nodes of the last run, bytes of the heap that it used
+        self._warm: tuple[object, ...] = ()  # what the pieces of `warm` were made of
+        self.grow_nodes(_NODES, 0)
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self._view[AT[name]] = value
+
+    def __getitem__(self, name: str) -> int:
+        return self._view[AT[name]]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the heap and the columns."""
+        return sum(
+            c.nbytes for c in (*self.chunks, *self.columns.values(), *self.tables.values(), *self.queues.values())
+        )
+
+    def warm(self, arrays: Sequence[NDArray[Any]]) -> None:
+        """Note what the next run will use: packed instances, and as much of heap and columns as the last run.
+
+        It is only fetched, so that it may be wrong: another array may have the number of one that is gone.
+        """
+        known = (*map(id, arrays[:8]), self.heat, self.starts[0], self["ncap"])
+        if known == self._warm:
+            return
+        self._warm = known
+        nodes, heap = self.heat
+        pieces = [(address(a), a.nbytes) for a in arrays[:8] if a.dtype == np.int64]
+        pieces.append((self.starts[0], min(heap, self.chunks[0].nbytes)))
+        many = min(nodes, self["ncap"])
+        pieces += [(self[name], self.columns[name].itemsize * many) for name in ("kind", "depth", "instance", "row")]
+        if sum(size for _, size in pieces) > _CACHE:
+            pieces = []
+        self.fixed["warm"][: 2 * len(pieces)] = [x for piece in pieces for x in piece]
+        self["warms"] = len(pieces)
+
+    def cool(self) -> None:
+        """Note what the run that is over has used."""
+        self.heat = (self["n"], self["top"] - self.starts[0] if self.used == 1 else 0)
+
+    # ---- heap
+
+    def trim(self) -> None:
+        """Give back what is too large to be kept for the next run."""
+        if self.used > 1 and sum(c.nbytes for c in self.chunks) > _KEPT:
+            self.chunks, self.starts, self.used = [], [], 0
+        if self["ncap"] > _MANY:
+            self.grow_nodes(_NODES, 0)
+            self.tables = {}
+            for name in ("ccap", "scap", "ecap", "founds", "xcap"):
+                self[name] = 0
+
+    def begin(self) -> None:
+        """Start the heap anew."""
+        if self.used > 1:  # the last run needed several chunks: make them one
+            size = sum(c.nbytes for c in self.chunks[: self.used])
+            self.chunks, self.starts = [], []
+            self.add_chunk(min(size, _KEPT))
+        elif not self.chunks:
+            self.add_chunk(_CHUNK)
+        self.used = 0
+        self.next_chunk(0)
+
+    def add_chunk(self, size: int) -> None:
+        chunk = np.empty((size + 7) // 8, np.int64)
+        self.reach(chunk)
+        self.chunks.append(chunk)
+        self.starts.append(address(chunk))
+
+    def another(self, need: int) -> bool:
+        """Whether a chunk of an earlier run, or of an instance that has failed, has room for `need` bytes."""
+        return self.used < len(self.chunks) and self.chunks[self.used].nbytes >= need
+
+    def next_chunk(self, need: int, most: int = 1 << 62) -> None:
+        """Make the heap go on in a chunk with room for `need` bytes; a new one has `most` bytes if they suffice."""
+        if not self.another(need):
+            del self.chunks[self.used :], self.starts[self.used :]
+            self.add_chunk(max(need, min(most, 2 * self.chunks[-1].nbytes if self.chunks else _CHUNK)))
+        start = self.starts[self.used]
+        self["top"] = start
+        self["end"] = end = start + self.chunks[self.used].nbytes
+        if 2 * self.used == len(self.fixed["heap"]):
+            self.fixed["heap"] = np.concatenate([self.fixed["heap"], self.fixed["heap"]])
+            self.reach(self.fixed["heap"])
+            self["heap"] = address(self.fixed["heap"])
+        heap = self.fixed["heap"]
+        heap[2 * self.used], heap[2 * self.used + 1] = start, end
+        self.used += 1
+        self["chunks"] = self.used
+
+    def rewind(self, top: int) -> None:
+        """Forget what was allocated since the heap's top was at this address."""
+        while True:
+            start = self.starts[self.used - 1]
+            if start <= top <= start + self.chunks[self.used - 1].nbytes or self.used == 1:
+                break
+            self.used -= 1
+        self["chunks"] = self.used
+        self["top"] = top
+        self["end"] = start + self.chunks[self.used - 1].nbytes
+
+    # ---- columns
+
+    def grow_nodes(self, capacity: int, n: int) -> None:
+        """Give the node columns room for `capacity` nodes, keeping those of the first n."""
+        int32, int64 = np.dtype(np.int32), np.dtype(np.int64)
+        kernels = self.kernels
+        lengths: dict[str, tuple[np.dtype[Any], int]] = {
+            "kind": (int32, capacity), "depth": (int32, capacity), "instance": (int32, capacity),
+            "row": (int64, capacity), "level": (int32, capacity), "order": (int32, capacity),
+            "spare": (int32, capacity + kernels),
+            "counts": (int32, self.levels * capacity + 2), "tally": (int32, capacity + kernels),
+            "bstart": (int32, capacity + 1), "bkey": (int32, capacity), "blevel": (int32, capacity),
+            "offset": (int64, 2 * capacity * self.most), "args": (int64, capacity), "fail": (int64, capacity),
+            "keytab": (int64, 2 * self.keys(capacity)), "kinds": (int32, self.keys(capacity)),
+            "local": (int32, self.keys(capacity)), "place": (int64, capacity + 1),
+        }  # fmt: skip
+        if self.keyed:
+            hashes = 1 << (2 * capacity - 1).bit_length()
+            lengths |= {"key": (int32, capacity), "hash": (int32, hashes)}
+        old = self.columns
+        self.columns = {}
+        for name, (dtype, length) in lengths.items():
+            column = np.zeros(length, dtype) if name == "tally" else np.empty(length, dtype)
+            if name in ("kind", "depth", "instance", "row") and n:
+                column[:n] = old[name][:n]
+            self.columns[name] = column
+            self.reach(column)
+            self[name] = address(column)
+        self["place"] += 8
+        if not self.keyed:
+            self.columns["key"] = self.columns["kind"]
+            self["key"] = self["kind"]
+        self["ncap"] = capacity
+
+    def grow_tables(self, status: int) -> None:
+        """Give the tables that `status` asks for room for all nodes, and for as many edges as are needed."""
+        nodes, keys = self["ncap"], self.keys()
+        if status == GROW_CHAINS:
+            self.add_tables({"chains": (8 * nodes, 4), "own": (nodes, 4), "longest": (keys, 4)})
+            self["ccap"] = nodes
+            return
+        lengths = dict.fromkeys(_OF_MEMBERS, (nodes + 1, 4)) | dict.fromkeys(_OF_KINDS, (keys + 1, 4))
+        lengths |= {"remain": (nodes + keys, 4), "able": (nodes + keys, 4), "ready": (2 * keys, 4)}
+        lengths |= {"mean": (keys, 8), "score": (keys, 8), "efrom": (self["need"], 4), "snext": (self["need"], 4)}
+        self.add_tables(lengths)
+        self.tables["fresh"][:] = 0
+        self["scap"], self["ecap"] = nodes + 1, self["need"]
+
+    def grow_lives(self, status: int) -> None:
+        """Give the tables of `liveness` room for the results of all batches, or those of what results lead to."""
+        if status == GROW_FOUND:
+            self["founds"] = max(4 * self["founds"], self["batch"] + 64)
+            self.add_tables({"found": (4 * self["founds"], 8)})
+        else:
+            self["xcap"] = count = self["need"] + self["need"] // 2
+            self.add_tables(dict.fromkeys(("last", "dying", "beside"), (count, 4)))
+            self.add_tables({"room": (count, 8), "returned": (count, 8), "freed": (2 * PIECES, 8)})
+
+    def add_tables(self, lengths: Mapping[str, tuple[int, int]]) -> None:
+        for name, (length, size) in lengths.items():
+            self.tables[name] = np.empty(length, np.int32 if size == 4 else np.int64)
+            self.reach(self.tables[name])
+            self[name] = address(self.tables[name])
+
+    def keys(self, capacity: int = 0) -> int:
+        """Return how many keys there can be."""
+        return self.kernels + (capacity or self["ncap"] if self.keyed else 0)
+
+    def grow_scratch(self, size: int) -> None:
+        self.scratch = aligned(size)
+        self.reach(self.scratch)
+        self["scratch"], self["ssize"] = address(self.scratch), size
+
+    def begin_fibers(self, batch: int) -> None:
+        """Give the queues room for the fibers of so many instances."""
+        self.words("lives", batch)
+        self["lives"] = self.where["lives"]
+        if self["fcap"] <= batch:
+            self.grow_fibers(max(_FIBERS, batch + 1))
+
+    def grow_fibers(self, capacity: int) -> None:
+        """Give the queues room for so many fibers, keeping those that they hold."""
+        for name, top in (("runnable", "rtop"), ("waiting", "wtop")):
+            queue = np.empty(2 * capacity, np.int64)
+            self.reach(queue)
+            held = 2 * self[top]
+            if held:
+                queue[:held] = self.queues[name][:held]
+            self.queues[name] = queue
+            self[name] = address(queue)
+        self["fcap"] = capacity
+
+    def column(self, name: str, n: int) -> NDArray[Any]:
+        """Return the first n entries of a column."""
+        return self.columns[name][:n]
+
+    def words(self, name: str, count: int) -> int:
+        """Give `errors`, `results` or `lives` room for `count` words; return the address."""
+        if name not in self.where or len(getattr(self, name)) < count:
+            array = np.empty(max(count, 64), np.int64)
+            setattr(self, name, array)
+            self.reach(array)
+            self.where[name] = address(array)
+        return self.where[name]

@@ -1,0 +1,1 @@
+"""Where kernels run that is not the processor: GPUs, and the simulator of one."""

@@ -1,0 +1,284 @@
+"""Tensors that stay on a device: for PyTorch, CuPy and others, which take them without a copy.
+
+In: the address of a tensor in a device's memory, and what keeps that memory. Out: `DeviceArray`, which has the two
+protocols that libraries of the field exchange arrays by: `__cuda_array_interface__` (version 3) and DLPack
+(`__dlpack__`, as a managed tensor). NumPy gets a copy of it (`np.asarray`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.data.unpack import Memory
+from acronumba.emit import tree
+from acronumba.emit.compile import Compiled, load
+from acronumba.emit.parse import parse
+from acronumba.runtime.devices.device import Device, Twin
+
+_CPU, _CUDA = 1, 2  # kinds of devices in DLPack
+_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # kinds of numbers in DLPack
+
+
+class DeviceArray:
+    """A contiguous tensor on a device.
+
+    Not to be made by users: `Results.device` has them. Who takes one may write it: nothing else is in its memory. What
+    is written is then in the results, too, if they are read on the processor only later.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+    address : int
+        Of the first element, in the memory of the device.
+    """
+
+    __slots__ = ("_device", "_owner", "address", "dtype", "shape")
+
+    def __init__(self, device: Device, address: int, dtype: np.dtype[Any], shape: Sequence[int], owner: Owner) -> None:
+        self.address = address
+        self.dtype = np.dtype(dtype)
+        self.shape = tuple(shape)
+        self._device = device
+        self._owner = owner
+
+    @property
+    def ndim(self) -> int:
+        """How many axes there are."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """How many elements there are."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        return f"DeviceArray({self.dtype}{list(self.shape)} on {self._device.name})"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("an array of a device cannot be NumPy's without a copy")
+        out = np.empty(self.shape, self.dtype)
+        if out.nbytes:
+            self._device.download(out.reshape(-1).view(np.uint8), self.address)
+        self._device.wait()
+        self._owner.check()
+        return out if dtype is None else out.astype(dtype, copy=False)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self._device.number is None:
+            raise AttributeError("the array is not on a GPU")
+        self._ready()
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address, False),
+            "version": 3,
+            "strides": None,
+            "stream": None,  # nothing is left to wait for
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        number = self._device.number
+        return (_CPU, 0) if number is None else (_CUDA, number)
+
+    def __dlpack__(
+        self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None, copy: bool | None = None,
+    ) -> Any:  # fmt: skip
+        """Return a capsule with the tensor; what computes it is done then, whatever the stream of who asks."""
+        if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
+            raise BufferError("only the tensor itself can be had, where it is")
+        self._ready()
+        return _capsule(self)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an array of a device cannot be pickled: make it NumPy's with np.asarray")
+
+    def _ready(self) -> None:
+        """Wait for the tensor; others have its memory from now on, and may still read it when they have dropped it."""
+        self._device.wait()
+        self._owner.check()
+        self._owner.export()
+
+    @staticmethod
+    def stack(arrays: Sequence[DeviceArray]) -> DeviceArray:
+        """Return arrays of one shape with a leading axis: a view if they lie side by side, else a copy."""
+        first = arrays[0]
+        shape, size = (len(arrays), *first.shape), first.nbytes
+        device = first._device
+        if all(a.address == first.address + k * size for k, a in enumerate(arrays)):
+            return DeviceArray(device, first.address, first.dtype, shape, _Owners([a._owner for a in arrays]))
+        memory = OwnMemory(device, size * len(arrays), [a._owner for a in arrays])
+        for k, a in enumerate(arrays):
+            device.copy(memory.address + k * size, a.address, size)
+        return DeviceArray(device, memory.address, first.dtype, shape, memory)
+
+
+class Owner(Protocol):
+    """What a tensor's memory belongs to as long as it lives."""
+
+    def check(self) -> None:
+        """Raise if what computed the tensor has failed; all is done when this is asked."""
+
+    def export(self) -> None:
+        """Note that others have the memory."""
+
+
+class _Owners:
+    """Several of them."""
+
+    def __init__(self, owners: Sequence[Owner]) -> None:
+        self._owners = owners
+
+    def check(self) -> None:
+        for owner in self._owners:
+            owner.check()
+
+    def export(self) -> None:
+        for owner in self._owners:
+            owner.export()
+
+
+class OwnMemory(_Owners):
+    """Memory of one tensor; owners of what was copied there say whether it is right."""
+
+    def __init__(self, device: Device, size: int, owners: Sequence[Owner] = ()) -> None:
+        super().__init__(owners)
+        self._twin = Twin(device, 0, size)
+        self.address = self._twin.address
+
+    def export(self) -> None: ...
+
+
+class DeviceMemory(Memory):
+    """The buffers of a mini-batch, whose tensors are those of the device.
+
+    What was computed is where it was computed. What was not, but given, is copied: the device's own copy changes with
+    the user's.
+
+    Parameters
+    ----------
+    arrays
+        As for `Memory`.
+    device
+        Where tensors are.
+    start, end, shift
+        Where what was computed lies: addresses of the processor, and the device's less the processor's.
+    owner
+        Of this memory.
+    """
+
+    __slots__ = ("_device", "_end", "_owner", "_shift", "_start")
+
+    def __init__(
+        self, arrays: Sequence[NDArray[Any]], device: Device, start: int, end: int, shift: int, owner: Owner
+    ) -> None:
+        super().__init__(arrays)
+        self._device, self._start, self._end, self._shift, self._owner = device, start, end, shift, owner
+
+    def tensor(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool) -> Any:
+        size: int = math.prod(shape)
+        if size and self._start <= address < self._end:
+            return DeviceArray(self._device, address + self._shift, dtype, shape, self._owner)
+        data = self.array(address, dtype, shape)
+        memory = OwnMemory(self._device, data.nbytes)
+        self._device.upload(memory.address, data.copy().reshape(-1).view(np.uint8))
+        return DeviceArray(self._device, memory.address, dtype, shape, memory)
+
+
+class _Tensor(ctypes.Structure):
+    """DLManagedTensor of dlpack.h."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+        ("deleted", ctypes.c_int64),  # manager_ctx, which is ours
+        ("deleter", ctypes.c_void_p),
+    )
+
+
+_NAME = b"dltensor"  # of a capsule until somebody takes the tensor
+# prototypes of our own: the functions of `ctypes.pythonapi` are everybody's
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)
+
+
+@dataclass(slots=True, eq=False)
+class _Exported:
+    """A tensor that others have, or a capsule that nobody has taken it from."""
+
+    tensor: _Tensor
+    shape: object
+    array: DeviceArray
+    capsule: object | None
+
+    @property
+    def gone(self) -> bool:
+        """Whether nobody has it any more."""
+        if self.capsule is None:
+            return bool(self.tensor.deleted)
+        if _is_valid(self.capsule, _NAME):
+            return sys.getrefcount(self.capsule) <= 2  # ours, and the one of the question
+        self.capsule = None
+        return bool(self.tensor.deleted)
+
+
+_exported: list[_Exported] = []
+
+
+def sweep() -> None:
+    """Forget tensors that nobody has any more."""
+    if _exported:
+        _exported[:] = [one for one in _exported if not one.gone]
+
+
+@cache
+def _deleter() -> Compiled:
+    """Return compiled code that marks a tensor as deleted.
+
+    Whoever has the tensor may call it in any thread, with or without Python's lock, and while an exception is on its
+    way: no Python can run there.
+    """
+    index = _Tensor.deleted.offset // 8
+    functions = parse(f"def delete(tensor: i64):\n    st(tensor, {index}, 1)\n")
+    return load([tree.Module("dlpack", tuple(functions), ("delete",))])[0]
+
+
+def _capsule(array: DeviceArray) -> Any:
+    sweep()
+    shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
+    kind, number = array.__dlpack_device__()
+    tensor = _Tensor(
+        data=array.address, device_type=kind, device_id=number, ndim=array.ndim, code=_CODES[array.dtype.kind],
+        bits=8 * array.dtype.itemsize, lanes=1, shape=ctypes.addressof(shape), strides=None, byte_offset=0,
+        deleted=0, deleter=_deleter().address["delete"],
+    )  # fmt: skip
+    capsule = _new(ctypes.addressof(tensor), _NAME, None)
+    _exported.append(_Exported(tensor, shape, array, capsule))
+    return capsule

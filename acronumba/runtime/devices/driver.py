@@ -1,0 +1,274 @@
+"""A GPU as a `Device`: the driver's functions, called by ctypes.
+
+The driver's library has had these functions, with these parameters, since CUDA 9: no package stands between it and us,
+and none has to have the right version. In: machine code from `kernels.cuda.cubins`. Out: launches. Everything is done
+in one stream, in order. A thread that calls in makes the GPU's primary context its own, which it shares with PyTorch
+and others.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.kernels.cuda.generate import CudaCode
+from acronumba.kernels.cuda.persistent import PersistentCode
+from acronumba.runtime.devices.launches import Driver
+
+_WORD, _INT = ctypes.c_uint64, ctypes.c_int
+_FUNCTIONS: dict[str, list[Any]] = {
+    "cuInit": [ctypes.c_uint],
+    "cuDeviceGetCount": [ctypes.POINTER(_INT)],
+    "cuDeviceGet": [ctypes.POINTER(_INT), _INT],
+    "cuDeviceGetName": [ctypes.c_char_p, _INT, _INT],
+    "cuDeviceGetAttribute": [ctypes.POINTER(_INT), _INT, _INT],
+    "cuDevicePrimaryCtxRetain": [ctypes.POINTER(_WORD), _INT],
+    "cuCtxPushCurrent_v2": [_WORD],
+    "cuCtxPopCurrent_v2": [ctypes.POINTER(_WORD)],
+    "cuStreamCreate": [ctypes.POINTER(_WORD), ctypes.c_uint],
+    "cuStreamSynchronize": [_WORD],
+    "cuMemAlloc_v2": [ctypes.POINTER(_WORD), ctypes.c_size_t],
+    "cuMemFree_v2": [_WORD],
+    "cuMemcpyHtoDAsync_v2": [_WORD, ctypes.c_void_p, ctypes.c_size_t, _WORD],
+    "cuMemcpyDtoHAsync_v2": [ctypes.c_void_p, _WORD, ctypes.c_size_t, _WORD],
+    "cuMemcpyDtoDAsync_v2": [_WORD, _WORD, ctypes.c_size_t, _WORD],
+    "cuMemHostAlloc": [ctypes.POINTER(_WORD), ctypes.c_size_t, ctypes.c_uint],
+    "cuMemFreeHost": [_WORD],
+    "cuEventCreate": [ctypes.POINTER(_WORD), ctypes.c_uint],
+    "cuEventSynchronize": [_WORD],
+    "cuEventDestroy_v2": [_WORD],
+    "cuModuleLoadData": [ctypes.POINTER(_WORD), ctypes.c_void_p],
+    "cuModuleUnload": [_WORD],
+    "cuModuleGetFunction": [ctypes.POINTER(_WORD), _WORD, ctypes.c_char_p],
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": [ctypes.POINTER(_INT), _WORD, _INT, ctypes.c_size_t],
+    "cuGetErrorString": [_INT, ctypes.POINTER(ctypes.c_char_p)],
+}
+_CALLED = {  # by compiled code
+    "launch": "cuLaunchKernel",
+    "cooperate": "cuLaunchCooperativeKernel",
+    "upload": "cuMemcpyHtoDAsync_v2",
+    "record": "cuEventRecord",
+    "reach": "cuEventSynchronize",
+}
+_MULTIPROCESSORS, _MAJOR, _MINOR, _COOPERATIVE = 16, 75, 76, 95  # attributes of a device
+_MAPPED = 3  # memory of the processor that every context of the device can reach
+_OLDEST = (8, 0)  # compute capability that kernels can be compiled for
+_NON_BLOCKING = 1  # a stream that does not wait for the default one
+_NO_TIMES = 2  # an event that nobody measures with
+_OUT_OF_MEMORY, _FORKED = 2, 3
+
+
+class DriverError(RuntimeError):
+    """The driver refuses."""
+
+
+@cache
+def library() -> Any:
+    """Return the driver's library; OSError if there is none."""
+    name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+    return ctypes.CDLL(name)
+
+
+def missing(ordinal: int = 0) -> str:
+    """Return what keeps this machine from running kernels on a GPU of this number; "" if nothing does."""
+    try:
+        found = library()
+    except OSError:
+        return "there is no NVIDIA driver on this machine (no libcuda)"
+    count = _INT()
+    if (wrong := found.cuInit(0)) == _FORKED:
+        return "this process was forked from one that has used the GPU: start it with the method spawn"
+    if wrong or found.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
+        return "the NVIDIA driver finds no GPU"
+    if ordinal >= count.value:
+        return f"the NVIDIA driver finds {count.value}, not one of number {ordinal}"
+    device, major, minor = _INT(), _INT(), _INT()
+    wrong = found.cuDeviceGet(ctypes.byref(device), ordinal)
+    wrong = wrong or found.cuDeviceGetAttribute(ctypes.byref(major), _MAJOR, device)
+    wrong = wrong or found.cuDeviceGetAttribute(ctypes.byref(minor), _MINOR, device)
+    if wrong:
+        return f"the NVIDIA driver says nothing of the GPU (error {wrong})"
+    if (major.value, minor.value) < _OLDEST:
+        return f"the GPU is too old: compute capability {major.value}.{minor.value}, and 8.0 is needed"
+    return ""
+
+
+class Gpu:
+    """One GPU.
+
+    Parameters
+    ----------
+    ordinal : int
+        Its number.
+    driver : object, optional
+        The driver's library; tests give one of their own.
+    """
+
+    timed = True
+
+    def __init__(self, ordinal: int = 0, driver: Any = None) -> None:
+        self._driver = library() if driver is None else driver
+        self.number: int | None = ordinal
+        self._modules: dict[int, int] = {}  # of functions
+        self._inside = threading.local()  # how often a thread has entered
+        self._process = os.getpid()
+        for name, arguments in _FUNCTIONS.items():
+            getattr(self._driver, name).argtypes = arguments
+        self._call("cuInit", 0)
+        device = _INT()
+        self._call("cuDeviceGet", ctypes.byref(device), ordinal)
+        text = ctypes.create_string_buffer(256)
+        self._call("cuDeviceGetName", text, 256, device)
+        self.name = text.value.decode()
+        self.capability = self._attribute(device, _MAJOR), self._attribute(device, _MINOR)
+        self.processors = self._attribute(device, _MULTIPROCESSORS)
+        self.cooperative = bool(self._attribute(device, _COOPERATIVE))
+        self._context = _WORD()
+        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
+        self.stream = self._made("cuStreamCreate", _NON_BLOCKING)
+        self.driver = Driver(**{name: self._address(of) for name, of in _CALLED.items()})
+
+    def _address(self, name: str) -> int:
+        return ctypes.cast(getattr(self._driver, name), ctypes.c_void_p).value or 0
+
+    def _attribute(self, device: Any, number: int) -> int:
+        out = _INT()
+        self._call("cuDeviceGetAttribute", ctypes.byref(out), number, device)
+        return out.value
+
+    def _call(self, name: str, *args: Any) -> None:
+        error = getattr(self._driver, name)(*args)
+        if error == _OUT_OF_MEMORY:
+            where = "the driver has no pinned memory" if name == "cuMemHostAlloc" else "the GPU has no room"
+            size = {"cuMemAlloc_v2": -1, "cuMemHostAlloc": -2}.get(name)
+            raise MemoryError(f"{where} for {f'{args[size]:,} bytes' if size else name}")
+        if error:
+            raise self._error(name, error)
+
+    def _error(self, name: str, error: int) -> DriverError:
+        text = ctypes.c_char_p()
+        self._driver.cuGetErrorString(error, ctypes.byref(text))
+        said = text.value.decode() if text.value else "unknown"
+        return DriverError(f"{name}: {said} (error {error})")
+
+    def refuse(self, error: int) -> NoReturn:
+        if error == _OUT_OF_MEMORY:
+            raise MemoryError("the GPU has no room for what launches need")
+        raise self._error("a mini-batch could not be launched", error)
+
+    def __enter__(self) -> Gpu:
+        """Make the GPU's context that of the thread; it has its own again afterwards."""
+        if os.getpid() != self._process:
+            raise DriverError("a GPU cannot be used by a process that was forked from the one that has opened it")
+        depth = getattr(self._inside, "depth", 0)
+        if not depth:
+            self._call("cuCtxPushCurrent_v2", self._context)
+        self._inside.depth = depth + 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._inside.depth -= 1
+        if not self._inside.depth:
+            self._call("cuCtxPopCurrent_v2", ctypes.byref(_WORD()))
+
+    def _made(self, name: str, *args: Any) -> int:
+        """Return the handle or address that a function of the driver makes."""
+        out = _WORD()
+        with self:
+            self._call(name, ctypes.byref(out), *args)
+        return out.value
+
+    def _do(self, name: str, *args: Any) -> None:
+        with self:
+            self._call(name, *args)
+
+    def load(self, codes: Sequence[CudaCode | PersistentCode]) -> list[list[int]]:
+        from acronumba.kernels.cuda.cubins import machines
+
+        suffix = "a" if self.capability == (9, 0) else ""
+        handles: list[list[int]] = []
+        for code in codes:
+            handles.append([])
+            for machine in machines(code, self.capability, suffix):
+                module = self._made("cuModuleLoadData", machine.code)
+                handles[-1].append(self._made("cuModuleGetFunction", module, machine.entry.encode()))
+                self._modules[handles[-1][-1]] = module
+        return handles
+
+    def unload(self, handles: Sequence[int]) -> None:
+        self._release("cuModuleUnload", *(self._modules.pop(handle) for handle in handles))
+
+    def resident(self, function: int, threads: int, shared: int = 0) -> int:
+        """Return how many blocks of a function its registers and shared memory let a multiprocessor run at once."""
+        out = _INT()
+        self._do("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(out), function, threads, shared)
+        return out.value
+
+    def word(self) -> NDArray[np.int64]:
+        made = self._memory(8, _MAPPED).view(np.int64)
+        made[:] = 0
+        return made
+
+    def allocate(self, size: int) -> int:
+        return self._made("cuMemAlloc_v2", size)
+
+    def free(self, at: int) -> None:
+        self._release("cuMemFree_v2", at)
+
+    def pinned(self, size: int) -> NDArray[np.uint8]:
+        return self._memory(size, 0)
+
+    def _memory(self, size: int, flags: int) -> NDArray[np.uint8]:
+        """Return memory of the processor that the driver knows."""
+        at = self._made("cuMemHostAlloc", size, flags)
+        memory = (ctypes.c_uint8 * size).from_address(at)
+        weakref.finalize(memory, self._release, "cuMemFreeHost", at).atexit = False
+        return np.ctypeslib.as_array(memory)
+
+    def _release(self, name: str, *handles: int) -> None:
+        """Give things back to the driver, once all that may use them is done."""
+        if os.getpid() != self._process:
+            return  # they are the other process's
+        with self:
+            self.wait()
+            for handle in handles:
+                self._call(name, handle)
+
+    def copy(self, to: int, at: int, size: int) -> None:
+        if size:
+            self._do("cuMemcpyDtoDAsync_v2", to, at, size, self.stream)
+
+    def event(self) -> int:
+        return self._made("cuEventCreate", _NO_TIMES)
+
+    def reach(self, event: int) -> None:
+        self._do("cuEventSynchronize", event)
+
+    def forget(self, event: int) -> None:
+        self._release("cuEventDestroy_v2", event)
+
+    def upload(self, at: int, data: NDArray[np.uint8]) -> None:
+        if len(data):
+            self._do("cuMemcpyHtoDAsync_v2", at, data.ctypes.data, len(data), self.stream)
+
+    def download(self, data: NDArray[np.uint8], at: int) -> None:
+        if len(data):
+            self._do("cuMemcpyDtoHAsync_v2", data.ctypes.data, at, len(data), self.stream)
+
+    def wait(self) -> None:
+        self._do("cuStreamSynchronize", self.stream)
+
+
+@cache
+def gpu(ordinal: int) -> Gpu:
+    """Return a GPU of this machine."""
+    return Gpu(ordinal)

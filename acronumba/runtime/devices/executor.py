@@ -1,0 +1,616 @@
+"""Mini-batches on a GPU: the machine, the schedule and the layout of the processor, kernels somewhere else.
+
+In: a plan, as for `driver.Executable`. The processor runs everything up to the kernels; in their place it writes down
+what each launch needs (`kernels.cuda.marshal`). Then what has been written is copied to the device in one piece, and
+the kernels are launched one after the other. If nothing can fail and no value decides, that is all: results are copied
+back when they are asked for, so that the next mini-batch is recorded while the device still computes this one. A
+`Device` is a GPU or its simulator. Memory that both have is known by regions: the arenas, what instances and shared
+values are packed in.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.analysis.plan import Plan
+from acronumba.config import Options
+from acronumba.kernels.cuda.generate import CudaCode, generate
+from acronumba.kernels.cuda.marshal import STREAM, WIDTH, WORDS, marshal
+from acronumba.kernels.cuda.tiles import THREADS
+from acronumba.kernels.cuda.writer import Grid
+from acronumba.kernels.strategy import Fusion
+from acronumba.locks import ForkLock
+from acronumba.memory import address
+from acronumba.runtime import state
+from acronumba.runtime.buffers import Arena, ArenaPool, Buffers, Words
+from acronumba.runtime.devices.arrays import DeviceMemory, sweep
+from acronumba.runtime.devices.device import Device, Twin
+from acronumba.runtime.devices.launches import launches
+from acronumba.runtime.devices.persistent import GIVEN_UP, PersistentRun
+from acronumba.runtime.driver import Executable
+from acronumba.runtime.engines import Native, with_kernels
+from acronumba.runtime.library import launch
+from acronumba.runtime.prepared import Prepared
+from acronumba.runtime.program import KernelEntry
+from acronumba.runtime.run import Failure, Run
+from acronumba.runtime.state import TABLE
+from acronumba.runtime.trace import STAGES
+
+_Row = tuple[int, int, int]  # of `_Stream.regions`
+
+_APART = 1 << 14  # bytes between two results that are copied with them
+_PIECES = 64  # of results, at most: what lies in more is copied in one
+_ROOM = 1 << 16  # bytes of the first buffer for what launches need
+_LAUNCHES = 256  # that the first table has room for
+_ARENAS = 4  # of which it is known where they are
+_PATIENCE = 1 << 62  # of `execute`: what it does takes no time, as kernels run elsewhere
+
+
+@dataclass(slots=True, eq=False)
+class _Copy:
+    """What the device has of arrays, which may overlap: a range of memory."""
+
+    arrays: tuple[NDArray[Any], ...]
+    twin: Twin
+    bits: NDArray[np.uint8] | None  # that were copied from, if the user may change an array
+
+
+class _Stream:
+    """What launches of one run need: see `kernels.cuda.marshal`."""
+
+    def __init__(self, device: Device, spare: Callable[[int], int]) -> None:
+        self.device = device
+        self.spare = spare  # from a number of launches to the bytes of their steps, see `runtime.devices.persistent`
+        self.words: Words = np.zeros(WORDS, np.int64)
+        self.address = address(self.words)
+        self.view = self.words.data
+        self.regions: Words = np.zeros(0, np.int64)
+        # by arenas, as results may be held while others are computed: regions, and what else they were made of
+        self.known: dict[tuple[_Row, ...], tuple[list[_Row], list[weakref.ref[NDArray[Any]]], Words]] = {}
+        self.pending: _Pending | None = None  # the results of the last run
+        self.staged: tuple[NDArray[np.uint8], Twin] | None = None  # for what instances are packed in
+        self["event"] = event = device.event()
+        weakref.finalize(self, device.forget, event).atexit = False
+        self.room(_ROOM, _LAUNCHES)
+
+    def room(self, size: int, launches: int) -> None:
+        """Make room for so many bytes and launches."""
+        size = size + 63 & -64
+        buffer = self.device.pinned(size + self.spare(launches))
+        self.twin = _twin(self.device, address(buffer), len(buffer))
+        self.buffer, self.start = buffer, self.twin.start
+        self.table: Words = np.zeros(launches * WIDTH, np.int64)
+        self["start"], self["tail"], self["delta"] = self.start, self.start + size, self.twin.address - self.start
+        self["table"], self["capacity"] = address(self.table), launches
+
+    def place(self, regions: Words) -> None:
+        """Say where everything is."""
+        self.regions = regions
+        self["regions"], self["count"] = address(regions), len(regions) // 3
+
+    def stage(self, pieces: Sequence[NDArray[np.uint8]]) -> int:
+        """Copy pieces to the device, 256 bytes or a multiple apart; return the address of the first."""
+        size = sum(len(piece) + 255 & -256 for piece in pieces)
+        self.device.reach(self["event"])  # what was staged for the last run is there
+        if self.staged is None or self.staged[1].size < size:
+            self.staged = None  # given back before more is asked for
+            room = size + size // 4
+            self.staged = self.device.pinned(room), _twin(self.device, 0, room)
+        memory, there = self.staged
+        at = 0
+        for piece in pieces:
+            memory[at : at + len(piece)] = piece
+            at += len(piece) + 255 & -256
+        self.device.upload(there.address, memory[:size])
+        return there.address
+
+    def __getitem__(self, name: str) -> int:
+        return self.view[STREAM[name]]
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self.view[STREAM[name]] = value
+
+    @property
+    def launches(self) -> Words:
+        """int64[launches, WIDTH]."""
+        return self.table.reshape(-1, WIDTH)[: self["launches"]]
+
+
+class _Pending:
+    """Results of a run that are on the device.
+
+    Parameters
+    ----------
+    device
+        Where.
+    arena
+        Whose twin they lie in.
+    start, size
+        The part of the arena that the run has used: address, bytes.
+    word
+        What says whether the run has failed, if it can.
+    persistent
+        That gets it back.
+    """
+
+    def __init__(
+        self, device: Device, arena: Arena, start: int, size: int, word: Words | None, persistent: PersistentRun
+    ) -> None:
+        self.device, self.arena, self.start, self.size, self.word = device, arena, start, size, word
+        self.persistent = persistent
+
+    def __del__(self) -> None:
+        if self.word is not None:
+            self.persistent.give(self.word)
+
+    def check(self) -> None:
+        """Raise if the blocks of the run have waited for each other in vain; all is done when this is asked."""
+        if self.word is not None and self.word[0]:
+            raise RuntimeError(GIVEN_UP)
+
+    def export(self) -> None:
+        """Note that others have the memory."""
+        self.arena.exported = True
+
+    def all(self) -> None:
+        """Copy all of them."""
+        if self.size:
+            self._copy([(self.start, self.start + self.size)])
+        self.size = 0
+
+    def some(self, starts: Words, sizes: Words) -> None:
+        """Copy those that lie at these addresses and have so many bytes."""
+        inside = (starts >= self.start) & (starts + sizes <= self.start + self.size)
+        pieces: list[tuple[int, int]] = []
+        for at, size in sorted(zip(starts[inside].tolist(), sizes[inside].tolist(), strict=True)):
+            if pieces and at - pieces[-1][1] <= _APART:
+                pieces[-1] = pieces[-1][0], max(pieces[-1][1], at + size)
+            else:
+                pieces.append((at, at + size))
+        if len(pieces) > _PIECES:
+            self.all()
+        else:
+            self._copy(pieces)
+
+    def memory(self, arrays: Sequence[NDArray[Any]]) -> DeviceMemory:
+        """Return what reads the results where they are."""
+        twin = self.arena.twin
+        assert isinstance(twin, Twin)
+        end = self.arena.address + self.arena.size
+        shift = twin.address - self.arena.address
+        return DeviceMemory(arrays, self.device, self.arena.address, end, shift, self)
+
+    def _copy(self, pieces: Sequence[tuple[int, int]]) -> None:
+        twin = self.arena.twin
+        assert isinstance(twin, Twin)
+        block = np.asarray(self.arena.block)
+        for start, end in pieces:
+            low, high = start - self.arena.address, end - self.arena.address
+            self.device.download(block[low:high], twin.address + low)
+        self.persistent.wait()
+        self.check()
+
+
+class DeviceExecutable(Executable):
+    """A plan that is run on a device.
+
+    Parameters
+    ----------
+    plan, options, progress
+        As for `Executable`.
+    device
+        Where kernels run.
+    """
+
+    def __init__(
+        self, plan: Plan, options: Options, device: Device, progress: Callable[[str, int, int], None] | None = None
+    ) -> None:
+        self.device = device
+        self.codes = [generate(spec, Fusion.of(options), options.precision) for spec in plan.kernels]
+        self._once = sorted({once.kernel for once in plan.program.once})
+        there = (spec for k, spec in enumerate(plan.kernels) if k not in self._once)
+        self._fallible = any(op.site >= 0 for spec in there for op in spec.body)
+        self._lock = ForkLock()  # of the device's scratch memory, and of the twins
+        # copies of shared values by address, and where they are; of the last few that came
+        self._shared: dict[Prepared, tuple[dict[int, _Copy], list[_Row]]] = {}
+        self._packed: dict[int, tuple[weakref.ref[NDArray[Any]], Twin | None]] = {}  # memory of packed instances
+        self._scratch: dict[str, Twin] = {}
+        # Results keep their places: what is read again later may lie anywhere in the arena.
+        super().__init__(plan, options.replace(recycle=False, parts=False, threads=1), progress=progress)
+        self.arenas = ArenaPool(1 << 16, device.pinned)
+        with _lock:
+            _executables.add(self)
+        codes = [code for k, code in enumerate(self.codes) if k not in self._once]
+        handles = device.load(codes)
+        weakref.finalize(self, device.unload, [h for own in handles for h in own]).atexit = False
+        loaded = iter(handles)
+        functions = [
+            [] if k in self._once else self._functions(code, next(loaded)) for k, code in enumerate(self.codes)
+        ]
+        drive = self.engine.address["drive"]
+        self.launches = launches(device.driver, device.stream, device.processors, functions, drive)
+        self._words, self._view = self.launches.address, self.launches.words.data
+        self.persistent = PersistentRun(device, codes, options.persistent)
+        self._view[23] = int(not self.persistent.able)
+
+    def _functions(self, code: CudaCode, handles: Sequence[int]) -> list[tuple[int, int, tuple[Grid, ...]]]:
+        """Return of each function of a kernel the handle, how many blocks run at once, and its grids."""
+        at_once = (self.device.processors * self.device.resident(handle, THREADS, 0) for handle in handles)
+        return list(zip(handles, at_once, code.grids, strict=True))
+
+    def _load(self, progress: Callable[[str, int, int], None] | None) -> tuple[Native, tuple[KernelEntry, ...]]:
+        modules = [marshal(spec, code) for spec, code in zip(self.plan.kernels, self.codes, strict=True)]
+        modules.append(launch.launch_module())
+        once = [self.plan.kernels[k] for k in self._once]
+        engine, computed = with_kernels((*self.modules, *modules), once, Fusion.of(self.options), progress)
+        entries: list[KernelEntry] = []
+        loaded = engine.loaded[len(self.modules) :]
+        for k, (code, c) in enumerate(zip(self.codes, loaded, strict=False)):
+            plan, run = c.address["plan"], c.address["run"]
+            entries.append(KernelEntry(plan=plan, run=run, shared=code.shared, tiles=(0, k), keep=c))
+        calls = (loaded[len(self.codes)].function(name) for name in launch.EXPORTS)
+        self._write, self._send, self._loop, self._apart, self._together, self._all = calls
+        for k, entry in zip(self._once, computed, strict=True):  # computed by the processor, before all others
+            entries[k] = entry
+        return engine, tuple(entries)
+
+    # ------------------------------------------------------------------------------------------------------- memory
+
+    def _stream(self, buffers: Buffers) -> _Stream:
+        """Return the stream of a state table."""
+        if not isinstance(buffers.stream, _Stream):
+            buffers.stream = _Stream(self.device, self.persistent.room)
+        assert isinstance(buffers.stream, _Stream)
+        return buffers.stream
+
+    def _begin(self, buffers: Buffers, roots: Words, prepared: Prepared, arena: Arena, parts: bool) -> None:
+        fresh = buffers.prepared is not prepared
+        super()._begin(buffers, roots, prepared, arena, parts)
+        if fresh:
+            stream = self._stream(buffers).address
+            for k, params in enumerate(buffers.columns_of_kernels):
+                if k not in self._once:
+                    params[-2] = stream
+
+    def _copy(
+        self, start: int, end: int, arrays: tuple[NDArray[Any], ...], changes: bool, last: Mapping[int, _Copy]
+    ) -> _Copy:
+        """Return the device's copy of a range of memory, made anew if arrays are others or have other bits."""
+        bits = np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))
+        known = last.get(start)
+        if known is not None and len(known.arrays) == len(arrays) and all(map(operator.is_, known.arrays, arrays)):
+            if not changes or (known.bits is not None and np.array_equal(known.bits, bits)):
+                return known
+        else:
+            known = _Copy(arrays, _twin(self.device, start, end - start), None)
+        own = bits.copy() if changes else bits  # the user may change it before it is on the device
+        # Sets of shared values that have an array in common have its copy in common, and what it is a copy of.
+        known.bits = None
+        self.device.upload(known.twin.address, own)
+        known.bits = own if changes else None
+        return known
+
+    def _ranges(self, arrays: Iterable[NDArray[Any]]) -> Iterator[tuple[int, int, tuple[NDArray[Any], ...]]]:
+        """Yield ranges of memory that do not overlap, and the arrays that lie in each."""
+        start = end = 0
+        those: list[NDArray[Any]] = []
+        for array in sorted(arrays, key=address):
+            at = address(array)
+            if those and at >= end:
+                yield start, end, tuple(those)
+                those = []
+            if not those:
+                start = end = at
+            those.append(array)
+            end = max(end, at + array.nbytes)
+        if those:
+            yield start, end, tuple(those)
+
+    def _share(self, prepared: Prepared, stable: bool) -> list[_Row]:
+        """Copy shared values that the device does not have; say where they are."""
+        known, rows = self._shared.get(prepared, _NONE)
+        if not stable or rows is _NOWHERE:
+            # the user's own memory, also where it came as something else that has an array
+            users = set() if stable else {id(a) for k, a in prepared.arrays.items() if k < len(prepared.given)}
+            arrays = {id(a): a for a in prepared.keep if a.nbytes}
+            last = known or next(reversed(self._shared.values()), ({}, []))[0]
+            copies = {
+                start: self._copy(start, end, those, not users.isdisjoint(map(id, those)), last)
+                for start, end, those in self._ranges(arrays.values())
+            }
+            found = [copy.twin.region for copy in copies.values()]
+            known, rows = copies, found if found != rows or rows is _NOWHERE else rows
+            kept = {p: at for p, at in self._shared.items() if p in self.recent and p is not prepared}
+            self._shared = kept | {prepared: (known, rows)}
+        return rows
+
+    def _pack(self, stream: _Stream, keep: Sequence[NDArray[Any]]) -> list[_Row]:
+        """Copy what instances are packed in; what comes for the second time has a place of its own, and stays."""
+        rows: list[_Row] = []
+        fresh: dict[int, NDArray[Any]] = {}
+        for array in keep:
+            at = address(array)
+            known, twin = self._packed.get(at, (None, None))
+            if not array.nbytes or at in fresh:
+                continue
+            if known is None or known() is not array:
+                fresh[at] = array
+                continue
+            if twin is None:
+                self._packed[at] = known, twin = known, _twin(self.device, at, array.nbytes)
+                self.device.upload(twin.address, _bytes(array))
+            rows.append(twin.region)
+        if fresh:
+            self._packed = {at: one for at, one in self._packed.items() if one[0]() is not None}
+            self._packed |= {at: (weakref.ref(array), None) for at, array in fresh.items()}
+            place = stream.stage([_bytes(array) for array in fresh.values()])
+            for at, array in fresh.items():
+                rows.append((at, at + array.nbytes, place - at))
+                place += array.nbytes + 255 & -256
+        return rows
+
+    def _regions(
+        self, buffers: Buffers, arenas: Sequence[Arena], keep: Sequence[NDArray[Any]], stable: bool
+    ) -> _Stream:
+        """Say where on the device is what the processor has."""
+        stream = self._stream(buffers)
+        prepared = buffers.prepared
+        assert isinstance(prepared, Prepared)
+        shared = self._share(prepared, stable)
+        if not self._placed(stream, shared, arenas, keep):
+            own = tuple([self._arena_twin(arena).region for arena in arenas])
+            rows = sorted([*shared, *self._pack(stream, keep), *own])
+            stream.place(np.array(rows, np.int64).reshape(-1))
+            # what lies in memory of the stream's own may be overwritten: only what has a place of its own is known
+            if all(self._packed[address(a)][1] is not None for a in keep if a.nbytes):
+                stream.known.pop(own, None)
+                stream.known = dict([*stream.known.items()][1 - _ARENAS :])
+                stream.known[own] = shared, [*map(weakref.ref, keep)], stream.regions
+        return stream
+
+    def _placed(
+        self, stream: _Stream, shared: list[_Row], arenas: Sequence[Arena], keep: Sequence[NDArray[Any]]
+    ) -> bool:
+        """Return whether it is known where these are; the regions of the stream say so, then."""
+        known = stream.known.get(tuple([self._arena_twin(arena).region for arena in arenas]))
+        if known is None or known[0] is not shared or not _alike(known[1], keep):
+            return False
+        if known[2] is not stream.regions:
+            stream.place(known[2])
+        return True
+
+    def _arena_twin(self, arena: Arena) -> Twin:
+        twin = arena.twin
+        if not isinstance(twin, Twin):
+            arena.twin = twin = _twin(self.device, arena.address, arena.size)
+        return twin
+
+    # ------------------------------------------------------------------------------------------------------- stages
+
+    def _stages(
+        self, buffers: Buffers, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure], timed: bool,
+        last: int, rounds: list[Any], keep: Sequence[NDArray[Any]], stable: bool,
+    ) -> tuple[dict[str, float], list[float]]:  # fmt: skip
+        caller = callable(self.options.schedule)
+        waiting = self.host.waiting
+        last = 4 if waiting else last
+        buffers["single"] = int(waiting)
+        buffers["patience"] = _PATIENCE
+        buffers["policy"] = self._policy
+        seconds: dict[str, float] = {}
+        taken: list[float] = []
+        whole = stable and last == 4 and not (timed or caller or waiting)
+        if whole and self._whole(buffers, arenas, works, failures, keep):
+            return seconds, taken
+        while True:
+            for stop in range(1, last + 1) if timed else (1, 3, last) if caller else (3, last):
+                start = time.perf_counter()
+                if stop > last:
+                    break
+                if caller and buffers["stage"] == 1:
+                    self._levels(buffers)
+                    buffers["policy"] = state.BY_CALLER
+                buffers["stop"] = stop
+                if stop == STAGES.index("execute"):
+                    taken += self._execute(buffers, arenas, works, failures, keep, timed, stable)
+                else:
+                    self._drive(buffers, arenas, works, failures)
+                if timed:
+                    seconds[STAGES[stop]] = seconds.get(STAGES[stop], 0.0) + time.perf_counter() - start
+                    if waiting and stop == STAGES.index("schedule") and (buffers["n"] or not rounds):
+                        rounds.append(self._round(buffers, rounds))
+            if not buffers["more"]:
+                return seconds, taken
+            buffers["policy"] = self._policy
+
+    def _whole(
+        self, buffers: Buffers, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure],
+        keep: Sequence[NDArray[Any]],
+    ) -> bool:  # fmt: skip
+        """Run all stages in one call if everything is where it was, and nothing must grow; else some, or none."""
+        with self._lock, self.device:
+            sweep()
+            stream, prepared = self._stream(buffers), buffers.prepared
+            assert isinstance(prepared, Prepared)
+            shared = self._shared.get(prepared, _NONE)[1]
+            if shared is _NOWHERE or not self._placed(stream, shared, arenas, keep):
+                return False
+            done = self._all(self._words, stream.address, buffers.address)
+            if done < 0:
+                self.device.refuse(-done)
+            if done != launch.UNWRITTEN:
+                word = self._launch(stream) if done == launch.WRITTEN else None
+                self._settle(buffers, stream, arenas, failures, word)
+                return True
+            status = self._view[24]
+        if status != state.DONE:
+            self._grow(buffers, arenas, works, status, failures)
+        return False
+
+    def _drive(self, buffers: Buffers, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure]) -> None:
+        while (status := self.engine.drive(buffers.address)) != state.DONE:
+            self._grow(buffers, arenas, works, status, failures)
+
+    def _execute(
+        self, buffers: Buffers, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure],
+        keep: Sequence[NDArray[Any]], timed: bool, stable: bool,
+    ) -> list[float]:  # fmt: skip
+        """Write down what the launches of a round need, and launch; bring back what must be known now."""
+        with self._lock, self.device:
+            sweep()
+            stream = self._regions(buffers, arenas, keep, stable)
+            rounds = buffers["rounds"]
+            self._write_down(buffers, stream, arenas, works, failures)
+            while missing := stream["missing"]:
+                stream.room(2 * (len(stream.buffer) + missing), buffers["batches"] + _LAUNCHES)
+                buffers["stage"], buffers["run_batches"], buffers["rounds"] = 3, 0, rounds
+                self._write_down(buffers, stream, arenas, works, failures)
+            taken, word = (self._one_by_one(stream), None) if timed else ([], self._launch(stream))
+            self._settle(buffers, stream, arenas, failures, word)
+        return taken
+
+    def _settle(
+        self, buffers: Buffers, stream: _Stream, arenas: Sequence[Arena], failures: dict[int, Failure],
+        word: Words | None,
+    ) -> None:  # fmt: skip
+        """Note where results will be, and what says whether the run has failed; bring back what must be known now."""
+        stream.pending = _Pending(self.device, arenas[-1], buffers["arena"], buffers["used"], word, self.persistent)
+        if self.host.waiting:
+            stream.pending.all()
+        if self._fallible and stream["end"] < stream["tail"]:
+            self._note_failures(buffers, stream, stream.pending, failures)
+
+    def _write_down(
+        self, buffers: Buffers, stream: _Stream, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure]
+    ) -> None:
+        """Let the schedule write down what launches need."""
+        status = self._write(self._words, stream.address, buffers.address)
+        if status < 0:
+            self.device.refuse(-status)
+        if status != state.DONE:
+            self._grow(buffers, arenas, works, status, failures)
+            self._drive(buffers, arenas, works, failures)
+
+    def run(self, *args: Any, **kwargs: Any) -> Run:
+        """Run a mini-batch; see `Executable.run`. Results are copied from the device when they are asked for."""
+        run = super().run(*args, **kwargs)
+        stream = run.buffers.stream
+        if isinstance(stream, _Stream) and stream.pending is not None:
+            run.pending, stream.pending = stream.pending, None
+        return run
+
+    def _launch(self, stream: _Stream) -> Words | None:
+        """Launch everything, in one kernel or many; return what says if that has failed, if it can."""
+        launches, at = stream["launches"], stream.address
+        if not launches:
+            return None
+        size = launches.bit_length(), stream["total"].bit_length()
+        if self.persistent.way(size) is False:
+            self._call(self._apart, stream, at)
+            return None
+        word, about = self.persistent.word(), self.persistent.about
+        self.persistent.run(
+            size,
+            word,
+            lambda: self._call(self._together, stream, at, about),
+            lambda: self._call(self._apart, stream, at),
+        )
+        return word
+
+    def _one_by_one(self, stream: _Stream) -> list[float]:
+        """Launch the kernels of one batch after the other; return the seconds of each."""
+        taken: list[float] = []
+        if stream["launches"]:
+            self._call(self._send, stream, stream.address)
+        for k in range(stream["launches"]):
+            start = time.perf_counter()
+            self._call(self._loop, stream, stream["table"] + 8 * WIDTH * k, 1)
+            self.device.wait()
+            taken.append(time.perf_counter() - start)
+        return taken
+
+    def _call(self, function: Callable[..., int], stream: _Stream, *args: int) -> None:
+        """Call compiled code that launches."""
+        error = function(self._words, *args)
+        if error < 0:
+            view = self._view
+            view[6], view[19] = self._room_for("batch", stream["batch"])
+            view[7], view[20] = self._room_for("warps", stream["warp"] * launch.WARPS * view[22])
+            error = function(self._words, *args)
+        if error:
+            self.device.refuse(error)
+
+    def _room_for(self, name: str, size: int) -> tuple[int, int]:
+        """Return the address of scratch memory of a name, and how many bytes it has: at least so many."""
+        have = self._scratch.get(name)
+        if have is None or have.size < size:
+            self._view[19 if name == "batch" else 20] = 0
+            self._scratch.pop(name, None)  # given back before more is asked for
+            self._scratch[name] = have = _twin(self.device, 0, max(size + size // 4, 1 << 16))
+        return have.address, have.size
+
+    def _note_failures(
+        self, buffers: Buffers, stream: _Stream, pending: _Pending, failures: dict[int, Failure]
+    ) -> None:
+        """Bring failures of nodes where the processor's kernels leave them."""
+        low, high = stream["end"] - stream.start, stream["tail"] - stream.start
+        self.device.download(stream.buffer[low:high], stream.twin.address + low)
+        self.persistent.wait()
+        pending.check()
+        if not stream.buffer[low:high].any():
+            return
+        buffers["failures"] = 1
+        start, fail = buffers.columns["bstart"], buffers.columns["fail"]
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        for b, (kernel, nodes, _, fails, _, _) in enumerate(stream.launches.tolist()):
+            if not fails:
+                continue
+            at = fails - stream.twin.address
+            found: Words = stream.buffer[at : at + 8 * nodes].view(np.int64)
+            first, last = int(start[b]), int(start[b + 1])
+            if table[kernel, TABLE["rows"]]:  # nodes of several rows: a node fails as its first row that fails
+                order = buffers.column("order", buffers["n"])[first:last]
+                rows = self._rows(buffers)[order]
+                firsts = np.cumsum(rows) - rows
+                found = np.array(
+                    [next((x for x in found[a : a + n] if x), 0) for a, n in zip(firsts, rows, strict=True)]
+                )
+            fail[first:last] = found
+        if buffers["more"]:
+            self._fail_nodes(buffers, failures)
+
+
+_NOWHERE: list[_Row] = []
+_NONE: tuple[dict[int, _Copy], list[_Row]] = ({}, _NOWHERE)
+_executables: weakref.WeakSet[DeviceExecutable] = weakref.WeakSet()
+_lock = ForkLock()  # of these
+
+
+def _twin(device: Device, start: int, size: int) -> Twin:
+    """Return memory of a device; what all models keep there for later mini-batches is given up for it."""
+    try:
+        return Twin(device, start, size)
+    except MemoryError:
+        with _lock:
+            others = list(_executables)
+        for other in others:
+            if other.device is device:
+                other.arenas.clear()
+        return Twin(device, start, size)
+
+
+def _alike(known: Sequence[weakref.ref[NDArray[Any]]], arrays: Sequence[NDArray[Any]]) -> bool:
+    return len(known) == len(arrays) and all(map(operator.is_, [one() for one in known], arrays))
+
+
+def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return array.reshape(-1).view(np.uint8)

@@ -1,0 +1,54 @@
+"""Names of devices: which there are, which is asked for, and how it is opened."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from typing import TYPE_CHECKING
+
+from acronumba.errors.codes import refuse
+
+if TYPE_CHECKING:
+    from acronumba.runtime.devices.device import Device
+
+
+def open_device(name: str) -> Device:
+    """Return the device of a name that `check_device` has passed."""
+    if name == "simulator":
+        from acronumba.runtime.devices.simulated import SimulatedDevice
+
+        return SimulatedDevice()
+    from acronumba.runtime.devices.driver import gpu
+
+    return gpu(int(name.partition(":")[2] or 0))
+
+
+def default_device() -> str:
+    """Return ACRONUMBA_DEVICE (default "cpu")."""
+    return check_device(os.environ.get("ACRONUMBA_DEVICE", "") or "cpu")
+
+
+def check_device(device: str) -> str:
+    """Return the device, or raise where there is none of that name."""
+    if device == "cpu":
+        return device
+    if device == "simulator":
+        if importlib.util.find_spec("greenlet") is None:
+            raise refuse(
+                "ACR705", message="the simulator needs greenlet", seen=repr(device), rewrite="pip install greenlet"
+            )
+        return device
+    if re.fullmatch(r"cuda(:\d+)?", str(device)):
+        from acronumba.runtime.devices.driver import missing
+
+        number = int(device.partition(":")[2] or 0)
+        if why := missing(number):
+            raise refuse(
+                "ACR705", message=f"no kernel can run on a GPU: {why}", seen=repr(device), rewrite='.on("cpu")'
+            )
+        return f"cuda:{number}" if number else "cuda"
+    there = "cpu, cuda, cuda:1 and so on, simulator"
+    raise refuse(
+        "ACR705", message=f"there is no such device; there are: {there}", seen=repr(device), rewrite='.on("cpu")'
+    )

@@ -1,0 +1,172 @@
+"""Mini-batches as one launch of all kernels, with a barrier of all blocks after each, instead of a launch for each.
+
+In: a device and the code of the kernels (`kernels.cuda.persistent` makes one of them). Out: what compiled code must
+know of it (`runtime.library.launch`); `run` runs a mini-batch. Which way is faster depends on the
+model, the mini-batch and the GPU: a barrier may take less time than a launch, but all kernels have the registers and
+the shared memory of the largest. Unless an option says it, both are measured: results have the same bits, so the first
+mini-batch of a size is run several times.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from acronumba.errors import AcronumbaError
+from acronumba.kernels.cuda.generate import CudaCode
+from acronumba.kernels.cuda.persistent import BARRIER, STEP, PersistentCode, persistent
+from acronumba.kernels.cuda.tiles import THREADS
+from acronumba.memory import address
+from acronumba.runtime.buffers import Words
+from acronumba.runtime.library.launch import ABOUT
+
+if TYPE_CHECKING:
+    from acronumba.runtime.devices.device import Device
+
+GIVEN_UP = "the blocks of a mini-batch have waited for each other in vain: with_options(persistent=False)"
+PATIENCE = 1 << 25  # times that a block looks whether others have come: many seconds
+_TRIALS = 3  # of each way, after one that is not counted
+_LONG = 0.1  # seconds of trials, after which there are no more
+_LATE = 64  # runs whose results nobody has asked for, at most, before all is waited for
+
+
+log = logging.getLogger("acronumba")
+
+
+class PersistentRun:
+    """Runs mini-batches, together or apart.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    codes : sequence of CudaCode
+        The kernels, in the order of their functions' numbers.
+    wanted : bool, optional
+        Whether to run them together; None: as it turns out.
+    """
+
+    def __init__(self, device: Device, codes: Sequence[CudaCode], wanted: bool | None) -> None:
+        self.together: dict[tuple[int, int], bool] = {}  # by size: whether that was faster
+        self.seconds: dict[tuple[int, int], tuple[float, float]] = {}  # by size: of both ways, together and apart
+        self._device = device
+        self._wanted = wanted
+        self._stages = max((len(code.entries) for code in codes), default=0)
+        self._code: PersistentCode | None = None
+        self._resident = 0
+        self._spare: list[Words] = []
+        self._late: deque[Words] = deque()  # of runs that may go on
+        if self._stages and wanted:
+            self._load(codes)
+            if not self._code:
+                raise RuntimeError("blocks cannot wait for each other on this GPU: with_options(persistent=False)")
+        elif self._stages and wanted is None and device.timed:
+            try:
+                self._load(codes)
+            except (RuntimeError, MemoryError, TypeError, AcronumbaError) as error:
+                log.warning("kernels are launched one by one: there is none that runs all of them: %s", error)
+        self._array = np.zeros(ABOUT, np.int64)
+        self.about = address(self._array)  # see `runtime.library.launch`
+        self._array[5:12] = *range(self.about, self.about + 8 * 5, 8), 0, PATIENCE
+        self._words = self._array.data
+        if self._code:
+            self._words[13], self._words[14], self._words[15] = self._resident, self._handle, self._code.shared
+
+    def _load(self, codes: Sequence[CudaCode]) -> None:
+        """Compile the kernel that runs all, if its blocks can wait for each other."""
+        if not self._device.cooperative:
+            return
+        code = persistent(codes)
+        ((self._handle,),) = self._device.load([code])
+        weakref.finalize(self, self._device.unload, [self._handle]).atexit = False
+        self._resident = self._device.processors * self._device.resident(self._handle, THREADS, code.shared)
+        self._code = code if self._resident else None
+
+    @property
+    def able(self) -> bool:
+        """Whether mini-batches can be run together."""
+        return self._code is not None
+
+    def room(self, launches: int) -> int:
+        """Return the bytes that `note` needs at most."""
+        return 64 + 8 * (BARRIER + STEP * self._stages * launches) if self._code else 0
+
+    def way(self, size: tuple[int, int]) -> bool | None:
+        """Return whether mini-batches of a size are run together; None: that is to be found out."""
+        if not self._code:
+            return False
+        return self._wanted or self.together.get(size)
+
+    def word(self) -> Words:
+        """Return what the blocks of the next run set if they have waited in vain; see `give`."""
+        if not self._spare and len(self._late) >= _LATE:
+            self.wait()
+        word = self._spare.pop() if self._spare else self._device.word()
+        word[0] = 0
+        self._words[10] = address(word)
+        return word
+
+    def give(self, word: Words) -> None:
+        """Take a word that nobody asks any more. Its run may go on: it serves another one when all is done."""
+        self._late.append(word)
+
+    def wait(self) -> None:
+        """Return when everything is done that the device has been told."""
+        late = len(self._late)
+        self._device.wait()
+        for _ in range(min(late, len(self._late))):
+            self._spare.append(self._late.popleft())
+
+    def run(self, size: tuple[int, int], word: Words, together: Callable[[], None], apart: Callable[[], None]) -> None:
+        """Run a mini-batch of a size, whose `way` is not False, in one kernel or in many; both copy what they need."""
+        if self._wanted:
+            together()
+        elif size not in self.together:
+            self.together[size] = self._faster(size, word, together, apart)
+        else:
+            try:
+                together()
+            except (RuntimeError, MemoryError) as error:  # the GPU is shared with others now
+                self._give_up(error, size, apart)
+
+    def _give_up(self, error: Exception, size: tuple[int, int], apart: Callable[[], None]) -> None:
+        log.warning("kernels are launched one by one from now on: %s", error)
+        self.together[size] = False
+        apart()
+
+    def _faster(
+        self, size: tuple[int, int], word: Words, together: Callable[[], None], apart: Callable[[], None]
+    ) -> bool:
+        """Run both ways in turn; return whether the first is faster. What takes long is not run again to find out."""
+        best = [float("inf")] * 2
+        begun = time.perf_counter()
+        try:
+            together()
+            self._device.wait()
+        except (RuntimeError, MemoryError) as error:  # the driver admits fewer blocks
+            self._give_up(error, size, apart)
+            return False
+        if time.perf_counter() - begun > _LONG and not word[0]:
+            return False
+        for trial in range(1 + _TRIALS):
+            for k, way in enumerate((apart, together)):
+                self._device.wait()
+                start = time.perf_counter()
+                way()
+                self._device.wait()
+                if trial:
+                    best[k] = min(best[k], time.perf_counter() - start)
+            if trial and time.perf_counter() - begun > _LONG:
+                break
+        if word[0]:
+            word[0] = 0
+            self._give_up(RuntimeError(GIVEN_UP), size, apart)
+            return False
+        self.seconds[size] = best[1], best[0]
+        return best[1] < best[0]

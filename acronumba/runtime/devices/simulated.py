@@ -1,0 +1,159 @@
+"""A device that is no device: kernels for GPUs run by the simulator, in memory apart from the host's."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.kernels.cuda.generate import CudaCode
+from acronumba.kernels.cuda.persistent import PersistentCode
+from acronumba.kernels.cuda.tiles import THREADS
+from acronumba.memory import address, aligned
+from acronumba.runtime.buffers import Words
+from acronumba.runtime.devices.launches import Driver
+
+_ILLEGAL = 700  # the driver's number of an illegal address
+
+
+class SimulatedDevice:
+    """The simulator as a device: its memory is apart from the processor's, and checked."""
+
+    name = "the simulator"
+    number: int | None = None
+    processors = 2
+    stream = 0
+    timed = False
+    cooperative = True
+
+    def __init__(self, seed: int = 0) -> None:
+        from acronumba.emit.interpret import Memory
+
+        self.memory = Memory()
+        self.seed = seed
+        self.launches = 0
+        self._arrays: dict[int, NDArray[np.uint8]] = {}
+        self._freed: list[int] = []
+        self._numbers = itertools.count()  # of functions
+        self._loaded: dict[int, tuple[Any, str]] = {}
+        self._error: BaseException | None = None
+        self._callbacks = {
+            "launch": self._callback(self._launch, 11),
+            "cooperate": self._callback(self._cooperate, 10),
+            "upload": self._callback(self._upload, 4),
+            "record": self._callback(lambda event, stream: None, 2),
+            "reach": self._callback(lambda event: None, 1),
+        }
+        self.driver = Driver(**{k: ctypes.cast(f, ctypes.c_void_p).value or 0 for k, f in self._callbacks.items()})
+
+    def __enter__(self) -> SimulatedDevice:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def load(self, codes: Sequence[CudaCode | PersistentCode]) -> list[list[int]]:
+        from acronumba.kernels.cuda.simulator import Simulator
+
+        handles = []
+        for code in codes:
+            gpu = Simulator(code.source, self.memory, self.seed)
+            handles.append([next(self._numbers) for _ in code.entries])
+            self._loaded |= {h: (gpu, entry) for h, entry in zip(handles[-1], code.entries, strict=True)}
+        return handles
+
+    def unload(self, handles: Sequence[int]) -> None:
+        for handle in handles:
+            del self._loaded[handle]
+
+    def resident(self, function: int, threads: int, shared: int) -> int:
+        return 2
+
+    def _callback(self, does: Callable[..., None], arguments: int) -> Any:
+        """Return a function of C that stands in for one of the driver's."""
+
+        def call(*args: int) -> int:
+            try:
+                does(*args)
+            except Exception as error:  # it cannot go through compiled code: `refuse` raises it
+                self._error = error
+                return _ILLEGAL
+            return 0
+
+        return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)(call)
+
+    def _launch(self, handle: int, blocks: int, *rest: int) -> None:
+        y, z, threads, threads_y, threads_z, shared, stream, params, extra = rest
+        assert (y, z, threads_y, threads_z, shared, stream, extra) == (1, 1, 1, 1, 0, self.stream, 0)
+        gpu, entry = self._loaded[handle]
+        words = ctypes.c_int64.from_address
+        args = [words(words(params + 8 * k).value).value for k in range(4)]
+        self.launches += 1
+        gpu.launch(entry, blocks, threads, *args)
+
+    def _cooperate(self, handle: int, blocks: int, *rest: int) -> None:
+        y, z, threads, threads_y, threads_z, shared, stream, places = rest
+        assert (y, z, threads, threads_y, threads_z, stream) == (1, 1, THREADS, 1, 1, self.stream)
+        gpu, entry = self._loaded[handle]
+        words = ctypes.c_int64.from_address
+        self.launches += 1
+        args = [words(words(places + 8 * k).value).value for k in range(5)]
+        gpu.launch(entry, blocks, threads, *args, shared=shared)
+
+    def _upload(self, at: int, source: int, size: int, stream: int) -> None:
+        self.upload(at, np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(source)))
+
+    def refuse(self, error: int) -> NoReturn:
+        found, self._error = self._error, None
+        raise found or RuntimeError(f"error {error}")
+
+    def word(self) -> Words:
+        made = np.zeros(1, np.int64)
+        self.memory.add(made)
+        return made
+
+    def wait(self) -> None: ...
+
+    @property
+    def allocated(self) -> dict[int, NDArray[np.uint8]]:
+        """What is allocated, by address."""
+        while self._freed:  # here, as a collection of garbage may come in the middle of anything
+            self.memory.remove(self._arrays.pop(self._freed.pop()))
+        return self._arrays
+
+    def allocate(self, size: int) -> int:
+        array = aligned(size)
+        array[:] = 255
+        at = address(array)
+        known = self.allocated
+        self.memory.add(array)
+        known[at] = array
+        return at
+
+    def free(self, at: int) -> None:
+        self._freed.append(at)
+
+    def pinned(self, size: int) -> NDArray[np.uint8]:
+        return aligned(size)
+
+    def copy(self, to: int, at: int, size: int) -> None:
+        view, start = self.memory.place(at, size, 1, "copy", False)
+        self.upload(to, np.frombuffer(view, np.uint8, size, start))
+
+    def event(self) -> int:
+        return 0
+
+    def reach(self, event: int) -> None: ...
+
+    def forget(self, event: int) -> None: ...
+
+    def upload(self, at: int, data: NDArray[np.uint8]) -> None:
+        view, start = self.memory.place(at, len(data), 1, "upload", True)
+        np.frombuffer(view, np.uint8, len(data), start)[:] = data
+
+    def download(self, data: NDArray[np.uint8], at: int) -> None:
+        view, start = self.memory.place(at, len(data), 1, "download", False)
+        data[:] = np.frombuffer(view, np.uint8, len(data), start)

@@ -1,0 +1,114 @@
+"""What an explanation holds, as plain data: source lines, blocks, what each option is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from acronumba.errors import Loc
+
+MEANINGS = {  # of the kinds of remarks, for the legend
+    "unrolled": "a short loop as one straight line: kernels reach from turn to turn",
+    "shared": "the same tensor for all instances: not gathered",
+    "row": "a row of a table that all instances share",
+    "once": "computed once per mini-batch",
+    "duplicated": "the code has a copy for this context",
+    "merged": "kernels of several contexts are one, as a copy does not pay",
+    "hoisted": "a block of its own, as no recursion or loop carries what it reads",
+    "moved": "does not change in the loop: computed before it",
+    "rows": "recorded row by row, so that lengths do not matter",
+    "fused": "computed in the same block as another operation",
+    "ghost": "an arm of the branch waits for the other, so that instances line up",
+    "fibers": "goes on beside others of the same instance while it waits",
+    "serial": "waits for others of the same instance, as it may need them",
+    "wait": "needs the value of a tensor: what was recorded so far runs first",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """What happened to an expression."""
+
+    kind: str  # a key of `MEANINGS`
+    text: str  # what and why
+    option: str  # the option that switches it off; "" if none does
+    expression: str  # the user's text; "" if it is more than one line
+    column: int  # where it begins
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLine:
+    """A line of the user's source."""
+
+    number: int
+    text: str  # without its line break
+    blocks: tuple[str, ...]  # letters of the blocks that compute it
+    phases: tuple[int, ...]  # of those blocks
+    remarks: tuple[Remark, ...]  # from left to right
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFunction:
+    """A function of the user that is compiled."""
+
+    file: str
+    lines: tuple[SourceLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Operations that are computed together: a kernel."""
+
+    letter: str  # A, B, ... in order of execution
+    name: str  # of the kernel
+    places: tuple[Loc, ...]  # where it is recorded
+    operations: tuple[str, ...]
+    stages: tuple[str, ...]  # what the kernel does one after the other, and what in one go
+    shared: tuple[str, ...]  # operands that are the same for all nodes
+    varying: tuple[str, ...]  # operands of each node
+    results: tuple[str, ...]
+    phases: tuple[int, ...]  # components of the kernel graph that it is in; none if it was not recorded
+    nodes: int  # in the mini-batch that was explained
+    batches: int
+    once: bool  # whether it computes what all instances share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """What a mini-batch comes to under one schedule."""
+
+    schedule: str
+    nodes: int
+    batches: int
+    lower_bound: int  # no schedule of these nodes has fewer batches
+    optimal: bool  # proved: there are no fewer
+    launches: int  # passes over the nodes of a batch: stages of kernels
+    bytes: int  # that these read and write, as if there were no caches
+    product_flops: int  # of all products: two for each term
+    rounds: int = 1  # 1 + how often all fibers had to wait for values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """A mini-batch recorded with one option changed."""
+
+    option: str  # its name
+    value: bool | str  # what it was changed to
+    count: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """What the compiler decided."""
+
+    model: str
+    instances: int  # of the mini-batch
+    parameters: tuple[str, ...]  # names and types of the positional parameters
+    shared: tuple[str, ...]  # shared values that are used: path and type
+    constants: tuple[str, ...]  # shared ints that became constants of the program
+    recursive: tuple[str, ...]  # functions that are called; all others are inlined
+    functions: tuple[SourceFunction, ...]
+    blocks: tuple[Block, ...]  # in order of their phases
+    effects: tuple[Effect, ...]  # of each option
+    idle: tuple[str, ...]  # options that were changed and change nothing in this version
+    warnings: tuple[str, ...]  # a line each: where float32 becomes float64
+    count: Count  # of the mini-batch

@@ -1,0 +1,107 @@
+"""The rooms of the package: imports go down, and there is no circle.
+
+The list of rooms, from the roof down, is the table in `docs/architecture.md`. Every import counts, also those inside of
+functions and under `TYPE_CHECKING`.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "architecture.md"
+
+# Imports that go up, and circles, that there still are. Nothing may be added here.
+UP: set[tuple[str, str]] = {
+    ("runtime", "host"),
+}
+CIRCLES = {
+    frozenset({"runtime.driver", "runtime.run"}),
+    frozenset({
+        "frontend.calls.call", "frontend.calls.of_numpy", "frontend.calls.of_python", "frontend.calls.tables",
+        "frontend.functions", "frontend.lower",
+    }),
+}  # fmt: skip
+
+
+@functools.cache
+def rooms() -> list[str]:
+    """Return the rooms from the roof down: what stands in backticks in the first column of the table."""
+    out = []
+    for line in PAGE.read_text(encoding="utf-8").split("| room |", 1)[1].splitlines()[2:]:
+        if not line.startswith("|"):
+            break
+        out += [name.strip("/").replace("/", ".") for name in re.findall(r"`([^`]+)`", line.split("|")[1])]
+    return out
+
+
+@functools.cache
+def files() -> dict[str, Path]:
+    """Return the files of the package by the names of their modules, without `acronumba.`."""
+    out = {}
+    for path in sorted((ROOT / "acronumba").rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        out[".".join(parts[1:-1] if parts[-1] == "__init__" else parts[1:]) or "acronumba"] = path
+    return out
+
+
+@functools.cache
+def imports() -> dict[str, set[str]]:
+    """Return for each file the files that it imports."""
+    out: dict[str, set[str]] = {}
+    for name, path in files().items():
+        found = out[name] = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {_short(a.name) for a in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert not node.level and node.module, f"{path}, line {node.lineno}: an import that is relative"
+                for a in node.names:
+                    inner = _short(f"{node.module}.{a.name}")
+                    found.add(inner if inner in files() else _short(node.module))
+        out[name] = (found & files().keys()) - {name}
+    return out
+
+
+def _short(module: str) -> str:
+    return module.removeprefix("acronumba.") if module.partition(".")[0] == "acronumba" else f"({module})"
+
+
+def room_of(name: str) -> str:
+    """Return the room of a file: the longest name in the table that its own begins with."""
+    found = [room for room in rooms() if name == room or name.startswith(f"{room}.")]
+    assert found, f"{name} is in no room of {PAGE.name}"
+    return max(found, key=len)
+
+
+def test_each_room_is_there() -> None:
+    assert len(rooms()) == len(set(rooms()))
+    assert {room_of(name) for name in files()} == set(rooms())
+
+
+def test_imports_go_down() -> None:
+    up: dict[tuple[str, str], list[str]] = {}
+    for name, found in imports().items():
+        for other in sorted(found):
+            a, b = room_of(name), room_of(other)
+            if rooms().index(a) > rooms().index(b):
+                up.setdefault((a, b), []).append(f"{name} imports {other}")
+    assert not (new := {k: v for k, v in up.items() if k not in UP}), new
+    assert up.keys() == UP, "an exception is no longer needed"
+
+
+def test_there_is_no_circle() -> None:
+    graph = nx.DiGraph([(name, other) for name, found in imports().items() for other in found])
+    circles = {frozenset(c) for c in nx.strongly_connected_components(graph) if len(c) > 1}
+    assert circles == CIRCLES, sorted(map(sorted, circles - CIRCLES))
+
+
+@pytest.mark.parametrize("name", sorted(files()))
+def test_a_file_says_what_it_is(name: str) -> None:
+    assert ast.get_docstring(ast.parse(files()[name].read_text(encoding="utf-8")))
