@@ -17,15 +17,10 @@ from acronumba.emit.target import host as processor
 from acronumba.host.machine import make_host
 from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cpu import generate
-from acronumba.kernels.cuda.generate import generate as generate_cuda
-from acronumba.kernels.cuda.marshal import marshal
 from acronumba.kernels.strategy import Fusion
 from acronumba.kernels.tiles import TileKey, deferred
-from acronumba.runtime.devices.device import Device
-from acronumba.runtime.devices.executor import DeviceExecutor
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import Interpreted, Native, library, runtime_module
-from acronumba.runtime.library import launch
 from acronumba.runtime.program import KernelEntry, Linked, StageEntry
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # of a module: its name, its number, how many there are
@@ -48,7 +43,7 @@ def link(
     host = make_host(plan, options)
     modules = (library(), host.module)
     if kernels is None:
-        engine, kernels = _with_kernels(modules, plan.kernels, Fusion.of(options), progress)
+        engine, kernels = with_kernels(modules, plan.kernels, Fusion.of(options), progress)
     else:
         engine = Native(modules, progress)
     return Executable(plan, options, Linked(host=host, modules=modules, engine=engine, kernels=tuple(kernels)))
@@ -65,34 +60,7 @@ def link_interpreted(
     return Executable(plan, options, linked)
 
 
-def link_device(plan: Plan, options: Options, device: Device, progress: Progress | None = None) -> Executable:
-    """Return what runs a plan on a device.
-
-    What is computed once, before all others, is the processor's. Results keep their places: what is read again later
-    may lie anywhere in the arena.
-    """
-    options = options.replace(recycle=False, parts=False, threads=1)
-    host = make_host(plan, options)
-    modules = (library(), host.module)
-    codes = [generate_cuda(spec, Fusion.of(options), options.precision) for spec in plan.kernels]
-    once = sorted({once.kernel for once in plan.program.once})
-    written = [marshal(spec, code) for spec, code in zip(plan.kernels, codes, strict=True)]
-    engine, computed = _with_kernels(
-        (*modules, *written, launch.launch_module()), [plan.kernels[k] for k in once], Fusion.of(options), progress
-    )
-    loaded = engine.loaded[len(modules) :]
-    kernels = [
-        KernelEntry(plan=c.address["plan"], run=c.address["run"], shared=code.shared, tiles=(0, k), keep=c)
-        for k, (code, c) in enumerate(zip(codes, loaded, strict=False))
-    ]
-    for k, entry in zip(once, computed, strict=True):
-        kernels[k] = entry
-    calls = {name: loaded[len(codes)].function(name) for name in launch.EXPORTS}
-    linked = Linked(host=host, modules=modules, engine=engine, kernels=tuple(kernels))
-    return Executable(plan, options, linked, DeviceExecutor(device, codes, calls))
-
-
-def _with_kernels(
+def with_kernels(
     modules: tuple[tree.Module | Deferred, ...],
     specs: Sequence[KernelSpec],
     fusion: Fusion,

@@ -17,7 +17,7 @@ import pytest
 from acronumba import AcronumbaError, InstanceErrors, TypeMismatch, Unsupported, model, pack
 from acronumba.api.results import equal
 from acronumba.ir.types import FLOAT, INT, NEVER, NONE, ListT, TupleT, members, type_text, union, words
-from acronumba.pipeline.compiled import holds
+from acronumba.pipeline.fit import holds
 from tests.support.plain_call import agree, outcomes, plain
 
 pytestmark = pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value encountered")

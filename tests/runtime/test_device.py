@@ -12,7 +12,7 @@ import pytest
 from acronumba import model, pack
 from acronumba.bench.ablate import inputs
 from acronumba.bench.workloads import WORKLOADS
-from acronumba.pipeline.link import link_device
+from acronumba.pipeline.link_device import link_device
 from acronumba.runtime.devices import arrays
 from acronumba.runtime.devices import executor as device
 from acronumba.runtime.devices.simulated import SimulatedDevice

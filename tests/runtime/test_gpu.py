@@ -16,7 +16,7 @@ from acronumba import model
 from acronumba.bench.workloads import WORKLOADS
 from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda import compat, cubins, generate, marshal
-from acronumba.pipeline.link import link_device
+from acronumba.pipeline.link_device import link_device
 from acronumba.runtime.devices import driver as gpu
 from acronumba.runtime.devices import executor as device
 from acronumba.runtime.library import launch

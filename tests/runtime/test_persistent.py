@@ -16,7 +16,7 @@ from acronumba.emit import interpret
 from acronumba.kernels.cuda import marshal, simulator
 from acronumba.kernels.cuda import persistent as kernel
 from acronumba.kernels.cuda.writer import Grid
-from acronumba.pipeline.link import link_device
+from acronumba.pipeline.link_device import link_device
 from acronumba.runtime import buffers as dfg
 from acronumba.runtime.devices import driver as gpu
 from acronumba.runtime.devices import executor as device

@@ -9,7 +9,7 @@ import numpy as np
 from acronumba import model
 from acronumba.api.check import together
 from acronumba.api.model import Model
-from acronumba.pipeline.link import link_device
+from acronumba.pipeline.link_device import link_device
 from acronumba.runtime.devices.simulated import SimulatedDevice
 
 
