@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from acronumba.data.heap import Mismatch, free_bytes
+from acronumba.data.heap import AllVisible, Mismatch, free_bytes
 from acronumba.data.schema import MISSING, attribute
-from acronumba.data.shared import Inherited, hiding
+from acronumba.data.shared import hiding
 from acronumba.errors import DataError
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
@@ -170,13 +170,13 @@ class Conformance:
         The types of the positional parameters.
     layouts : mapping from class to StructLayout
         The fields that count.
-    inherited : mapping from class to frozenset of str
+    visible : mapping from class to Visible
         What objects must not hide by attributes of their own.
     """
 
-    def __init__(self, params: Sequence[Type], layouts: Mapping[type, StructLayout], inherited: Inherited) -> None:
+    def __init__(self, params: Sequence[Type], layouts: Mapping[type, StructLayout], visible: AllVisible) -> None:
         self._params = params
-        self._inherited = inherited
+        self._visible = visible
         self._layouts = layouts
         self._free = free_bytes()
         self._clean: dict[tuple[int, Type | None], object] = {}  # what instances without errors reach; keeps it alive
@@ -218,9 +218,7 @@ class Conformance:
                 if key in seen or key in self._clean:
                     continue
                 seen[key] = value
-                for name in sorted(
-                    self._inherited.get(type(value), frozenset()) & getattr(value, "__dict__", {}).keys()
-                ):
+                for name in self._visible[type(value)].hidden(value) if type(value) in self._visible else ():
                     clean = False
                     yield _hidden(instance, (link, f".{name}"), type(value), name), None
                 inner = self._inner(value, t, link, field)

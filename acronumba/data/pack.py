@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from types import CodeType
 from typing import Any, overload
 
 import numpy as np
@@ -19,6 +21,7 @@ from acronumba.data import conform
 from acronumba.data import heap as heaps
 from acronumba.data.copies import copied
 from acronumba.data.heap import (
+    AllVisible,
     Heap,
     Mismatch,
     Move,
@@ -26,6 +29,7 @@ from acronumba.data.heap import (
     Region,
     TooLarge,
     Twice,
+    Visible,
     Words,
     aligned,
     are_arrays,
@@ -33,7 +37,6 @@ from acronumba.data.heap import (
     reference_columns,
     relayout,
     rest_of,
-    shows,
 )
 from acronumba.data.packer import PackerText, packer_text
 from acronumba.data.schema import (
@@ -92,7 +95,7 @@ class Batch:
         return Owned((heap, heap.objects) for heap in self.heaps)
 
 
-_NOTHING: Inherited = {}
+_NOTHING: Mapping[type, Any] = {}
 _LIBRARY: dict[str, Any] = {
     name: getattr(heaps, name)
     for name in (
@@ -119,6 +122,11 @@ _LIBRARY: dict[str, Any] = {
 }
 
 
+@lru_cache(256)
+def _compiled(text: str) -> CodeType:
+    return compile(text, "<packer>", "exec")
+
+
 class Packer:
     """Packs instances of a schema.
 
@@ -136,7 +144,11 @@ class Packer:
     def __init__(self, schema: Schema, layouts: Sequence[StructLayout], inherited: Inherited = _NOTHING) -> None:
         self.schema = schema
         self.layouts = tuple(layouts)
-        self.inherited = {cls: names - {*field_names(cls)} for cls, names in inherited.items() if is_struct(cls)}
+        self.visible = {
+            cls: Visible(cls, own)
+            for cls, names in inherited.items()
+            if is_struct(cls) and (own := names - {*field_names(cls)})
+        }
         self._by_class = {layout.cls: layout for layout in layouts}
         self._made: dict[tuple[int, ...], tuple[PackerText, Any]] = {}
         self._careful = False
@@ -150,9 +162,9 @@ class Packer:
     def _make(self, params: tuple[int, ...]) -> tuple[PackerText, Any]:
         """Return the packer of some of the parameters."""
         if params not in self._made:
-            made = packer_text([self.schema.params[k] for k in params], self.layouts, self.inherited)
+            made = packer_text([self.schema.params[k] for k in params], self.layouts, self.visible)
             names = _LIBRARY | dict(made.names)
-            exec(compile(made.text, "<packer>", "exec"), names)  # made from types only
+            exec(_compiled(made.text), names)  # made from types only
             self._made[params] = made, names["pack"]
         return self._made[params]
 
@@ -191,7 +203,7 @@ class Packer:
         for k, column in enumerate(columns):
             bound = None
             if isinstance(column, Packed):
-                bound = column.bind(self.schema.params[k], self.layouts, self.inherited)
+                bound = column.bind(self.schema.params[k], self.layouts, self.visible)
             if bound is not None:
                 parts.append((k, *bound))
             elif isinstance(column, Packed):
@@ -262,7 +274,7 @@ class Packer:
 
     def faults(self, column: Any) -> set[tuple[type, str]]:
         """Return the fields that do not have their type in some object, by class and name."""
-        return conform.Conformance(self.schema.params, self._by_class, self.inherited).faults(column)
+        return conform.Conformance(self.schema.params, self._by_class, self.visible).faults(column)
 
     def without(self, fields: Container[tuple[type, str]]) -> Packer:
         """Return a packer that does not look at some fields."""
@@ -290,7 +302,7 @@ class Packer:
         return function(columns, count, True)  # type: ignore[no-any-return]
 
     def _errors(self, columns: Mapping[int, Any], numbers: Sequence[int]) -> dict[int, DataError]:
-        check = conform.Conformance([self.schema.params[k] for k in columns], self._by_class, self.inherited)
+        check = conform.Conformance([self.schema.params[k] for k in columns], self._by_class, self.visible)
         found = {}
         for k, values in enumerate(zip(*columns.values(), strict=True)):
             error = check.check(numbers[k], values)
@@ -336,7 +348,7 @@ class _Store:
     others: dict[tuple[StructLayout, ...], tuple[Heap, Move]] = field(
         default_factory=dict
     )  # the heap with other layouts
-    last: tuple[Type, tuple[StructLayout, ...], Inherited, tuple[Heap, Move | None] | None] | None = None  # see `bind`
+    last: tuple[Type, tuple[StructLayout, ...], AllVisible, tuple[Heap, Move | None] | None] | None = None  # see `bind`
 
     def unpacker(self) -> Unpacker:
         return Unpacker(self.schema.params[0], self.layouts)
@@ -370,24 +382,26 @@ class _Store:
         }
         return {r: rests for r, rests in found.items() if any(rest and rest is not list for rest in rests)}
 
-    def bind(self, t: Type, layouts: tuple[StructLayout, ...], inherited: Inherited) -> tuple[Heap, Move | None] | None:
+    def bind(self, t: Type, layouts: tuple[StructLayout, ...], visible: AllVisible) -> tuple[Heap, Move | None] | None:
         """Return the heap for a program with these layouts, see `with_layouts`; None if its types differ too much."""
         last = self.last
-        if last is None or last[0] is not t or last[1] is not layouts or last[2] is not inherited:
-            fits = self._agrees(t, layouts) and not self._hides(inherited)
-            self.last = last = t, layouts, inherited, self.with_layouts(layouts) if fits else None
+        if last is None or last[0] is not t or last[1] is not layouts or last[2] is not visible:
+            fits = self._agrees(t, layouts) and not self._hides(visible)
+            self.last = last = t, layouts, visible, self.with_layouts(layouts) if fits else None
         return last[3]
 
-    def _hides(self, inherited: Inherited) -> bool:
+    def _hides(self, visible: AllVisible) -> bool:
         """Whether an object has an attribute of its own that hides what is read of its class."""
         for region in self.heap.regions:
-            if names := inherited.get(region.cls, frozenset()) if region.cls is not None else frozenset():
-                if self.heap.rests is None:
-                    hidden = not shows(self.heap.objects[region], names)
-                else:
-                    hidden = not all(map(names.isdisjoint, self.heap.rests.get(region, ())))
-                if hidden:
-                    return True
+            seen = None if region.cls is None else visible.get(region.cls)
+            if seen is None:
+                continue
+            if self.heap.rests is None:
+                shown = seen.of(list(self.heap.objects[region]))
+            else:
+                shown = all(map(seen.names.isdisjoint, self.heap.rests.get(region, ())))
+            if not shown:
+                return True
         return False
 
     def _agrees(self, t: Type, layouts: tuple[StructLayout, ...]) -> bool:
@@ -469,14 +483,14 @@ class Packed(Sequence[Any]):
         return f"Packed({len(self)} instances)"
 
     def bind(
-        self, t: Type, layouts: tuple[StructLayout, ...], inherited: Inherited = _NOTHING
+        self, t: Type, layouts: tuple[StructLayout, ...], visible: AllVisible = _NOTHING
     ) -> tuple[Words, Heap] | None:
         """Return the words of the instances for a program with these layouts, and the heap that they refer to.
 
         None if the program's types differ so much that the instances must be packed anew, or if some object hides
         what is read of its class.
         """
-        bound = self._store.bind(t, layouts, inherited) if self._store.usable else None
+        bound = self._store.bind(t, layouts, visible) if self._store.usable else None
         if bound is None:
             return None
         heap, move = bound
