@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from acronumba.data.heap import AllVisible, Mismatch, free_bytes
+from acronumba.data.heap import FLOATS, WHOLE, AllVisible, Mismatch, free_bytes
 from acronumba.data.schema import MISSING, attribute
 from acronumba.data.shared import hiding
 from acronumba.errors import DataError
@@ -52,9 +52,9 @@ def accepts(t: Type, value: Any) -> bool:
     """Whether a value has a type, without looking inside objects, lists, tuples and dicts."""
     match t:
         case IntT():
-            return _is_whole(type(value)) and -(2**63) <= int(value) < 2**63
+            return type(value) in WHOLE and -(2**63) <= int(value) < 2**63
         case FloatT():
-            return issubclass(type(value), float) or (issubclass(type(value), int) and _fits_float(value))
+            return type(value) in FLOATS and _fits_float(value)
         case BoolT():
             return type(value) is bool
         case NoneT():
@@ -85,11 +85,7 @@ def accepts(t: Type, value: Any) -> bool:
             return True
 
 
-def _is_whole(cls: type) -> bool:
-    return issubclass(cls, int | np.integer) and not issubclass(cls, np.timedelta64)
-
-
-def _fits_float(value: int) -> bool:
+def _fits_float(value: int | float) -> bool:
     try:
         float(value)
     except OverflowError:
@@ -151,7 +147,7 @@ def _class_may(t: Type, cls: type) -> bool:
     """Whether a value of this class may have the type."""
     match t:
         case IntT() | FloatT():
-            return issubclass(cls, int | float | np.number)
+            return cls in WHOLE | FLOATS
         case TupleT():
             return cls is tuple
         case ListT():
@@ -279,8 +275,8 @@ def _error(instance: int, link: Link, t: Type, value: Any, missing: str = "") ->
     if missing:
         seen = f"an object of class {type(value).__name__} without the attribute `{missing}`"
         return DataError(f"{shown} has no value", instance=instance, path=path, seen=seen)
-    kinds = IntT | FloatT if issubclass(type(value), int) else IntT  # an int field takes NumPy's integers, too
-    whole = _is_whole(type(value)) and type(value) is not bool
+    kinds = IntT | FloatT if type(value) is int else IntT  # an int field takes NumPy's integers, too
+    whole = type(value) in WHOLE and type(value) is not bool
     if whole and any(isinstance(m, kinds) for m in members(t)):
         wrong = f"{shown} is an int that does not fit {'a float' if isinstance(t, FloatT) else '64 bits'}"
         return DataError(wrong, instance=instance, path=path, seen=f"an int of {int(value).bit_length()} bits")

@@ -606,7 +606,7 @@ class Ints:
         """Add ints, bools or NumPy integers."""
         kinds = set(map(type, values))
         if not kinds <= _INTS:
-            if not all(issubclass(kind, int | np.integer) and not issubclass(kind, np.timedelta64) for kind in kinds):
+            if not kinds <= WHOLE:
                 raise Mismatch
             values = list(map(int, values))
         _extend(self._values, values, np.int64)
@@ -624,9 +624,7 @@ class Floats:
 
     def add(self, values: list[Any]) -> None:
         """Add floats, ints or bools."""
-        kinds = set(map(type, values))
-        if not kinds <= _FLOATS and not all(issubclass(kind, float | int) for kind in kinds):
-            raise Mismatch
+        expect(values, FLOATS)
         _extend(self._values, values, np.float64)
 
     def words(self) -> Words:
@@ -666,8 +664,10 @@ class Enums:
         return np.frombuffer(self._values, np.int64)
 
 
+# The classes of numbers. What is derived from them may compute in other ways, and the plain call has its class.
 _INTS = frozenset((int, bool))
-_FLOATS = frozenset((float, int, bool, np.float64))
+WHOLE = _INTS | {np.dtype(code).type for code in np.typecodes["AllInteger"]}
+FLOATS = _INTS | {float, np.float64}
 _BOOLS = frozenset((bool,))
 
 
