@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from acronumba.data import conform
 from acronumba.data import heap as heaps
-from acronumba.data.copies import copied
+from acronumba.data.copies import copied, unchanging
 from acronumba.data.heap import (
     AllVisible,
     Heap,
@@ -40,8 +40,10 @@ from acronumba.data.heap import (
 )
 from acronumba.data.packer import PackerText, packer_text
 from acronumba.data.schema import (
+    MISSING,
     Reads,
     Schema,
+    attribute,
     field_names,
     guess,
     infer,
@@ -336,6 +338,37 @@ def check_lengths(columns: Sequence[Any]) -> int:
 # --- Snapshots ------------------------------------------------------------------------------------------------------
 
 
+class _Rests(Sequence[Any]):
+    """What the words of the objects of one class do not hold, by row; see `heap.rest_of`.
+
+    Fields are as they were when the objects were packed. Attributes besides the fields are those that an object has
+    now: to look for them would take longer than to pack.
+    """
+
+    def __init__(self, objects: Sequence[Any], stored: Container[str]) -> None:
+        self._objects = objects
+        self._fields = frozenset(field_names(type(objects[0])))
+        names = [name for name in field_names(type(objects[0])) if name not in stored]
+        self._columns = {name: unchanging([attribute(o, name) for o in objects]) for name in names}
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __getitem__(self, row: Any) -> Any:
+        found = {name: v for name, column in self._columns.items() if (v := column[row]) is not MISSING}
+        own = getattr(self._objects[row], "__dict__", {})
+        return found | {name: v for name, v in own.items() if name not in self._fields}
+
+
+def _kept(heap: Heap, layouts: Sequence[StructLayout]) -> dict[Region, Sequence[Any]]:
+    """Return what the words do not hold of what the user may change later, by region; of lists their classes."""
+    stored = {layout.cls: frozenset(f.name for f in layout.fields) for layout in layouts}
+    return {
+        r: _Rests(objects, stored.get(r.cls, ())) if r.cls is not None else list(map(type, objects))
+        for r, objects in heap.objects.items()
+    }
+
+
 @dataclass(slots=True, eq=False)
 class _Store:
     """What slices of one pack share. It keeps the user's own objects alive: models may return them."""
@@ -344,6 +377,7 @@ class _Store:
     layouts: tuple[StructLayout, ...]  # of what the words hold: not of fields with a value of another type
     heap: Heap
     usable: bool = True  # whether the words hold all instances, but for such fields
+    kept: Mapping[Region, Sequence[Any]] = field(default_factory=dict)  # if the words hold all else, see `_kept`
     pairs: Sequence[tuple[Any, Any]] = ()  # the user's own objects and their copies, see `Packed._plain`
     others: dict[tuple[StructLayout, ...], tuple[Heap, Move]] = field(
         default_factory=dict
@@ -362,10 +396,15 @@ class _Store:
 
     def rest(self) -> Callable[[int], Any]:
         """Return the function from addresses to what the words there do not hold."""
-        if self.heap.rests is not None:
-            return Owned([(self.heap, self.heap.rests)]).get
-        owned, stored = Owned([(self.heap, self.heap.objects)]), self.stored()
-        return lambda address: rest_of(value := owned.get(address), stored.get(type(value), ()))
+        get = Owned([(self.heap, self.kept if self.heap.rests is None else self.heap.rests)]).get
+
+        def read(address: int) -> Any:
+            rest = get(address)
+            if type(rest) is not dict:
+                return rest
+            return dict(zip(rest, unchanging(list(rest.values())), strict=True))
+
+        return read
 
     def twins(self) -> dict[int, object]:
         """Return the user's own objects by the ids of their copies."""
@@ -375,11 +414,13 @@ class _Store:
         """Return what the words do not hold, by region; without regions whose words hold everything."""
         if self.heap.rests is not None:
             return self.heap.rests
-        stored, copies = self.stored(), {id(own): copy for own, copy in self.pairs}
-        found = {
-            r: [rest_of(copies.get(id(v), v), stored.get(type(v), ())) for v in objects]
-            for r, objects in self.heap.objects.items()
-        }
+        found = {r: list(kept) for r, kept in self.kept.items()}
+        if not found:
+            stored, copies = self.stored(), {id(own): copy for own, copy in self.pairs}
+            found = {
+                r: [rest_of(copies.get(id(v), v), stored.get(type(v), ())) for v in objects]
+                for r, objects in self.heap.objects.items()
+            }
         return {r: rests for r, rests in found.items() if any(rest and rest is not list for rest in rests)}
 
     def bind(self, t: Type, layouts: tuple[StructLayout, ...], visible: AllVisible) -> tuple[Heap, Move | None] | None:
@@ -619,5 +660,6 @@ def pack(instances: Sequence[Any] | npt.NDArray[Any]) -> Packed:
         batch = packer.pack([column])
     whole = packer.schema is schema and not batch.errors and not loses(schema)
     plain, pairs = (None, []) if whole else copied(list(column))
-    store = _Store(schema, packer.layouts, batch.heaps[0], usable=not batch.errors, pairs=pairs)
+    kept = _kept(batch.heaps[0], packer.layouts) if whole else {}
+    store = _Store(schema, packer.layouts, batch.heaps[0], usable=not batch.errors, kept=kept, pairs=pairs)
     return Packed(store, batch.roots, plain)
