@@ -49,9 +49,9 @@ def copied(values: Sequence[Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:
     return [copy_of(v) for v in values], [(value, made[key]) for key, (value, _) in held.items()]
 
 
-def unchanging(values: list[Any]) -> list[Any]:
-    """Return values as they are now: copies, if some of them may change."""
-    return values if _SAME.issuperset(map(type, values)) else copied(values)[0]
+def unchanging(values: list[Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:
+    """Return values as they are now, as `copied` does; themselves, if none of them can change."""
+    return (values, []) if _SAME.issuperset(map(type, values)) else copied(values)
 
 
 def _slots(cls: type) -> tuple[str, ...] | None:

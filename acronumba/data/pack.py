@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 from types import CodeType
 from typing import Any, overload
 
@@ -209,10 +210,10 @@ class Packer:
             if bound is not None:
                 parts.append((k, *bound))
             elif isinstance(column, Packed):
-                plain[k], own = column.again()
-                twins |= own
+                plain[k] = column.again()
             else:
                 plain[k] = self._column(column, self.schema.params[k])
+            twins |= getattr(plain.get(k), "twins", {})
         count = check_lengths(columns)
         if not plain and len(parts) == 1:
             ((_, roots, heap),) = parts
@@ -243,7 +244,7 @@ class Packer:
     def _column(column: Any, t: Type) -> Any:
         if isinstance(column, np.ndarray) and isinstance(t, TensorT):
             return column
-        return column if type(column) is list else list(column)
+        return column if type(column) in (list, Again) else list(column)
 
     def _pack_plain(self, columns: Mapping[int, Any], count: int, numbers: Sequence[int], whole: bool) -> Batch | None:
         if not columns:
@@ -348,8 +349,12 @@ class _Rests(Sequence[Any]):
     def __init__(self, objects: Sequence[Any], stored: Container[str]) -> None:
         self._objects = objects
         self._fields = frozenset(field_names(type(objects[0])))
-        names = [name for name in field_names(type(objects[0])) if name not in stored]
-        self._columns = {name: unchanging([attribute(o, name) for o in objects]) for name in names}
+        self._columns: dict[str, list[Any]] = {}
+        self.pairs: list[tuple[Any, Any]] = []  # the user's own objects and their copies, where values may change
+        for name in field_names(type(objects[0])):
+            if name not in stored:
+                self._columns[name], pairs = unchanging([attribute(o, name) for o in objects])
+                self.pairs += pairs
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -394,15 +399,17 @@ class _Store:
         """Return which fields of the classes the words hold."""
         return {layout.cls: frozenset(f.name for f in layout.fields) for layout in self.layouts}
 
-    def rest(self) -> Callable[[int], Any]:
-        """Return the function from addresses to what the words there do not hold."""
+    def rest(self, new: bool = True) -> Callable[[int], Any]:
+        """Return the function from addresses to what the words there do not hold; copies of it if `new`."""
         get = Owned([(self.heap, self.kept if self.heap.rests is None else self.heap.rests)]).get
+        if not new:
+            return get
 
         def read(address: int) -> Any:
             rest = get(address)
             if type(rest) is not dict:
                 return rest
-            return dict(zip(rest, unchanging(list(rest.values())), strict=True))
+            return dict(zip(rest, unchanging(list(rest.values()))[0], strict=True))
 
         return read
 
@@ -466,6 +473,25 @@ class _Store:
         return self.others[layouts]
 
 
+class Again(list[Any]):
+    """Copies of what is in a pack, to be packed anew.
+
+    Parameters
+    ----------
+    values : list
+    twins : mapping from int to object
+        The user's own objects by the ids of their copies: what a model returns.
+    """
+
+    def __init__(self, values: list[Any], twins: Mapping[int, object]) -> None:
+        super().__init__(values)
+        self.twins = twins
+
+    def some(self, members: Sequence[int]) -> Again:
+        """Return some of the instances."""
+        return Again([self[k] for k in members], self.twins)
+
+
 class Packed(Sequence[Any]):
     """A snapshot of instances: one column of a mini-batch, accepted wherever instances are.
 
@@ -510,15 +536,16 @@ class Packed(Sequence[Any]):
         store = self._store
         return store.unpacker().decoder(roots, store.memory(), rest=store.rest())
 
-    def again(self) -> tuple[list[Any], dict[int, object]]:
-        """Return the instances to be packed anew, and the user's own objects by the ids of their copies among them."""
+    def again(self) -> Again:
+        """Return the instances to be packed anew."""
         if self._plain is not None:
-            return self._plain, self._store.twins()
+            return Again(self._plain, self._store.twins())
         store = self._store
-        reader = Reader(store.unpacker(), store.memory(), rest=store.rest())
+        reader = Reader(store.unpacker(), store.memory(), rest=store.rest(new=False))
         values = [reader.value(row) for row in self._roots.tolist()]
         owned = Owned([(store.heap, store.heap.objects)])
-        return values, {id(v): own for at, v in reader.made.items() if (own := owned.get(at)) is not None}
+        found = {id(v): own for at, v in reader.made.items() if (own := owned.get(at)) is not None}
+        return Again(values, store.twins() | found)
 
     def __repr__(self) -> str:
         return f"Packed({len(self)} instances)"
@@ -661,5 +688,6 @@ def pack(instances: Sequence[Any] | npt.NDArray[Any]) -> Packed:
     whole = packer.schema is schema and not batch.errors and not loses(schema)
     plain, pairs = (None, []) if whole else copied(list(column))
     kept = _kept(batch.heaps[0], packer.layouts) if whole else {}
+    pairs += chain.from_iterable(rests.pairs for rests in kept.values() if isinstance(rests, _Rests))
     store = _Store(schema, packer.layouts, batch.heaps[0], usable=not batch.errors, kept=kept, pairs=pairs)
     return Packed(store, batch.roots, plain)
