@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import fuzz, generate, shrink
-
 import acronumba
+from tests.support import fuzz, generate, shrink
 
 
 def test_a_number_is_one_program_with_its_options() -> None:
