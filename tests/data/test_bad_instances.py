@@ -187,6 +187,23 @@ def of_vectors(a):
     return a.v * 2
 
 
+def of_kept(k):
+    return k, [k.of["a"] * 2], k.of["v"], k.of["l"]
+
+
+@pytest.mark.parametrize("column", [DICTS, TYPED], ids=["dicts", "typed"])
+def test_a_pack_that_runs_in_groups_returns_the_own_objects(column: list[Any]) -> None:
+    m, shared = model(of_kept), Vector(np.ones(2))
+    column = [Keeper({**d, "v": shared, "l": [1, k]}) for k, d in enumerate(column)]
+    packed = pack(column)
+    for given in (column, packed, packed[:], packed[1:]):
+        for _ in range(2):
+            results, own = m.batch(given), column[-len(given) :]
+            assert all(r[0] is k and r[2] is shared and r[3] == k.of["l"] for r, k in zip(results, own, strict=True))
+    loaded = m.batch(pickle.loads(pickle.dumps(packed)))
+    assert [r[3] for r in loaded] == [k.of["l"] for k in column]
+
+
 @pytest.mark.parametrize("bad", [False, True])
 def test_instances_that_ran_in_groups_are_not_kept(bad: bool) -> None:
     m = model(of_vectors)

@@ -719,6 +719,66 @@ def twice(n):
     return n * 2
 
 
+class OwnFloat(float):
+    def __add__(self, other):
+        return 1000.0
+
+
+class OwnLevel(enum.IntEnum):
+    LOW = 1
+
+
+@dataclass
+class Numbers:
+    a: int = 1
+    b: float = 2.0
+    several: list[int] = field(default_factory=list)
+    perhaps: float | None = None
+    either: int | np.ndarray = 1
+
+
+@model
+def all_numbers(o: Numbers):
+    more = 0.0 if o.perhaps is None else o.perhaps + 1
+    return o.a * 2 + (o.b + 1) + sum([v * 2 for v in o.several]) + more + o.either * 2
+
+
+@model
+def itself(o: Numbers):
+    return o
+
+
+DERIVED = [
+    ({"a": OwnInt(3)}, "[1].a"), ({"a": OwnLevel.LOW}, "[1].a"), ({"b": OwnFloat(3)}, "[1].b"),
+    ({"b": OwnInt(3)}, "[1].b"), ({"several": [1, OwnInt(3)]}, "[1].several[1]"),
+    ({"perhaps": OwnFloat(3)}, "[1].perhaps"), ({"either": OwnInt(3)}, "[1].either"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "path"), DERIVED, ids=lambda v: v if isinstance(v, str) else "")
+def test_numbers_of_derived_classes_are_not_taken_for_numbers(values: Any, path: str) -> None:
+    """They may compute in other ways, and what the plain call returns is of their class."""
+    plain, other = Numbers(), Numbers(**values)
+    for column in ([plain, other, plain], pack([plain, other, plain])):
+        with pytest.raises(InstanceErrors) as caught:
+            all_numbers.batch(column)
+        ((k, error),) = caught.value.errors.items()
+        assert k == 1 and isinstance(error, DataError) and error.path == path
+        assert error.rewrite in ("convert it with int(x)", "convert it with float(x)", "")
+        assert caught.value.results[0] == all_numbers(plain) == caught.value.results[2]
+    assert itself.batch([plain, other])[1] is other
+    kept = pack([plain, other])[1]
+    (name,) = values
+    assert type(getattr(kept, name)) is type(values[name]) and getattr(kept, name) == values[name]
+    assert name != "several" or type(kept.several[1]) is OwnInt
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    for a in (True, np.int8(3), np.uint64(3), np.longlong(3), np.intc(3)):
+        for b in (True, 3, 2.5, np.float64(2.5)):
+            assert all_numbers.batch([Numbers(a, b)])[0] == all_numbers(Numbers(int(a), float(b)))
+
+
 REFUSED_SHARED = [
     (given_first, OwnList([1, 2])), (given_first, OwnTuple((1, 2))), (given_key, OwnDict(a=1)), (given_or, OwnStr("a")),
     (given_or, OwnInt(3)), (given_or, OwnFlag.P | OwnFlag.Q), (given_or, OwnFlag(0)), (given_all, Two(1, 2.0)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import gc
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -181,6 +182,29 @@ def test_an_attribute_deep_inside() -> None:
     assert errors_of(along, [data])[0].path == "[0].below.below.go"
     with pytest.raises(TypeMismatch, match=r"ACR501(.|\n)*below.go hides(.|\n)*a subclass of Chain"):
         along_shared.batch([1.0], o=data)
+
+
+def test_a_method_of_another_object_hides_too() -> None:
+    first, other = Chain(1.0), Chain(2.0)
+    other.go = first.go  # type: ignore[method-assign]
+    assert calls_a_method(other) == 1.0
+    for column in ([first, other], pack([first, other])):
+        assert errors_of(calls_a_method, column)[1].path == "[1].go"
+    del other.go
+    assert list(calls_a_method.batch([first, other])) == [1.0, 2.0]
+
+
+def test_a_batch_leaves_objects_as_small_as_they_were() -> None:
+    """Python makes the `__dict__` of an object when it is first asked for: time for each, and memory for ever."""
+
+    class Light(Marked):  # no test gave one of its objects an attribute
+        pass
+
+    data = [Light(float(k)) for k in range(50)]
+    for f in (f for f, *_ in HIDDEN):
+        f.batch(data)
+        f.batch(pack(data))
+    assert not [o for o in data if any(type(v) is dict for v in gc.get_referents(o))]
 
 
 def test_what_nothing_hides() -> None:

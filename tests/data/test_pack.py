@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 import itertools
 import pickle
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from acronumba import model
 from acronumba.api.results import equal
 from acronumba.data.heap import rest_of
 from acronumba.data.pack import Memory, Packer, Unpacker, infer, make_layouts, merge, pack, restrict, schema_text
@@ -768,3 +770,32 @@ def test_errors_are_found_wherever_they_are(trees: list[Tree], data: Any) -> Non
     name, value = data.draw(st.sampled_from([("word", "x"), ("word", 2**70), ("left", 3), ("right", Num(1.0))]))
     setattr(node, name, value)
     assert {k: e.path for k, e in errors_of([trees], [[Tree()]]).items()} == {at: f"{path}.{name}"}
+
+
+@model
+def same(o: Any) -> Any:
+    return o
+
+
+@dataclass
+class Labelled:
+    word: int
+    label: Any = "a"
+    note: Any = None
+    below: Labelled | None = None
+
+
+def test_a_pack_keeps_fields_that_are_not_stored_as_they_were() -> None:
+    data = [Labelled(1), Labelled(2, "b", {1: [5]}), Labelled(3, np.zeros(2, np.float16), below=Labelled(4, "c"))]
+    was, packed = copy.deepcopy(data), pack(data)
+    assert packed._plain is None, "the words hold all but these fields"
+    data[0].label = "changed"
+    data[1].note[1].append(6)
+    data[2].label[:] = 1.0
+    data[2].below.label = "changed"  # type: ignore[union-attr]
+    del data[1].note
+    for column in (packed, packed[:], pickle.loads(pickle.dumps(packed))):
+        assert equal(list(column), was) and equal([column[k] for k in range(3)], was)
+        column[1].note[1].append(7)  # of a copy
+        assert equal(column[1], was[1])
+        assert [v is o for v, o in zip(same.batch(packed), data, strict=True)] == [True] * 3

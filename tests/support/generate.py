@@ -1981,7 +1981,7 @@ def examine(
     from acronumba import AcronumbaError
     from acronumba.api import model as api
     from acronumba.api.check import Checker
-    from acronumba.api.failures import user_line
+    from acronumba.api.failures import beyond_64_bits, user_line
     from acronumba.api.results import equal
 
     plain = plain_results(model.__wrapped__, columns, shared)
@@ -2022,7 +2022,7 @@ def examine(
                 text = f"{type(mine).__name__}: {mine}, not {name}: {expected}"
                 out.append(Difference(text, k, f"{type(mine).__name__}, not {name}"))
         elif mine is not None:
-            if not isinstance(mine, OverflowError):
+            if not beyond_64_bits(mine):
                 text = f"{type(mine).__name__}: {mine} (line {getattr(mine, 'line', None)}), not a result"
                 out.append(Difference(text, k, f"{type(mine).__name__}, not a result"))
         elif not equal(results[k], expected):

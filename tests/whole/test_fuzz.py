@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import acronumba
 from tests.support import fuzz, generate, shrink
 
 
@@ -19,6 +20,22 @@ def test_a_number_is_one_program_with_its_options() -> None:
     assert fuzz.case_of(7).source == fuzz.case_of(7).source != fuzz.case_of(8).source
     assert fuzz.options_of(7, "compiled") == fuzz.options_of(7, "compiled")
     assert len({str(fuzz.options_of(k, "interpreter")) for k in range(20)}) > 5
+
+
+@pytest.mark.parametrize(
+    ("error", "accepted"),
+    [("the result does not fit 64 bits", True), ("int too large for 64 bits", True), ("math range error", False),
+     ("cannot convert float infinity to integer", False)],
+)  # fmt: skip
+def test_only_the_limit_of_64_bits_fails_where_the_plain_call_does_not(
+    error: str, accepted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(model: Any, columns: Any, shared: Any) -> Any:
+        return [None, 2.0], {0: OverflowError(error)}
+
+    monkeypatch.setattr(generate, "_interpreted", fails)
+    report = generate.examine(acronumba.model(lambda x: x), [[1.0, 2.0]], {}, compiled=False)
+    assert [d.instance for d in report.differences] == ([] if accepted else [0])
 
 
 def test_instances_as_text_are_the_instances(tmp_path: Path) -> None:
