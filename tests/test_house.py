@@ -18,12 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
 
 # Imports that go up, and circles, that there still are. Nothing may be added here.
-UP: set[tuple[str, str]] = {
-    ("runtime", "host"),
-}
-CIRCLES = {
-    frozenset({"runtime.driver", "runtime.run"}),
-}
+UP: set[tuple[str, str]] = set()
+CIRCLES: set[frozenset[str]] = set()
 
 
 @functools.cache

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from acronumba.codes import refuse
 from acronumba.data.shared import SharedLeaf
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
+from acronumba.errors.codes import refuse
 from acronumba.frontend.source import Source
 from acronumba.frontend.values import (
     NOT_CONST,

@@ -7,7 +7,7 @@ import builtins
 import types
 from typing import Any
 
-from acronumba.data.shared import SharedConst, SharedLeaf, describe_value
+from acronumba.data.shared import SharedConst, describe_value, values_of
 from acronumba.data.witness import ABSENT
 from acronumba.errors import Loc
 from acronumba.frontend.block import Refused
@@ -188,8 +188,7 @@ def outside(w: Walker, value: Any, name: Any, holder: Any, node: ast.AST | None,
         known = w.globals[key] = GlobalRead(path=path, holder=holder, name=name, shared=shared)
         if known.fixed:
             w.witness.place(holder, name)
-        if isinstance(shared, SharedLeaf) and shared.type == INT:
-            w.constants[path] = value
+        w.constants |= {leaf.path: v for leaf, v in values_of(shared, value) if leaf.type == INT}
     if isinstance(known.shared, SharedConst):
         function = behind(w, value)
         if function is not None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+import types
 
-from acronumba.frontend.attributes import class_attribute
+from acronumba.frontend.attributes import by_member, class_attribute
 from acronumba.frontend.block import ZERO_DIVISION
-from acronumba.frontend.calls.objects import is_tuple
+from acronumba.frontend.calls.objects import is_tuple, python_class
 from acronumba.frontend.comprehensions import list_concat, list_repeat
 from acronumba.frontend.conditions import host_value, truth_value
 from acronumba.frontend.handlers import EXPRESSIONS, handles
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.values import (
     NOT_CONST,
+    EnumVal,
     ListVal,
     NoneVal,
     Num,
@@ -66,7 +68,8 @@ def unary(w: Walker, op: ast.unaryop, val: Val, node: ast.AST) -> Val:
                 return w.scalar("invert", w.as_int(v), node=node)
         raise w.refuse("ACR301", node, seen=f"{type(op).__name__} of {w.describe(v)}")
 
-    return w.each(val, one, node)
+    name = {ast.USub: "__neg__", ast.UAdd: "__pos__", ast.Invert: "__invert__"}.get(type(op))
+    return w.each(val, lambda v: one(as_python(w, v, (name,)) if name else v), node)
 
 
 def binary(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
@@ -74,8 +77,24 @@ def binary(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
     return w.each(a, lambda x: w.each(b, lambda y: binary_one(w, op, x, y, node), node), node)
 
 
+def as_python(w: Walker, val: Val, names: tuple[str, ...]) -> Val:
+    """Return a member of an `IntEnum` as its int, a NamedTuple as a tuple, where Python's own operators do that."""
+    if isinstance(val, EnumVal) and issubclass(val.cls, int):
+        kept = all(w.witness.attribute(val.cls, name) is vars(int)[name] for name in names)
+        return by_member(w, val, int) if kept else val
+    cls = python_class(val) if isinstance(val, Record | Ref | SharedVal) else None
+    if cls is None or not issubclass(cls, tuple):
+        return val
+    kept = not any(isinstance(w.witness.attribute(cls, name), types.FunctionType) for name in names)
+    items = w.items_of(val) if kept else None
+    return val if items is None else TupleVal(tuple(items))
+
+
 def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
     name = _BINARY.get(type(op))
+    if not isinstance(a, Tensor) and not isinstance(b, Tensor):  # for NumPy a member is no Python int: it is strong
+        names = (f"__{MAGIC[type(op)]}__", f"__r{MAGIC[type(op)]}__")
+        a, b = as_python(w, a, names), as_python(w, b, names)
     if isinstance(op, ast.Mult):  # an integer scalar repeats a list or tuple, as an int does
         if (_is_list(a) or is_tuple(a)) and is_index(b):
             b = host_value(w, b, node, "the length of a sequence", index=True)

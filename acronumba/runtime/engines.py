@@ -10,58 +10,15 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from numpy.typing import NDArray
 
-from acronumba.analysis.sharing.copies import same_but_shared
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred, load
-from acronumba.ir.spec import KernelSpec
-from acronumba.kernels.strategy import Fusion
 from acronumba.runtime import state
 from acronumba.runtime.library import layout, liveness, lookahead, schedule
 from acronumba.runtime.library import workers as pool
-
-
-class PackingLike(Protocol):
-    """How a kernel wants shared arrays."""
-
-    @property
-    def apply(self) -> Callable[..., NDArray[Any]]:
-        """Called with the arrays."""
-
-
-class SharedUseLike(Protocol):
-    """An entry of a kernel's table that holds a shared array as it is, or one or more of them packed."""
-
-    @property
-    def operands(self) -> tuple[int, ...]: ...
-    @property
-    def packing(self) -> PackingLike | None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageEntry:
-    """A stage of a kernel that threads can share."""
-
-    address: int
-    cost: int  # nanoseconds for one node or row
-    weights: int  # bytes of shared weights that it reads
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelEntry:
-    """A kernel ready to be called."""
-
-    plan: int  # address of its function `plan`
-    run: int  # address of its function `run`
-    shared: tuple[SharedUseLike, ...] = ()
-    tiles: tuple[int, ...] = ()  # addresses
-    begin: int = 0  # address of its function `begin`, if it can be run stage by stage
-    stages: tuple[StageEntry, ...] = ()
-    keep: object = None  # what owns the code
 
 
 @functools.cache
@@ -159,43 +116,3 @@ class Interpreted:
     def call(self, name: str, st: int) -> int | None:
         result: int | None = self.interpret.run(self.modules[0], name, [st], memory=self.memory)
         return result
-
-
-def with_kernels(
-    modules: tuple[tree.Module | Deferred, ...],
-    specs: Sequence[KernelSpec],
-    fusion: Fusion,
-    progress: Callable[[str, int, int], None] | None,
-) -> tuple[Native, tuple[KernelEntry, ...]]:
-    """Compile the modules, the kernels and the tiles they want."""
-    from acronumba.emit.target import host
-    from acronumba.kernels.cpu import generate
-    from acronumba.kernels.tiles import TileKey, deferred
-
-    target = host()
-    first: dict[object, int] = {}  # kernels that differ only in which shared tensors they read are the same code
-    number = [first.setdefault(same_but_shared(spec, lines=False), len(first)) for spec in specs]
-    codes = [generate(specs[number.index(k)], target, fusion) for k in range(len(first))]
-    wanted: dict[tuple[str, int], set[TileKey]] = {}
-    for code in codes:
-        for key in code.tiles:
-            wanted.setdefault((key.dtype, key.vectors), set()).add(key)
-    tiles = [deferred(keys, target) for _, keys in sorted(wanted.items())]
-    engine = Native((*modules, *(code.module for code in codes), *tiles), progress)
-    compiled = engine.loaded[len(modules) :]
-    tile: dict[str, int] = {}
-    for module in compiled[len(codes) :]:
-        tile |= module.address
-    entries = [
-        KernelEntry(
-            plan=c.address["plan"],
-            run=c.address["run"],
-            shared=code.shared,
-            tiles=tuple(tile[key.name] for key in code.tiles),
-            begin=c.address.get("begin", 0),
-            stages=tuple(StageEntry(address=c.address[s.stage], cost=s.cost, weights=s.weights) for s in code.stages),
-            keep=c,
-        )
-        for code, c in zip(codes, compiled, strict=False)
-    ]
-    return engine, tuple(entries[k] for k in number)

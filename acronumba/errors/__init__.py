@@ -1,0 +1,246 @@
+"""Errors and source positions.
+
+Everything a user can be told about a mistake: compile-time refusals carry a code, a position and a rewrite
+(`Unsupported`, `TypeMismatch`, `ShapeMismatch`), run-time failures belong to instances (`InstanceErrors`). The codes
+and their pages are in `acronumba.errors.codes`.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import linecache
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Loc:
+    """A range in a source file. Lines count from 1, columns from 0 as in `ast`."""
+
+    file: str
+    function: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column + 1}"
+
+
+NOWHERE = Loc("", "", 0, 0, 0, 0)
+
+
+class AcronumbaError(Exception):
+    """Base of everything that acronumba raises.
+
+    Parameters
+    ----------
+    code : str
+        A stable code, a key of `acronumba.errors.codes.CODES`; `acronumba explain CODE` prints its page.
+    message : str
+        One sentence in the user's terms.
+    loc : Loc
+        Where in the user's source; `NOWHERE` if nowhere in particular.
+    seen : str
+        What was seen there: types, shapes, names.
+    rewrite : str
+        One change of the program that works.
+
+    Attributes
+    ----------
+    others : tuple of AcronumbaError
+        Further refusals of the same compilation (see `together`); `str` prints them too.
+    """
+
+    def __init__(
+        self, code: str = "", message: str = "", loc: Loc = NOWHERE, seen: str = "", rewrite: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self._message = message
+        self.loc = loc
+        self.seen = seen
+        self.rewrite = rewrite
+        self.others: tuple[AcronumbaError, ...] = ()
+        # Kept here, so that the caret is still there in another process, or when the file has changed.
+        self.source = linecache.getline(loc.file, loc.line).rstrip("\n") if loc.file else ""
+
+    @property
+    def message(self) -> str:
+        """The sentence alone."""
+        return self._message
+
+    @property
+    def file(self) -> str | None:
+        """The user's file, or None."""
+        return self.loc.file or None
+
+    @property
+    def line(self) -> int | None:
+        """The line in the file, from 1, or None."""
+        return self.loc.line or None
+
+    @property
+    def column(self) -> int | None:
+        """The column in the line, from 1, or None."""
+        return self.loc.column + 1 if self.loc.line else None
+
+    def __str__(self) -> str:
+        if not self.others:
+            return format_refusal(self)
+        count = 1 + len(self.others)
+        return "\n\n".join((format_refusal(self), *map(format_refusal, self.others), f"({count} refusals)"))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Subclasses have other signatures: make the bare exception and restore its attributes.
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
+
+
+class Unsupported(AcronumbaError):
+    """Something that is not in the language."""
+
+
+class TypeMismatch(AcronumbaError, TypeError):
+    """Values whose types do not go together."""
+
+
+class ShapeMismatch(AcronumbaError, ValueError):
+    """Tensors whose shapes do not go together."""
+
+
+class ScheduleError(AcronumbaError, ValueError):
+    """Batches of a user's `schedule` that cannot be run."""
+
+
+class DataError(AcronumbaError, ValueError):
+    """A value of an instance that does not conform to its declared type, or cannot be stored.
+
+    Attributes
+    ----------
+    instance : int or None
+        Which instance.
+    path : str
+        Where in it: ``"[17].left.right.word"``.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        instance: int | None = None,
+        path: str = "",
+        code: str = "ACR701",
+        loc: Loc = NOWHERE,
+        seen: str = "",
+        rewrite: str = "",
+    ) -> None:
+        super().__init__(code, message, loc, seen, rewrite)
+        self.instance = instance
+        self.path = path
+
+
+class InstanceErrors(AcronumbaError, ExceptionGroup):
+    """Some instances of a mini-batch failed; the others did not.
+
+    Parameters
+    ----------
+    errors : mapping of int to BaseException
+        The exception of each instance that failed. A group can hold no `SystemExit` and the like: in `exceptions` there
+        is a `RuntimeError` in their place, whose cause they are.
+    results : sequence
+        The results of all instances, None where one failed.
+    """
+
+    errors: dict[int, BaseException]
+    results: Sequence[Any]
+
+    def __new__(cls, errors: Mapping[int, BaseException], results: Sequence[Any] = ()) -> InstanceErrors:
+        ordered = dict(sorted(errors.items()))
+        self = super().__new__(cls, _summary(ordered, len(results)), list(map(_member, ordered.values())))
+        self.errors = ordered
+        self.results = results
+        return self
+
+    def __init__(self, errors: Mapping[int, BaseException], results: Sequence[Any] = ()) -> None:
+        super().__init__("ACR700", _summary(errors, len(results)))
+        first = self.errors[min(self.errors)]
+        if isinstance(first, AcronumbaError):
+            self.loc, self.source = first.loc, first.source
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        for instance, error in list(self.errors.items())[:5]:
+            line = getattr(error, "line", None)
+            text = str(error)
+            if isinstance(error, AcronumbaError):  # in one line: the place is named, what to do is on the page
+                text = f"{error.code}: {error.message}" + (f" ({error.seen})" if error.seen else "")
+            text = " ".join(text.split())
+            lines.append(f"  [{instance}] {type(error).__name__}{f' (line {line})' if line else ''}: {text}")
+        if len(self.errors) > 5:
+            lines.append(f"  ... and {len(self.errors) - 5} more")
+        return "\n".join(lines)
+
+    def derive(self, excs: Sequence[Exception]) -> ExceptionGroup[Exception]:  # type: ignore[override]
+        """Return the group of some of the exceptions (`subgroup` and `split` go through here)."""
+        members = zip(self.errors.items(), self.exceptions, strict=True)
+        kept = {instance: error for (instance, error), member in members if any(member is e for e in excs)}
+        if len(kept) != len(excs):  # parts of an instance's own exception group: their instance is not known
+            return ExceptionGroup(self.message, excs)
+        return InstanceErrors(kept, self.results)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.errors, list(self.results)), None
+
+
+def _member(error: BaseException) -> Exception:
+    """Return the exception, or one that a group of exceptions may hold."""
+    if isinstance(error, Exception):
+        return error
+    made = RuntimeError(f"{type(error).__name__}: {error}")
+    made.__cause__ = error
+    return made
+
+
+def _summary(errors: Mapping[int, BaseException], count: int) -> str:
+    return f"{len(errors)} of {count} instances failed" if count else f"{len(errors)} instances failed"
+
+
+def together(errors: Iterable[AcronumbaError]) -> AcronumbaError:
+    """Return one exception for several refusals: the first by place, with the rest as its `others`.
+
+    The same refusal at the same place counts once.
+    """
+    distinct = {(e.code, e.loc, e.seen): e for e in reversed(list(errors))}
+    ordered = sorted(distinct.values(), key=lambda e: (e.loc.file, e.loc.line, e.loc.column))
+    for error in ordered:
+        error.others = ()
+    ordered[0].others = tuple(ordered[1:])
+    return ordered[0]
+
+
+def format_refusal(error: AcronumbaError) -> str:
+    """Return the text of one refusal: code, sentence, place, the line with a caret, what was seen, the rewrite."""
+    lines = [f"{error.code}: {error.message}" if error.code else error.message]
+    loc = error.loc
+    if loc.file:
+        lines.append(f"  {loc}" + (f", in {loc.function}" if loc.function else ""))
+        if error.source:
+            text = error.source.expandtabs()
+            start = len(_before(error.source, loc.column).expandtabs())
+            same_line = loc.end_line == loc.line
+            end = len(_before(error.source, loc.end_column).expandtabs()) if same_line else len(text)
+            indent = len(text) - len(text.lstrip())
+            start, end = max(start, indent), max(end, start + 1)
+            lines += [f"    {text[indent:]}", "    " + " " * (start - indent) + "^" * (end - start)]
+    if error.seen:
+        lines.append(f"  seen: {error.seen}")
+    if error.rewrite:
+        lines.append(f"  instead: {error.rewrite}")
+    return "\n".join(lines)
+
+
+def _before(source: str, column: int) -> str:
+    """Return the part of the line before a column, which `ast` counts in bytes of UTF-8."""
+    return source.encode()[:column].decode(errors="ignore")

@@ -1,0 +1,142 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import acronumba
+from acronumba.cli.main import find_example, main
+from acronumba.errors.codes import CODES
+
+MODEL = """
+import numpy as np
+from acronumba import model
+
+@model
+def double(x, *, w):
+    return w @ x * 2.0
+
+@model
+def other(x):
+    return x
+"""
+EXAMPLE = "\ndef example():\n    return ([np.ones(3), np.zeros(3)],), {'w': np.ones((2, 3))}\n"
+MAIN = """
+def main():
+    print("noise")
+    print(double.batch([np.ones(3)], w=np.ones((2, 3))).stack())
+    raise SystemExit(3)
+"""
+ZOO = "\ndef instances(n, seed=0):\n    return [np.ones(3)] * n\n\ndef params(size=3):\n    return np.ones((2, size))\n"
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text):
+        path = tmp_path / "mine.py"
+        path.write_text(MODEL + text)
+        return str(path)
+
+    yield write
+    sys.modules.pop("mine", None)
+    sys.path[:] = [p for p in sys.path if p != str(tmp_path)]
+
+
+def test_explain_prints_the_page(capsys):
+    assert main(["explain", "ACR101"]) == 0
+    assert "try:" in capsys.readouterr().out
+    assert main(["explain", "101"]) == 0
+    assert capsys.readouterr().out.startswith("ACR101")
+
+
+def test_explain_lists_all_codes(capsys):
+    assert main(["explain"]) == 0
+    out = capsys.readouterr().out
+    assert [line.split()[0] for line in out.splitlines()] == list(CODES)
+
+
+def test_explain_of_an_unknown_code(capsys):
+    assert main(["explain", "ACR110x"]) == 2
+    assert "ACR110" in capsys.readouterr().err
+
+
+def test_wrong_usage_ends_with_status_2(capsys):
+    for arguments in ([], ["nothing"], ["cache"], ["show"]):
+        with pytest.raises(SystemExit) as caught:
+            main(arguments)
+        assert caught.value.code == 2
+    assert main(["show", "file.py"]) == 2
+    capsys.readouterr()
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out.strip() == f"acronumba {acronumba.__version__}"
+
+
+@pytest.mark.parametrize("text", [EXAMPLE, MAIN, ZOO])
+def test_a_file_says_what_its_model_is_shown_on(file, text):
+    model, columns, shared = find_example(file(text), "double")
+    assert model.__name__ == "double" and columns[0][0].shape == (3,) and shared["w"].shape == (2, 3)
+
+
+def test_show_prints_a_stage(file, capsys):
+    assert main(["show", file(EXAMPLE) + ":double", "--stage", "source"]) == 0
+    assert "return w @ x * 2.0" in capsys.readouterr().out
+
+
+def test_show_explains_and_lists_stages(file, capsys):
+    assert main(["show", file(EXAMPLE) + ":double"]) == 0
+    out = capsys.readouterr().out
+    assert "w: float64[2, 3]" in out and "stages: source," in out
+    assert main(["show", file(EXAMPLE) + ":double", "--stage", "list"]) == 0
+    assert "plan" in capsys.readouterr().out.split()
+
+
+def test_show_of_an_unknown_stage(file, capsys):
+    assert main(["show", file(EXAMPLE) + ":double", "--stage", "nothing"]) == 2
+    assert "host" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [(EXAMPLE, "nothing", "models: double, other"), ("", "double", "example()"), (MAIN, "other", "example()")],
+)
+def test_show_says_what_is_missing(file, capsys, text, name, words):
+    if text is MAIN:
+        text = text.replace("    raise SystemExit(3)\n", "")
+    assert main(["show", f"{file(text)}:{name}"]) == 1
+    err = capsys.readouterr().err
+    assert "ACR710" in err and words in err
+
+
+def test_show_of_no_file(capsys):
+    assert main(["show", "nowhere.py:f"]) == 1
+    assert "there is no file nowhere.py" in capsys.readouterr().err
+
+
+def test_doctor(capsys):
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    for word in ("numba", "processor", "cache", "CUDA"):
+        assert word in out
+    assert "BAD" not in out
+
+
+def test_cache_clear(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("ACRONUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    assert main(["cache", "path"]) == 0
+    assert str(tmp_path / "cache") in capsys.readouterr().out
+    assert main(["cache", "clear"]) == 0
+
+
+def test_python_dash_m():
+    done = subprocess.run(
+        [sys.executable, "-m", "acronumba", "explain", "ACR601"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and done.stdout.startswith("ACR601")

@@ -1,0 +1,201 @@
+"""Errors: what they print, that they survive pickling, and groups of them."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import acronumba
+from acronumba import AcronumbaError, DataError, InstanceErrors, ShapeMismatch, TypeMismatch, Unsupported
+from acronumba.api.failures import plain_failure, user_line
+from acronumba.errors import NOWHERE, Loc, format_refusal, together
+from acronumba.errors.codes import refuse
+from acronumba.pipeline.failures import machine_failure
+
+
+@pytest.fixture
+def source(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("def f(x):\n    y = größe(x) + 1\n\tz = 2\n")
+    return str(file)
+
+
+def at(file, line, column, end, end_line=None):
+    return Loc(file, "f", line, column, end_line or line, end)
+
+
+def test_a_refusal_shows_place_caret_seen_and_rewrite(source):
+    error = Unsupported("ACR201", "no such function", at(source, 2, 8, 18), "größe", "call another")
+    assert str(error).splitlines() == [
+        "ACR201: no such function",
+        f"  {source}:2:9, in f",
+        "    y = größe(x) + 1",
+        "        ^^^^^^^^",
+        "  seen: größe",
+        "  instead: call another",
+    ]
+    assert (error.code, error.file, error.line, error.column) == ("ACR201", source, 2, 9)
+
+
+def test_columns_count_bytes_as_ast_does(source):
+    error = Unsupported("ACR117", "no", at(source, 2, 21, 22))
+    assert str(error).splitlines()[3].index("^") == 4 + len("y = größe(x) + ")
+
+
+def test_a_caret_over_several_lines_ends_with_the_first(source):
+    error = Unsupported("ACR117", "no", at(source, 2, 8, 4, end_line=3))
+    assert str(error).splitlines()[3] == "        " + "^" * len("größe(x) + 1")
+
+
+def test_an_error_without_a_place_prints_one_sentence():
+    error = AcronumbaError("ACR705", "there is no option `x`")
+    assert str(error) == "ACR705: there is no option `x`"
+    assert (error.file, error.line, error.column) == (None, None, None)
+
+
+def test_all_refusals_of_a_function_come_at_once_in_order_of_place(source):
+    second = ShapeMismatch("ACR401", "second", at(source, 3, 1, 2))
+    first, again = (Unsupported("ACR101", "first", at(source, 2, 4, 5)) for _ in range(2))
+    error = together([second, first, again])
+    assert type(error) is Unsupported
+    text = str(error)
+    assert text.index("first") < text.index("second") and text.count("first") == 1
+    assert text.endswith("(2 refusals)")
+    assert [e.code for e in error.others] == ["ACR401"]
+
+
+@pytest.mark.parametrize("cls", [AcronumbaError, Unsupported, TypeMismatch, ShapeMismatch])
+def test_refusals_can_be_pickled(source, cls):
+    error = cls("ACR301", "a sentence", at(source, 2, 8, 9), "seen", "rewrite")
+    error.others = (Unsupported("ACR101", "other", NOWHERE),)
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is cls
+    assert str(copy) == str(error) and copy.loc == error.loc and copy.others[0].code == "ACR101"
+
+
+def test_the_classes_are_also_those_of_python():
+    assert issubclass(TypeMismatch, TypeError)
+    assert issubclass(ShapeMismatch, ValueError)
+    assert issubclass(DataError, AcronumbaError)
+
+
+def test_data_errors_know_instance_and_path():
+    error = pickle.loads(pickle.dumps(DataError("[3].left.word: expected int", instance=3, path="[3].left.word")))
+    assert (error.instance, error.path, error.code) == (3, "[3].left.word", "ACR701")
+    assert "expected int" in str(error)
+
+
+def group():
+    errors = {4: ValueError("four"), 1: ZeroDivisionError("one"), 2: ShapeMismatch("ACR401", "two")}
+    return InstanceErrors(errors, ["a", None, None, "b", None])
+
+
+def test_instance_errors_are_an_exception_group():
+    error = group()
+    assert isinstance(error, ExceptionGroup) and isinstance(error, AcronumbaError)
+    assert list(error.errors) == [1, 2, 4]
+    assert error.exceptions == (error.errors[1], error.errors[2], error.errors[4])
+    assert error.results == ["a", None, None, "b", None]
+    assert error.code == "ACR700"
+    assert "3 of 5 instances failed" in str(error) and "[4] ValueError: four" in str(error)
+
+
+def test_except_star_sees_the_instances():
+    seen = []
+    try:
+        raise group()
+    except* ValueError as part:
+        seen.append(part.errors)
+    except* ZeroDivisionError as part:
+        seen.append(part.errors)
+    assert [sorted(s) for s in seen] == [[2, 4], [1]]
+
+
+def test_split_and_subgroup_keep_instances_and_results():
+    match, rest = group().split(ZeroDivisionError)
+    assert isinstance(match, InstanceErrors) and list(match.errors) == [1]
+    assert isinstance(rest, InstanceErrors) and list(rest.errors) == [2, 4]
+    assert rest.results == ["a", None, None, "b", None]
+    assert group().subgroup(KeyError) is None
+
+
+def test_an_instance_may_itself_raise_a_group():
+    inner = ExceptionGroup("inner", [ValueError("a"), KeyError("b")])
+    error = InstanceErrors({0: inner, 3: ValueError("c")})
+    part = error.subgroup(ValueError)
+    assert isinstance(part, ExceptionGroup)
+    assert {str(e) for e in part.exceptions[0].exceptions} == {"a"}
+
+
+def test_instance_errors_can_be_pickled():
+    error = group()
+    error.errors[4].line = 17
+    copy = pickle.loads(pickle.dumps(error))
+    assert isinstance(copy, InstanceErrors) and list(copy.errors) == [1, 2, 4]
+    assert copy.errors[4].line == 17 and copy.results == error.results and str(copy) == str(error)
+
+
+def test_the_plain_call_says_what_an_instance_failed_of():
+    def f(x, *, p):
+        if x < 0:
+            raise LookupError(f"{x} of {p}")
+        return x
+
+    loc = Loc(__file__, "f", f.__code__.co_firstlineno + 2, 12, 1, 20)
+    error = plain_failure(f, [-3], {"p": 7}, machine_failure("RuntimeError", "machine", loc), steps=10**5)
+    assert type(error) is LookupError and error.args == ("-3 of 7",)
+    assert error.line == f.__code__.co_firstlineno + 2 and error.file == __file__
+
+
+def test_where_the_plain_call_does_not_fail_the_machine_is_believed():
+    machine = machine_failure("OverflowError", "int of more than 64 bits", Loc(__file__, "f", 9, 0, 9, 1))
+    error = plain_failure(lambda x: x**10, [10**9], {}, machine, steps=10**5)
+    assert type(error) is OverflowError and error.line == 9
+
+
+def test_a_recursion_too_deep_for_python_is_not_the_instances_fault():
+    def down(n):
+        return n if n == 0 else down(n - 1)
+
+    machine = machine_failure("ZeroDivisionError", "division by zero", Loc(__file__, "f", 9, 0, 9, 1))
+    assert plain_failure(down, [10**6], {}, machine, steps=10**5) is machine
+
+
+def test_an_endless_instance_is_not_run_again():
+    machine = machine_failure("RuntimeError", "10 steps", NOWHERE, endless=True)
+
+    def never(x):
+        raise AssertionError("was run")
+
+    assert plain_failure(never, [1], {}, machine, steps=10**5) is machine
+    assert machine.code == "ACR702"
+
+
+def test_a_clash_of_shapes_is_a_shape_mismatch_with_numpys_words():
+    def f(x, y):
+        return x + y
+
+    line = f.__code__.co_firstlineno + 1
+    machine = machine_failure("ShapeMismatch", "extents 2 and 3 differ", Loc(__file__, "f", line, 15, line, 20))
+    error = plain_failure(f, [np.ones(2), np.ones(3)], {}, machine, steps=10**5)
+    assert type(error) is ShapeMismatch and error.line == line
+    assert "broadcast" in str(error) and "return x + y" in str(error)
+
+
+def test_frames_of_libraries_are_not_the_users_line():
+    def f(x):
+        return acronumba.nn.softmax(x, axis=5)
+
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        f(np.ones(3))
+    assert user_line(caught.value) == (f.__code__.co_firstlineno + 1, __file__)
+
+
+def test_refuse_fills_in_title_and_rewrite_of_the_page():
+    error = refuse("ACR101")
+    assert type(error) is Unsupported
+    assert "try" in format_refusal(error) and "instead:" in format_refusal(error)
+    assert isinstance(refuse("ACR401"), ShapeMismatch)
+    assert isinstance(refuse("ACR701"), DataError)
