@@ -3,7 +3,7 @@
 A row names the parameters that its handler honours; their places, defaults and all others come from the signature of
 the function itself (`signatures`). A call is bound to it as Python would bind it. An argument for a parameter that is
 not honoured is refused, with the caret under it, unless it changes nothing. A handler takes the walker, the bound
-arguments (`Args`) and the node, and returns an abstract value. The rows are in `of_python`, `of_numpy` and `of_math`.
+arguments (`Args`) and the node, and returns an abstract value. The rows are in the files `of_...`.
 """
 
 from __future__ import annotations
