@@ -104,8 +104,8 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
     negated = isinstance(op, ast.NotEq | ast.IsNot)
     if isinstance(op, ast.Is | ast.IsNot):
         if isinstance(a, Ref) and isinstance(b, Ref):
-            out = scalar_same(w, a.var, b.var)
-            return w.negate(out) if negated else out
+            same = scalar_same(w, a.var, b.var)
+            return w.negate(same) if negated else same
         if isinstance(a, Tensor | Record) or isinstance(b, Tensor | Record):
             raise w.refuse("ACR117", node, seen=f"`is` of {w.describe(a)} and {w.describe(b)}")
     elif (isinstance(a, Tensor) or isinstance(b, Tensor)) and name is not None:
@@ -143,19 +143,8 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
         return number((isinstance(a, NoneVal) and isinstance(b, NoneVal)) != negated)
     if equality and (isinstance(a, Static) or isinstance(b, Static)):
         return compare_known(w, op, a, b, node)
-    if isinstance(a, TupleVal) and isinstance(b, TupleVal) and equality and not isinstance(op, ast.Is | ast.IsNot):
-        if len(a.items) != len(b.items):
-            return number(negated)
-        out = number(True)
-        for x2, y2 in zip(a.items, b.items, strict=True):
-            out = w.both(out, truth(w, compare_values(w, ast.Eq(), x2, y2, node), node))
-        return w.negate(out) if negated else out
-    if isinstance(a, TupleVal) and isinstance(b, TupleVal) and name is not None and not equality:
-        out = truth(w, compare_values(w, op, number(len(a.items)), number(len(b.items)), node), node)
-        for x2, y2 in reversed(list(zip(a.items, b.items, strict=False))):  # the first that differ decide
-            less = truth(w, compare_values(w, op, x2, y2, node), node)
-            out = w.select(truth(w, compare_values(w, ast.Eq(), x2, y2, node), node), out, less)
-        return out
+    if isinstance(a, TupleVal) and isinstance(b, TupleVal) and not isinstance(op, ast.Is | ast.IsNot):
+        return compare_tuples(w, op, a, b, node)
     kinds = {_KINDS.get(type(v)) for v in (a, b)}
     if equality and len(kinds) == 2 and None not in kinds:  # a string never equals a tuple
         return number(negated)
@@ -163,6 +152,23 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
     rewrite = "len(a) == len(b) and all(x == y for x, y in zip(a, b))" if lists and equality else ""
     seen = f"{w.describe(a)} compared with {w.describe(b)}"
     raise w.refuse("ACR301", node, seen=seen, rewrite=rewrite)
+
+
+def compare_tuples(w: Walker, op: ast.cmpop, a: TupleVal, b: TupleVal, node: ast.AST) -> Num:
+    """Compare tuples item by item."""
+    if isinstance(op, ast.Eq | ast.NotEq):
+        negated = isinstance(op, ast.NotEq)
+        if len(a.items) != len(b.items):
+            return number(negated)
+        out = number(True)
+        for x, y in zip(a.items, b.items, strict=True):
+            out = w.both(out, truth(w, compare_values(w, ast.Eq(), x, y, node), node))
+        return w.negate(out) if negated else out
+    out = truth(w, compare_values(w, op, number(len(a.items)), number(len(b.items)), node), node)
+    for x, y in reversed(list(zip(a.items, b.items, strict=False))):  # the first that differ decide
+        less = truth(w, compare_values(w, op, x, y, node), node)
+        out = w.select(truth(w, compare_values(w, ast.Eq(), x, y, node), node), out, less)
+    return out
 
 
 def compare_enum(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num | None:

@@ -50,22 +50,10 @@ def write_loop(
     assumed: dict[Any, Template] = {
         key: w.loop_template(entry_state[key]) if key in entry_state else TAbsent() for key in names
     }
-    facts = {(k[0], k[1]) for k in names}
     for _ in range(20):
         before = w.mark()
         w.block, w.state = entry_block, dict(entry_state)
-        vars: dict[Any, tuple[Var, ...]] = {}
-        head_state: State = {k: v for k, v in entry_state.items() if len(k) == 2 or (k[0], k[1]) not in facts}
-        for key, shape in assumed.items():
-            val, vars[key] = w.instantiate(shape, key[1])
-            if val is not None:
-                head_state[key] = val
-            if vars[key]:
-                w.store(shape, vars[key], entry_state.get(key))
-        head = w.new_block()
-        w.end(ir.Jump(block=head, loc=w.loc))
-        w.block, w.state = head, head_state
-        w.settle_all()
+        head, vars = _enter_loop(w, assumed, entry_state)
         frame = w.frame
         frame.loops.append(Loop())
         yes, no = test()
@@ -99,6 +87,26 @@ def write_loop(
             return
         w.go_back(before)
     raise w.refuse("ACR303", None, seen="a variable whose type changes at every turn of the loop")
+
+
+def _enter_loop(
+    w: Walker, assumed: Mapping[Any, Template], entry: State
+) -> tuple[int, dict[Any, tuple[Var, ...]]]:  # fmt: skip
+    """Begin the block where each turn begins, with variables for what is carried; return it, and these."""
+    vars: dict[Any, tuple[Var, ...]] = {}
+    facts = {(k[0], k[1]) for k in assumed}
+    state: State = {k: v for k, v in entry.items() if len(k) == 2 or (k[0], k[1]) not in facts}
+    for key, shape in assumed.items():
+        val, vars[key] = w.instantiate(shape, key[1])
+        if val is not None:
+            state[key] = val
+        if vars[key]:
+            w.store(shape, vars[key], entry.get(key))
+    head = w.new_block()
+    w.end(ir.Jump(block=head, loc=w.loc))
+    w.block, w.state = head, state
+    w.settle_all()
+    return head, vars
 
 
 def store_back(w: Walker, assumed: Mapping[Any, Template], vars: Mapping[Any, tuple[Var, ...]]) -> None:

@@ -39,8 +39,8 @@ from acronumba.frontend.block import FunctionCode, Knowledge, Refused, Resweep
 from acronumba.frontend.functions import add_defaults
 from acronumba.frontend.instances import call_instance, fails_itself, finish, function_name
 from acronumba.frontend.names import behind, function_value
-from acronumba.frontend.values import Func, NoneVal
-from acronumba.frontend.walker import GlobalRead, Walker
+from acronumba.frontend.values import Func, NoneVal, Val
+from acronumba.frontend.walker import Frame, GlobalRead, Walker
 from acronumba.frontend.words import _ClassNumber
 from acronumba.ir import nodes as ir
 from acronumba.ir.graph import rename
@@ -182,24 +182,10 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
     sweep.loc, sweep.source = loc, func.source
     frame = sweep.push(func, ())
     sweep.block = sweep.new_block()
-    positional = [p.arg for p in (*a.posonlyargs, *a.args)]
-    flat: list[Var] = []
-    for name, t in zip(positional, params, strict=False):
-        vars = tuple(sweep.var(name, w) for w in words(t))
-        flat += vars
-        sweep.state[(frame.scope, name)] = sweep.from_words(t, vars)
-    code.params = tuple(flat)
-    given = {name: sweep.state[(frame.scope, name)] for name, _ in zip(positional, params, strict=False)}
-    for p in a.kwonlyargs:
-        root = shared.roots.get(p.arg)
-        if root is not None:
-            function = behind(sweep, root.value) if isinstance(root, SharedConst) else None
-            given[p.arg] = function_value(sweep, function, loc) if function else sweep.shared_value(root)
-    add_defaults(sweep, func, given)
-    sweep.state |= {(frame.scope, name): val for name, val in given.items()}
+    given = _bind_entry(sweep, frame, params, shared)
     key = "entry"
     if func.code in sweep.know.recursive:
-        given = {n: given[n] for n in [*positional, *(p.arg for p in a.kwonlyargs)]}
+        given = {p.arg: given[p.arg] for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
         val = call_instance(sweep, func, given, loc)
         if sweep.block is not None:
             frame.returns.append((sweep.point(), val, loc))
@@ -238,6 +224,27 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         fields={cls: dict(table) for cls, table in sweep.know.fields.items()},
         notes=tuple(dict.fromkeys(sweep.notes)),
     )
+
+
+def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: SharedTree) -> dict[str, Val]:
+    """Bind the parameters of the model; those that are not shared are the function's in the program."""
+    func, loc, a = frame.func, sweep.loc, frame.func.source.node.args
+    positional = [p.arg for p in (*a.posonlyargs, *a.args)]
+    flat: list[Var] = []
+    for name, t in zip(positional, params, strict=False):
+        vars = tuple(sweep.var(name, w) for w in words(t))
+        flat += vars
+        sweep.state[(frame.scope, name)] = sweep.from_words(t, vars)
+    sweep.code.params = tuple(flat)
+    given = {name: sweep.state[(frame.scope, name)] for name, _ in zip(positional, params, strict=False)}
+    for p in a.kwonlyargs:
+        root = shared.roots.get(p.arg)
+        if root is not None:
+            function = behind(sweep, root.value) if isinstance(root, SharedConst) else None
+            given[p.arg] = function_value(sweep, function, loc) if function else sweep.shared_value(root)
+    add_defaults(sweep, func, given)
+    sweep.state |= {(frame.scope, name): val for name, val in given.items()}
+    return given
 
 
 def _check_visible(sweep: Walker, shared: SharedTree) -> None:

@@ -239,6 +239,7 @@ class Merge(Words):
         return TStatic(val)
 
     def join_templates(self, a: Template, b: Template) -> Template:
+        """Return the least template that holds what either of two holds."""
         match a, b:
             case (TPoison(), _):
                 return a
@@ -257,25 +258,11 @@ class Merge(Words):
             case (TStatic(), TStatic()) if same(a.val, b.val):
                 return TStatic(loosest([a.val, b.val]))
             case (TStatic(), _) | (_, TStatic()):
-                x, y = (self.template(t.val) if isinstance(t, TStatic) else t for t in (a, b))
-                if not isinstance(x, TStatic) and not isinstance(y, TStatic):
-                    return self.join_templates(x, y)
-                options = choices_of(x), choices_of(y)
-                if options[0] and options[1]:
-                    return self.join_templates(TChoice(options[0]), TChoice(options[1]))
-                seen = [self.describe(t.val) if isinstance(t, TStatic) else "something else" for t in (a, b)]
-                return TPoison(f"{seen[0]} in one branch, {seen[1]} in another")
+                return self._join_known(a, b)
             case (TParts(kind="holder"), TParts(kind="holder")) if alike(a.meta, b.meta):
                 return TParts("holder", a.meta, tuple(map(self.join_templates, a.items, b.items)))
             case (TChoice(), TChoice()):
-                joined = list(a.options)
-                for option in b.options:
-                    k = next((k for k, other in enumerate(joined) if alike(only(other), only(option))), None)
-                    if k is None:
-                        joined.append(option)
-                    else:
-                        joined[k] = self.join_templates(joined[k], option)
-                return TChoice(tuple(joined))
+                return self._join_choices(a, b)
             case (TParts(kind="holder") | TChoice(), TParts(kind="holder") | TChoice()) if choices_of(a) and choices_of(
                 b
             ):
@@ -309,6 +296,28 @@ class Merge(Words):
         if endless(t):
             return TPoison(f"it has types without end: {type_text(t)[:100]}")
         return TType(t)
+
+    def _join_known(self, a: Template, b: Template) -> Template:
+        """Join templates of which one is a value itself, and not the other's."""
+        x, y = (self.template(t.val) if isinstance(t, TStatic) else t for t in (a, b))
+        if not isinstance(x, TStatic) and not isinstance(y, TStatic):
+            return self.join_templates(x, y)
+        options = choices_of(x), choices_of(y)
+        if options[0] and options[1]:
+            return self.join_templates(TChoice(options[0]), TChoice(options[1]))
+        seen = [self.describe(t.val) if isinstance(t, TStatic) else "something else" for t in (a, b)]
+        return TPoison(f"{seen[0]} in one branch, {seen[1]} in another")
+
+    def _join_choices(self, a: TChoice, b: TChoice) -> TChoice:
+        """Join functions and classes of which either may be one: each is an option once."""
+        joined = list(a.options)
+        for option in b.options:
+            k = next((k for k, other in enumerate(joined) if alike(only(other), only(option))), None)
+            if k is None:
+                joined.append(option)
+            else:
+                joined[k] = self.join_templates(joined[k], option)
+        return TChoice(tuple(joined))
 
     def template_type(self, a: Template) -> Type:
         """Return the type of what a template holds."""

@@ -124,21 +124,10 @@ def subscript(w: Walker, base: Val, index: ast.expr, node: ast.AST) -> Val:
 
 
 def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
+    """Read an item, or several, of a value that is one thing; an index may be one of several."""
     w.check_poison(base)
     if isinstance(base, Tensor):
-        if isinstance(where, UnionVal):
-            return w.each(where, lambda e: get_item(w, base, e, node), node)
-        if not isinstance(where, tuple | slice) and is_tuple(where):  # one index for each axis
-            where = w.items_of(where)
-        parts = where if isinstance(where, tuple) else (where,)
-        for k, v in enumerate(parts):
-            if isinstance(v, UnionVal):  # also None, which is a new axis
-
-                def one(e: Val, k: int = k) -> Val:
-                    return get_item(w, base, (*parts[:k], e, *parts[k + 1 :]), node)
-
-                return w.each(v, one, node)
-        return index_tensor(w, base, parts, node)
+        return tensor_item(w, base, where, node)
     if isinstance(where, tuple):
         where = TupleVal(tuple(_no_slices(w, where, node)))
     if isinstance(where, UnionVal):
@@ -158,36 +147,55 @@ def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
     elif isinstance(where, EnumVal):
         where = host_value(w, where, node, "an index of a list", index=True)
     items = w.items_of(base)
-    if items is not None:
-        if isinstance(where, slice):
-            ends = [None if v is None else w.static(v, node) for v in (where.start, where.stop)]
-            if NOT_CONST not in ends:
-                part = items[slice(ends[0], ends[1], where.step)]
-                return TupleVal(part) if isinstance(base, TupleVal | Record) else new_list(w, part, node)
-            if isinstance(base, StaticList):
-                w.make_real(base.cell)
-            if isinstance(base, StaticList | SharedVal) and python_class(base) is list:
-                base = at_run_time(w, base)
-        elif isinstance(where, Num):
-            where = host_value(w, where, node, "an index of a list", index=True)
-            k = w.known(w.as_int(where) if where.type == BOOL else where)
-            if k is not NOT_CONST:
-                if not -len(items) <= k < len(items):
-                    w.fail("IndexError", "index out of range", node)
-                    return Poison()
-                w.check_poison(items[int(k)], node=node)
-                return items[int(k)]
-            if not items:
-                w.fail("IndexError", "index out of range", node)
-                return Poison()
-            if all(map(is_choosable, items)):
-                return Choice(items, checked_index(w, where, number(len(items)), node))
-            if isinstance(base, StaticList):
-                w.make_real(base.cell)
-            base = at_run_time(w, base)
+    found = known_item(w, base, items, where, node) if items is not None else None
+    if found is not None:
+        return found
+    if items is not None and (isinstance(where, Num) or (isinstance(where, slice) and python_class(base) is list)):
+        if isinstance(base, StaticList):
+            w.make_real(base.cell)
+        base = at_run_time(w, base)
     if isinstance(base, ListVal):
         return index_list(w, base, where, node)
     raise w.refuse("ACR301", node, seen=f"{w.describe(base)} cannot be indexed by {describe_index(w, where)}")
+
+
+def tensor_item(w: Walker, base: Tensor, where: Any, node: ast.AST) -> Val:
+    """Index an array by a value or several, each of which may be one of several."""
+    if isinstance(where, UnionVal):
+        return w.each(where, lambda e: get_item(w, base, e, node), node)
+    if not isinstance(where, tuple | slice) and is_tuple(where):  # one index for each axis
+        where = w.items_of(where)
+    parts = where if isinstance(where, tuple) else (where,)
+    for k, v in enumerate(parts):
+        if isinstance(v, UnionVal):  # also None, which is a new axis
+
+            def one(e: Val, k: int = k) -> Val:
+                return get_item(w, base, (*parts[:k], e, *parts[k + 1 :]), node)
+
+            return w.each(v, one, node)
+    return index_tensor(w, base, parts, node)
+
+
+def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Any, node: ast.AST) -> Val | None:
+    """Return what lies at an index among items that are known one by one; None if that is known at run time."""
+    if isinstance(where, slice):
+        ends = [None if v is None else w.static(v, node) for v in (where.start, where.stop)]
+        if NOT_CONST in ends:
+            return None
+        part = items[slice(ends[0], ends[1], where.step)]
+        return TupleVal(part) if isinstance(base, TupleVal | Record) else new_list(w, part, node)
+    if not isinstance(where, Num):
+        return None
+    host_value(w, where, node, "an index of a list", index=True)
+    k = w.known(w.as_int(where) if where.type == BOOL else where)
+    if k is NOT_CONST and items:
+        choice = all(map(is_choosable, items))
+        return Choice(items, checked_index(w, where, number(len(items)), node)) if choice else None
+    if k is NOT_CONST or not -len(items) <= k < len(items):
+        w.fail("IndexError", "index out of range", node)
+        return Poison()
+    w.check_poison(items[int(k)], node=node)
+    return items[int(k)]
 
 
 def list_index(w: Walker, x: Tensor, node: ast.AST) -> Num:
@@ -236,26 +244,7 @@ def index_list(w: Walker, base: ListVal, where: Any, node: ast.AST) -> Val:
 
 def index_tensor(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> Val:
     """NumPy's basic indexing, and one integer array."""
-    ellipsis = [k for k, e in enumerate(where) if isinstance(e, Static) and e.value is Ellipsis]
-    if len(ellipsis) > 1:
-        raise w.refuse("ACR301", node, seen="two ellipses in one index", rewrite="write one of them as `:`")
-    used = sum(1 for e in where if not isinstance(e, NoneVal) and not (isinstance(e, Static) and e.value is Ellipsis))
-    if used > x.type.rank:
-        raise w.refuse("ACR402", node, seen=f"{used} indices for {w.describe(x)}")
-    full = [slice(None, None, 1)] * (x.type.rank - used)
-    parts = list(where)
-    if ellipsis:
-        parts[ellipsis[0] : ellipsis[0] + 1] = full
-    else:
-        parts += full
-    arrays = [
-        e
-        for e in parts
-        if isinstance(e, Tensor | StaticList | TupleVal | SharedVal | ListVal)
-        and not (isinstance(e, Tensor) and e.type.rank == 0)
-    ]
-    if len(arrays) > 1 or (arrays and any(isinstance(e, Num | Tensor) and e is not arrays[0] for e in parts)):
-        raise w.refuse("ACR202", node, seen="several indices that are arrays", rewrite="index one axis after the other")
+    parts, ellipsis = _index_of_each_axis(w, x, where, node)
     cuts: list[Any] = []
     axis = 0
     for e in parts:  # 1. slices
@@ -300,6 +289,31 @@ def index_tensor(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> V
     if ellipsis and not out.type.rank:  # an array that may be a view; else a scalar
         return out if out.array0 is not None and out.array0.const is True else replace(out, array0=number(True))
     return w.as_scalar(out)
+
+
+def _index_of_each_axis(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> tuple[list[Any], bool]:
+    """Return an index for each axis and None for each new one, without an ellipsis; and whether there was one."""
+    ellipsis = [k for k, e in enumerate(where) if isinstance(e, Static) and e.value is Ellipsis]
+    if len(ellipsis) > 1:
+        raise w.refuse("ACR301", node, seen="two ellipses in one index", rewrite="write one of them as `:`")
+    used = sum(1 for e in where if not isinstance(e, NoneVal) and not (isinstance(e, Static) and e.value is Ellipsis))
+    if used > x.type.rank:
+        raise w.refuse("ACR402", node, seen=f"{used} indices for {w.describe(x)}")
+    full = [slice(None, None, 1)] * (x.type.rank - used)
+    parts = list(where)
+    if ellipsis:
+        parts[ellipsis[0] : ellipsis[0] + 1] = full
+    else:
+        parts += full
+    arrays = [
+        e
+        for e in parts
+        if isinstance(e, Tensor | StaticList | TupleVal | SharedVal | ListVal)
+        and not (isinstance(e, Tensor) and e.type.rank == 0)
+    ]
+    if len(arrays) > 1 or (arrays and any(isinstance(e, Num | Tensor) and e is not arrays[0] for e in parts)):
+        raise w.refuse("ACR202", node, seen="several indices that are arrays", rewrite="index one axis after the other")
+    return parts, bool(ellipsis)
 
 
 def index_array(w: Walker, e: Val, node: ast.AST) -> Tensor:

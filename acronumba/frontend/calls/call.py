@@ -151,44 +151,48 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], nod
     if issubclass(cls, BaseException):
         raise w.refuse("ACR108", node, seen="an exception that is not raised at once")
     if dataclasses.is_dataclass(cls):
-        w.witness.layout(cls)
-        _only_fields(w, cls, node)
-        fields = [f for f in dataclasses.fields(cls) if f.init]
-        out = _bind_fields(
-            w, cls, [f.name for f in fields if not f.kw_only], [f.name for f in fields], args, kwargs, node
-        )
-        for f in dataclasses.fields(cls):
-            if f.name in out:
-                continue
-            if f.default is not dataclasses.MISSING:
-                out[f.name] = default_value(w, f.default, f, "default", f"{cls.__name__}({f.name})")
-            elif f.default_factory is not dataclasses.MISSING:
-                factory = f.default_factory
-                out[f.name] = (
-                    new_list(w, (), node or ast.Constant(0))
-                    if factory is list
-                    else w.call(Static(factory), (), {}, node)
-                )
-            else:
-                raise w.refuse("ACR203", node, seen=f"{cls.__name__} without {f.name}")
-        names = tuple(f.name for f in dataclasses.fields(cls))
-        return Record(cls, names, tuple(out[n] for n in names))
+        return _dataclass(w, cls, args, kwargs, node)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        w.witness.layout(cls)
-        _only_fields(w, cls, node)
-        names = field_names(cls)
-        out = _bind_fields(w, cls, list(names), list(names), args, kwargs, node)
-        defaults = getattr(cls, "_field_defaults", {})
-        for name, value in defaults.items():
-            if name not in out:
-                out[name] = default_value(w, value, defaults, name, f"{cls.__name__}({name})")
-        missing = [n for n in names if n not in out]
-        if missing:
-            raise w.refuse("ACR203", node, seen=f"{cls.__name__} without {', '.join(missing)}")
-        return Record(cls, names, tuple(out[n] for n in names))
+        return _named_tuple(w, cls, args, kwargs, node)
     if cls is functools.partial:
         raise w.refuse("ACR210", node, seen="functools.partial", rewrite="a lambda")
     raise w.refuse("ACR201", node, seen=f"the class {cls.__name__}, which is neither a dataclass nor a NamedTuple")
+
+
+def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+    w.witness.layout(cls)
+    _only_fields(w, cls, node)
+    fields = [f for f in dataclasses.fields(cls) if f.init]
+    out = _bind_fields(w, cls, [f.name for f in fields if not f.kw_only], [f.name for f in fields], args, kwargs, node)
+    for f in dataclasses.fields(cls):
+        if f.name in out:
+            continue
+        if f.default is not dataclasses.MISSING:
+            out[f.name] = default_value(w, f.default, f, "default", f"{cls.__name__}({f.name})")
+        elif f.default_factory is not dataclasses.MISSING:
+            factory = f.default_factory
+            out[f.name] = (
+                new_list(w, (), node or ast.Constant(0)) if factory is list else w.call(Static(factory), (), {}, node)
+            )
+        else:
+            raise w.refuse("ACR203", node, seen=f"{cls.__name__} without {f.name}")
+    names = tuple(f.name for f in dataclasses.fields(cls))
+    return Record(cls, names, tuple(out[n] for n in names))
+
+
+def _named_tuple(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+    w.witness.layout(cls)
+    _only_fields(w, cls, node)
+    names = field_names(cls)
+    out = _bind_fields(w, cls, list(names), list(names), args, kwargs, node)
+    defaults = getattr(cls, "_field_defaults", {})
+    for name, value in defaults.items():
+        if name not in out:
+            out[name] = default_value(w, value, defaults, name, f"{cls.__name__}({name})")
+    missing = [n for n in names if n not in out]
+    if missing:
+        raise w.refuse("ACR203", node, seen=f"{cls.__name__} without {', '.join(missing)}")
+    return Record(cls, names, tuple(out[n] for n in names))
 
 
 def _named(name: str, kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD) -> inspect.Parameter:

@@ -361,7 +361,15 @@ def _extreme(w: Walker, a: Args, node: Node, op: str) -> Val:
         for v, k in zip(items[1:], keys[1:], strict=True):
             best = pick(best, v, k)
         return best[0]
-    length, get = protocol(w, val, where)
+    return _best_at_run_time(w, val, default, key_of, pick, what, node)
+
+
+def _best_at_run_time(
+    w: Walker, val: Val, default: Val | None, key_of: Callable[[Val], Val], pick: Callable[..., tuple[Val, Val]],
+    what: str, node: Node,
+) -> Val:  # fmt: skip
+    """Return the best element of a sequence, or the default if it is empty at run time."""
+    length, get = protocol(w, val, node or ast.Constant(0))
     some = w.scalar("gt", length(), number(0))
     points: list[Any] = []
     vals: list[Val] = []
