@@ -48,7 +48,7 @@ MUTANTS = (
         "tests/frontend/test_frontend.py",
     ),
     Mutant(
-        "frontend: tuples of keys are sorted by the first part first", "frontend/calls/of_python.py",
+        "frontend: tuples of keys are sorted by the first part first", "frontend/calls/of_order.py",
         "for k in reversed(range(len(keys.item.items))):", "for k in range(len(keys.item.items)):",
         "tests/whole/test_differential.py -k found",
     ),

@@ -19,7 +19,8 @@ from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls import of_numpy, of_python
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_arrays import as_dtype
-from acronumba.frontend.calls.of_python import as_iterable, fold, sort_list
+from acronumba.frontend.calls.of_order import sort_list
+from acronumba.frontend.calls.of_python import as_iterable, fold
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
 from acronumba.frontend.comparisons import compare_values
