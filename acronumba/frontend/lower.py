@@ -41,7 +41,7 @@ from acronumba.frontend.instances import call_instance, fails_itself, finish, fu
 from acronumba.frontend.names import behind, function_value
 from acronumba.frontend.values import Func, NoneVal, Val
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
-from acronumba.frontend.words import _ClassNumber
+from acronumba.frontend.words import ClassNumber
 from acronumba.ir import nodes as ir
 from acronumba.ir.graph import rename
 from acronumba.ir.nodes import Var
@@ -306,7 +306,7 @@ def _program(sweep: Walker, name: str, params: Sequence[Type], result: Type) -> 
     tags = {layout.cls: k for k, layout in enumerate(layouts)}
 
     def settle(instr: ir.Instr) -> ir.Instr:
-        if isinstance(instr, ir.Const) and isinstance(instr.value, _ClassNumber):
+        if isinstance(instr, ir.Const) and isinstance(instr.value, ClassNumber):
             return replace(instr, value=tags.get(instr.value.cls, -1))
         return instr
 

@@ -47,14 +47,14 @@ class TChoice:
 
     options: tuple[Template, ...]  # TStatic or a holder
 
-    def index_of(self, val: Val, emitter: Blocks) -> Num:
+    def index_of(self, val: Val, w: Blocks) -> Num:
         """Return the number of a value among the options."""
         if not isinstance(val, Choice):
             return number(next(k for k, option in enumerate(self.options) if alike(only(option), val)))
-        places = [self.index_of(v, emitter) for v in val.options]
+        places = [self.index_of(v, w) for v in val.options]
         out = places[-1]
         for k in range(len(places) - 1):
-            out = emitter.select(emitter.scalar("eq", val.index, number(k)), places[k], out)
+            out = w.select(w.scalar("eq", val.index, number(k)), places[k], out)
         return out
 
 

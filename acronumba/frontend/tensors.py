@@ -34,7 +34,7 @@ INFINITE = "cannot convert float infinity to integer"
 
 
 class TensorOps(Merge):
-    """The emitter with operations on tensors."""
+    """Operations on tensors."""
 
     # ---- emission
 

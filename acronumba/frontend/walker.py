@@ -1,6 +1,6 @@
 """The walker: the state of a walk over the user's code, and what is found by the type of a node or value.
 
-`Walker` is the emitter with frames. What it does with statements, expressions, loops and calls is written in files of
+`Walker` writes IR and has frames. What it does with statements, expressions, loops and calls is written in files of
 their own, the topics, as functions of a walker; they register for types of nodes and values in `handlers`.
 """
 
@@ -87,7 +87,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Mark:
-    """Where a walk was before something was tried: all that the trial may change."""
+    """Where a walk was before something was tried: all that the trial may change but the position in the source."""
 
     block: int | None
     state: State

@@ -464,7 +464,7 @@ class Words(Cells):
     def class_number(self, cls: type) -> Var:
         """Return the tag of a class as a constant; it is put in when the layouts are known."""
         out = self.var(cls.__name__, INT)
-        self.emit(ir.Const(out=out, value=_ClassNumber(cls), loc=self.loc))  # type: ignore[arg-type]
+        self.emit(ir.Const(out=out, value=ClassNumber(cls), loc=self.loc))  # type: ignore[arg-type]
         return out
 
     def alternatives(self, val: Val) -> Iterable[Val]:
@@ -524,7 +524,7 @@ class Words(Cells):
 
 
 @dataclass(frozen=True, slots=True)
-class _ClassNumber:
+class ClassNumber:
     """Placeholder of a class's tag."""
 
     cls: type
