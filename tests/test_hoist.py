@@ -14,9 +14,10 @@ import pytest
 from hand import F32, Hand, program
 
 from acronumba import InstanceErrors, model, nn
+from acronumba.analysis.simplify import simplify
 from acronumba.analysis.value_flow import components, in_cycles, value_flow
 from acronumba.ir import nodes as n
-from acronumba.ir.graph import loops, simplify
+from acronumba.ir.graph import loops
 from acronumba.ir.interpret import InstanceFailure, Interpreter
 from acronumba.ir.types import BOOL, INT, ListT, TensorT
 from acronumba.zoo import birnn

@@ -83,10 +83,9 @@ from acronumba.ir.nodes import (
     Shared,
     Spawn,
     Var,
-    reads,
-    writes,
 )
 from acronumba.ir.types import BoolT, FloatT, ListT, TensorT, Word, words
+from acronumba.ir.visit import reads, writes
 from acronumba.runtime import state
 from acronumba.runtime.state import AT, FRAME, RECORD
 

@@ -45,8 +45,6 @@ from acronumba.ir.nodes import (
     Spawn,
     StructLayout,
     Var,
-    reads,
-    writes,
 )
 from acronumba.ir.ops import COMPARISONS, FALLIBLE, SCALARS, TENSORS
 from acronumba.ir.printer import instr_text
@@ -72,6 +70,7 @@ from acronumba.ir.types import (
     union_word,
     words,
 )
+from acronumba.ir.visit import reads, writes
 
 if TYPE_CHECKING:
     from acronumba.ir.spec import KernelSpec, Operand

@@ -19,21 +19,9 @@ from acronumba.analysis.fibers.world import (
     region_item,
     writes_of,
 )
+from acronumba.analysis.simplify import simplify
 from acronumba.errors import Loc
-from acronumba.ir.graph import (
-    Names,
-    definitions,
-    dominators,
-    live_at_start,
-    loops,
-    predecessors,
-    reassigned,
-    redirect,
-    retarget,
-    simplify,
-    successors,
-    variables,
-)
+from acronumba.ir.graph import definitions, dominators, live_at_start, loops, predecessors, successors
 from acronumba.ir.nodes import (
     Block,
     Branch,
@@ -55,10 +43,9 @@ from acronumba.ir.nodes import (
     Shared,
     Spawn,
     Var,
-    reads,
-    writes,
 )
 from acronumba.ir.types import BOOL, INT, BoolT, FloatT, IntT, ListT, RefT, StructT, TupleT, Type, Word, union
+from acronumba.ir.visit import Names, reads, reassigned, redirect, retarget, variables, writes
 
 
 class _Serial(Exception):

@@ -37,12 +37,11 @@ from acronumba.ir.nodes import (
     Scalar,
     SharedArg,
     Var,
-    reads,
-    writes,
 )
 from acronumba.ir.ops import TENSORS, Attrs, Rowwise
 from acronumba.ir.spec import KernelSpec
 from acronumba.ir.types import BoolT, FloatT, IntT, ListT, TensorT, Word
+from acronumba.ir.visit import reads, writes
 
 WIDE = 16  # elements of a row that is worth computing alone, if nothing dearer is done with it
 

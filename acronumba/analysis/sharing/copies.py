@@ -41,12 +41,12 @@ from acronumba.ir.nodes import (
     Scalar,
     Shared,
     Var,
-    writes,
 )
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import KernelOp, KernelSpec, Operand
 from acronumba.ir.types import TensorT
+from acronumba.ir.visit import writes
 
 
 def weights_of(spec: KernelSpec) -> set[int]:

@@ -32,22 +32,11 @@ import numpy as np
 from acronumba.config import Options
 from acronumba.errors import Loc
 from acronumba.ir.graph import definitions
-from acronumba.ir.nodes import (
-    Block,
-    Const,
-    Function,
-    Instr,
-    Op,
-    Program,
-    Shared,
-    SharedArg,
-    SharedParam,
-    Var,
-    reads,
-)
+from acronumba.ir.nodes import Block, Const, Function, Instr, Op, Program, Shared, SharedArg, SharedParam, Var
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS, VIEWS
 from acronumba.ir.types import BoolT, FloatT, IntT, TensorT
+from acronumba.ir.visit import reads
 
 LARGEST = 1 << 26  # bytes of a tensor that is computed before it is known whether anything reads it
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "pow": "**", "floordiv": "//", "mod": "%"}

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
 from acronumba.config import COPIES, Options
-from acronumba.ir.graph import Names, definitions
+from acronumba.ir.graph import definitions
 from acronumba.ir.nodes import (
     Block,
     Call,
@@ -52,11 +52,11 @@ from acronumba.ir.nodes import (
     Site,
     Spawn,
     Var,
-    writes,
 )
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import BOOL, ListT, RefT, TensorT, Word, words
+from acronumba.ir.visit import Names, writes
 
 CONTEXTS = 64  # of a function; those beyond are analysed as one
 
