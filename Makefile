@@ -59,7 +59,7 @@ gpu-carry: $(VENV)/installed-cuda
 	    $(if $(NEEDS),--needs $(NEEDS)) $(ARGS)
 
 lint: $(VENV)/installed-lint
-	@status=0; $(BIN)/ruff check . || status=1; $(BIN)/mypy || status=1; exit $$status
+	@status=0; $(BIN)/ruff check . || status=1; $(BIN)/mypy || status=1; $(BIN)/mypy benchmarks || status=1; exit $$status
 
 format: $(VENV)/installed-lint
 	@$(BIN)/ruff format .

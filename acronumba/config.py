@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from acronumba.codes import refuse
+from acronumba.errors.codes import refuse
 
 SCHEDULES = ("lookahead", "depth", "agenda")
 COPIES = 32  # of a function or kernel: each costs code of the host program, and two contexts share no batch

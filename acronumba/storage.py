@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from acronumba.codes import refuse
 from acronumba.data.shared import field_names, is_object
+from acronumba.errors.codes import refuse
 
 Params = TypeVar("Params")
 

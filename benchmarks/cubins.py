@@ -33,8 +33,9 @@ PACKAGES = ("numba", "numba-cuda", "cuda-core", "nvidia-nvjitlink", "nvidia-cuda
 
 def resident(row: dict[str, Any]) -> int:
     """Return how many blocks of a function fit on a multiprocessor at once."""
-    registers = -(-row["registers"] * 32 // 256) * 256 * (THREADS // 32)
-    return min(65536 // registers, SHARED[row["gpu"]] // (row["shared"] + 1024), 2048 // THREADS)
+    registers: int = -(-row["registers"] * 32 // 256) * 256 * (THREADS // 32)
+    shared: int = row["shared"]
+    return min(65536 // registers, SHARED[row["gpu"]] // (shared + 1024), 2048 // THREADS)
 
 
 def rows(name: str, size: str, gpu: str) -> Iterator[dict[str, Any]]:

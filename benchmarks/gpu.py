@@ -28,10 +28,11 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from acronumba.bench.relay import Request, answer, relay, serve
+from relay import Request, answer, relay, serve
 
 HEAVY = {"berxit", "berxit_emulated"}  # of these, few instances are compared: the plain calls take long
 DIFFERS = 1e-3  # relative to the largest number: what differs by more is not timed
@@ -164,7 +165,8 @@ def floor(part: str, device: str) -> dict[str, Any]:
 
 def library(part: str, device: str) -> dict[str, Any]:
     """Measure what PyTorch's libraries reach."""
-    from acronumba.bench import libraries
+    import libraries
+
     from acronumba.bench.yardsticks.by_torch import sees_gpus
 
     if not sees_gpus():
@@ -191,7 +193,9 @@ def row(
     return out
 
 
-CHILD = {"about": about, "check": check, "compiled": compiled, "floor": floor, "library": library, "row": row}
+CHILD: dict[str, Callable[..., Any]] = {
+    "about": about, "check": check, "compiled": compiled, "floor": floor, "library": library, "row": row,
+}  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------------ what asks them
@@ -208,7 +212,7 @@ class Report:
 
     def take(self, request: Request, reply: dict[str, Any]) -> None:
         """Note a reply."""
-        result = reply.get("result")
+        result: Any = reply.get("result")
         if "error" in reply:
             self.data["failed"][request.name] = reply
         elif request.do == "about":

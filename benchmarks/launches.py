@@ -41,7 +41,7 @@ class Nothing:
     """A device that does nothing."""
 
     name = "nothing"
-    number = None
+    number: int | None = None
     processors = 132
     stream = 0
     timed = False

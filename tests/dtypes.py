@@ -590,7 +590,7 @@ def _emitted(model: Any, columns: Sequence[Any]) -> list[Any]:
     from acronumba.emit.target import host
     from acronumba.kernels.cpu import generate
     from acronumba.runtime.driver import Executable
-    from acronumba.runtime.engines import KernelEntry
+    from acronumba.runtime.program import KernelEntry
 
     compiled, leaves, packed = model._specialise(model._bind(columns, {}))
 

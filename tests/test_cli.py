@@ -9,7 +9,7 @@ import pytest
 
 import acronumba
 from acronumba.cli.main import find_example, main
-from acronumba.codes import CODES
+from acronumba.errors.codes import CODES
 
 MODEL = """
 import numpy as np

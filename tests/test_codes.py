@@ -5,18 +5,26 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import sys
+from importlib import resources
 
 import pytest
 
 from acronumba import AcronumbaError
 from acronumba.api.check import compare
 from acronumba.api.results import equal
-from acronumba.codes import CODES, page_text
 from acronumba.errors import DataError, ShapeMismatch, TypeMismatch, Unsupported
-from acronumba.pages import PAGES, PREAMBLE
+from acronumba.errors.codes import CODES, page_text, read_page
 
 _NUMBERS = itertools.count()
-PROGRAMS = [code for code, page in PAGES.items() if page.wrong]
+FOLDER = resources.files("acronumba.errors") / "pages"
+PAGES = {code: read_page(code) for code in CODES}
+PROGRAMS = {code: tuple(programs.values()) for code, (_, programs) in PAGES.items() if programs}
+PREAMBLE = """\
+from dataclasses import dataclass
+import numpy as np
+from acronumba import model, nn
+
+"""
 
 
 @pytest.fixture
@@ -45,7 +53,17 @@ def arguments(module):
 
 
 def test_every_code_has_a_page_and_every_page_a_code():
-    assert set(CODES) == set(PAGES)
+    assert {f"{code}.md" for code in CODES} == {file.name for file in FOLDER.iterdir()}
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_page_is_a_heading_an_explanation_and_both_programs_or_none(code):
+    markdown = (FOLDER / f"{code}.md").read_text(encoding="utf-8")
+    text, programs = PAGES[code]
+    assert markdown.startswith(f"# {code}: {CODES[code].title}\n\n{text}\n")
+    assert tuple(programs) in ((), ("Refused" if code < "ACR7" else "Wrong", "Right"))
+    assert text and markdown.count("```") == 2 * len(programs)  # nothing is left unread
+    assert all(len(line) <= 120 and line == line.rstrip() for line in markdown.splitlines())
 
 
 def test_groups_of_codes_have_their_exceptions():
@@ -60,20 +78,21 @@ def test_groups_of_codes_have_their_exceptions():
 
 
 def test_pages_for_what_is_refused_when_compiling_have_programs():
-    without = {code for code in PAGES if code < "ACR7" and not PAGES[code].wrong}
+    without = {code for code in PAGES if code < "ACR7" and code not in PROGRAMS}
     assert without == {"ACR108"}  # every statement that Python has is named by another code
 
 
 @pytest.mark.parametrize("code", CODES)
 def test_pages_print(code):
     text = page_text(code)
-    assert text.startswith(f"{code}: {CODES[code].title}\n") and PAGES[code].rewrite
+    assert text.startswith(f"{code}: {CODES[code].title}\n") and CODES[code].rewrite
     assert all(len(line) <= 120 for line in text.splitlines())
 
 
 @pytest.mark.parametrize("code", PROGRAMS)
 def test_the_wrong_program_is_refused_with_its_code(code, program):
-    module = program(PAGES[code].wrong)
+    wrong, _ = PROGRAMS[code]
+    module = program(wrong)
     columns, shared = arguments(module)
     with pytest.raises(AcronumbaError) as caught:
         module.f.batch(*columns, **shared)
@@ -86,7 +105,8 @@ def test_the_wrong_program_is_refused_with_its_code(code, program):
 
 @pytest.mark.parametrize("code", PROGRAMS)
 def test_the_right_program_gives_what_the_plain_call_gives(code, program):
-    module = program(PAGES[code].right)
+    _, right = PROGRAMS[code]
+    module = program(right)
     columns, shared = arguments(module)
     results = module.f.batch(*columns, **shared)
     plain = [module.f(*instance, **shared) for instance in zip(*columns, strict=True)]

@@ -13,7 +13,7 @@ from chosen import squares
 from test_properties import bits
 
 from acronumba import model, nn
-from acronumba.api.check import leaves
+from acronumba.api.check import together
 
 PLANNED = ("hoist", "ghosts", "blocks", "fuse", "horizontal")  # what changes kernels or what is recorded
 BITWISE: dict[str, tuple[Any, ...]] = {
@@ -172,7 +172,7 @@ def test_reuse_and_duplicate_change_rounding_alone(name: str, on: tuple[bool, bo
 
 
 def near(a: Any, b: Any) -> None:
-    for x, y in zip(leaves(a), leaves(b), strict=True):
+    for x, y in together(a, b):
         if not isinstance(y.value, np.ndarray | np.generic | float):
             assert x.value == y.value
             continue

@@ -11,7 +11,7 @@ import pytest
 from chosen import half
 
 from acronumba import model, pack
-from acronumba.api.check import leaves
+from acronumba.api.check import together
 from acronumba.api.model import Model
 from acronumba.bench.ablate import inputs
 from acronumba.bench.workloads import WORKLOADS
@@ -46,7 +46,7 @@ class Run:
 
 
 def alike(mine: Any, wanted: Any) -> None:
-    for a, b in zip(leaves(mine), leaves(wanted), strict=True):
+    for a, b in together(mine, wanted):
         if isinstance(a.value, np.ndarray | np.generic | float) and np.asarray(a.value).dtype.kind == "f":
             assert np.allclose(a.value, b.value, rtol=1e-4, atol=2e-5, equal_nan=True)
             assert np.asarray(a.value).dtype == np.asarray(b.value).dtype

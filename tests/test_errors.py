@@ -10,8 +10,8 @@ import pytest
 import acronumba
 from acronumba import AcronumbaError, DataError, InstanceErrors, ShapeMismatch, TypeMismatch, Unsupported
 from acronumba.api.failures import plain_failure, user_line
-from acronumba.codes import refuse
 from acronumba.errors import NOWHERE, Loc, format_refusal, together
+from acronumba.errors.codes import refuse
 from acronumba.pipeline.failures import machine_failure
 
 

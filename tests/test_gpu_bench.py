@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import relay as relaying
+from relay import Request, answer, relay
 
 from acronumba import model
 from acronumba.api.model import Model
-from acronumba.bench import relay as relaying
 from acronumba.bench import workloads
-from acronumba.bench.relay import Request, answer, relay
 from tests.test_device import sequences, weights
 
 ROOT = Path(__file__).parent.parent

@@ -11,7 +11,7 @@ import pytest
 from chosen import half
 
 from acronumba import model
-from acronumba.api.check import leaves
+from acronumba.api.check import together
 from acronumba.config import Options
 from acronumba.emit import target as targets
 from acronumba.emit.text import module_text
@@ -91,7 +91,7 @@ def test_how_a_product_is_summed_does_not_depend_on_what_is_stored(dtype: str, t
 
 
 def bits(results: Any) -> list[Any]:
-    return [[(str(leaf), np.asarray(leaf.value).tobytes()) for leaf in leaves(r)] for r in results]
+    return [[(str(leaf), np.asarray(leaf.value).tobytes()) for (leaf,) in together(r)] for r in results]
 
 
 COVERING = [(False, True, True), (True, False, True), (True, True, False), (False, False, False)]

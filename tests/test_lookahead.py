@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fsm import learn
 from recorded import Graph, Recorded, check, fewest_batches, longest_chains, random_graph
 
-from acronumba.bench.fsm import learn
 from acronumba.runtime import state
 from acronumba.runtime.library.schedule import check_levels
 

@@ -219,7 +219,7 @@ def test_measuring_kernels_assemble(text: str, arch: str) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 def test_libraries_are_measured() -> None:
-    from acronumba.bench import libraries
+    import libraries
 
     found = libraries.recurrent("cpu", sizes=(8,), batches=(2,), steps=4)
     assert len(found) == 6 and all(v > 0 for v in found.values())

@@ -14,7 +14,7 @@ import pytest
 from chosen import squares
 
 from acronumba import Results, nn
-from acronumba.api.check import leaves
+from acronumba.api.check import together
 from acronumba.api.model import Model, model
 from acronumba.zoo import birnn, child_sum_lstm, mv_rnn, tree_lstm
 
@@ -100,7 +100,7 @@ def bits(value: Any) -> list[Any]:
     if isinstance(value, Exception):
         return [type(value), str(value)]
     out: list[Any] = []
-    for leaf in leaves(value):
+    for (leaf,) in together(value):
         v = leaf.value
         out.append((str(leaf), type(v)))
         if isinstance(v, np.ndarray | np.generic):

@@ -29,11 +29,11 @@ import numpy as np
 from acronumba.api import plain
 from acronumba.api.failures import plain_failure
 from acronumba.api.results import Results, Trace
-from acronumba.codes import refuse
 from acronumba.config import Options, verify_level
 from acronumba.data.shared import describe, field_names, is_object, shared_key
 from acronumba.data.witness import Changed, Witness
 from acronumba.errors import NOWHERE, AcronumbaError, InstanceErrors, Loc
+from acronumba.errors.codes import refuse
 from acronumba.locks import ForkLock, undivided
 from acronumba.runtime.devices.names import check_device, default_device
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from acronumba.codes import refuse
 from acronumba.data.shared import field_names, is_object
+from acronumba.errors.codes import refuse
 
 if TYPE_CHECKING:
     import networkx

@@ -77,7 +77,7 @@ def _demo(args: argparse.Namespace) -> int:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    from acronumba.codes import CODES, page_text
+    from acronumba.errors.codes import CODES, page_text
 
     if args.code is None:
         for code in CODES.values():
@@ -132,7 +132,7 @@ def find_example(file: str, name: str) -> tuple[Any, tuple[Any, ...], dict[str, 
     else from what its ``main()`` passes to the model.
     """
     from acronumba.api.model import Model
-    from acronumba.codes import refuse
+    from acronumba.errors.codes import refuse
 
     module = _load(file)
     model = getattr(module, name, None)
@@ -170,7 +170,7 @@ def _load(file: str) -> Any:
     if path.suffix != ".py" and re.fullmatch(r"\w+(\.\w+)*", file) and not path.exists():
         return importlib.import_module(file)
     if not path.is_file():
-        from acronumba.codes import refuse
+        from acronumba.errors.codes import refuse
 
         raise refuse("ACR710", message=f"there is no file {file}", rewrite="give the path of a Python file")
     sys.path.insert(0, str(path.resolve().parent))

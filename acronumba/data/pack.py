@@ -15,7 +15,6 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from acronumba.codes import refuse
 from acronumba.data import conform
 from acronumba.data import heap as heaps
 from acronumba.data.copies import copied
@@ -54,6 +53,7 @@ from acronumba.data.schema import (
 from acronumba.data.shared import Inherited
 from acronumba.data.unpack import Memory, Reader, Unpacker
 from acronumba.errors import DataError
+from acronumba.errors.codes import refuse
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import ListT, NoneT, StructT, TensorT, Type, UnionT, members, words
 from acronumba.locks import ForkLock

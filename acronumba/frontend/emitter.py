@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
-from acronumba.codes import refuse
 from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
+from acronumba.errors.codes import refuse
 from acronumba.frontend.source import Source
 from acronumba.frontend.values import (
     NOT_CONST,

@@ -30,7 +30,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from acronumba.analysis.plan import Plan
@@ -87,6 +87,7 @@ from acronumba.ir.nodes import (
 from acronumba.ir.types import BoolT, FloatT, ListT, TensorT, Word, words
 from acronumba.ir.visit import reads, writes
 from acronumba.runtime import state
+from acronumba.runtime.program import Host
 from acronumba.runtime.state import AT, FRAME, RECORD
 
 _MOST = 1 << 48  # elements that no memory has room for, and whose bytes fit 64 bits
@@ -97,23 +98,6 @@ DYNAMIC = frozenset({"append", "insert", "extend", "slice", "fill", "sort"})  # 
 def _stands_alone(instr: Instr) -> bool:
     """Whether an instruction is a segment of its own, which can be entered again: it tests for room, or waits."""
     return isinstance(instr, Read | Spawn) or (isinstance(instr, ListOp) and instr.op in DYNAMIC)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
-    """The host program and what is needed to run it and to read its errors."""
-
-    module: tree.Module  # exports "machine"
-    shapes: tuple[int, ...]  # the constant shapes, one after the other
-    functions: int  # number of free lists
-    values: int  # most values of an error record; it has 3 words and these
-    calls: Mapping[int, Loc]  # resume block -> the call
-    loops: Mapping[int, Loc]  # block that a loop goes on with, after a pause -> the loop
-    types: Mapping[int, tuple[Word, ...]]  # site -> types of its values
-    ghosts: int  # most levels that a value may be deeper than its node
-    waiting: bool  # whether the program waits for values
-    waits: Mapping[int, Loc]  # block that a fiber goes on with -> what it waited for
-    arrive: int  # block of `stub` that spawned calls return to; -1 if there are none
 
 
 def generate(plan: Plan, options: Options) -> tree.Module:

@@ -23,7 +23,6 @@ from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from acronumba.codes import refuse
 from acronumba.config import Options, at_terminal, debug_level, is_open, verify_level
 from acronumba.data.shared import (
     Inherited,
@@ -36,6 +35,7 @@ from acronumba.data.shared import (
     shared_key,
 )
 from acronumba.data.witness import Witness
+from acronumba.errors.codes import refuse
 from acronumba.ir.types import (
     INT,
     NEVER,

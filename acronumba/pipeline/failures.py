@@ -5,8 +5,8 @@ from __future__ import annotations
 import builtins
 
 from acronumba import errors
-from acronumba.codes import refuse
 from acronumba.errors import AcronumbaError, DataError, Loc, ShapeMismatch
+from acronumba.errors.codes import refuse
 
 TOO_MANY_STEPS = "ACR702"
 

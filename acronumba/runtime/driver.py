@@ -23,7 +23,7 @@ from acronumba.config import Options, verify_level
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred
 from acronumba.errors import Loc
-from acronumba.host.machine import Host, make_host
+from acronumba.host.machine import make_host
 from acronumba.ir.nodes import Once
 from acronumba.ir.spec import FIXED, KernelSpec
 from acronumba.ir.types import FloatT, TensorT
@@ -32,18 +32,11 @@ from acronumba.kernels.strategy import Fusion
 from acronumba.memory import address, aligned, available, word_at
 from acronumba.runtime import state
 from acronumba.runtime.buffers import Arena, ArenaPool, Buffers, Words
-from acronumba.runtime.engines import (
-    Interpreted,
-    KernelEntry,
-    Native,
-    library,
-    runtime_module,
-    threads_of_process,
-    with_kernels,
-)
+from acronumba.runtime.engines import Interpreted, Native, library, runtime_module, threads_of_process, with_kernels
 from acronumba.runtime.library import layout, liveness, schedule
 from acronumba.runtime.library import workers as pool
 from acronumba.runtime.prepared import Making, Prepared, same
+from acronumba.runtime.program import Host, KernelEntry
 from acronumba.runtime.run import Failure, Round, Run
 from acronumba.runtime.state import AT, MEMORY, STEPS, TABLE
 from acronumba.runtime.trace import STAGES, BatchRecord, TraceData, Wait

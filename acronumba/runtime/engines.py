@@ -10,8 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -23,45 +22,7 @@ from acronumba.kernels.strategy import Fusion
 from acronumba.runtime import state
 from acronumba.runtime.library import layout, liveness, lookahead, schedule
 from acronumba.runtime.library import workers as pool
-
-
-class PackingLike(Protocol):
-    """How a kernel wants shared arrays."""
-
-    @property
-    def apply(self) -> Callable[..., NDArray[Any]]:
-        """Called with the arrays."""
-
-
-class SharedUseLike(Protocol):
-    """An entry of a kernel's table that holds a shared array as it is, or one or more of them packed."""
-
-    @property
-    def operands(self) -> tuple[int, ...]: ...
-    @property
-    def packing(self) -> PackingLike | None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageEntry:
-    """A stage of a kernel that threads can share."""
-
-    address: int
-    cost: int  # nanoseconds for one node or row
-    weights: int  # bytes of shared weights that it reads
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelEntry:
-    """A kernel ready to be called."""
-
-    plan: int  # address of its function `plan`
-    run: int  # address of its function `run`
-    shared: tuple[SharedUseLike, ...] = ()
-    tiles: tuple[int, ...] = ()  # addresses
-    begin: int = 0  # address of its function `begin`, if it can be run stage by stage
-    stages: tuple[StageEntry, ...] = ()
-    keep: object = None  # what owns the code
+from acronumba.runtime.program import KernelEntry, StageEntry
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from acronumba.memory import address
 from acronumba.runtime.buffers import Words
-from acronumba.runtime.engines import PackingLike
+from acronumba.runtime.program import PackingLike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from acronumba.ir.reference import KernelFailure, evaluate
 from acronumba.ir.spec import FIXED, Dim, KernelSpec, Operand, Size
-from acronumba.runtime.engines import Interpreted, KernelEntry
+from acronumba.runtime.engines import Interpreted
+from acronumba.runtime.program import KernelEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from acronumba.codes import refuse
 from acronumba.emit import cache
+from acronumba.errors.codes import refuse
 from acronumba.kernels.cuda import compat
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.persistent import PersistentCode

@@ -37,9 +37,10 @@ from acronumba.runtime.devices.device import Device, Twin
 from acronumba.runtime.devices.launches import launches
 from acronumba.runtime.devices.persistent import GIVEN_UP, PersistentRun
 from acronumba.runtime.driver import Executable
-from acronumba.runtime.engines import KernelEntry, Native, with_kernels
+from acronumba.runtime.engines import Native, with_kernels
 from acronumba.runtime.library import launch
 from acronumba.runtime.prepared import Prepared
+from acronumba.runtime.program import KernelEntry
 from acronumba.runtime.run import Failure, Run
 from acronumba.runtime.state import TABLE
 from acronumba.runtime.trace import STAGES

@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from acronumba.codes import refuse
+from acronumba.errors.codes import refuse
 
 if TYPE_CHECKING:
     from acronumba.runtime.devices.device import Device

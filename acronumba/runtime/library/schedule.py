@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.codes import refuse
+from acronumba.errors.codes import refuse
 
 # What a schedule is written to.
 COLUMNS = ("level", "order", "args", "bstart", "bkey", "blevel")

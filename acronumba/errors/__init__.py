@@ -1,8 +1,8 @@
 """Errors and source positions.
 
 Everything a user can be told about a mistake: compile-time refusals carry a code, a position and a rewrite
-(`Unsupported`, `TypeMismatch`, `ShapeMismatch`), run-time failures belong to instances (`InstanceErrors`). The pages
-behind the codes are in `acronumba.codes`.
+(`Unsupported`, `TypeMismatch`, `ShapeMismatch`), run-time failures belong to instances (`InstanceErrors`). The codes
+and their pages are in `acronumba.errors.codes`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class AcronumbaError(Exception):
     Parameters
     ----------
     code : str
-        A stable code, a key of `acronumba.codes.CODES`; `acronumba explain CODE` prints its page.
+        A stable code, a key of `acronumba.errors.codes.CODES`; `acronumba explain CODE` prints its page.
     message : str
         One sentence in the user's terms.
     loc : Loc

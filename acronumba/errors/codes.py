@@ -1,0 +1,234 @@
+"""The stable codes of refusals.
+
+`CODES` has one entry per code: which exception is raised, what it says, and what it advises. A code never changes its
+meaning and is never used again. `refuse` makes the exception. The page of each code (what it means, a program that
+raises it and one that works) is a file of Markdown in `pages/`, read only when it is shown.
+
+    ACR1xx statements and expressions     ACR4xx shapes                       ACR6xx values of tensors that Python needs
+    ACR2xx calls and functions            ACR5xx shared parameters            ACR7xx run time
+    ACR3xx types and data
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from acronumba.errors import (
+    NOWHERE,
+    AcronumbaError,
+    DataError,
+    Loc,
+    ScheduleError,
+    ShapeMismatch,
+    TypeMismatch,
+    Unsupported,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """One code."""
+
+    code: str
+    error: type[AcronumbaError]  # the exception that carries it
+    title: str  # what the exception says where nothing more exact is known
+    rewrite: str  # what to write instead, where nothing more exact is known
+
+
+def _table() -> dict[str, Code]:
+    rows: dict[type[AcronumbaError], dict[int, tuple[str, str]]] = {
+        Unsupported: {
+            101: ("`try` is not in the language", "test the condition with `if` before the operation that could fail"),
+            102: ("`with` is not in the language", "take the statements out of the `with`"),
+            103: (
+                "`global` and `nonlocal` are not in the language",
+                "pass the value as an argument and return the new one",
+            ),
+            104: ("generators and coroutines are not in the language", "append to a list and return it"),
+            105: ("`del` is not in the language", "leave it out; to take an element from a list use `pop`"),
+            106: ("imports inside a model are not in the language", "move the import to the top of the file"),
+            107: (
+                "class definitions inside a model are not in the language",
+                "move the class to the top level of the file",
+            ),
+            108: ("this statement is not in the language", "write it with the statements of the language"),
+            109: ("this target of an assignment is not in the language", "make a new list with slices and `+`"),
+            110: ("`else` of a loop is not in the language", "set a bool before the loop and test it afterwards"),
+            111: (
+                "elements of a tensor cannot be assigned",
+                "make a new tensor with `np.where`, `np.concatenate` or `np.stack`",
+            ),
+            112: ("this tensor cannot be changed in place: it may have another name", "write `x = x + y`"),
+            113: (
+                "what is reached from a parameter cannot be changed",
+                "change a copy: `list(x)`, `dataclasses.replace(x, ...)`",
+            ),
+            114: ("a generator expression must be consumed at once", "write a list: `[... for ...]`"),
+            115: ("only list comprehensions are in the language", "use a list, or a dict written with its keys"),
+            116: ("strings exist only as constants", "return the numbers and make the text from the results"),
+            117: ("this expression is not in the language", "write it with the expressions of the language"),
+            201: (
+                "this function is not part of the model and cannot be called from it",
+                "do it before or after the batch; in the plain call everything works",
+            ),
+            202: (
+                "this NumPy function or argument is not in the language",
+                "express it with functions of the language",
+            ),
+            203: ("the arguments do not fit the function", "call the function with the arguments of its definition"),
+            204: (
+                "the source of this function cannot be read",
+                "put the function into a file (or a notebook) and import it again",
+            ),
+            205: ("a model inside a model is called plainly", "call it plainly: `g(x)`"),
+            206: (
+                "a closure cannot escape from the function that made it",
+                "return its result, or the values that it needs",
+            ),
+            207: ("this recursion never ends", "add a path that returns without the call"),
+            208: (
+                "a model has positional parameters, and keyword-only ones for what is shared",
+                "name each parameter; put what is shared behind `*`",
+            ),
+            209: ("this method or attribute is not in the language", "use a function or method of the language"),
+            210: (
+                "decorated, built-in and C functions cannot be compiled",
+                "call a plain function; in place of `functools.partial` write a lambda",
+            ),
+            211: (
+                "`np.random` is not in the language",
+                "draw from a key that is a positional parameter: acronumba.random.normal(key, shape)",
+            ),
+            601: (
+                "Python needs one number here, and this is an array of another size",
+                "say what is meant of all elements: `x.any()`, `x.all()`, `x.sum()`, `x[0]`",
+            ),
+        },
+        TypeMismatch: {
+            301: ("the types do not go together", "convert one of the values"),
+            302: (
+                "the value may be None or of another class here",
+                "test it first: `if x is not None`, `isinstance`, `match`",
+            ),
+            303: ("no one type describes these values", "give the values one type, for example a dataclass"),
+            304: (
+                "this value cannot be stored, so it cannot be read",
+                "store a number or an enum in its place, or do not read it",
+            ),
+            305: ("the number of values to unpack is wrong", "unpack into as many names as there are values"),
+            306: ("the variable may have no value here", "assign the variable on every path"),
+            307: ("there is no such attribute", "use a field of the class"),
+            308: ("this object cannot be a value at run time", "use numbers or an enum in their place"),
+            309: ("the key of a dict must be a constant", "use a list where the index is computed"),
+            310: ("this dtype is not supported", "use float32 or float64"),
+            501: ("this value cannot be a shared parameter", "pass an array, a number, or a dataclass of them"),
+            706: (
+                "the arguments of the call do not fit the model",
+                "pass a sequence per positional parameter and the shared values by name",
+            ),
+            708: ("the file does not hold these parameters", "give `like` the structure that was saved"),
+        },
+        ShapeMismatch: {
+            401: ("the shapes do not go together", "make the shapes agree"),
+            402: ("there is no such axis", "use an axis from -rank to rank - 1"),
+            403: ("this extent must be known when the model is compiled", "use a constant or a shared int"),
+            404: ("the sizes do not fit the reshape", "give a shape with as many elements, or -1 for one extent"),
+            703: (
+                "the results cannot be stacked",
+                "stack the leaves that are alike: `np.stack([r[0] for r in results])`",
+            ),
+            707: ("the columns have different lengths", "pass as many elements for each parameter"),
+            709: ("the file holds tensors of other shapes", "give `like` the shapes that were saved"),
+        },
+        AcronumbaError: {
+            700: ("some instances of the mini-batch failed", "look at `.errors` and `.results` of the exception"),
+            702: (
+                "the instance did not finish within `max_steps` steps",
+                "look at the line's loop; raise the limit with `with_options(max_steps=...)`",
+            ),
+            704: (
+                "the mini-batch does not fit in memory",
+                "pass fewer instances at once, or raise `with_options(memory_limit=...)`",
+            ),
+            705: ("the option or device does not exist", "see `acronumba.Options` for what there is"),
+            710: ("there is nothing to show", "define `example()` in the file"),
+            712: (
+                "the code of the model changed again and again while it was compiled",
+                "change the code before the call of `batch`, or with a pause after it",
+            ),
+            799: ("this is a mistake of acronumba: please report it", "please report it with the program and its data"),
+        },
+        ScheduleError: {
+            711: (
+                "the function given as `schedule` returned no valid batches",
+                "number the distinct pairs of depth and key: `np.unique(np.stack([c['depth'], c['key']], axis=1), "
+                "axis=0, return_inverse=True)[1]`",
+            ),
+        },
+        DataError: {
+            701: ("a value of this instance does not have its declared type", "correct the value, or the annotation"),
+        },
+    }
+    codes = [
+        Code(code=f"ACR{number}", error=error, title=title, rewrite=rewrite)
+        for error, texts in rows.items()
+        for number, (title, rewrite) in texts.items()
+    ]
+    return {entry.code: entry for entry in sorted(codes, key=lambda entry: entry.code)}
+
+
+CODES: Mapping[str, Code] = _table()
+
+
+def refuse(code: str, loc: Loc = NOWHERE, seen: str = "", rewrite: str = "", message: str = "") -> AcronumbaError:
+    """Return the exception of a code, to be raised, or collected for `errors.together`.
+
+    Parameters
+    ----------
+    code : str
+        A key of `CODES`.
+    loc : Loc
+        The exact expression.
+    seen, rewrite : str
+        What was seen there, and one change that works (by default the code's own).
+    message : str
+        A sentence more exact than the title of the code.
+    """
+    entry = CODES[code]
+    text = message or entry.title
+    rewrite = rewrite or entry.rewrite
+    if entry.error is DataError:
+        return DataError(text, code=code, loc=loc, seen=seen, rewrite=rewrite)
+    return entry.error(code, text, loc, seen, rewrite)
+
+
+def read_page(code: str) -> tuple[str, dict[str, str]]:
+    """Return the explanation on a code's page and its programs, or raise `KeyError`.
+
+    The programs are found by their names: `Refused` or `Wrong` raises the code, `Right` does what was meant.
+    """
+    from importlib import resources
+
+    file = resources.files("acronumba.errors") / "pages" / f"{CODES[code].code}.md"
+    markdown = file.read_text(encoding="utf-8")
+    named = re.compile(r"^(\w+):\n\n```python\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+    _, _, text = named.sub("", markdown).partition("\n")
+    return text.strip(), dict(named.findall(markdown))
+
+
+def page_text(code: str) -> str:
+    """Return the page of a code as it is shown at a terminal, or raise `KeyError`."""
+    entry = CODES[code]
+    text, programs = read_page(code)
+    parts = [
+        f"{code}: {entry.title}",
+        f"Raised as acronumba.{entry.error.__name__}.",
+        textwrap.fill(text, 100),
+        textwrap.fill(f"Instead: {entry.rewrite}.", 100),
+    ]
+    for name, program in programs.items():
+        parts += [f"{name}:", textwrap.indent(program, "    ").rstrip()]
+    return "\n\n".join(parts) + "\n"

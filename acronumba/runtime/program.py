@@ -1,0 +1,69 @@
+"""What is linked to run a plan: the host program with its tables, and kernels ready to be called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from acronumba.emit import tree
+from acronumba.errors import Loc
+from acronumba.ir.types import Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """The host program and what is needed to run it and to read its errors."""
+
+    module: tree.Module  # exports "machine"
+    shapes: tuple[int, ...]  # the constant shapes, one after the other
+    functions: int  # number of free lists
+    values: int  # most values of an error record; it has 3 words and these
+    calls: Mapping[int, Loc]  # resume block -> the call
+    loops: Mapping[int, Loc]  # block that a loop goes on with, after a pause -> the loop
+    types: Mapping[int, tuple[Word, ...]]  # site -> types of its values
+    ghosts: int  # most levels that a value may be deeper than its node
+    waiting: bool  # whether the program waits for values
+    waits: Mapping[int, Loc]  # block that a fiber goes on with -> what it waited for
+    arrive: int  # block of `stub` that spawned calls return to; -1 if there are none
+
+
+class PackingLike(Protocol):
+    """How a kernel wants shared arrays."""
+
+    @property
+    def apply(self) -> Callable[..., NDArray[Any]]:
+        """Called with the arrays."""
+
+
+class SharedUseLike(Protocol):
+    """An entry of a kernel's table that holds a shared array as it is, or one or more of them packed."""
+
+    @property
+    def operands(self) -> tuple[int, ...]: ...
+    @property
+    def packing(self) -> PackingLike | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageEntry:
+    """A stage of a kernel that threads can share."""
+
+    address: int
+    cost: int  # nanoseconds for one node or row
+    weights: int  # bytes of shared weights that it reads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelEntry:
+    """A kernel ready to be called."""
+
+    plan: int  # address of its function `plan`
+    run: int  # address of its function `run`
+    shared: tuple[SharedUseLike, ...] = ()
+    tiles: tuple[int, ...] = ()  # addresses
+    begin: int = 0  # address of its function `begin`, if it can be run stage by stage
+    stages: tuple[StageEntry, ...] = ()
+    keep: object = None  # what owns the code
