@@ -162,8 +162,8 @@ MUTANTS = (
         "tests/test_waits.py", "compiled",
     ),
     Mutant(
-        "host: what lives across a call is not all loaded again", "host/machine.py",
-        "for v in segment.live:\n            self._assign(", "for v in segment.live[:-1]:\n            self._assign(",
+        "host: what lives across a call is not all loaded again", "host/writer.py",
+        "for v in segment.live:\n            self.assign(", "for v in segment.live[:-1]:\n            self.assign(",
         "tests/test_differential.py -k found", "compiled",
     ),
     Mutant(
