@@ -49,7 +49,8 @@ from acronumba.emit.tree import (
     select,
 )
 from acronumba.errors import Loc
-from acronumba.host.instructions import dynamic, emit_words, instruction
+from acronumba.host.instructions import emit_words, instruction
+from acronumba.host.lists import dynamic
 from acronumba.host.segments import DYNAMIC, Frame, Segment
 from acronumba.host.writer import Writer
 from acronumba.ir.nodes import (
@@ -97,7 +98,7 @@ class _Machine(Writer):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan.program)
-        self.frames = [Frame(f, self.numbers) for f in self.program.functions]
+        self.frames = [Frame(k, f, self.numbers) for k, f in enumerate(self.program.functions)]
         for frame in self.frames:
             frame.reserve(self._words)
             frame.cleanness()
@@ -120,8 +121,8 @@ class _Machine(Writer):
                 if v not in self.locals:
                     name = b.fresh(re.sub(r"\W", "_", v.name))
                     self.locals[v] = b.locals[name] = Local(name, _type(v.type))
-        for k, frame in enumerate(self.frames):
-            self._function(k, frame)
+        for frame in self.frames:
+            self._function(frame)
         with b.nested() as body:
             self._scheduler()
         self.blocks.append((state.SCHEDULER, "the next instance", body))
@@ -195,7 +196,7 @@ class _Machine(Writer):
         self.put("left", self.word("rest"))
         if self.waiting:
             b.store(self.word("lives"), reg["inst"], 0)
-        child = self._new_frame(0, entry)
+        child = self._new_frame(entry)
         b.store(child, 0, self.st + 8 * AT["root"])
         b.store(child, 2, self.word("results") + reg["inst"] * (8 * len(entry.function.results)))
         params = entry.function.params
@@ -228,12 +229,12 @@ class _Machine(Writer):
             b.set(reg["pc"], load(reg["fp"], 1))
             b.again()
 
-    def _read(self, frame: Frame, segment: Segment, instr: Read) -> None:
+    def _read(self, segment: Segment, instr: Read) -> None:
         """Take the value of a tensor; wait if there is none yet, and try again."""
         b = self.b
         record = self[instr.tensor]
         with b.when((load(record, 1) >> 32) >= 0):
-            back = self.spill(frame, segment)
+            back = self.spill(segment)
             self.waits[back] = instr.loc
             b.store(self.reg["fp"], 1, back)
             at = b.let("at", self.word("waiting") + self.word("wtop") * 16)
@@ -244,14 +245,14 @@ class _Machine(Writer):
         assert isinstance(instr.tensor.type, TensorT)
         self.assign(instr.out, _value(load(record), instr.tensor.type.dtype))
 
-    def _spawn(self, frame: Frame, segment: Segment, spawn: Spawn) -> None:
+    def _spawn(self, segment: Segment, spawn: Spawn) -> None:
         """Call a function whose parent is a stub, and let the caller be ready."""
         b, reg = self.b, self.reg
         callee = self.frames[spawn.function]
         with b.when(self.word("rtop") + self.word("wtop") + 2 > self.word("fcap")):
-            self.leave(state.GROW_FIBERS, 2, self.spill(frame, segment))
-        self.room(frame, segment, const(8 * (callee.words + state.STUB), I64))
-        self._save(frame, segment, spawn)
+            self.leave(state.GROW_FIBERS, 2, self.spill(segment))
+        self.room(segment, const(8 * (callee.words + state.STUB), I64))
+        self._save(segment, spawn)
         b.store(reg["fp"], 1, segment.after)
         at = b.let("at", self.word("runnable") + self.word("rtop") * 16)
         b.store(at, 0, reg["fp"])
@@ -267,13 +268,13 @@ class _Machine(Writer):
         b.store(stub, 0, reg["fp"])
         b.store(stub, 1, self.arrive)
         b.store(stub, 2, segment.after)
-        child = self._new_frame(spawn.function, callee)
+        child = self._new_frame(callee)
         b.store(child, 0, stub)
         if spawn.into is not None:
             width = len(callee.function.results)
             b.store(child, 2, load(self[spawn.into[0]]) + self[spawn.into[1]] * (8 * width))
         elif spawn.outs:
-            b.store(child, 2, reg["fp"] + 8 * frame.slots[spawn.outs[0]])
+            b.store(child, 2, reg["fp"] + 8 * segment.frame.slots[spawn.outs[0]])
         self._enter(child, callee, spawn.args)
 
     def _arrive(self) -> None:
@@ -291,9 +292,9 @@ class _Machine(Writer):
         b.store(up, FRAME, left)
         b.goto(state.SCHEDULER)
 
-    def _join(self, frame: Frame, segment: Segment, join: Join) -> None:
+    def _join(self, segment: Segment, join: Join) -> None:
         b, reg = self.b, self.reg
-        self._save(frame, segment, join)
+        self._save(segment, join)
         left = b.let("left", load(reg["fp"], FRAME) - 1)
         with b.when(left > 0):
             b.store(reg["fp"], 1, segment.after)
@@ -301,11 +302,11 @@ class _Machine(Writer):
             b.goto(state.SCHEDULER)
         b.goto(segment.after)
 
-    def _new_frame(self, function: int, frame: Frame) -> Local:
+    def _new_frame(self, frame: Frame) -> Local:
         b, top = self.b, self.reg["top"]
-        child = b.let("frame", load(self.st, self.free(function)))
+        child = b.let("frame", load(self.st, self.free(frame.number)))
         with b.when(child.ne(0)):
-            b.store(self.st, self.free(function), load(child))
+            b.store(self.st, self.free(frame.number), load(child))
         with b.otherwise():
             b.set(child, top)
             b.set(top, top + 8 * frame.words)
@@ -315,15 +316,15 @@ class _Machine(Writer):
 
     # ------------------------------------------------------------------------------------------------------- blocks
 
-    def _function(self, index: int, frame: Frame) -> None:
+    def _function(self, frame: Frame) -> None:
         for k, segments in enumerate(frame.segments):
             for segment in segments:
                 with self.b.nested() as body:
-                    self._segment(index, frame, k, segment)
+                    self._segment(k, segment)
                 instr = segment.instrs[0] if segment.instrs else segment.block.end
                 self.blocks.append((segment.number, f"{frame.function.name}, line {instr.loc.line}", body))
 
-    def _test(self, frame: Frame, segment: Segment) -> None:
+    def _test(self, segment: Segment) -> None:
         """Leave unless there is room for all that is taken until the next test."""
         b, reg = self.b, self.reg
         full = reg["top"] + 8 * segment.room > reg["end"]
@@ -332,10 +333,10 @@ class _Machine(Writer):
             with b.when(full | crowded):
                 status = select(full, const(state.GROW_HEAP, I64), const(state.GROW_NODES, I64))
                 need = select(full, const(8 * segment.room, I64), const(segment.nodes, I64))
-                self.leave(status, need, self.spill(frame, segment))
+                self.leave(status, need, self.spill(segment))
         elif segment.room:
             with b.when(full):
-                self.leave(state.GROW_HEAP, 8 * segment.room, self.spill(frame, segment))
+                self.leave(state.GROW_HEAP, 8 * segment.room, self.spill(segment))
 
     def _words(self, instr: Instr) -> int:
         """Return the words that an instruction takes from the heap; 0 for operations that test for themselves."""
@@ -352,39 +353,44 @@ class _Machine(Writer):
                 return self.frames[instr.function].words
         return 0
 
-    def _segment(self, index: int, frame: Frame, k: int, segment: Segment) -> None:
-        b, reg = self.b, self.reg
+    def _segment(self, k: int, segment: Segment) -> None:
+        """Write a segment of block `k` of its function."""
+        b, reg, frame = self.b, self.reg, segment.frame
         if segment.resumes is not None:
             self.entries.add(segment.number)
             self.calls[segment.number] = segment.resumes.loc
-            self.reload(frame, segment)
-        self._test(frame, segment)
+            self.reload(segment)
+        self._test(segment)
         if segment.first and (k == 0 or k in frame.heads):
             b.set(reg["fuel"], reg["fuel"] - 1)
             with b.when(reg["fuel"] < 0):
-                back = self.spill(frame, segment)
+                back = self.spill(segment)
                 self.leave(state.FUEL, 0, back)
             if k:
                 self.loops[back] = (*segment.block.instrs, segment.block.end)[0].loc
         for instr in segment.instrs:
             match instr:
                 case Call():
-                    self._call(frame, segment, instr)
+                    self._call(segment, instr)
                 case Read():
-                    self._read(frame, segment, instr)
+                    self._read(segment, instr)
                 case Spawn():
-                    self._spawn(frame, segment, instr)
+                    self._spawn(segment, instr)
                 case Join():
-                    self._join(frame, segment, instr)
+                    self._join(segment, instr)
                 case ListOp() if instr.op in DYNAMIC:
-                    dynamic(self, frame, segment, instr)
+                    dynamic(self, segment, instr)
                 case _:
                     instruction(self, instr)
         if not segment.last:
             if not (segment.instrs and isinstance(segment.instrs[-1], Call | Spawn | Join)):
                 b.goto(segment.after)
             return
-        end = segment.block.end
+        self._end(segment)
+
+    def _end(self, segment: Segment) -> None:
+        """Write the end of a block."""
+        b, frame, end = self.b, segment.frame, segment.block.end
         match end:
             case Jump():
                 b.goto(frame.segments[end.block][0].number)
@@ -393,28 +399,28 @@ class _Machine(Writer):
                     b.goto(frame.segments[end.yes][0].number)
                 b.goto(frame.segments[end.no][0].number)
             case Return():
-                self._return(index, end)
+                self._return(frame, end)
             case Fail():
                 self.fail(end.site, end.args)
 
-    def _save(self, frame: Frame, segment: Segment, call: Call | Spawn | Join) -> None:
+    def _save(self, segment: Segment, call: Call | Spawn | Join) -> None:
         """Save what lives on after the call that the segment ends with."""
-        after = frame.by_number[segment.after]
+        after = segment.frame.by_number[segment.after]
         clean = set(segment.clean or ())
         for instr in segment.instrs:
             clean -= set(writes(instr))
         for v in after.live:
             if v not in call.outs and v not in clean:
-                self.write_word(self.reg["fp"], frame.slots[v], self[v])
+                self.write_word(self.reg["fp"], segment.frame.slots[v], self[v])
 
-    def _call(self, frame: Frame, segment: Segment, call: Call) -> None:
+    def _call(self, segment: Segment, call: Call) -> None:
         b, reg = self.b, self.reg
-        self._save(frame, segment, call)
+        self._save(segment, call)
         callee = self.frames[call.function]
-        child = self._new_frame(call.function, callee)
+        child = self._new_frame(callee)
         b.store(child, 0, reg["fp"])
         if call.outs:
-            b.store(child, 2, reg["fp"] + 8 * frame.slots[call.outs[0]])
+            b.store(child, 2, reg["fp"] + 8 * segment.frame.slots[call.outs[0]])
         b.store(reg["fp"], 1, segment.after)
         self._enter(child, callee, call.args)
 
@@ -430,15 +436,15 @@ class _Machine(Writer):
             b.set(p, value)
         b.goto(callee.entry)
 
-    def _return(self, index: int, end: Return) -> None:
+    def _return(self, frame: Frame, end: Return) -> None:
         b, reg = self.b, self.reg
         if end.args:
             to = b.let("to", load(reg["fp"], 2))
             for k, v in enumerate(end.args):
                 self.write_word(to, k, self[v])
         up = b.let("up", load(reg["fp"], 0))
-        b.store(reg["fp"], 0, load(self.st, self.free(index)))
-        b.store(self.st, self.free(index), reg["fp"])
+        b.store(reg["fp"], 0, load(self.st, self.free(frame.number)))
+        b.store(self.st, self.free(frame.number), reg["fp"])
         b.set(reg["fp"], up)
         b.set(reg["pc"], load(up, 1))
         b.again()

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from acronumba.ir.graph import successors
+from acronumba.ir.graph import live_at_start, successors
 from acronumba.ir.nodes import (
     Block,
     Call,
@@ -39,6 +39,7 @@ class Segment:
     """A numbered block of the machine: part of a basic block, cut at calls and at operations without a static bound."""
 
     number: int
+    frame: Frame
     instrs: list[Instr]
     block: Block
     last: bool  # whether the block's end follows; otherwise a call or the next segment
@@ -55,7 +56,8 @@ class Segment:
 class Frame:
     """One function: its segments, what lives where, its slots."""
 
-    def __init__(self, function: Function, numbers: Iterator[int]) -> None:
+    def __init__(self, number: int, function: Function, numbers: Iterator[int]) -> None:
+        self.number = number  # of the function
         self.function = function
         self.segments: list[list[Segment]] = [self._cut(block, numbers) for block in function.blocks]
         for block, segments in zip(function.blocks, self.segments, strict=True):
@@ -89,8 +91,7 @@ class Frame:
         """Return the word of the first slot. A function that spawns fibers counts them in the word before it."""
         return FRAME + self.spawns
 
-    @staticmethod
-    def _cut(block: Block, numbers: Iterator[int]) -> list[Segment]:
+    def _cut(self, block: Block, numbers: Iterator[int]) -> list[Segment]:
         parts: list[list[Instr]] = [[]]
         for instr in block.instrs:
             if stands_alone(instr) and (parts[-1] or len(parts) == 1):  # going on is not another step of a loop
@@ -99,7 +100,7 @@ class Frame:
             if stands_alone(instr) or isinstance(instr, Call | Join):
                 parts.append([])
         last = len(parts) - 1
-        segments = [Segment(next(numbers), p, block, k == last, k == 0) for k, p in enumerate(parts)]
+        segments = [Segment(next(numbers), self, p, block, k == last, k == 0) for k, p in enumerate(parts)]
         for segment, part in zip(segments, parts, strict=True):
             segment.dynamic = bool(part) and stands_alone(part[0])
         return segments
@@ -107,35 +108,16 @@ class Frame:
     def _liveness(self) -> None:
         """Fill in `live`."""
         blocks = self.function.blocks
-        at_start: list[set[Var]] = [set() for _ in blocks]
-        order: dict[Var, int] = {}
-        for v in self.function.params:
-            order.setdefault(v, len(order))
-        for block in blocks:
-            for instr in block.instrs:
-                for v in writes(instr):
-                    order.setdefault(v, len(order))
-
-        def scan(k: int, note: bool) -> set[Var]:
-            block = blocks[k]
+        made = (v for block in blocks for instr in block.instrs for v in writes(instr))
+        order = {v: k for k, v in enumerate(dict.fromkeys((*self.function.params, *made)))}
+        at_start = live_at_start(blocks)
+        for block, segments in zip(blocks, self.segments, strict=True):
             live = {v for s in successors(block.end) for v in at_start[s]} | set(reads(block.end))
-            for segment in reversed(self.segments[k]):
+            for segment in reversed(segments):
                 for instr in reversed(segment.instrs):
                     live -= set(writes(instr))
                     live |= set(reads(instr))
-                if note:
-                    segment.live = sorted(live, key=order.__getitem__)
-            return live
-
-        changed = True
-        while changed:
-            changed = False
-            for k in reversed(range(len(blocks))):
-                live = scan(k, False)
-                if live != at_start[k]:
-                    at_start[k], changed = live, True
-        for k in range(len(blocks)):
-            scan(k, True)
+                segment.live = sorted(live, key=order.__getitem__)
 
     def _tests(self) -> set[Segment]:
         """Return the segments that begin with a test for room.

@@ -19,7 +19,7 @@ from acronumba.emit.tree import (
     convert,
     load,
 )
-from acronumba.host.segments import Frame, Segment
+from acronumba.host.segments import Segment
 from acronumba.ir.nodes import Program, Scalar, Var
 from acronumba.ir.types import BoolT, FloatT, Word
 from acronumba.runtime import state
@@ -79,32 +79,32 @@ class Writer:
     def assign(self, v: Var, value: Expr) -> None:
         self.b.set(self.locals[v], value)
 
-    def reload(self, frame: Frame, segment: Segment) -> None:
+    def reload(self, segment: Segment) -> None:
         for v in segment.live:
-            self.assign(v, self.read_word(self.reg["fp"], frame.slots[v], v.type))
+            self.assign(v, self.read_word(self.reg["fp"], segment.frame.slots[v], v.type))
 
-    def spill(self, frame: Frame, segment: Segment) -> int:
+    def spill(self, segment: Segment) -> int:
         """Save what lives at the start of the segment; return the block that brings it back."""
         if segment.resumes is not None:
             return segment.number
         assert segment.clean is not None
         for v in segment.live:
             if v not in segment.clean:
-                self.write_word(self.reg["fp"], frame.slots[v], self[v])
+                self.write_word(self.reg["fp"], segment.frame.slots[v], self[v])
         if segment not in self.reloads:
             number = self.reloads[segment] = next(self.numbers)
             with self.b.nested() as body:
-                self.reload(frame, segment)
+                self.reload(segment)
                 self.b.goto(segment.number)
-            self.blocks.append((number, f"{frame.function.name}: go on at {segment.number}", body))
+            self.blocks.append((number, f"{segment.frame.function.name}: go on at {segment.number}", body))
             self.entries.add(number)
         return self.reloads[segment]
 
-    def room(self, frame: Frame, segment: Segment, size: Expr) -> None:
+    def room(self, segment: Segment, size: Expr) -> None:
         """Leave unless the chunk has `size` more bytes."""
         b, reg = self.b, self.reg
         with b.when(size > reg["end"] - reg["top"]):
-            self.leave(state.GROW_HEAP, size, self.spill(frame, segment))
+            self.leave(state.GROW_HEAP, size, self.spill(segment))
 
     def fail(self, site: int, args: tuple[Var, ...]) -> None:
         b = self.b
