@@ -25,9 +25,10 @@ from acronumba.emit.target import Target
 from acronumba.emit.tree import F64, I64, Builder, Expr, const, convert, intrinsic, select
 from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.kernels.cost import cost
-from acronumba.kernels.stages.graph import Nest, Product, ProductStage, RowStage, Single, plan_stages
 from acronumba.kernels.stages.index import ONE, Poly, count, size_poly
+from acronumba.kernels.stages.order import plan_stages
 from acronumba.kernels.stages.passes import passes_of, table_of, tile_shape
+from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, RowStage, Single
 from acronumba.kernels.stages.weights import SideBySide, ViewPacking
 from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.tiles import Packing, TileKey

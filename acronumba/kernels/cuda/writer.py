@@ -19,10 +19,10 @@ from acronumba.emit.simt import NAMES, WARP, device
 from acronumba.emit.tree import I64, VOID, Const, Expr, Load, Local, const, convert, select
 from acronumba.ir.spec import Size
 from acronumba.kernels.cuda.tiles import MOST, MOST_STAGES, ROWS, THREADS, WIDEST, Tile, kind_of, shapes
-from acronumba.kernels.stages.graph import Nest, Product, ProductStage, Single
 from acronumba.kernels.stages.index import ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.passes import Pass
 from acronumba.kernels.stages.steps import Step
+from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, Single
 from acronumba.kernels.write.element import DTYPES, Dtype, cast, combine, less
 from acronumba.kernels.write.products import ProductWriter
 from acronumba.kernels.write.writer import Scope

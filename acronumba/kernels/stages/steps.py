@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from acronumba.ir.spec import Size
-from acronumba.kernels.stages.graph import Stages, Symbolic, Untraceable, stretch, through
+from acronumba.kernels.stages.graph import Symbolic, Untraceable, stretch, through
 from acronumba.kernels.stages.index import ZERO, Index, Poly, reindex
+from acronumba.kernels.stages.tasks import Stages
 from acronumba.kernels.write.element import COST
 
 LONG = 20  # of `COST`: a function whose result is worth a loop of its own

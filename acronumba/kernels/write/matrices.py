@@ -14,9 +14,10 @@ from acronumba.emit import tree
 from acronumba.emit.target import Target
 from acronumba.emit.tree import I1, I64, Expr, Load, Local, call_address, const, convert, intrinsic, select
 from acronumba.ir.spec import Size
-from acronumba.kernels.stages.graph import Product, stretch, through
+from acronumba.kernels.stages.graph import stretch, through
 from acronumba.kernels.stages.index import ZERO, Index, Poly, size_poly
 from acronumba.kernels.stages.passes import tile_shape
+from acronumba.kernels.stages.tasks import Product
 from acronumba.kernels.tiles import CHUNK
 from acronumba.kernels.write.element import DTYPES, cast
 from acronumba.kernels.write.writer import Kernel, Writer

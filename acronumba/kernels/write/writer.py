@@ -37,8 +37,9 @@ from acronumba.emit.tree import (
     select,
 )
 from acronumba.ir.spec import FIXED, Dim, Size
-from acronumba.kernels.stages.graph import Nest, Stages, axis_of, stretch, through
+from acronumba.kernels.stages.graph import axis_of, stretch, through
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, divide, reindex, size_poly
+from acronumba.kernels.stages.tasks import Nest, Stages
 from acronumba.kernels.write.element import DTYPES, ELEMENT, FLOAT_ONLY, Dtype, NeedScalar, cast, combine, identity
 
 FLAT = Dim(-1)  # stands for the number of elements of a tensor in a loop over them
