@@ -1,7 +1,6 @@
 """Kernels for the processor: from a `KernelSpec` to functions of the small language.
 
-`kernels.stages.graph` decides what is stored and in which order, `kernels.write.writer` writes element-wise loops and
-reductions; here are the functions around them, and the layout of scratch memory. `generate` does it all. The compiled
+`kernels.stages` decides what is stored and in which order, `kernels.write` writes the loops of each stage; here are the functions around them, and the layout of scratch memory. `generate` does it all. The compiled
 form is described in `ir.spec`; after the shared entries its table P holds the addresses of the tiles in the order of
 `KernelCode.tiles`.
 
@@ -35,9 +34,10 @@ from acronumba.kernels.tiles import Packing, TileKey
 from acronumba.kernels.write import math
 from acronumba.kernels.write.element import DTYPES
 from acronumba.kernels.write.groups import GroupSlots, GroupWriter
+from acronumba.kernels.write.kernel import HEAD, LANE_BUFFER, Gathered, Home, Kernel, Scratch, identifier
 from acronumba.kernels.write.matrices import Slots
 from acronumba.kernels.write.products import ProductWriter
-from acronumba.kernels.write.writer import HEAD, LANE_BUFFER, Gathered, Home, Kernel, Scratch, Writer, identifier
+from acronumba.kernels.write.writer import Writer
 
 MOST_TOGETHER = 2016  # nodes of a block in which those with the same matrix are found
 BLOCK_BYTES = 1 << 24  # of the rows of such a block

@@ -30,7 +30,7 @@ from acronumba.kernels.stages.passes import passes_of
 from acronumba.kernels.stages.tasks import Product, ProductStage, Single
 from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.write import math
-from acronumba.kernels.write.writer import Kernel
+from acronumba.kernels.write.kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

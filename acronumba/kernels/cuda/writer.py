@@ -1,7 +1,7 @@
 """Writes the stages of a kernel for a GPU: a warp works like a processor whose vectors have 32 lanes.
 
 In: `Stages` and the places of stored values, as for the processor. Out: statements of the small language, which
-`emit.simt` prints for `numba.cuda`. Loops over nodes are shared out to warps: all that `kernels.write.writer` writes
+`emit.simt` prints for `numba.cuda`. Loops over nodes are shared out to warps: all that `kernels.write.nests` writes
 for one node, a warp does, element-wise operations and reductions with one lane per thread. Tiles of products are shared
 out to blocks: the threads of a block find the rows of the left operand, compute the tile into memory that they share,
 and finish it element by element, each thread with places of its own.
@@ -25,7 +25,7 @@ from acronumba.kernels.stages.steps import Step
 from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, Single
 from acronumba.kernels.write.element import DTYPES, Dtype, cast, combine, less
 from acronumba.kernels.write.products import ProductWriter
-from acronumba.kernels.write.writer import Scope
+from acronumba.kernels.write.scopes import Scope
 
 WARPS = THREADS // WARP
 TOGETHER = 4  # rows of a matrix that a warp multiplies with a vector at once

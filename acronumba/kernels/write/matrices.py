@@ -20,7 +20,8 @@ from acronumba.kernels.stages.passes import tile_shape
 from acronumba.kernels.stages.tasks import Product
 from acronumba.kernels.tiles import CHUNK
 from acronumba.kernels.write.element import DTYPES, cast
-from acronumba.kernels.write.writer import Kernel, Writer
+from acronumba.kernels.write.kernel import Kernel
+from acronumba.kernels.write.nests import NestWriter
 
 
 @dataclass(slots=True, eq=False)
@@ -33,7 +34,7 @@ class Slots:
     panel: int = -1  # columns of the right operand, packed
 
 
-class MatrixWriter(Writer):
+class MatrixWriter(NestWriter):
     """Writes products of one node's own operands."""
 
     def __init__(
