@@ -1,8 +1,8 @@
 """Kernels for the processor: from a `KernelSpec` to functions of the small language.
 
-`kernels.stages` decides what is stored and in which order, `kernels.write` writes the loops of each stage; here are the functions around them, and the layout of scratch memory. `generate` does it all. The compiled
-form is described in `ir.spec`; after the shared entries its table P holds the addresses of the tiles in the order of
-`KernelCode.tiles`.
+`kernels.stages` decides what is stored and in which order, `kernels.write` writes the loops of each stage; here are
+the functions around them, and the layout of scratch memory. `generate` does it all. The compiled form is described in
+`ir.spec`; after the shared entries its table P holds the addresses of the tiles in the order of `KernelCode.tiles`.
 
 A kernel works on blocks of nodes, stage by stage; what one stage leaves for the next lies in the block's scratch. A
 stage is a function of a range of its units, tiles of panels or nodes, so that threads can share it; what a thread
