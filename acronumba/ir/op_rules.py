@@ -31,10 +31,6 @@ LOGICAL = frozenset("and or xor not".split())
 _Shape = tuple[int | None, ...]
 
 
-def _none(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Shape) -> None:
-    raise Wrong(f"no rule for {i.op}")
-
-
 def _agree(shape: _Shape, wanted: _Shape, what: str = "the result") -> None:
     text = f"{what} has shape {list(shape)}, not {list(wanted)}".replace("None", "?")
     demand(len(shape) == len(wanted), text)

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from acronumba.ir.spec import KernelSpec, Operand
 
 from acronumba.ir.agree import Wrong, demand, dtype_of, fits, refined, shape_of, type_texts
-from acronumba.ir.op_rules import RULES, _none
+from acronumba.ir.op_rules import RULES
 
 _LETTERS: dict[str, tuple[type, ...]] = {"i": (IntT,), "f": (FloatT,), "b": (BoolT,), "a": (IntT, FloatT)}
 
@@ -101,17 +101,11 @@ class Rules:
                 self._words(instr.args, [w for f in self.layouts[instr.cls].fields for w in words(f.type)])
                 self._assign(RefT((instr.cls,)), instr.out)
             case ListNew():
-                item = self._item(instr.out, instr.width)
-                demand(
-                    len(instr.args) == instr.count * instr.width, f"{len(instr.args)} words for {instr.count} elements"
-                )
-                self._words(instr.args, words(item) * instr.count)
+                self._list_new(instr)
             case ListOp():
                 self._list_op(instr)
             case ExtentOf():
-                demand(isinstance(instr.tensor.type, TensorT), f"{instr.tensor.name} is not a tensor")
-                demand(0 <= instr.axis < len(shape_of(instr.tensor.type)), f"no axis {instr.axis}")
-                self._assign(INT, instr.out)
+                self._extent(instr)
             case Shared():
                 inner = words(self._shared(instr.index))
                 demand(len(inner) == 1, "not one word")
@@ -121,24 +115,14 @@ class Rules:
             case Emit():
                 self._emit(instr)
             case Pad():
-                demand(isinstance(instr.src.type, TensorT), f"{instr.src.name} is not a tensor")
-                self._assign(instr.src.type, instr.out)
-                demand(instr.levels > 0, f"{instr.levels} levels")
+                self._pad(instr)
             case Call():
-                demand(0 <= instr.function < len(self.program.functions), f"no function {instr.function}")
-                callee = self.program.functions[instr.function]
-                self._words(instr.args, [p.type for p in callee.params])
-                self._results(callee.results, instr.outs)
+                self._call(instr)
             case Read():
-                t = instr.tensor.type
-                if not isinstance(t, TensorT) or t.rank:
-                    raise Wrong(f"{instr.tensor.name} is not a tensor of rank 0")
-                self._assign(host_word(t.dtype), instr.out)
+                self._read(instr)
             case Spawn():
                 self._spawn(instr)
-            case Join():
-                pass
-            case Jump():
+            case Join() | Jump():
                 pass
             case Branch():
                 demand(instr.cond.type == BOOL, f"{instr.cond.name} is not a bool")
@@ -228,10 +212,18 @@ class Rules:
                 for word in any_word:
                     self._assign(word, i.out)
 
-    def _spawn(self, i: Spawn) -> None:
+    def _callee(self, i: Call | Spawn) -> Function:
+        """Return the function that is called; its arguments are right."""
         demand(0 <= i.function < len(self.program.functions), f"no function {i.function}")
         callee = self.program.functions[i.function]
         self._words(i.args, [p.type for p in callee.params])
+        return callee
+
+    def _call(self, i: Call) -> None:
+        self._results(self._callee(i).results, i.outs)
+
+    def _spawn(self, i: Spawn) -> None:
+        callee = self._callee(i)
         if i.into is None:
             self._results(callee.results, i.outs)
             return
@@ -250,6 +242,27 @@ class Rules:
         found = [f for f in self.layouts[i.cls].fields if f.name == i.field]
         demand(found, f"{i.cls.__qualname__} has no field {i.field} in its layout")
         self._results(words(found[0].type), i.outs)
+
+    def _list_new(self, i: ListNew) -> None:
+        item = self._item(i.out, i.width)
+        demand(len(i.args) == i.count * i.width, f"{len(i.args)} words for {i.count} elements")
+        self._words(i.args, words(item) * i.count)
+
+    def _extent(self, i: ExtentOf) -> None:
+        demand(isinstance(i.tensor.type, TensorT), f"{i.tensor.name} is not a tensor")
+        demand(0 <= i.axis < len(shape_of(i.tensor.type)), f"no axis {i.axis}")
+        self._assign(INT, i.out)
+
+    def _pad(self, i: Pad) -> None:
+        demand(isinstance(i.src.type, TensorT), f"{i.src.name} is not a tensor")
+        self._assign(i.src.type, i.out)
+        demand(i.levels > 0, f"{i.levels} levels")
+
+    def _read(self, i: Read) -> None:
+        t = i.tensor.type
+        if not isinstance(t, TensorT) or t.rank:
+            raise Wrong(f"{i.tensor.name} is not a tensor of rank 0")
+        self._assign(host_word(t.dtype), i.out)
 
     def _list_op(self, i: ListOp) -> None:
         if i.op == "fill":
@@ -378,4 +391,7 @@ def _op(i: Op, rules: Rules) -> None:
     shape = tuple(None if isinstance(n, Var) else n for n in i.shape)
     dtypes = [dtype_of(a) for a in args]
     shapes = [shape_of(a) for a in args]
-    RULES.get(i.op, RULES.get(row.kind, _none))(i, dtypes, shapes, out.dtype, shape)
+    rule = RULES.get(i.op, RULES.get(row.kind))
+    if rule is None:
+        raise Wrong(f"no rule for {i.op}")
+    rule(i, dtypes, shapes, out.dtype, shape)

@@ -9,10 +9,11 @@ kernels fit each other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from acronumba.errors import NOWHERE
 from acronumba.ir.agree import Wrong, fits, type_texts
+from acronumba.ir.graph import successors
 from acronumba.ir.nodes import (
     Block,
     Branch,
@@ -144,7 +145,7 @@ def _function(function: Function, program: Program, kernels: Sequence[KernelSpec
     yield from _assignments(function)
     broken = False
     for number, block in enumerate(function.blocks):
-        for target in _targets(block.end):
+        for target in successors(block.end):
             if not 0 <= target < len(function.blocks):
                 yield f"{function.name}, block {number}, {instr_text(block.end, program)!r}: no block {target}"
                 broken = True
@@ -189,18 +190,6 @@ def _assignments(function: Function) -> Iterator[str]:
             yield f"{function.name}: two variables of the name {var.name}"
 
 
-def _targets(end: End) -> tuple[int, ...]:
-    match end:
-        case Jump():
-            return (end.block,)
-        case Branch():
-            return (end.yes, end.no)
-        case Return() | Fail():
-            return ()
-        case _:
-            assert_never(end)
-
-
 def _definitions(function: Function, program: Program) -> Iterator[str]:
     """Every use is assigned on all paths that lead to it."""
     made = [frozenset(v for i in block.instrs for v in writes(i)) for block in function.blocks]
@@ -209,7 +198,7 @@ def _definitions(function: Function, program: Program) -> Iterator[str]:
     while work:
         k = work.pop()
         after = before[k] | made[k]
-        for target in _targets(function.blocks[k].end):
+        for target in successors(function.blocks[k].end):
             old = before.get(target)
             new = after if old is None else old & after
             if new != old:
@@ -255,7 +244,7 @@ def _joins(function: Function) -> Iterator[str]:
                     may, must = none
                 case Return() if may:
                     found[f"{_where(function, k, instr)}: returns before the join"] = None
-        for target in _targets(block.end):
+        for target in successors(block.end):
             old = before.get(target)
             new = (may, must) if old is None else (old[0] | may, old[1] & must)
             if new != old:
