@@ -260,7 +260,7 @@ MUTANTS = (
         "tests/test_pack.py", "compiled",
     ),
     Mutant(
-        "llvm: bools are widened with their sign", "emit/llvm.py",
+        "llvm: bools are widened with their sign", "emit/llvm_values.py",
         'unsigned = how == "unsigned" or old.bits == 1', 'unsigned = how == "unsigned"',
         "tests/test_emit.py", "compiled",
     ),
