@@ -97,12 +97,12 @@ MUTANTS = (
         "tests/test_hoist.py",
     ),
     Mutant(
-        "sharing: what a list is given is not met", "analysis/sharing/share.py",
+        "sharing: what a list is given is not met", "analysis/sharing/facts.py",
         'store(place, [of(v) for v in instr.args[1:]], "tail")', 'store(place, [], "tail")',
         "tests/test_sharing.py",
     ),
     Mutant(
-        "sharing: what moves in a list stays where it was", "analysis/sharing/share.py",
+        "sharing: what moves in a list stays where it was", "analysis/sharing/facts.py",
         'if instr.op in ("pop", "insert", "sort"):', 'if instr.op in ("pop", "insert"):',
         "tests/test_sharing.py",
     ),

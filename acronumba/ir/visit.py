@@ -7,9 +7,11 @@ their place.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 from acronumba.ir.nodes import (
+    Block,
     Branch,
     Call,
     Check,
@@ -179,3 +181,22 @@ class Names:
         while (made := f"v_{number}") in self.taken:
             number += 1
         return self.var(made, type)
+
+
+def copied(function: Function, name: str) -> Function:
+    """Return the function under another name, with variables of its own."""
+    to: dict[Var, Var] = {}
+
+    def copy(x: Any) -> Any:
+        match x:
+            case Var():
+                return to.setdefault(x, Var(x.name, x.type))
+            case tuple():
+                return tuple(map(copy, x))
+        return x
+
+    def instruction(i: Any) -> Any:
+        return replace(i, **{f.name: copy(getattr(i, f.name)) for f in fields(i)})
+
+    blocks = tuple(Block(instrs=tuple(map(instruction, b.instrs)), end=instruction(b.end)) for b in function.blocks)
+    return replace(function, name=name, params=copy(function.params), blocks=blocks)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from acronumba.analysis.fibers.mutation import CHANGES, Mutation
-from acronumba.analysis.sharing.share import copied
 from acronumba.errors import Loc
 from acronumba.ir.graph import predecessors, successors
 from acronumba.ir.nodes import (
@@ -39,7 +38,7 @@ from acronumba.ir.nodes import (
     Var,
 )
 from acronumba.ir.notes import Note
-from acronumba.ir.visit import Names, reads, reassigned, rename, retarget, variables, writes
+from acronumba.ir.visit import Names, copied, reads, reassigned, rename, retarget, variables, writes
 
 OPTION = "forkjoin"
 

@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from acronumba.analysis.sharing.share import Context, Sharing
+from acronumba.analysis.sharing.facts import Context, Sharing
 from acronumba.config import COPIES, Options
 from acronumba.errors import NOWHERE, Loc
 from acronumba.ir.nodes import (
