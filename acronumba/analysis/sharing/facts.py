@@ -245,15 +245,7 @@ class Sharing:
                 self._put(row, [of(v) for v in instr.args])
                 self._meet(facts, instr.out, Fact("objects", frozenset((place,))))
             case Load():
-                first, rows = self.offsets[instr.cls, instr.field], of(instr.ref)
-                for k, v in enumerate(instr.outs):
-                    fact = NOTHING
-                    for place in sorted(rows.which):
-                        if place == DATA:
-                            fact = join(fact, outside(v.type, self.escaped))
-                        elif self.classes.get(place) is instr.cls:
-                            fact = join(fact, self.rows[place][first + k], rows.listed)
-                    self._meet(facts, v, fact)
+                self._load(instr, facts)
             case ListNew():
                 made = self._list(instr, instr.width)
                 given = [of(v) for v in instr.args]
@@ -264,24 +256,34 @@ class Sharing:
                 self._meet(facts, instr.out, Fact("objects", frozenset((self._place(instr),))))
             case ListOp():
                 self._list_op(context, instr, facts)
-            case Call():
-                to = self._context(instr.function, tuple(of(v) for v in instr.args))
-                self.calls[context][id(instr)] = to
-                for v, fact in zip(instr.outs, self.results[to], strict=True):
-                    self._meet(facts, v, fact)
-            case Spawn():
-                to = self._context(instr.function, tuple(of(v) for v in instr.args))
-                self.calls[context][id(instr)] = to
-                if instr.into is not None:
-                    for place in sorted(of(instr.into[0]).which - {DATA}):
-                        self._put(self.lists[place].anywhere, self.results[to], listed=True)
-                for v, fact in zip(instr.outs, self.results[to], strict=False):
-                    self._meet(facts, v, fact)
+            case Call() | Spawn():
+                self._call(context, instr, facts)
             case Join():
                 pass  # its results are those of the calls
             case _:
                 for v in writes(instr):
                     self._meet(facts, v, VARYING)
+
+    def _load(self, instr: Load, facts: dict[Var, Fact]) -> None:
+        first, rows = self.offsets[instr.cls, instr.field], facts.get(instr.ref, NOTHING)
+        for k, v in enumerate(instr.outs):
+            fact = NOTHING
+            for place in sorted(rows.which):
+                if place == DATA:
+                    fact = join(fact, outside(v.type, self.escaped))
+                elif self.classes.get(place) is instr.cls:
+                    fact = join(fact, self.rows[place][first + k], rows.listed)
+            self._meet(facts, v, fact)
+
+    def _call(self, context: Context, instr: Call | Spawn, facts: dict[Var, Fact]) -> None:
+        to = self._context(instr.function, tuple(facts.get(v, NOTHING) for v in instr.args))
+        self.calls[context][id(instr)] = to
+        if isinstance(instr, Spawn) and instr.into is not None:  # the results go into a list
+            for place in sorted(facts.get(instr.into[0], NOTHING).which - {DATA}):
+                self._put(self.lists[place].anywhere, self.results[to], listed=True)
+            return
+        for v, fact in zip(instr.outs, self.results[to], strict=True):
+            self._meet(facts, v, fact)
 
     def _place(self, instr: Instr) -> int:
         return self.places.setdefault(id(instr), len(self.places))
