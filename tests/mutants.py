@@ -173,7 +173,7 @@ MUTANTS = (
     ),
     # Schedule and memory
     Mutant(
-        "schedule: operands in lists do not count", "runtime/library/schedule.py",
+        "schedule: operands in lists do not count", "runtime/library/components.py",
         "if ld32(component, j) < 0:", "if ld32(component, j) < -1:",
         "tests/test_schedule.py tests/test_lookahead.py", "compiled",
     ),
@@ -195,13 +195,13 @@ MUTANTS = (
         "tests/test_memory.py", "compiled",
     ),
     Mutant(
-        "layout: results of rows are a row too near", "runtime/library/layout.py",
+        "layout: results of rows are a row too near", "runtime/library/places.py",
         "data = data + size * count_rows(ST, k, i, i + 1)",
         "data = data + size * max(count_rows(ST, k, i, i + 1) - 1, 1)",
         "tests/test_rows.py", "compiled",
     ),
     Mutant(
-        "layout: a failure of a later batch is lost", "runtime/library/layout.py",
+        "layout: a failure of a later batch is lost", "runtime/library/execute.py",
         "failures = failures | ld(fail, i)", "failures = ld(fail, i)",
         "tests/test_promises.py tests/test_traps.py", "compiled",
     ),

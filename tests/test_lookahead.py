@@ -11,7 +11,7 @@ from fsm import learn
 from recorded import Graph, Recorded, check, fewest_batches, longest_chains, random_graph
 
 from acronumba.runtime import state
-from acronumba.runtime.library.schedule import check_levels
+from acronumba.runtime.levels import check_levels
 
 KINDS = (1, 2, 3, 4, 5, 8, 17, 40, 70, 130)
 

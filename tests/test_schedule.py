@@ -19,7 +19,7 @@ from acronumba.ir import nodes as n
 from acronumba.ir.types import INT, TensorT
 from acronumba.runtime import state
 from acronumba.runtime.driver import Executable
-from acronumba.runtime.library.schedule import check_levels
+from acronumba.runtime.levels import check_levels
 from acronumba.runtime.reference import reference_kernels
 
 

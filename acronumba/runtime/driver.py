@@ -33,12 +33,13 @@ from acronumba.memory import address, aligned, available, word_at
 from acronumba.runtime import state
 from acronumba.runtime.buffers import Arena, ArenaPool, Buffers, Words
 from acronumba.runtime.engines import Interpreted, Native, library, runtime_module, threads_of_process, with_kernels
-from acronumba.runtime.library import layout, liveness, schedule
-from acronumba.runtime.library import workers as pool
+from acronumba.runtime.forms import forms
+from acronumba.runtime.levels import COLUMNS, check_levels
 from acronumba.runtime.prepared import Making, Prepared, same
 from acronumba.runtime.program import Host, KernelEntry
 from acronumba.runtime.run import Failure, Round, Run
-from acronumba.runtime.state import AT, MEMORY, STEPS, TABLE
+from acronumba.runtime.state import AT, MEMORY, NEVER, NODE_BYTES, STEPS, TABLE
+from acronumba.runtime.threads import available_threads
 from acronumba.runtime.trace import STAGES, BatchRecord, TraceData, Wait
 
 _CHAIN = 64  # calls that a failure's chain holds at most
@@ -114,12 +115,12 @@ class Executable:
         self.result_words = len(plan.program.functions[0].results)
         self.shapes: Words = np.array([*self.host.shapes, 0], np.int64)
         self.engine.reach(self.shapes)
-        self.forms = liveness.forms(plan.program.functions[0].results, plan.program.layouts)
+        self.forms = forms(plan.program.functions[0].results, plan.program.layouts)
         for form in self.forms:
             self.engine.reach(form)
         self.arenas = ArenaPool(1 << 16)
         self.works = ArenaPool(0)
-        self.threads = 1 if interpret else self.options.threads or pool.available_threads()
+        self.threads = 1 if interpret else self.options.threads or available_threads()
         self._recent = 1.0  # seconds that the kernels of the last run would have taken one thread, about
         self._buffers: deque[Buffers] = deque(maxlen=8)
         self.recent: list[Prepared] = []  # shared values that came last, the last one last
@@ -308,7 +309,7 @@ class Executable:
         buffers["etop"] = buffers.words("errors", batch * (3 + self.host.values))
         buffers["shared"] = prepared.address
         buffers["arena"], buffers["asize"] = arena.address, arena.size
-        buffers["plenty"] = _PLENTY if self.options.recycle else layout.NEVER
+        buffers["plenty"] = _PLENTY if self.options.recycle else NEVER
         if self.host.waiting:
             buffers["inst"] = -1
             buffers.begin_fibers(batch)
@@ -487,7 +488,7 @@ class Executable:
             column.flags.writeable = False
         assert callable(self.options.schedule)
         levels = np.asarray(self.options.schedule(columns))
-        schedule.check_levels(levels, columns["key"], first, source)
+        check_levels(levels, columns["key"], first, source)
         buffers.column("level", n)[:] = levels
         buffers["levels"] = int(levels.max()) + 1 if n else 0
 
@@ -500,7 +501,7 @@ class Executable:
     def _lower_bound(self, buffers: Buffers) -> int:
         """Return a number of batches that no schedule goes below; what was scheduled stays as it is."""
         if buffers["policy"] != state.BY_LOOKAHEAD or buffers["bound"] < 0:
-            kept = {name: buffers.columns[name].copy() for name in schedule.COLUMNS}
+            kept = {name: buffers.columns[name].copy() for name in COLUMNS}
             words = {name: buffers[name] for name in ("batches", "levels")}
             self._complete(buffers, "bound")
             for name, column in kept.items():
@@ -678,7 +679,7 @@ class Executable:
         """Raise `TooLarge` for the instances whose arrays have more rows than memory has room for words of them."""
         n = buffers["n"]
         table = buffers.fixed["table"].reshape(-1, len(TABLE))[buffers.column("kind", n)]
-        widths = 8.0 * (2 + table[:, TABLE["args"]] + table[:, TABLE["tensors"]])  # see `layout.rows_width`
+        widths = 8.0 * (2 + table[:, TABLE["args"]] + table[:, TABLE["tensors"]])  # see `rows.rows_width`
         large = self._rows(buffers) * widths > self._limit() - buffers.bytes
         if large.any():
             raise _TooLarge(np.unique(buffers.column("instance", n)[large]).tolist())
@@ -802,7 +803,7 @@ def _bytes(spec: KernelSpec) -> int:
         return 0
     ops = [spec.body[v - len(spec.operands)] for v in spec.results]
     sizes = (math.prod(n for n in op.shape if isinstance(n, int)) * np.dtype(op.dtype).itemsize for op in ops)
-    return layout.NODE_BYTES + sum(sizes)
+    return NODE_BYTES + sum(sizes)
 
 
 def _launch(specs: Sequence[KernelSpec]) -> int:
