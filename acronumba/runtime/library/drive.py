@@ -137,7 +137,7 @@ def unfinished(ST: i64) -> i64:
 def drive(ST: i64) -> i64:
     """Run the stages from `stage` to `stop`, round by round or part by part; called again, go on where it returned."""
     stop = ld(ST, STOP)
-    while 1 != 0:
+    while True:
         if ld(ST, STAGE) == 4:
             if ld(ST, SINGLE) != 0 and stop == 4:
                 return DONE

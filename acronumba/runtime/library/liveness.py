@@ -57,7 +57,7 @@ def mark_returned(ST: i64) -> i64:
         form = ld(found, 4 * k + 2)
         width = 8 * ld(form)
         parts = ld(form, 1)
-        for i in range(ld(found, 4 * k + 1)):
+        for _ in range(ld(found, 4 * k + 1)):
             for j in range(parts):
                 word = ld(at, ld(form, 2 + 2 * j))
                 kind = ld(form, 3 + 2 * j)

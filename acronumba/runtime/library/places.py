@@ -57,7 +57,6 @@ def measure(ST: i64) -> i64:
     bkey = ld(ST, BKEY)
     keytab = ld(ST, KEYTAB)
     table = ld(ST, TABLE)
-    args = ld(ST, ARGS)
     batches = ld(ST, BATCHES)
     total = 0
     scratch = 0

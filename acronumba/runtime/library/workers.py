@@ -51,7 +51,7 @@ def pool_work(pool: i64, slot: i64) -> None:
                     low = rows * unit // units
                     high = rows * (unit + 1) // units
                     call_address(run, params, low, high, scratch + slot * stride)
-                    old = atomic_add(pool + POOL_FINISHED, 1)
+                    atomic_add(pool + POOL_FINISHED, 1)
 
 
 def wait_turn(turn: i64) -> None:
