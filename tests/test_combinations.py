@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from acronumba.api.check import together
 from chosen import squares
 from test_properties import bits
 
 from acronumba import model, nn
+from acronumba.api.check import together
 
 PLANNED = ("hoist", "ghosts", "blocks", "fuse", "horizontal")  # what changes kernels or what is recorded
 BITWISE: dict[str, tuple[Any, ...]] = {

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from acronumba.api.check import together
-from acronumba.runtime.device import DeviceExecutable
 from chosen import half
 
 from acronumba import model, pack

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from acronumba.api.check import together
 from chosen import half
 
 from acronumba import model
+from acronumba.api.check import together
 from acronumba.config import Options
 from acronumba.emit import target as targets
 from acronumba.emit.text import module_text

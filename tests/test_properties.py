@@ -11,11 +11,11 @@ from typing import Any
 import generate
 import numpy as np
 import pytest
-from acronumba.api.check import together
 from chosen import squares
 
 from acronumba import Results, nn
-from acronumba.api import Model, model
+from acronumba.api.check import together
+from acronumba.api.model import Model, model
 from acronumba.zoo import birnn, child_sum_lstm, mv_rnn, tree_lstm
 
 SWITCHES = ("hoist", "phases", "ghosts", "blocks", "fuse", "horizontal", "gather_fusion", "forkjoin", "recycle", "simd")
