@@ -22,9 +22,9 @@ from acronumba.runtime.devices import executor as device
 from acronumba.runtime.devices import persistent
 from acronumba.runtime.devices.executor import DeviceExecutable
 from acronumba.runtime.devices.launches import Driver as Entries
-from acronumba.runtime.devices.launches import launches
+from acronumba.runtime.devices.launches import launch_module, launches
 from acronumba.runtime.devices.simulated import SimulatedDevice
-from acronumba.runtime.library import launch
+from acronumba.runtime.library.launch_words import ABOUT, LAUNCHED, UNWRITTEN, WRITTEN
 from tests.test_device import Run, alike, chain, sequences, weights
 from tests.test_gpu import Driver, driver  # noqa: F401 - a fixture
 
@@ -118,12 +118,12 @@ def test_one_call_does_all_once_everything_is_in_place(
     monkeypatch.setattr(run.executable, "_all", lambda *args: done.append(whole(*args)) or done[-1])
     for k in range(5):
         if k == 3:  # as if the memory had been given up
-            run.executable._view[19] = run.executable._view[20] = -1
+            run.executable.launches["scratch_size"] = run.executable.launches["warps_size"] = -1
         started, packed = run.start(xs)
         assert [*started.errors] == [1]
         results = [run.compiled.decoder(started, packed)(k) for k in (0, 2, 3)]
         same_bits(results, [wanted.results[k] for k in (0, 2, 3)])
-    plain, left, nothing = launch.DONE, launch.WRITTEN, launch.UNWRITTEN
+    plain, left, nothing = LAUNCHED, WRITTEN, UNWRITTEN
     assert done[-2:] == ([left, left] if persistent_ else [left, plain]) and set(done[:-2]) <= {plain, left, nothing}
     before = len(done)
     same_bits(run(xs[2:]), [wanted.results[k] for k in (2, 3)])  # others are not where these were
@@ -195,11 +195,11 @@ def test_blocks_that_wait_in_vain_give_up() -> None:
     xs, w = sequences(3, 2, 1, 2, 3), weights()
     run = Batches(together(chain), xs, w=w)
     wanted = run(xs)
-    words = run.executable.persistent._words
-    assert words[11] == persistent.PATIENCE
-    words[11] = 1
+    words = run.executable.persistent
+    assert words["patience"] == persistent.PATIENCE
+    words["patience"] = 1
     lost = run.start(xs)
-    words[11] = persistent.PATIENCE
+    words["patience"] = persistent.PATIENCE
     right = run.start(xs)
     same_bits(run.results(right), wanted)  # the counter is as it was, and each run has a word of its own
     for _ in range(2):
@@ -256,8 +256,8 @@ def test_without_room_for_scratch_nothing_is_launched(monkeypatch: pytest.Monkey
     def refuse(name: str, size: int) -> None:
         raise MemoryError("no room")
 
-    view = run.executable._view
-    view[19] = view[20] = -1  # as if more were asked for
+    words = run.executable.launches
+    words["scratch_size"] = words["warps_size"] = -1  # as if more were asked for
     with monkeypatch.context() as m:
         m.setattr(run.executable, "_room_for", refuse)
         before = run.device.launches
@@ -322,7 +322,7 @@ def test_a_model_without_shared_values_is_one_call() -> None:
         held = run(xs)
         for mine, other in zip(held, wanted, strict=True):
             alike(mine, other)
-    assert done[-2:] == [launch.DONE] * 2
+    assert done[-2:] == [LAUNCHED] * 2
 
 
 # ---- the kernel and its barrier
@@ -414,25 +414,27 @@ def test_steps_are_written_for_all_functions() -> None:
     memory = interpret.Memory()
     kernels = [[(7, 50, [Grid(4, 1)])], [(8, 50, [Grid(64, 1, 9), Grid(16, 2, 1)]), (9, 50, [Grid(8, 3)])]]
     made = launches(Entries(launch=0, cooperate=0, upload=0, record=0, reach=0), 0, 4, kernels)
-    assert made.words[22] == 50
-    made.words[6:8] = 31, 32
+    assert made["blocks"] == 50
+    made["scratch"], made["warps"] = 31, 32
     table = np.array([[0, 9, 1000, 0, 0, 0], [1, 65, 2000, 0, 0, 0]], np.int64)
-    out = np.full(kernel.BARRIER + 3 * kernel.STEP, 7)
-    about = np.zeros(launch.ABOUT, np.int64)
-    about[10:14] = 11, 12, 0, 20
-    stream = np.zeros(marshal.WORDS, np.int64)
+    barrier = kernel.BARRIER.count
+    out = np.full(barrier + 3 * kernel.STEP.count, 7)
+    about = np.zeros(ABOUT.count, np.int64)
+    for name, word in (("word", 11), ("patience", 12), ("most", 20)):
+        about[ABOUT.at[name]] = word
+    stream = np.zeros(marshal.STREAM.count, np.int64)
     for name, word in (("tail", out.ctypes.data), ("delta", 1 << 40), ("table", table.ctypes.data), ("launches", 2)):
-        stream[marshal.STREAM[name]] = word
+        stream[marshal.STREAM.at[name]] = word
     for array in (made.words, made.kernels, made.functions, made.grids, table, out, about, stream):
         memory.add(array)
     at = [a.ctypes.data for a in (stream, about)]
-    assert interpret.run(launch.launch_module(), "steps", [made.address, *at], memory) == out.ctypes.data + out.nbytes
-    assert table.shape[1] == marshal.WIDTH
+    assert interpret.run(launch_module(), "steps", [made.address, *at], memory) == out.ctypes.data + out.nbytes
+    assert table.shape[1] == marshal.ROW.count
     # 65 nodes: ten blocks of the second grid are done before two of the first; 27 blocks would be more than 20
     there = out.ctypes.data + (1 << 40)
-    assert out[:3].tolist() == [0, 11, 12] and about[12] == 20
-    assert about[:5].tolist() == [there + 8 * kernel.BARRIER, 3, 31, 32, there]
-    assert out[kernel.BARRIER :].reshape(3, -1).tolist() == [[0, 9, 1000, 3], [1, 65, 2000, 10], [2, 65, 2000, 20]]
+    assert out[:3].tolist() == [0, 11, 12] and about[ABOUT.at["widest"]] == 20
+    assert about[:5].tolist() == [there + 8 * barrier, 3, 31, 32, there]
+    assert out[barrier:].reshape(3, -1).tolist() == [[0, 9, 1000, 3], [1, 65, 2000, 10], [2, 65, 2000, 20]]
 
 
 def test_without_waiting_blocks_read_too_early(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,8 +24,8 @@ from acronumba.emit.words import Words
 STATE = Words("""
 machine     address of the host machine
 policy      who gives each node its level: BY_DEPTH, BY_AGENDA, BY_CALLER or BY_LOOKAHEAD
-stage       where `drive` goes on: 0 machine, 1 schedule, 2 layout, 3 execute, 4 done
-stop        `drive` returns before this stage, so that stages can be timed; 4: never
+stage       where `drive` goes on: TO_RECORD, TO_SCHEDULE, TO_LAYOUT, TO_EXECUTE, or EXECUTED
+stop        `drive` returns before this stage, so that stages can be timed; EXECUTED: never
 pc          block of the machine to go on with
 fp          frame of the running call
 inst        instance that runs
@@ -231,6 +231,8 @@ shares      address of int64[stages, 3]: address of the function, nanoseconds pe
 bytes       bytes that a node takes, about; 0: they depend on its extents
 """)
 TABLE = KERNEL.at
+
+TO_RECORD, TO_SCHEDULE, TO_LAYOUT, TO_EXECUTE, EXECUTED = range(5)  # values of `stage` and `stop`
 
 # What `drive` and the machine return. GROW_*: make room for `need` and call again. FUEL: the instance has none left.
 # PAUSE: look whether anything has happened (a signal), and call again. WAIT (of the machine): every fiber waits for a

@@ -4,11 +4,9 @@ In: the code of the kernels. Out: source of `numba.cuda` with one function to la
 at once (a cooperative launch):
 
     run(steps, count, S, T, barrier)
-        steps       int64[count, STEP], in the GPU's memory: a function's number, nodes, P, and by how many blocks it is
-                    run; functions are numbered kernel by kernel
+        steps       rows of `STEP`, in the GPU's memory
         S, T        scratch of the batch and of warps, as of the functions
-        barrier     int64[BARRIER]: how often blocks have come (0 at first); the address of a word that is set to 1
-                    when blocks have waited in vain; how often a block looks before it gives up
+        barrier     words of `BARRIER`
 
 Each function is the very text that is launched alone otherwise, so results have the same bits. What a block's threads
 share would add up over the functions, though: here all arrays are parts of one pool. A function's own come behind
@@ -28,11 +26,22 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from acronumba.emit.words import Words
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.tiles import Tile
 
-STEP = 4  # words of a step
-BARRIER = 4  # words of the barrier; the last is free
+STEP = Words("""
+function    its number; functions are numbered kernel by kernel
+nodes       of the batch
+p           its table P
+blocks      by how many blocks it is run
+""")
+BARRIER = Words("""
+come        how often blocks have come, 0 at first
+word        address of a word that is set to 1 when blocks have waited in vain
+patience    how often a block looks before it gives up
+free
+""")
 GONE = 1 << 40  # more than blocks can come
 
 _MET = f'''@cuda.jit(device=True)
@@ -42,14 +51,14 @@ def met(barrier, wanted):
     gone = i32(0)
     if cuda.threadIdx.x == 0:
         arrive(barrier, 1)
-        left = ld(barrier, 2)
+        left = ld(barrier, {BARRIER.at["patience"]})
         come = acquire(barrier)
         while come < wanted and left > 0:
             left -= 1
             come = acquire(barrier)
         if come < wanted:
             arrive(barrier, {GONE})
-            st(ld(barrier, 1), 0, 1)
+            st(ld(barrier, {BARRIER.at["word"]}), 0, 1)
         if come < wanted or come >= {GONE}:
             gone = i32(1)
     return cuda.syncthreads_or(gone) != 0
@@ -61,11 +70,11 @@ def run(steps, count, S, T, barrier):
     block = i64(cuda.blockIdx.x)
     every = i64(cuda.gridDim.x)
     for k in range(count):
-        step = steps + k * {8 * STEP}
+        step = steps + k * {STEP.size}
         function = ld(step)
-        nodes = ld(step, 1)
-        P = ld(step, 2)
-        blocks = ld(step, 3)
+        nodes = ld(step, {STEP.at["nodes"]})
+        P = ld(step, {STEP.at["p"]})
+        blocks = ld(step, {STEP.at["blocks"]})
         if k > 0 and met(barrier, k * every):
             return
         if block < blocks:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from acronumba.analysis.plan import Plan
 from acronumba.config import Options
 from acronumba.kernels.cuda.generate import CudaCode, generate
-from acronumba.kernels.cuda.marshal import STREAM, WIDTH, WORDS, marshal
+from acronumba.kernels.cuda.marshal import ROW, STREAM, marshal
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.kernels.cuda.writer import Grid
 from acronumba.kernels.strategy import Fusion
@@ -34,11 +34,11 @@ from acronumba.runtime import state
 from acronumba.runtime.buffers import Arena, ArenaPool, Buffers, Words
 from acronumba.runtime.devices.arrays import DeviceMemory, sweep
 from acronumba.runtime.devices.device import Device, Twin
-from acronumba.runtime.devices.launches import launches
+from acronumba.runtime.devices.launches import EXPORTS, launch_module, launches
 from acronumba.runtime.devices.persistent import GIVEN_UP, PersistentRun
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import Native, with_kernels
-from acronumba.runtime.library import launch
+from acronumba.runtime.library.launch_words import UNWRITTEN, WARPS, WRITTEN
 from acronumba.runtime.prepared import Prepared
 from acronumba.runtime.program import KernelEntry
 from acronumba.runtime.run import Failure, Run
@@ -70,7 +70,7 @@ class _Stream:
     def __init__(self, device: Device, spare: Callable[[int], int]) -> None:
         self.device = device
         self.spare = spare  # from a number of launches to the bytes of their steps, see `runtime.devices.persistent`
-        self.words: Words = np.zeros(WORDS, np.int64)
+        self.words: Words = np.zeros(STREAM.count, np.int64)
         self.address = address(self.words)
         self.view = self.words.data
         self.regions: Words = np.zeros(0, np.int64)
@@ -88,7 +88,7 @@ class _Stream:
         buffer = self.device.pinned(size + self.spare(launches))
         self.twin = _twin(self.device, address(buffer), len(buffer))
         self.buffer, self.start = buffer, self.twin.start
-        self.table: Words = np.zeros(launches * WIDTH, np.int64)
+        self.table: Words = np.zeros(launches * ROW.count, np.int64)
         self["start"], self["tail"], self["delta"] = self.start, self.start + size, self.twin.address - self.start
         self["table"], self["capacity"] = address(self.table), launches
 
@@ -114,15 +114,15 @@ class _Stream:
         return there.address
 
     def __getitem__(self, name: str) -> int:
-        return self.view[STREAM[name]]
+        return self.view[STREAM.at[name]]
 
     def __setitem__(self, name: str, value: int) -> None:
-        self.view[STREAM[name]] = value
+        self.view[STREAM.at[name]] = value
 
     @property
     def launches(self) -> Words:
-        """int64[launches, WIDTH]."""
-        return self.table.reshape(-1, WIDTH)[: self["launches"]]
+        """Rows of ROW."""
+        return self.table.reshape(-1, ROW.count)[: self["launches"]]
 
 
 class _Pending:
@@ -238,9 +238,9 @@ class DeviceExecutable(Executable):
         ]
         drive = self.engine.address["drive"]
         self.launches = launches(device.driver, device.stream, device.processors, functions, drive)
-        self._words, self._view = self.launches.address, self.launches.words.data
+        self._words = self.launches.address
         self.persistent = PersistentRun(device, codes, options.persistent)
-        self._view[23] = int(not self.persistent.able)
+        self.launches["whole"] = int(not self.persistent.able)
 
     def _functions(self, code: CudaCode, handles: Sequence[int]) -> list[tuple[int, int, tuple[Grid, ...]]]:
         """Return of each function of a kernel the handle, how many blocks run at once, and its grids."""
@@ -249,7 +249,7 @@ class DeviceExecutable(Executable):
 
     def _load(self, progress: Callable[[str, int, int], None] | None) -> tuple[Native, tuple[KernelEntry, ...]]:
         modules = [marshal(spec, code) for spec, code in zip(self.plan.kernels, self.codes, strict=True)]
-        modules.append(launch.launch_module())
+        modules.append(launch_module())
         once = [self.plan.kernels[k] for k in self._once]
         engine, computed = with_kernels((*self.modules, *modules), once, Fusion.of(self.options), progress)
         entries: list[KernelEntry] = []
@@ -257,7 +257,7 @@ class DeviceExecutable(Executable):
         for k, (code, c) in enumerate(zip(self.codes, loaded, strict=False)):
             plan, run = c.address["plan"], c.address["run"]
             entries.append(KernelEntry(plan=plan, run=run, shared=code.shared, tiles=(0, k), keep=c))
-        calls = (loaded[len(self.codes)].function(name) for name in launch.EXPORTS)
+        calls = (loaded[len(self.codes)].function(name) for name in EXPORTS)
         self._write, self._send, self._loop, self._apart, self._together, self._all = calls
         for k, entry in zip(self._once, computed, strict=True):  # computed by the processor, before all others
             entries[k] = entry
@@ -447,11 +447,11 @@ class DeviceExecutable(Executable):
             done = self._all(self._words, stream.address, buffers.address)
             if done < 0:
                 self.device.refuse(-done)
-            if done != launch.UNWRITTEN:
-                word = self._launch(stream) if done == launch.WRITTEN else None
+            if done != UNWRITTEN:
+                word = self._launch(stream) if done == WRITTEN else None
                 self._settle(buffers, stream, arenas, failures, word)
                 return True
-            status = self._view[24]
+            status = self.launches["status"]
         if status != state.DONE:
             self._grow(buffers, arenas, works, status, failures)
         return False
@@ -533,7 +533,7 @@ class DeviceExecutable(Executable):
             self._call(self._send, stream, stream.address)
         for k in range(stream["launches"]):
             start = time.perf_counter()
-            self._call(self._loop, stream, stream["table"] + 8 * WIDTH * k, 1)
+            self._call(self._loop, stream, stream["table"] + ROW.size * k, 1)
             self.device.wait()
             taken.append(time.perf_counter() - start)
         return taken
@@ -542,9 +542,9 @@ class DeviceExecutable(Executable):
         """Call compiled code that launches."""
         error = function(self._words, *args)
         if error < 0:
-            view = self._view
-            view[6], view[19] = self._room_for("batch", stream["batch"])
-            view[7], view[20] = self._room_for("warps", stream["warp"] * launch.WARPS * view[22])
+            words = self.launches
+            words["scratch"], words["scratch_size"] = self._room_for("scratch", stream["batch"])
+            words["warps"], words["warps_size"] = self._room_for("warps", stream["warp"] * WARPS * words["blocks"])
             error = function(self._words, *args)
         if error:
             self.device.refuse(error)
@@ -553,7 +553,7 @@ class DeviceExecutable(Executable):
         """Return the address of scratch memory of a name, and how many bytes it has: at least so many."""
         have = self._scratch.get(name)
         if have is None or have.size < size:
-            self._view[19 if name == "batch" else 20] = 0
+            self.launches[f"{name}_size"] = 0
             self._scratch.pop(name, None)  # given back before more is asked for
             self._scratch[name] = have = _twin(self.device, 0, max(size + size // 4, 1 << 16))
         return have.address, have.size

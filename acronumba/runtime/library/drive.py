@@ -11,7 +11,18 @@ from acronumba.emit.language import call_address, call_address_i64, i64, ld, ld3
 from acronumba.runtime.library.execute import execute
 from acronumba.runtime.library.places import layout
 from acronumba.runtime.library.schedule import schedule
-from acronumba.runtime.state import DONE, NODE_BYTES, NODES_FAILED, PAUSE, WAIT
+from acronumba.runtime.state import (
+    DONE,
+    EXECUTED,
+    NODE_BYTES,
+    NODES_FAILED,
+    PAUSE,
+    TO_EXECUTE,
+    TO_LAYOUT,
+    TO_RECORD,
+    TO_SCHEDULE,
+    WAIT,
+)
 
 from acronumba.runtime.library.words import (  # isort: skip
     AIM, ARENA, ASIZE, BATCH, BATCHES, CEILING, EDGES, FAILURES, HEAVIEST, INSTANCES, KEPT, KIND, K_ARGS, K_BYTES,
@@ -66,7 +77,7 @@ def forget(ST: i64) -> None:
     st(ST, BATCHES, 0)
     st(ST, RUN_BATCHES, 0)
     st(ST, PLANNED, 0)
-    st(ST, STAGE, 0)
+    st(ST, STAGE, TO_RECORD)
 
 
 def next_part(ST: i64) -> None:
@@ -138,14 +149,14 @@ def drive(ST: i64) -> i64:
     """Run the stages from `stage` to `stop`, round by round or part by part; called again, go on where it returned."""
     stop = ld(ST, STOP)
     while True:
-        if ld(ST, STAGE) == 4:
-            if ld(ST, SINGLE) != 0 and stop == 4:
+        if ld(ST, STAGE) == EXECUTED:
+            if ld(ST, SINGLE) != 0 and stop == EXECUTED:
                 return DONE
             if ld(ST, MORE) != 0:
                 next_round(ST)
             elif ld(ST, BATCH) < ld(ST, INSTANCES):
                 next_part(ST)
-        if ld(ST, STAGE) == 0 and stop > 0:
+        if ld(ST, STAGE) == TO_RECORD and stop > TO_RECORD:
             if ld(ST, N) == 0 and ld(ST, ROUNDS) == 0:
                 warm_up(ST)
             status = DONE
@@ -159,22 +170,22 @@ def drive(ST: i64) -> i64:
                 st(ST, MORE, 1)
             elif status != DONE:
                 return status
-            st(ST, STAGE, 1)
-        if ld(ST, STAGE) == 1 and stop > 1:
+            st(ST, STAGE, TO_SCHEDULE)
+        if ld(ST, STAGE) == TO_SCHEDULE and stop > TO_SCHEDULE:
             status = schedule(ST)
             if status != DONE:
                 return status
-            st(ST, STAGE, 2)
-        if ld(ST, STAGE) == 2 and stop > 2:
+            st(ST, STAGE, TO_LAYOUT)
+        if ld(ST, STAGE) == TO_LAYOUT and stop > TO_LAYOUT:
             status = layout(ST)
             if status != DONE:
                 return status
-            st(ST, STAGE, 3)
-        if ld(ST, STAGE) == 3 and stop > 3:
+            st(ST, STAGE, TO_EXECUTE)
+        if ld(ST, STAGE) == TO_EXECUTE and stop > TO_EXECUTE:
             status = execute(ST)
             if status != DONE:
                 return status
-            st(ST, STAGE, 4)
+            st(ST, STAGE, EXECUTED)
             st(ST, ROUNDS, ld(ST, ROUNDS) + 1)
             if unfinished(ST) != 0:
                 if ld(ST, FAILURES) != 0:
@@ -183,7 +194,7 @@ def drive(ST: i64) -> i64:
                     return PAUSE
                 if ld(ST, ROUNDS) & 63 == 0:
                     return PAUSE
-        if ld(ST, STAGE) < 4:
+        if ld(ST, STAGE) < EXECUTED:
             return DONE
         if unfinished(ST) == 0:
             return DONE
