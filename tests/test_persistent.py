@@ -12,7 +12,8 @@ from acronumba import AcronumbaError, Options, model
 from acronumba.api.model import Model
 from acronumba.bench.ablate import inputs
 from acronumba.bench.workloads import WORKLOADS
-from acronumba.emit import interpret
+from acronumba.emit import interpret, simt, tree
+from acronumba.emit.tree import I64, Builder, const
 from acronumba.kernels.cuda import marshal, simulator
 from acronumba.kernels.cuda import persistent as kernel
 from acronumba.kernels.cuda.writer import Grid
@@ -357,19 +358,28 @@ def test_waiting_for_a_block_that_never_comes_is_an_error() -> None:
         meet("acquire(out) < 3")
 
 
+def part(name: str, *calls: str, arrays: tuple[simt.Memory, ...] = (), asks: bool = False) -> simt.Part:
+    return simt.Part(name, lambda setting: "", frozenset(calls), arrays, asks)
+
+
 def test_arrays_of_a_caller_lie_behind_those_of_what_it_calls() -> None:
-    array = "    {} = cuda.shared.array({}, {}, 16)\n"
     library = {
-        "inner": "def inner(x):\n" + array.format("a", 3, "f32") + array.format("b", "1 + 1", "f64"),
-        "outer": "def outer(x):\n    inner(x)\n" + array.format("a", 4, "f32"),
-        "other": "def other(x):\n" + array.format("a", 2, "f64"),
+        "inner": part("inner", arrays=(simt.Memory("f32", 3), simt.Memory("f64", 2))),
+        "outer": part("outer", "inner", arrays=(simt.Memory("f32", 4),)),
+        "other": part("other", arrays=(simt.Memory("f64", 2),)),
     }
-    texts, ends = kernel.pool(library)
-    assert "a = pool(f32, 0, 3)" in texts["inner"] and "b = pool(f64, 16, 2)" in texts["inner"]
-    assert "a = pool(f32, 32, 4)" in texts["outer"] and "a = pool(f64, 0, 2)" in texts["other"]
-    assert ends == {"inner": 32, "outer": 48, "other": 16}
-    with pytest.raises(TypeError, match="shared memory of odd"):
-        kernel.pool({"odd": "def odd(x):\n    a = cuda.shared.array((2, 2), f32)\n"})
+    assert kernel.pool(library) == {"inner": ((0, 16), 32), "outer": ((32,), 48), "other": ((0,), 16)}
+
+
+def test_a_text_says_where_its_arrays_are() -> None:
+    f = Builder("own", [("n", I64)], result=I64)
+    at = f.let("at", simt.device("block_memory", const(20, I64), type=I64))
+    f.ret(at + f.let("more", simt.device("block_memory", const(8, I64), type=I64)))
+    (made,) = simt.parts(tree.Module("m", (f.function(),), ()))
+    assert made.arrays == (simt.Memory("f64", 3), simt.Memory("f64", 1))
+    assert "at_memory = cuda.shared.array(3, f64, 16)" in made.write(simt.ALONE)
+    text = made.write(simt.Setting(places=(16, 48)))
+    assert "at_memory = pool(f64, 16, 3)" in text and "more_memory = pool(f64, 48, 1)" in text
 
 
 def test_what_blocks_share_is_forgotten_where_they_meet() -> None:
@@ -387,16 +397,23 @@ def go(out):
 
 
 def test_a_thread_is_told_to_all_that_ask() -> None:
-    library = {
-        "asks": "def asks(x):\n    return i64(cuda.threadIdx.x) + x\n",
-        "calls": "def calls(x):\n    return asks(asks(x)) + helps(x)\n",
-        "helps": "def helps(x):\n    return x\n",
-        "lane": "def lane(x):\n    return i64(cuda.laneid)\n",
-    }
-    assert kernel.tell(library) == {"asks", "calls", "lane"}
-    assert library["asks"] == "def asks(here, x):\n    return here + x\n"
-    assert library["calls"] == "def calls(here, x):\n    return asks(here, asks(here, x)) + helps(x)\n"
-    assert "return (here & 31)" in library["lane"] and library["helps"] == "def helps(x):\n    return x\n"
+    functions = []
+    for name, body in {
+        "asks": lambda x: simt.device("thread", type=I64) + x,
+        "helps": lambda x: x,
+        "lane": lambda x: simt.device("lane", type=I64),
+        "calls": lambda x: tree.Call("asks", (tree.Call("asks", (x,), I64),), I64) + tree.Call("helps", (x,), I64),
+    }.items():
+        f = Builder(name, [("x", I64)], result=I64)
+        f.ret(body(f["x"]))
+        functions.append(f.function())
+    library = {p.name: p for p in simt.parts(tree.Module("m", tuple(functions), ()))}
+    told = kernel.asking(library)
+    assert told == {"asks", "calls", "lane"}
+    text = {n: p.write(simt.Setting(thread="here", lane="(here & 31)", told=told)) for n, p in library.items()}
+    assert "def asks(here, x):\n    return here + x\n" in text["asks"]
+    assert "def calls(here, x):\n    return asks(here, asks(here, x)) + helps(x)\n" in text["calls"]
+    assert "lane = (here & 31)" in text["lane"] and "def helps(x):\n    return x\n" in text["helps"]
 
 
 def test_kernels_of_one_name_are_told_apart() -> None:
