@@ -156,6 +156,11 @@ class Buffers:
         return self._view[AT[name]]
 
     @property
+    def peak(self) -> int:
+        """How many bytes the mini-batch needs at once."""
+        return self.bytes + self["kept"] + self["used"] + max(self["wused"], self["wmost"])
+
+    @property
     def bytes(self) -> int:
         """Bytes of the heap and the columns."""
         return sum(
