@@ -168,7 +168,7 @@ MUTANTS = (
     ),
     # Schedule and memory
     Mutant(
-        "schedule: operands in lists do not count", "runtime/library/schedule.py",
+        "schedule: operands in lists do not count", "runtime/library/components.py",
         "if ld32(component, j) < 0:", "if ld32(component, j) < -1:",
         "tests/runtime/test_schedule.py tests/runtime/test_lookahead.py", "compiled",
     ),
@@ -190,13 +190,13 @@ MUTANTS = (
         "tests/runtime/test_memory.py", "compiled",
     ),
     Mutant(
-        "layout: results of rows are a row too near", "runtime/library/layout.py",
+        "layout: results of rows are a row too near", "runtime/library/places.py",
         "data = data + size * count_rows(ST, k, i, i + 1)",
         "data = data + size * max(count_rows(ST, k, i, i + 1) - 1, 1)",
         "tests/analysis/test_rows.py", "compiled",
     ),
     Mutant(
-        "layout: a failure of a later batch is lost", "runtime/library/layout.py",
+        "layout: a failure of a later batch is lost", "runtime/library/execute.py",
         "failures = failures | ld(fail, i)", "failures = ld(fail, i)",
         "tests/whole/test_promises.py tests/whole/test_pitfalls_of_other_systems.py", "compiled",
     ),
