@@ -36,6 +36,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Var
 from acronumba.ir.notes import Note
 from acronumba.ir.types import INT
+from acronumba.ir.visit import reads, writes
 
 
 def write_loop(
@@ -123,8 +124,8 @@ def store_back(w: Walker, assumed: Mapping[Any, Template], vars: Mapping[Any, tu
     written: set[Var] = set()
     hazard = False
     for instr in tail:
-        hazard = hazard or any(r in written for r in ir.reads(instr))
-        written.update(v for v in ir.writes(instr) if v in outs)
+        hazard = hazard or any(r in written for r in reads(instr))
+        written.update(v for v in writes(instr) if v in outs)
     if not hazard:
         return
     del w.code.blocks[start_block][start:]

@@ -14,9 +14,9 @@ from acronumba.kernels.strategy import Fusion
 from acronumba.pipeline.link import Progress, with_kernels
 from acronumba.runtime.devices.device import Device
 from acronumba.runtime.devices.executor import DeviceExecutor
+from acronumba.runtime.devices.launches import EXPORTS, launch_module
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import library
-from acronumba.runtime.library import launch
 from acronumba.runtime.program import KernelEntry, Linked
 
 
@@ -33,7 +33,7 @@ def link_device(plan: Plan, options: Options, device: Device, progress: Progress
     once = sorted({once.kernel for once in plan.program.once})
     written = [marshal(spec, code) for spec, code in zip(plan.kernels, codes, strict=True)]
     engine, computed = with_kernels(
-        (*modules, *written, launch.launch_module()), [plan.kernels[k] for k in once], Fusion.of(options), progress
+        (*modules, *written, launch_module()), [plan.kernels[k] for k in once], Fusion.of(options), progress
     )
     loaded = engine.loaded[len(modules) :]
     kernels = [
@@ -42,6 +42,6 @@ def link_device(plan: Plan, options: Options, device: Device, progress: Progress
     ]
     for k, entry in zip(once, computed, strict=True):
         kernels[k] = entry
-    calls = {name: loaded[len(codes)].function(name) for name in launch.EXPORTS}
+    calls = {name: loaded[len(codes)].function(name) for name in EXPORTS}
     linked = Linked(host=host, modules=modules, engine=engine, kernels=tuple(kernels))
     return Executable(plan, options, linked, DeviceExecutor(device, codes, calls))

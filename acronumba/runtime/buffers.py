@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.memory import address, aligned
-from acronumba.runtime.library.liveness import PIECES
-from acronumba.runtime.state import AT, GROW_CHAINS, GROW_FOUND, MOST_GROUPS, TABLE
+from acronumba.runtime.state import AT, GROW_CHAINS, GROW_FOUND, MOST_GROUPS, PIECES, TABLE
 
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns

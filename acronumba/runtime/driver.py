@@ -26,8 +26,8 @@ from acronumba.memory import address, aligned, available
 from acronumba.runtime import state
 from acronumba.runtime.buffers import ArenaPool, Buffers, Words
 from acronumba.runtime.engines import threads_of_process
-from acronumba.runtime.library import layout, liveness, schedule
-from acronumba.runtime.library import workers as pool
+from acronumba.runtime.forms import forms
+from acronumba.runtime.levels import check_levels
 from acronumba.runtime.minibatch import MiniBatch
 from acronumba.runtime.program import KernelEntry, Linked
 from acronumba.runtime.recorded import Failure, Recorded
@@ -35,6 +35,7 @@ from acronumba.runtime.room import Room, TooLarge
 from acronumba.runtime.run import Run
 from acronumba.runtime.shared import Prepared, SharedValues
 from acronumba.runtime.state import AT, MEMORY, TABLE
+from acronumba.runtime.threads import available_threads
 from acronumba.runtime.trace import STAGES, TraceData
 
 _WAKE = 5e-5  # seconds of work that are worth waking a thread for
@@ -150,14 +151,14 @@ class Executable:
         self.host, self.engine, self.kernels = linked.host, linked.engine, linked.kernels
         self.executor = executor or Processor()
         shapes: Words = np.array([*self.host.shapes, 0], np.int64)
-        self.forms = liveness.forms(plan.program.functions[0].results, plan.program.layouts)
+        self.forms = forms(plan.program.functions[0].results, plan.program.layouts)
         for array in (shapes, *self.forms):
             self.engine.reach(array)
         self.arenas, self.works = ArenaPool(1 << 16, self.executor.allocate), ArenaPool(0)
         self.recorded = Recorded(plan, self.host, self.engine, shapes)
         self.room = Room(options, self.recorded, self.arenas, self.works)
         self.shared = SharedValues(plan, self.kernels, self.engine)
-        self.threads = 1 if linked.interpreted else options.threads or pool.available_threads()
+        self.threads = 1 if linked.interpreted else options.threads or available_threads()
         self._recent = 1.0  # seconds that the kernels of the last run would have taken one thread, about
         self._buffers: deque[Buffers] = deque(maxlen=8)
         given = options.schedule
@@ -259,7 +260,7 @@ class Executable:
         buffers["etop"] = buffers.words("errors", batch * (3 + self.host.values))
         buffers["shared"] = prepared.address
         buffers["arena"], buffers["asize"] = m.arenas[0].address, m.arenas[0].size
-        buffers["plenty"] = _PLENTY if self.options.recycle else layout.NEVER
+        buffers["plenty"] = _PLENTY if self.options.recycle else state.NEVER
         if self.host.waiting:
             buffers["inst"] = -1
             buffers.begin_fibers(batch)
@@ -383,15 +384,16 @@ class Executable:
         while True:
             buffers["policy"] = self._policy
             for stop in self.executor.stops(m, caller):
-                start = time.perf_counter()
+                taken = 0.0
                 if caller and buffers["stage"] == 1:
+                    start = time.perf_counter()
                     self._levels(buffers)
                     buffers["policy"] = state.BY_CALLER
-                asked = time.perf_counter() - start
+                    taken = time.perf_counter() - start
                 buffers["stop"] = stop
-                taken = self.executor.advance(m, stop)
+                taken += self.executor.advance(m, stop)
                 if m.timed:
-                    m.seconds[STAGES[stop]] = m.seconds.get(STAGES[stop], 0.0) + asked + taken
+                    m.seconds[STAGES[stop]] = m.seconds.get(STAGES[stop], 0.0) + taken
                     if stop == _SCHEDULE and (buffers["n"] or not m.rounds):
                         start = time.perf_counter()
                         m.rounds.append(self.recorded.round(buffers, m.rounds))
@@ -410,7 +412,7 @@ class Executable:
             column.flags.writeable = False
         assert callable(self.options.schedule)
         levels = np.asarray(self.options.schedule(columns))
-        schedule.check_levels(levels, columns["key"], first, source)
+        check_levels(levels, columns["key"], first, source)
         buffers.column("level", n)[:] = levels
         buffers["levels"] = int(levels.max()) + 1 if n else 0
 
@@ -432,7 +434,7 @@ def _bytes(spec: KernelSpec) -> int:
         return 0
     ops = [spec.body[v - len(spec.operands)] for v in spec.results]
     sizes = (math.prod(n for n in op.shape if isinstance(n, int)) * np.dtype(op.dtype).itemsize for op in ops)
-    return layout.NODE_BYTES + sum(sizes)
+    return state.NODE_BYTES + sum(sizes)
 
 
 def _launch(specs: Sequence[KernelSpec]) -> int:

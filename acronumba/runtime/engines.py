@@ -16,18 +16,18 @@ from numpy.typing import NDArray
 
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred, load
-from acronumba.runtime import state
-from acronumba.runtime.library import layout, liveness, lookahead, schedule
-from acronumba.runtime.library import workers as pool
+from acronumba.runtime.threads import Pool
+
+# The files of the library, in the order of its text.
+_FILES = "keys components frontier batches schedule lookahead workers liveness places rows execute drive".split()
 
 
 @functools.cache
 def runtime_module() -> tree.Module:
     """Return the library code that every model runs: schedule, layout, execution."""
-    from acronumba.emit.parse import parse
+    from acronumba.emit.parse import parse_files
 
-    sources = (state.constants(), schedule.SOURCE, lookahead.SOURCE, pool.SOURCE, liveness.SOURCE, layout.SOURCE)
-    functions = parse("".join(sources))
+    functions = parse_files([f"acronumba.runtime.library.{name}" for name in _FILES])
     exports = ("bound", "drive", "edges", "number_keys", "pool_worker")
     return tree.Module("runtime", functions, exports, "Schedule, layout and execution of mini-batches.", compact=True)
 
@@ -37,13 +37,13 @@ def library() -> Deferred:
     return Deferred(name="runtime", key="", make=runtime_module)
 
 
-_pools: list[pool.Pool] = []
+_pools: list[Pool] = []
 
 
-def threads_of_process() -> pool.Pool:
+def threads_of_process() -> Pool:
     """Return the threads of this process. Where two threads make them at once, the first one's stay."""
     if not _pools:
-        _pools.append(pool.Pool(load([library()])[0].function("pool_worker")))
+        _pools.append(Pool(load([library()])[0].function("pool_worker")))
     return _pools[0]
 
 

@@ -17,7 +17,7 @@ from acronumba.memory import word_at
 from acronumba.runtime import state
 from acronumba.runtime.buffers import Buffers, Words
 from acronumba.runtime.engines import Interpreted, Native
-from acronumba.runtime.library import schedule
+from acronumba.runtime.levels import COLUMNS
 from acronumba.runtime.program import Host
 from acronumba.runtime.state import AT, TABLE
 from acronumba.runtime.trace import BatchRecord, Wait
@@ -83,7 +83,7 @@ class Recorded:
     def lower_bound(self, buffers: Buffers) -> int:
         """Return a number of batches that no schedule goes below; what was scheduled stays as it is."""
         if buffers["policy"] != state.BY_LOOKAHEAD or buffers["bound"] < 0:
-            kept = {name: buffers.columns[name].copy() for name in schedule.COLUMNS}
+            kept = {name: buffers.columns[name].copy() for name in COLUMNS}
             words = {name: buffers[name] for name in ("batches", "levels")}
             self._complete(buffers, "bound")
             for name, column in kept.items():

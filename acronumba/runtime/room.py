@@ -198,7 +198,7 @@ class Room:
         """Raise `TooLarge` for the instances whose arrays have more rows than memory has room for words of them."""
         n = buffers["n"]
         table = buffers.fixed["table"].reshape(-1, len(TABLE))[buffers.column("kind", n)]
-        widths = 8.0 * (2 + table[:, TABLE["args"]] + table[:, TABLE["tensors"]])  # see `layout.rows_width`
+        widths = 8.0 * (2 + table[:, TABLE["args"]] + table[:, TABLE["tensors"]])  # see `rows.rows_width`
         large = self.recorded.rows(buffers) * widths > self.limit - buffers.bytes
         if large.any():
             raise TooLarge(np.unique(buffers.column("instance", n)[large]).tolist())

@@ -19,7 +19,8 @@ from acronumba.kernels.cuda import compat, cubins, generate, marshal
 from acronumba.pipeline.link_device import link_device
 from acronumba.runtime.devices import driver as gpu
 from acronumba.runtime.devices import executor as device
-from acronumba.runtime.library import launch
+from acronumba.runtime.devices.launches import launch_module
+from acronumba.runtime.library.launch_words import LAUNCH
 from tests.support.device_runs import alike, chain, sequences, weights
 from tests.support.gpu_driver import Driver
 from tests.support.kernel_cases import cell
@@ -113,15 +114,17 @@ def test_the_loop_over_launches_stops_at_an_error() -> None:
     grids = np.array([[4, 1, 1], [64, 3, 5], [16, 4, 1], [1, 4, 0]], np.int64)
     kernels = np.array([0, 1, 0, 2], np.int64)
     table = np.array([[0, 9, 1000, 0, 0, 0], [1, 65, 2000, 0, 0, 0], [0, 1, 3000, 0, 0, 0]], np.int64)
-    words = np.zeros(launch.WORDS, np.int64)
+    words = np.zeros(LAUNCH.count, np.int64)
     for array in (functions, grids, kernels, table, words):
         memory.add(array)
     words[:4] = words.ctypes.data + 8 * np.arange(4, 8)
-    words[6:8] = 11, 12
-    words[8], words[22] = memory.add_function(driver_call), 50
-    words[15:19] = kernels.ctypes.data, functions.ctypes.data, grids.ctypes.data, 2
-    error = interpret.run(launch.launch_module(), "launch", [words.ctypes.data, table.ctypes.data, 3], memory)
-    assert error == 700 and table.shape[1] == marshal.WIDTH
+    for name, word in {
+        "scratch": 11, "warps": 12, "launch": memory.add_function(driver_call), "blocks": 50, "processors": 2,
+        "kernels": kernels.ctypes.data, "functions": functions.ctypes.data, "grids": grids.ctypes.data,
+    }.items():  # fmt: skip
+        words[LAUNCH.at[name]] = word
+    error = interpret.run(launch_module(), "launch", [words.ctypes.data, table.ctypes.data, 3], memory)
+    assert error == 700 and table.shape[1] == marshal.ROW.count
     # handle, blocks, threads, P, nodes, S, T; 7 runs with at most 5 blocks, 8 has its second grid: on two
     # multiprocessors 5 * 4 blocks of cost 1 are done before 2 * 3 of cost 5, and 65 * 4 are more than can run
     assert seen == [(7, 3, 128, 1000, 9, 11, 12), (7, 5, 128, 2000, 65, 11, 12), (8, 20, 128, 2000, 65, 11, 12)]

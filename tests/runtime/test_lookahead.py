@@ -10,7 +10,7 @@ import pytest
 from fsm import learn
 
 from acronumba.runtime import state
-from acronumba.runtime.library.schedule import check_levels
+from acronumba.runtime.levels import check_levels
 from tests.support.recorded import Graph, Recorded, check, fewest_batches, longest_chains, random_graph
 
 KINDS = (1, 2, 3, 4, 5, 8, 17, 40, 70, 130)

@@ -20,7 +20,7 @@ from acronumba.api.results import equal
 from acronumba.ir.types import TensorT
 from acronumba.memory import address
 from acronumba.runtime import driver, state
-from acronumba.runtime.library import liveness
+from acronumba.runtime.forms import forms
 from tests.support import generate, recorded
 from tests.support.chosen import quarter
 from tests.support.memory_models import (
@@ -82,16 +82,16 @@ def planned(rec: recorded.Recorded, sizes: Sequence[int], returned: Sequence[int
         table[k, state.TABLE["plan"]] = at
     table[:, state.TABLE["results"]] = 1
     results = np.array([*map(rec.record, returned), 0], np.int64)
-    forms = liveness.forms([TensorT("float32", (1,))], [])
+    found = forms([TensorT("float32", (1,))], [])
     if not rec.compiled:
-        for array in (results, *forms):
+        for array in (results, *found):
             rec.memory.add(array)
-    buffers["results"], buffers["batch"], buffers["forms"] = address(results), len(returned), address(forms[0])
+    buffers["results"], buffers["batch"], buffers["forms"] = address(results), len(returned), address(found[0])
     buffers["plenty"], buffers["asize"], buffers["wsize"] = -1, 1 << 50, 1 << 50
     buffers["arena"], buffers["work"] = 1 << 52, 1 << 54
     buffers["stage"], buffers["stop"] = 2, 3
     rec.call("drive")
-    return [plans, results, forms]
+    return [plans, results, found]
 
 
 @hypothesis.given(graphs(), some.booleans())

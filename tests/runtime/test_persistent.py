@@ -12,7 +12,8 @@ from acronumba import AcronumbaError, Options, model
 from acronumba.api.model import Model
 from acronumba.bench.ablate import inputs
 from acronumba.bench.workloads import WORKLOADS
-from acronumba.emit import interpret
+from acronumba.emit import interpret, simt, tree
+from acronumba.emit.tree import I64, Builder, const
 from acronumba.kernels.cuda import marshal, simulator
 from acronumba.kernels.cuda import persistent as kernel
 from acronumba.kernels.cuda.writer import Grid
@@ -22,9 +23,9 @@ from acronumba.runtime.devices import driver as gpu
 from acronumba.runtime.devices import executor as device
 from acronumba.runtime.devices import persistent
 from acronumba.runtime.devices.launches import Driver as Entries
-from acronumba.runtime.devices.launches import launches
+from acronumba.runtime.devices.launches import launch_module, launches
 from acronumba.runtime.devices.simulated import SimulatedDevice
-from acronumba.runtime.library import launch
+from acronumba.runtime.library.launch_words import ABOUT, LAUNCHED, UNWRITTEN, WRITTEN
 from tests.support.device_runs import Run, alike, chain, sequences, weights
 from tests.support.gpu_driver import Driver
 
@@ -120,12 +121,12 @@ def test_one_call_does_all_once_everything_is_in_place(
     monkeypatch.setattr(run.executor, "_all", lambda *args: done.append(whole(*args)) or done[-1])
     for k in range(5):
         if k == 3:  # as if the memory had been given up
-            run.executor._view[19] = run.executor._view[20] = -1
+            run.executor.launches["scratch_size"] = run.executor.launches["warps_size"] = -1
         started, packed = run.start(xs)
         assert [*started.errors] == [1]
         results = [run.compiled.decoder(started, packed)(k) for k in (0, 2, 3)]
         same_bits(results, [wanted.results[k] for k in (0, 2, 3)])
-    plain, left, nothing = launch.DONE, launch.WRITTEN, launch.UNWRITTEN
+    plain, left, nothing = LAUNCHED, WRITTEN, UNWRITTEN
     assert done[-2:] == ([left, left] if persistent_ else [left, plain]) and set(done[:-2]) <= {plain, left, nothing}
     before = len(done)
     same_bits(run(xs[2:]), [wanted.results[k] for k in (2, 3)])  # others are not where these were
@@ -197,11 +198,11 @@ def test_blocks_that_wait_in_vain_give_up() -> None:
     xs, w = sequences(3, 2, 1, 2, 3), weights()
     run = Batches(together(chain), xs, w=w)
     wanted = run(xs)
-    words = run.executor.persistent._words
-    assert words[11] == persistent.PATIENCE
-    words[11] = 1
+    words = run.executor.persistent
+    assert words["patience"] == persistent.PATIENCE
+    words["patience"] = 1
     lost = run.start(xs)
-    words[11] = persistent.PATIENCE
+    words["patience"] = persistent.PATIENCE
     right = run.start(xs)
     same_bits(run.results(right), wanted)  # the counter is as it was, and each run has a word of its own
     for _ in range(2):
@@ -258,8 +259,8 @@ def test_without_room_for_scratch_nothing_is_launched(monkeypatch: pytest.Monkey
     def refuse(name: str, size: int) -> None:
         raise MemoryError("no room")
 
-    view = run.executor._view
-    view[19] = view[20] = -1  # as if more were asked for
+    words = run.executor.launches
+    words["scratch_size"] = words["warps_size"] = -1  # as if more were asked for
     with monkeypatch.context() as m:
         m.setattr(run.executor, "_room_for", refuse)
         before = run.device.launches
@@ -324,7 +325,7 @@ def test_a_model_without_shared_values_is_one_call() -> None:
         held = run(xs)
         for mine, other in zip(held, wanted, strict=True):
             alike(mine, other)
-    assert done[-2:] == [launch.DONE] * 2
+    assert done[-2:] == [LAUNCHED] * 2
 
 
 # ---- the kernel and its barrier
@@ -359,19 +360,28 @@ def test_waiting_for_a_block_that_never_comes_is_an_error() -> None:
         meet("acquire(out) < 3")
 
 
+def part(name: str, *calls: str, arrays: tuple[simt.Memory, ...] = (), asks: bool = False) -> simt.Part:
+    return simt.Part(name, lambda setting: "", frozenset(calls), arrays, asks)
+
+
 def test_arrays_of_a_caller_lie_behind_those_of_what_it_calls() -> None:
-    array = "    {} = cuda.shared.array({}, {}, 16)\n"
     library = {
-        "inner": "def inner(x):\n" + array.format("a", 3, "f32") + array.format("b", "1 + 1", "f64"),
-        "outer": "def outer(x):\n    inner(x)\n" + array.format("a", 4, "f32"),
-        "other": "def other(x):\n" + array.format("a", 2, "f64"),
+        "inner": part("inner", arrays=(simt.Memory("f32", 3), simt.Memory("f64", 2))),
+        "outer": part("outer", "inner", arrays=(simt.Memory("f32", 4),)),
+        "other": part("other", arrays=(simt.Memory("f64", 2),)),
     }
-    texts, ends = kernel.pool(library)
-    assert "a = pool(f32, 0, 3)" in texts["inner"] and "b = pool(f64, 16, 2)" in texts["inner"]
-    assert "a = pool(f32, 32, 4)" in texts["outer"] and "a = pool(f64, 0, 2)" in texts["other"]
-    assert ends == {"inner": 32, "outer": 48, "other": 16}
-    with pytest.raises(TypeError, match="shared memory of odd"):
-        kernel.pool({"odd": "def odd(x):\n    a = cuda.shared.array((2, 2), f32)\n"})
+    assert kernel.pool(library) == {"inner": ((0, 16), 32), "outer": ((32,), 48), "other": ((0,), 16)}
+
+
+def test_a_text_says_where_its_arrays_are() -> None:
+    f = Builder("own", [("n", I64)], result=I64)
+    at = f.let("at", simt.device("block_memory", const(20, I64), type=I64))
+    f.ret(at + f.let("more", simt.device("block_memory", const(8, I64), type=I64)))
+    (made,) = simt.parts(tree.Module("m", (f.function(),), ()))
+    assert made.arrays == (simt.Memory("f64", 3), simt.Memory("f64", 1))
+    assert "at_memory = cuda.shared.array(3, f64, 16)" in made.write(simt.ALONE)
+    text = made.write(simt.Setting(places=(16, 48)))
+    assert "at_memory = pool(f64, 16, 3)" in text and "more_memory = pool(f64, 48, 1)" in text
 
 
 def test_what_blocks_share_is_forgotten_where_they_meet() -> None:
@@ -389,16 +399,23 @@ def go(out):
 
 
 def test_a_thread_is_told_to_all_that_ask() -> None:
-    library = {
-        "asks": "def asks(x):\n    return i64(cuda.threadIdx.x) + x\n",
-        "calls": "def calls(x):\n    return asks(asks(x)) + helps(x)\n",
-        "helps": "def helps(x):\n    return x\n",
-        "lane": "def lane(x):\n    return i64(cuda.laneid)\n",
-    }
-    assert kernel.tell(library) == {"asks", "calls", "lane"}
-    assert library["asks"] == "def asks(here, x):\n    return here + x\n"
-    assert library["calls"] == "def calls(here, x):\n    return asks(here, asks(here, x)) + helps(x)\n"
-    assert "return (here & 31)" in library["lane"] and library["helps"] == "def helps(x):\n    return x\n"
+    functions = []
+    for name, body in {
+        "asks": lambda x: simt.device("thread", type=I64) + x,
+        "helps": lambda x: x,
+        "lane": lambda x: simt.device("lane", type=I64),
+        "calls": lambda x: tree.Call("asks", (tree.Call("asks", (x,), I64),), I64) + tree.Call("helps", (x,), I64),
+    }.items():
+        f = Builder(name, [("x", I64)], result=I64)
+        f.ret(body(f["x"]))
+        functions.append(f.function())
+    library = {p.name: p for p in simt.parts(tree.Module("m", tuple(functions), ()))}
+    told = kernel.asking(library)
+    assert told == {"asks", "calls", "lane"}
+    text = {n: p.write(simt.Setting(thread="here", lane="(here & 31)", told=told)) for n, p in library.items()}
+    assert "def asks(here, x):\n    return here + x\n" in text["asks"]
+    assert "def calls(here, x):\n    return asks(here, asks(here, x)) + helps(x)\n" in text["calls"]
+    assert "lane = (here & 31)" in text["lane"] and "def helps(x):\n    return x\n" in text["helps"]
 
 
 def test_kernels_of_one_name_are_told_apart() -> None:
@@ -416,25 +433,27 @@ def test_steps_are_written_for_all_functions() -> None:
     memory = interpret.Memory()
     kernels = [[(7, 50, [Grid(4, 1)])], [(8, 50, [Grid(64, 1, 9), Grid(16, 2, 1)]), (9, 50, [Grid(8, 3)])]]
     made = launches(Entries(launch=0, cooperate=0, upload=0, record=0, reach=0), 0, 4, kernels)
-    assert made.words[22] == 50
-    made.words[6:8] = 31, 32
+    assert made["blocks"] == 50
+    made["scratch"], made["warps"] = 31, 32
     table = np.array([[0, 9, 1000, 0, 0, 0], [1, 65, 2000, 0, 0, 0]], np.int64)
-    out = np.full(kernel.BARRIER + 3 * kernel.STEP, 7)
-    about = np.zeros(launch.ABOUT, np.int64)
-    about[10:14] = 11, 12, 0, 20
-    stream = np.zeros(marshal.WORDS, np.int64)
+    barrier = kernel.BARRIER.count
+    out = np.full(barrier + 3 * kernel.STEP.count, 7)
+    about = np.zeros(ABOUT.count, np.int64)
+    for name, word in (("word", 11), ("patience", 12), ("most", 20)):
+        about[ABOUT.at[name]] = word
+    stream = np.zeros(marshal.STREAM.count, np.int64)
     for name, word in (("tail", out.ctypes.data), ("delta", 1 << 40), ("table", table.ctypes.data), ("launches", 2)):
-        stream[marshal.STREAM[name]] = word
+        stream[marshal.STREAM.at[name]] = word
     for array in (made.words, made.kernels, made.functions, made.grids, table, out, about, stream):
         memory.add(array)
     at = [a.ctypes.data for a in (stream, about)]
-    assert interpret.run(launch.launch_module(), "steps", [made.address, *at], memory) == out.ctypes.data + out.nbytes
-    assert table.shape[1] == marshal.WIDTH
+    assert interpret.run(launch_module(), "steps", [made.address, *at], memory) == out.ctypes.data + out.nbytes
+    assert table.shape[1] == marshal.ROW.count
     # 65 nodes: ten blocks of the second grid are done before two of the first; 27 blocks would be more than 20
     there = out.ctypes.data + (1 << 40)
-    assert out[:3].tolist() == [0, 11, 12] and about[12] == 20
-    assert about[:5].tolist() == [there + 8 * kernel.BARRIER, 3, 31, 32, there]
-    assert out[kernel.BARRIER :].reshape(3, -1).tolist() == [[0, 9, 1000, 3], [1, 65, 2000, 10], [2, 65, 2000, 20]]
+    assert out[:3].tolist() == [0, 11, 12] and about[ABOUT.at["widest"]] == 20
+    assert about[:5].tolist() == [there + 8 * barrier, 3, 31, 32, there]
+    assert out[barrier:].reshape(3, -1).tolist() == [[0, 9, 1000, 3], [1, 65, 2000, 10], [2, 65, 2000, 20]]
 
 
 def test_without_waiting_blocks_read_too_early(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from acronumba.ir import nodes as n
 from acronumba.ir.types import INT, TensorT
 from acronumba.pipeline.link import link
 from acronumba.runtime import state
-from acronumba.runtime.library.schedule import check_levels
+from acronumba.runtime.levels import check_levels
 from acronumba.runtime.reference import reference_kernels
 from tests.support.hand import F32, Hand, pack_trees, program, random_tree, read_tensor, tree_lstm, tree_lstm_plain
 from tests.support.recorded import Graph, Recorded, check, longest_chains

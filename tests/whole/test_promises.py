@@ -25,7 +25,7 @@ from acronumba import DataError, InstanceErrors, Results, ScheduleError, model, 
 from acronumba.emit import cache, compile
 from acronumba.locks import undivided
 from acronumba.runtime import driver, engines
-from acronumba.runtime.library import workers as pool
+from acronumba.runtime import threads as workers
 from acronumba.zoo import tree_lstm
 from tests.support import robust_models as models
 from tests.support.robust_models import bits, params, trees
@@ -411,8 +411,8 @@ def test_threads_are_as_many_as_the_cores_of_the_process(
     files: dict[str, str], most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
-    monkeypatch.setattr(pool, "_read", lambda path: files.get(path, ""))
-    assert pool.available_threads() == most
+    monkeypatch.setattr(workers, "_read", lambda path: files.get(path, ""))
+    assert workers.available_threads() == most
 
 
 @pytest.fixture
@@ -500,7 +500,7 @@ def test_a_system_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     p, xs = params(h=64), trees(60)
     f = models.tree_rnn.with_options(threads=3)
     want = bits(f.batch(xs, p=p))
-    alone = pool.Pool(engines.threads_of_process()._worker)
+    alone = workers.Pool(engines.threads_of_process()._worker)
 
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

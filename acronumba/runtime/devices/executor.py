@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.kernels.cuda.generate import CudaCode
-from acronumba.kernels.cuda.marshal import STREAM, WIDTH, WORDS
+from acronumba.kernels.cuda.marshal import ROW, STREAM
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.kernels.cuda.writer import Grid
 from acronumba.locks import ForkLock
@@ -34,7 +34,7 @@ from acronumba.runtime.devices.device import Device, Twin
 from acronumba.runtime.devices.launches import launches
 from acronumba.runtime.devices.persistent import GIVEN_UP, PersistentRun
 from acronumba.runtime.driver import Executable
-from acronumba.runtime.library import launch
+from acronumba.runtime.library.launch_words import UNWRITTEN, WARPS, WRITTEN
 from acronumba.runtime.minibatch import MiniBatch
 from acronumba.runtime.run import Run
 from acronumba.runtime.shared import Prepared
@@ -67,7 +67,7 @@ class _Stream:
     def __init__(self, device: Device, spare: Callable[[int], int]) -> None:
         self.device = device
         self.spare = spare  # from a number of launches to the bytes of their steps, see `runtime.devices.persistent`
-        self.words: Words = np.zeros(WORDS, np.int64)
+        self.words: Words = np.zeros(STREAM.count, np.int64)
         self.address = address(self.words)
         self.view = self.words.data
         self.regions: Words = np.zeros(0, np.int64)
@@ -85,7 +85,7 @@ class _Stream:
         buffer = self.device.pinned(size + self.spare(launches))
         self.twin = _twin(self.device, address(buffer), len(buffer))
         self.buffer, self.start = buffer, self.twin.start
-        self.table: Words = np.zeros(launches * WIDTH, np.int64)
+        self.table: Words = np.zeros(launches * ROW.count, np.int64)
         self["start"], self["tail"], self["delta"] = self.start, self.start + size, self.twin.address - self.start
         self["table"], self["capacity"] = address(self.table), launches
 
@@ -111,15 +111,15 @@ class _Stream:
         return there.address
 
     def __getitem__(self, name: str) -> int:
-        return self.view[STREAM[name]]
+        return self.view[STREAM.at[name]]
 
     def __setitem__(self, name: str, value: int) -> None:
-        self.view[STREAM[name]] = value
+        self.view[STREAM.at[name]] = value
 
     @property
     def launches(self) -> Words:
-        """int64[launches, WIDTH]."""
-        return self.table.reshape(-1, WIDTH)[: self["launches"]]
+        """Rows of ROW."""
+        return self.table.reshape(-1, ROW.count)[: self["launches"]]
 
 
 class _Pending:
@@ -239,9 +239,9 @@ class DeviceExecutor:
             functions[k] = self._functions(self.codes[k], own)
         drive = self.engine.address["drive"]
         self.launches = launches(device.driver, device.stream, device.processors, functions, drive)
-        self._words, self._view = self.launches.address, self.launches.words.data
+        self._words = self.launches.address
         self.persistent = PersistentRun(device, codes, executable.options.persistent)
-        self._view[23] = int(not self.persistent.able)
+        self.launches["whole"] = int(not self.persistent.able)
 
     def _functions(self, code: CudaCode, handles: Sequence[int]) -> list[tuple[int, int, tuple[Grid, ...]]]:
         """Return of each function of a kernel the handle, how many blocks run at once, and its grids."""
@@ -390,11 +390,11 @@ class DeviceExecutor:
             done = self._all(self._words, stream.address, m.buffers.address)
             if done < 0:
                 self.device.refuse(-done)
-            if done != launch.UNWRITTEN:
-                word = self._launch(stream) if done == launch.WRITTEN else None
+            if done != UNWRITTEN:
+                word = self._launch(stream) if done == WRITTEN else None
                 self._settle(m, stream, word)
                 return True
-            status = self._view[24]
+            status = self.launches["status"]
         if status != state.DONE:
             self.room.grow(m, status)
         return False
@@ -484,7 +484,7 @@ class DeviceExecutor:
             self._call(self._send, stream, stream.address)
         for k in range(stream["launches"]):
             start = time.perf_counter()
-            self._call(self._loop, stream, stream["table"] + 8 * WIDTH * k, 1)
+            self._call(self._loop, stream, stream["table"] + ROW.size * k, 1)
             self.device.wait()
             taken.append(time.perf_counter() - start)
         return taken
@@ -493,9 +493,9 @@ class DeviceExecutor:
         """Call compiled code that launches."""
         error = function(self._words, *args)
         if error < 0:
-            view = self._view
-            view[6], view[19] = self._room_for("batch", stream["batch"])
-            view[7], view[20] = self._room_for("warps", stream["warp"] * launch.WARPS * view[22])
+            words = self.launches
+            words["scratch"], words["scratch_size"] = self._room_for("scratch", stream["batch"])
+            words["warps"], words["warps_size"] = self._room_for("warps", stream["warp"] * WARPS * words["blocks"])
             error = function(self._words, *args)
         if error:
             self.device.refuse(error)
@@ -504,7 +504,7 @@ class DeviceExecutor:
         """Return the address of scratch memory of a name, and how many bytes it has: at least so many."""
         have = self._scratch.get(name)
         if have is None or have.size < size:
-            self._view[19 if name == "batch" else 20] = 0
+            self.launches[f"{name}_size"] = 0
             self._scratch.pop(name, None)  # given back before more is asked for
             self._scratch[name] = have = _twin(self.device, 0, max(size + size // 4, 1 << 16))
         return have.address, have.size
