@@ -46,27 +46,35 @@ from acronumba.ir.types import (
 
 def built(
     w: Walker, iterable: Val, node: ast.AST, target: ast.expr, value: Callable[[], Val], inner: Sequence[ast.AST],
-    conditions: Sequence[ast.expr] = (), what: str = "built",
+    conditions: Sequence[ast.expr] = (), what: str = "built", several: bool = False,
 ) -> ListVal:  # fmt: skip
-    """Build a list by a loop at run time; `what` tells the lists apart that one expression builds."""
+    """Build a list by a loop at run time; `what` tells the lists apart that one expression builds.
+
+    Each turn adds a value, or `several`: those of a list.
+    """
     cell = w.cell((what, w.frame.path, *spot(node)))
     cell.real = True
     out = ListVal(cell.find(), w.var("list", ListT(cell.find().item)))
     w.emit(ir.ListNew(out=out.var, width=w.width(out), args=(), count=0, loc=w.at(node)))
 
     def turn() -> None:
-        for c in conditions:
-            yes, no = w.branch(c)
-            w.frame.loops[-1].continues += no
-            w.join(yes)
-            if w.block is None:
-                return
-        val = value()
-        if w.block is not None:
-            append(w, out, val, node)
+        go_on_where(w, conditions)
+        val = value() if w.block is not None else None
+        if val is not None and w.block is not None:
+            (extend if several else append)(w, out, val, node)
 
     iterate(w, iterable, node, target, turn, inner)
     return out
+
+
+def go_on_where(w: Walker, conditions: Sequence[ast.expr]) -> None:
+    """Go on with the turn of a loop where all conditions hold; else the next turn begins."""
+    for c in conditions:
+        yes, no = w.branch(c)
+        w.frame.loops[-1].continues += no
+        w.join(yes)
+        if w.block is None:
+            return
 
 
 def collect(w: Walker, iterable: Val, f: Callable[[Val], Val], node: ast.AST) -> ListVal | StaticList:
@@ -292,24 +300,11 @@ def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterabl
             return new_list(w, out, node)
     if last:
         return built(w, iterable, node, gen.target, lambda: part_of(w, node.elt), inner, gen.ifs)
-    cell = w.cell(("nested", w.frame.path, *spot(node), k))
-    cell.real = True
-    result = ListVal(cell.find(), w.var("list", ListT(cell.find().item)))
-    w.emit(ir.ListNew(out=result.var, width=w.width(result), args=(), count=0, loc=w.at(node)))
-
-    def turn() -> None:
-        for c in gen.ifs:
-            yes, no = w.branch(c)
-            w.frame.loops[-1].continues += no
-            w.join(yes)
-            if w.block is None:
-                return
-        part = generators(w, node, k + 1, w.expr(node.generators[k + 1].iter))
-        if w.block is not None:
-            extend(w, result, part, node)
-
-    iterate(w, iterable, node, gen.target, turn, inner)
-    return result
+    rest = node.generators[k + 1].iter
+    return built(
+        w, iterable, node, gen.target, lambda: generators(w, node, k + 1, w.expr(rest)), inner, gen.ifs,
+        what=f"nested {k}", several=True,
+    )  # fmt: skip
 
 
 @handles(EXPRESSIONS, ast.GeneratorExp)

@@ -13,7 +13,7 @@ from acronumba.frontend.attributes import attribute, class_attribute, not_none
 from acronumba.frontend.block import Dead, Refused
 from acronumba.frontend.calls import of_math as mathematics
 from acronumba.frontend.calls.tables import Args, Handler, Node, row
-from acronumba.frontend.comprehensions import collect, comprehend, comprehension_func
+from acronumba.frontend.comprehensions import collect, comprehend, comprehension_func, go_on_where
 from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.loops import iterate, range_count
@@ -278,12 +278,9 @@ def _any_all(w: Walker, val: Val, node: Node, stop: bool) -> Val:
         w.frame.overlays.append((scope, names))
 
         def body() -> None:
-            for c in gen.ifs:
-                yes, no = w.branch(c)
-                w.frame.loops[-1].continues += no
-                w.join(yes)
-                if w.block is None:
-                    return
+            go_on_where(w, gen.ifs)
+            if w.block is None:
+                return
             yes, no = w.branch(val.node.elt)
             leave, stay = (yes, no) if stop else (no, yes)
             for p in leave:
