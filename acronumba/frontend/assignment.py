@@ -21,6 +21,7 @@ from acronumba.ir.types import Array0T, TensorT, members
 
 
 def assign_starred(w: Walker, elts: Sequence[ast.expr], val: Val, node: ast.AST) -> None:
+    """Assign the items of a value to targets of which one takes all that is left."""
     items = w.items_of(val)
     at = next(k for k, e in enumerate(elts) if isinstance(e, ast.Starred))
     after = len(elts) - at - 1
@@ -76,6 +77,7 @@ def unpack(w: Walker, val: Val, count: int, node: ast.AST) -> Sequence[Val]:
 
 @handles(STATEMENTS, ast.AugAssign)
 def augmented(w: Walker, stmt: ast.AugAssign) -> None:
+    """Walk `x op= y`."""
     target = stmt.target
     if isinstance(target, ast.Subscript):
         base, where = item_place(w, target)

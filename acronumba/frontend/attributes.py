@@ -107,6 +107,7 @@ def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
 
 @handles(EXPRESSIONS, ast.Attribute)
 def attribute_expr(w: Walker, node: ast.Attribute) -> Val:
+    """Read an attribute; what a test has told of it holds."""
     path = path_of(w, node)
     if path is not None and path in w.state:
         return w.state[path]
@@ -125,6 +126,7 @@ def attribute_owner(w: Walker, node: ast.Attribute) -> Val:
 
 
 def attribute_of(w: Walker, owner: Val, node: ast.Attribute) -> Val:
+    """Read an attribute of a value, and keep it as what is known of the name."""
     path = path_of(w, node)
     val = attribute(w, owner, node.attr, node)
     if path is not None and isinstance(owner, Ref) and not isinstance(val, Bound | Static | Func):
@@ -187,6 +189,7 @@ def _own_method(w: Walker, fn: Any, node: ast.AST | None) -> Func:
 
 
 def static_attribute(w: Walker, value: Any, name: str, node: ast.AST | None) -> Val:
+    """Read an attribute of a module, class or dtype."""
     if value is np and name == "random":
         raise w.refuse("ACR211", node)
     if isinstance(value, types.ModuleType):
@@ -212,6 +215,7 @@ def static_attribute(w: Walker, value: Any, name: str, node: ast.AST | None) -> 
 
 
 def enum_attribute(w: Walker, owner: EnumVal, name: str, node: ast.AST | None) -> Val:
+    """Read an attribute of a member of an enum."""
     if owner.const is not NOT_CONST:
         if name in ("name", "value"):
             return w.constant(getattr(owner.const, name))
@@ -257,6 +261,7 @@ def load(w: Walker, ref: Ref, name: str, node: ast.AST | None) -> Val:
 
 
 def tensor_attribute(w: Walker, x: Tensor, name: str, node: ast.AST | None) -> Val:
+    """Read an attribute of an array."""
     match name:
         case "T":
             return w.transpose(x, tuple(reversed(range(x.type.rank))), node)

@@ -58,6 +58,7 @@ _KINDS: dict[type, str] = {
 
 @handles(EXPRESSIONS, ast.Compare)
 def compare_expr(w: Walker, node: ast.Compare) -> Val:
+    """Evaluate a comparison or a chain of them, as far as Python does."""
     if len(node.ops) == 1:
         op, right = node.ops[0], node.comparators[0]
         if isinstance(op, ast.Is | ast.IsNot) and isinstance(right, ast.Constant) and right.value is None:
@@ -91,6 +92,7 @@ def compare_expr(w: Walker, node: ast.Compare) -> Val:
 
 
 def compare_values(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
+    """Compare values that may be one of several."""
     w.check_poison(a, b)
     if isinstance(op, ast.In | ast.NotIn):
         found = contains(w, a, b, node)
@@ -99,6 +101,7 @@ def compare_values(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> V
 
 
 def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
+    """Compare two values."""
     name = _COMPARE.get(type(op))
     equality = isinstance(op, ast.Eq | ast.NotEq | ast.Is | ast.IsNot)
     negated = isinstance(op, ast.NotEq | ast.IsNot)
@@ -218,6 +221,7 @@ def compare_floats(w: Walker, name: str, a: Num, b: Num, node: ast.AST) -> Num:
 
 
 def scalar_same(w: Walker, a: Var, b: Var) -> Num:
+    """Return whether two references are of one object."""
     out = w.var("", BOOL)
     w.emit(ir.Scalar(out=out, op="same", args=(a, b), site=-1, loc=w.loc))
     return Num(BOOL, var=out)

@@ -177,6 +177,7 @@ def to_list(w: Walker, val: Val, node: ast.AST) -> ListVal:
 
 
 def extend(w: Walker, base: ListVal, val: Val, node: ast.AST) -> None:
+    """Put the items of an iterable at the end of a list."""
     check_mutable(w, base, node)
     items = w.items_of(val)
     if items is not None:
@@ -196,6 +197,7 @@ def extend(w: Walker, base: ListVal, val: Val, node: ast.AST) -> None:
 
 
 def list_concat(w: Walker, a: Val, b: Val, node: ast.AST) -> ListVal:
+    """Return a new list of the elements of two."""
     x, y = to_list(w, a, node), to_list(w, b, node)
     if x.item == NEVER:
         x, y = y, x
@@ -216,6 +218,7 @@ def list_concat(w: Walker, a: Val, b: Val, node: ast.AST) -> ListVal:
 
 
 def list_repeat(w: Walker, seq: StaticList | ListVal, times: Num, node: ast.AST) -> Val:
+    """Return a new list that has the elements of another several times."""
     k = w.known(times)
     if isinstance(seq, StaticList) and k is not NOT_CONST and k <= UNROLL:
         return new_list(w, seq.items * k, node)
@@ -255,12 +258,14 @@ def comprehend(w: Walker, node: ast.ListComp | ast.GeneratorExp) -> Val:
 
 
 def comprehension_func(w: Walker) -> Func:
+    """Return the function that encloses what is nested in a comprehension: its own names are in scope."""
     func = w.frame.func
     scope = w.frame.overlays[-1][0] if w.frame.overlays else w.frame.scope
     return Func(func.source, func.globals, func.closure, scope, func.fn)
 
 
 def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterable: Val) -> Val:
+    """Evaluate a comprehension from its k-th `for` on, over an iterable that is evaluated already."""
     gen = node.generators[k]
     if gen.is_async:
         raise w.refuse("ACR104", node)

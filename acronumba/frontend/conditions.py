@@ -226,12 +226,14 @@ def host_value(w: Walker, val: Val, node: ast.AST | None, what: str, index: bool
 
 
 def truth_value(w: Walker, node: ast.expr) -> Val:
+    """Return whether a condition holds, as a bool."""
     yes, no = w.branch(node)
     points = [*yes, *no]
     return w.join_values(points, [number(True)] * len(yes) + [number(False)] * len(no))
 
 
 def conditional(w: Walker, test: ast.expr, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
+    """Return one of two values, of which only one is computed."""
     on, off = w.branch(test)
     points: list[Point] = []
     vals: list[Val] = []

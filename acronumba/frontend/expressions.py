@@ -19,6 +19,7 @@ from acronumba.frontend.walker import Walker
 
 
 def elements(w: Walker, elts: Sequence[ast.expr]) -> tuple[Val, ...]:
+    """Evaluate the elements of a tuple."""
     out: list[Val] = []
     for e in elts:
         if isinstance(e, ast.Starred):
@@ -49,6 +50,7 @@ def list_display(w: Walker, elts: Sequence[ast.expr], node: ast.List) -> Val:
 
 
 def items_or_list(w: Walker, node: ast.Starred) -> tuple[Val, ...] | ListVal:
+    """Evaluate `*x` of a list display: its items, or a list at run time."""
     val = w.expr(node.value)
     items = w.items_of(val)
     return to_list(w, val, node) if items is None else items

@@ -44,6 +44,7 @@ LIBRARY = frozenset(("acronumba.nn", "acronumba.random", "acronumba.frontend.cal
 
 @handles(EXPRESSIONS, ast.Call)
 def call_expr(w: Walker, node: ast.Call) -> Val:
+    """Evaluate what is called and the arguments, and call it."""
     if isinstance(node.func, ast.Name) and node.func.id == "isinstance" and len(node.args) == 2:
         return truth_value(w, node)
     func = callee(w, node.func)
@@ -93,6 +94,7 @@ def callee(w: Walker, node: ast.expr) -> Val:
 
 
 def call_object(w: Walker, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
+    """Call the `__call__` of an object."""
     cls = (
         func.classes[0] if isinstance(func, Ref) else func.cls if isinstance(func, Record)
         else func.node.cls if isinstance(func, SharedVal) else None
@@ -150,6 +152,7 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
 
 
 def inline(w: Walker, func: Func, params: Mapping[str, Val], node: ast.AST | None) -> Val:
+    """Walk the body of a function in place of a call."""
     here = spot(node)
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, here))
     saved = w.source, w.loc, w.outer_loc
@@ -173,6 +176,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], node: ast.AST | Non
 
 
 def nested_function(w: Walker, node: ast.FunctionDef | ast.Lambda, name: str, args: ast.arguments) -> Func:
+    """Return a function that is defined in another one."""
     outer = w.frame
     source = Source(node, outer.func.source.file, f"{outer.func.source.name}.{name}")
     defaults = tuple(w.expr(d) for d in args.defaults)

@@ -238,6 +238,7 @@ def template_key(w: Walker, shape: Template, which: bool = True) -> Any:
 
 
 def static_key(w: Walker, val: Val, which: bool = True) -> Any:
+    """Return what tells a value apart that is known when the model is compiled."""
     match val:
         case Num():
             return (val.type, repr(val.const), val.shared and val.shared.path)
@@ -323,6 +324,7 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
 
 
 def function_name(w: Walker, func: Func) -> str:
+    """Return a name for a function of the program that no other one has."""
     base = func.source.name.rsplit(".", 1)[-1].strip("<>")
     name, k = base, 1
     while name in w.taken:

@@ -18,6 +18,7 @@ from acronumba.ir.types import NEVER, ListT, Type, union, words
 
 
 def describe_index(w: Walker, where: Any) -> str:
+    """Return what an index is, in the user's terms."""
     return "a slice" if isinstance(where, slice) else w.describe(where)
 
 
@@ -65,6 +66,7 @@ def checked_index(w: Walker, where: Num, n: Num, node: ast.AST, text: str = "lis
 
 
 def list_get(w: Walker, base: ListVal, index: Num, node: ast.AST | None) -> Val:
+    """Read the element at an index that is known to be inside."""
     outs = tuple(w.var("item", e) for e in words(base.item))
     if w.block is None:
         return Poison()
@@ -83,6 +85,7 @@ def element_of(w: Walker, base: ListVal, outs: tuple[Var, ...]) -> Val:
 
 
 def list_slice(w: Walker, base: ListVal, start: Num, step: int, count: Num, node: ast.AST) -> ListVal:
+    """Return a new list of some elements."""
     if w.block is None:
         return base
     cell = made_cell(w, "slice", base.item, node)
@@ -98,6 +101,7 @@ def list_slice(w: Walker, base: ListVal, start: Num, step: int, count: Num, node
 
 
 def check_mutable(w: Walker, base: ListVal, node: ast.AST) -> None:
+    """Note that a list is changed; refuse it if it may be data of the caller."""
     touch(w, base)
     if not base.own:
         place = node.func if isinstance(node, ast.Call) else node
@@ -127,6 +131,7 @@ def widen_list(w: Walker, base: ListVal, val: Val) -> None:
 
 
 def append(w: Walker, base: ListVal, val: Val, node: ast.AST, op: str = "append", index: Num | None = None) -> None:
+    """Put a value at the end of a list, or (`op`) at an index."""
     check_mutable(w, base, node)
     alias(val)
     w.mix(base.cell, is_own(val))

@@ -142,12 +142,14 @@ def store_back(w: Walker, assumed: Mapping[Any, Template], vars: Mapping[Any, tu
 
 
 def loop_names(w: Walker, body: Sequence[ast.stmt] | Sequence[ast.AST], *more: str) -> list[tuple[Any, str]]:
+    """Return the state keys of the names that a loop assigns."""
     names = sorted(assigned_names(body) | set(more))
     return [(w.frame.scope, n) for n in names]
 
 
 @handles(STATEMENTS, ast.While)
 def while_loop(w: Walker, stmt: ast.While) -> None:
+    """Walk a `while` loop."""
     if stmt.orelse:
         raise w.refuse("ACR110", stmt.orelse[0])
     names = loop_names(w, [*stmt.body, ast.Expr(stmt.test)])
@@ -156,6 +158,7 @@ def while_loop(w: Walker, stmt: ast.While) -> None:
 
 @handles(STATEMENTS, ast.For)
 def for_loop(w: Walker, stmt: ast.For) -> None:
+    """Walk a `for` loop."""
     if stmt.orelse:
         raise w.refuse("ACR110", stmt.orelse[0])
     iterable = w.expr(stmt.iter)
@@ -211,6 +214,7 @@ def iterate(
 
 
 def unrolled(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], None]) -> None:
+    """Walk a body once for each of some known items."""
     frame = w.frame
     loop = Loop()
     frame.loops.append(loop)
@@ -293,6 +297,7 @@ def is_small(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[
 
 
 def range_count(w: Walker, r: Range) -> Num:
+    """Return how many numbers a range has."""
     gap = w.scalar("sub", r.stop, r.start)
     count = w.scalar("neg", w.scalar("floordiv", w.scalar("neg", gap), r.step))
     return w.scalar("max", count, number(0))

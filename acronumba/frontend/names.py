@@ -50,6 +50,7 @@ def path_of(w: Walker, node: ast.expr) -> tuple[Any, ...] | None:
 
 
 def forget(w: Walker, scope: Any, name: str) -> None:
+    """Forget what is known of the parts of a name: it is bound anew."""
     for key in [k for k in w.state if len(k) > 2 and k[0] == scope and k[1] == name]:
         del w.state[key]
 
@@ -108,6 +109,7 @@ def part_of(w: Walker, node: ast.expr) -> Val:
 
 
 def read_name(w: Walker, name: str, node: ast.AST) -> Val:
+    """Return what a name stands for, as Python looks it up: in the function, around it, outside."""
     frame = w.frame
     for overlay, names in reversed(frame.overlays):
         if name in names:
@@ -126,6 +128,7 @@ def read_name(w: Walker, name: str, node: ast.AST) -> Val:
 
 
 def bound_value(w: Walker, val: Val | None, name: str, key: Any, node: ast.AST) -> Val:
+    """Return the value of a local name; the instance fails where it has none."""
     if val is None:
         raise w.refuse("ACR306", node, seen=f"{name} has no value on any path to here")
     if isinstance(val, Maybe):

@@ -52,6 +52,8 @@ MAGIC = {
 
 
 def unary(w: Walker, op: ast.unaryop, val: Val, node: ast.AST) -> Val:
+    """Apply `-`, `+` or `~`."""
+
     def one(v: Val) -> Val:
         match op, v:
             case (ast.USub(), Tensor()):
@@ -73,6 +75,7 @@ def unary(w: Walker, op: ast.unaryop, val: Val, node: ast.AST) -> Val:
 
 
 def binary(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
+    """Apply an operator to values that may be one of several."""
     w.check_poison(a, b)
     return w.each(a, lambda x: w.each(b, lambda y: binary_one(w, op, x, y, node), node), node)
 
@@ -91,6 +94,7 @@ def as_python(w: Walker, val: Val, names: tuple[str, ...]) -> Val:
 
 
 def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
+    """Apply an operator to two values."""
     name = _BINARY.get(type(op))
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):  # for NumPy a member is no Python int: it is strong
         names = (f"__{MAGIC[type(op)]}__", f"__r{MAGIC[type(op)]}__")

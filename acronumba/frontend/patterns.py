@@ -21,6 +21,7 @@ from acronumba.ir.types import NoneT, StructT, Type
 
 @handles(STATEMENTS, ast.Match)
 def match_statement(w: Walker, stmt: ast.Match) -> None:
+    """Walk a `match` statement."""
     subject = w.expr(stmt.subject)
     path = path_of(w, stmt.subject)
     rest = [w.point()]
@@ -136,6 +137,7 @@ def _split_match(w: Walker, val: Val, wanted: Callable[[Type], bool], fails: lis
 
 
 def class_pattern(w: Walker, p: ast.MatchClass, val: Val, fails: list[Point], path: Any) -> None:
+    """Match a value against a class, and its attributes."""
     cls = w.expr(p.cls)
     if not isinstance(cls, Static) or not isinstance(cls.value, type):
         raise w.refuse("ACR308", p.cls, seen=w.describe(cls))
@@ -157,6 +159,7 @@ def class_pattern(w: Walker, p: ast.MatchClass, val: Val, fails: list[Point], pa
 
 
 def sequence_pattern(w: Walker, p: ast.AST, patterns: Sequence[ast.pattern], val: Val, fails: list[Point]) -> None:
+    """Match a value against patterns for its items."""
     star = next((k for k, q in enumerate(patterns) if isinstance(q, ast.MatchStar)), None)
     if isinstance(val, UnionVal):
         val = _split_match(

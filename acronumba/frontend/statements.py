@@ -16,6 +16,7 @@ from acronumba.frontend.walker import Walker
 
 
 def if_statement(w: Walker, test: ast.expr, yes: Sequence[ast.stmt], no: Sequence[ast.stmt]) -> None:
+    """Walk an `if` statement."""
     on, off = w.branch(test)
     points = []
     for starts, stmts in ((on, yes), (off, no)):
@@ -30,6 +31,7 @@ def if_statement(w: Walker, test: ast.expr, yes: Sequence[ast.stmt], no: Sequenc
 
 @handles(STATEMENTS, ast.Raise)
 def raise_statement(w: Walker, stmt: ast.Raise) -> None:
+    """Walk a `raise` statement: the instance fails."""
     exc = stmt.exc
     name, text = "RuntimeError", ""
     if isinstance(exc, ast.Call):
@@ -43,6 +45,7 @@ def raise_statement(w: Walker, stmt: ast.Raise) -> None:
 
 
 def message_text(msg: ast.expr | None) -> str:
+    """Return the text of an exception: a constant, or else the source of what it is made of."""
     match msg:
         case None:
             return ""

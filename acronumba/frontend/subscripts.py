@@ -61,6 +61,7 @@ def index_of(w: Walker, node: ast.expr) -> Any:
 
 
 def index_part(w: Walker, node: ast.expr) -> Any:
+    """Evaluate the index of one axis."""
     if not isinstance(node, ast.Slice):
         return w.expr(node)
     parts = [None if x is None else (w.expr(x), x) for x in (node.lower, node.upper, node.step)]
@@ -80,6 +81,7 @@ def slice_bound(w: Walker, val: Val, node: ast.AST | None) -> Num | UnionVal | N
 
 
 def slice_step(w: Walker, val: Val, node: ast.AST) -> int:
+    """Return the step of a slice, which must be known when the model is compiled."""
     step = 1 if isinstance(val, NoneVal) else w.static(val, node)
     if step is NOT_CONST:
         raise w.refuse("ACR403", node, seen="a slice whose step is known only at run time")
@@ -117,6 +119,7 @@ def bound_or(w: Walker, val: UnionVal, end: Num, node: ast.AST) -> Num:
 
 
 def subscript(w: Walker, base: Val, index: ast.expr, node: ast.AST) -> Val:
+    """Read an item, or several, of a value that may be one of several."""
     where = index_of(w, index)
     if isinstance(base, UnionVal):
         base = not_none(w, base, node)
@@ -216,6 +219,7 @@ def _no_slices(w: Walker, where: tuple[Any, ...], node: ast.AST) -> Iterator[Val
 
 
 def dict_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
+    """Read the item of a dict under a constant key."""
     if not isinstance(where, StrVal):
         raise w.refuse("ACR309", node, seen=describe_index(w, where))
     if isinstance(base, DictVal):
@@ -233,6 +237,7 @@ def dict_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
 
 
 def index_list(w: Walker, base: ListVal, where: Any, node: ast.AST) -> Val:
+    """Read an element of a list at run time, or several as a new list."""
     n = w.list_lengths(base, node)
     if isinstance(where, slice):
         start, step, count = cut(w, w.word(n), where, node)
@@ -339,6 +344,7 @@ def item_place(w: Walker, target: ast.Subscript) -> tuple[ListVal, Any]:
 
 
 def set_item(w: Walker, base: ListVal, where: Any, target: ast.Subscript, val: Val) -> None:
+    """Assign to an element of a list."""
     if isinstance(where, slice):
         raise w.refuse("ACR109", target, seen="an assignment to a slice of a list")
     if isinstance(where, tuple):
