@@ -1,7 +1,8 @@
 # Two commands do all set-up on a fresh machine (Python 3.11 or newer and make are all that is needed):
 #
 #     make demo     creates .venv, installs, parses functions of Python's library and runs a Tree-LSTM over them in batches
-#     make test     the same set-up, then pytest            (make test TESTS=tests/test_nn.py, make test PYTEST="-k tree")
+#     make test     the same set-up, then pytest            (make test TESTS=tests/test_nn.py, make test PYTEST="-k tree";
+#                   PYTEST=--slow: also the further cases that are left out)
 #
 #     make test-cuda   also installs the extra `cuda` (no GPU needed) and compiles kernels for GPUs
 #
@@ -37,7 +38,7 @@ test: $(VENV)/installed-test
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(TESTS) $(PYTEST)
 
 test-cuda: $(VENV)/installed-cuda
-	@$(BIN)/python -m pytest -n $(JOBS) tests/test_cuda.py tests/test_meter.py $(PYTEST)
+	@$(BIN)/python -m pytest -n $(JOBS) tests/kernels/test_cuda.py tests/bench/test_meter.py $(PYTEST)
 
 # With what was carried there, any Python that fits will do; else one that has everything; else one is set up (network).
 gpu:

@@ -29,8 +29,9 @@ from acronumba.emit import compile as compiler
 from acronumba.emit import tree
 from acronumba.emit.parse import parse
 from acronumba.memory import aligned
+from acronumba.pipeline.link_device import link_device
 from acronumba.runtime.buffers import Words
-from acronumba.runtime.devices.executor import DeviceExecutable
+from acronumba.runtime.devices.executor import DeviceExecutor
 from acronumba.runtime.devices.launches import Driver
 from acronumba.runtime.trace import STAGES
 
@@ -109,8 +110,10 @@ def row(name: str, batch: int, rounds: int, trees: str | None) -> dict[str, Any]
     compiled, leaves, packed = f._specialise(f._bind((xs,), {"p": p}))
     words, keep = compiled._shared_words(packed, leaves)
     there, whole = (
-        DeviceExecutable(compiled.plan, compiled.options.replace(persistent=way), Nothing()) for way in (False, True)
+        link_device(compiled.plan, compiled.options.replace(persistent=way), Nothing()) for way in (False, True)
     )
+    device = there.executor
+    assert isinstance(device, DeviceExecutor)
     here = compiled.executable
     last = STAGES.index("layout")
     stream: Any = None
@@ -126,7 +129,7 @@ def row(name: str, batch: int, rounds: int, trees: str | None) -> dict[str, Any]
         here.run(packed.roots, words, keep=keep, stable=True, last=last)
 
     def loop() -> None:
-        there._loop(there._words, stream["table"], stream["launches"])
+        device._loop(device._words, stream["table"], stream["launches"])
 
     taken: dict[str, list[float]] = {"run": [], "together": [], "before": [], "loop": []}
     for k in range(rounds + 5):
@@ -136,7 +139,7 @@ def row(name: str, batch: int, rounds: int, trees: str | None) -> dict[str, Any]
             if k >= 5:
                 taken[one.__name__].append(1e6 * (time.perf_counter() - start))
     medians = {key: round(statistics.median(times), 2) for key, times in taken.items()}
-    functions = sum(int(there.launches.kernels[kernel, 1]) for kernel in stream.launches[:, 0])
+    functions = sum(int(device.launches.kernels[kernel, 1]) for kernel in stream.launches[:, 0])
     about = {"model": name, "instances": batch, "batches": stream["launches"], "launches": functions}
 
     def added(way: str) -> float:  # of rounds: the machine's speed changes from one to the next

@@ -9,19 +9,26 @@ writes them.
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import signal
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import hypothesis
 import pytest
 
+from tests.support.modules import import_file
+
 MARKS = {"slow": "takes minutes, or is one more case of many", "full": "large sizes", "gpu": "needs a CUDA device"}
 ROOT = Path(__file__).resolve().parent.parent
+for compares in ("device_runs", "hand_runs", "kernel_cases", "plain_call"):  # a failure shows the two sides
+    pytest.register_assert_rewrite(f"tests.support.{compares}")
 
 # Compiled code goes to a cache kept between runs, not to the user's.
 os.environ.setdefault(
@@ -36,6 +43,7 @@ hypothesis.settings.register_profile("acronumba", deadline=None, derandomize=boo
 hypothesis.settings.load_profile("acronumba")
 
 _left_out: Counter[str] = Counter()
+_numbers = itertools.count()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -98,6 +106,29 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text(encoding="utf-8"), f"differs from {path.relative_to(ROOT)} (--update-golden)"
 
     return compare
+
+
+@pytest.fixture
+def module_of(tmp_path: Path) -> Iterator[Callable[[str], ModuleType]]:
+    """Return ``module_of(text)``, which imports a text from a file, which messages quote, and is forgotten later."""
+    made: list[str] = []
+
+    def load(text: str) -> ModuleType:
+        made.append(f"module_{os.getpid()}_{next(_numbers)}")
+        path = tmp_path / f"{made[-1]}.py"
+        path.write_text(text, encoding="utf-8")
+        return import_file(path)
+
+    yield load
+    for name in made:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def patch(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """A `monkeypatch` that is undone before what asked for it ends."""
+    yield monkeypatch
+    monkeypatch.undo()
 
 
 @pytest.fixture

@@ -27,7 +27,11 @@ def is_final(machine: BaseException) -> bool:
     """
     if isinstance(machine, DataError) or (isinstance(machine, AcronumbaError) and machine.code in ENDLESS):
         return True
-    # Python's ints have no limit: it would go on, perhaps with an array of that extent.
+    return beyond_64_bits(machine)
+
+
+def beyond_64_bits(machine: BaseException) -> bool:
+    """Whether an int did not fit: Python's have no limit, so that it would go on, perhaps with an array so long."""
     return isinstance(machine, OverflowError) and "64 bits" in str(machine)
 
 

@@ -312,9 +312,10 @@ class Model:
         What the function refuses for a group is the failure of its instances. Returns None if it is refused for all of
         them; without `refusal`, which says that the mini-batch is refused as a whole, also if it is for some.
         """
+        whole, call = call, call.again()
         left = _groups(call.columns)
         # A slice of a pack has the types of all that was packed: those of its own instances may do.
-        if len(left) < 2 and not any(map(_is_packed, call.columns)):
+        if len(left) < 2 and not any(map(_is_packed, whole.columns)):
             return None
         parts: list[tuple[list[int], _Done]] = []
         refused: dict[int, BaseException] = {}
@@ -336,7 +337,7 @@ class Model:
         if not parts:
             return None
         if refusal is not None and not refused:
-            self._cache.remember(call, [done.compiled for _, done in parts if done.compiled])
+            self._cache.remember(whole, [done.compiled for _, done in parts if done.compiled])
         of = {k: (done, j) for members, done in parts for j, k in enumerate(members)}
         errors = refused | {k: done.errors[j] for k, (done, j) in of.items() if j in done.errors}
         errors = dict(sorted(errors.items()))
@@ -510,11 +511,19 @@ class _Call:
     count: int  # instances
     numbers: Sequence[int] | None = None  # of the instances, if they are some of a mini-batch
 
+    def again(self) -> _Call:
+        """Return the call with what is in packs as objects, to be packed anew."""
+        return replace(self, columns=tuple(c.again() if _is_packed(c) else c for c in self.columns))
+
     def some(self, members: Sequence[int]) -> _Call:
         """Return the call for some of the instances."""
-        columns = tuple([column[k] for k in members] for column in self.columns)
+        columns = tuple(_some(column, members) for column in self.columns)
         numbers = members if self.numbers is None else [self.numbers[k] for k in members]
         return replace(self, columns=columns, count=len(members), numbers=numbers)
+
+
+def _some(column: Any, members: Sequence[int]) -> Any:
+    return column.some(members) if hasattr(column, "twins") else [column[k] for k in members]
 
 
 class _Signature:

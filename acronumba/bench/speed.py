@@ -22,6 +22,7 @@ from acronumba.bench.workloads import Workload
 from acronumba.bench.yardsticks.program import Program
 from acronumba.config import Options
 from acronumba.kernels.strategy import Fusion
+from acronumba.runtime.devices.executor import DeviceExecutor
 from acronumba.runtime.trace import TraceData
 
 PLAIN, OBJECTS, PACKED = "plain", "ours, objects", "ours, packed"
@@ -258,7 +259,9 @@ def _launched(trace: TraceData, options: Options) -> int:
 def _ways(ours: Model, packed: Any, shared: Any) -> dict[str, float]:
     """Return the seconds of kernels in one launch and launched one by one, if both were tried."""
     compiled = ours._specialise(ours._bind((packed,), {"p": shared}))[0]
-    tried = list(compiled._on(ours.device).persistent.seconds.values())
+    executor = compiled._on(ours.device).executor
+    assert isinstance(executor, DeviceExecutor)
+    tried = list(executor.persistent.seconds.values())
     return dict(zip(("one launch", "a launch for each"), tried[-1], strict=True)) if tried else {}
 
 

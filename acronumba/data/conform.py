@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from acronumba.data.heap import Mismatch, free_bytes
+from acronumba.data.heap import FLOATS, WHOLE, AllVisible, Mismatch, free_bytes
 from acronumba.data.schema import MISSING, attribute
-from acronumba.data.shared import Inherited, hiding
+from acronumba.data.shared import hiding
 from acronumba.errors import DataError
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
@@ -52,9 +52,9 @@ def accepts(t: Type, value: Any) -> bool:
     """Whether a value has a type, without looking inside objects, lists, tuples and dicts."""
     match t:
         case IntT():
-            return _is_whole(type(value)) and -(2**63) <= int(value) < 2**63
+            return type(value) in WHOLE and -(2**63) <= int(value) < 2**63
         case FloatT():
-            return issubclass(type(value), float) or (issubclass(type(value), int) and _fits_float(value))
+            return type(value) in FLOATS and _fits_float(value)
         case BoolT():
             return type(value) is bool
         case NoneT():
@@ -85,11 +85,7 @@ def accepts(t: Type, value: Any) -> bool:
             return True
 
 
-def _is_whole(cls: type) -> bool:
-    return issubclass(cls, int | np.integer) and not issubclass(cls, np.timedelta64)
-
-
-def _fits_float(value: int) -> bool:
+def _fits_float(value: int | float) -> bool:
     try:
         float(value)
     except OverflowError:
@@ -151,7 +147,7 @@ def _class_may(t: Type, cls: type) -> bool:
     """Whether a value of this class may have the type."""
     match t:
         case IntT() | FloatT():
-            return issubclass(cls, int | float | np.number)
+            return cls in WHOLE | FLOATS
         case TupleT():
             return cls is tuple
         case ListT():
@@ -170,13 +166,13 @@ class Conformance:
         The types of the positional parameters.
     layouts : mapping from class to StructLayout
         The fields that count.
-    inherited : mapping from class to frozenset of str
+    visible : mapping from class to Visible
         What objects must not hide by attributes of their own.
     """
 
-    def __init__(self, params: Sequence[Type], layouts: Mapping[type, StructLayout], inherited: Inherited) -> None:
+    def __init__(self, params: Sequence[Type], layouts: Mapping[type, StructLayout], visible: AllVisible) -> None:
         self._params = params
-        self._inherited = inherited
+        self._visible = visible
         self._layouts = layouts
         self._free = free_bytes()
         self._clean: dict[tuple[int, Type | None], object] = {}  # what instances without errors reach; keeps it alive
@@ -218,9 +214,7 @@ class Conformance:
                 if key in seen or key in self._clean:
                     continue
                 seen[key] = value
-                for name in sorted(
-                    self._inherited.get(type(value), frozenset()) & getattr(value, "__dict__", {}).keys()
-                ):
+                for name in self._visible[type(value)].hidden(value) if type(value) in self._visible else ():
                     clean = False
                     yield _hidden(instance, (link, f".{name}"), type(value), name), None
                 inner = self._inner(value, t, link, field)
@@ -281,8 +275,8 @@ def _error(instance: int, link: Link, t: Type, value: Any, missing: str = "") ->
     if missing:
         seen = f"an object of class {type(value).__name__} without the attribute `{missing}`"
         return DataError(f"{shown} has no value", instance=instance, path=path, seen=seen)
-    kinds = IntT | FloatT if issubclass(type(value), int) else IntT  # an int field takes NumPy's integers, too
-    whole = _is_whole(type(value)) and type(value) is not bool
+    kinds = IntT | FloatT if type(value) is int else IntT  # an int field takes NumPy's integers, too
+    whole = type(value) in WHOLE and type(value) is not bool
     if whole and any(isinstance(m, kinds) for m in members(t)):
         wrong = f"{shown} is an int that does not fit {'a float' if isinstance(t, FloatT) else '64 bits'}"
         return DataError(wrong, instance=instance, path=path, seen=f"an int of {int(value).bit_length()} bits")

@@ -49,6 +49,11 @@ def copied(values: Sequence[Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:
     return [copy_of(v) for v in values], [(value, made[key]) for key, (value, _) in held.items()]
 
 
+def unchanging(values: list[Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:
+    """Return values as they are now, as `copied` does; themselves, if none of them can change."""
+    return (values, []) if _SAME.issuperset(map(type, values)) else copied(values)
+
+
 def _slots(cls: type) -> tuple[str, ...] | None:
     """Return which attributes objects of a class hold outside their `__dict__`; None if they are not copied."""
     if not is_struct(cls):

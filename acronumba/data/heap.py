@@ -21,8 +21,9 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, compress, islice
-from operator import attrgetter
+from itertools import chain, compress, islice, repeat
+from operator import attrgetter, is_
+from types import FunctionType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -125,18 +126,77 @@ class Owned:
         return table[row] if row < count else None
 
 
-_OWN = attrgetter("__dict__")
+class Visible:
+    """What is read of a class through its objects, which an attribute of an object's own would hide.
+
+    Objects are asked for the attribute instead of for their `__dict__`: Python makes that when it is first asked for,
+    which takes time, and memory for as long as the object lives.
+
+    Parameters
+    ----------
+    cls : type
+    names : frozenset of str
+        Attributes of the class that are no fields.
+    """
+
+    def __init__(self, cls: type, names: frozenset[str]) -> None:
+        self.names = names
+        self._shows = {name: _shows(cls, name) for name in sorted(names)}
+
+    def of(self, objects: list[Any]) -> bool:
+        """Whether no object hides any of it."""
+        return all(shows(objects) for shows in self._shows.values())
+
+    def hidden(self, value: object) -> list[str]:
+        """Return the names that one object hides."""
+        return [name for name, shows in self._shows.items() if not shows([value])]
 
 
-def shows(objects: Iterable[Any], names: frozenset[str]) -> bool:
-    """Whether no object has an attribute of its own with one of these names."""
-    return all(map(names.isdisjoint, map(_OWN, objects)))
+AllVisible: TypeAlias = Mapping[type, Visible]
 
 
-def expect_shown(objects: list[Any], names: frozenset[str]) -> None:
-    """Raise `Mismatch` if an object hides, by an attribute of its own, one of these names of its class."""
-    if not shows(objects, names):
+def _shows(cls: type, name: str) -> Callable[[list[Any]], bool]:
+    """Return the function that says whether objects of a class all have an attribute from their class, or none."""
+    spaces, read = [vars(base) for base in cls.__mro__ if name in vars(base)], attrgetter(name)
+    if not spaces:
+        return lambda objects: not [0 for o in objects if hasattr(o, name)]
+    found = spaces[0][name]
+    if isinstance(found, FunctionType | classmethod):
+        function = found.__func__ if isinstance(found, classmethod) else found
+
+        def bound(objects: list[Any]) -> bool:
+            owners = repeat(cls) if isinstance(found, classmethod) else objects
+            pairs = zip(owners, map(read, objects), strict=False)
+            try:
+                return not [0 for o, m in pairs if m.__func__ is not function or m.__self__ is not o]
+            except AttributeError:  # no method at all
+                return False
+
+        return bound
+    value = found.__func__ if isinstance(found, staticmethod) else found
+    if isinstance(found, staticmethod) or not hasattr(type(found), "__get__"):
+        return lambda objects: all(map(is_, map(read, objects), repeat(value)))
+    own = attrgetter("__dict__")  # a descriptor would compute something
+    return lambda objects: not any(name in names for names in map(own, objects))
+
+
+def expect_shown(objects: list[Any], visible: Visible) -> None:
+    """Raise `Mismatch` if an object hides, by an attribute of its own, what is read of its class."""
+    if not visible.of(objects):
         raise Mismatch
+
+
+def ids_of(objects: Sequence[Any]) -> Words:
+    """Return the ids of objects: their addresses, which NumPy has in an array of objects, without an int for each."""
+    return np.frombuffer(np.fromiter(objects, object, len(objects)), np.int64)
+
+
+def _extend(out: array[Any], values: list[Any], dtype: npt.DTypeLike) -> None:
+    """Add numbers to an array: many at the speed of NumPy, few without what a call of it takes."""
+    if len(values) < FEW:
+        out.extend(values)
+    else:
+        out.frombytes(np.array(values, dtype).tobytes())
 
 
 def rest_of(value: Any, stored: Container[str]) -> Any:
@@ -265,6 +325,7 @@ def relayout(heap: Heap, old: Mapping[type, StructLayout], new: Sequence[StructL
 
 # --- What generated packers call ------------------------------------------------------------------------------------
 
+FEW = 32  # numbers that are not worth a call of NumPy
 STEP = 1024  # objects per round: few enough to stay in the cache while their fields are read
 SMALL = 1 << 24  # bytes that are taken without a look at how many are free
 FIRST_CHECK = 1 << 16  # objects after which is looked for the first time whether one was found twice
@@ -379,7 +440,6 @@ class Pooled:
         self.region: Region
         self.base = 0  # address of the first row
         self.at: dict[int, int] = {}  # if careful: addresses by id
-        self._ids = array("q")  # if not careful: of what was looked at
         self._check_at = FIRST_CHECK
 
     def take(self) -> list[Any]:
@@ -392,10 +452,8 @@ class Pooled:
                 raise Mismatch
             if self.room.careful:
                 values = self._unseen(values)
-            else:
-                self._ids.extend(map(id, values))
-                if self.done > self._check_at:
-                    self._check()
+            elif self.done > self._check_at:
+                self._check()
             if values:
                 return values
         return []
@@ -413,8 +471,7 @@ class Pooled:
 
     def _check(self) -> None:
         """Raise `Twice` if an object is among those found more than once."""
-        ids = np.array(self._ids)
-        ids.sort()
+        ids = np.sort(ids_of(self.todo))
         if (ids[1:] == ids[:-1]).any():
             raise Twice
         self._check_at = 4 * self.done
@@ -549,10 +606,10 @@ class Ints:
         """Add ints, bools or NumPy integers."""
         kinds = set(map(type, values))
         if not kinds <= _INTS:
-            if not all(issubclass(kind, int | np.integer) and not issubclass(kind, np.timedelta64) for kind in kinds):
+            if not kinds <= WHOLE:
                 raise Mismatch
             values = list(map(int, values))
-        self._values.extend(values)
+        _extend(self._values, values, np.int64)
 
     def words(self) -> Words:
         """Return the words."""
@@ -567,10 +624,8 @@ class Floats:
 
     def add(self, values: list[Any]) -> None:
         """Add floats, ints or bools."""
-        kinds = set(map(type, values))
-        if not kinds <= _FLOATS and not all(issubclass(kind, float | int) for kind in kinds):
-            raise Mismatch
-        self._values.extend(values)
+        expect(values, FLOATS)
+        _extend(self._values, values, np.float64)
 
     def words(self) -> Words:
         """Return the words."""
@@ -609,8 +664,10 @@ class Enums:
         return np.frombuffer(self._values, np.int64)
 
 
+# The classes of numbers. What is derived from them may compute in other ways, and the plain call has its class.
 _INTS = frozenset((int, bool))
-_FLOATS = frozenset((float, int, bool, np.float64))
+WHOLE = _INTS | {np.dtype(code).type for code in np.typecodes["AllInteger"]}
+FLOATS = _INTS | {float, np.float64}
 _BOOLS = frozenset((bool,))
 
 
@@ -624,17 +681,32 @@ class ArrayColumn:
         self._arrays_of_rank_0 = points
         self._both = False
         self._values: list[Any] = []
+        self._looked = 0  # how many of them were looked at
+        self._sizes = [_NO_WORDS]  # of those that are arrays, in pieces
+        self._ids = [_NO_WORDS]  # likewise
         self._block: tuple[int, int] | None = None  # first record and number of a parameter given as one array
         self._first = 0
 
     def add(self, values: list[Any]) -> None:
         """Add arrays."""
         self._values += values
+        if len(self._values) - self._looked >= STEP // 2:
+            self._look()
 
     def add_both(self, values: list[Any]) -> None:
         """Add arrays of rank 0 and NumPy scalars."""
         self._both = True
-        self._values += values
+        self.add(values)
+
+    def _look(self) -> None:
+        """Look at what was added, while it is in the cache; raise `Mismatch` if it is not what is stored here."""
+        new = self._values[self._looked :]
+        self._looked = len(self._values)
+        if self._optional:
+            new = [v for v in new if v is not None]
+        check_arrays(new, self._arrays.dtype, self._rank, self._arrays_of_rank_0, self._both)
+        self._sizes.append(np.fromiter(map(_size, new), np.int64, len(new)))
+        self._ids.append(ids_of(new))
 
     def add_rows(self, column: Any) -> None:
         """Add a parameter: a list of arrays, or an array [n, ...]."""
@@ -649,9 +721,9 @@ class ArrayColumn:
         """Hand over the arrays; no more are added."""
         if self._block is not None:
             return
+        self._look()
         some = [v for v in self._values if v is not None] if self._optional else self._values
-        check_arrays(some, self._arrays.dtype, self._rank, self._arrays_of_rank_0, self._both)
-        self._first = self._arrays.add(some, self._rank)
+        self._first = self._arrays.add(some, self._rank, self._sizes, self._ids)
 
     def words(self) -> Words:
         """Return the addresses of the value records, 0 for None."""
@@ -671,17 +743,21 @@ class Arrays:
         self.pool: Pool
         self._found: list[Any] = []
         self._flat = True  # whether all of them have one axis
-        self._sizes: Words
+        self._pieces: list[Words] = []  # their sizes
+        self._ids: list[Words] = []  # likewise
+        self._sizes: Words  # of those that were found once
         self._blocks: list[npt.NDArray[Any]] = []
         self._block_rows = 0
         self._numbers: Words | None = None  # record of each array found, if some were found twice
         self._region: Region
         self._base = 0
 
-    def add(self, values: list[Any], rank: int) -> int:
-        """Add arrays; return the place of the first."""
+    def add(self, values: list[Any], rank: int, sizes: list[Words], ids: list[Words]) -> int:
+        """Add arrays, their sizes and ids; return the place of the first."""
         first = len(self._found)
         self._found += values
+        self._pieces += sizes
+        self._ids += ids
         self._flat = self._flat and rank == 1
         return first
 
@@ -694,7 +770,7 @@ class Arrays:
 
     def reserve(self, room: Room) -> None:
         found = self._found
-        ids = np.fromiter(map(id, found), np.int64, len(found))
+        self._sizes, ids = np.concatenate(self._pieces or [_NO_WORDS]), np.concatenate(self._ids or [_NO_WORDS])
         ordered = np.sort(ids)
         if (ordered[1:] == ordered[:-1]).any():
             _, firsts, numbers = np.unique(ids, return_index=True, return_inverse=True)
@@ -702,8 +778,9 @@ class Arrays:
             rank = np.empty_like(order)
             rank[order] = np.arange(len(order))
             self._numbers = rank[numbers]
-            self._found = found = [found[k] for k in firsts[order].tolist()]
-        self._sizes = np.fromiter(map(_size, found), np.int64, len(found))
+            once = firsts[order]
+            self._sizes = self._sizes[once]
+            self._found = found = [found[k] for k in once.tolist()]
         count = float(self._sizes.sum(dtype=float)) + sum(float(c.size) for c in self._blocks)
         room.take(count * np.dtype(self.dtype).itemsize)
         # A tuple for each array would be what the garbage collector looks at.
@@ -750,6 +827,7 @@ class Arrays:
         return self._base + 8 * RECORD * np.arange(len(self._found) + first, len(self._found) + first + count)
 
 
+_NO_WORDS: Words = np.zeros(0, np.int64)
 _ARRAY_KINDS = frozenset((np.ndarray, np.memmap))
 _dtype, _rank, _size = attrgetter("dtype"), attrgetter("ndim"), attrgetter("size")
 

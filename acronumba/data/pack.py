@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import chain
+from types import CodeType
 from typing import Any, overload
 
 import numpy as np
@@ -17,8 +20,9 @@ import numpy.typing as npt
 
 from acronumba.data import conform
 from acronumba.data import heap as heaps
-from acronumba.data.copies import copied
+from acronumba.data.copies import copied, unchanging
 from acronumba.data.heap import (
+    AllVisible,
     Heap,
     Mismatch,
     Move,
@@ -26,6 +30,7 @@ from acronumba.data.heap import (
     Region,
     TooLarge,
     Twice,
+    Visible,
     Words,
     aligned,
     are_arrays,
@@ -33,12 +38,13 @@ from acronumba.data.heap import (
     reference_columns,
     relayout,
     rest_of,
-    shows,
 )
 from acronumba.data.packer import PackerText, packer_text
 from acronumba.data.schema import (
+    MISSING,
     Reads,
     Schema,
+    attribute,
     field_names,
     guess,
     infer,
@@ -92,7 +98,7 @@ class Batch:
         return Owned((heap, heap.objects) for heap in self.heaps)
 
 
-_NOTHING: Inherited = {}
+_NOTHING: Mapping[type, Any] = {}
 _LIBRARY: dict[str, Any] = {
     name: getattr(heaps, name)
     for name in (
@@ -119,6 +125,11 @@ _LIBRARY: dict[str, Any] = {
 }
 
 
+@lru_cache(256)
+def _compiled(text: str) -> CodeType:
+    return compile(text, "<packer>", "exec")
+
+
 class Packer:
     """Packs instances of a schema.
 
@@ -136,7 +147,11 @@ class Packer:
     def __init__(self, schema: Schema, layouts: Sequence[StructLayout], inherited: Inherited = _NOTHING) -> None:
         self.schema = schema
         self.layouts = tuple(layouts)
-        self.inherited = {cls: names - {*field_names(cls)} for cls, names in inherited.items() if is_struct(cls)}
+        self.visible = {
+            cls: Visible(cls, own)
+            for cls, names in inherited.items()
+            if is_struct(cls) and (own := names - {*field_names(cls)})
+        }
         self._by_class = {layout.cls: layout for layout in layouts}
         self._made: dict[tuple[int, ...], tuple[PackerText, Any]] = {}
         self._careful = False
@@ -150,9 +165,9 @@ class Packer:
     def _make(self, params: tuple[int, ...]) -> tuple[PackerText, Any]:
         """Return the packer of some of the parameters."""
         if params not in self._made:
-            made = packer_text([self.schema.params[k] for k in params], self.layouts, self.inherited)
+            made = packer_text([self.schema.params[k] for k in params], self.layouts, self.visible)
             names = _LIBRARY | dict(made.names)
-            exec(compile(made.text, "<packer>", "exec"), names)  # made from types only
+            exec(_compiled(made.text), names)  # made from types only
             self._made[params] = made, names["pack"]
         return self._made[params]
 
@@ -191,14 +206,14 @@ class Packer:
         for k, column in enumerate(columns):
             bound = None
             if isinstance(column, Packed):
-                bound = column.bind(self.schema.params[k], self.layouts, self.inherited)
+                bound = column.bind(self.schema.params[k], self.layouts, self.visible)
             if bound is not None:
                 parts.append((k, *bound))
             elif isinstance(column, Packed):
-                plain[k], own = column.again()
-                twins |= own
+                plain[k] = column.again()
             else:
                 plain[k] = self._column(column, self.schema.params[k])
+            twins |= getattr(plain.get(k), "twins", {})
         count = check_lengths(columns)
         if not plain and len(parts) == 1:
             ((_, roots, heap),) = parts
@@ -229,7 +244,7 @@ class Packer:
     def _column(column: Any, t: Type) -> Any:
         if isinstance(column, np.ndarray) and isinstance(t, TensorT):
             return column
-        return column if type(column) is list else list(column)
+        return column if type(column) in (list, Again) else list(column)
 
     def _pack_plain(self, columns: Mapping[int, Any], count: int, numbers: Sequence[int], whole: bool) -> Batch | None:
         if not columns:
@@ -262,7 +277,7 @@ class Packer:
 
     def faults(self, column: Any) -> set[tuple[type, str]]:
         """Return the fields that do not have their type in some object, by class and name."""
-        return conform.Conformance(self.schema.params, self._by_class, self.inherited).faults(column)
+        return conform.Conformance(self.schema.params, self._by_class, self.visible).faults(column)
 
     def without(self, fields: Container[tuple[type, str]]) -> Packer:
         """Return a packer that does not look at some fields."""
@@ -290,7 +305,7 @@ class Packer:
         return function(columns, count, True)  # type: ignore[no-any-return]
 
     def _errors(self, columns: Mapping[int, Any], numbers: Sequence[int]) -> dict[int, DataError]:
-        check = conform.Conformance([self.schema.params[k] for k in columns], self._by_class, self.inherited)
+        check = conform.Conformance([self.schema.params[k] for k in columns], self._by_class, self.visible)
         found = {}
         for k, values in enumerate(zip(*columns.values(), strict=True)):
             error = check.check(numbers[k], values)
@@ -324,6 +339,41 @@ def check_lengths(columns: Sequence[Any]) -> int:
 # --- Snapshots ------------------------------------------------------------------------------------------------------
 
 
+class _Rests(Sequence[Any]):
+    """What the words of the objects of one class do not hold, by row; see `heap.rest_of`.
+
+    Fields are as they were when the objects were packed. Attributes besides the fields are those that an object has
+    now: to look for them would take longer than to pack.
+    """
+
+    def __init__(self, objects: Sequence[Any], stored: Container[str]) -> None:
+        self._objects = objects
+        self._fields = frozenset(field_names(type(objects[0])))
+        self._columns: dict[str, list[Any]] = {}
+        self.pairs: list[tuple[Any, Any]] = []  # the user's own objects and their copies, where values may change
+        for name in field_names(type(objects[0])):
+            if name not in stored:
+                self._columns[name], pairs = unchanging([attribute(o, name) for o in objects])
+                self.pairs += pairs
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __getitem__(self, row: Any) -> Any:
+        found = {name: v for name, column in self._columns.items() if (v := column[row]) is not MISSING}
+        own = getattr(self._objects[row], "__dict__", {})
+        return found | {name: v for name, v in own.items() if name not in self._fields}
+
+
+def _kept(heap: Heap, layouts: Sequence[StructLayout]) -> dict[Region, Sequence[Any]]:
+    """Return what the words do not hold of what the user may change later, by region; of lists their classes."""
+    stored = {layout.cls: frozenset(f.name for f in layout.fields) for layout in layouts}
+    return {
+        r: _Rests(objects, stored.get(r.cls, ())) if r.cls is not None else list(map(type, objects))
+        for r, objects in heap.objects.items()
+    }
+
+
 @dataclass(slots=True, eq=False)
 class _Store:
     """What slices of one pack share. It keeps the user's own objects alive: models may return them."""
@@ -332,11 +382,12 @@ class _Store:
     layouts: tuple[StructLayout, ...]  # of what the words hold: not of fields with a value of another type
     heap: Heap
     usable: bool = True  # whether the words hold all instances, but for such fields
+    kept: Mapping[Region, Sequence[Any]] = field(default_factory=dict)  # if the words hold all else, see `_kept`
     pairs: Sequence[tuple[Any, Any]] = ()  # the user's own objects and their copies, see `Packed._plain`
     others: dict[tuple[StructLayout, ...], tuple[Heap, Move]] = field(
         default_factory=dict
     )  # the heap with other layouts
-    last: tuple[Type, tuple[StructLayout, ...], Inherited, tuple[Heap, Move | None] | None] | None = None  # see `bind`
+    last: tuple[Type, tuple[StructLayout, ...], AllVisible, tuple[Heap, Move | None] | None] | None = None  # see `bind`
 
     def unpacker(self) -> Unpacker:
         return Unpacker(self.schema.params[0], self.layouts)
@@ -348,12 +399,19 @@ class _Store:
         """Return which fields of the classes the words hold."""
         return {layout.cls: frozenset(f.name for f in layout.fields) for layout in self.layouts}
 
-    def rest(self) -> Callable[[int], Any]:
-        """Return the function from addresses to what the words there do not hold."""
-        if self.heap.rests is not None:
-            return Owned([(self.heap, self.heap.rests)]).get
-        owned, stored = Owned([(self.heap, self.heap.objects)]), self.stored()
-        return lambda address: rest_of(value := owned.get(address), stored.get(type(value), ()))
+    def rest(self, new: bool = True) -> Callable[[int], Any]:
+        """Return the function from addresses to what the words there do not hold; copies of it if `new`."""
+        get = Owned([(self.heap, self.kept if self.heap.rests is None else self.heap.rests)]).get
+        if not new:
+            return get
+
+        def read(address: int) -> Any:
+            rest = get(address)
+            if type(rest) is not dict:
+                return rest
+            return dict(zip(rest, unchanging(list(rest.values()))[0], strict=True))
+
+        return read
 
     def twins(self) -> dict[int, object]:
         """Return the user's own objects by the ids of their copies."""
@@ -363,31 +421,35 @@ class _Store:
         """Return what the words do not hold, by region; without regions whose words hold everything."""
         if self.heap.rests is not None:
             return self.heap.rests
-        stored, copies = self.stored(), {id(own): copy for own, copy in self.pairs}
-        found = {
-            r: [rest_of(copies.get(id(v), v), stored.get(type(v), ())) for v in objects]
-            for r, objects in self.heap.objects.items()
-        }
+        found = {r: list(kept) for r, kept in self.kept.items()}
+        if not found:
+            stored, copies = self.stored(), {id(own): copy for own, copy in self.pairs}
+            found = {
+                r: [rest_of(copies.get(id(v), v), stored.get(type(v), ())) for v in objects]
+                for r, objects in self.heap.objects.items()
+            }
         return {r: rests for r, rests in found.items() if any(rest and rest is not list for rest in rests)}
 
-    def bind(self, t: Type, layouts: tuple[StructLayout, ...], inherited: Inherited) -> tuple[Heap, Move | None] | None:
+    def bind(self, t: Type, layouts: tuple[StructLayout, ...], visible: AllVisible) -> tuple[Heap, Move | None] | None:
         """Return the heap for a program with these layouts, see `with_layouts`; None if its types differ too much."""
         last = self.last
-        if last is None or last[0] is not t or last[1] is not layouts or last[2] is not inherited:
-            fits = self._agrees(t, layouts) and not self._hides(inherited)
-            self.last = last = t, layouts, inherited, self.with_layouts(layouts) if fits else None
+        if last is None or last[0] is not t or last[1] is not layouts or last[2] is not visible:
+            fits = self._agrees(t, layouts) and not self._hides(visible)
+            self.last = last = t, layouts, visible, self.with_layouts(layouts) if fits else None
         return last[3]
 
-    def _hides(self, inherited: Inherited) -> bool:
+    def _hides(self, visible: AllVisible) -> bool:
         """Whether an object has an attribute of its own that hides what is read of its class."""
         for region in self.heap.regions:
-            if names := inherited.get(region.cls, frozenset()) if region.cls is not None else frozenset():
-                if self.heap.rests is None:
-                    hidden = not shows(self.heap.objects[region], names)
-                else:
-                    hidden = not all(map(names.isdisjoint, self.heap.rests.get(region, ())))
-                if hidden:
-                    return True
+            seen = None if region.cls is None else visible.get(region.cls)
+            if seen is None:
+                continue
+            if self.heap.rests is None:
+                shown = seen.of(list(self.heap.objects[region]))
+            else:
+                shown = all(map(seen.names.isdisjoint, self.heap.rests.get(region, ())))
+            if not shown:
+                return True
         return False
 
     def _agrees(self, t: Type, layouts: tuple[StructLayout, ...]) -> bool:
@@ -409,6 +471,25 @@ class _Store:
         if layouts not in self.others:
             self.others[layouts] = relayout(self.heap, {layout.cls: layout for layout in self.layouts}, layouts)
         return self.others[layouts]
+
+
+class Again(list[Any]):
+    """Copies of what is in a pack, to be packed anew.
+
+    Parameters
+    ----------
+    values : list
+    twins : mapping from int to object
+        The user's own objects by the ids of their copies: what a model returns.
+    """
+
+    def __init__(self, values: list[Any], twins: Mapping[int, object]) -> None:
+        super().__init__(values)
+        self.twins = twins
+
+    def some(self, members: Sequence[int]) -> Again:
+        """Return some of the instances."""
+        return Again([self[k] for k in members], self.twins)
 
 
 class Packed(Sequence[Any]):
@@ -455,28 +536,29 @@ class Packed(Sequence[Any]):
         store = self._store
         return store.unpacker().decoder(roots, store.memory(), rest=store.rest())
 
-    def again(self) -> tuple[list[Any], dict[int, object]]:
-        """Return the instances to be packed anew, and the user's own objects by the ids of their copies among them."""
+    def again(self) -> Again:
+        """Return the instances to be packed anew."""
         if self._plain is not None:
-            return self._plain, self._store.twins()
+            return Again(self._plain, self._store.twins())
         store = self._store
-        reader = Reader(store.unpacker(), store.memory(), rest=store.rest())
+        reader = Reader(store.unpacker(), store.memory(), rest=store.rest(new=False))
         values = [reader.value(row) for row in self._roots.tolist()]
         owned = Owned([(store.heap, store.heap.objects)])
-        return values, {id(v): own for at, v in reader.made.items() if (own := owned.get(at)) is not None}
+        found = {id(v): own for at, v in reader.made.items() if (own := owned.get(at)) is not None}
+        return Again(values, store.twins() | found)
 
     def __repr__(self) -> str:
         return f"Packed({len(self)} instances)"
 
     def bind(
-        self, t: Type, layouts: tuple[StructLayout, ...], inherited: Inherited = _NOTHING
+        self, t: Type, layouts: tuple[StructLayout, ...], visible: AllVisible = _NOTHING
     ) -> tuple[Words, Heap] | None:
         """Return the words of the instances for a program with these layouts, and the heap that they refer to.
 
         None if the program's types differ so much that the instances must be packed anew, or if some object hides
         what is read of its class.
         """
-        bound = self._store.bind(t, layouts, inherited) if self._store.usable else None
+        bound = self._store.bind(t, layouts, visible) if self._store.usable else None
         if bound is None:
             return None
         heap, move = bound
@@ -605,5 +687,7 @@ def pack(instances: Sequence[Any] | npt.NDArray[Any]) -> Packed:
         batch = packer.pack([column])
     whole = packer.schema is schema and not batch.errors and not loses(schema)
     plain, pairs = (None, []) if whole else copied(list(column))
-    store = _Store(schema, packer.layouts, batch.heaps[0], usable=not batch.errors, pairs=pairs)
+    kept = _kept(batch.heaps[0], packer.layouts) if whole else {}
+    pairs += chain.from_iterable(rests.pairs for rests in kept.values() if isinstance(rests, _Rests))
+    store = _Store(schema, packer.layouts, batch.heaps[0], usable=not batch.errors, kept=kept, pairs=pairs)
     return Packed(store, batch.roots, plain)

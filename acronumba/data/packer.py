@@ -14,9 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from acronumba.data.heap import reference_columns, row_references
+from acronumba.data.heap import AllVisible, reference_columns, row_references
 from acronumba.data.schema import classes_of
-from acronumba.data.shared import Inherited
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     BOOL,
@@ -73,18 +72,18 @@ class _Slot:
     parts: list[_Slot] = field(default_factory=list)  # of a tuple, a dict, or the cases of a union with a tag
 
 
-def packer_text(params: Sequence[Type], layouts: Sequence[StructLayout], inherited: Inherited) -> PackerText:
+def packer_text(params: Sequence[Type], layouts: Sequence[StructLayout], visible: AllVisible) -> PackerText:
     """Return the packer of parameters of these types, whose classes lie in memory as the layouts say.
 
-    It raises `Mismatch` for an object that hides, by an attribute of its own, what is `inherited`.
+    It raises `Mismatch` for an object that hides, by an attribute of its own, what must be visible.
     """
-    return _Writer(params, layouts, inherited).text()
+    return _Writer(params, layouts, visible).text()
 
 
 class _Writer:
-    def __init__(self, params: Sequence[Type], layouts: Sequence[StructLayout], inherited: Inherited) -> None:
+    def __init__(self, params: Sequence[Type], layouts: Sequence[StructLayout], visible: AllVisible) -> None:
         self._params = params
-        self._inherited = inherited
+        self._visible = visible
         self._layouts = {layout.cls: (tag, layout) for tag, layout in enumerate(layouts)}
         self._names: dict[str, Any] = {}
         self._used: set[str] = set(_TAKEN)
@@ -249,8 +248,8 @@ class _Writer:
 
     def _round(self, cls: type, pool: _Pool, indent: int) -> None:
         before = len(self._lines)
-        if names := self._inherited.get(cls):
-            self.line(indent, f"expect_shown(new, frozenset({tuple(sorted(names))!r}))")
+        if visible := self._visible.get(cls):
+            self.line(indent, f"expect_shown(new, {self._constant('VISIBLE', visible)})")
         for slot, f in zip(pool.slots, self.layout(cls)[1].fields, strict=True):
             self._walk(slot, f"[o.{f.name} for o in new]", indent)
         if len(self._lines) == before:

@@ -118,6 +118,19 @@ def leaves_of(shared: Shared) -> Iterable[SharedLeaf]:
             yield from leaves_of(item)
 
 
+def values_of(shared: Shared, value: Any) -> Iterable[tuple[SharedLeaf, Any]]:
+    """Yield the leaves of a structure with what they are in a value that has it, depth first."""
+    if isinstance(shared, SharedLeaf):
+        yield shared, value
+    elif isinstance(shared, SharedNode):
+        for k, (name, item) in enumerate(zip(shared.names, shared.items, strict=True)):
+            if shared.kind == "object":
+                inner = getattr(value, name)
+            else:
+                inner = value[name if shared.kind == "dict" else k]
+            yield from values_of(item, inner)
+
+
 def describe(values: Mapping[str, object]) -> SharedTree:
     """Return the structure of the shared values of a call, by parameter name."""
     return SharedTree({name: describe_value(name, value) for name, value in values.items()})

@@ -1,7 +1,7 @@
 """Text to trees: library code written by hand in a small part of Python.
 
-Comes in: source text. Goes out: `tree.Function`s. The language is that of `text` (see there for loads, stores and
-conversions):
+Comes in: source text, or files of it that import each other. Goes out: `tree.Function`s. The language is that of `text`
+(see there for loads, stores and conversions):
 
     LOG2E = 1.4426950408889634           a constant of the file
 
@@ -20,12 +20,18 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
 from typing import TypeAlias
 
 from acronumba.emit import tree
 from acronumba.emit.tree import F32, F64, I1, I8, I16, I32, I64, VOID, Expr, Ty
 
 Value: TypeAlias = "Expr | int | float | bool"  # numbers have no type until something beside them gives one
+
+LANGUAGE = "acronumba.emit.language"
 
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.LShift: "<<",
            ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}  # fmt: skip
@@ -496,25 +502,105 @@ def parse(
     SyntaxError
         With the line, for anything outside the language and any disagreement of types.
     """
-    types = types or {}
-    nodes = ast.parse(textwrap.dedent(source)).body
-    constants: dict[str, int | float] = {}
     signatures = {f.name: (tuple(p.type for p in f.params), f.result) for f in functions}
-    definitions: list[ast.FunctionDef] = []
-    for node in nodes:
-        parser = _Parser(types, constants, signatures)
+    read = _File(textwrap.dedent(source), types or {}, signatures)
+    return tuple(read.function(node) for node in read.definitions)
+
+
+def parse_files(names: Sequence[str]) -> tuple[tree.Function, ...]:
+    """Read files in the language of this module, which import each other.
+
+    They are Python as far as an editor can tell: what they use of the language they import from `emit.language`, a
+    function of each other by its name, and a number from any other module, whose value is taken as it is.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the files, as one would import them: `acronumba.runtime.library.drive`.
+
+    Returns
+    -------
+    tuple of tree.Function
+        File by file, each in its order.
+
+    Raises
+    ------
+    SyntaxError
+        As `parse`, and for an import of what there is not.
+    """
+    signatures: dict[str, tuple[tuple[Ty, ...], Ty]] = {}
+    files: dict[str, _File] = {}
+    for name in names:
+        found = find_spec(name)
+        assert found is not None and found.origin is not None, name
+        files[name] = _File(Path(found.origin).read_text(encoding="utf-8"), {}, signatures, names)
+    for file in files.values():
+        file.link(files)
+    return tuple(file.function(node) for file in files.values() for node in file.definitions)
+
+
+class _File:
+    """The functions and constants of a text, which may import those of other files."""
+
+    def __init__(
+        self,
+        source: str,
+        types: Mapping[str, Ty],
+        signatures: dict[str, tuple[tuple[Ty, ...], Ty]],
+        others: Sequence[str] = (),
+    ) -> None:
+        self.types, self.signatures, self.others = types, signatures, others
+        self.constants: dict[str, int | float] = {}
+        self.definitions: list[ast.FunctionDef] = []
+        self.imports: list[ast.ImportFrom] = []  # of other files
+        for node in ast.parse(source).body:
+            self.read(node)
+
+    def parser(self) -> _Parser:
+        return _Parser(self.types, self.constants, self.signatures)
+
+    def read(self, node: ast.stmt) -> None:
+        parser = self.parser()
         match node:
             case ast.FunctionDef(name=name, args=args, returns=returns):
                 params = tuple(parser.annotation(a.annotation, I64) for a in args.args)
-                signatures[name] = (params, parser.annotation(returns, VOID))
-                definitions.append(node)
+                self.signatures[name] = (params, parser.annotation(returns, VOID))
+                self.definitions.append(node)
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 number = parser.expr(value)
                 if isinstance(number, Expr):
                     raise parser.wrong(node, "a constant of the file is a number")
-                constants[name] = number
+                self.constants[name] = number
+            case ast.ImportFrom(module="__future__") if self.others:
+                pass
+            case ast.ImportFrom(module=str() as module) if self.others and module in self.others:
+                self.imports.append(node)
+            case ast.ImportFrom(module=str() as module) if self.others:
+                for alias in node.names:
+                    self.take(node, import_module(module), alias)
             case ast.Expr(value=ast.Constant()):
                 pass
             case _:
                 raise parser.wrong(node, "only functions and constants")
-    return tuple(_Parser(types, constants, signatures).function(node) for node in definitions)
+
+    def take(self, node: ast.ImportFrom, module: ModuleType, alias: ast.alias) -> None:
+        """Let the file know a number of a module; names of the language it knows."""
+        known = getattr(module, alias.name, None)
+        if module.__name__ == LANGUAGE and known is not None:
+            return
+        if alias.asname or not isinstance(known, int | float):
+            raise self.parser().wrong(node, f"no number: {alias.name!r}")
+        self.constants[alias.name] = known
+
+    def link(self, files: Mapping[str, _File]) -> None:
+        """Let the file know what it imports of the others."""
+        for node in self.imports:
+            other = files[str(node.module)]
+            for alias in node.names:
+                if alias.asname or alias.name not in {d.name for d in other.definitions} | other.constants.keys():
+                    raise self.parser().wrong(node, f"no function of that file, and no number: {alias.name!r}")
+                if alias.name in other.constants:
+                    self.constants[alias.name] = other.constants[alias.name]
+
+    def function(self, node: ast.FunctionDef) -> tree.Function:
+        return self.parser().function(node)

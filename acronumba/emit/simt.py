@@ -14,7 +14,8 @@ Python's `//` rounds down and checks. What the text calls beside Numba's own nam
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from acronumba.emit import text, tree
 from acronumba.emit.tree import I1, I64, Expr, Ty
@@ -49,6 +50,66 @@ _WIDTH = re.compile(r"(?<=[a-z0-9])x\d+\b")
 _FUNCTIONS = frozenset("sqrt floor abs copysign".split())
 
 
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """An array that the threads of a block share."""
+
+    type: str  # of an element: "f32", "f64"
+    count: int
+    written: str = ""  # how its text says the count, if not as the number
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.count * int(self.type[1:]) // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a function's text says of where it runs: launched alone, as here, or as a part of one kernel."""
+
+    thread: str = "i64(cuda.threadIdx.x)"
+    lane: str = "i64(cuda.laneid)"
+    blocks: str = "i64(cuda.gridDim.x)"
+    told: frozenset[str] = frozenset()  # the functions whose first parameter is the thread
+    name: str = ""  # of the function, if another than its own
+    first: tuple[str, ...] = ()  # parameters before its own
+    places: tuple[int, ...] | None = None  # where in a pool each of its arrays begins, in bytes; None: there is no pool
+
+    def call(self, name: str) -> str:
+        """Return the first argument of a call of a function, with its comma."""
+        return "here, " if name in self.told else ""
+
+    def memory(self, number: int, array: Memory) -> str:
+        """Return the text of an array of the function."""
+        if self.places is None:
+            return f"cuda.shared.array({array.written or array.count}, {array.type}, 16)"
+        return f"pool({array.type}, {self.places[number]}, {array.count})"
+
+
+ALONE = Setting()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A function of a GPU's text, which is written for a setting."""
+
+    name: str
+    write: Callable[[Setting], str]
+    calls: frozenset[str] = frozenset()  # functions beside it
+    arrays: tuple[Memory, ...] = ()
+    asks: bool = False  # whether its text says which thread or lane this is
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a function's text has shown while it was written."""
+
+    calls: set[str] = field(default_factory=set)
+    arrays: list[Memory] = field(default_factory=list)
+    asks: bool = False
+
+
 def device(name: str, *args: Expr, type: Ty = tree.VOID) -> tree.Call:
     """Return a call of an intrinsic of `DEVICE`."""
     if name not in DEVICE:
@@ -59,13 +120,24 @@ def device(name: str, *args: Expr, type: Ty = tree.VOID) -> tree.Call:
 class _Printer(text._Printer):
     """Prints what a thread does."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], setting: Setting = ALONE) -> None:
         super().__init__(names)
+        self.setting = setting
+        self.found = _Found()
         self.uses_lane = False
 
     def lane(self) -> str:
-        self.uses_lane = True
+        self.uses_lane = self.found.asks = True
         return "lane"
+
+    def thread(self) -> str:
+        self.found.asks = True
+        return self.setting.thread
+
+    def called(self, name: str, args: Sequence[str]) -> str:
+        """A call of a function beside this one."""
+        self.found.calls.add(name)
+        return f"{name}({self.setting.call(name)}{', '.join(args)})"
 
     def free(self, e: Expr, at_least: int = 0) -> str:
         return self.expr(e, at_least)
@@ -143,10 +215,12 @@ class _Printer(text._Printer):
                 return self.lane()
             case "lanes":
                 return self.lane() if t == I64 else f"{t}({self.lane()})"
-            case "thread" | "block" | "blocks":
-                return {"thread": "i64(cuda.threadIdx.x)", "block": "i64(cuda.blockIdx.x)"}.get(
-                    e.name, "i64(cuda.gridDim.x)"
-                )
+            case "thread":
+                return self.thread()
+            case "block":
+                return "i64(cuda.blockIdx.x)"
+            case "blocks":
+                return self.setting.blocks
             case "varying" | "own":
                 return self.expr(e.args[0], text._ATOM)
             case "meet":
@@ -167,7 +241,7 @@ class _Printer(text._Printer):
                 return f"select({first}, {mine}, {moved})"
             case "tile_float32" | "tile_tf32" | "tile_bf16" | "tile_float64":
                 *args, gates, columns, rows, stages = args
-                return f"{e.name}_{gates}x{columns}_{rows}_{stages}({', '.join(args)})"
+                return self.called(f"{e.name}_{gates}x{columns}_{rows}_{stages}", args)
             case "copy_bytes":
                 return f"copy_bytes({self.lane()}, {', '.join(args)})"
         if e.name in _FUNCTIONS or e.name.startswith("libm_"):
@@ -176,7 +250,8 @@ class _Printer(text._Printer):
             return f"{t}({e.name}({', '.join(args)}))"
         if e.name not in ("umin", "umax", "udiv", "urem", "lshr", "fma") and e.name not in self.names:
             raise TypeError(f"no function of a GPU: {e.name}")
-        return f"{_WIDTH.sub('', e.name)}({', '.join(args)})"
+        name = _WIDTH.sub("", e.name)
+        return self.called(name, args) if e.name in self.names else f"{name}({', '.join(args)})"
 
     def exchanged(self, name: str, t: Ty, args: list[str]) -> str:
         """A function that moves values between threads: of 32 or 64 bits."""
@@ -189,7 +264,9 @@ class _Printer(text._Printer):
         pad, out = "    " * depth, self.lines.append
         match s:
             case tree.Assign(target, tree.Call("block_memory", (tree.Const(size),))):
-                out(f"{pad}{target.name}_memory = cuda.shared.array({-(-int(size) // 8)}, f64, 16)")
+                array = Memory("f64", -(-int(size) // 8))
+                out(f"{pad}{target.name}_memory = {self.setting.memory(len(self.found.arrays), array)}")
+                self.found.arrays.append(array)
                 out(f"{pad}{target.name} = address({target.name}_memory)")
             case tree.Assign(target, value):
                 out(f"{pad}{target.name} = {self.expr(value)}")
@@ -210,17 +287,37 @@ class _Printer(text._Printer):
 
 def function_text(function: tree.Function, names: Sequence[str] = (), kernel: bool = False) -> str:
     """Return the text of one function; `names` are the functions beside it; a kernel is launched, others are called."""
-    printer = _Printer([*names, function.name])
-    params = ", ".join(p.name for p in function.params)
-    out = ["@cuda.jit" if kernel else "@cuda.jit(device=True)", f"def {_WIDTH.sub('', function.name)}({params}):"]
+    return _written(function, names, kernel, ALONE)[0]
+
+
+def _written(function: tree.Function, names: Sequence[str], kernel: bool, setting: Setting) -> tuple[str, _Found]:
+    printer = _Printer([*names, function.name], setting)
+    name = _WIDTH.sub("", function.name)
+    params = ", ".join([*setting.first, *(p.name for p in function.params)])
+    out = [
+        "@cuda.jit" if kernel else "@cuda.jit(device=True)",
+        f"def {setting.name or name}({setting.call(setting.name or name)}{params}):",
+    ]
     if function.doc:
         first, *rest = function.doc.strip().replace("\\", "\\\\").replace('"""', "'''").split("\n")
         out += ['    """' + first + ("" if rest else '"""')]
         out += [f"    {line.strip()}".rstrip() for line in rest] + (['    """'] if rest else [])
     printer.body(function.body, 1)
     if printer.uses_lane:
-        out.append("    lane = i64(cuda.laneid)")
-    return "\n".join([*out, *printer.lines]) + "\n"
+        out.append(f"    lane = {setting.lane}")
+    return "\n".join([*out, *printer.lines]) + "\n", printer.found
+
+
+def parts(module: tree.Module) -> tuple[Part, ...]:
+    """Return the functions of a module, kernels last, for any setting: there they are called, not launched."""
+    names = [f.name for f in module.functions]
+
+    def part(f: tree.Function) -> Part:
+        _, found = _written(f, names, False, ALONE)
+        write = lambda setting: _written(f, names, False, setting)[0]
+        return Part(_WIDTH.sub("", f.name), write, frozenset(found.calls), tuple(found.arrays), found.asks)
+
+    return tuple(part(f) for f in sorted(module.functions, key=lambda f: f.name in module.exports))
 
 
 def module_text(module: tree.Module) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.data.shared import SharedConst, SharedLeaf, can_hide, describe_value, field_names, hiding
+from acronumba.data.shared import SharedConst, can_hide, describe_value, field_names, hiding, values_of
 from acronumba.data.witness import ABSENT
 from acronumba.errors import Loc
 from acronumba.frontend.calls.objects import as_function, is_foreign, is_tuple, python_class
@@ -271,8 +271,7 @@ class Expressions(Walker):
             known = self.globals[key] = GlobalRead(path=path, holder=holder, name=name, shared=shared)
             if known.fixed:
                 self.witness.place(holder, name)
-            if isinstance(shared, SharedLeaf) and shared.type == INT:
-                self.constants[path] = value
+            self.constants |= {leaf.path: v for leaf, v in values_of(shared, value) if leaf.type == INT}
         if isinstance(known.shared, SharedConst):
             function = self.behind(value)
             if function is not None:
@@ -597,14 +596,30 @@ class Expressions(Walker):
                     return self.scalar("invert", self.as_int(v), node=node)
             raise self.refuse("ACR301", node, seen=f"{type(op).__name__} of {self.describe(v)}")
 
-        return self.each(val, one, node)
+        name = {ast.USub: "__neg__", ast.UAdd: "__pos__", ast.Invert: "__invert__"}.get(type(op))
+        return self.each(val, lambda v: one(self.as_python(v, (name,)) if name else v), node)
 
     def binary(self, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
         self.check_poison(a, b)
         return self.each(a, lambda x: self.each(b, lambda y: self.binary_one(op, x, y, node), node), node)
 
+    def as_python(self, val: Val, names: tuple[str, ...]) -> Val:
+        """Return a member of an `IntEnum` as its int, a NamedTuple as a tuple, where Python's own operators do that."""
+        if isinstance(val, EnumVal) and issubclass(val.cls, int):
+            kept = all(self.witness.attribute(val.cls, name) is vars(int)[name] for name in names)
+            return self.by_member(val, int) if kept else val
+        cls = python_class(val) if isinstance(val, Record | Ref | SharedVal) else None
+        if cls is None or not issubclass(cls, tuple):
+            return val
+        kept = not any(isinstance(self.witness.attribute(cls, name), types.FunctionType) for name in names)
+        items = self.items_of(val) if kept else None
+        return val if items is None else TupleVal(tuple(items))
+
     def binary_one(self, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
         name = _BINARY.get(type(op))
+        if not isinstance(a, Tensor) and not isinstance(b, Tensor):  # for NumPy a member is no Python int: it is strong
+            names = (f"__{MAGIC[type(op)]}__", f"__r{MAGIC[type(op)]}__")
+            a, b = self.as_python(a, names), self.as_python(b, names)
         if isinstance(op, ast.Mult):  # an integer scalar repeats a list or tuple, as an int does
             if (_is_list(a) or is_tuple(a)) and is_index(b):
                 b = self.host_value(b, node, "the length of a sequence", index=True)

@@ -1,6 +1,6 @@
 """The compiler from end to end: a function and a sample of its data become a `Compiled`.
 
-    infer      types of the instances (runtime.pack), structure of the shared values (shared)
+    infer      types of the instances (data.pack), structure of the shared values (data.shared)
     lower      the user's functions -> Program (frontend), once more if fewer fields are read than were looked at
     plan       Program -> Plan: kernels and host program
     load       Plan -> Executable: machine code
@@ -11,60 +11,48 @@ its packer whether it fits the instances. Nothing is compiled to machine code be
 
 from __future__ import annotations
 
-import ast
-import logging
-import operator
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from acronumba.config import Options, at_terminal, debug_level, is_open, verify_level
+from acronumba.config import Options, verify_level
 from acronumba.data.shared import (
-    Inherited,
-    Match,
     SharedLeaf,
     SharedTree,
     describe,
-    describe_value,
     matcher,
-    shared_key,
 )
 from acronumba.data.witness import Witness
 from acronumba.errors.codes import refuse
 from acronumba.ir.types import (
     INT,
-    NEVER,
-    Array0T,
-    BoolT,
-    DictT,
-    FloatT,
-    IntT,
     ListT,
-    OpaqueT,
     StructT,
     TensorT,
-    TupleT,
-    Type,
-    UnionT,
-    union,
 )  # fmt: skip
 from acronumba.locks import ForkLock, lazy
 from acronumba.pipeline.failures import machine_failure
+from acronumba.pipeline.fit import OuterMatch, getter, has_numbers, holds, root_of, same_types
+from acronumba.pipeline.log import bar, debug
 
 if TYPE_CHECKING:
-    from acronumba.data.pack import Batch
-    from acronumba.ir.interpret import Interpreter
+    from acronumba.analysis.plan import Plan
+    from acronumba.data.pack import Batch, Packer
+    from acronumba.data.schema import Schema
+    from acronumba.data.unpack import Unpacker
+    from acronumba.frontend.lower import Lowered
+    from acronumba.ir.interpret import InstanceFailure, Interpreter
     from acronumba.ir.nodes import Program, StructLayout
+    from acronumba.ir.spec import KernelSpec
     from acronumba.kernels.cuda.generate import CudaCode
+    from acronumba.runtime.driver import Executable
+    from acronumba.runtime.recorded import Failure
+    from acronumba.runtime.run import Run
     from acronumba.runtime.trace import TraceData
-
-log = logging.getLogger("acronumba")
-log.addHandler(logging.NullHandler())
 
 
 class Compiled:
@@ -103,11 +91,11 @@ class Compiled:
         self.used = 0  # when it was used last, by a clock of `api`
         self._slow = True  # whether the last run took long enough for the next to show a progress bar
         self._lock = ForkLock()
-        self._devices: dict[str, Any] = {}  # what runs on devices other than the processor
+        self._devices: dict[str, Executable] = {}  # what runs on devices other than the processor
         from acronumba.data.schema import hints_witness
 
-        self.schema: Any
-        self.lowered: Any
+        self.schema: Schema
+        self.lowered: Lowered
         self.schema, self.lowered = (like.schema, like.lowered) if like else self._lower(columns, shared)
         self.program: Program = self.lowered.program
         self.reads: Mapping[type, frozenset[str]] = self.lowered.reads
@@ -116,27 +104,27 @@ class Compiled:
                 self.lowered.witness.include(hints_witness(cls))
             if verify_level():
                 self._verify(self.program)
-        _debug(2, "program", lambda: self.text("ir"))
+        debug(2, "program", lambda: self.text("ir"))
         self._match = [(name, matcher(root, self.lowered.inherited)) for name, root in self.tree.roots.items()]
         self._witness: Witness = self.lowered.witness
-        self._outer = [_OuterMatch(g, self.lowered.inherited) for g in self.lowered.globals if not g.fixed]
+        self._outer = [OuterMatch(g, self.lowered.inherited) for g in self.lowered.globals if not g.fixed]
         names = [*self.tree.roots, *(o.path for o in self._outer)]
-        self._getters = [_getter(param.path, names) for param in self.program.shared]
+        self._getters = [getter(param.path, names) for param in self.program.shared]
         arrays = (p.path for p in self.program.shared if isinstance(p.type, TensorT))
-        self._array_roots = frozenset(_root(path, names) for path in arrays)
-        roots, demanded = self._roots(shared), (_getter(path, names) for path in sorted(self.lowered.demanded))
+        self._array_roots = frozenset(root_of(path, names) for path in arrays)
+        roots, demanded = self._roots(shared), (getter(path, names) for path in sorted(self.lowered.demanded))
         self._demanded = [(get, get(roots)) for get in demanded]
         read = (*(p.path for p in self.program.shared), *self.lowered.demanded)
-        self._reads_outer = any(_root(path, names) not in self.tree.roots for path in read)
+        self._reads_outer = any(root_of(path, names) not in self.tree.roots for path in read)
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
 
-    def _lower(self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any]) -> tuple[Any, Any]:
+    def _lower(self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any]) -> tuple[Schema, Lowered]:
         """Infer and lower until the types of what is read are those of the schema."""
         from acronumba.data.pack import infer
         from acronumba.frontend.lower import lower
 
         def get(leaf: SharedLeaf) -> Any:
-            return _getter(leaf.path, list(shared))(shared)
+            return getter(leaf.path, list(shared))(shared)
 
         constants = {leaf.path: get(leaf) for leaf in self.tree.leaves if leaf.type == INT}
         # Shared objects of recursive classes are packed like instances, so their fields need types too.
@@ -147,7 +135,7 @@ class Compiled:
                 lowered = lower(self.fn, schema.params[: len(columns)], schema.fields, self.tree, constants)
             with self._timed("infer"):
                 narrow = infer([*columns, *packed], lowered.reads)
-            if _same_types(schema, narrow, lowered.reads):
+            if same_types(schema, narrow, lowered.reads):
                 return replace(narrow, params=narrow.params[: len(columns)]), lowered
             schema = narrow
 
@@ -157,9 +145,9 @@ class Compiled:
         yield
         spent = time.perf_counter() - start
         self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
-        _debug(1, f"time of {stage}", lambda: f"{self.fn.__qualname__}: {spent:.3f} s")
+        debug(1, f"time of {stage}", lambda: f"{self.fn.__qualname__}: {spent:.3f} s")
 
-    def _verify(self, program: Program, kernels: Sequence[Any] = ()) -> None:
+    def _verify(self, program: Program, kernels: Sequence[KernelSpec] = ()) -> None:
         from acronumba.ir.verify import verify
 
         verify(program, kernels)
@@ -196,7 +184,7 @@ class Compiled:
         return [get(roots) for get in self._getters]
 
     @lazy
-    def packer(self) -> Any:
+    def packer(self) -> Packer:
         """Packs instances of this schema."""
         from acronumba.data.pack import Packer
 
@@ -211,14 +199,14 @@ class Compiled:
         )
 
     @lazy
-    def unpacker(self) -> Any:
+    def unpacker(self) -> Unpacker:
         """Builds results from words."""
         from acronumba.data.pack import Unpacker
 
         return Unpacker(self.program.result, self.program.layouts)
 
     @lazy
-    def plan(self) -> Any:
+    def plan(self) -> Plan:
         """Kernels and host program."""
         from acronumba.analysis.plan import make_plan, plan_text
 
@@ -228,42 +216,44 @@ class Compiled:
                     plan = make_plan(self.program, self.options)
                 if verify_level():
                     self._verify(plan.program, plan.kernels)
-                _debug(3, "plan", lambda: plan_text(plan))
+                debug(3, "plan", lambda: plan_text(plan))
                 self.__dict__["plan"] = plan
-        return self.__dict__["plan"]
+        made: Plan = self.__dict__["plan"]
+        return made
 
     @lazy
-    def executable(self) -> Any:
+    def executable(self) -> Executable:
         """Machine code."""
-        from acronumba.runtime.driver import Executable
+        from acronumba.pipeline.link import link
 
         with self._lock:
             if "executable" not in self.__dict__:
                 plan = self.plan
                 name = self.fn.__qualname__
                 with self._timed("compile"), bar(f"compiling {name}", self._progress) as step:
-                    self.__dict__["executable"] = Executable(plan, self.options, progress=step)
-                _debug(4, "host", self.host_text)
+                    self.__dict__["executable"] = link(plan, self.options, progress=step)
+                debug(4, "host", self.host_text)
                 for k, spec in enumerate(plan.kernels):
-                    _debug(5, f"kernel {spec.name}", partial(self.kernel_text, k))
-        return self.__dict__["executable"]
+                    debug(5, f"kernel {spec.name}", partial(self.kernel_text, k))
+        made: Executable = self.__dict__["executable"]
+        return made
 
-    def _on(self, device: str) -> Any:
+    def _on(self, device: str) -> Executable:
         """Return what runs on another device."""
-        from acronumba.runtime.devices.executor import DeviceExecutable
+        from acronumba.pipeline.link_device import link_device
         from acronumba.runtime.devices.names import open_device
 
         with self._lock:
             if device not in self._devices:
                 with self._timed("compile"), bar(f"compiling {self.fn.__qualname__}", self._progress) as step:
-                    self._devices[device] = DeviceExecutable(self.plan, self.options, open_device(device), step)
+                    self._devices[device] = link_device(self.plan, self.options, open_device(device), step)
         return self._devices[device]
 
     @property
     def modules(self) -> int:
         """How many modules of machine code it has in memory."""
         made = (self.__dict__.get("executable"), self.__dict__.get("recorder"), *self._devices.values())
-        return sum(len(e.modules) + len(e.kernels) for e in made if e is not None)
+        return sum(len(e.linked.modules) + len(e.kernels) for e in made if e is not None)
 
     @property
     def forks(self) -> bool:
@@ -271,10 +261,10 @@ class Compiled:
         return bool(self.executable.host.arrive >= 0)
 
     @lazy
-    def recorder(self) -> Any:
+    def recorder(self) -> Executable:
         """Machine code of everything but the kernels, for `record`; of these too if the program waits for values."""
         from acronumba.analysis.waits import waiting_functions
-        from acronumba.runtime.driver import Executable
+        from acronumba.pipeline.link import link
         from acronumba.runtime.reference import reference_kernels
 
         if waiting_functions(self.plan.program):
@@ -282,8 +272,9 @@ class Compiled:
         with self._lock:
             if "recorder" not in self.__dict__:
                 kernels = reference_kernels(self.plan.kernels)
-                self.__dict__["recorder"] = Executable(self.plan, self.options, kernels=kernels)
-        return self.__dict__["recorder"]
+                self.__dict__["recorder"] = link(self.plan, self.options, kernels=kernels)
+        made: Executable = self.__dict__["recorder"]
+        return made
 
     def host_text(self) -> str:
         """Return the host program as text."""
@@ -330,14 +321,14 @@ class Compiled:
         paths = sorted(self.lowered.demanded)
         return [f"{path} = {value}" for path, (_, value) in zip(paths, self._demanded, strict=True)]
 
-    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None, whole: bool = False) -> Any:
+    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None, whole: bool = False) -> Batch | None:
         """Return the instances as words, with a `DataError` for each that does not conform; `whole`: None then."""
         return self.packer.pack(columns, numbers, whole)
 
     def run(
-        self, packed: Any, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), timed: bool = False,
+        self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), timed: bool = False,
         device: str = "cpu",
-    ) -> Any:  # fmt: skip
+    ) -> Run:  # fmt: skip
         """Run a packed mini-batch.
 
         Parameters
@@ -364,10 +355,10 @@ class Compiled:
             raise refuse("ACR704", seen=str(error)) from None
         run.heaps = [heap for batch in given.values() for heap in batch.heaps]
         self._slow = time.perf_counter() - start > 0.3
-        _debug(6, "run", lambda: f"{len(packed)} instances, {run.nodes} nodes")
+        debug(6, "run", lambda: f"{len(packed)} instances, {run.nodes} nodes")
         return run
 
-    def record(self, packed: Any, leaves: Sequence[Any]) -> TraceData:
+    def record(self, packed: Batch, leaves: Sequence[Any]) -> TraceData:
         """Record and schedule a packed mini-batch, and execute nothing that no value is read of. See `run`."""
         words, keep = self._shared_words(packed, leaves)
         trace: TraceData = self.recorder.record(packed.roots, words, skip=packed.errors, keep=keep)
@@ -383,7 +374,7 @@ class Compiled:
         return mine == theirs
 
     def _shared_words(
-        self, packed: Any, leaves: Sequence[Any], batches: Mapping[int, Batch] | None = None
+        self, packed: Batch, leaves: Sequence[Any], batches: Mapping[int, Batch] | None = None
     ) -> tuple[list[Any], list[Any]]:
         """Return the shared values, lists and objects as words, and what owns all that words lead to."""
         words, keep = list(leaves), list(packed.keep)
@@ -402,7 +393,7 @@ class Compiled:
         return found
 
     @lazy
-    def _shared_packers(self) -> dict[int, Any]:
+    def _shared_packers(self) -> dict[int, Packer]:
         """Packers of the shared values that are lists or objects, by their number."""
         from acronumba.data.pack import Packer, Schema
 
@@ -413,7 +404,7 @@ class Compiled:
                 found[k] = Packer(schema, self._read_layouts, self.lowered.inherited)
         return found
 
-    def decoder(self, run: Any, packed: Any, stay: bool = False) -> Callable[[int], Any]:
+    def decoder(self, run: Run, packed: Batch, stay: bool = False) -> Callable[[int], Any]:
         """Return the function from the number of an instance to its result; see `Run.reader`."""
         from acronumba.data.heap import Owned
 
@@ -427,7 +418,7 @@ class Compiled:
 
         return result
 
-    def site_error(self, record: Any) -> BaseException:
+    def site_error(self, record: Failure | InstanceFailure) -> BaseException:
         """Return the machine's own exception for the record of a failure (of the driver, or of the interpreter)."""
         from acronumba.ir.interpret import InstanceFailure, message
         from acronumba.runtime import state
@@ -445,14 +436,14 @@ class Compiled:
         site = self.plan.program.sites[record.site]
         return machine_failure(site.error, message(site.text, record.values), site.loc)
 
-    def trace(self, run: Any, packing: float, total: float) -> TraceData:
+    def trace(self, run: Run, packing: float, total: float) -> TraceData:
         """Return the record of a run that was timed."""
         data: TraceData = run.trace()
         seconds = {"pack": packing, "record": 0.0, "schedule": 0.0, "layout": 0.0, "execute": 0.0, **run.seconds}
         return replace(data, seconds={**seconds, "total": total - run.noted})
 
     def _progress(self, name: str, number: int, count: int) -> None:
-        _debug(5, "module", lambda: f"{self.fn.__qualname__}: {name} ({number} of {count})")
+        debug(5, "module", lambda: f"{self.fn.__qualname__}: {name} ({number} of {count})")
 
     def takes(self, columns: Sequence[Sequence[Any]]) -> bool:
         """Whether the values that no annotation describes have the types that were compiled.
@@ -508,151 +499,6 @@ class Compiled:
         from acronumba.analysis.plan import plan_text
 
         return plan_text(self.plan)
-
-
-@contextmanager
-def bar(
-    text: str, log_step: Callable[[str, int, int], None] | None = None
-) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar at a terminal while the body runs; it gives a function of (name, number, count) of a step."""
-    if not at_terminal(sys.stderr):
-        yield log_step or (lambda name, number, count: None)
-        return
-    from acronumba.views.progress import progress
-
-    with progress(text) as steps:
-
-        def step(name: str, number: int, count: int) -> None:
-            steps.total = count
-            steps(1, f"{text}: {name}")
-            if log_step is not None:
-                log_step(name, number, count)
-
-        yield step
-
-
-class _OuterMatch:
-    """Checks that a global or closure variable still has the structure that was compiled."""
-
-    def __init__(self, read: Any, inherited: Inherited) -> None:
-        self.path: str = read.path
-        self._key = shared_key(read.shared)
-        self._match: Match = matcher(read.shared, inherited)
-
-        self.read: Callable[[], Any] = read.read
-
-    def matches(self) -> bool:
-        try:
-            value = self.read()
-        except (KeyError, ValueError):
-            return False
-        return self._match(value) or shared_key(describe_value(self.path, value)) == self._key
-
-
-def has_numbers(t: Type | None) -> bool:
-    """Whether values of the type contain Python numbers that are not in objects."""
-    match t:
-        case IntT() | FloatT() | BoolT():
-            return True
-        case TupleT(items) | DictT(_, items) | UnionT(items):
-            return any(map(has_numbers, items))
-        case ListT(item):
-            return has_numbers(item)
-        case _:
-            return False
-
-
-def holds(wide: Type, narrow: Type) -> bool:
-    """Whether every value of the narrow type is, without a conversion, a value of the wide type."""
-    match wide, narrow:
-        case _, UnionT(inner):
-            return all(holds(wide, t) for t in inner)
-        case UnionT(inner), _:
-            return any(holds(t, narrow) for t in inner)
-        case Array0T(), Array0T() | TensorT(shape=()):
-            return union(wide, narrow) == wide
-        case TensorT(), TensorT():
-            return wide.dtype == narrow.dtype and wide.rank == narrow.rank
-        case TupleT(), TupleT():
-            return len(wide.items) == len(narrow.items) and all(map(holds, wide.items, narrow.items))
-        case DictT(), DictT():
-            return wide.keys == narrow.keys and all(map(holds, wide.items, narrow.items))
-        case ListT(item), ListT(other):
-            return holds(item, other)
-        case _:
-            return wide == narrow or narrow == NEVER or isinstance(wide, OpaqueT)
-
-
-def _same_types(wide: Any, narrow: Any, reads: Mapping[type, frozenset[str]]) -> bool:
-    """Whether two schemas agree in the parameters and in every field that is read."""
-    if wide.params != narrow.params:
-        return False
-    for cls, names in reads.items():
-        a: Mapping[str, Type] = wide.fields.get(cls, {})
-        b: Mapping[str, Type] = narrow.fields.get(cls, {})
-        if any(a.get(name) != b.get(name) for name in names):
-            return False
-    return True
-
-
-Getter = Callable[[Mapping[str, Any]], Any]
-
-
-def _getter(path: str, names: Sequence[str]) -> Getter:
-    """Return a function from the roots by name to the value at a path such as ``p.cells[0].w`` or ``p['b']``.
-
-    Parameters
-    ----------
-    path : str
-        Begins with a name.
-    names : sequence of str
-        Of the roots; some contain dots, as ``config.weights``.
-    """
-    root = _root(path, names)
-    steps: list[Callable[[Any], Any]] = []
-    node = ast.parse("root" + path[len(root) :], mode="eval").body
-    while not isinstance(node, ast.Name):
-        if isinstance(node, ast.Attribute):
-            steps.append(operator.attrgetter(node.attr))
-        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            steps.append(operator.itemgetter(node.slice.value))
-        else:
-            raise ValueError(f"not a path: {path}")
-        node = node.value
-    steps.append(operator.itemgetter(root))
-    steps.reverse()
-
-    def get(roots: Mapping[str, Any]) -> Any:
-        value: Any = roots
-        for step in steps:
-            value = step(value)
-        return value
-
-    return get
-
-
-def _root(path: str, names: Sequence[str]) -> str:
-    """Return the root that a path begins with."""
-    return max((n for n in names if path == n or path.startswith((f"{n}.", f"{n}["))), key=len)
-
-
-class _ToStandardError(logging.Handler):
-    """Writes to what is standard error at that time, if there is one."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text = f"acronumba {self.format(record)}\n"
-        if is_open(sys.stderr):
-            with suppress(Exception):  # `handleError` would tell it there, where nothing can be written
-                sys.stderr.write(text)
-
-
-def _debug(level: int, what: str, text: Callable[[], str]) -> None:
-    """Log at a level of ACRONUMBA_DEBUG; the text is made only if it is wanted."""
-    if debug_level() >= level:
-        if not any(isinstance(h, _ToStandardError) for h in log.handlers):
-            log.addHandler(_ToStandardError())
-            log.setLevel(logging.DEBUG)
-        log.debug("%s: %s", what, text())
 
 
 def compile_model(

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.memory import address, aligned
-from acronumba.runtime.library.liveness import PIECES
-from acronumba.runtime.state import AT, GROW_CHAINS, GROW_FOUND, MOST_GROUPS, TABLE
+from acronumba.runtime.state import AT, GROW_CHAINS, GROW_FOUND, MOST_GROUPS, PIECES, TABLE
 
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
@@ -155,6 +154,11 @@ class Buffers:
 
     def __getitem__(self, name: str) -> int:
         return self._view[AT[name]]
+
+    @property
+    def peak(self) -> int:
+        """How many bytes the mini-batch needs at once."""
+        return self.bytes + self["kept"] + self["used"] + max(self["wused"], self["wmost"])
 
     @property
     def bytes(self) -> int:

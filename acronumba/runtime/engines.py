@@ -14,24 +14,20 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from acronumba.analysis.sharing.copies import same_but_shared
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred, load
-from acronumba.ir.spec import KernelSpec
-from acronumba.kernels.strategy import Fusion
-from acronumba.runtime import state
-from acronumba.runtime.library import layout, liveness, lookahead, schedule
-from acronumba.runtime.library import workers as pool
-from acronumba.runtime.program import KernelEntry, StageEntry
+from acronumba.runtime.threads import Pool
+
+# The files of the library, in the order of its text.
+_FILES = "keys components frontier batches schedule lookahead workers liveness places rows execute drive".split()
 
 
 @functools.cache
 def runtime_module() -> tree.Module:
     """Return the library code that every model runs: schedule, layout, execution."""
-    from acronumba.emit.parse import parse
+    from acronumba.emit.parse import parse_files
 
-    sources = (state.constants(), schedule.SOURCE, lookahead.SOURCE, pool.SOURCE, liveness.SOURCE, layout.SOURCE)
-    functions = parse("".join(sources))
+    functions = parse_files([f"acronumba.runtime.library.{name}" for name in _FILES])
     exports = ("bound", "drive", "edges", "number_keys", "pool_worker")
     return tree.Module("runtime", functions, exports, "Schedule, layout and execution of mini-batches.", compact=True)
 
@@ -41,13 +37,13 @@ def library() -> Deferred:
     return Deferred(name="runtime", key="", make=runtime_module)
 
 
-_pools: list[pool.Pool] = []
+_pools: list[Pool] = []
 
 
-def threads_of_process() -> pool.Pool:
+def threads_of_process() -> Pool:
     """Return the threads of this process. Where two threads make them at once, the first one's stay."""
     if not _pools:
-        _pools.append(pool.Pool(load([library()])[0].function("pool_worker")))
+        _pools.append(Pool(load([library()])[0].function("pool_worker")))
     return _pools[0]
 
 
@@ -120,43 +116,3 @@ class Interpreted:
     def call(self, name: str, st: int) -> int | None:
         result: int | None = self.interpret.run(self.modules[0], name, [st], memory=self.memory)
         return result
-
-
-def with_kernels(
-    modules: tuple[tree.Module | Deferred, ...],
-    specs: Sequence[KernelSpec],
-    fusion: Fusion,
-    progress: Callable[[str, int, int], None] | None,
-) -> tuple[Native, tuple[KernelEntry, ...]]:
-    """Compile the modules, the kernels and the tiles they want."""
-    from acronumba.emit.target import host
-    from acronumba.kernels.cpu import generate
-    from acronumba.kernels.tiles import TileKey, deferred
-
-    target = host()
-    first: dict[object, int] = {}  # kernels that differ only in which shared tensors they read are the same code
-    number = [first.setdefault(same_but_shared(spec, lines=False), len(first)) for spec in specs]
-    codes = [generate(specs[number.index(k)], target, fusion) for k in range(len(first))]
-    wanted: dict[tuple[str, int], set[TileKey]] = {}
-    for code in codes:
-        for key in code.tiles:
-            wanted.setdefault((key.dtype, key.vectors), set()).add(key)
-    tiles = [deferred(keys, target) for _, keys in sorted(wanted.items())]
-    engine = Native((*modules, *(code.module for code in codes), *tiles), progress)
-    compiled = engine.loaded[len(modules) :]
-    tile: dict[str, int] = {}
-    for module in compiled[len(codes) :]:
-        tile |= module.address
-    entries = [
-        KernelEntry(
-            plan=c.address["plan"],
-            run=c.address["run"],
-            shared=code.shared,
-            tiles=tuple(tile[key.name] for key in code.tiles),
-            begin=c.address.get("begin", 0),
-            stages=tuple(StageEntry(address=c.address[s.stage], cost=s.cost, weights=s.weights) for s in code.stages),
-            keep=c,
-        )
-        for code, c in zip(codes, compiled, strict=False)
-    ]
-    return engine, tuple(entries[k] for k in number)

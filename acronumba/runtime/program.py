@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
 from acronumba.emit import tree
+from acronumba.emit.compile import Deferred
 from acronumba.errors import Loc
 from acronumba.ir.types import Word
+
+if TYPE_CHECKING:
+    from acronumba.runtime.engines import Interpreted, Native
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,3 +71,14 @@ class KernelEntry:
     begin: int = 0  # address of its function `begin`, if it can be run stage by stage
     stages: tuple[StageEntry, ...] = ()
     keep: object = None  # what owns the code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Linked:
+    """What is linked of a plan."""
+
+    host: Host
+    modules: tuple[tree.Module | Deferred, ...]  # the library, the host program
+    engine: Native | Interpreted  # that runs them
+    kernels: tuple[KernelEntry, ...]  # in the order of the plan
+    interpreted: bool = False  # in plain Python

@@ -1,59 +1,31 @@
 """A mini-batch that was run: words of its results, failures by instance, and what was recorded for a trace.
 
-In: the buffers of `driver.Executable` when a run has ended. Out: `Run`, which owns them until it is closed.
+In: the buffers when a run has ended. Out: `Run`, which owns them until it is closed.
 """
 
 from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.data.unpack import Memory, Pending
-from acronumba.errors import Loc
 from acronumba.ir.types import BoolT, FloatT, Word
 from acronumba.memory import address, word_at
-from acronumba.runtime.buffers import Arena, Buffers, Words
-from acronumba.runtime.prepared import Prepared
-from acronumba.runtime.trace import BatchRecord, TraceData, Wait
+from acronumba.runtime.buffers import Buffers, Words
+from acronumba.runtime.minibatch import MiniBatch
+from acronumba.runtime.recorded import Failure, Recorded
+from acronumba.runtime.trace import TraceData
 
 if TYPE_CHECKING:
     from acronumba.data.heap import Heap
-    from acronumba.runtime.driver import Executable
 
 log = logging.getLogger("acronumba")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """Why an instance has no result."""
-
-    site: int  # number in `Program.sites`; `state.STEPS`, `state.MEMORY`
-    values: tuple[int | float | bool, ...] = ()  # for the message of the site
-    calls: tuple[Loc, ...] = ()  # where the function was called, and its caller, ...: the innermost first
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Round:
-    """What was recorded and scheduled between two waits of everyone. n nodes."""
-
-    kinds: NDArray[np.int32]  # int32[n]: kernels
-    depth: NDArray[np.int32]  # int32[n]: depth in its phase
-    phase: NDArray[np.int32]  # int32[n]
-    inst: NDArray[np.int32]  # int32[n]: instances as the machine numbers them
-    batch: NDArray[np.int32]  # int32[n]
-    order: NDArray[np.int32]  # int32[n]: nodes in order of execution
-    edges: NDArray[np.int32]  # int32[m, 2]: producer and consumer, numbered over all rounds
-    batches: tuple[BatchRecord, ...]
-    extents: tuple[tuple[int, ...], ...]  # of each batch
-    bound: int  # of batches
-    waits: tuple[Wait, ...]  # for values of this round
-    results: dict[int, int]  # value record -> node, of this round and those before; nodes numbered over all rounds
 
 
 class Run:
@@ -73,41 +45,34 @@ class Run:
         Seconds besides, in which rounds were noted down for `trace`.
     """
 
-    noted = 0.0
     pending: Pending | None = None  # what results lie in, if it is not here yet
     heaps: Sequence[Heap] = ()  # of shared objects and lists
 
     def __init__(
-        self,
-        executable: Executable,
-        buffers: Buffers,
-        arenas: Sequence[Arena],
-        prepared: Prepared,
-        roots: Words,
-        instances: Words | None,
-        keep: tuple[NDArray[Any], ...],
-        seconds: Mapping[str, float],
-        taken: Sequence[float],
-        rounds: Sequence[Round],
+        self, recorded: Recorded, give: Callable[[Buffers], object], m: MiniBatch, instances: Words | None
     ) -> None:
-        self.executable = executable
-        self.seconds = seconds
-        self.taken = taken
-        self.errors: dict[int, Failure] = {}
-        self._buffers: Buffers | None = buffers
-        self._prepared = prepared
-        self._roots = roots
-        self._keep = keep
+        self._recorded = recorded
+        self._give = give
+        self._buffers: Buffers | None = m.buffers
+        self._prepared = m.prepared
+        self._roots = m.roots
+        self._keep = m.keep
         self._instances = instances
-        self._arenas: tuple[NDArray[np.uint8], ...] = tuple(map(np.asarray, arenas))
-        self._rounds = rounds
-        width = executable.result_words
-        words = buffers.results[: len(roots) * width].reshape(len(roots), width)
+        self._arenas: tuple[NDArray[np.uint8], ...] = tuple(map(np.asarray, m.arenas))
+        self._rounds = m.rounds
+        self.seconds: Mapping[str, float] = m.seconds
+        self.taken: Sequence[float] = m.taken
+        self.noted = m.noted
+        width = recorded.result_words
+        words = m.buffers.results[: len(m.roots) * width].reshape(len(m.roots), width)
         if instances is None:
             self.words: Words = words
         else:
             self.words = np.zeros((int(instances[-1]) + 1 if len(instances) else 0, width), np.int64)
             self.words[instances] = words
+        self.errors = self._errors(m.failures)
+        if self.errors:
+            self.words[list(self.errors)] = 0  # what failed has no result: these words are of an earlier mini-batch
 
     def close(self) -> None:
         """Give the buffers back; `words` and what they lead to are invalid from now on, arrays of the arena are not."""
@@ -115,7 +80,7 @@ class Run:
         if buffers is not None:
             self.words = self.words[:0]
             buffers.trim()
-            self.executable._buffers.append(buffers)
+            self._give(buffers)
 
     def __del__(self) -> None:
         if getattr(self, "_buffers", None) is not None:
@@ -131,7 +96,7 @@ class Run:
     def memory(self) -> tuple[NDArray[Any], ...]:
         """Every array that references in the results may lead into."""
         heap = self.buffers.chunks[: self.buffers.used]
-        return (*heap, *self._arenas, self.executable.shapes, *self._prepared.keep, *self._keep)
+        return (*heap, *self._arenas, self._recorded.shapes, *self._prepared.keep, *self._keep)
 
     def reader(self, stay: bool = False) -> Memory:
         """Return what reads `memory`; tensors may stay where they were computed."""
@@ -153,7 +118,7 @@ class Run:
         return k if self._instances is None else int(self._instances[k])
 
     def _errors(self, memory: Mapping[int, Failure]) -> dict[int, Failure]:
-        e, buffers = self.executable, self.buffers
+        e, buffers = self._recorded, self.buffers
         out = {self._instance(k): failure for k, failure in memory.items()}
         if not out and not buffers["failures"] and buffers["etop"] == buffers.where["errors"]:
             return out
@@ -163,15 +128,15 @@ class Run:
             instance, site, frame = (int(x) for x in record[:3])
             types = e.host.types[site]
             values = tuple(_value(record[3 + k], t) for k, t in enumerate(types))
-            out[self._instance(instance)] = Failure(site=site, values=values, calls=e._calls(buffers, frame))
+            out[self._instance(instance)] = Failure(site=site, values=values, calls=e.calls(buffers, frame))
         if buffers["failures"]:
-            for instance, failure in e._failed(buffers):  # the first in program order is Python's
+            for instance, failure in e.failed(buffers):  # the first in program order is Python's
                 out.setdefault(self._instance(instance), failure)
         return dict(sorted(out.items()))
 
     def report_missed(self) -> None:
         """Log the tensors of each node that were one and the same array for several instances, and all there were."""
-        e, buffers = self.executable, self.buffers
+        e, buffers = self._recorded, self.buffers
         n = buffers["n"]
         kinds, instances = buffers.column("kind", n), buffers.column("instance", n)
         rows = buffers.column("row", n)
@@ -192,8 +157,8 @@ class Run:
 
     def trace(self) -> TraceData:
         """Return what was recorded and scheduled; of several rounds or parts, if the run was timed."""
-        e, buffers = self.executable, self.buffers
-        rounds, waiting = self._rounds or [e._round(buffers, [])], e.host.waiting
+        e, buffers = self._recorded, self.buffers
+        rounds, waiting = self._rounds or [e.round(buffers, [])], e.host.waiting
         starts = np.cumsum([0, *(len(r.kinds) for r in rounds)])
         firsts = np.cumsum([0, *(len(r.batches) for r in rounds)])
         phases = np.cumsum([0, *(int(r.phase.max(initial=-1)) + 1 for r in rounds)]).tolist()
@@ -233,7 +198,7 @@ class Run:
             parts=1 if waiting else len(rounds),
             waits=waits,
             seconds=self.seconds,
-            peak_bytes=e._peak(buffers),
+            peak_bytes=buffers.peak,
             unshared_bytes=buffers["plains"] + buffers["plain"] + buffers.bytes,
             extents=tuple(x for r in rounds for x in r.extents),
         )

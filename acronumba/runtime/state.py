@@ -19,11 +19,13 @@ What the addresses lead to, in words of 8 bytes:
 
 from __future__ import annotations
 
-_WORDS = """
+from acronumba.emit.words import Words
+
+STATE = Words("""
 machine     address of the host machine
 policy      who gives each node its level: BY_DEPTH, BY_AGENDA, BY_CALLER or BY_LOOKAHEAD
-stage       where `drive` goes on: 0 machine, 1 schedule, 2 layout, 3 execute, 4 done
-stop        `drive` returns before this stage, so that stages can be timed; 4: never
+stage       where `drive` goes on: TO_RECORD, TO_SCHEDULE, TO_LAYOUT, TO_EXECUTE, or EXECUTED
+stop        `drive` returns before this stage, so that stages can be timed; EXECUTED: never
 pc          block of the machine to go on with
 fp          frame of the running call
 inst        instance that runs
@@ -184,7 +186,7 @@ room        int64[x]: bytes of the place of a result
 returned    int64[x]: bytes of nodes that are to be copied to the arena when the batch has run
 freed       int64[PIECES, 2]: free pieces of the work area by address: where, how many bytes
 freeds      number of them
-forms       int64[1 + classes]: addresses of the forms of results and rows, see `runtime.library.liveness.forms`
+forms       int64[1 + classes]: addresses of the forms of results and rows, see `runtime.forms`
 heap        int64[chunks, 2]: begin and end of the chunks of the heap
 chunks      number of them
 found       int64[founds, 4]: rows and lists that results lead to
@@ -204,22 +206,33 @@ taken       about how many nanoseconds the kernels that have run would take one 
 patience    about how many nanoseconds of kernels run before `execute` returns; -1: it returns after each batch
 sorter      address of the function that orders numbers of which some are NaN, as Python does
 free        heads of the lists of free frames follow
-"""
+""")
+AT = STATE.at
 
-NAMES = tuple(line.split()[0] for line in _WORDS.strip().splitlines() if line[0] != " ")
-AT = {name: k for k, name in enumerate(NAMES)}
-assert len(AT) == len(NAMES), "two words have one name"
+# A row of `table`, of a kernel.
+KERNEL = Words("""
+plan        address of the function that says how large results are
+run         address of the function that computes them
+params      address of its parameter table
+tensors     number of tensors among its arguments (they come first),
+lists       ... of lists of tensors (they come next),
+args        ... of arguments,
+dims        ... of run-time extents,
+results     ... of results
+fallible    whether it can fail
+cost        nanoseconds per node or row, roughly
+rows        0, or the address of int64[2, args] if its nodes are several rows. That table says what row i of a node gets
+            for an argument: 0 the same word, -1 element i of the list, else row i of the tensor, whose elements have so
+            many bytes; then follow the ranks of those tensors
+begin       0, or the address of the function `begin` of a kernel that can be run stage by stage
+stages      their number
+shares      address of int64[stages, 3]: address of the function, nanoseconds per node or row, and those that its shared
+            weights take
+bytes       bytes that a node takes, about; 0: they depend on its extents
+""")
+TABLE = KERNEL.at
 
-# Words of a row of `table`: addresses of the kernel's functions `plan` and `run` and of its parameter table; numbers
-# of tensors among its arguments (they come first), of lists of tensors (they come next), of arguments, run-time
-# extents and results; whether it can fail; nanoseconds per node or row, roughly; 0, or the address of int64[2, args]
-# if its nodes are several rows. That table says what row i of a node gets for an argument: 0 the same word, -1 element
-# i of the list, else row i of the tensor, whose elements have so many bytes; then follow the ranks of those tensors.
-# Then come 0, or the address of the function `begin` of a kernel that can be run stage by stage, their number, and the
-# address of int64[stages, 3]: address of the function, nanoseconds per node or row, and those that its shared weights
-# take. The last are the bytes that a node takes, about; 0: they depend on its extents.
-_COLUMNS = "plan run params tensors lists args dims results fallible cost rows begin stages shares bytes"
-TABLE = {name: k for k, name in enumerate(_COLUMNS.split())}
+TO_RECORD, TO_SCHEDULE, TO_LAYOUT, TO_EXECUTE, EXECUTED = range(5)  # values of `stage` and `stop`
 
 # What `drive` and the machine return. GROW_*: make room for `need` and call again. FUEL: the instance has none left.
 # PAUSE: look whether anything has happened (a signal), and call again. WAIT (of the machine): every fiber waits for a
@@ -243,20 +256,11 @@ MOST_GROUPS = 1024  # a graph of more keys is cut into components by kernels: it
 
 FRAME = 3  # words of a frame before its slots
 RECORD = 3  # words of a value record
+MARKED = 1 << 31  # bit of a value record's second word, above its depth: the value is returned
+
+NEVER = 1 << 62  # value of `plenty`: no two results share a place
+PIECES = 256  # pieces of free memory that are remembered; what is freed when there are so many is not used again
+NODE_BYTES = 256  # that a node takes beside its results, about: arguments, value records, entries in columns
 
 # Sites of failures that no line of the program is to blame for.
 STEPS, MEMORY = -1, -2
-
-
-def constants() -> str:
-    """Return the names of all words as constants for `emit.parse`, in capitals; those of `TABLE` begin with K_."""
-    lines = [f"{name.upper()} = {k}" for name, k in AT.items()]
-    lines += [f"K_{name.upper()} = {k}" for name, k in TABLE.items()]
-    lines.append(f"K_WIDTH = {len(TABLE)}")
-    shared = (
-        "DONE", "GROW_ARENA", "GROW_SCRATCH", "GROW_CHAINS", "GROW_EDGES", "PAUSE", "WAIT", "NODES_FAILED",
-        "GROW_LIVES", "GROW_FOUND", "GROW_WORK",
-        "BY_DEPTH", "BY_AGENDA", "BY_LOOKAHEAD",
-    )  # fmt: skip
-    lines += [f"{name} = {globals()[name]}" for name in shared]
-    return "\n".join(lines) + "\n"

@@ -17,12 +17,11 @@ import numpy as np
 from acronumba.bench.gpu import ptx
 from acronumba.bench.gpu.meter import Meter
 from acronumba.emit import compile as compiler
-from acronumba.kernels.cuda.marshal import WIDTH
+from acronumba.kernels.cuda.marshal import ROW
 from acronumba.kernels.cuda.writer import Grid
 from acronumba.memory import address
 from acronumba.runtime.devices.driver import DriverError
-from acronumba.runtime.devices.launches import launches
-from acronumba.runtime.library import launch
+from acronumba.runtime.devices.launches import launch_module, launches
 
 CHAINS = (20, 200)  # launches, one after the other
 _BEHIND = 5_000_000  # nanoseconds that the GPU is kept, while what is to be timed is queued
@@ -121,9 +120,9 @@ def own_loop(f: Floors, count: int = 500) -> dict[str, float]:
     """Return the processor's time for a launch in the compiled loop that our mini-batches use."""
     empty = (f.general("empty"), 1, [Grid(1, 1)])
     words = launches(f.meter.driver, f.meter.stream, f.meter.multiprocessors, [[empty]])
-    table = np.zeros((count, WIDTH), np.int64)
-    table[:, 1] = 1
-    (loop,) = compiler.load([launch.launch_module()])
+    table = np.zeros((count, ROW.count), np.int64)
+    table[:, ROW.at["nodes"]] = 1
+    (loop,) = compiler.load([launch_module()])
     queued, done = [], []
     for _ in range(9):
         f.meter.wait()

@@ -131,6 +131,13 @@ def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], no
         except ValueError as error:
             w.fail("ValueError", str(error), node)
             raise Dead from None
+    if issubclass(cls, np.dtype):
+        given = _arguments(w, "dtype", inspect.Signature([_named("dtype")]), args, kwargs, node)
+        value = w.static(given["dtype"], node)
+        try:
+            return Static(np.dtype(value))
+        except TypeError:  # not known, or none
+            raise w.refuse("ACR202", node, seen=f"np.dtype of {w.describe(given['dtype'])}") from None
     if issubclass(cls, BaseException):
         raise w.refuse("ACR108", node, seen="an exception that is not raised at once")
     if dataclasses.is_dataclass(cls):

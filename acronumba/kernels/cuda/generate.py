@@ -57,12 +57,17 @@ class CudaCode:
     grids: tuple[tuple[Grid, ...], ...]  # of each of them, the first for the most nodes
     sizes: tree.Module  # exports "sizes"
     shared: tuple[SharedUse, ...]  # entries of P behind the results
+    module: tree.Module  # of the functions
     parameters: int = 4  # of each function
 
     @property
     def source(self) -> str:
         """The text, and of the tiles that it calls."""
         return "\n\n".join([*(tile.text() for tile in self.tiles), self.text])
+
+    def parts(self) -> tuple[simt.Part, ...]:
+        """Return the functions, those of the tiles first, for any setting."""
+        return (*(part for tile in self.tiles for part in tile.parts()), *simt.parts(self.module))
 
 
 def generate(spec: KernelSpec, fusion: Fusion = EVERYTHING, precision: str = "float32") -> CudaCode:
@@ -121,7 +126,7 @@ class _Generator(Generator):
         module = tree.Module(self.spec.name, (*maths, *helpers, *functions), entries, header=self._header())
         shared = tuple(SharedUse(v, p) for v, p in self.kernel.shared)  # type: ignore[arg-type]
         sizes = tree.Module(f"{self.spec.name}_sizes", (self._sizes_function(),), ("sizes",))
-        return CudaCode(simt.module_text(module), tuple(sorted(called)), entries, tuple(grids), sizes, shared)
+        return CudaCode(simt.module_text(module), tuple(sorted(called)), entries, tuple(grids), sizes, shared, module)
 
     def _writer(self, number: int, what: str) -> SimtWriter:
         w = SimtWriter(

@@ -7,7 +7,7 @@ extents. Then it adds a row to the table of launches. So the machine, the schedu
 no Python runs per node or per batch.
 
 The tail of the processor's table P is, behind the shared entries, the address of a stream and the kernel's number. A
-stream is int64[WORDS]:
+stream has the words of `STREAM`, its table rows of `ROW`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from collections.abc import Callable
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I64, Builder, Expr, Local, const
+from acronumba.emit.words import Words
 from acronumba.ir.spec import FIXED, Dim, KernelSpec, Size
 from acronumba.kernels.cuda.generate import CudaCode
 
-_STREAM = """
+STREAM = Words("""
 start       of the buffer
 tail        of the buffer, where the steps of `kernels.cuda.persistent` begin
 event       of the device, behind the copy of the buffer
@@ -27,8 +28,7 @@ top         next free byte of the buffer
 end         of the free bytes; behind it are words for the failures of nodes, those of the first launch last
 delta       the GPU's address of the buffer, less the processor's
 launches    how many there are
-table       int64[capacity, WIDTH]: of each launch kernel, nodes, the GPU's addresses of P and of the nodes' failures
-            (0: the kernel has none), and the bytes of scratch of the batch and of a warp
+table       a row of ROW for each launch
 capacity    launches that the table has room for
 regions     int64[count, 3]: start, end, the GPU's address less the start: memory that both have, by address
 count
@@ -37,11 +37,15 @@ total       nodes of all launches
 nodes       the most nodes of a launch
 batch       the most bytes of scratch of a batch
 warp        the most bytes of scratch of a warp
-"""
-STREAM = {line.split()[0]: k for k, line in enumerate(x for x in _STREAM.split("\n") if x and x[0] != " ")}
-WORDS = len(STREAM)
-WIDTH = 6
-__doc__ += _STREAM
+""")
+ROW = Words("""
+kernel      its number
+nodes       of the batch
+p           the GPU's address of P
+fails       the GPU's address of the nodes' failures; 0: the kernel has none
+batch       bytes of scratch of the batch
+warp        bytes of scratch of a warp
+""")
 
 
 def marshal(spec: KernelSpec, code: CudaCode) -> tree.Module:
@@ -54,16 +58,16 @@ def _locate() -> tree.Function:
     f = Builder(
         "locate", [("stream", I64), ("at", I64)], result=I64, doc="The row of `regions` that `at` lies in; 0: in none."
     )
-    regions = f.let("regions", tree.load(f["stream"], STREAM["regions"]))
+    regions = f.let("regions", tree.load(f["stream"], STREAM.at["regions"]))
     low = f.let("low", 0)
-    high = f.let("high", tree.load(f["stream"], STREAM["count"]))
+    high = f.let("high", tree.load(f["stream"], STREAM.at["count"]))
     with f.while_(low < high):
         middle = f.let("middle", (low + high) // 2)
         with f.when(tree.load(regions, middle * 3 + 1) <= f["at"]):
             f.set(low, middle + 1)
         with f.otherwise():
             f.set(high, middle)
-    with f.when(low.eq(tree.load(f["stream"], STREAM["count"]))):
+    with f.when(low.eq(tree.load(f["stream"], STREAM.at["count"]))):
         f.ret(0)
     region = f.let("region", regions + low * 24)
     with f.when(tree.load(region) > f["at"]):
@@ -120,9 +124,9 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
         return tree.load(extents, size.index) if isinstance(size, Dim) else const(size, I64)
 
     many: dict[int, Expr] = {o.index: number(o.shape[0]) for o in arguments if o.kind in ("list", "numbers")}
-    words = f.let("words", tree.load(stream, STREAM["top"]))
+    words = f.let("words", tree.load(stream, STREAM.at["top"]))
     fallible = any(op.site >= 0 for op in spec.body)
-    fails = f.let("fails", tree.load(stream, STREAM["end"]) - nodes * 8) if fallible else const(0, I64)
+    fails = f.let("fails", tree.load(stream, STREAM.at["end"]) - nodes * 8) if fallible else const(0, I64)
     dims = f.let("dims", words + nodes * (8 * len(arguments)))
     table = f.let("table", dims + 8 * spec.dims)
     items = f.let("items", table + 8 * (FIXED + results + shared))
@@ -130,14 +134,14 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
     for size in many.values():
         end = end + nodes * size * 8
     end = f.let("top", (end + 15) & -16)
-    over = f.let("over", end - (fails if fallible else tree.load(stream, STREAM["end"])))
-    full = tree.load(stream, STREAM["launches"]) >= tree.load(stream, STREAM["capacity"])
-    with f.when((over > 0) | tree.load(stream, STREAM["missing"]).ne(0) | full):
+    over = f.let("over", end - (fails if fallible else tree.load(stream, STREAM.at["end"])))
+    full = tree.load(stream, STREAM.at["launches"]) >= tree.load(stream, STREAM.at["capacity"])
+    with f.when((over > 0) | tree.load(stream, STREAM.at["missing"]).ne(0) | full):
         f.comment("no room: count what is missing")
         wanted = end - words + nodes * 8 if fallible else end - words
-        f.store(stream, STREAM["missing"], tree.load(stream, STREAM["missing"]) + wanted)
+        f.store(stream, STREAM.at["missing"], tree.load(stream, STREAM.at["missing"]) + wanted)
         f.ret()
-    delta = f.let("delta", tree.load(stream, STREAM["delta"]))
+    delta = f.let("delta", tree.load(stream, STREAM.at["delta"]))
 
     resolve = {o.index: _Resolver(f, stream, o.name) for o in arguments if o.kind in ("tensor", "list")}
     row = f.let("row", words)
@@ -161,23 +165,23 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
         f.store(table, k, at)
     for k in range(results + shared):
         f.store(table, FIXED + k, _Resolver(f, stream, "place")(tree.load(f["P"], FIXED + k)))
-    f.store(stream, STREAM["top"], end)
+    f.store(stream, STREAM.at["top"], end)
     if fallible:
-        f.store(stream, STREAM["end"], fails)
-    count = f.let("count", tree.load(stream, STREAM["launches"]))
-    launch = f.let("launch", tree.load(stream, STREAM["table"]) + count * (8 * WIDTH))
+        f.store(stream, STREAM.at["end"], fails)
+    count = f.let("count", tree.load(stream, STREAM.at["launches"]))
+    launch = f.let("launch", tree.load(stream, STREAM.at["table"]) + count * ROW.size)
     kernel = tree.load(f["P"], FIXED + results + shared + 1)
-    for k, word in enumerate((kernel, nodes, table + delta, found)):
-        f.store(launch, k, word)
+    for name, word in (("kernel", kernel), ("nodes", nodes), ("p", table + delta), ("fails", found)):
+        f.store(launch, ROW.at[name], word)
     f.comment("bytes of scratch, and of rows, which are known already: the next launch overwrites them")
     f.do(tree.Call("sizes", (extents, nodes, f["S"]), tree.VOID))
-    f.store(launch, 4, tree.load(f["S"], 0))
-    f.store(launch, 5, tree.load(f["S"], 1))
-    f.store(stream, STREAM["total"], tree.load(stream, STREAM["total"]) + nodes)
+    f.store(launch, ROW.at["batch"], tree.load(f["S"], 0))
+    f.store(launch, ROW.at["warp"], tree.load(f["S"], 1))
+    f.store(stream, STREAM.at["total"], tree.load(stream, STREAM.at["total"]) + nodes)
     for name, most in (("nodes", nodes), ("batch", tree.load(f["S"], 0)), ("warp", tree.load(f["S"], 1))):
-        with f.when(most > tree.load(stream, STREAM[name])):
-            f.store(stream, STREAM[name], most)
-    f.store(stream, STREAM["launches"], count + 1)
+        with f.when(most > tree.load(stream, STREAM.at[name])):
+            f.store(stream, STREAM.at[name], most)
+    f.store(stream, STREAM.at["launches"], count + 1)
     f.ret()
     return f.function()
 

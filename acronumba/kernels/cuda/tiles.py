@@ -34,7 +34,9 @@ a step how long each takes: the launch takes the one whose blocks, dealt out to 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
+from acronumba.emit import simt
 from acronumba.kernels.tiles import CHUNK
 
 ROWS = 64  # of a tile, at most
@@ -48,9 +50,9 @@ LEFT_STEP = STEP + 4  # elements from row to row of the left operand in shared m
 MOST = {"float32": 3.4e38, "tf32": 3.4e38, "bf16": 3.39e38}
 
 _PLAIN = '''@cuda.jit(device=True)
-def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart):
+def tile_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart):
     """Products of m rows with columns of a packed weight, element by element."""
-    for e in range(i64(cuda.threadIdx.x), (m * {gates}) << power, {threads}):
+    for e in range({thread}, (m * {gates}) << power, {threads}):
         r = (e >> power) // {gates}
         c = ((e >> power) - r * {gates}) * {columns} + (e & ((1 << power) - 1))
         total = f64(0.0)
@@ -71,10 +73,10 @@ def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, first, power, sums
     return sums
 '''
 
-_SPLIT = '''@cuda.jit(device=True)
-def again_{name}(rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart, odd):
+_AGAIN = '''@cuda.jit(device=True)
+def again_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart, odd):
     """Sum anew, element by element, rows and columns with a factor that is none for tensor cores: `odd` marks them."""
-    for e in range(i64(cuda.threadIdx.x), (m * {gates}) << power, {threads}):
+    for e in range({thread}, (m * {gates}) << power, {threads}):
         r = (e >> power) // {gates}
         gate = (e >> power) - r * {gates}
         c = e & ((1 << power) - 1)
@@ -88,9 +90,9 @@ def again_{name}(rows, m, apart_rows, pieces, lengths, weight, first, power, sum
                     total = fma(load(f32, row + k * 4), load(f32, at), total)
                     at += {width} * 4
             store(sums + r * apart + c * 4, total)
+'''
 
-
-@cuda.jit(device=True)
+_FETCH = '''@cuda.jit(device=True)
 def fetch_{name}(left, right, rows, m, high, k, n, weight, power):
     """Begin to copy {step} elements of each row, from k on, and as many rows of the weight; behind n is nothing."""
     thread = i64(this_thread())  # addresses are computed in each step: no registers are kept for them
@@ -118,16 +120,16 @@ def fetch_{name}(left, right, rows, m, high, k, n, weight, power):
             else:
                 for i in range(4):
                     store(to + i * 4, f32(0.0))
+'''
 
-
-@cuda.jit(device=True)
-def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart):
+_TILE = '''@cuda.jit(device=True)
+def tile_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart):
     """Products of m rows with columns of a packed weight, by tensor cores."""
-    ring = cuda.shared.array({ring}, f32, 16)
-    marks = cuda.shared.array({rows} + {width}, f64, 16)
+    ring = {ring}
+    marks = {marks}
     odd = address(marks)
     ring_at = address(ring)
-    thread = i64(cuda.threadIdx.x)
+    thread = {thread}
     for e in range(thread, {rows} + {width}, {threads}):
         st(odd, e, 0)
     # a warp has 16 rows; as many warps as there are left share the columns, 8 and 8
@@ -197,7 +199,7 @@ def tile_{name}(rows, m, apart_rows, pieces, lengths, weight, first, power, sums
                 store(to + 8 * apart, total[q, 2] + chunk[q, 2])
                 store(to + 8 * apart + 4, total[q, 3] + chunk[q, 3])
     cuda.syncthreads()
-    again_{name}(rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart, odd)
+    again_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart, odd)
     cuda.syncthreads()
     return sums
 '''
@@ -326,21 +328,42 @@ class Tile:
         return max(steps, self.rows * self.width) if own else steps
 
     def text(self) -> str:
-        """Return the functions."""
+        """Return the functions, as they are called where each kernel is launched alone."""
+        return "\n\n".join(part.write(simt.ALONE) for part in self.parts())
+
+    def parts(self) -> tuple[simt.Part, ...]:
+        """Return the functions for any setting."""
+        own = self.name.removeprefix("tile_")
+        if self.kind not in MOST:
+            return (simt.Part(self.name, partial(self._write, _PLAIN, ()), asks=True),)
+        arrays = (
+            simt.Memory("f32", self.ring()),
+            simt.Memory("f64", self.rows + self.width, f"{self.rows} + {self.width}"),
+        )
+        called = frozenset((f"again_{own}", f"fetch_{own}"))
+        return (
+            simt.Part(f"again_{own}", partial(self._write, _AGAIN, ()), asks=True),
+            simt.Part(f"fetch_{own}", partial(self._write, _FETCH, ())),
+            simt.Part(self.name, partial(self._write, _TILE, arrays), called, arrays, asks=True),
+        )
+
+    def _write(self, template: str, arrays: tuple[simt.Memory, ...], setting: simt.Setting) -> str:
         common = {
             "name": self.name.removeprefix("tile_"), "threads": THREADS, "chunk": CHUNK, "rows": self.rows,
             "width": self.width, "gates": self.gates, "columns": self.columns,
+            "thread": setting.thread, "here": setting.call(self.name),
         }  # fmt: skip
         if self.kind not in MOST:
-            return _PLAIN.format(**common)
+            return template.format(**common)
         wait = {2: "wait_for_copies", 3: "wait_for_older_copies", 4: "wait_for_oldest_copies"}[self.stages]
         products = _PRODUCTS[self.kind].strip("\n").replace("\n", "\n    ")
-        return _SPLIT.replace("{products}", "    " + products).format(
+        return template.replace("{products}", "    " + products).format(
             **common, step=STEP, quarters=STEP // 4, threads_per_row=THREADS // STEP, tiles=self.width // 8,
             rows_per_turn=4 * THREADS // STEP, left_turns=-(-self.rows * STEP // (4 * THREADS)),
             right_turns=-(-self.width * STEP // (4 * THREADS)),
             left_step=LEFT_STEP, right_step=right_step(self.width), left_size=self.left, right_size=self.right,
-            right_at=self.stages * self.left, ring=self.ring(), stages=self.stages, wait=wait, most=MOST[self.kind],
+            right_at=self.stages * self.left, stages=self.stages, wait=wait, most=MOST[self.kind],
+            **{name: setting.memory(k, arrays[k]) for k, name in enumerate(("ring", "marks")[: len(arrays)])},
         )  # fmt: skip
 
 

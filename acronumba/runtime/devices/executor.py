@@ -1,11 +1,11 @@
 """Mini-batches on a GPU: the machine, the schedule and the layout of the processor, kernels somewhere else.
 
-In: a plan, as for `driver.Executable`. The processor runs everything up to the kernels; in their place it writes down
-what each launch needs (`kernels.cuda.marshal`). Then what has been written is copied to the device in one piece, and
-the kernels are launched one after the other. If nothing can fail and no value decides, that is all: results are copied
-back when they are asked for, so that the next mini-batch is recorded while the device still computes this one. A
-`Device` is a GPU or its simulator. Memory that both have is known by regions: the arenas, what instances and shared
-values are packed in.
+In: a mini-batch, as for any `driver.Executor`. The processor runs everything up to the kernels; in their place it
+writes down what each launch needs (`kernels.cuda.marshal`). Then what has been written is copied to the device in one
+piece, and the kernels are launched one after the other. If nothing can fail and no value decides, that is all: results
+are copied back when they are asked for, so that the next mini-batch is recorded while the device still computes this
+one. A `Device` is a GPU or its simulator. Memory that both have is known by regions: the arenas, what instances and
+shared values are packed in.
 """
 
 from __future__ import annotations
@@ -21,27 +21,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.analysis.plan import Plan
-from acronumba.config import Options
-from acronumba.kernels.cuda.generate import CudaCode, generate
-from acronumba.kernels.cuda.marshal import STREAM, WIDTH, WORDS, marshal
+from acronumba.kernels.cuda.generate import CudaCode
+from acronumba.kernels.cuda.marshal import ROW, STREAM
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.kernels.cuda.writer import Grid
-from acronumba.kernels.strategy import Fusion
 from acronumba.locks import ForkLock
 from acronumba.memory import address
 from acronumba.runtime import state
-from acronumba.runtime.buffers import Arena, ArenaPool, Buffers, Words
+from acronumba.runtime.buffers import Arena, Buffers, Words
 from acronumba.runtime.devices.arrays import DeviceMemory, sweep
 from acronumba.runtime.devices.device import Device, Twin
 from acronumba.runtime.devices.launches import launches
 from acronumba.runtime.devices.persistent import GIVEN_UP, PersistentRun
 from acronumba.runtime.driver import Executable
-from acronumba.runtime.engines import Native, with_kernels
-from acronumba.runtime.library import launch
-from acronumba.runtime.prepared import Prepared
-from acronumba.runtime.program import KernelEntry
-from acronumba.runtime.run import Failure, Run
+from acronumba.runtime.library.launch_words import UNWRITTEN, WARPS, WRITTEN
+from acronumba.runtime.minibatch import MiniBatch
+from acronumba.runtime.run import Run
+from acronumba.runtime.shared import Prepared
 from acronumba.runtime.state import TABLE
 from acronumba.runtime.trace import STAGES
 
@@ -52,6 +48,7 @@ _PIECES = 64  # of results, at most: what lies in more is copied in one
 _ROOM = 1 << 16  # bytes of the first buffer for what launches need
 _LAUNCHES = 256  # that the first table has room for
 _ARENAS = 4  # of which it is known where they are
+_EXECUTE = STAGES.index("execute")
 _PATIENCE = 1 << 62  # of `execute`: what it does takes no time, as kernels run elsewhere
 
 
@@ -70,7 +67,7 @@ class _Stream:
     def __init__(self, device: Device, spare: Callable[[int], int]) -> None:
         self.device = device
         self.spare = spare  # from a number of launches to the bytes of their steps, see `runtime.devices.persistent`
-        self.words: Words = np.zeros(WORDS, np.int64)
+        self.words: Words = np.zeros(STREAM.count, np.int64)
         self.address = address(self.words)
         self.view = self.words.data
         self.regions: Words = np.zeros(0, np.int64)
@@ -88,7 +85,7 @@ class _Stream:
         buffer = self.device.pinned(size + self.spare(launches))
         self.twin = _twin(self.device, address(buffer), len(buffer))
         self.buffer, self.start = buffer, self.twin.start
-        self.table: Words = np.zeros(launches * WIDTH, np.int64)
+        self.table: Words = np.zeros(launches * ROW.count, np.int64)
         self["start"], self["tail"], self["delta"] = self.start, self.start + size, self.twin.address - self.start
         self["table"], self["capacity"] = address(self.table), launches
 
@@ -114,15 +111,15 @@ class _Stream:
         return there.address
 
     def __getitem__(self, name: str) -> int:
-        return self.view[STREAM[name]]
+        return self.view[STREAM.at[name]]
 
     def __setitem__(self, name: str, value: int) -> None:
-        self.view[STREAM[name]] = value
+        self.view[STREAM.at[name]] = value
 
     @property
     def launches(self) -> Words:
-        """int64[launches, WIDTH]."""
-        return self.table.reshape(-1, WIDTH)[: self["launches"]]
+        """Rows of ROW."""
+        return self.table.reshape(-1, ROW.count)[: self["launches"]]
 
 
 class _Pending:
@@ -200,68 +197,56 @@ class _Pending:
         self.check()
 
 
-class DeviceExecutable(Executable):
-    """A plan that is run on a device.
+class DeviceExecutor:
+    """Runs kernels on a device.
 
     Parameters
     ----------
-    plan, options, progress
-        As for `Executable`.
     device
         Where kernels run.
+    codes
+        Of the kernels, in the order of the plan.
+    calls
+        Compiled functions that launch, by their names in `runtime.library.launch`.
     """
 
-    def __init__(
-        self, plan: Plan, options: Options, device: Device, progress: Callable[[str, int, int], None] | None = None
-    ) -> None:
+    def __init__(self, device: Device, codes: Sequence[CudaCode], calls: Mapping[str, Callable[..., int]]) -> None:
         self.device = device
-        self.codes = [generate(spec, Fusion.of(options), options.precision) for spec in plan.kernels]
-        self._once = sorted({once.kernel for once in plan.program.once})
-        there = (spec for k, spec in enumerate(plan.kernels) if k not in self._once)
-        self._fallible = any(op.site >= 0 for spec in there for op in spec.body)
+        self.codes = codes
+        self.allocate = device.pinned
         self._lock = ForkLock()  # of the device's scratch memory, and of the twins
         # copies of shared values by address, and where they are; of the last few that came
         self._shared: dict[Prepared, tuple[dict[int, _Copy], list[_Row]]] = {}
         self._packed: dict[int, tuple[weakref.ref[NDArray[Any]], Twin | None]] = {}  # memory of packed instances
         self._scratch: dict[str, Twin] = {}
-        # Results keep their places: what is read again later may lie anywhere in the arena.
-        super().__init__(plan, options.replace(recycle=False, parts=False, threads=1), progress=progress)
-        self.arenas = ArenaPool(1 << 16, device.pinned)
+        self._write, self._send, self._loop = calls["write"], calls["send"], calls["launch"]
+        self._apart, self._together, self._all = calls["apart"], calls["together"], calls["whole"]
+
+    def attach(self, executable: Executable) -> None:
+        self.arenas, self.room, self.recorded = executable.arenas, executable.room, executable.recorded
+        self.host, self.engine, self.prepared = executable.host, executable.engine, executable.shared
+        plan, device = executable.plan, self.device
+        self._once = {once.kernel for once in plan.program.once}  # these are the processor's
+        there = [k for k in range(len(plan.kernels)) if k not in self._once]
+        self._fallible = any(op.site >= 0 for k in there for op in plan.kernels[k].body)
         with _lock:
-            _executables.add(self)
-        codes = [code for k, code in enumerate(self.codes) if k not in self._once]
+            _executors.add(self)
+        codes = [self.codes[k] for k in there]
         handles = device.load(codes)
         weakref.finalize(self, device.unload, [h for own in handles for h in own]).atexit = False
-        loaded = iter(handles)
-        functions = [
-            [] if k in self._once else self._functions(code, next(loaded)) for k, code in enumerate(self.codes)
-        ]
+        functions: list[list[tuple[int, int, tuple[Grid, ...]]]] = [[] for _ in plan.kernels]
+        for k, own in zip(there, handles, strict=True):
+            functions[k] = self._functions(self.codes[k], own)
         drive = self.engine.address["drive"]
         self.launches = launches(device.driver, device.stream, device.processors, functions, drive)
-        self._words, self._view = self.launches.address, self.launches.words.data
-        self.persistent = PersistentRun(device, codes, options.persistent)
-        self._view[23] = int(not self.persistent.able)
+        self._words = self.launches.address
+        self.persistent = PersistentRun(device, codes, executable.options.persistent)
+        self.launches["whole"] = int(not self.persistent.able)
 
     def _functions(self, code: CudaCode, handles: Sequence[int]) -> list[tuple[int, int, tuple[Grid, ...]]]:
         """Return of each function of a kernel the handle, how many blocks run at once, and its grids."""
         at_once = (self.device.processors * self.device.resident(handle, THREADS, 0) for handle in handles)
         return list(zip(handles, at_once, code.grids, strict=True))
-
-    def _load(self, progress: Callable[[str, int, int], None] | None) -> tuple[Native, tuple[KernelEntry, ...]]:
-        modules = [marshal(spec, code) for spec, code in zip(self.plan.kernels, self.codes, strict=True)]
-        modules.append(launch.launch_module())
-        once = [self.plan.kernels[k] for k in self._once]
-        engine, computed = with_kernels((*self.modules, *modules), once, Fusion.of(self.options), progress)
-        entries: list[KernelEntry] = []
-        loaded = engine.loaded[len(self.modules) :]
-        for k, (code, c) in enumerate(zip(self.codes, loaded, strict=False)):
-            plan, run = c.address["plan"], c.address["run"]
-            entries.append(KernelEntry(plan=plan, run=run, shared=code.shared, tiles=(0, k), keep=c))
-        calls = (loaded[len(self.codes)].function(name) for name in launch.EXPORTS)
-        self._write, self._send, self._loop, self._apart, self._together, self._all = calls
-        for k, entry in zip(self._once, computed, strict=True):  # computed by the processor, before all others
-            entries[k] = entry
-        return engine, tuple(entries)
 
     # ------------------------------------------------------------------------------------------------------- memory
 
@@ -272,12 +257,10 @@ class DeviceExecutable(Executable):
         assert isinstance(buffers.stream, _Stream)
         return buffers.stream
 
-    def _begin(self, buffers: Buffers, roots: Words, prepared: Prepared, arena: Arena, parts: bool) -> None:
-        fresh = buffers.prepared is not prepared
-        super()._begin(buffers, roots, prepared, arena, parts)
+    def begin(self, m: MiniBatch, fresh: bool) -> None:
         if fresh:
-            stream = self._stream(buffers).address
-            for k, params in enumerate(buffers.columns_of_kernels):
+            stream = self._stream(m.buffers).address
+            for k, params in enumerate(m.buffers.columns_of_kernels):
                 if k not in self._once:
                     params[-2] = stream
 
@@ -329,7 +312,7 @@ class DeviceExecutable(Executable):
             }
             found = [copy.twin.region for copy in copies.values()]
             known, rows = copies, found if found != rows or rows is _NOWHERE else rows
-            kept = {p: at for p, at in self._shared.items() if p in self.recent and p is not prepared}
+            kept = {p: at for p, at in self._shared.items() if p in self.prepared.recent and p is not prepared}
             self._shared = kept | {prepared: (known, rows)}
         return rows
 
@@ -358,14 +341,10 @@ class DeviceExecutable(Executable):
                 place += array.nbytes + 255 & -256
         return rows
 
-    def _regions(
-        self, buffers: Buffers, arenas: Sequence[Arena], keep: Sequence[NDArray[Any]], stable: bool
-    ) -> _Stream:
+    def _regions(self, m: MiniBatch) -> _Stream:
         """Say where on the device is what the processor has."""
-        stream = self._stream(buffers)
-        prepared = buffers.prepared
-        assert isinstance(prepared, Prepared)
-        shared = self._share(prepared, stable)
+        stream, arenas, keep = self._stream(m.buffers), m.arenas, m.keep
+        shared = self._share(m.prepared, m.stable)
         if not self._placed(stream, shared, arenas, keep):
             own = tuple([self._arena_twin(arena).region for arena in arenas])
             rows = sorted([*shared, *self._pack(stream, keep), *own])
@@ -396,117 +375,89 @@ class DeviceExecutable(Executable):
 
     # ------------------------------------------------------------------------------------------------------- stages
 
-    def _stages(
-        self, buffers: Buffers, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure], timed: bool,
-        last: int, rounds: list[Any], keep: Sequence[NDArray[Any]], stable: bool,
-    ) -> tuple[dict[str, float], list[float]]:  # fmt: skip
-        caller = callable(self.options.schedule)
-        waiting = self.host.waiting
-        last = 4 if waiting else last
-        buffers["single"] = int(waiting)
-        buffers["patience"] = _PATIENCE
-        buffers["policy"] = self._policy
-        seconds: dict[str, float] = {}
-        taken: list[float] = []
-        whole = stable and last == 4 and not (timed or caller or waiting)
-        if whole and self._whole(buffers, arenas, works, failures, keep):
-            return seconds, taken
-        while True:
-            for stop in range(1, last + 1) if timed else (1, 3, last) if caller else (3, last):
-                start = time.perf_counter()
-                if stop > last:
-                    break
-                if caller and buffers["stage"] == 1:
-                    self._levels(buffers)
-                    buffers["policy"] = state.BY_CALLER
-                buffers["stop"] = stop
-                if stop == STAGES.index("execute"):
-                    taken += self._execute(buffers, arenas, works, failures, keep, timed, stable)
-                else:
-                    self._drive(buffers, arenas, works, failures)
-                if timed:
-                    seconds[STAGES[stop]] = seconds.get(STAGES[stop], 0.0) + time.perf_counter() - start
-                    if waiting and stop == STAGES.index("schedule") and (buffers["n"] or not rounds):
-                        rounds.append(self._round(buffers, rounds))
-            if not buffers["more"]:
-                return seconds, taken
-            buffers["policy"] = self._policy
-
-    def _whole(
-        self, buffers: Buffers, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure],
-        keep: Sequence[NDArray[Any]],
-    ) -> bool:  # fmt: skip
+    def whole(self, m: MiniBatch, caller: bool) -> bool:
         """Run all stages in one call if everything is where it was, and nothing must grow; else some, or none."""
+        m.buffers["single"] = int(self.host.waiting)
+        m.buffers["patience"] = _PATIENCE
+        if not m.stable or m.last < _EXECUTE or m.timed or caller or self.host.waiting:
+            return False
         with self._lock, self.device:
             sweep()
-            stream, prepared = self._stream(buffers), buffers.prepared
-            assert isinstance(prepared, Prepared)
-            shared = self._shared.get(prepared, _NONE)[1]
-            if shared is _NOWHERE or not self._placed(stream, shared, arenas, keep):
+            stream = self._stream(m.buffers)
+            shared = self._shared.get(m.prepared, _NONE)[1]
+            if shared is _NOWHERE or not self._placed(stream, shared, m.arenas, m.keep):
                 return False
-            done = self._all(self._words, stream.address, buffers.address)
+            done = self._all(self._words, stream.address, m.buffers.address)
             if done < 0:
                 self.device.refuse(-done)
-            if done != launch.UNWRITTEN:
-                word = self._launch(stream) if done == launch.WRITTEN else None
-                self._settle(buffers, stream, arenas, failures, word)
+            if done != UNWRITTEN:
+                word = self._launch(stream) if done == WRITTEN else None
+                self._settle(m, stream, word)
                 return True
-            status = self._view[24]
+            status = self.launches["status"]
         if status != state.DONE:
-            self._grow(buffers, arenas, works, status, failures)
+            self.room.grow(m, status)
         return False
 
-    def _drive(self, buffers: Buffers, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure]) -> None:
-        while (status := self.engine.drive(buffers.address)) != state.DONE:
-            self._grow(buffers, arenas, works, status, failures)
+    def stops(self, m: MiniBatch, caller: bool) -> Sequence[int]:
+        if m.timed:
+            return range(1, m.last + 1)
+        return [stop for stop in (*((1,) if caller else ()), _EXECUTE - 1, m.last) if stop <= m.last]
 
-    def _execute(
-        self, buffers: Buffers, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure],
-        keep: Sequence[NDArray[Any]], timed: bool, stable: bool,
-    ) -> list[float]:  # fmt: skip
+    def advance(self, m: MiniBatch, stop: int) -> float:
+        start = time.perf_counter()
+        if stop == _EXECUTE:
+            self._execute(m)
+        else:
+            self._drive(m)
+        return time.perf_counter() - start
+
+    def _drive(self, m: MiniBatch) -> None:
+        while (status := self.engine.drive(m.buffers.address)) != state.DONE:
+            self.room.grow(m, status)
+
+    def _execute(self, m: MiniBatch) -> None:
         """Write down what the launches of a round need, and launch; bring back what must be known now."""
+        buffers = m.buffers
         with self._lock, self.device:
             sweep()
-            stream = self._regions(buffers, arenas, keep, stable)
+            stream = self._regions(m)
             rounds = buffers["rounds"]
-            self._write_down(buffers, stream, arenas, works, failures)
+            self._write_down(m, stream)
             while missing := stream["missing"]:
                 stream.room(2 * (len(stream.buffer) + missing), buffers["batches"] + _LAUNCHES)
                 buffers["stage"], buffers["run_batches"], buffers["rounds"] = 3, 0, rounds
-                self._write_down(buffers, stream, arenas, works, failures)
-            taken, word = (self._one_by_one(stream), None) if timed else ([], self._launch(stream))
-            self._settle(buffers, stream, arenas, failures, word)
-        return taken
+                self._write_down(m, stream)
+            word = None
+            if m.timed:
+                m.taken += self._one_by_one(stream)
+            else:
+                word = self._launch(stream)
+            self._settle(m, stream, word)
 
-    def _settle(
-        self, buffers: Buffers, stream: _Stream, arenas: Sequence[Arena], failures: dict[int, Failure],
-        word: Words | None,
-    ) -> None:  # fmt: skip
+    def _settle(self, m: MiniBatch, stream: _Stream, word: Words | None) -> None:
         """Note where results will be, and what says whether the run has failed; bring back what must be known now."""
-        stream.pending = _Pending(self.device, arenas[-1], buffers["arena"], buffers["used"], word, self.persistent)
+        start, size = m.buffers["arena"], m.buffers["used"]
+        stream.pending = _Pending(self.device, m.arenas[-1], start, size, word, self.persistent)
         if self.host.waiting:
             stream.pending.all()
         if self._fallible and stream["end"] < stream["tail"]:
-            self._note_failures(buffers, stream, stream.pending, failures)
+            self._note_failures(m, stream, stream.pending)
 
-    def _write_down(
-        self, buffers: Buffers, stream: _Stream, arenas: list[Arena], works: list[Arena], failures: dict[int, Failure]
-    ) -> None:
+    def _write_down(self, m: MiniBatch, stream: _Stream) -> None:
         """Let the schedule write down what launches need."""
-        status = self._write(self._words, stream.address, buffers.address)
+        status = self._write(self._words, stream.address, m.buffers.address)
         if status < 0:
             self.device.refuse(-status)
         if status != state.DONE:
-            self._grow(buffers, arenas, works, status, failures)
-            self._drive(buffers, arenas, works, failures)
+            self.room.grow(m, status)
+            self._drive(m)
 
-    def run(self, *args: Any, **kwargs: Any) -> Run:
-        """Run a mini-batch; see `Executable.run`. Results are copied from the device when they are asked for."""
-        run = super().run(*args, **kwargs)
-        stream = run.buffers.stream
+    def finish(self, m: MiniBatch, run: Run) -> None:
+        """Say where the results are; they are copied from the device when they are asked for."""
+        stream = m.buffers.stream
         if isinstance(stream, _Stream) and stream.pending is not None:
             run.pending, stream.pending = stream.pending, None
-        return run
 
     def _launch(self, stream: _Stream) -> Words | None:
         """Launch everything, in one kernel or many; return what says if that has failed, if it can."""
@@ -533,7 +484,7 @@ class DeviceExecutable(Executable):
             self._call(self._send, stream, stream.address)
         for k in range(stream["launches"]):
             start = time.perf_counter()
-            self._call(self._loop, stream, stream["table"] + 8 * WIDTH * k, 1)
+            self._call(self._loop, stream, stream["table"] + ROW.size * k, 1)
             self.device.wait()
             taken.append(time.perf_counter() - start)
         return taken
@@ -542,9 +493,9 @@ class DeviceExecutable(Executable):
         """Call compiled code that launches."""
         error = function(self._words, *args)
         if error < 0:
-            view = self._view
-            view[6], view[19] = self._room_for("batch", stream["batch"])
-            view[7], view[20] = self._room_for("warps", stream["warp"] * launch.WARPS * view[22])
+            words = self.launches
+            words["scratch"], words["scratch_size"] = self._room_for("scratch", stream["batch"])
+            words["warps"], words["warps_size"] = self._room_for("warps", stream["warp"] * WARPS * words["blocks"])
             error = function(self._words, *args)
         if error:
             self.device.refuse(error)
@@ -553,15 +504,14 @@ class DeviceExecutable(Executable):
         """Return the address of scratch memory of a name, and how many bytes it has: at least so many."""
         have = self._scratch.get(name)
         if have is None or have.size < size:
-            self._view[19 if name == "batch" else 20] = 0
+            self.launches[f"{name}_size"] = 0
             self._scratch.pop(name, None)  # given back before more is asked for
             self._scratch[name] = have = _twin(self.device, 0, max(size + size // 4, 1 << 16))
         return have.address, have.size
 
-    def _note_failures(
-        self, buffers: Buffers, stream: _Stream, pending: _Pending, failures: dict[int, Failure]
-    ) -> None:
+    def _note_failures(self, m: MiniBatch, stream: _Stream, pending: _Pending) -> None:
         """Bring failures of nodes where the processor's kernels leave them."""
+        buffers = m.buffers
         low, high = stream["end"] - stream.start, stream["tail"] - stream.start
         self.device.download(stream.buffer[low:high], stream.twin.address + low)
         self.persistent.wait()
@@ -579,19 +529,19 @@ class DeviceExecutable(Executable):
             first, last = int(start[b]), int(start[b + 1])
             if table[kernel, TABLE["rows"]]:  # nodes of several rows: a node fails as its first row that fails
                 order = buffers.column("order", buffers["n"])[first:last]
-                rows = self._rows(buffers)[order]
+                rows = self.recorded.rows(buffers)[order]
                 firsts = np.cumsum(rows) - rows
                 found = np.array(
                     [next((x for x in found[a : a + n] if x), 0) for a, n in zip(firsts, rows, strict=True)]
                 )
             fail[first:last] = found
         if buffers["more"]:
-            self._fail_nodes(buffers, failures)
+            self.room.fail_nodes(m)
 
 
 _NOWHERE: list[_Row] = []
 _NONE: tuple[dict[int, _Copy], list[_Row]] = ({}, _NOWHERE)
-_executables: weakref.WeakSet[DeviceExecutable] = weakref.WeakSet()
+_executors: weakref.WeakSet[DeviceExecutor] = weakref.WeakSet()
 _lock = ForkLock()  # of these
 
 
@@ -601,7 +551,7 @@ def _twin(device: Device, start: int, size: int) -> Twin:
         return Twin(device, start, size)
     except MemoryError:
         with _lock:
-            others = list(_executables)
+            others = list(_executors)
         for other in others:
             if other.device is device:
                 other.arenas.clear()

@@ -1,7 +1,7 @@
 """The words that compiled code reads for launches, see `runtime.library.launch`.
 
 In: the driver's functions; handles and grids of the functions of all kernels. Out: the words, and the tables that they
-lead to.
+lead to; and the module of the compiled code.
 """
 
 from __future__ import annotations
@@ -11,10 +11,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from acronumba.emit import tree
 from acronumba.kernels.cuda.writer import Grid
 from acronumba.memory import address
 from acronumba.runtime.buffers import Words
-from acronumba.runtime.library.launch import WORDS
+from acronumba.runtime.library.launch_words import FUNCTION, GRID, KERNEL, LAUNCH
+
+EXPORTS = ("write", "send", "launch", "apart", "together", "whole")
+
+
+def launch_module() -> tree.Module:
+    """Return the module of `runtime.library.launch`."""
+    from acronumba.emit.parse import parse_files
+
+    return tree.Module("launches", parse_files(["acronumba.runtime.library.launch"]), EXPORTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +47,12 @@ class Launches:
     functions: Words
     grids: Words
 
+    def __getitem__(self, name: str) -> int:
+        return int(self.words[LAUNCH.at[name]])
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self.words.data[LAUNCH.at[name]] = value
+
     @property
     def address(self) -> int:
         """Of the words."""
@@ -54,7 +70,7 @@ def launches(
 
     `drive` is the address of what runs the stages of a mini-batch. There is no scratch memory yet.
     """
-    counts = np.zeros((len(kernels), 2), np.int64)
+    counts = np.zeros((len(kernels), KERNEL.count), np.int64)
     functions: list[tuple[int, ...]] = []
     grids: list[tuple[int, ...]] = []
     for k, own in enumerate(kernels):
@@ -62,10 +78,16 @@ def launches(
         for handle, most, those in own:
             functions.append((handle, most, len(grids), len(those)))
             grids += [(grid.nodes, grid.times, grid.cost) for grid in those]
-    made = [np.array([*rows, (0,) * width], np.int64) for rows, width in ((functions, 4), (grids, 3))]
-    words = np.zeros(WORDS, np.int64)
-    words[:4] = address(words) + 8 * np.arange(4, 8)
-    words[8:13] = driver.launch, driver.cooperate, driver.upload, driver.record, driver.reach
-    words[13:19] = drive, stream, address(counts), address(made[0]), address(made[1]), processors
-    words[21] = words[22] = max((f[1] for f in functions), default=1)
-    return Launches(words, counts, *made)
+    made = [
+        np.array([*rows, (0,) * width], np.int64) for rows, width in ((functions, FUNCTION.count), (grids, GRID.count))
+    ]
+    words = np.zeros(LAUNCH.count, np.int64)
+    at = LAUNCH.at["parameters"]
+    words[at : at + 4] = [address(words) + 8 * LAUNCH.at[name] for name in ("p", "nodes", "scratch", "warps")]
+    out = Launches(words, counts, *made)
+    for name in ("launch", "cooperate", "upload", "record", "reach"):
+        out[name] = getattr(driver, name)
+    out["drive"], out["stream"], out["processors"] = drive, stream, processors
+    out["kernels"], out["functions"], out["grids"] = address(counts), address(made[0]), address(made[1])
+    out["most"] = out["blocks"] = max((f[FUNCTION.at["blocks"]] for f in functions), default=1)
+    return out

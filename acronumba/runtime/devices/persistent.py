@@ -24,7 +24,7 @@ from acronumba.kernels.cuda.persistent import BARRIER, STEP, PersistentCode, per
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.memory import address
 from acronumba.runtime.buffers import Words
-from acronumba.runtime.library.launch import ABOUT
+from acronumba.runtime.library.launch_words import ABOUT
 
 if TYPE_CHECKING:
     from acronumba.runtime.devices.device import Device
@@ -71,12 +71,20 @@ class PersistentRun:
                 self._load(codes)
             except (RuntimeError, MemoryError, TypeError, AcronumbaError) as error:
                 log.warning("kernels are launched one by one: there is none that runs all of them: %s", error)
-        self._array = np.zeros(ABOUT, np.int64)
+        self._array = np.zeros(ABOUT.count, np.int64)
         self.about = address(self._array)  # see `runtime.library.launch`
-        self._array[5:12] = *range(self.about, self.about + 8 * 5, 8), 0, PATIENCE
         self._words = self._array.data
+        for k, name in enumerate(("steps", "count", "scratch", "warps", "barrier")):
+            self._words[ABOUT.at["parameters"] + k] = self.about + 8 * ABOUT.at[name]
+        self["patience"] = PATIENCE
         if self._code:
-            self._words[13], self._words[14], self._words[15] = self._resident, self._handle, self._code.shared
+            self["most"], self["handle"], self["shared"] = self._resident, self._handle, self._code.shared
+
+    def __getitem__(self, name: str) -> int:
+        return self._words[ABOUT.at[name]]
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self._words[ABOUT.at[name]] = value
 
     def _load(self, codes: Sequence[CudaCode]) -> None:
         """Compile the kernel that runs all, if its blocks can wait for each other."""
@@ -95,7 +103,7 @@ class PersistentRun:
 
     def room(self, launches: int) -> int:
         """Return the bytes that `note` needs at most."""
-        return 64 + 8 * (BARRIER + STEP * self._stages * launches) if self._code else 0
+        return 64 + BARRIER.size + STEP.size * self._stages * launches if self._code else 0
 
     def way(self, size: tuple[int, int]) -> bool | None:
         """Return whether mini-batches of a size are run together; None: that is to be found out."""
@@ -109,7 +117,7 @@ class PersistentRun:
             self.wait()
         word = self._spare.pop() if self._spare else self._device.word()
         word[0] = 0
-        self._words[10] = address(word)
+        self["word"] = address(word)
         return word
 
     def give(self, word: Words) -> None:

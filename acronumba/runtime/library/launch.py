@@ -2,7 +2,7 @@
 
 In: what `kernels.cuda.marshal` has written down. Out: everything is copied to the GPU, and every function of every
 kernel is launched, in order, or one kernel that runs all. The driver copies a launch's parameters at once, so that one
-place for them serves all.
+place for them serves all. The words of `words` and `about` are in `runtime.library.launch_words`.
 
     write(words, stream, state) lets a mini-batch write down what its launches need, into a stream of
                                 `kernels.cuda.marshal`, once what the last one has written there is on the GPU; returns
@@ -13,35 +13,9 @@ place for them serves all.
     together(words, stream, about)      send, with steps for the one kernel, and launch that
     whole(words, stream, state) all stages of a mini-batch, then write, then apart; as far as nothing has to be decided
 
-`whole` returns DONE, WRITTEN (launches are left to the caller), UNWRITTEN (everything is: word 24 is what `drive` has
-returned), or minus an error of the driver. The four before it return 0, an error, or -1 where there is too little
-scratch memory: nothing is done then.
-
-    WORDS of `words`:
-        0..3        addresses of words 4..7: what the driver calls kernelParams
-        4..7        P, nodes, S, T of the launch at hand
-        8..12       addresses of `cuLaunchKernel`, `cuLaunchCooperativeKernel`, `cuMemcpyHtoDAsync`, `cuEventRecord`,
-                    `cuEventSynchronize`
-        13          address of `drive`
-        14          the stream of the GPU
-        15          int64[kernels, 2]: of each kernel the first of its functions, and how many there are
-        16          int64[functions, 4]: handle, most blocks that run at the same time, the first of its grids, how many
-        17          int64[grids, 3]: `Grid.nodes`, `Grid.times` and `Grid.cost`
-        18          multiprocessors
-        19, 20      bytes of the scratch memory of a batch, and of warps, behind words 6 and 7
-        21          most blocks of a launch, if all have scratch memory
-        22          most blocks of a launch of this mini-batch
-        23          whether `whole` launches
-        24          see `whole`
-
-    ABOUT of `about`:
-        0..4        what the one kernel is told: addresses of its steps, how many, both addresses of scratch memory,
-                    address of its barrier
-        5..9        the addresses of these
-        10, 11      words 1 and 2 of the barrier
-        12          how many blocks the widest step has
-        13          most blocks that may wait for each other
-        14, 15      handle, bytes of shared memory
+`whole` returns LAUNCHED, WRITTEN (launches are left to the caller), UNWRITTEN (everything is: the word `status` is what
+`drive` has returned), or minus an error of the driver. The four before it return 0, an error, or -1 where there is too
+little scratch memory: nothing is done then.
 
 Of a function's grids the launch takes the one whose blocks, dealt out to the multiprocessors, are done first; but only
 the first if all blocks cannot run at the same time.
@@ -49,44 +23,39 @@ the first if all blocks cannot run at the same time.
 
 from __future__ import annotations
 
-from acronumba.emit import tree
-from acronumba.emit.parse import parse
-from acronumba.kernels.cuda.marshal import STREAM, WIDTH
-from acronumba.kernels.cuda.persistent import BARRIER, STEP
+from acronumba.emit.language import call_address_i64, i64, ld, st
 from acronumba.kernels.cuda.tiles import THREADS
-from acronumba.runtime.state import AT
+from acronumba.runtime.library.words import ROUNDS, RUN_BATCHES, STAGE, STOP
+from acronumba.runtime.state import DONE, EXECUTED, TO_EXECUTE
 
-WORDS = 25
-ABOUT = 16
-WARPS = THREADS // 32
-OWN = 1 << 28  # bytes of scratch of all warps, as long as one block has enough
-EXPORTS = ("write", "send", "launch", "apart", "together", "whole")
-DONE, WRITTEN, UNWRITTEN = range(3)
+from acronumba.runtime.library.launch_words import (  # isort: skip
+    ABOUT_BARRIER, ABOUT_COUNT, ABOUT_HANDLE, ABOUT_MOST, ABOUT_PARAMETERS, ABOUT_PATIENCE, ABOUT_SCRATCH,
+    ABOUT_SHARED, ABOUT_STEPS, ABOUT_WARPS, ABOUT_WIDEST, ABOUT_WORD, BARRIER_BYTES, BARRIER_COME, BARRIER_PATIENCE,
+    BARRIER_WORD, FUNCTION_BLOCKS, FUNCTION_BYTES, FUNCTION_COUNT, FUNCTION_GRIDS, FUNCTION_HANDLE, GRID_BYTES,
+    GRID_COST, GRID_NODES, GRID_TIMES, KERNEL_BYTES, KERNEL_COUNT, KERNEL_FIRST, LAUNCHED, LAUNCH_BLOCKS,
+    LAUNCH_COOPERATE, LAUNCH_DRIVE, LAUNCH_FUNCTIONS, LAUNCH_GRIDS, LAUNCH_KERNELS, LAUNCH_LAUNCH, LAUNCH_MOST,
+    LAUNCH_NODES, LAUNCH_P, LAUNCH_PROCESSORS, LAUNCH_REACH, LAUNCH_RECORD, LAUNCH_SCRATCH, LAUNCH_SCRATCH_SIZE,
+    LAUNCH_STATUS, LAUNCH_STREAM, LAUNCH_UPLOAD, LAUNCH_WARPS, LAUNCH_WARPS_SIZE, LAUNCH_WHOLE, OWN, ROW_BYTES,
+    ROW_KERNEL, ROW_NODES, ROW_P, STEP_BLOCKS, STEP_BYTES, STEP_FUNCTION, STEP_NODES, STEP_P, STREAM_BATCH,
+    STREAM_DELTA, STREAM_END, STREAM_EVENT, STREAM_LAUNCHES, STREAM_MISSING, STREAM_NODES, STREAM_START,
+    STREAM_TABLE, STREAM_TAIL, STREAM_TOP, STREAM_TOTAL, STREAM_WARP, UNWRITTEN, WARPS, WRITTEN,
+)  # fmt: skip
 
 
-def _of(name: str) -> str:
-    return f"ld(stream, {STREAM[name]})"
-
-
-_ZEROS = "\n    ".join(
-    f"st(stream, {STREAM[name]}, 0)" for name in ("launches", "missing", "total", "nodes", "batch", "warp")
-)
-
-_SOURCE = f'''
 def blocks_of(words: i64, function: i64, nodes: i64, most: i64) -> i64:
     """By how many blocks, `most` at most, a function is run."""
-    grid = ld(words, 17) + ld(function, 2) * 24
-    wanted = (nodes + ld(grid) - 1) // ld(grid) * ld(grid, 1)
+    grid = ld(words, LAUNCH_GRIDS) + ld(function, FUNCTION_GRIDS) * GRID_BYTES
+    wanted = (nodes + ld(grid, GRID_NODES) - 1) // ld(grid, GRID_NODES) * ld(grid, GRID_TIMES)
     blocks = min(wanted, most)
-    if ld(function, 3) == 1:
+    if ld(function, FUNCTION_COUNT) == 1:
         return blocks
-    processors = ld(words, 18)
-    least = (wanted + processors - 1) // processors * ld(grid, 2)
-    for g in range(1, ld(function, 3)):
-        grid += 24
-        wanted = (nodes + ld(grid) - 1) // ld(grid) * ld(grid, 1)
+    processors = ld(words, LAUNCH_PROCESSORS)
+    least = (wanted + processors - 1) // processors * ld(grid, GRID_COST)
+    for _ in range(1, ld(function, FUNCTION_COUNT)):
+        grid += GRID_BYTES
+        wanted = (nodes + ld(grid, GRID_NODES) - 1) // ld(grid, GRID_NODES) * ld(grid, GRID_TIMES)
         if wanted <= most:
-            time = (wanted + processors - 1) // processors * ld(grid, 2)
+            time = (wanted + processors - 1) // processors * ld(grid, GRID_COST)
             if time < least:
                 blocks = wanted
                 least = time
@@ -94,60 +63,91 @@ def blocks_of(words: i64, function: i64, nodes: i64, most: i64) -> i64:
 
 
 def write(words: i64, stream: i64, state: i64) -> i64:
-    error = call_address_i64(ld(words, 12), {_of("event")}) & 4294967295
+    error = call_address_i64(ld(words, LAUNCH_REACH), ld(stream, STREAM_EVENT)) & 4294967295
     if error != 0:
         return -error
-    st(stream, {STREAM["top"]}, {_of("start")})
-    st(stream, {STREAM["end"]}, {_of("tail")})
-    {_ZEROS}
-    return call_address_i64(ld(words, 13), state)
+    st(stream, STREAM_TOP, ld(stream, STREAM_START))
+    st(stream, STREAM_END, ld(stream, STREAM_TAIL))
+    st(stream, STREAM_LAUNCHES, 0)
+    st(stream, STREAM_MISSING, 0)
+    st(stream, STREAM_TOTAL, 0)
+    st(stream, STREAM_NODES, 0)
+    st(stream, STREAM_BATCH, 0)
+    st(stream, STREAM_WARP, 0)
+    return call_address_i64(ld(words, LAUNCH_DRIVE), state)
 
 
 def ready(words: i64, stream: i64) -> i64:
     """Whether there is scratch memory for all launches; where a warp needs much, fewer blocks run at once."""
-    most = ld(words, 21)
-    own = {_of("warp")} * {WARPS}
+    most = ld(words, LAUNCH_MOST)
+    own = ld(stream, STREAM_WARP) * WARPS
     if own > 0:
-        most = max(min(min(most, {_of("nodes")}), {OWN} // own), 1)
-    st(words, 22, most)
-    if {_of("batch")} > ld(words, 19):
+        most = max(min(min(most, ld(stream, STREAM_NODES)), OWN // own), 1)
+    st(words, LAUNCH_BLOCKS, most)
+    if ld(stream, STREAM_BATCH) > ld(words, LAUNCH_SCRATCH_SIZE):
         return 0
-    return i64(own * most <= ld(words, 20))
+    return i64(own * most <= ld(words, LAUNCH_WARPS_SIZE))
 
 
 def copy(words: i64, stream: i64, end: i64) -> i64:
     """Copy arguments, and what lies from the failures of nodes to an address, and mark the place behind it."""
-    start = {_of("start")}
-    low = {_of("end")}
-    delta = {_of("delta")}
-    error = call_address_i64(ld(words, 10), start + delta, start, {_of("top")} - start, ld(words, 14)) & 4294967295
+    start = ld(stream, STREAM_START)
+    low = ld(stream, STREAM_END)
+    delta = ld(stream, STREAM_DELTA)
+    error = (
+        call_address_i64(
+            ld(words, LAUNCH_UPLOAD), start + delta, start, ld(stream, STREAM_TOP) - start, ld(words, LAUNCH_STREAM)
+        )
+        & 4294967295
+    )
     if error == 0 and low < end:
-        error = call_address_i64(ld(words, 10), low + delta, low, end - low, ld(words, 14)) & 4294967295
+        error = (
+            call_address_i64(ld(words, LAUNCH_UPLOAD), low + delta, low, end - low, ld(words, LAUNCH_STREAM))
+            & 4294967295
+        )
     if error == 0:
-        error = call_address_i64(ld(words, 11), {_of("event")}, ld(words, 14)) & 4294967295
+        error = (
+            call_address_i64(ld(words, LAUNCH_RECORD), ld(stream, STREAM_EVENT), ld(words, LAUNCH_STREAM)) & 4294967295
+        )
     return error
 
 
 def send(words: i64, stream: i64) -> i64:
     if ready(words, stream) == 0:
         return -1
-    return copy(words, stream, {_of("tail")})
+    return copy(words, stream, ld(stream, STREAM_TAIL))
 
 
 def launch(words: i64, table: i64, count: i64) -> i64:
-    driver = ld(words, 8)
+    driver = ld(words, LAUNCH_LAUNCH)
     for k in range(count):
-        at = table + k * {8 * WIDTH}
-        st(words, 4, ld(at, 2))
-        nodes = ld(at, 1)
-        st(words, 5, nodes)
-        kernel = ld(words, 15) + ld(at) * 16
-        for f in range(ld(kernel), ld(kernel) + ld(kernel, 1)):
-            function = ld(words, 16) + f * 32
-            blocks = blocks_of(words, function, nodes, max(min(ld(function, 1), ld(words, 22)), 1))
-            error = call_address_i64(
-                driver, ld(function), blocks, 1, 1, {THREADS}, 1, 1, 0, ld(words, 14), words, 0
-            ) & 4294967295
+        at = table + k * ROW_BYTES
+        st(words, LAUNCH_P, ld(at, ROW_P))
+        nodes = ld(at, ROW_NODES)
+        st(words, LAUNCH_NODES, nodes)
+        kernel = ld(words, LAUNCH_KERNELS) + ld(at, ROW_KERNEL) * KERNEL_BYTES
+        for f in range(ld(kernel, KERNEL_FIRST), ld(kernel, KERNEL_FIRST) + ld(kernel, KERNEL_COUNT)):
+            function = ld(words, LAUNCH_FUNCTIONS) + f * FUNCTION_BYTES
+            blocks = blocks_of(
+                words, function, nodes, max(min(ld(function, FUNCTION_BLOCKS), ld(words, LAUNCH_BLOCKS)), 1)
+            )
+            error = (
+                call_address_i64(
+                    driver,
+                    ld(function, FUNCTION_HANDLE),
+                    blocks,
+                    1,
+                    1,
+                    THREADS,
+                    1,
+                    1,
+                    0,
+                    ld(words, LAUNCH_STREAM),
+                    words,
+                    0,
+                )
+                & 4294967295
+            )
             if error != 0:
                 return error
     return 0
@@ -157,38 +157,38 @@ def apart(words: i64, stream: i64) -> i64:
     error = send(words, stream)
     if error != 0:
         return error
-    return launch(words, {_of("table")}, {_of("launches")})
+    return launch(words, ld(stream, STREAM_TABLE), ld(stream, STREAM_LAUNCHES))
 
 
 def steps(words: i64, stream: i64, about: i64) -> i64:
     """Write the barrier, and a step for each function of each kernel, in order; return where they end."""
-    out = {_of("tail")}
-    table = {_of("table")}
-    st(out, 0, 0)
-    st(out, 1, ld(about, 10))
-    st(out, 2, ld(about, 11))
-    first = out + {8 * BARRIER}
+    out = ld(stream, STREAM_TAIL)
+    table = ld(stream, STREAM_TABLE)
+    st(out, BARRIER_COME, 0)
+    st(out, BARRIER_WORD, ld(about, ABOUT_WORD))
+    st(out, BARRIER_PATIENCE, ld(about, ABOUT_PATIENCE))
+    first = out + BARRIER_BYTES
     step = first
-    most = max(min(ld(about, 13), ld(words, 22)), 1)
+    most = max(min(ld(about, ABOUT_MOST), ld(words, LAUNCH_BLOCKS)), 1)
     widest = 1
-    for k in range({_of("launches")}):
-        at = table + k * {8 * WIDTH}
-        nodes = ld(at, 1)
-        kernel = ld(words, 15) + ld(at) * 16
-        for f in range(ld(kernel), ld(kernel) + ld(kernel, 1)):
-            blocks = blocks_of(words, ld(words, 16) + f * 32, nodes, most)
-            st(step, 0, f)
-            st(step, 1, nodes)
-            st(step, 2, ld(at, 2))
-            st(step, 3, blocks)
+    for k in range(ld(stream, STREAM_LAUNCHES)):
+        at = table + k * ROW_BYTES
+        nodes = ld(at, ROW_NODES)
+        kernel = ld(words, LAUNCH_KERNELS) + ld(at, ROW_KERNEL) * KERNEL_BYTES
+        for f in range(ld(kernel, KERNEL_FIRST), ld(kernel, KERNEL_FIRST) + ld(kernel, KERNEL_COUNT)):
+            blocks = blocks_of(words, ld(words, LAUNCH_FUNCTIONS) + f * FUNCTION_BYTES, nodes, most)
+            st(step, STEP_FUNCTION, f)
+            st(step, STEP_NODES, nodes)
+            st(step, STEP_P, ld(at, ROW_P))
+            st(step, STEP_BLOCKS, blocks)
             widest = max(widest, blocks)
-            step += {8 * STEP}
-    st(about, 0, first + {_of("delta")})
-    st(about, 1, (step - first) // {8 * STEP})
-    st(about, 2, ld(words, 6))
-    st(about, 3, ld(words, 7))
-    st(about, 4, out + {_of("delta")})
-    st(about, 12, widest)
+            step += STEP_BYTES
+    st(about, ABOUT_STEPS, first + ld(stream, STREAM_DELTA))
+    st(about, ABOUT_COUNT, (step - first) // STEP_BYTES)
+    st(about, ABOUT_SCRATCH, ld(words, LAUNCH_SCRATCH))
+    st(about, ABOUT_WARPS, ld(words, LAUNCH_WARPS))
+    st(about, ABOUT_BARRIER, out + ld(stream, STREAM_DELTA))
+    st(about, ABOUT_WIDEST, widest)
     return step
 
 
@@ -198,39 +198,46 @@ def together(words: i64, stream: i64, about: i64) -> i64:
     error = copy(words, stream, steps(words, stream, about))
     if error != 0:
         return error
-    return call_address_i64(
-        ld(words, 9), ld(about, 14), ld(about, 12), 1, 1, {THREADS}, 1, 1, ld(about, 15), ld(words, 14), about + 40
-    ) & 4294967295
+    return (
+        call_address_i64(
+            ld(words, LAUNCH_COOPERATE),
+            ld(about, ABOUT_HANDLE),
+            ld(about, ABOUT_WIDEST),
+            1,
+            1,
+            THREADS,
+            1,
+            1,
+            ld(about, ABOUT_SHARED),
+            ld(words, LAUNCH_STREAM),
+            about + 8 * ABOUT_PARAMETERS,
+        )
+        & 4294967295
+    )
 
 
 def whole(words: i64, stream: i64, state: i64) -> i64:
-    st(state, {AT["stop"]}, 3)
-    status = call_address_i64(ld(words, 13), state)
-    st(words, 24, status)
-    if status != 0:
-        return {UNWRITTEN}
-    rounds = ld(state, {AT["rounds"]})
-    st(state, {AT["stop"]}, 4)
+    st(state, STOP, TO_EXECUTE)
+    status = call_address_i64(ld(words, LAUNCH_DRIVE), state)
+    st(words, LAUNCH_STATUS, status)
+    if status != DONE:
+        return UNWRITTEN
+    rounds = ld(state, ROUNDS)
+    st(state, STOP, EXECUTED)
     status = write(words, stream, state)
     if status < 0:
         return status
-    missing = {_of("missing")}
-    if status != 0 or missing != 0:
-        st(state, {AT["stage"]}, 3)
-        st(state, {AT["run_batches"]}, 0)
-        st(state, {AT["rounds"]}, rounds)
-        return {UNWRITTEN}
-    if {_of("launches")} == 0:
-        return {DONE}
-    if ld(words, 23) == 0:
-        return {WRITTEN}
+    missing = ld(stream, STREAM_MISSING)
+    if status != DONE or missing != 0:
+        st(state, STAGE, TO_EXECUTE)
+        st(state, RUN_BATCHES, 0)
+        st(state, ROUNDS, rounds)
+        return UNWRITTEN
+    if ld(stream, STREAM_LAUNCHES) == 0:
+        return LAUNCHED
+    if ld(words, LAUNCH_WHOLE) == 0:
+        return WRITTEN
     status = apart(words, stream)
     if status < 0:
-        return {WRITTEN}
+        return WRITTEN
     return -status
-'''
-
-
-def launch_module() -> tree.Module:
-    """Return the module of the functions above."""
-    return tree.Module("launches", tuple(parse(_SOURCE)), EXPORTS)

@@ -14,25 +14,16 @@ use as soon as this one is over. Only the last round is planned: what fibers tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, move_bytes, st, st32
+from acronumba.runtime.forms import A_ROW, A_TENSOR
+from acronumba.runtime.library.rows import count_rows
+from acronumba.runtime.state import DONE, GROW_FOUND, GROW_LIVES, MARKED, PIECES
 
-import numpy as np
-from numpy.typing import NDArray
-
-from acronumba.ir.nodes import StructLayout
-from acronumba.ir.types import ListT, RefT, TensorT, Word, words
-
-MARKED = 1 << 31  # bit of a value record's second word, above its depth: the value is returned
-PIECES = 256  # pieces of free memory that are remembered; what is freed when there are so many is not used again
-
-# What a word of a result may be; the address of the form of its items if it is a list.
-A_TENSOR, A_ROW = 1, 2
-
-SOURCE = f'''
-MARKED = {MARKED}
-PIECES = {PIECES}
-A_TENSOR = {A_TENSOR}
-A_ROW = {A_ROW}
+from acronumba.runtime.library.words import (  # isort: skip
+    ARGS, BATCH, BATCHES, BESIDE, BKEY, BSTART, CHUNKS, COPIES, DYING, FORMS, FOUND, FOUNDS, FREED, FREEDS, HEAP,
+    KEYTAB, K_ARGS, K_DIMS, K_LISTS, K_RESULTS, K_ROWS, K_TENSORS, K_WORDS, LAST, MOST, NEED, OFFSET, PART, RESULTS,
+    RETURNED, ROOM, SPOIL, TABLE, USED, WUSED, XCAP,
+)  # fmt: skip
 
 
 def in_heap(ST: i64, address: i64) -> i64:
@@ -66,7 +57,7 @@ def mark_returned(ST: i64) -> i64:
         form = ld(found, 4 * k + 2)
         width = 8 * ld(form)
         parts = ld(form, 1)
-        for i in range(ld(found, 4 * k + 1)):
+        for _ in range(ld(found, 4 * k + 1)):
             for j in range(parts):
                 word = ld(at, ld(form, 2 + 2 * j))
                 kind = ld(form, 3 + 2 * j)
@@ -104,7 +95,7 @@ def mark_returned(ST: i64) -> i64:
     return DONE
 
 
-def find_last(ST: i64):
+def find_last(ST: i64) -> None:
     """Find the last batch that reads each result of each batch, and the bytes of each that are returned.
 
     Until `layout` writes addresses into the value records, they hold the numbers of their results.
@@ -119,7 +110,7 @@ def find_last(ST: i64):
     last = ld(ST, LAST)
     returned = ld(ST, RETURNED)
     for b in range(ld(ST, BATCHES)):
-        k = K_WIDTH * ld(keytab, 2 * ld32(bkey, b))
+        k = K_WORDS * ld(keytab, 2 * ld32(bkey, b))
         tensors = ld(table, k + K_TENSORS)
         lists = ld(table, k + K_LISTS)
         results = ld(table, k + K_RESULTS)
@@ -181,7 +172,7 @@ def take_place(ST: i64, size: i64) -> i64:
     return at
 
 
-def give_place(ST: i64, at: i64, size: i64):
+def give_place(ST: i64, at: i64, size: i64) -> None:
     """Note that these bytes of the work area are free, together with the free ones on either side."""
     free = ld(ST, FREED)
     count = ld(ST, FREEDS)
@@ -237,7 +228,7 @@ def share_places(ST: i64) -> i64:
     kept = 0
     copies = 0
     for b in range(batches):
-        k = K_WIDTH * ld(keytab, 2 * ld32(bkey, b))
+        k = K_WORDS * ld(keytab, 2 * ld32(bkey, b))
         count = count_rows(ST, k, ld32(bstart, b), ld32(bstart, b + 1))
         for j in range(ld(table, k + K_RESULTS)):
             x = b * most + j
@@ -266,7 +257,7 @@ def share_places(ST: i64) -> i64:
     return DONE
 
 
-def settle(ST: i64, b: i64):
+def settle(ST: i64, b: i64) -> None:
     """Copy the nodes of a batch that are returned to the arena; spoil what nothing reads any more, if wanted."""
     most = ld(ST, MOST)
     bstart = ld(ST, BSTART)
@@ -274,7 +265,7 @@ def settle(ST: i64, b: i64):
     args = ld(ST, ARGS)
     offset = ld(ST, OFFSET)
     returned = ld(ST, RETURNED)
-    k = K_WIDTH * ld(ld(ST, KEYTAB), 2 * ld32(ld(ST, BKEY), b))
+    k = K_WORDS * ld(ld(ST, KEYTAB), 2 * ld32(ld(ST, BKEY), b))
     record = 8 * (ld(table, k + K_ARGS) + ld(table, k + K_DIMS))
     for j in range(ld(table, k + K_RESULTS)):
         x = b * most + j
@@ -293,37 +284,3 @@ def settle(ST: i64, b: i64):
         while x >= 0:
             fill_bytes(ld(offset, 2 * x), 255, ld(ld(ST, ROOM), x))
             x = ld32(ld(ST, BESIDE), x) - 1
-'''
-
-
-def forms(results: Sequence[Word], layouts: Sequence[StructLayout]) -> list[NDArray[np.int64]]:
-    """Return where in results, rows and lists references are, for `mark_returned`.
-
-    The first array holds the address of the form of the results, then that of the rows of each class. A form is: words
-    of an item, number of references in it, and for each its place and what it is (see `A_TENSOR`).
-    """
-    made: list[NDArray[np.int64]] = []
-
-    def form(items: Sequence[tuple[int, Word]], width: int) -> int:
-        parts = [(at, kind(word)) for at, word in items]
-        parts = [(at, k) for at, k in parts if k]
-        made.append(np.array([width, len(parts), *(n for part in parts for n in part)], np.int64))
-        return int(made[-1].ctypes.data)
-
-    def kind(word: Word) -> int:
-        match word:
-            case TensorT():
-                return A_TENSOR
-            case RefT():
-                return A_ROW
-            case ListT(item=item):
-                flat = words(item)
-                at = form(list(enumerate(flat)), len(flat))
-                return at if made[-1][1] else 0  # of numbers alone: nothing to be found
-        return 0
-
-    first = [form(list(enumerate(results)), len(results))]
-    for layout in layouts:
-        fields = [(f.offset + k, w) for f in layout.fields for k, w in enumerate(words(f.type))]
-        first.append(form(fields, layout.size))
-    return [np.array(first, np.int64), *made]

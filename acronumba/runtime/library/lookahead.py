@@ -1,8 +1,8 @@
 """The schedule `lookahead`: components of the graph of keys one by one, each with few batches, and a bound below them.
 
 In: the node columns, as for `schedule`, whose components, levels, frontier and batches are used. Out: levels of fewer
-batches, and `bound`, -1 if it was not looked for. Compiled library code in the language of `emit.parse`; one text for
-every model.
+batches, and `bound`, -1 if it was not looked for. Compiled library code, the same for every
+model.
 
 A batch runs all ready nodes of one key, so a schedule is a word over keys, and only the keys are to be chosen. It is
 feasible iff the keys of every path of the graph are a subsequence of it: the shortest common supersequence of all
@@ -35,7 +35,37 @@ pruning and the guarantee are this project's own. All tables are linear in the n
 
 from __future__ import annotations
 
-SOURCE = '''
+from acronumba.emit.language import (
+    copy_bytes,
+    f64,
+    fill_bytes,
+    i32,
+    i32x8,
+    i64,
+    lanes,
+    ld,
+    ld32,
+    ldf,
+    load,
+    select,
+    st,
+    st32,
+    stf,
+    store,
+)
+from acronumba.runtime.library.batches import make_batches
+from acronumba.runtime.library.components import component_levels, find_components
+from acronumba.runtime.library.frontier import advance, agenda, graph, start
+from acronumba.runtime.state import DONE, GROW_CHAINS
+
+from acronumba.runtime.library.words import (  # isort: skip
+    ABLE, ARGS, BEST, BFIRST, BKEY, BOUND, BSTART, BUDGET, CCAP, CHAINS, COUNTED, COUNTS, DEEPEST, DEGREE, DEPTH,
+    DUE, EFFORT, EFIRST, EFROM, FALLEN, FALLS, FRESH, GKINDS, GROUPS, HEIGHT, KEY, KEYS, KIND, K_LISTS, K_TENSORS,
+    K_WORDS, LATE, LAUNCH, LEVEL, LFIRST, LOCAL, LONGEST, MEMBERS, MIXED, N, ORDER, OWN, PEAK, PLACE, QUEUE, READY,
+    REMAIN, RSTART, SCORE, SFIRST, SIZE, SKIND, SNEXT, SPARE, STEP, TABLE, TOUCHED, TURN, TURNED, TURNS, WHOLE,
+    WORD,
+)  # fmt: skip
+
 NEAR = 8  # so many heights below the largest count in the score of a kind
 TIGHT = 1000.0  # more than any share
 SEARCH = 60  # nanoseconds per node that one more search takes
@@ -106,7 +136,7 @@ def chains(ST: i64, c: i64, back: i64) -> i64:
                 x = low + high - 1 - i
             v = ld32(order, x)
             at = ld(args, x)
-            k = table + 8 * K_WIDTH * ld32(kind, v)
+            k = table + 8 * K_WORDS * ld32(kind, v)
             mine = ld32(local, ld32(key, v)) - block
             most = i32x8(0)
             if back != 0:
@@ -210,7 +240,7 @@ def consider(ST: i64, length: i64, most: i64, more: i64) -> i64:
     return length
 
 
-def follow(ST: i64, c: i64, word: i64, length: i64):
+def follow(ST: i64, c: i64, word: i64, length: i64) -> None:
     """Give the nodes of component c the steps at which a schedule runs them, as depths."""
     step = ld(ST, STEP)
     start(ST, 0)
@@ -238,7 +268,7 @@ def guarantees(ST: i64) -> i64:
     return DONE
 
 
-def restrict(ST: i64, time: i64, words: i64, lengths: i64):
+def restrict(ST: i64, time: i64, words: i64, lengths: i64) -> None:
     """Write the schedule that runs nodes in the order of `time` as a word for each component."""
     n = ld(ST, N)
     key = ld(ST, KEY)
@@ -451,4 +481,3 @@ def peek(ST: i64, back: i64, otherwise: i64) -> i64:
                 best = t
     st(ST, BUDGET, left)
     return best
-'''

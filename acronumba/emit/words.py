@@ -1,0 +1,53 @@
+"""Tables of 64-bit words that Python and compiled code share: one text says what each word is, and so where.
+
+In: a text with a line for each word, `name  meaning`; a line that begins with a blank goes on with the meaning of the
+one before, and `name[3]` is three words. Out: the place of each word by its name, for Python, and the same places as
+constants in capitals, for the small language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_NAME = re.compile(r"(\w+)(?:\[(\d+)\])?(?: |$)")
+
+
+class Words:
+    """The words of a table.
+
+    >>> row = Words('''
+    ... start      first byte
+    ... shape[2]   rows,
+    ...            and columns
+    ... end        byte behind the last
+    ... ''')
+    >>> row.at["end"], row.count, row.size
+    (3, 4, 32)
+    >>> row.constants("ROW_")
+    {'ROW_START': 0, 'ROW_SHAPE': 1, 'ROW_END': 3}
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at: Mapping[str, int]  # the place of each word, or of the first of several
+        self.count = 0  # words of the table
+        places: dict[str, int] = {}
+        for line in text.strip().splitlines():
+            if line.startswith(" "):
+                continue
+            found = _NAME.match(line)
+            if found is None or found[1] in places:
+                raise ValueError(f"no name of a word, or one that is taken: {line}")
+            places[found[1]] = self.count
+            self.count += int(found[2] or 1)
+        self.at = places
+
+    @property
+    def size(self) -> int:
+        """Bytes of the table."""
+        return 8 * self.count
+
+    def constants(self, prefix: str = "") -> dict[str, int]:
+        """Return the places by names in capitals, behind a prefix."""
+        return {f"{prefix}{name.upper()}": place for name, place in self.at.items()}

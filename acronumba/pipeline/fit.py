@@ -1,0 +1,140 @@
+"""Whether a specialisation fits a call: types of instances, structure of shared and outer values."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from acronumba.data.shared import (
+    Inherited,
+    Match,
+    describe_value,
+    matcher,
+    shared_key,
+)
+from acronumba.ir.types import (
+    NEVER,
+    Array0T,
+    BoolT,
+    DictT,
+    FloatT,
+    IntT,
+    ListT,
+    OpaqueT,
+    TensorT,
+    TupleT,
+    Type,
+    UnionT,
+    union,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from acronumba.data.schema import Schema
+    from acronumba.frontend.walker import GlobalRead
+
+
+class OuterMatch:
+    """Checks that a global or closure variable still has the structure that was compiled."""
+
+    def __init__(self, read: GlobalRead, inherited: Inherited) -> None:
+        self.path: str = read.path
+        self._key = shared_key(read.shared)
+        self._match: Match = matcher(read.shared, inherited)
+
+        self.read: Callable[[], Any] = read.read
+
+    def matches(self) -> bool:
+        try:
+            value = self.read()
+        except (KeyError, ValueError):
+            return False
+        return self._match(value) or shared_key(describe_value(self.path, value)) == self._key
+
+
+def has_numbers(t: Type | None) -> bool:
+    """Whether values of the type contain Python numbers that are not in objects."""
+    match t:
+        case IntT() | FloatT() | BoolT():
+            return True
+        case TupleT(items) | DictT(_, items) | UnionT(items):
+            return any(map(has_numbers, items))
+        case ListT(item):
+            return has_numbers(item)
+        case _:
+            return False
+
+
+def holds(wide: Type, narrow: Type) -> bool:
+    """Whether every value of the narrow type is, without a conversion, a value of the wide type."""
+    match wide, narrow:
+        case _, UnionT(inner):
+            return all(holds(wide, t) for t in inner)
+        case UnionT(inner), _:
+            return any(holds(t, narrow) for t in inner)
+        case Array0T(), Array0T() | TensorT(shape=()):
+            return union(wide, narrow) == wide
+        case TensorT(), TensorT():
+            return wide.dtype == narrow.dtype and wide.rank == narrow.rank
+        case TupleT(), TupleT():
+            return len(wide.items) == len(narrow.items) and all(map(holds, wide.items, narrow.items))
+        case DictT(), DictT():
+            return wide.keys == narrow.keys and all(map(holds, wide.items, narrow.items))
+        case ListT(item), ListT(other):
+            return holds(item, other)
+        case _:
+            return wide == narrow or narrow == NEVER or isinstance(wide, OpaqueT)
+
+
+def same_types(wide: Schema, narrow: Schema, reads: Mapping[type, frozenset[str]]) -> bool:
+    """Whether two schemas agree in the parameters and in every field that is read."""
+    if wide.params != narrow.params:
+        return False
+    for cls, names in reads.items():
+        a: Mapping[str, Type] = wide.fields.get(cls, {})
+        b: Mapping[str, Type] = narrow.fields.get(cls, {})
+        if any(a.get(name) != b.get(name) for name in names):
+            return False
+    return True
+
+
+Getter = Callable[[Mapping[str, Any]], Any]
+
+
+def getter(path: str, names: Sequence[str]) -> Getter:
+    """Return a function from the roots by name to the value at a path such as ``p.cells[0].w`` or ``p['b']``.
+
+    Parameters
+    ----------
+    path : str
+        Begins with a name.
+    names : sequence of str
+        Of the roots; some contain dots, as ``config.weights``.
+    """
+    root = root_of(path, names)
+    steps: list[Callable[[Any], Any]] = []
+    node = ast.parse("root" + path[len(root) :], mode="eval").body
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Attribute):
+            steps.append(operator.attrgetter(node.attr))
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            steps.append(operator.itemgetter(node.slice.value))
+        else:
+            raise ValueError(f"not a path: {path}")
+        node = node.value
+    steps.append(operator.itemgetter(root))
+    steps.reverse()
+
+    def get(roots: Mapping[str, Any]) -> Any:
+        value: Any = roots
+        for step in steps:
+            value = step(value)
+        return value
+
+    return get
+
+
+def root_of(path: str, names: Sequence[str]) -> str:
+    """Return the root that a path begins with."""
+    return max((n for n in names if path == n or path.startswith((f"{n}.", f"{n}["))), key=len)

@@ -1,0 +1,96 @@
+"""From a plan to what can be run: host program, kernels and tiles are generated, compiled, and put together.
+
+In: a `Plan`, options and where kernels shall run. Out: an `Executable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from acronumba.analysis.plan import Plan
+from acronumba.analysis.sharing.copies import same_but_shared
+from acronumba.config import Options
+from acronumba.emit import tree
+from acronumba.emit.compile import Deferred
+from acronumba.emit.target import host as processor
+from acronumba.host.machine import make_host
+from acronumba.ir.spec import KernelSpec
+from acronumba.kernels.cpu import generate
+from acronumba.kernels.strategy import Fusion
+from acronumba.kernels.tiles import TileKey, deferred
+from acronumba.runtime.driver import Executable
+from acronumba.runtime.engines import Interpreted, Native, library, runtime_module
+from acronumba.runtime.program import KernelEntry, Linked, StageEntry
+
+Progress: TypeAlias = Callable[[str, int, int], None]  # of a module: its name, its number, how many there are
+
+
+def link(
+    plan: Plan, options: Options, *, kernels: Sequence[KernelEntry] | None = None, progress: Progress | None = None
+) -> Executable:
+    """Return what runs a plan on the processor.
+
+    Parameters
+    ----------
+    plan, options
+        What to run, and how.
+    kernels
+        Ready kernels in the order of the plan; None: those of `kernels.cpu`, compiled for this machine.
+    progress
+        Called while compiling.
+    """
+    host = make_host(plan, options)
+    modules = (library(), host.module)
+    if kernels is None:
+        engine, kernels = with_kernels(modules, plan.kernels, Fusion.of(options), progress)
+    else:
+        engine = Native(modules, progress)
+    return Executable(plan, options, Linked(host=host, modules=modules, engine=engine, kernels=tuple(kernels)))
+
+
+def link_interpreted(
+    plan: Plan, options: Options, kernels: Callable[[Interpreted], Sequence[KernelEntry]]
+) -> Executable:
+    """Return what runs a plan in plain Python; `kernels` returns kernels that its engine can call."""
+    host = make_host(plan, options)
+    modules = (runtime_module(), host.module)
+    engine = Interpreted(modules)
+    linked = Linked(host=host, modules=modules, engine=engine, kernels=tuple(kernels(engine)), interpreted=True)
+    return Executable(plan, options, linked)
+
+
+def with_kernels(
+    modules: tuple[tree.Module | Deferred, ...],
+    specs: Sequence[KernelSpec],
+    fusion: Fusion,
+    progress: Progress | None,
+) -> tuple[Native, tuple[KernelEntry, ...]]:
+    """Compile the modules, the kernels and the tiles they want."""
+    target = processor()
+    first: dict[object, int] = {}  # kernels that differ only in which shared tensors they read are the same code
+    number = [first.setdefault(same_but_shared(spec, lines=False), len(first)) for spec in specs]
+    codes = [generate(specs[number.index(k)], target, fusion) for k in range(len(first))]
+    wanted: dict[tuple[str, int], set[TileKey]] = {}
+    for code in codes:
+        for key in code.tiles:
+            wanted.setdefault((key.dtype, key.vectors), set()).add(key)
+    tiles = [deferred(keys, target) for _, keys in sorted(wanted.items())]
+    engine = Native((*modules, *(code.module for code in codes), *tiles), progress)
+    compiled = engine.loaded[len(modules) :]
+    tile: dict[str, int] = {}
+    for module in compiled[len(codes) :]:
+        tile |= module.address
+    entries = [
+        KernelEntry(
+            plan=c.address["plan"],
+            run=c.address["run"],
+            shared=code.shared,
+            tiles=tuple(tile[key.name] for key in code.tiles),
+            begin=c.address.get("begin", 0),
+            stages=tuple(StageEntry(address=c.address[s.stage], cost=s.cost, weights=s.weights) for s in code.stages),
+            keep=c,
+        )
+        for code, c in zip(codes, compiled, strict=False)
+    ]
+    return engine, tuple(entries[k] for k in number)

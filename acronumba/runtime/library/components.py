@@ -1,0 +1,237 @@
+"""Levels: when each node runs, by depth, in the strongly connected components of the graph of keys or alone.
+
+In: the nodes with their keys. Out: `level`, `counts`. An edge of the graph of keys is where a node of one key feeds a
+node of the other. Its components run one after the other in topological order, and depth counts inside a component.
+Some optimal schedule runs component by component: a stable sort of any schedule by component keeps all dependences and
+splits no batch. So nothing is lost, and leaf transforms, hoisted products and classifiers become one batch each.
+Components found for one mini-batch are tried on the next: one pass then both measures depths and proves that the graph
+of keys is still the same.
+"""
+
+from __future__ import annotations
+
+from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, lshr, st, st32
+
+from acronumba.runtime.library.words import (  # isort: skip
+    ADJACENT, COMPONENT, COUNTS, DEEPEST, DEPTH, GHOSTS, GROUP, GROUPS, KERNELS, KEY, KEYS, KEYTAB, KFIRST, KIND,
+    KINDS, KNOWN, KNOWN_GROUPS, K_LISTS, K_TENSORS, K_WORDS, LEVEL, LEVELS, LFIRST, LOCAL, MARKS, MIXED,
+    MOST_GROUPS, N, PLACE, ROW, SIZE, TABLE, VISIT,
+)  # fmt: skip
+
+
+def find_components(ST: i64) -> None:
+    """Give each node its component and its depth in it, in one pass if the graph of groups is the last one."""
+    n = ld(ST, N)
+    keys = ld(ST, KEYS)
+    groups = keys
+    group = ld(ST, KEY)
+    if keys > ld(ST, MOST_GROUPS):
+        groups = ld(ST, KERNELS)
+        group = ld(ST, KIND)
+    marks = (groups >> 6) + 1
+    st(ST, GROUPS, groups)
+    st(ST, GROUP, group)
+    st(ST, MARKS, marks)
+    kind = ld(ST, KIND)
+    row = ld(ST, ROW)
+    place = ld(ST, PLACE)
+    table = ld(ST, TABLE)
+    adjacent = ld(ST, ADJACENT)
+    known = ld(ST, KNOWN)
+    component = ld(ST, COMPONENT)
+    deepest = ld(ST, DEEPEST)
+    ghosts = ld(ST, GHOSTS)
+    recorded = ld(ST, DEPTH)
+    if groups != ld(ST, KNOWN_GROUPS):
+        st(ST, KNOWN_GROUPS, groups)
+        fill_bytes(known, 255, 8 * groups * marks)  # every group reads every other:
+        fill_bytes(component, 0, 4 * groups)  # one component
+    st(place, -1, groups - 65536)  # what is no node: of a group of its own, and not deep enough to count
+    again = 1
+    while again != 0:
+        fill_bytes(adjacent, 0, 8 * groups * marks)
+        fill_bytes(deepest, 0, 4 * groups)
+        for v in range(n):
+            g = ld32(group, v)
+            k = table + 8 * K_WORDS * ld32(kind, v)
+            at = ld(row, v)
+            reads = adjacent + 8 * marks * g
+            c = ld32(component, g)
+            here = c << 48
+            tensors = ld(k, K_TENSORS)
+            for j in range(tensors):
+                p = ld(place, ld(ld(at, j), 1) >> 32)
+                s = p & 65535
+                bits = ld(reads, s >> 6)
+                if bits & (1 << (s & 63)) == 0:
+                    st(reads, s >> 6, bits | (1 << (s & 63)))
+                here = max(here, (p | 65535) + 1)
+            for j in range(ld(k, K_LISTS)):
+                items = ld(ld(at, tensors + j), 0)
+                for i in range(ld(ld(at, tensors + j), 1)):
+                    p = ld(place, ld(ld(items, i), 1) >> 32)
+                    s = p & 65535
+                    bits = ld(reads, s >> 6)
+                    if bits & (1 << (s & 63)) == 0:
+                        st(reads, s >> 6, bits | (1 << (s & 63)))
+                    here = max(here, (p | 65535) + 1)
+            if ghosts != 0:
+                deep = deepest_operand(ST, v)
+                if (here >> 16) & 4294967295 > 0 or deep < 0:
+                    here = here + ((ld32(recorded, v) - 1 - deep) << 16)
+            st(place, v, here | g)
+            depth = (here >> 16) & 4294967295
+            if depth >= ld32(deepest, c):
+                st32(deepest, c, depth + 1)
+        again = 0
+        for w in range(groups * marks):
+            if ld(adjacent, w) != ld(known, w):
+                again = 1
+        if again != 0:
+            copy_bytes(known, adjacent, 8 * groups * marks)
+            components(ST)
+    sort_keys(ST)
+    component_levels(ST)
+
+
+def deepest_operand(ST: i64, v: i64) -> i64:
+    """Return the largest recorded depth of the nodes that a node reads, -1 without: what it is deeper by are ghosts."""
+    depth = ld(ST, DEPTH)
+    at = ld(ld(ST, ROW), v)
+    k = ld(ST, TABLE) + 8 * K_WORDS * ld32(ld(ST, KIND), v)
+    tensors = ld(k, K_TENSORS)
+    deep = 0 - 1
+    for j in range(tensors):
+        u = ld(ld(at, j), 1) >> 32
+        if u >= 0:
+            deep = max(deep, ld32(depth, u))
+    for j in range(ld(k, K_LISTS)):
+        items = ld(ld(at, tensors + j), 0)
+        for i in range(ld(ld(at, tensors + j), 1)):
+            u = ld(ld(items, i), 1) >> 32
+            if u >= 0:
+                deep = max(deep, ld32(depth, u))
+    return deep
+
+
+def components(ST: i64) -> None:
+    """Number the strongly connected components of `known`, what is read before what reads it (Tarjan 1972)."""
+    groups = ld(ST, GROUPS)
+    marks = ld(ST, MARKS)
+    known = ld(ST, KNOWN)
+    component = ld(ST, COMPONENT)
+    number = ld(ST, VISIT)
+    lowest = number + 4 * groups
+    stack = lowest + 4 * groups
+    path = stack + 4 * groups
+    spot = path + 4 * groups
+    fill_bytes(number, 0, 4 * groups)
+    fill_bytes(component, 255, 4 * groups)
+    visited = 0
+    found = 0
+    held = 0
+    for root in range(groups):
+        length = 0
+        down = root
+        if ld32(number, root) != 0:
+            down = -1
+        while down >= 0 or length > 0:
+            if down >= 0:
+                visited = visited + 1
+                st32(number, down, visited)
+                st32(lowest, down, visited)
+                st32(spot, down, 0)
+                st32(stack, held, down)
+                held = held + 1
+                st32(path, length, down)
+                length = length + 1
+            t = ld32(path, length - 1)
+            j = ld32(spot, t)
+            down = -1
+            while j < groups and down < 0:
+                bits = lshr(ld(known, t * marks + (j >> 6)), j & 63)
+                if bits == 0:
+                    j = j | 63
+                else:
+                    if bits & 1 != 0:
+                        if ld32(number, j) == 0:
+                            down = j
+                        else:
+                            if ld32(component, j) < 0:
+                                st32(lowest, t, min(ld32(lowest, t), ld32(number, j)))
+                j = j + 1
+            st32(spot, t, j)
+            if down < 0:
+                if ld32(lowest, t) == ld32(number, t):
+                    s = -1
+                    while s != t:
+                        held = held - 1
+                        s = ld32(stack, held)
+                        st32(component, s, found)
+                    found = found + 1
+                length = length - 1
+                if length > 0:
+                    s = ld32(path, length - 1)
+                    st32(lowest, s, min(ld32(lowest, s), ld32(lowest, t)))
+
+
+def sort_keys(ST: i64) -> None:
+    """List the keys of each component."""
+    keys = ld(ST, KEYS)
+    groups = ld(ST, GROUPS)
+    component = ld(ST, COMPONENT)
+    keytab = ld(ST, KEYTAB)
+    size = ld(ST, SIZE)
+    mixed = ld(ST, MIXED)
+    first = ld(ST, KFIRST)
+    local = ld(ST, LOCAL)
+    kinds = ld(ST, KINDS)
+    fill_bytes(size, 0, 4 * groups)
+    for k in range(keys):
+        c = ld32(component, k if groups == keys else ld(keytab, 2 * k))
+        st32(local, k, ld32(size, c))
+        st32(size, c, ld32(size, c) + 1)
+    total = 0
+    for c in range(groups):
+        st32(first, c, total)
+        total = total + ld32(size, c)
+        st32(mixed, c, 1 if ld32(size, c) > 1 else 0)
+    st32(first, groups, total)
+    for k in range(keys):
+        c = ld32(component, k if groups == keys else ld(keytab, 2 * k))
+        st32(kinds, ld32(first, c) + ld32(local, k), k)
+
+
+def component_levels(ST: i64) -> None:
+    """Number the levels of the components one after the other; count the nodes of each."""
+    deepest = ld(ST, DEEPEST)
+    lfirst = ld(ST, LFIRST)
+    place = ld(ST, PLACE)
+    level = ld(ST, LEVEL)
+    counts = ld(ST, COUNTS)
+    total = 0
+    for c in range(ld(ST, GROUPS)):
+        st32(lfirst, c, total)
+        total = total + ld32(deepest, c)
+    st32(lfirst, ld(ST, GROUPS), total)
+    st(ST, LEVELS, total)
+    fill_bytes(counts, 0, 4 * (total + 1))
+    for v in range(ld(ST, N)):
+        p = ld(place, v)
+        l = ld32(lfirst, p >> 48) + ((p >> 16) & 4294967295)
+        st32(level, v, l)
+        st32(counts, l, ld32(counts, l) + 1)
+
+
+def by_depth(ST: i64) -> None:
+    """Give each node its depth as level."""
+    n = ld(ST, N)
+    depth = ld(ST, DEPTH)
+    level = ld(ST, LEVEL)
+    most = -1
+    for v in range(n):
+        d = ld32(depth, v)
+        st32(level, v, d)
+        if d > most:
+            most = d
+    st(ST, LEVELS, most + 1)

@@ -1,0 +1,201 @@
+"""All stages of a mini-batch: `drive` is the one function that is called for it.
+
+It runs machine, schedule, layout and execution, and returns early only where the caller must make room. A mini-batch
+whose values would not fit into the caches runs in parts, one after the other: the machine starts some instances only,
+and when they have run, their work area, columns and scratch serve the next ones (`grow_part`).
+"""
+
+from __future__ import annotations
+
+from acronumba.emit.language import call_address, call_address_i64, i64, ld, ld32, prefetch, st
+from acronumba.runtime.library.execute import execute
+from acronumba.runtime.library.places import layout
+from acronumba.runtime.library.schedule import schedule
+from acronumba.runtime.state import (
+    DONE,
+    EXECUTED,
+    NODE_BYTES,
+    NODES_FAILED,
+    PAUSE,
+    TO_EXECUTE,
+    TO_LAYOUT,
+    TO_RECORD,
+    TO_SCHEDULE,
+    WAIT,
+)
+
+from acronumba.runtime.library.words import (  # isort: skip
+    AIM, ARENA, ASIZE, BATCH, BATCHES, CEILING, EDGES, FAILURES, HEAVIEST, INSTANCES, KEPT, KIND, K_ARGS, K_BYTES,
+    K_DIMS, K_PLAN, K_RESULTS, K_ROWS, K_WORDS, LEAST, MACHINE, MORE, N, PART, PAST, PLAIN, PLAINS, PLANNED, ROUNDS,
+    ROW, RTOP, RUNNABLE, RUN_BATCHES, SINGLE, SIZES, STAGE, STOP, TABLE, USED, WAITING, WARM, WARMS, WEIGHED,
+    WEIGHT, WMOST, WTOP, WUSED,
+)  # fmt: skip
+
+
+def warm_up(ST: i64) -> None:
+    """Fetch what the machine is about to read and write.
+
+    Kernels of the last mini-batch have driven it out of the cache, and the machine, which follows references, would
+    wait for each line by itself.
+    """
+    warm = ld(ST, WARM)
+    for k in range(ld(ST, WARMS)):
+        at = ld(warm, 2 * k)
+        for b in range(0, ld(warm, 2 * k + 1), 64):
+            prefetch(at + b)
+
+
+def next_round(ST: i64) -> None:
+    """Forget the nodes that have run and let the fibers that wait for them go on, in the order in which they came.
+
+    What has run is input from now on: `layout` has made its results values of no node.
+    """
+    runnable = ld(ST, RUNNABLE)
+    waiting = ld(ST, WAITING)
+    count = ld(ST, WTOP)
+    for k in range(count):
+        st(runnable, 2 * k, ld(waiting, 2 * (count - 1 - k)))
+        st(runnable, 2 * k + 1, ld(waiting, 2 * (count - 1 - k) + 1))
+    st(ST, RTOP, count)
+    st(ST, WTOP, 0)
+    st(ST, MORE, 0)
+    forget(ST)
+
+
+def forget(ST: i64) -> None:
+    """Begin to record anew; results of what has run stay where they are."""
+    used = ld(ST, USED)
+    st(ST, KEPT, ld(ST, KEPT) + used)
+    st(ST, ARENA, ld(ST, ARENA) + used)
+    st(ST, ASIZE, ld(ST, ASIZE) - used)
+    st(ST, USED, 0)
+    st(ST, PLAINS, ld(ST, PLAINS) + ld(ST, PLAIN))
+    st(ST, PLAIN, 0)
+    st(ST, PAST, ld(ST, PAST) + ld(ST, N))
+    st(ST, N, 0)
+    st(ST, EDGES, 0)
+    st(ST, BATCHES, 0)
+    st(ST, RUN_BATCHES, 0)
+    st(ST, PLANNED, 0)
+    st(ST, STAGE, TO_RECORD)
+
+
+def next_part(ST: i64) -> None:
+    """Go on with the instances after those that have run."""
+    st(ST, WMOST, max(ld(ST, WMOST), ld(ST, WUSED)))
+    st(ST, WUSED, 0)
+    st(ST, WEIGHED, 0)
+    st(ST, WEIGHT, 0)
+    st(ST, PART, ld(ST, BATCH))
+    st(ST, BATCH, ld(ST, BATCH) + 1)
+    forget(ST)
+
+
+def weigh(ST: i64) -> None:
+    """Add what the nodes take that were recorded since the last call to `weight`."""
+    kind = ld(ST, KIND)
+    row = ld(ST, ROW)
+    table = ld(ST, TABLE)
+    sizes = ld(ST, SIZES)
+    weight = ld(ST, WEIGHT)
+    for v in range(ld(ST, WEIGHED), ld(ST, N)):
+        k = K_WORDS * ld32(kind, v)
+        size = ld(table, k + K_BYTES)
+        if size == 0:
+            at = ld(row, v) + 8 * ld(table, k + K_ARGS)
+            call_address(ld(table, k + K_PLAN), at, sizes)
+            for j in range(ld(table, k + K_RESULTS)):
+                size = min(size + ld(sizes, 1 + j), 1 << 40)
+            if ld(table, k + K_ROWS) != 0:
+                size = size * min(ld(ld(at, ld(table, k + K_DIMS) + 2)), 1 << 20)
+            size = size + NODE_BYTES
+        weight = min(weight + size, 1 << 60)
+    st(ST, WEIGHED, ld(ST, N))
+    st(ST, WEIGHT, weight)
+
+
+def grow_part(ST: i64) -> i64:
+    """Return whether the part should have more instances; if so, let the machine record some of them.
+
+    The more are recorded, the better is known what they take. All parts that are left should take the same; they take
+    a little more each where the last would have less than a quarter.
+    """
+    if ld(ST, BATCH) == ld(ST, INSTANCES):
+        return 0
+    mine = ld(ST, BATCH) - ld(ST, PART)
+    rest = ld(ST, INSTANCES) - ld(ST, PART)
+    mean = ld(ST, N) * ld(ST, HEAVIEST) // mine + 1
+    if ld(ST, AIM) // mean < rest:  # or else there is no need to know it exactly
+        weigh(ST)
+        mean = ld(ST, WEIGHT) // mine + 1
+    each = max(max(ld(ST, AIM) // mean, min(ld(ST, LEAST), ld(ST, CEILING) // mean)), 1)
+    parts = max((rest + each - 1 - each // 4) // each, 1)
+    goal = (rest + parts - 1) // parts
+    if mine >= goal:
+        return 0
+    st(ST, BATCH, ld(ST, BATCH) + min(mine, (goal - mine + 1) // 2))
+    return 1
+
+
+def unfinished(ST: i64) -> i64:
+    """Return whether another round or part follows."""
+    left = ld(ST, MORE)
+    if ld(ST, BATCH) < ld(ST, INSTANCES):
+        left = 1
+    return left
+
+
+def drive(ST: i64) -> i64:
+    """Run the stages from `stage` to `stop`, round by round or part by part; called again, go on where it returned."""
+    stop = ld(ST, STOP)
+    while True:
+        if ld(ST, STAGE) == EXECUTED:
+            if ld(ST, SINGLE) != 0 and stop == EXECUTED:
+                return DONE
+            if ld(ST, MORE) != 0:
+                next_round(ST)
+            elif ld(ST, BATCH) < ld(ST, INSTANCES):
+                next_part(ST)
+        if ld(ST, STAGE) == TO_RECORD and stop > TO_RECORD:
+            if ld(ST, N) == 0 and ld(ST, ROUNDS) == 0:
+                warm_up(ST)
+            status = DONE
+            more = 1
+            while more != 0:
+                status = call_address_i64(ld(ST, MACHINE), ST)
+                more = 0
+                if status == DONE:
+                    more = grow_part(ST)
+            if status == WAIT:
+                st(ST, MORE, 1)
+            elif status != DONE:
+                return status
+            st(ST, STAGE, TO_SCHEDULE)
+        if ld(ST, STAGE) == TO_SCHEDULE and stop > TO_SCHEDULE:
+            status = schedule(ST)
+            if status != DONE:
+                return status
+            st(ST, STAGE, TO_LAYOUT)
+        if ld(ST, STAGE) == TO_LAYOUT and stop > TO_LAYOUT:
+            status = layout(ST)
+            if status != DONE:
+                return status
+            st(ST, STAGE, TO_EXECUTE)
+        if ld(ST, STAGE) == TO_EXECUTE and stop > TO_EXECUTE:
+            status = execute(ST)
+            if status != DONE:
+                return status
+            st(ST, STAGE, EXECUTED)
+            st(ST, ROUNDS, ld(ST, ROUNDS) + 1)
+            if unfinished(ST) != 0:
+                if ld(ST, FAILURES) != 0:
+                    return NODES_FAILED
+                if ld(ST, MORE) == 0:
+                    return PAUSE
+                if ld(ST, ROUNDS) & 63 == 0:
+                    return PAUSE
+        if ld(ST, STAGE) < EXECUTED:
+            return DONE
+        if unfinished(ST) == 0:
+            return DONE
+    return DONE

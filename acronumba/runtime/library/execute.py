@@ -1,0 +1,154 @@
+"""Execution: the calls of the kernels, batch by batch.
+
+In: the batches with their places. Out: kernels run. Threads share a batch by its rows or, where these are few, by the
+stages of its kernel (`run_batch`).
+"""
+
+from __future__ import annotations
+
+from acronumba.emit.language import call_address, call_address_i64, fill_bytes, i64, ld, ld32, st
+from acronumba.runtime.library.liveness import settle
+from acronumba.runtime.library.rows import count_rows, split_rows
+from acronumba.runtime.library.workers import pool_run
+from acronumba.runtime.state import DONE, PAUSE
+
+from acronumba.runtime.library.words import (  # isort: skip
+    ARGS, BATCHES, BKEY, BSTART, FAIL, FAILURES, KEYTAB, K_BEGIN, K_COST, K_FALLIBLE, K_PARAMS, K_RESULTS, K_ROWS,
+    K_RUN, K_SHARES, K_STAGES, K_WORDS, MOST, OFFSET, PATIENCE, PLANNED, POOL, RUN_BATCHES, SCRATCH, STRIDE, TABLE,
+    TAKEN, THREADS,
+)  # fmt: skip
+
+
+def run_rows(ST: i64, k: i64, low: i64, high: i64) -> i64:
+    """Run a batch of nodes of several rows; a node fails as its first row that fails. Return how many rows it has."""
+    table = ld(ST, TABLE)
+    count = count_rows(ST, k, low, high)
+    words = ld(ST, SCRATCH) + ld(ST, STRIDE) * ld(ST, THREADS)
+    fails = words + 8 * count
+    split_rows(ST, k, low, high, words, count)
+    params = ld(table, k + K_PARAMS)
+    st(params, 0, words)
+    st(params, 1, fails)
+    if ld(table, k + K_FALLIBLE) == 0:
+        run_batch(ST, k, count)
+        return count
+    fill_bytes(fails, 0, 8 * count)
+    run_batch(ST, k, count)
+    fail = ld(ST, FAIL)
+    at = 0
+    for i in range(low, high):
+        found = 0
+        for r in range(at, at + count_rows(ST, k, i, i + 1)):
+            if found == 0:
+                found = ld(fails, r)
+        st(fail, i, found)
+        at = at + count_rows(ST, k, i, i + 1)
+    return count
+
+
+def execute(ST: i64) -> i64:
+    """Run the kernels, batch by batch; go on where it returned before if called again."""
+    most = ld(ST, MOST)
+    offset = ld(ST, OFFSET)
+    bstart = ld(ST, BSTART)
+    bkey = ld(ST, BKEY)
+    keytab = ld(ST, KEYTAB)
+    table = ld(ST, TABLE)
+    args = ld(ST, ARGS)
+    fail = ld(ST, FAIL)
+    shared = ld(ST, PLANNED)
+    failures = ld(ST, FAILURES)
+    patience = ld(ST, PATIENCE)
+    time = 0
+    first = ld(ST, RUN_BATCHES)
+    for b in range(first, ld(ST, BATCHES)):
+        if b > first and time > patience:
+            st(ST, RUN_BATCHES, b)
+            st(ST, FAILURES, failures)
+            st(ST, TAKEN, ld(ST, TAKEN) + time)
+            return PAUSE
+        key = ld32(bkey, b)
+        k = K_WORDS * ld(keytab, 2 * key)
+        low = ld32(bstart, b)
+        count = ld32(bstart, b + 1) - low
+        params = ld(table, k + K_PARAMS)
+        st(params, 0, args + 8 * low)
+        st(params, 1, fail + 8 * low)
+        st(params, 2, ld(keytab, 2 * key + 1))
+        st(params, 3, ld(params, 3) + 1)
+        for j in range(ld(table, k + K_RESULTS)):
+            st(params, 4 + j, ld(offset, 2 * (b * most + j)))
+        if ld(table, k + K_ROWS) != 0:
+            rows = run_rows(ST, k, low, low + count)
+            time = time + (rows - count) * ld(table, k + K_COST)
+        else:
+            if ld(table, k + K_FALLIBLE) == 0:
+                run_batch(ST, k, count)
+            else:
+                fill_bytes(fail + 8 * low, 0, 8 * count)
+                run_batch(ST, k, count)
+        if shared != 0:
+            settle(ST, b)
+        if ld(table, k + K_FALLIBLE) != 0:
+            for i in range(low, low + count):
+                failures = failures | ld(fail, i)
+        time = time + count * ld(table, k + K_COST)
+    st(ST, FAILURES, failures)
+    st(ST, TAKEN, ld(ST, TAKEN) + time)
+    return DONE
+
+
+def run_batch(ST: i64, k: i64, count: i64) -> None:
+    """Run a kernel over a batch: by all threads where that pays.
+
+    They share the rows of a large batch. Where a kernel has stages and a thread would have less than a block of rows,
+    they share each stage of a block: otherwise every thread would read all weights.
+    """
+    table = ld(ST, TABLE)
+    run = ld(table, k + K_RUN)
+    params = ld(table, k + K_PARAMS)
+    units = 1
+    if ld(ST, POOL) != 0:
+        threads = ld(ST, THREADS)
+        worth = units_of(count * ld(table, k + K_COST))
+        units = min(worth, count)
+        if ld(table, k + K_BEGIN) != 0:
+            if count // 48 < min(worth, threads):
+                run_stages(ST, k, count)
+                return
+            units = min(worth, count // 24)
+        if units > threads:
+            units = threads * min(units // threads, 4)
+    if units > 1:
+        pool_run(ld(ST, POOL), run, params, count, units, ld(ST, SCRATCH), ld(ST, STRIDE), ld(ST, THREADS))
+    else:
+        call_address(run, params, 0, count, ld(ST, SCRATCH))
+
+
+def units_of(time: i64) -> i64:
+    """Return into how many units it pays to cut so many nanoseconds of work."""
+    return time // 4000
+
+
+def run_stages(ST: i64, k: i64, count: i64) -> None:
+    """Run a kernel block by block and stage by stage, each stage by all threads where that pays.
+
+    A thread gets one unit: from batch to batch it is mostly the same part of the weights, which stays in its cache.
+    """
+    table = ld(ST, TABLE)
+    params = ld(table, k + K_PARAMS)
+    threads = ld(ST, THREADS)
+    scratch = ld(ST, SCRATCH)
+    low = 0
+    while low < count:
+        high = call_address_i64(ld(table, k + K_BEGIN), params, low, count, scratch)
+        for s in range(ld(table, k + K_STAGES)):
+            stage = ld(table, k + K_SHARES) + 24 * s
+            run = ld(stage)
+            many = ld(scratch, 3 + s)
+            units = min(units_of(max((high - low) * ld(stage, 1), ld(stage, 2))), min(many, threads))
+            if units > 1:
+                pool_run(ld(ST, POOL), run, scratch, many, units, scratch, ld(ST, STRIDE), threads)
+            else:
+                call_address(run, scratch, 0, many, scratch)
+        low = high

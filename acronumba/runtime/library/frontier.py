@@ -1,0 +1,216 @@
+"""The frontier: which nodes are ready, by kind. It serves the agenda and the search of `lookahead`.
+
+In: the nodes, of one component or all. Out: operands and successors of each (`graph`), and what is ready at first
+(`start`) and after a step (`advance`). The agenda (DyNet, Neubig et al. 2017) runs all ready nodes of the key whose
+nodes have the least mean depth, and again.
+"""
+
+from __future__ import annotations
+
+from acronumba.emit.language import f64, fill_bytes, i64, inf, ld, ld32, ldf, st, st32, stf
+from acronumba.runtime.state import DONE, GROW_EDGES
+
+from acronumba.runtime.library.words import (  # isort: skip
+    BFIRST, BSTART, DEGREE, DEPTH, ECAP, EDGES, EFIRST, EFROM, GKINDS, KEY, KEYS, KIND, K_LISTS, K_TENSORS, K_WORDS,
+    LEVEL, LEVELS, LFIRST, LOCAL, MEAN, MEMBERS, N, NEED, ORDER, POSITION, QUEUE, READY, ROW, SCAP, SFIRST, SIZE,
+    SKIND, SNEXT, SSTART, TABLE,
+)  # fmt: skip
+
+
+def edges(ST: i64) -> i64:
+    """List the operands of all nodes that are nodes."""
+    return operands(ST, -1)
+
+
+def operands(ST: i64, c: i64) -> i64:
+    """List the operands of each node of component c (-1: of all nodes) that are in it.
+
+    Its members are numbered by their place in `order`, or as they were recorded.
+    """
+    low = 0
+    high = ld(ST, N)
+    least = -1 << 40
+    bstart = ld(ST, BSTART)
+    bfirst = ld(ST, BFIRST)
+    if c >= 0:
+        low = ld32(bstart, ld32(bfirst, c))
+        high = ld32(bstart, ld32(bfirst, c + 1))
+        least = ld32(ld(ST, LFIRST), c)
+    st(ST, MEMBERS, high - low)
+    if ld(ST, N) >= ld(ST, SCAP):
+        st(ST, NEED, 2 * ld(ST, N))
+        return GROW_EDGES
+    kind = ld(ST, KIND)
+    row = ld(ST, ROW)
+    order = ld(ST, ORDER)
+    level = ld(ST, LEVEL)
+    position = ld(ST, POSITION)
+    table = ld(ST, TABLE)
+    first = ld(ST, EFIRST)
+    source = ld(ST, EFROM)
+    room = ld(ST, ECAP)
+    m = 0
+    st32(first, 0, 0)
+    for x in range(low, high):
+        v = x
+        if c >= 0:
+            v = ld32(order, x)
+        st32(position, v, x - low)
+        at = ld(row, v)
+        k = table + 8 * K_WORDS * ld32(kind, v)
+        tensors = ld(k, K_TENSORS)
+        for j in range(tensors):
+            u = ld(ld(at, j), 1) >> 32
+            if u >= 0:
+                if ld32(level, u) >= least:
+                    if m < room:
+                        st32(source, m, ld32(position, u))
+                    m = m + 1
+        for j in range(ld(k, K_LISTS)):
+            items = ld(ld(at, tensors + j), 0)
+            for i in range(ld(ld(at, tensors + j), 1)):
+                u = ld(ld(items, i), 1) >> 32
+                if u >= 0:
+                    if ld32(level, u) >= least:
+                        if m < room:
+                            st32(source, m, ld32(position, u))
+                        m = m + 1
+        st32(first, x - low + 1, m)
+    st(ST, EDGES, m)
+    if m > room:
+        st(ST, NEED, m + (m >> 2))
+        return GROW_EDGES
+    return DONE
+
+
+def graph(ST: i64, c: i64) -> i64:
+    """List operands, successors and kinds of the members of component c (-1: of all nodes)."""
+    status = operands(ST, c)
+    if status != DONE:
+        return status
+    n = ld(ST, MEMBERS)
+    key = ld(ST, KEY)
+    order = ld(ST, ORDER)
+    local = ld(ST, LOCAL)
+    first = ld(ST, EFIRST)
+    source = ld(ST, EFROM)
+    next = ld(ST, SFIRST)
+    after = ld(ST, SNEXT)
+    kind = ld(ST, SKIND)
+    start = ld(ST, SSTART)
+    low = 0
+    kinds = ld(ST, KEYS)
+    if c >= 0:
+        low = ld32(ld(ST, BSTART), ld32(ld(ST, BFIRST), c))
+        kinds = ld32(ld(ST, SIZE), c)
+    st(ST, GKINDS, kinds)
+    fill_bytes(start, 0, 4 * (kinds + 1))
+    for v in range(n):
+        t = ld32(key, v)
+        if c >= 0:
+            t = ld32(local, ld32(key, ld32(order, low + v)))
+        st32(kind, v, t)
+        st32(start, t + 1, ld32(start, t + 1) + 1)
+    for t in range(kinds):
+        st32(start, t + 1, ld32(start, t + 1) + ld32(start, t))
+    fill_bytes(next, 0, 4 * (n + 1))
+    for e in range(ld(ST, EDGES)):
+        u = ld32(source, e)
+        st32(next, u, ld32(next, u) + 1)
+    total = 0
+    for v in range(n):
+        total = total + ld32(next, v)
+        st32(next, v, total)
+    st32(next, n, total)
+    for x in range(n):
+        v = n - 1 - x
+        for e in range(ld32(first, v), ld32(first, v + 1)):
+            u = ld32(source, e)
+            i = ld32(next, u) - 1
+            st32(after, i, v)
+            st32(next, u, i)
+    return DONE
+
+
+def start(ST: i64, back: i64) -> None:
+    """Make those members ready that have no operands (back: no successors)."""
+    n = ld(ST, MEMBERS)
+    first = ld(ST, SFIRST if back else EFIRST)
+    kind = ld(ST, SKIND)
+    begin = ld(ST, SSTART)
+    degree = ld(ST, DEGREE)
+    queue = ld(ST, QUEUE)
+    ready = ld(ST, READY)
+    for t in range(ld(ST, GKINDS)):
+        st32(ready, 2 * t, ld32(begin, t))
+        st32(ready, 2 * t + 1, ld32(begin, t))
+    for v in range(n):
+        d = ld32(first, v + 1) - ld32(first, v)
+        st32(degree, v, d)
+        if d == 0:
+            t = ld32(kind, v)
+            i = ld32(ready, 2 * t + 1)
+            st32(queue, i, v)
+            st32(ready, 2 * t + 1, i + 1)
+
+
+def advance(ST: i64, back: i64, t: i64, number: i64, step: i64) -> None:
+    """Run all members of kind t that are ready, as step `number`, which is noted in the column `step`."""
+    first = ld(ST, EFIRST if back else SFIRST)
+    next = ld(ST, EFROM if back else SNEXT)
+    kind = ld(ST, SKIND)
+    degree = ld(ST, DEGREE)
+    queue = ld(ST, QUEUE)
+    ready = ld(ST, READY)
+    low = ld32(ready, 2 * t)
+    high = ld32(ready, 2 * t + 1)
+    st32(ready, 2 * t, high)
+    for i in range(low, high):
+        v = ld32(queue, i)
+        st32(step, v, number)
+        for e in range(ld32(first, v), ld32(first, v + 1)):
+            u = ld32(next, e)
+            d = ld32(degree, u) - 1
+            st32(degree, u, d)
+            if d == 0:
+                k = ld32(kind, u)
+                j = ld32(ready, 2 * k + 1)
+                st32(queue, j, u)
+                st32(ready, 2 * k + 1, j + 1)
+
+
+def agenda(ST: i64, step: i64) -> i64:
+    """Number the batches of the agenda, in the column `step`."""
+    status = graph(ST, -1)
+    if status != DONE:
+        return status
+    n = ld(ST, N)
+    keys = ld(ST, KEYS)
+    key = ld(ST, KEY)
+    depth = ld(ST, DEPTH)
+    mean = ld(ST, MEAN)
+    begin = ld(ST, SSTART)
+    ready = ld(ST, READY)
+    for k in range(keys):
+        stf(mean, k, 0.0)
+    for v in range(n):
+        k = ld32(key, v)
+        stf(mean, k, ldf(mean, k) + f64(ld32(depth, v)))
+    for k in range(keys):
+        stf(mean, k, ldf(mean, k) / f64(max(ld32(begin, k + 1) - ld32(begin, k), 1)))
+    start(ST, 0)
+    done = 0
+    batch = 0
+    while done < n:
+        best = -1
+        least = inf
+        for k in range(keys):
+            if ld32(ready, 2 * k) < ld32(ready, 2 * k + 1):
+                if ldf(mean, k) < least:
+                    best = k
+                    least = ldf(mean, k)
+        done = done + ld32(ready, 2 * best + 1) - ld32(ready, 2 * best)
+        advance(ST, 0, best, batch, step)
+        batch = batch + 1
+    st(ST, LEVELS, batch)
+    return DONE

@@ -1,0 +1,68 @@
+"""Keys: a node's kernel with its run-time extents. Nodes of one key may be one batch.
+
+In: the node columns of the state table. Out: `key`, and the table of keys.
+"""
+
+from __future__ import annotations
+
+from acronumba.emit.language import fill_bytes, i64, ld, ld32, lshr, st, st32
+
+from acronumba.runtime.library.words import (  # isort: skip
+    HASH, KERNELS, KEY, KEYED, KEYS, KEYTAB, KIND, K_ARGS, K_DIMS, K_WORDS, N, ROW, TABLE,
+)  # fmt: skip
+
+
+def number_keys(ST: i64) -> None:
+    """Give each node the number of its (kernel, extents); without extents that is the kernel's."""
+    n = ld(ST, N)
+    kernels = ld(ST, KERNELS)
+    keytab = ld(ST, KEYTAB)
+    for k in range(kernels):
+        st(keytab, 2 * k, k)
+        st(keytab, 2 * k + 1, 0)
+    count = kernels
+    if ld(ST, KEYED) != 0:
+        kind = ld(ST, KIND)
+        key = ld(ST, KEY)
+        row = ld(ST, ROW)
+        table = ld(ST, TABLE)
+        hash = ld(ST, HASH)
+        slots = 2  # as many as this round needs: clearing all that the largest one needed would cost each of them
+        while slots < 2 * n:
+            slots = 2 * slots
+        mask = slots - 1
+        fill_bytes(hash, 0, 4 * slots)
+        for v in range(n):
+            k = ld32(kind, v)
+            dims = ld(table, K_WORDS * k + K_DIMS)
+            if dims == 0:
+                st32(key, v, k)
+            else:
+                at = ld(row, v) + 8 * ld(table, K_WORDS * k + K_ARGS)
+                h = k + 1
+                for j in range(dims):
+                    h = (h ^ ld(at, j)) * 6364136223846793005
+                    h = h ^ lshr(h, 29)
+                slot = h & mask
+                found = -1
+                while found < 0:
+                    there = ld32(hash, slot)
+                    if there == 0:
+                        st32(hash, slot, count + 1)
+                        st(keytab, 2 * count, k)
+                        st(keytab, 2 * count + 1, at)
+                        found = count
+                        count = count + 1
+                    else:
+                        same = 0
+                        if ld(keytab, 2 * there - 2) == k:
+                            other = ld(keytab, 2 * there - 1)
+                            same = 1
+                            for j in range(dims):
+                                if ld(other, j) != ld(at, j):
+                                    same = 0
+                        if same != 0:
+                            found = there - 1
+                        slot = (slot + 1) & mask
+                st32(key, v, found)
+    st(ST, KEYS, count)

@@ -1,0 +1,84 @@
+"""The tables that `runtime.library.launch` reads, and their words by name: `LAUNCH_NODES` is `nodes` of `LAUNCH`.
+
+A table of rows also has `ROW_BYTES`, the bytes of a row.
+"""
+
+from __future__ import annotations
+
+from acronumba.emit.words import Words
+from acronumba.kernels.cuda.marshal import ROW, STREAM
+from acronumba.kernels.cuda.persistent import BARRIER, STEP
+from acronumba.kernels.cuda.tiles import THREADS
+
+LAUNCHED, WRITTEN, UNWRITTEN = range(3)  # what `whole` returns
+WARPS = THREADS // 32
+OWN = 1 << 28  # bytes of scratch of all warps, as long as one block has enough
+
+LAUNCH = Words("""
+parameters[4]   addresses of the next four words: what the driver calls kernelParams
+p               P of the launch at hand,
+nodes           ... nodes,
+scratch         ... S: scratch memory of a batch,
+warps           ... T: scratch memory of warps
+launch          address of `cuLaunchKernel`,
+cooperate       ... of `cuLaunchCooperativeKernel`,
+upload          ... of `cuMemcpyHtoDAsync`,
+record          ... of `cuEventRecord`,
+reach           ... of `cuEventSynchronize`,
+drive           ... of `drive`
+stream          the stream of the GPU
+kernels         rows of KERNEL
+functions       rows of FUNCTION
+grids           rows of GRID
+processors      multiprocessors
+scratch_size    bytes of the scratch memory of a batch,
+warps_size      ... of warps
+most            most blocks of a launch, if all have scratch memory
+blocks          most blocks of a launch of this mini-batch
+whole           whether `whole` launches
+status          what `drive` has returned, see `whole`
+""")
+KERNEL = Words("""
+first           the first of its functions
+count           how many there are
+""")
+FUNCTION = Words("""
+handle          of the driver
+blocks          most blocks that run at the same time
+grids           the first of its grids
+count           how many there are
+""")
+GRID = Words("""
+nodes           `Grid.nodes`
+times           `Grid.times`
+cost            `Grid.cost`
+""")
+ABOUT = Words("""
+steps           what the one kernel is told: address of its steps,
+count           ... how many,
+scratch         ... addresses of both scratch memories,
+warps
+barrier         ... address of its barrier
+parameters[5]   addresses of these
+word            `word` of the barrier
+patience        `patience` of it
+widest          how many blocks the widest step has
+most            most blocks that may wait for each other
+handle          of the driver
+shared          bytes of shared memory
+""")
+
+_TABLES = {
+    "LAUNCH_": LAUNCH, "KERNEL_": KERNEL, "FUNCTION_": FUNCTION, "GRID_": GRID, "ABOUT_": ABOUT, "STREAM_": STREAM,
+    "ROW_": ROW, "STEP_": STEP, "BARRIER_": BARRIER,
+}  # fmt: skip
+_PLACES: dict[str, int] = {}
+for _prefix, _table in _TABLES.items():
+    _PLACES |= _table.constants(_prefix) | {f"{_prefix}BYTES": _table.size}
+
+
+def __getattr__(name: str) -> int:
+    try:
+        return _PLACES[name]
+    except KeyError:
+        raise AttributeError(f"no word of a table for launches: {name}") from None

@@ -1,0 +1,145 @@
+"""Layout: where the results of each batch lie.
+
+In: the batches of `schedule`. Out: value records filled in. The results of a batch are contiguous rows in its order, in
+one arena of bytes; each result of each batch begins at a multiple of 64 bytes. Where they are large, see `plenty`,
+`liveness` gives places anew once nothing reads what lies there.
+"""
+
+from __future__ import annotations
+
+from acronumba.emit.language import call_address, i64, ld, ld32, st
+from acronumba.runtime.library.liveness import share_places
+from acronumba.runtime.library.rows import count_rows, rows_width
+from acronumba.runtime.state import DONE, GROW_ARENA, GROW_SCRATCH, GROW_WORK, NEVER
+
+from acronumba.runtime.library.words import (  # isort: skip
+    ARENA, ARGS, ASIZE, BATCH, BATCHES, BKEY, BSTART, COPIES, INSTANCES, KEYTAB, K_ARGS, K_DIMS, K_PLAN, K_RESULTS,
+    K_ROWS, K_WORDS, LARGEST, MORE, MOST, N, NEED, OFFSET, PART, PLAIN, PLANNED, PLENTY, SIZES, SPACE, SSIZE,
+    STRIDE, TABLE, THREADS, USED, WORK, WSIZE, WUSED,
+)  # fmt: skip
+
+
+def layout(ST: i64) -> i64:
+    """Place the results of all batches and write their addresses into the value records."""
+    if ld(ST, PLANNED) == 0:
+        status = measure(ST)
+        if status != DONE:
+            return status
+        plenty = ld(ST, PLENTY)
+        if plenty < NEVER and ld(ST, BATCH) - ld(ST, PART) < ld(ST, INSTANCES):
+            plenty = -1  # other parts use the places of this one
+        if ld(ST, MORE) == 0 and ld(ST, PLAIN) // (ld(ST, N) + 4096) > plenty:
+            st(ST, PLANNED, 1)
+    if ld(ST, PLANNED) == 1:
+        status = share_places(ST)
+        if status != DONE:
+            return status
+        st(ST, PLANNED, 2)
+    if ld(ST, USED) > ld(ST, ASIZE):
+        st(ST, NEED, ld(ST, USED))
+        return GROW_ARENA
+    if ld(ST, WUSED) > ld(ST, WSIZE):
+        st(ST, NEED, ld(ST, WUSED))
+        return GROW_WORK
+    if ld(ST, SPACE) > ld(ST, SSIZE):
+        st(ST, NEED, ld(ST, SPACE))
+        return GROW_SCRATCH
+    give_addresses(ST)
+    return DONE
+
+
+def measure(ST: i64) -> i64:
+    """Find the sizes of all results, places for them none of which two share, and how much scratch is needed."""
+    most = ld(ST, MOST)
+    sizes = ld(ST, SIZES)
+    offset = ld(ST, OFFSET)
+    bstart = ld(ST, BSTART)
+    bkey = ld(ST, BKEY)
+    keytab = ld(ST, KEYTAB)
+    table = ld(ST, TABLE)
+    batches = ld(ST, BATCHES)
+    total = 0
+    scratch = 0
+    space = 0
+    largest = ld(ST, LARGEST)
+    large = 0
+    for b in range(batches):
+        key = ld32(bkey, b)
+        k = K_WORDS * ld(keytab, 2 * key)
+        count = count_rows(ST, k, ld32(bstart, b), ld32(bstart, b + 1))
+        if ld(table, k + K_ROWS) != 0:
+            space = max(space, count * rows_width(ST, k))
+        call_address(ld(table, k + K_PLAN), ld(keytab, 2 * key + 1), sizes)
+        results = ld(table, k + K_RESULTS)
+        if count == 0:  # rows of arrays that have none: how long they would be says nothing
+            for j in range(results):
+                st(offset, 2 * (b * most + j), total)
+                st(offset, 2 * (b * most + j) + 1, 0)
+        elif ld(sizes, 1 + results) > largest:
+            large = 1
+            for j in range(results):
+                st(offset, 2 * (b * most + j) + 1, ld(sizes, 1 + results))
+        else:
+            if ld(sizes) > scratch:
+                scratch = ld(sizes)
+            for j in range(results):
+                size = ld(sizes, 1 + j)
+                st(offset, 2 * (b * most + j), total)
+                st(offset, 2 * (b * most + j) + 1, size)
+                if size > 1 << 31 or count > 1 << 28:  # or else it cannot overflow
+                    if size > (1 << 60) // max(count, 1):
+                        large = 1
+                        size = 0
+                total = (total + count * size + 63) & -64
+                if total > 1 << 60:
+                    large = 1
+                    total = 0
+    if large != 0:
+        st(ST, USED, 1 << 62)
+        st(ST, NEED, 1 << 62)
+        return GROW_ARENA
+    st(ST, PLAIN, total)
+    st(ST, USED, total)
+    stride = (scratch + 127) & -64
+    st(ST, STRIDE, stride)
+    st(ST, SPACE, space + stride * ld(ST, THREADS))
+    return DONE
+
+
+def give_addresses(ST: i64) -> None:
+    """Write the addresses of all results into the value records; those of a round that is not the last are inputs."""
+    most = ld(ST, MOST)
+    offset = ld(ST, OFFSET)
+    bstart = ld(ST, BSTART)
+    bkey = ld(ST, BKEY)
+    keytab = ld(ST, KEYTAB)
+    table = ld(ST, TABLE)
+    args = ld(ST, ARGS)
+    arena = ld(ST, ARENA)
+    work = arena
+    if ld(ST, PLANNED) == 2:
+        work = ld(ST, WORK)
+        st(ST, COPIES, ld(ST, COPIES) + arena)
+    more = ld(ST, MORE)
+    for b in range(ld(ST, BATCHES)):
+        k = K_WORDS * ld(keytab, 2 * ld32(bkey, b))
+        record = 8 * (ld(table, k + K_ARGS) + ld(table, k + K_DIMS))
+        for j in range(ld(table, k + K_RESULTS)):
+            data = ld(offset, 2 * (b * most + j))
+            if data >= 0:
+                data = data + work
+            else:
+                data = arena - data - 1
+            st(offset, 2 * (b * most + j), data)
+            size = ld(offset, 2 * (b * most + j) + 1)
+            if ld(table, k + K_ROWS) == 0:
+                for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
+                    st(ld(args, i) + record + 24 * j, 0, data)
+                    data = data + size
+            else:
+                for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
+                    st(ld(args, i) + record + 24 * j, 0, data)
+                    data = data + size * count_rows(ST, k, i, i + 1)
+            if more != 0:
+                for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
+                    st(ld(args, i) + record + 24 * j, 1, -1)

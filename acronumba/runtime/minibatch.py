@@ -1,0 +1,33 @@
+"""A mini-batch while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from acronumba.runtime.buffers import Arena, Buffers, Words
+from acronumba.runtime.recorded import Failure, Round
+from acronumba.runtime.shared import Prepared
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class MiniBatch:
+    """What all that takes part in a run knows of it."""
+
+    buffers: Buffers
+    prepared: Prepared  # the shared values
+    roots: Words  # int64[batch, words]: of the instances that run
+    keep: Sequence[NDArray[Any]]  # arrays that these lead to
+    arenas: list[Arena]  # for results; the last one is in use
+    works: list[Arena]  # one, if there is any: for what is used again within the run
+    stable: bool  # whether the shared arrays do not change any more
+    timed: bool  # whether stages are measured one by one
+    last: int  # stage, a number in `STAGES`
+    failures: dict[int, Failure] = field(default_factory=dict)  # that Python has found, by number of the instance
+    rounds: list[Round] = field(default_factory=list)  # noted for a trace, if it is timed
+    seconds: dict[str, float] = field(default_factory=dict)  # of stages, if it is timed
+    taken: list[float] = field(default_factory=list)  # seconds of each batch, if it is timed
+    noted: float = 0.0  # seconds in which rounds were noted

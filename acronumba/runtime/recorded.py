@@ -1,0 +1,220 @@
+"""What a run has recorded and scheduled, read from its buffers.
+
+In: the buffers that compiled code has filled. Out: dependences, failures of nodes, the rounds of a trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.analysis.plan import Plan
+from acronumba.errors import Loc
+from acronumba.memory import word_at
+from acronumba.runtime import state
+from acronumba.runtime.buffers import Buffers, Words
+from acronumba.runtime.engines import Interpreted, Native
+from acronumba.runtime.levels import COLUMNS
+from acronumba.runtime.program import Host
+from acronumba.runtime.state import AT, TABLE
+from acronumba.runtime.trace import BatchRecord, Wait
+
+_CHAIN = 64  # calls that a failure's chain holds at most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why an instance has no result."""
+
+    site: int  # number in `Program.sites`; `state.STEPS`, `state.MEMORY`
+    values: tuple[int | float | bool, ...] = ()  # for the message of the site
+    calls: tuple[Loc, ...] = ()  # where the function was called, and its caller, ...: the innermost first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Round:
+    """What was recorded and scheduled between two waits of everyone. n nodes."""
+
+    kinds: NDArray[np.int32]  # int32[n]: kernels
+    depth: NDArray[np.int32]  # int32[n]: depth in its phase
+    phase: NDArray[np.int32]  # int32[n]
+    inst: NDArray[np.int32]  # int32[n]: instances as the machine numbers them
+    batch: NDArray[np.int32]  # int32[n]
+    order: NDArray[np.int32]  # int32[n]: nodes in order of execution
+    edges: NDArray[np.int32]  # int32[m, 2]: producer and consumer, numbered over all rounds
+    batches: tuple[BatchRecord, ...]
+    extents: tuple[tuple[int, ...], ...]  # of each batch
+    bound: int  # of batches
+    waits: tuple[Wait, ...]  # for values of this round
+    results: dict[int, int]  # value record -> node, of this round and those before; nodes numbered over all rounds
+
+
+class Recorded:
+    """Reads buffers of one plan.
+
+    Parameters
+    ----------
+    plan
+        What was recorded.
+    host
+        The host program that records it.
+    engine
+        What runs the functions of the library.
+    shapes : int64[...]
+        The constant shapes.
+    """
+
+    def __init__(self, plan: Plan, host: Host, engine: Native | Interpreted, shapes: Words) -> None:
+        self.plan = plan
+        self.host = host
+        self.engine = engine
+        self.shapes = shapes
+        self.result_words = len(plan.program.functions[0].results)
+
+    def edges(self, buffers: Buffers) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return first[n + 1] and operand[m]: node v reads the nodes operand[first[v]:first[v + 1]]."""
+        self._complete(buffers, "edges")
+        n = buffers["n"]
+        return buffers.tables["efirst"][: n + 1].copy(), buffers.tables["efrom"][: buffers["edges"]].copy()
+
+    def lower_bound(self, buffers: Buffers) -> int:
+        """Return a number of batches that no schedule goes below; what was scheduled stays as it is."""
+        if buffers["policy"] != state.BY_LOOKAHEAD or buffers["bound"] < 0:
+            kept = {name: buffers.columns[name].copy() for name in COLUMNS}
+            words = {name: buffers[name] for name in ("batches", "levels")}
+            self._complete(buffers, "bound")
+            for name, column in kept.items():
+                buffers.columns[name][:] = column
+            for name, word in words.items():
+                buffers[name] = word
+        return buffers["bound"]
+
+    def _complete(self, buffers: Buffers, name: str) -> None:
+        """Call a function of the library until it has all the room it wants."""
+        while (status := self.engine.call(name, buffers.address)) != state.DONE:
+            assert status is not None
+            buffers.grow_tables(status)
+
+    def failed(self, buffers: Buffers) -> list[tuple[int, Failure]]:
+        """Return the instances and failures of nodes, in program order."""
+        fallible = buffers.fixed["table"].reshape(-1, len(TABLE))[:, TABLE["fallible"]]
+        order = buffers.column("order", buffers["n"])
+        at = np.flatnonzero(fallible[buffers.columns["kind"][order]])
+        fail = buffers.columns["fail"]
+        at = at[fail[at] != 0]
+        at = at[np.argsort(order[at], kind="stable")]
+        return [(int(buffers.columns["instance"][order[i]]), Failure(site=int(fail[i]) - 1)) for i in at]
+
+    def rows(self, buffers: Buffers) -> NDArray[np.int64]:
+        """Return how many rows each node is: 1 unless its kernel has `rows`."""
+        n = buffers["n"]
+        kinds, at = buffers.column("kind", n), buffers.column("row", n)
+        out = np.ones(n, np.int64)
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        for v in np.flatnonzero(table[kinds, TABLE["rows"]]) if n else ():
+            args, dims = table[kinds[v], [TABLE["args"], TABLE["dims"]]]
+            shape = word_at(int(at[v] + 8 * (args + dims + 2)))
+            out[v] = word_at(shape)
+        return out
+
+    def round(self, buffers: Buffers, before: Sequence[Round]) -> Round:
+        """Return what was recorded and scheduled since the last round."""
+        n, batches = buffers["n"], buffers["batches"]
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        start = sum(len(r.kinds) for r in before)
+        kinds = buffers.column("kind", n).copy()
+        first, source = self.edges(buffers)
+        to = np.repeat(np.arange(n, dtype=np.int32), np.diff(first))
+        edges = np.stack([source, to], axis=1) + start
+        results = before[-1].results if before else {}
+        if self.host.waiting:
+            row = buffers.column("row", n)
+            args, dims, several = (table[kinds, TABLE[name]] for name in ("args", "dims", "results"))
+            records = row + 8 * (args + dims)
+            if before:
+                older = [(results[a], start + v) for v in range(n) for a in self._operands(buffers, v) if a in results]
+                edges = np.concatenate([np.array(older, np.int32).reshape(-1, 2), edges])
+            results.update({int(records[v]) + 24 * j: start + v for v in range(n) for j in range(several[v])})
+        keys = buffers.column("key", n)
+        order = buffers.column("order", n).copy()
+        starts = buffers.columns["bstart"][: batches + 1].copy()
+        batch = np.empty(n, np.int32)
+        batch[order] = np.repeat(np.arange(batches, dtype=np.int32), np.diff(starts))
+        phase = np.zeros(n, np.int32)
+        depth = buffers.column("depth", n).copy()
+        policy = buffers["policy"]
+        if policy == state.BY_LOOKAHEAD or (policy == state.BY_DEPTH and buffers["phased"]):
+            component, first_level = buffers.fixed["component"], buffers.fixed["lfirst"]
+            phase = component[keys if buffers["groups"] == buffers["keys"] else kinds]
+            depth = buffers.column("level", n) - first_level[phase]
+            # Components are numbered over all keys; count only those that occur.
+            phase = np.unique(phase, return_inverse=True)[1].astype(np.int32)
+        heads = order[starts[:-1]] if n else order[:0]
+        rows = np.add.reduceat(self.rows(buffers)[order], starts[:-1]) if n else order
+        names = tuple(s.name for s in self.plan.kernels)
+        several_rows = [s.rows is not None for s in self.plan.kernels]
+        extents = tuple(self._extents(buffers, v) for v in heads)
+        waiting = buffers.queues["waiting"][: 2 * buffers["wtop"]].reshape(-1, 2) if buffers["more"] else ()
+        return Round(
+            kinds=kinds,
+            depth=depth,
+            phase=phase,
+            inst=buffers.column("instance", n).copy(),
+            batch=batch,
+            order=order,
+            edges=edges,
+            batches=tuple(
+                BatchRecord(
+                    phase=int(phase[v]),
+                    depth=int(depth[v]),
+                    kernel=names[kinds[v]],
+                    size=int(size),
+                    round=len(before) if self.host.waiting else 0,
+                    rows=int(r) * several_rows[kinds[v]],
+                )
+                for v, size, r in zip(heads, np.diff(starts), rows, strict=True)
+            ),
+            extents=extents,
+            bound=self.lower_bound(buffers),
+            waits=tuple(
+                Wait(round=len(before), instance=int(k), loc=self.host.waits[word_at(int(frame) + 8)])
+                for frame, k in waiting
+            ),
+            results=results,
+        )
+
+    def _operands(self, buffers: Buffers, node: int) -> list[int]:
+        """Return the value records that a node reads, those of lists included."""
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))[buffers.columns["kind"][node]]
+        tensors, lists = (int(table[TABLE[name]]) for name in ("tensors", "lists"))
+        row = int(buffers.columns["row"][node])
+        found = [word_at(row + 8 * k) for k in range(tensors)]
+        for k in range(tensors, tensors + lists):
+            it = word_at(row + 8 * k)
+            found += [word_at(word_at(it) + 8 * i) for i in range(word_at(it + 8))]
+        return found
+
+    def _extents(self, buffers: Buffers, node: int) -> tuple[int, ...]:
+        """Return the run-time extents of a node."""
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        args, dims = table[buffers.columns["kind"][node], [TABLE["args"], TABLE["dims"]]]
+        at = int(buffers.columns["row"][node]) + 8 * int(args)
+        return tuple(word_at(at + 8 * k) for k in range(dims))
+
+    def calls(self, buffers: Buffers, frame: int) -> tuple[Loc, ...]:
+        """Return the calls on the way to a frame, the innermost first."""
+        out: list[Loc] = []
+        root = buffers.address + 8 * AT["root"]
+        while len(out) < _CHAIN:
+            frame = word_at(frame)
+            if frame == root:
+                break
+            block = word_at(frame + 8)
+            if block == self.host.arrive:  # a stub: it says where it was spawned, and by whom
+                block = word_at(frame + 16)
+                frame = word_at(frame)
+            out.append(self.host.calls[block])
+        return tuple(out)

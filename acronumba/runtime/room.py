@@ -1,0 +1,205 @@
+"""Room for what compiled code asks for: memory that grows, and what happens where it may not.
+
+In: a mini-batch that has stopped with a status. Out: more room, or the failure of an instance that wants too much.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import numpy as np
+
+from acronumba.config import Options
+from acronumba.memory import available
+from acronumba.runtime import state
+from acronumba.runtime.buffers import ArenaPool, Buffers
+from acronumba.runtime.minibatch import MiniBatch
+from acronumba.runtime.recorded import Failure, Recorded
+from acronumba.runtime.state import AT, MEMORY, STEPS, TABLE
+
+_MANY = 8  # an instance that takes so many times the steps of the others is not like them
+
+
+class TooLarge(Exception):
+    """Instances whose own tensors need more memory than allowed."""
+
+    def __init__(self, instances: list[int]) -> None:
+        self.instances = instances
+
+
+class Room:
+    """Makes room for mini-batches of one plan.
+
+    Parameters
+    ----------
+    options
+        `memory_limit`, `max_steps`, `recycle`.
+    recorded
+        Reads the buffers.
+    arenas, works
+        Memory for results, and for what is used again within a run.
+    """
+
+    def __init__(self, options: Options, recorded: Recorded, arenas: ArenaPool, works: ArenaPool) -> None:
+        self.options = options
+        self.recorded = recorded
+        self.host = recorded.host
+        self.engine = recorded.engine
+        self.arenas = arenas
+        self.works = works
+
+    @property
+    def limit(self) -> int:
+        """How many bytes a mini-batch may take."""
+        return self.options.memory_limit or available() // 2
+
+    def grow(self, m: MiniBatch, status: int) -> None:
+        """Make the room that compiled code asks for; the last of the arenas is the one to go on with."""
+        buffers = m.buffers
+        need = buffers["need"]
+        match status:
+            case state.GROW_HEAP:
+                if buffers.another(need):
+                    buffers.next_chunk(need)
+                elif (room := self.limit - buffers.bytes) >= need:
+                    buffers.next_chunk(need, room)
+                else:
+                    self._no_memory(m)
+            case state.GROW_NODES:
+                capacity = max(2 * buffers["ncap"], buffers["n"] + need)
+                if buffers.bytes * 2 > self.limit:
+                    self._no_memory(m)
+                else:
+                    buffers.grow_nodes(capacity, buffers["n"])
+            case state.PAUSE:
+                pass  # Python looks for signals between two calls
+            case state.FUEL:
+                left = min(state.SLICE, buffers["left"])
+                if left:
+                    buffers["fuel"] = buffers["granted"] = left
+                    buffers["left"] -= left
+                else:
+                    self._abandon(m, STEPS)
+            case state.GROW_CHAINS | state.GROW_EDGES:
+                buffers.grow_tables(status)
+            case state.GROW_SCRATCH:
+                if buffers.bytes + need > self.limit:
+                    self._too_many_rows(buffers, need)
+                buffers.grow_scratch(need)
+            case state.GROW_LIVES | state.GROW_FOUND:
+                buffers.grow_lives(status)
+            case state.GROW_ARENA | state.GROW_WORK if buffers.peak > self.limit:
+                if buffers["planned"] or buffers["more"] or not self.options.recycle or need == 1 << 62:
+                    self._too_large(buffers)
+                buffers["plenty"] = -1
+            case state.GROW_WORK:
+                m.works.clear()  # before there is another one
+                m.works.append(self.works.take(need, need + self.limit - buffers.peak))
+                self.work_in(m)
+            case state.GROW_ARENA:
+                if not buffers["kept"]:
+                    m.arenas.clear()  # of this run: nothing lies in it
+                room = 2 * sum(a.size for a in m.arenas)
+                most = self.limit - buffers.bytes - buffers["kept"]
+                arena = self.arenas.take(max(need, min(room, most)), most)
+                m.arenas.append(arena)
+                self.engine.reach(arena.block)
+                buffers["arena"], buffers["asize"] = arena.address, arena.size
+            case state.GROW_FIBERS:
+                buffers.grow_fibers(2 * buffers["fcap"])
+            case state.NODES_FAILED:
+                self.fail_nodes(m)
+            case _:
+                raise AssertionError(f"status {status}")
+
+    def work_in(self, m: MiniBatch) -> None:
+        """Make a block the work area, if there is one."""
+        for arena in m.works:
+            self.engine.reach(arena.block)
+            m.buffers["work"], m.buffers["wsize"] = arena.address, arena.size
+
+    def _abandon(self, m: MiniBatch, site: int) -> None:
+        """Fail the instance that runs; what it has allocated is forgotten."""
+        buffers = m.buffers
+        if buffers["pc"] == state.SCHEDULER:
+            raise MemoryError("no memory is left for the next instance")
+        loop = self.host.loops.get(buffers["pc"])
+        calls = self.recorded.calls(buffers, buffers["fp"])
+        m.failures[buffers["inst"]] = Failure(site=site, calls=calls if loop is None else (loop, *calls))
+        if self.host.waiting:
+            buffers.lives[buffers["inst"]] = state.DEAD
+        buffers["n"] = buffers["first"]
+        buffers.rewind(buffers["base"])
+        buffers["stubs"] = 0
+        buffers.st[AT["free"] :] = 0
+        buffers["pc"] = state.SCHEDULER
+
+    def _no_memory(self, m: MiniBatch) -> None:
+        """Fail the instance that has used up the memory."""
+        if (runaway := self._runaway(m.buffers)) >= 0:
+            raise TooLarge([runaway])
+        self._abandon(m, MEMORY)
+
+    def _runaway(self, buffers: Buffers) -> int:
+        """Return the instance that has taken many times the steps of the others, between which it waits; or -1."""
+        if not self.host.waiting:
+            return -1
+        left = buffers.lives[: buffers["next"]].copy()
+        if buffers["inst"] >= 0:
+            left[buffers["inst"]] = buffers["fuel"] + buffers["left"]
+        taken = np.where(left < 0, 0, self.options.max_steps - left)
+        found = int(np.argmax(taken))
+        others = np.delete(taken, found)
+        return found if not len(others) or taken[found] > _MANY * max(1, int(np.median(others))) else -1
+
+    def fail_nodes(self, m: MiniBatch) -> None:
+        """Note the failures of nodes of a round or part; what their instances still have to do is dropped."""
+        for instance, failure in self.recorded.failed(m.buffers):
+            if not self.host.waiting:
+                m.failures.setdefault(instance, failure)
+            elif m.buffers.lives[instance] >= 0:
+                m.failures.setdefault(instance, failure)
+                m.buffers.lives[instance] = state.DEAD
+        m.buffers["failures"] = 0
+
+    def _too_large(self, buffers: Buffers) -> NoReturn:
+        """Raise `TooLarge` for the instances that no memory suffices for, `MemoryError` if there are none."""
+        if buffers["rounds"] and (runaway := self._runaway(buffers)) >= 0:
+            raise TooLarge([runaway])
+        n, batches, most = buffers["n"], buffers["batches"], buffers.most
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        place, sizes = buffers.columns["offset"][: 2 * batches * most].reshape(batches, most, 2).transpose(2, 0, 1)
+        order, start = buffers.column("order", n), buffers.columns["bstart"][: batches + 1]
+        kinds = buffers.column("kind", n)[order[start[:-1]]]
+        last = np.full((batches, most), batches)
+        if buffers["planned"]:
+            last[place >= 0] = buffers.tables["last"][: batches * most].reshape(batches, most)[place >= 0]
+        batch = np.repeat(np.arange(batches), np.diff(start))
+        there = np.arange(most) < table[kinds, TABLE["results"]][batch, None]
+        need = (sizes.astype(np.float64)[batch] * self.recorded.rows(buffers)[order, None])[there]
+        of, since, until = (
+            np.broadcast_to(x, there.shape)[there]
+            for x in (buffers.column("instance", n)[order, None], batch[:, None], last[batch] + 1)
+        )
+        # What an instance needs grows by a result when its batch runs, and then shrinks when the last reader has run.
+        of, when, change = np.tile(of, 2), np.concatenate([since, until]), np.concatenate([need, -need])
+        turns = np.lexsort((change, when, of))
+        peaks = np.zeros(int(of.max(initial=-1)) + 1)
+        np.maximum.at(peaks, of[turns], np.cumsum(change[turns]))
+        if found := np.flatnonzero(peaks > self.limit).tolist():
+            raise TooLarge(found)
+        seen = buffers["used"] + buffers["wused"] if buffers["planned"] else int(need.sum())
+        seen += buffers["kept"]  # of earlier rounds or parts
+        what = "for results" if seen > self.limit else "at once"
+        seen = seen if seen > self.limit else buffers.peak
+        raise MemoryError(f"the mini-batch needs {seen:,} bytes {what}, more than `memory_limit`")
+
+    def _too_many_rows(self, buffers: Buffers, need: int) -> NoReturn:
+        """Raise `TooLarge` for the instances whose arrays have more rows than memory has room for words of them."""
+        n = buffers["n"]
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))[buffers.column("kind", n)]
+        widths = 8.0 * (2 + table[:, TABLE["args"]] + table[:, TABLE["tensors"]])  # see `rows.rows_width`
+        large = self.recorded.rows(buffers) * widths > self.limit - buffers.bytes
+        if large.any():
+            raise TooLarge(np.unique(buffers.column("instance", n)[large]).tolist())
+        raise MemoryError(f"the mini-batch needs {need:,} bytes of scratch, more than `memory_limit`")

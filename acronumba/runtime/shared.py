@@ -1,0 +1,223 @@
+"""Shared values in the form that compiled code reads.
+
+In: arrays and numbers as the user gives them. Out: one word each, value records, weights packed as kernels want them;
+and whether all that still holds at the next call (`Prepared.holds`): arrays may be changed in place between calls.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.analysis.plan import Plan
+from acronumba.ir.nodes import Once
+from acronumba.ir.types import FloatT, TensorT
+from acronumba.memory import address, aligned
+from acronumba.runtime.buffers import Words
+from acronumba.runtime.engines import Interpreted, Native
+from acronumba.runtime.program import KernelEntry, PackingLike
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Packed:
+    """Shared arrays packed for a kernel."""
+
+    copies: tuple[NDArray[Any], ...]  # of the arrays
+    array: NDArray[Any]
+
+    def holds(self, given: Sequence[object], ks: Sequence[int]) -> bool:
+        """Whether those of the arrays that are given, not computed, still have the bits that were packed."""
+        return all(k >= len(given) or equal_bits(given[k], old) for k, old in zip(ks, self.copies, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Prepared:
+    """Shared values in the form that compiled code reads."""
+
+    given: tuple[object, ...]  # the values, as they came
+    table: Words  # one word each
+    address: int  # of `table`
+    copies: Mapping[int, NDArray[Any]]  # parameters whose array could not be used as it is
+    entries: tuple[tuple[int, ...], ...]  # per kernel: what its parameter table ends with
+    keep: tuple[NDArray[Any], ...]  # arrays and value records
+    arrays: Mapping[int, NDArray[Any]]  # the tensors
+    packed: Mapping[tuple[tuple[int, ...], object], Packed]  # by parameters and packing
+    read: Mapping[int, NDArray[Any]]  # copies of the other parameters that computed ones are made of
+
+    def holds(self) -> bool:
+        """Whether the arrays still have the bits that were copied."""
+        return (
+            all(p.holds(self.given, ks) for (ks, _), p in self.packed.items())
+            and all(equal_bits(self.given[k], old) for k, old in self.read.items())
+            and all(
+                np.array_equal(np.asarray(self.given[k]), old, equal_nan=old.dtype.kind == "f")
+                for k, old in self.copies.items()
+            )
+        )
+
+
+class Making:
+    """Shared values while they are made ready."""
+
+    def __init__(self, table: Words, last: Prepared | None) -> None:
+        self.table = table
+        self.keep: list[NDArray[Any]] = [table]
+        self.arrays: dict[int, NDArray[Any]] = {}
+        self.last = {} if last is None else last.packed
+        self.packed: dict[tuple[tuple[int, ...], object], Packed] = {}
+
+    def add(self, k: int, array: NDArray[Any]) -> None:
+        """Make an array the tensor number k."""
+        extents = np.array([*array.shape, 0], np.int64)
+        record = np.array([address(array), -1, address(extents)], np.int64)
+        self.keep += [array, extents, record]
+        self.arrays[k] = array
+        self.table[k] = address(record)
+
+    def packing(self, ks: tuple[int, ...], packing: PackingLike | None) -> NDArray[Any]:
+        """Return arrays as a kernel wants them; what was packed before is used if the arrays have not changed."""
+        arrays = [self.arrays[k] for k in ks]
+        if packing is None:
+            return arrays[0]
+        if (ks, packing) not in self.packed:
+            old = self.last.get((ks, packing))
+            if old is None or not all(map(equal_bits, arrays, old.copies)):
+                old = Packed(copies=tuple(a.copy() for a in arrays), array=packing.apply(*arrays))
+            self.packed[ks, packing] = old
+            self.keep.append(old.array)
+        return self.packed[ks, packing].array
+
+
+def same(a: object, b: object) -> bool:
+    if a is b:
+        return True
+    if isinstance(a, float) and isinstance(b, float):
+        return struct.pack("d", a) == struct.pack("d", b)
+    return isinstance(a, int) and type(a) is type(b) and a == b
+
+
+def equal_bits(value: object, old: NDArray[Any]) -> bool:
+    """Whether the bits are equal."""
+    array = np.asarray(value)
+    if array.dtype != old.dtype or array.shape != old.shape:
+        return False
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    size = f"u{old.dtype.itemsize}"
+    return bool(np.array_equal(array.view(size), old.view(size)))
+
+
+_SETS = 2  # of shared values that are kept ready: who compares two models takes them in turn
+
+
+class SharedValues:
+    """Makes shared values ready, and keeps those that came last.
+
+    Parameters
+    ----------
+    plan
+        Whose parameters they are.
+    kernels
+        In the order of the plan: what they want packed.
+    engine
+        What computes those of `Program.once`.
+    """
+
+    def __init__(self, plan: Plan, kernels: Sequence[KernelEntry], engine: Native | Interpreted) -> None:
+        self.plan = plan
+        self.kernels = kernels
+        self.engine = engine
+        self.recent: list[Prepared] = []  # that came last, the last one last
+
+    def prepare(self, shared: Sequence[Any], stable: bool = False) -> Prepared:
+        """Return the shared values in compiled form; what was made for the last call is used where it still holds.
+
+        Parameters
+        ----------
+        shared
+            One value per entry of `Program.shared`: array, number, or the word of a packed row or list. Those of
+            `Program.once` are computed here, anew where anything that they are made of has changed.
+        stable
+            The arrays do not change any more; otherwise those that kernels want packed are compared with the packed.
+        """
+        given = tuple(shared)
+        last = next((p for p in reversed(self.recent) if all(map(same, given, p.given))), None)
+        if last is not None and (stable or last.holds()):
+            if last is not self.recent[-1]:
+                self.recent = [*(p for p in self.recent if p is not last), last]
+            return last
+        rest = [p for p in self.recent if p is not last]
+        last = last or next(reversed(rest), None)
+        program = self.plan.program
+        params = program.shared[: len(program.shared) - len(program.once)]
+        assert len(params) == len(given)
+        making = Making(table=np.zeros(len(program.shared) + 1, np.int64), last=last)
+        copies: dict[int, NDArray[Any]] = {}
+        for k, (param, value) in enumerate(zip(params, given, strict=True)):
+            match param.type:
+                case TensorT(dtype=dtype, shape=shape):
+                    array = np.asarray(value, dtype, order="C")
+                    if array.shape != shape:
+                        raise ValueError(f"{param.path} has shape {array.shape}, not {shape}")
+                    if array is not value:
+                        copies[k] = array
+                    making.add(k, array)
+                case FloatT():
+                    making.table[k] = struct.unpack("q", struct.pack("d", value))[0]
+                case _:
+                    making.table[k] = int(value)
+        for once in program.once:
+            self._compute(once, making)
+        entries = tuple(self._entries(k, making) for k in range(len(self.kernels)))
+        for array in making.keep:
+            self.engine.reach(array)
+        operands = (o for once in program.once for o in self.plan.kernels[once.kernel].operands)
+        sources = {o.index for o in operands if o.kind == "shared"} - {k for ks, _ in making.packed for k in ks}
+        made = Prepared(
+            given=given,
+            table=making.table,
+            address=address(making.table),
+            copies=copies,
+            entries=entries,
+            keep=tuple(making.keep),
+            arrays=making.arrays,
+            packed=making.packed,
+            read={k: making.arrays[k].copy() for k in sorted(sources) if k in making.arrays and k < len(given)},
+        )
+        self.recent = [*rest, made][-_SETS:]
+        return made
+
+    def _entries(self, kernel: int, making: Making) -> tuple[int, ...]:
+        """Return what the parameter table of a kernel ends with."""
+        spec, entry = self.plan.kernels[kernel], self.kernels[kernel]
+        arrays = (
+            making.packing(tuple(spec.operands[v].index for v in use.operands), use.packing) for use in entry.shared
+        )
+        return (*map(address, arrays), *entry.tiles)
+
+    def _compute(self, once: Once, making: Making) -> None:
+        """Compute a shared tensor: run its kernel for a batch of one."""
+        param = self.plan.program.shared[once.index]
+        assert isinstance(param.type, TensorT)
+        entry = self.kernels[once.kernel]
+        tail = self._entries(once.kernel, making)
+        shape = tuple(n for n in param.type.shape if n is not None)
+        result = aligned(math.prod(shape) * np.dtype(param.type.dtype).itemsize)
+        array = result.view(param.type.dtype).reshape(shape)
+        words = np.array([*(making.table[k] for k in once.numbers), 0], np.int64)
+        nodes, failures, sizes = np.array([address(words)]), np.zeros(1, np.int64), np.zeros(3, np.int64)
+        head = [address(nodes), address(failures), address(failures), 0, address(result)]
+        params = np.array([*head, *tail], np.int64)
+        for held in (words, nodes, failures, sizes, params, result, *making.keep):
+            self.engine.reach(held)
+        self.engine.kernel(entry.plan, address(failures), address(sizes))
+        scratch = aligned(int(sizes[0]) + 64)
+        self.engine.reach(scratch)
+        self.engine.kernel(entry.run, address(params), 0, 1, address(scratch))
+        making.add(once.index, array)

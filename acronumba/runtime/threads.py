@@ -1,0 +1,125 @@
+"""Threads that share batches: the workers of this process.
+
+In: the number of threads. Out: a `Pool` whose address compiled code is given. Its workers are Python daemon threads
+that sit in compiled code without the GIL (`runtime.library.workers` says what they do there); between mini-batches they
+sleep in Python. A forked child makes a pool of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from acronumba.memory import address, aligned
+
+_WORDS = 48  # of the pool's memory; each part has a cache line of its own
+_WANTED = 40  # most threads that any of the mini-batches that run may use, their callers' included
+_PATIENCE = 20_000  # idle turns, about 0.2 to 1 ms, before a worker sleeps
+
+
+class Pool:
+    """Workers of this process.
+
+    Parameters
+    ----------
+    worker
+        Compiled `pool_worker`, called without the GIL.
+    """
+
+    def __init__(self, worker: Callable[[int, int, int], object]) -> None:
+        self._worker = worker
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._memory = aligned(8 * _WORDS).view(np.int64)
+        self._memory[:] = 0
+        self._users: list[int] = []  # threads that each mini-batch that runs may use
+        self._awake: list[threading.Event] = []
+        self.address = address(self._memory)
+
+    @property
+    def jobs(self) -> int:
+        """Number of batches, or stages of batches, that were shared (until the number starts again)."""
+        return int(self._memory[0]) >> 32
+
+    def enter(self, threads: int) -> int:
+        """Wake workers for a run that may use so many threads, the caller's included; return the pool's address."""
+        with self._lock:
+            self._users.append(threads)
+            self._memory[_WANTED] = max(self._users)
+            try:
+                self._wake(threads - 1)
+            except BaseException:  # Ctrl-C
+                self._end(threads)
+                raise
+        return self.address
+
+    def _end(self, threads: int) -> None:
+        self._users.remove(threads)
+        self._memory[_WANTED] = max(self._users, default=0)
+
+    def _wake(self, count: int) -> None:
+        while len(self._awake) < count:
+            awake = threading.Event()
+            args = (awake, len(self._awake) + 1, self.address)
+            try:
+                threading.Thread(target=self._serve, args=args, daemon=True, name="acronumba worker").start()
+            except RuntimeError:  # the system gives no more threads: those that there are do the work
+                break
+            self._awake.append(awake)
+        for event in self._awake[:count]:
+            if not event.is_set():
+                event.set()
+
+    def leave(self, threads: int) -> None:
+        """End what `enter` began."""
+        with self._lock:
+            self._end(threads)
+
+    def _serve(self, awake: threading.Event, slot: int, pool: int) -> None:
+        memory = self._memory  # keeps it alive
+        while True:
+            awake.wait()
+            self._worker(pool, slot, _PATIENCE)
+            with self._lock:
+                if slot >= memory[_WANTED]:
+                    awake.clear()
+
+
+def available_threads() -> int:
+    """Return how many threads are worth running at once: one for each core that the process may use."""
+    try:
+        processors = os.sched_getaffinity(0)
+    except AttributeError:
+        return os.cpu_count() or 1
+    siblings = (_read(f"/sys/devices/system/cpu/cpu{k}/topology/thread_siblings_list") or str(k) for k in processors)
+    return max(1, min([len(set(siblings)), *_quotas()]))
+
+
+def _quotas() -> Iterator[int]:
+    """Yield the processors that control groups, those of containers, grant the process: their time, rounded up."""
+    for line in _read("/proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers not in ("", "cpu", "cpu,cpuacct"):
+            continue
+        for folder in (PurePosixPath(path), *PurePosixPath(path).parents):
+            at = PurePosixPath("/sys/fs/cgroup", controllers, folder.relative_to("/"))
+            limit, _, period = _read(f"{at}/cpu.max").partition(" ")
+            if controllers:
+                limit, period = _read(f"{at}/cpu.cfs_quota_us"), _read(f"{at}/cpu.cfs_period_us")
+            if limit.isdecimal() and period.isdecimal():
+                yield -(-int(limit) // max(int(period), 1))
+
+
+def _read(path: str) -> str:
+    """Return what a file of the system says, nothing if there is no such file."""
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,271 @@
+"""`Model.explain`: the user's source with what became of each line, and what options are worth."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import sys
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from acronumba import Options, model, nn, pack
+from acronumba.api.effects import changes, switchable
+from acronumba.api.explanation import Explanation, letter
+from acronumba.api.model import Model
+from acronumba.cli.main import main
+from acronumba.config import OPTIMISATIONS
+from acronumba.errors import AcronumbaError, Loc
+from acronumba.ir.notes import KINDS, Note
+from acronumba.pipeline.compiled import Compiled
+from acronumba.runtime.trace import empty_trace
+from acronumba.views.explain import explanation_text
+from acronumba.views.explained import MEANINGS, SourceLine
+from acronumba.zoo import birnn, graph_rnn, mv_rnn, tree_lstm
+from tests.support.all_models import CASES
+
+ZOO = {"tree_lstm": (tree_lstm, "sentiment"), "birnn": (birnn, "tag"), "mv_rnn": (mv_rnn, "sentiment")}
+
+
+@cache
+def explained(name: str, **options: Any) -> tuple[Explanation, Any]:
+    """An explanation of a model of the zoo, and the trace of the same mini-batch."""
+    module, attribute = ZOO[name]
+    f = getattr(module, attribute).with_options(**options)
+    xs, p = module.instances(4), module.params(8)
+    return f.explain(xs, p=p), f.trace(xs, p=p)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget() -> Iterator[None]:
+    yield
+    explained.cache_clear()
+
+
+def line_with(e: Explanation, text: str) -> SourceLine:
+    (found,) = [line for f in e.functions for line in f.lines if text in line.text]
+    return found
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_counts_are_those_of_a_run(name: str) -> None:
+    e, trace = explained(name)
+    assert (e.count.nodes, e.count.batches, e.count.lower_bound) == (trace.nodes, len(trace.batches), trace.lower_bound)
+    assert {b.name: (b.nodes, b.batches) for b in e.blocks if b.nodes} == {
+        kernel: (sum(b.size for b in of), len(of))
+        for kernel in {b.kernel for b in trace.batches}
+        for of in [[b for b in trace.batches if b.kernel == kernel]]
+    }
+
+
+def test_effects_are_those_of_runs() -> None:
+    e, _ = explained("mv_rnn")
+    different = [x for x in e.effects if (x.count.nodes, x.count.batches) != (e.count.nodes, e.count.batches)]
+    assert different
+    for effect in different:
+        other = mv_rnn.sentiment.with_options(**{effect.option: effect.value})
+        trace = other.trace(mv_rnn.instances(4), p=mv_rnn.params(8))
+        assert (effect.count.nodes, effect.count.batches) == (trace.nodes, len(trace.batches)), effect.option
+
+
+def test_the_source_is_the_users() -> None:
+    e, _ = explained("tree_lstm")
+    assert [f.lines[0].text for f in e.functions] == [
+        "def encode(t: Tree, p: Params) -> tuple[Array, Array]:", "@model",
+    ]  # fmt: skip
+    text = Path(tree_lstm.__file__).read_text(encoding="utf-8").splitlines()
+    for function in e.functions:
+        assert function.file == tree_lstm.__file__
+        assert all(text[line.number - 1] == line.text for line in function.lines)
+
+
+def test_lines_have_blocks_and_phases() -> None:
+    e, _ = explained("birnn")
+    step = line_with(e, "h = np.tanh(cell.w @ x")
+    end = line_with(e, "classes.append(")
+    assert len(step.blocks) >= 2, "one for each direction"
+    assert max(step.phases) < min(end.phases)
+    named = {b.letter: b for b in e.blocks}
+    assert {named[k].phases for k in end.blocks} == {(phase,) for phase in end.phases}
+    assert not line_with(e, "states.append(h)").blocks
+    assert any("p.w_out" in text for k in end.blocks for text in named[k].shared)
+    assert "shared" in {r.kind for r in end.remarks}
+    assert "row" in {r.kind for r in line_with(e, "p.embed[w]").remarks}
+
+
+def test_options_are_measured_and_the_trees_of_what_was_measured_can_be_read() -> None:
+    e, _ = explained("birnn")
+    assert [(x.option, x.value) for x in e.effects] == changes(Options())
+    assert {x.option for x in e.effects} - {"schedule"} == set(switchable()) <= set(OPTIMISATIONS)
+    (blocks,) = [x for x in e.effects if x.option == "blocks"]
+    assert blocks.count.nodes > e.count.nodes and blocks.count.batches > e.count.batches
+    assert f"{e.count.batches} batches instead of {blocks.count.batches}" in str(e)
+    record = dataclasses.asdict(e)
+    assert record["functions"][0]["lines"][0]["number"] == e.functions[0].lines[0].number
+
+
+def test_an_option_that_is_off_is_measured_on() -> None:
+    off, _ = explained("mv_rnn", blocks=False)
+    on, _ = explained("mv_rnn")
+    (effect,) = [x for x in off.effects if x.option == "blocks"]
+    assert effect.value is True
+    assert (effect.count.nodes, effect.count.batches) == (on.count.nodes, on.count.batches)
+    assert "blocks (is off)" in str(off)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_it_fits_80_columns_and_has_no_colours_as_text(name: str, tmp_path: Any) -> None:
+    e, _ = explained(name)
+    text = str(e)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "\x1b" not in text and text.isascii()
+    assert e.to_text(tmp_path / "e.txt").read_text(encoding="utf-8") == text + "\n"
+    assert max(map(len, explanation_text(e, 60).splitlines())) <= 60
+    for function in e.functions:
+        for line in function.lines:
+            assert all(word in text for word in line.text.split())
+
+
+def test_a_terminal_gets_colours_unless_they_are_unwanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    e, _ = explained("mv_rnn")
+
+    def printed() -> str:
+        out = io.StringIO()
+        Console(file=out, width=80, force_terminal=True, color_system="standard").print(e)
+        return out.getvalue()
+
+    assert "\x1b[3" in printed() or "\x1b[1;3" in printed()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not any(f"\x1b[{n}m" in printed() for n in range(30, 38))
+
+
+def note(kind: str, text: str, line: int, column: int, end: int, option: str = "hoist") -> Note:
+    file = birnn.__file__
+    return Note(loc=Loc(file, "read", line, column, line, end), kind=kind, text=text, option=option)
+
+
+def test_notes_of_the_analyses_are_put_below_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, _ = explained("birnn")
+    here = line_with(plain, "h = np.tanh(")
+    at = here.text.index("cell.w @ x")
+    loc = here.number, at, at + len("cell.w @ x")
+    made = Compiled.plan
+    told = (
+        note("moved", "`p.b` and 1 more", *loc),
+        note("hoisted", "depends on nothing that is carried", *loc),
+        note("hoisted", "depends on nothing that is carried", *loc),  # found twice, said once
+        note("shared", "p.forward.w is the same tensor for all instances", *loc, option="reuse"),
+        note("shared", "p.forward.u is the same tensor for all instances", *loc, option="reuse"),
+    )
+    monkeypatch.setattr(
+        Compiled, "plan", property(lambda self: dataclasses.replace(made.__get__(self, Compiled), notes=told))
+    )
+    e, _ = explained.__wrapped__("birnn")
+    remarks = line_with(e, "h = np.tanh(").remarks
+    assert [(r.kind, r.option) for r in remarks if r.kind != "fused"] == [
+        ("moved", "hoist"), ("hoisted", "hoist"), ("shared", "reuse"), ("shared", "reuse"),
+    ]  # fmt: skip
+    assert remarks[1].expression == "cell.w @ x" and remarks[1].column == at
+    text = " ".join(str(e).split())
+    assert text.count("hoisted: `cell.w @ x`: depends on nothing that is carried") == 1
+    assert "shared: p.forward.w, p.forward.u" in text
+    assert "moved: `p.b` and 1 more" in text
+    assert f"hoisted {MEANINGS['hoisted']}" in text
+
+
+def test_every_kind_of_note_has_a_meaning() -> None:
+    assert set(KINDS) <= set(MEANINGS)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_any_model_can_be_explained(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is said before a mini-batch is recorded: source, blocks, what is shared."""
+
+    def record(self: Model, call: Any) -> Any:
+        compiled = self._specialise(call, packed=False)[0]
+        specs = compiled.plan.kernels
+        names = tuple(s.name for s in specs)
+        return compiled, dataclasses.replace(empty_trace(), kernels=names, specs=specs)
+
+    monkeypatch.setattr(Model, "_record", record)
+    monkeypatch.setattr("acronumba.api.effects.effects", lambda *a: ())
+    e = case.model.explain(*case.columns, **case.shared)
+    text = str(e)
+    assert max(map(len, text.splitlines())) <= 80
+    lines = {line.number: line for f in e.functions for line in f.lines}
+    assert case.model.__wrapped__.__code__.co_firstlineno in lines
+    assert {k for line in lines.values() for k in line.blocks} == {b.letter for b in e.blocks}
+    assert all(b.name in text for b in e.blocks)
+
+
+def test_a_mini_batch_with_failures_is_explained() -> None:
+    @model
+    def f(x: np.ndarray, n: int, *, w: np.ndarray) -> np.ndarray:
+        return w @ x / (6 // n)
+
+    w = np.ones((3, 3), np.float32)
+    e = f.explain(np.ones((3, 3), np.float32), [1, 0, 2], w=w)
+    assert e.instances == 3 and e.count.nodes == 2 and e.count.optimal
+
+
+def test_columns_may_be_iterators_and_packed() -> None:
+    @model
+    def f(x: np.ndarray) -> np.ndarray:
+        return nn.softmax(x)
+
+    xs = list(np.ones((3, 4), np.float32))
+    assert f.explain(iter(xs)).count.nodes == f.explain(pack(xs)).count.nodes == 3
+    with pytest.raises(AcronumbaError, match="at least one instance"):
+        f.explain([])
+
+
+def test_lambdas_outside_of_functions_are_shown() -> None:
+    e = uses_a_lambda.explain(np.ones((2, 3), np.float32))
+    assert len(e.functions) == 2
+    assert line_with(e, "twice = lambda").blocks
+
+
+twice = lambda x: np.tanh(x) * 2.0
+
+
+@model
+def uses_a_lambda(x: np.ndarray) -> np.ndarray:
+    return twice(x)
+
+
+def test_letters() -> None:
+    assert [letter(k) for k in (0, 25, 26, 51, 52, 701, 702)] == ["A", "Z", "AA", "AZ", "BA", "ZZ", "AAA"]
+
+
+def test_the_command_line_shows_it(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine_to_explain.py"
+    path.write_text(
+        "import numpy as np\nfrom acronumba import model\n\n@model\ndef double(x, *, w):\n    return w @ x * 2.0\n\n"
+        "def example():\n    return ([np.ones(3), np.zeros(3)],), {'w': np.ones((2, 3))}\n"
+    )
+    try:
+        assert main(["show", f"{path}:double", "--stage", "explain"]) == 0
+    finally:
+        sys.modules.pop("mine_to_explain", None)
+        sys.path[:] = [p for p in sys.path if p != str(tmp_path)]
+    out = capsys.readouterr().out
+    assert "double: 2 instances, 2 nodes in 1 batch (proved optimal)" in out
+    assert "6     return w @ x * 2.0" in out and "stages:" not in out
+
+
+def test_models_that_wait_are_explained_in_seconds() -> None:
+    xs, p = graph_rnn.instances(60), graph_rnn.params()
+    start = time.process_time()
+    told = graph_rnn.generate.explain(xs, p=p)
+    assert time.process_time() - start < 10  # seconds: all that is compiled, too
+    assert told.count.rounds > 100 and told.count.nodes > 10_000
+    assert {e.option for e in told.effects} == {*OPTIMISATIONS, "schedule"}
+    same = {e.option: (e.count.nodes, e.count.batches) for e in told.effects if e.option != "schedule"}
+    assert same["fuse"] == same["horizontal"] == (told.count.nodes, told.count.batches) != same["blocks"]

@@ -1,0 +1,165 @@
+"""`benchmarks/gpu.py` without a GPU: children that die, the order of steps, the simulator, what is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import relay as relaying
+from relay import Request, answer, relay
+
+from acronumba import model
+from acronumba.api.model import Model
+from acronumba.bench import workloads
+from tests.support.device_runs import sequences, weights
+from tests.support.modules import import_file
+
+ROOT = Path(__file__).parent.parent.parent
+
+CHILD = """
+import importlib.util, os, sys, time
+spec = importlib.util.spec_from_file_location("relay", sys.argv[1])
+relay = importlib.util.module_from_spec(spec)
+sys.modules["relay"] = relay
+spec.loader.exec_module(relay)
+def die():
+    os.write(2, b"a last word")
+    os._exit(3)
+def say(n):
+    print("what libraries print")
+    return [n, os.getpid()]
+relay.serve({"say": say, "die": die, "sleep": lambda seconds: time.sleep(seconds), "fail": lambda: 1 // 0})
+"""
+
+
+def asked(*requests: Request, **options: Any) -> tuple[list[tuple[str, dict[str, Any]]], list[Request]]:
+    found: list[tuple[str, dict[str, Any]]] = []
+    command = [sys.executable, "-I", "-S", "-c", CHILD, str(relaying.__file__)]
+    left = relay(requests, command, lambda request, reply: found.append((request.name, reply)), **options)
+    return found, left
+
+
+def test_a_child_that_dies_costs_one_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relaying, "START", 5.0)
+    say = [Request(do="say", args={"n": k}) for k in range(4)]
+    sleep = Request(do="sleep", args={"seconds": 60}, cap=0.1)
+    monkeypatch.setattr(relaying._Child, "ask", patient(relaying._Child.ask))
+    found, left = asked(say[0], say[1], Request(do="die"), say[2], Request(do="fail"), sleep, say[3])
+    assert [name for name, _ in found] == ["say 0", "say 1", "die", "say 2", "fail", "sleep 60", "say 3"] and not left
+    replies = [reply for _, reply in found]
+    pids = [reply["result"][1] for reply in replies if "result" in reply]
+    assert len(set(pids)) == 3 and pids[0] == pids[1]
+    assert replies[2] == {"error": "the process ended with status 3", "stderr": "a last word"}
+    assert replies[4]["error"].startswith("ZeroDivisionError") and "Traceback" in replies[4]["stderr"]
+    assert replies[5]["error"] == "took longer than 0 s"
+
+
+def patient(ask: Any) -> Any:
+    def asked(self: Any, request: Request, seconds: float) -> Any:
+        self.allowed = 0.5 if request.do == "sleep" else self.allowed
+        return ask(self, request, seconds)
+
+    return asked
+
+
+def test_nothing_begins_when_the_time_is_up() -> None:
+    say = [Request(do="say", args={"n": k}) for k in range(3)]
+    found, left = asked(*say, end=time.monotonic() - 1)
+    assert not found and left == say
+    found, left = asked(*say, at_once=2)
+    assert sorted(name for name, _ in found) == ["say 0", "say 1", "say 2"] and not left
+
+
+# ---------------------------------------------------------------------------------------------------------- the runner
+
+
+@model
+def doubled(x: np.ndarray, *, p: np.ndarray) -> np.ndarray:
+    return p @ x * 2.0
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The program, whose children are functions, and whose zoo is small."""
+    module = import_file(ROOT / "benchmarks" / "gpu.py", "gpu_program")
+    workload = SimpleNamespace(
+        name="doubled", model=doubled, params=lambda size: weights(), instances=lambda n: sequences(n)[0], read=None
+    )
+    monkeypatch.setattr(workloads, "WORKLOADS", {"doubled": workload})
+    monkeypatch.setattr("acronumba.bench.speed._TRACES", 1)
+    on = Model.on
+    monkeypatch.setattr(Model, "on", lambda self, device: on(self, "simulator"))  # nothing is compiled for another one
+
+    def here(requests: Any, command: Any, report: Any, *, end: float = 0, at_once: int = 1) -> list[Request]:
+        for request in requests:
+            given = json.loads(json.dumps({"do": request.do, "args": request.args}))
+            report(request, json.loads(json.dumps(answer(module.CHILD, given))))
+        return []
+
+    monkeypatch.setattr(module, "relay", here)
+    return module
+
+
+def test_the_whole_program_in_the_simulator(gpu: ModuleType, tmp_path: Path, capsys: Any) -> None:
+    file = tmp_path / "gpu.json"
+    rest = "--device simulator --models doubled --size 4 --batch 2 --rounds 1 --json".split()
+    assert gpu.main([*rest, str(file)]) == 0, capsys.readouterr().out
+    data = json.loads(file.read_text())
+    assert data["versions"]["python"] and data["device"] == "simulator"
+    assert data["checks"]["doubled 4"]["verdict"] in ("equal", "close")
+    (row,) = data["rows"]
+    assert (row["launches"], row["nodes"], row["reasons"]) == (1, 2, {})
+    assert set(row["seconds"]) == {"ours, objects", "ours, packed", "ours, on the processor"}
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == [
+        "about simulator", "check doubled 4 simulator", "row doubled 4 2 simulator 1",
+    ]  # fmt: skip
+
+
+def test_wrong_results_are_told_and_not_timed(gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setitem(gpu.CHILD, "check", lambda **_: {"verdict": "different", "error": 0.5})
+    assert gpu.main("--device simulator --models doubled --size 4".split()) == 1
+    out = capsys.readouterr().out
+    assert "wrong: doubled 4: different, 5.0e-01" in out and "row" not in out
+    monkeypatch.setitem(gpu.CHILD, "check", lambda **_: 1 // 0)
+    assert gpu.main("--device simulator --models doubled --size 4".split()) == 1
+    assert "wrong: check doubled 4 simulator: ZeroDivisionError" in capsys.readouterr().out
+
+
+def test_models_that_do_not_exist_are_refused(gpu: ModuleType, capsys: Any) -> None:
+    with pytest.raises(SystemExit) as ended:
+        gpu.main("--device simulator --models nobody".split())
+    assert ended.value.code == 2 and "no model 'nobody'; there are: doubled" in capsys.readouterr().err
+
+
+def test_rows_that_lose_most_come_with_their_reasons(gpu: ModuleType) -> None:
+    def row(name: str, own: float, by_hand: float, graph: float) -> dict[str, Any]:
+        times = {"ours, packed": own, "PyTorch by hand": by_hand, "PyTorch by hand in a CUDA graph": graph}
+        return {"workload": name, "launches": 7, "seconds": {k: {"median": v} for k, v in times.items()}}
+
+    first, second = gpu.slowest([row("a", 1.0, 3.0, 2.0), row("b", 1.0, 0.5, 0.8)])
+    assert (first["workload"], first["times"], first["of"], first["launches"]) == ("b", 2.0, "PyTorch by hand", 7)
+    assert second["times"] == 0.5 and second["of"].endswith("graph")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the stand-in for compute-sanitizer is a shell script")
+@pytest.mark.parametrize(("status", "wrong"), [(0, 0), (77, 2)])
+def test_compute_sanitizer(
+    gpu: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, wrong: int
+) -> None:
+    program = tmp_path / "compute-sanitizer"
+    program.write_text(f"#!/bin/sh\necho $0 $2\necho '========= ERROR SUMMARY: 0 errors'\nexit {status}\n")
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    report = gpu.Report(None)
+    gpu.sanitize(report, "cuda", 4, time.monotonic() + 100)
+    assert len(report.wrong) == wrong
+    assert report.data["sanitizer"]["racecheck"].startswith("found: " if status else "ERROR SUMMARY: 0 errors")
+    gpu.sanitize(report, "cuda", 4, time.monotonic())
+    assert report.data["sanitizer"]["memcheck"] == "no time left"

@@ -1,0 +1,191 @@
+"""Functions, methods and ranges as values: passed to recursive functions, and others by branch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from acronumba import model
+from tests.support.plain_call import agree, outcomes, plain
+
+COUNTS = [0, 1, 2, 3, 5]
+ARRAYS = [np.arange(2, dtype=np.float32) + k for k in range(5)]
+
+
+class Link(NamedTuple):
+    word: int
+    rest: Link | None = None
+
+
+@dataclass
+class Net:
+    table: np.ndarray
+    k: int
+
+    def step(self, a: Any, link: Link) -> Any:
+        return a + self.table[link.word] * self.k
+
+
+LINKS = [None, Link(1, Link(0)), Link(2), Link(0, Link(3, Link(1)))]
+NETS = [Net(np.arange(12, dtype=np.float32).reshape(4, 3) / 8, k) for k in range(4)]
+
+
+def fold(link: Link | None, f: Callable[..., Any], start: Any) -> Any:
+    return start if link is None else fold(link.rest, f, f(start, link))
+
+
+def fold_all(link: Link | None, fs: Any, start: Any) -> Any:
+    if link is None:
+        return start
+    f, g = fs
+    return fold_all(link.rest, fs, g(f(start, link), link))
+
+
+# ---- functions that are passed to recursive functions
+
+
+@model
+def folds_with_captured(link, net):
+    w = net.table * 2
+    return fold(link, lambda a, c: a + w[c.word], w[0]), fold(link, lambda a, c: a + 1, 0)
+
+
+@model
+def folds_with_method(link, net):
+    return fold(link, net.step, net.table[0])
+
+
+@model
+def folds_with_default(link, net):
+    return fold(link, lambda a, c, w=net.table: a * 2 + w[c.word], net.table[0])
+
+
+@model
+def folds_with_one_of_two(link, net):
+    f = net.step if net.k > 1 else lambda a, c: a - net.table[c.word]
+    return fold(link, f, net.table[0])
+
+
+@model
+def folds_with_functions_of_functions(link, net):
+    def twice(f):
+        return lambda a, c: f(f(a, c), c)
+
+    def scaled(k):
+        return lambda a, c: a * 2 + net.table[c.word] * k
+
+    fs, gs = (scaled(net.k), scaled(net.k + 5)), (scaled(net.k + 5), scaled(net.k))
+    first = net.table[0]
+    return fold_all(link, fs, first), fold_all(link, gs, first), fold(link, twice(fs[0]), first)
+
+
+@model
+def folds_with_names_that_coincide(link, net):
+    w = net.table * 2
+
+    def f(a, c):
+        return a + w[c.word]
+
+    def outer(k):
+        w = net.k + k
+
+        def g(a, c):
+            return f(a, c) * w
+
+        return fold(link, g, net.table[0])
+
+    return outer(3)
+
+
+@model
+def emits(n, x):
+    def repeat(k, emit):
+        if k:
+            emit(k)
+            repeat(k - 1, emit)
+
+    out: list[Any] = []
+    products: list[Any] = []
+    repeat(n, out.append)
+    repeat(n, lambda k: products.append(x * k))
+    return out, products
+
+
+@model
+def default_of_recursion(n, x):
+    def go(m, d=n):
+        return x if m == 0 else go(m - 1) * d
+
+    return go(n)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        folds_with_captured,
+        folds_with_method,
+        folds_with_default,
+        folds_with_one_of_two,
+        folds_with_functions_of_functions,
+        folds_with_names_that_coincide,
+    ],
+    ids=lambda f: f.__name__,
+)
+def test_functions_for_recursive_functions(f):
+    agree(outcomes(f._interpret, LINKS, NETS), plain(f, LINKS, NETS))
+
+
+def test_functions_for_recursive_functions_that_append():
+    agree(outcomes(emits._interpret, COUNTS, ARRAYS), plain(emits, COUNTS, ARRAYS))
+    agree(outcomes(default_of_recursion._interpret, COUNTS, ARRAYS), plain(default_of_recursion, COUNTS, ARRAYS))
+
+
+# ---- functions, methods and ranges that differ by branch
+
+
+@model
+def function_changes_in_loop(n, x):
+    f = lambda z, k=0, j=1: z * 2 + k - j
+    out = []
+    for i in range(n):
+        out.append(f(x))
+        f = lambda z, k=i, j=n: z + k * 10 + j
+        if i == 2:
+            f = np.tanh
+    return out, f(x)
+
+
+@model
+def functions_swap(n, x):
+    f = lambda z, k=n: z + k
+    g = lambda z, k=2: z * k
+    for _ in range(n):
+        f, g = g, f
+    return g(f(x))
+
+
+@model
+def method_by_branch(n, x):
+    net = Net(x, n)
+    f = net.step if n > 1 else Net(x * 2, 3).step
+    return f(x, Link(1))
+
+
+@model
+def range_by_branch(n, x):
+    r = range(n) if n % 2 else range(0, n, 2)
+    for i in r:
+        x = x + i
+        r = range(i)
+    return x, list(r)
+
+
+@pytest.mark.parametrize(
+    "f", [function_changes_in_loop, functions_swap, method_by_branch, range_by_branch], ids=lambda f: f.__name__
+)
+def test_functions_by_branch(f):
+    agree(outcomes(f._interpret, COUNTS, ARRAYS), plain(f, COUNTS, ARRAYS))

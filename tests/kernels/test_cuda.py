@@ -1,0 +1,188 @@
+"""Kernels for a GPU, compiled to machine code without one: no registers spilled, the instructions that are wanted.
+
+`make test-cuda` installs what these tests need: the extra `cuda`.
+"""
+
+from __future__ import annotations
+
+import re
+import runpy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acronumba.bench.ablate import inputs
+from acronumba.bench.workloads import WORKLOADS
+from acronumba.emit import cache as kept
+from acronumba.emit.simt import NAMES
+from acronumba.ir.spec import KernelSpec
+from acronumba.kernels.cuda import compat, cubins, generate, persistent, tiles
+from tests.support.kernel_cases import PRODUCTS, WORDS, attention, cell
+from tests.support.kernel_fuzz import Cell, Fuzz
+from tests.support.kernel_runs import SpecBuilder
+
+pytestmark = pytest.mark.skipif(bool(compat.missing()), reason=compat.missing())
+
+GPUS = [((8, 0), ""), ((9, 0), "a")]
+
+
+@cache
+def compiled(
+    source: str, entries: tuple[str, ...], gpu: Any = GPUS[1], called: tuple[str, ...] = ()
+) -> dict[str, compat.Machine]:
+    return compat.compile_text(source, dict.fromkeys(entries, 4), *gpu, called=called)
+
+
+def machines(spec: KernelSpec, gpu: Any = GPUS[1]) -> dict[str, compat.Machine]:
+    code = generate.generate(spec)
+    return compiled(code.text, code.entries, gpu, tuple(tile.text() for tile in code.tiles))
+
+
+def nothing_spilled(found: dict[str, compat.Machine]) -> None:
+    for entry, machine in found.items():
+        assert machine.spills == 0 and machine.stack == 0, (entry, machine.spills, machine.stack)
+        assert 0 < machine.registers <= 255, entry
+        assert not re.search(r"\b(ld|st)\.local", machine.ptx), entry
+        assert machine.code[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("gpu", GPUS, ids=["sm_80", "sm_90a"])
+def test_a_cell_uses_tensor_cores_and_copies_ahead(gpu: Any) -> None:
+    found = machines(cell(64), gpu)
+    nothing_spilled(found)
+    (machine,) = found.values()
+    assert "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" in machine.ptx
+    assert "cp.async.cg.shared.global" in machine.ptx and "cp.async.wait_group 2" in machine.ptx
+    assert ".f64" not in machine.ptx, "a number without a type"
+    # the sums and products of the text are not contracted: `fma` is where the text has it
+    assert 20 << 10 < machine.shared <= 48 << 10
+
+
+def test_machine_code_is_kept_and_checked(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kept.ENVIRONMENT, str(tmp_path / "cache"))
+    code = generate.generate(cell(4))
+    first = cubins.machines(code, (8, 0))
+    monkeypatch.setattr(compat, "compile_text", None)  # nothing is compiled again
+    assert cubins.machines(code, (8, 0)) == first
+    (file,) = (tmp_path / "cache").rglob("0.cubin")
+    file.chmod(0o600)
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    with pytest.raises(TypeError):  # what was changed is not used: it would be compiled
+        cubins.machines(code, (8, 0))
+
+
+def test_sums_and_products_are_not_contracted() -> None:
+    text = "@cuda.jit\ndef f(a, b, c, d):\n    store(d, load(f32, a) * load(f32, b) + load(f32, c))\n"
+    (machine,) = compiled(text, ("f",)).values()
+    assert "fma" not in machine.ptx and "mul" in machine.ptx
+
+
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
+def test_many_products_fit_into_shared_memory(dtype: str) -> None:
+    """Independent products of one stage, and a row in many pieces."""
+    b = SpecBuilder("many")
+    xs = [b.tensor(f"x{k}", 24, dtype=dtype) for k in range(7)]
+    ws = [b.shared(f"w{k}", 64, 24, dtype=dtype) for k in range(7)]
+    products = [b.op("matmul", w, x, shape=(64,), dtype=dtype) for w, x in zip(ws, xs, strict=True)]
+    spec = b.spec(*(b.op("tanh", v, shape=(64,), dtype=dtype) for v in products))
+    found = machines(spec)
+    nothing_spilled(found)
+    assert all(0 < m.shared <= 48 << 10 for m in found.values())
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_random_kernels(seed: int) -> None:
+    for fuzz in (Fuzz(seed), Fuzz(5000 + seed, 10, **PRODUCTS), Fuzz(9000 + seed, 14, **WORDS), Cell(200 + seed)):
+        for machine in machines(fuzz.spec).values():
+            assert machine.spills == 0
+
+
+def test_attention() -> None:
+    nothing_spilled(machines(attention(32)))
+
+
+@pytest.mark.parametrize("name", ["tree_lstm", "mv_rnn", pytest.param("berxit_emulated", marks=pytest.mark.slow)])
+def test_models(name: str) -> None:
+    """Three of the zoo: a recursion, a matrix of each node's own, a transformer."""
+    workload = WORKLOADS[name]
+    columns, p = inputs(workload, 32, 1, None)
+    compiled_ = workload.model._specialise(workload.model._bind((columns,), {"p": p}))[0]
+    for spec in compiled_.plan.kernels:
+        nothing_spilled(machines(spec))
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu"), [("tree_lstm", GPUS[1]), pytest.param("mv_rnn", GPUS[0], marks=pytest.mark.slow)]
+)
+def test_all_kernels_of_a_model_are_one(name: str, gpu: Any, record_property: Any) -> None:
+    """Functions that are called keep the registers that they have alone, and share memory in turn."""
+    workload = WORKLOADS[name]
+    columns, p = inputs(workload, 32, 1, None)
+    plan = workload.model._specialise(workload.model._bind((columns,), {"p": p}))[0].plan
+    once = {o.kernel for o in plan.program.once}
+    codes = [generate.generate(spec) for k, spec in enumerate(plan.kernels) if k not in once]
+    code = persistent.persistent(codes)
+    found = compat.compile_text(code.source, dict.fromkeys(code.entries, code.parameters), *gpu)
+    nothing_spilled(found)
+    machine = found["run"]
+    record_property("registers", machine.registers)
+    assert machine.shared == 0 and 0 < code.shared <= 48 << 10
+    assert machine.ptx.count(".entry") == 1 and "call" not in re.findall(r"^\t(\w+)", machine.ptx, re.M)
+    assert "red.release.gpu.global.add.u64" in machine.ptx and "ld.acquire.gpu.global.u64" in machine.ptx
+    assert ".nc" not in machine.ptx, "a load may find what was there before the last barrier"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+@pytest.mark.parametrize("gpu", ["8.0", "9.0a"])
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_the_whole_zoo(name: str, gpu: str, size: str) -> None:
+    rows = runpy.run_path(str(Path(__file__).parent.parent.parent / "benchmarks" / "cubins.py"))["rows"]
+    for row in rows(name, size, gpu):
+        assert row["spills"] == row["stack"] == 0 and 0 < row["registers"] <= 255, row
+        assert row["shared"] <= 48 << 10
+
+
+def test_a_tile_is_compiled_once_for_all_that_call_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tiles.Tile("float64", 1, 8, 16, 2)
+    texts = [
+        f"@cuda.jit\ndef {name}(a, b, c, d):\n    store(a, {made.name}(a, b, c, 1, d, a, 8, b, a, c))\n"
+        for name in ("one", "two")
+    ]
+    first = compat.compile_text(texts[0], {"one": 4}, *GPUS[1], called=[made.text()])["one"]
+    seen = compat._space_of(made.text(), (9, 0, "a"))[made.name].overloads
+    before = list(seen.values())
+    second = compat.compile_text(texts[1], {"two": 4}, *GPUS[1], called=[made.text()])["two"]
+    assert first.registers == second.registers and list(seen.values()) == before and len(before) == 1
+
+
+def test_the_library_has_what_texts_call() -> None:
+    from acronumba.kernels.cuda.functions import names
+
+    assert {name for name in NAMES if name != "lane"} <= set(names())
+
+
+@pytest.mark.parametrize(("gates", "columns"), [(1, 8), (5, 16), pytest.param(12, 8, marks=pytest.mark.slow)])
+def test_tiles_of_all_widths(gates: int, columns: int) -> None:
+    shapes = {"float32": "m16n8k8", "tf32": "m16n8k8", "bf16": "m16n8k16", "float64": ""}
+    for kind, shape in shapes.items():
+        made = tiles.Tile(kind, gates, columns, 64, 2)
+        call = f"{made.name}(a, b, c, 1, d, a, 8, b, a, c)"
+        text = f"{made.text()}\n\n@cuda.jit\ndef go(a, b, c, d):\n    store(a, {call})\n"
+        found = compiled(text, ("go",))
+        nothing_spilled(found)
+        assert f"mma.sync.aligned.{shape}" in found["go"].ptx if shape else "mma" not in found["go"].ptx
+
+
+def test_the_private_names_of_the_packages_are_there() -> None:
+    """What `compat` takes from packages that promise nothing about it: here a new version shows first."""
+    from cuda.core import Linker, LinkerOptions, ObjectCode
+    from numba.cuda import dispatcher, libdevice
+    from numba.cuda.compiler import compile_cuda, kernel_fixup
+    from numba.cuda.cudadrv import nvvm
+    from numba.cuda.extending import intrinsic
+
+    assert all(map(callable, (compile_cuda, kernel_fixup, nvvm.set_launch_bounds, intrinsic, Linker, LinkerOptions)))
+    assert callable(dispatcher.get_current_device) and callable(ObjectCode.from_ptx) and callable(libdevice.expf)

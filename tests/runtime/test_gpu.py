@@ -1,0 +1,189 @@
+"""The driver of GPUs, with a stand-in for its library: calls, parameters, errors, what is kept on disk."""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from acronumba import model
+from acronumba.bench.workloads import WORKLOADS
+from acronumba.errors import AcronumbaError
+from acronumba.kernels.cuda import compat, cubins, generate, marshal
+from acronumba.pipeline.link_device import link_device
+from acronumba.runtime.devices import driver as gpu
+from acronumba.runtime.devices import executor as device
+from acronumba.runtime.devices.launches import launch_module
+from acronumba.runtime.library.launch_words import LAUNCH
+from tests.support.device_runs import alike, chain, sequences, weights
+from tests.support.gpu_driver import Driver
+from tests.support.kernel_cases import cell
+
+
+def test_a_mini_batch_through_the_driver(driver: Driver) -> None:
+    xs, w = sequences(3, 0, 2), weights()
+    call = chain._bind((xs,), {"w": w})
+    compiled, values, packed = chain.with_options(persistent=False)._specialise(call)
+    one = gpu.Gpu(0, driver)
+    assert (one.name, one.capability, one.processors) == ("Simulated GPU", (9, 0), 2)
+    executable = link_device(compiled.plan, compiled.options, one)
+    words, keep = compiled._shared_words(packed, values)
+    for _ in range(3):
+        driver.calls.clear()
+        run = executable.run(packed.roots, words, keep=keep)
+        done = list(driver.calls)
+        result = compiled.decoder(run, packed)
+        for k, x in enumerate(xs):
+            alike(result(k), chain(x, w=w))
+    # what launches need is copied; weights and instances have been there since they came for the second time, and
+    # nothing is waited for before the results are asked for
+    does = ["cuEventSynchronize", "cuMemcpyHtoDAsync_v2", "cuEventRecord"]
+    launched = ["cuLaunchKernel"] * (len(done) - 5)
+    assert launched and done == ["cuCtxPushCurrent_v2", *does, *launched, "cuCtxPopCurrent_v2"]
+    assert "cuStreamSynchronize" in driver.calls and driver.calls.count("cuMemcpyDtoHAsync_v2") == 1
+    assert len(driver.pinned) == 5  # of two runs: what launches need, results; what instances came in at first
+    del run, result, executable
+    gc.collect()
+    assert not driver.pinned and set(driver.events) == {"gone"} and not driver.device.allocated
+    assert driver.modules and not any(driver.modules)
+
+
+def test_errors_of_the_driver_have_its_words(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = gpu.Gpu(0, driver)
+    code = generate.generate(cell(4))
+    monkeypatch.setattr(cubins, "machines", lambda *_: [compat.Machine(b"x", "no such", "", 1, 0, 0, 0)])
+    with pytest.raises(gpu.DriverError, match=r"cuModuleGetFunction: named symbol not found \(error 500\)"):
+        one.load([code])
+    driver.room = 100
+    with pytest.raises(MemoryError, match="the GPU has no room for 1,000 bytes"):
+        one.allocate(1000)
+
+
+def test_a_gpu_that_will_not_do_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "library", lambda: Driver(capability=(7, 5)))
+    with pytest.raises(AcronumbaError, match=r"the GPU is too old: compute capability 7\.5, and 8\.0 is needed"):
+        chain.on("cuda")
+    monkeypatch.setattr(gpu, "library", Driver)
+    with pytest.raises(AcronumbaError, match="the NVIDIA driver finds 2, not one of number 9"):
+        chain.on("cuda:9")
+    assert chain.on("cuda:0").device == "cuda" and chain.on("cuda:1").device == "cuda:1"
+
+
+def test_what_a_gpu_keeps_is_given_up_for_what_it_needs(driver: Driver) -> None:
+    xs, w = sequences(3, 2), weights()
+    call = chain._bind((xs,), {"w": w})
+    compiled, values, packed = chain._specialise(call)
+    executable = link_device(compiled.plan, compiled.options, gpu.Gpu(0, driver))
+    words, keep = compiled._shared_words(packed, values)
+    first = executable.run(packed.roots, words, keep=keep)
+    del first
+    assert len(executable.arenas._free) == 1
+    driver.room = 0
+    with pytest.raises(MemoryError, match="the GPU has no room for"):
+        device._twin(executable.executor.device, 0, 100)
+    assert not executable.arenas._free
+    driver.room = 1 << 40
+    result = compiled.decoder(executable.run(packed.roots, words, keep=keep), packed)
+    alike(result(0), chain(xs[0], w=w))
+
+
+def test_the_loop_over_launches_stops_at_an_error() -> None:
+    from acronumba.emit import interpret
+
+    memory = interpret.Memory()
+    seen: list[tuple[int, ...]] = []
+
+    def driver_call(*args: int) -> int:
+        seen.append(
+            (
+                args[0],
+                args[1],
+                args[4],
+                *(memory.load(memory.load(args[9] + 8 * k, interpret.I64), interpret.I64) for k in range(4)),
+            )
+        )
+        return 0 if len(seen) < 3 else 700
+
+    functions = np.array([7, 5, 0, 1, 8, 100, 1, 3], np.int64)
+    grids = np.array([[4, 1, 1], [64, 3, 5], [16, 4, 1], [1, 4, 0]], np.int64)
+    kernels = np.array([0, 1, 0, 2], np.int64)
+    table = np.array([[0, 9, 1000, 0, 0, 0], [1, 65, 2000, 0, 0, 0], [0, 1, 3000, 0, 0, 0]], np.int64)
+    words = np.zeros(LAUNCH.count, np.int64)
+    for array in (functions, grids, kernels, table, words):
+        memory.add(array)
+    words[:4] = words.ctypes.data + 8 * np.arange(4, 8)
+    for name, word in {
+        "scratch": 11, "warps": 12, "launch": memory.add_function(driver_call), "blocks": 50, "processors": 2,
+        "kernels": kernels.ctypes.data, "functions": functions.ctypes.data, "grids": grids.ctypes.data,
+    }.items():  # fmt: skip
+        words[LAUNCH.at[name]] = word
+    error = interpret.run(launch_module(), "launch", [words.ctypes.data, table.ctypes.data, 3], memory)
+    assert error == 700 and table.shape[1] == marshal.ROW.count
+    # handle, blocks, threads, P, nodes, S, T; 7 runs with at most 5 blocks, 8 has its second grid: on two
+    # multiprocessors 5 * 4 blocks of cost 1 are done before 2 * 3 of cost 5, and 65 * 4 are more than can run
+    assert seen == [(7, 3, 128, 1000, 9, 11, 12), (7, 5, 128, 2000, 65, 11, 12), (8, 20, 128, 2000, 65, 11, 12)]
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("cuLaunchKernel", 719), ("cuLaunchCooperativeKernel", 719), ("cuMemcpyHtoDAsync_v2", 700),
+        ("cuEventRecord", 400), ("cuEventSynchronize", 702), ("cuLaunchKernel", 2),
+    ],
+)  # fmt: skip
+def test_what_the_driver_refuses_to_compiled_code(driver: Driver, name: str, error: int) -> None:
+    xs, w = sequences(2, 1), weights()
+    f = chain.with_options(persistent=name == "cuLaunchCooperativeKernel")
+    compiled, values, packed = f._specialise(f._bind((xs,), {"w": w}))
+    executable = link_device(compiled.plan, compiled.options, gpu.Gpu(0, driver))
+    words, keep = compiled._shared_words(packed, values)
+
+    def run() -> list[bytes]:
+        done = executable.run(packed.roots, words, keep=keep)
+        return [compiled.decoder(done, packed)(k).tobytes() for k in range(2)]
+
+    for _ in range(3):
+        wanted = run()
+    driver.refuses[name] = error
+    for _ in range(2):
+        with pytest.raises(MemoryError if error == 2 else gpu.DriverError, match="launch") as caught:
+            run()
+        assert error == 2 or f"(error {error})" in str(caught.value)
+    del driver.refuses[name]
+    assert run() == wanted
+
+
+@model
+def doubled(x: np.ndarray, *, p: np.ndarray) -> np.ndarray:
+    return p @ x * 2.0
+
+
+def test_what_launches_cost_the_processor_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = runpy.run_path(str(Path(__file__).parent.parent.parent / "benchmarks" / "launches.py"))
+    workload = SimpleNamespace(
+        model=doubled, params=lambda size: weights(), instances=lambda n: sequences(n)[0], read=None
+    )
+    monkeypatch.setitem(names["WORKLOADS"], "doubled", workload)
+    found = names["row"]("doubled", 2, 3, None)
+    assert (found["batches"], found["launches"]) == (1, 1) and found["run"] > found["loop"] > 0
+
+
+def test_the_page_shows_what_compiling_the_zoo_gave(request: pytest.FixtureRequest) -> None:
+    root = Path(__file__).parent.parent.parent
+    functions = json.loads((root / "benchmarks" / "results" / "cubins.json").read_text())["functions"]
+    assert {(r["gpu"], r["size"], r["model"]) for r in functions} == {
+        (gpu, size, name) for gpu in ("8.0", "9.0a") for size in ("small", "large") for name in WORKLOADS
+    }
+    assert not any(r["spills"] or r["stack"] for r in functions)
+    table = runpy.run_path(str(root / "benchmarks" / "cubins.py"))["table"](functions)
+    page = root / "docs" / "architecture.md"
+    text = re.sub(r"(<!-- cubins -->\n\n)(\|.*\n)*", lambda m: m[1] + table, page.read_text(encoding="utf-8"))
+    if request.config.getoption("--update-golden"):
+        page.write_text(text, encoding="utf-8")
+    assert text == page.read_text(encoding="utf-8"), "run with --update-golden"

@@ -1,0 +1,284 @@
+"""Memory of results: places are used again once nothing reads them, what is returned lives on, limits hold."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as some
+import numpy as np
+import pytest
+
+import acronumba
+from acronumba import InstanceErrors, nn
+from acronumba.api.model import model
+from acronumba.api.results import equal
+from acronumba.ir.types import TensorT
+from acronumba.memory import address
+from acronumba.runtime import driver, state
+from acronumba.runtime.forms import forms
+from tests.support import generate, recorded
+from tests.support.chosen import quarter
+from tests.support.memory_models import (
+    WIDTH,
+    ZOO,
+    all_states,
+    last,
+    owner,
+    sentences,
+    shared_arrays,
+    some_states,
+    until,
+)
+
+F32 = np.float32
+
+
+@pytest.fixture
+def spoilt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places are shared in the smallest mini-batch, and what nothing may read any more is overwritten."""
+    monkeypatch.setattr(driver, "_PLENTY", -1)
+    monkeypatch.setattr(driver, "verify_level", lambda: 2)
+
+
+# ---- the plan, on random graphs
+
+
+@some.composite
+def graphs(draw: Any) -> tuple[recorded.Graph, list[int], list[int]]:
+    """Return a graph, bytes of the result of each kind, and the nodes that are returned."""
+    rng = random.Random(draw(some.integers(0, 1 << 30)))
+    n, kinds = rng.choice([0, 1, 5, 40, 400]), rng.randint(1, 5)
+    near = rng.choice([2, 8, 1 << 20])  # how far back operands are
+    graph: recorded.Graph = []
+    for v in range(n):
+        count = min(v, rng.randint(0, 3))
+        graph.append((rng.randrange(kinds), [rng.randrange(max(0, v - near), v) for _ in range(count)]))
+    share = rng.choice([0.0, 0.02, 0.5, 1.0])
+    sizes = [rng.choice([0, 1, 4, 48, 64, 100, 1 << 12]) for _ in range(kinds)]
+    return graph, sizes, [v for v in range(n) if rng.random() < share]
+
+
+def planned(rec: recorded.Recorded, sizes: Sequence[int], returned: Sequence[int]) -> list[Any]:
+    """Schedule a graph and lay it out, each kind with one result; return what must stay alive while it is looked at."""
+    buffers = rec.buffers
+    kinds = len(sizes)
+
+    def plan_of(size: int) -> Any:
+        def plan(extents: int, out: int) -> None:
+            ctypes.c_int64.from_address(out).value = 0
+            ctypes.c_int64.from_address(out + 8).value = size
+
+        return plan if not rec.compiled else ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(plan)
+
+    plans: list[Any] = [plan_of(size) for size in sizes]
+    table = buffers.fixed["table"][: kinds * len(state.TABLE)].reshape(-1, len(state.TABLE))
+    for k, plan in enumerate(plans):
+        at = ctypes.cast(plan, ctypes.c_void_p).value if rec.compiled else rec.memory.add_function(plan)
+        table[k, state.TABLE["plan"]] = at
+    table[:, state.TABLE["results"]] = 1
+    results = np.array([*map(rec.record, returned), 0], np.int64)
+    found = forms([TensorT("float32", (1,))], [])
+    if not rec.compiled:
+        for array in (results, *found):
+            rec.memory.add(array)
+    buffers["results"], buffers["batch"], buffers["forms"] = address(results), len(returned), address(found[0])
+    buffers["plenty"], buffers["asize"], buffers["wsize"] = -1, 1 << 50, 1 << 50
+    buffers["arena"], buffers["work"] = 1 << 52, 1 << 54
+    buffers["stage"], buffers["stop"] = 2, 3
+    rec.call("drive")
+    return [plans, results, found]
+
+
+@hypothesis.given(graphs(), some.booleans())
+@hypothesis.settings(max_examples=80, deadline=None)
+def test_no_two_results_that_are_needed_at_once_share_a_byte(
+    given: tuple[recorded.Graph, list[int], list[int]], lists: bool
+) -> None:
+    graph, sizes, returned = given
+    rec = recorded.Recorded(graph, len(sizes), lists=lists, compiled=len(graph) > 5)
+    batches = rec.run()
+    keep = planned(rec, sizes, returned)
+    buffers = rec.buffers
+    of = {v: b for b, nodes in enumerate(batches) for v in nodes}
+    until = dict(of)
+    for v, (_, operands) in enumerate(graph):
+        for u in operands:
+            until[u] = max(until[u], of[v])
+    begin, size = buffers.columns["offset"][: 2 * len(batches)].reshape(-1, 2).T.tolist()
+    places = []
+    for b, nodes in enumerate(batches):
+        assert size[b] == sizes[graph[nodes[0]][0]]
+        at = begin[b]
+        for v in nodes:  # where the kernel writes is where the others read
+            assert rec.rows[v, rec.place[v]] == at
+            at += size[b]
+        if not size[b]:
+            continue
+        wanted = [v for v in nodes if v in set(returned)]
+        if begin[b] < buffers["work"]:  # the batch writes to the arena what lives for ever
+            assert 2 * 16 * -(-size[b] // 16) * len(wanted) >= size[b] * len(nodes)
+            places.append((begin[b], at, b, len(batches)))
+        else:
+            places.append((begin[b], at, b, max(until[v] for v in nodes)))
+            assert int(buffers.tables["returned"][b]) == len(wanted) * 16 * -(-size[b] // 16)
+    for k, (low, high, first, end) in enumerate(places):
+        for other_low, other_high, other_first, other_last in places[:k]:
+            assert high <= other_low or other_high <= low or end < other_first or other_last < first
+    assert all(high <= (1 << 54) + buffers["wused"] for _, high, _, _ in places)
+    assert buffers["wused"] <= buffers["plain"]
+    del keep
+
+
+def test_a_long_chain_needs_two_places(spoilt: None) -> None:
+    n = 1000
+    rec = recorded.Recorded([(0, [v - 1] if v else []) for v in range(n)], 1)
+    rec.run()
+    keep = planned(rec, [1 << 12], [n - 1])
+    assert rec.buffers["plain"] == n << 12 and rec.buffers["wused"] == 2 << 12 and rec.buffers["used"] == 1 << 12
+    del keep
+
+
+# ---- values
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_zoo(name: str, spoilt: None) -> None:
+    module, f = ZOO[name]
+    xs, p = module.instances(5, **({"length": 6} if name == "berxit" else {})), module.params(WIDTH)
+    plain = f.with_options(recycle=False).batch(xs, p=p)
+    got = [f.batch(xs, p=p) for _ in range(3)]
+    assert all(map(equal, plain, got[0])) and all(map(equal, plain, got[2]))
+
+
+@pytest.mark.parametrize("seed", quarter(range(24)))
+def test_random_models(seed: int, spoilt: None, tmp_path: Path) -> None:
+    case = generate.generate(7000 + seed, 4)
+    module = case.load(tmp_path, f"memory_{seed}")
+    columns, shared = case.instances(module, 9), case.shared_values(module)
+    off = module.main.with_options(recycle=False)._run(columns, shared)
+    on = [module.main._run(columns, shared) for _ in range(2)]
+    for done in on:
+        assert {k: str(e) for k, e in done.errors.items()} == {k: str(e) for k, e in off.errors.items()}
+        for k, value in enumerate(off.results):
+            assert k in off.errors or equal(done.results[k], value)
+
+
+@model
+def failing(words: list[int], *, w: np.ndarray, embed: np.ndarray) -> Any:
+    h = embed[0]
+    for k in words:
+        h = np.tanh(w @ h + embed[k])
+        if k == 5:
+            h = h + embed[int(len(words) * 1000)]
+        if k == 7:
+            raise ValueError(f"seven after {len(words)}")
+    return h, nn.softmax(h)
+
+
+@pytest.mark.parametrize("f", [last, all_states, some_states, until])
+@pytest.mark.parametrize("options", [{}, {"schedule": "agenda"}, {"threads": 2}, {"hoist": False, "blocks": False}])
+def test_what_is_returned(f: Any, options: dict[str, Any], spoilt: None) -> None:
+    shared, xs = shared_arrays(), sentences(20, 30)
+    want = f.with_options(recycle=False, **options).batch(xs, **shared)
+    got = [f.with_options(**options).batch(xs, **shared) for _ in range(3)]
+    for done in got:
+        assert all(map(equal, want, done))
+    if f is some_states:
+        one = got[0][3]
+        assert one["last"] is one["again"] and one["kept"].more is one["kept"].before.more
+
+
+def test_failures(spoilt: None) -> None:
+    shared, xs = shared_arrays(), sentences(20, 12)
+    seen = []
+    for f in (failing, failing.with_options(recycle=False)):
+        with pytest.raises(InstanceErrors) as caught:
+            f.batch(xs, **shared)
+        seen.append(caught.value)
+    assert {k: str(e) for k, e in seen[0].errors.items()} == {k: str(e) for k, e in seen[1].errors.items()}
+    assert 0 < len(seen[0].errors) < 20
+    assert all(
+        k in seen[0].errors or equal(a, b) for k, (a, b) in enumerate(zip(*(s.results for s in seen), strict=True))
+    )
+
+
+def test_stacking_copies_nothing(spoilt: None) -> None:
+    shared = shared_arrays()
+    results = last.batch([[1, 2, 3], [3, 2, 1], [4, 4, 4]], **shared)
+    assert np.shares_memory(results.stack(), results[0])
+
+
+# ---- how much memory
+
+
+def test_small_results_do_not_keep_large_memory_alive() -> None:
+    shared, xs = shared_arrays(256), sentences(100, 100)
+    last.batch(xs, **shared)
+    done = last.batch(xs, **shared)
+    assert all(map(equal, done, last.with_options(recycle=False).batch(xs, **shared)))
+    assert owner(done[0]) <= 4 * 100 * 1024  # 100 of 5,000 states, and what an arena has to spare
+    assert owner(last.with_options(recycle=False).batch(xs, **shared)[0]) > 4 << 20
+
+
+def test_trace_says_what_is_saved() -> None:
+    shared, xs = shared_arrays(256), sentences(20, 200)
+    on, off = last.trace(xs, **shared), last.with_options(recycle=False).trace(xs, **shared)
+    saved = on.data.unshared_bytes - on.peak_bytes
+    assert saved > 0.8 * on.nodes * 256 * 4
+    assert off.peak_bytes == off.data.unshared_bytes and off.peak_bytes > on.peak_bytes + saved // 2
+    assert "if no two results shared a place" in str(on) and "shared a place" not in str(off)
+
+
+def test_limits() -> None:
+    shared, xs = shared_arrays(256), sentences(20, 400)
+    limited = {"memory_limit": 3 << 20}
+    trace = last.with_options(**limited).trace(xs, **shared)
+    assert trace.peak_bytes <= 3 << 20 < trace.data.unshared_bytes
+    assert all(map(equal, trace.results, last.batch(xs, **shared)))
+    with pytest.raises(acronumba.AcronumbaError, match="ACR704"):
+        last.with_options(recycle=False, **limited).batch(xs, **shared)
+
+
+def test_places_are_shared_below_plenty_if_the_limit_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "_PLENTY", 1 << 40)
+    shared, xs = shared_arrays(256), sentences(20, 400)
+    trace = last.with_options(memory_limit=3 << 20).trace(xs, **shared)
+    assert trace.peak_bytes <= 3 << 20 < trace.data.unshared_bytes
+
+
+@model
+def grows(steps: int, wide: int, *, w: np.ndarray) -> Any:
+    """Holds `wide` arrays at once, and goes over `steps` others one after the other."""
+    h = w
+    for _ in range(steps):
+        h = np.tanh(h)
+    many = [np.sin(h + k) for k in range(wide)]
+    total = h
+    for x in many:
+        total = total + x
+    return total.sum()
+
+
+def test_only_what_an_instance_holds_at_once_counts() -> None:
+    w = np.ones((128, 128), F32)
+    with pytest.raises(InstanceErrors) as caught:
+        grows.with_options(memory_limit=4 << 20).batch([500, 3, 1], [2, 2, 300], w=w)
+    assert list(caught.value.errors) == [2] and caught.value.results[0] is not None
+
+
+def test_threads_share_a_model(spoilt: None) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    shared = shared_arrays()
+    inputs = [sentences(6, 10 + k) for k in range(8)]
+    want = [last.with_options(recycle=False).batch(xs, **shared) for xs in inputs]
+    with ThreadPoolExecutor(4) as pool:
+        work: Callable[[Any], Any] = lambda xs: last.batch(xs, **shared)
+        for _ in range(5):
+            for got, wanted in zip(pool.map(work, inputs), want, strict=True):
+                assert all(map(equal, wanted, got))

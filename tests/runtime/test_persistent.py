@@ -1,0 +1,519 @@
+"""Mini-batches as one launch, in the simulator and with a stand-in for the driver: the bits are those of many."""
+
+from __future__ import annotations
+
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acronumba import AcronumbaError, Options, model
+from acronumba.api.model import Model
+from acronumba.bench.ablate import inputs
+from acronumba.bench.workloads import WORKLOADS
+from acronumba.emit import interpret, simt, tree
+from acronumba.emit.tree import I64, Builder, const
+from acronumba.kernels.cuda import marshal, simulator
+from acronumba.kernels.cuda import persistent as kernel
+from acronumba.kernels.cuda.writer import Grid
+from acronumba.pipeline.link_device import link_device
+from acronumba.runtime import buffers as dfg
+from acronumba.runtime.devices import driver as gpu
+from acronumba.runtime.devices import executor as device
+from acronumba.runtime.devices import persistent
+from acronumba.runtime.devices.launches import Driver as Entries
+from acronumba.runtime.devices.launches import launch_module, launches
+from acronumba.runtime.devices.simulated import SimulatedDevice
+from acronumba.runtime.library.launch_words import ABOUT, LAUNCHED, UNWRITTEN, WRITTEN
+from tests.support.device_runs import Run, alike, chain, sequences, weights
+from tests.support.gpu_driver import Driver
+
+
+def together(f: Model) -> Model:
+    return f.with_options(persistent=True)
+
+
+def same_bits(mine: list[Any], other: list[Any]) -> None:
+    for a, b in zip(mine, other, strict=True):
+        for x, y in zip(*(r if isinstance(r, tuple) else (r,) for r in (a, b)), strict=True):
+            assert np.asarray(x).tobytes() == np.asarray(y).tobytes()
+
+
+class Batches:
+    """A model on the simulator, one mini-batch after the other."""
+
+    def __init__(self, f: Model, xs: Any, seed: int = 0, on: Any = None, **shared: Any) -> None:
+        self.compiled = f._specialise(f._bind((xs,), shared))[0]
+        self.f, self.shared, self.device = f, shared, on or SimulatedDevice(seed)
+        self.executable = link_device(self.compiled.plan, self.compiled.options, self.device)
+        self.executor = self.executable.executor
+        self.executor = self.executable.executor
+        self.packed: dict[int, Any] = {}
+        self.stable = False  # whether shared values do not change
+
+    def __call__(self, xs: Any) -> list[Any]:
+        return self.results(self.start(xs))
+
+    def start(self, xs: Any) -> Any:
+        if id(xs) not in self.packed:
+            _, values, packed = self.f._specialise(self.f._bind((xs,), self.shared))
+            self.packed[id(xs)] = xs, packed, self.compiled._shared_words(packed, values)
+        _, packed, (words, keep) = self.packed[id(xs)]
+        return self.executable.run(packed.roots, words, keep=keep, stable=self.stable), packed
+
+    def results(self, started: Any, stay: bool = False) -> list[Any]:
+        result = self.compiled.decoder(*started, stay)
+        return [result(k) for k in range(len(started[1]))]
+
+
+@pytest.mark.parametrize("name", ["tree_lstm", *(pytest.param(n, marks=pytest.mark.slow) for n in ("birnn", "moe"))])
+def test_the_zoo(name: str) -> None:
+    workload = WORKLOADS[name]
+    xs, p = inputs(workload, 4, 1, None)
+    done = Run(together(workload.model), xs, p=p)
+    assert done.launches == 1
+    same_bits(done.results, Run(workload.model, xs, p=p, seed=1).results)
+    for x, mine in zip(xs, done.results, strict=True):
+        alike(mine, workload.model(x, p=p))
+
+
+def test_mini_batches_of_all_sizes_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "_ROOM", 256)  # the first buffer is too small, also for the steps
+    monkeypatch.setattr(device, "_LAUNCHES", 1)
+    w = weights()
+    xs = sequences(2, 0, 1, 3, 1)
+    wanted = Run(chain, xs, w=w).results
+    run = Batches(together(chain), xs, seed=2, w=w)
+    for lo, hi in ((0, 5), (3, 5), (1, 2), (0, 5)):
+        same_bits(run(xs[lo:hi]), wanted[lo:hi])
+    assert run.device.launches == 3  # nothing for the empty sequence
+
+
+@model
+def row_of(xs: list[np.ndarray], *, w: np.ndarray) -> np.ndarray:
+    x = np.zeros(5, np.float32)
+    for k in range(len(xs)):
+        x = np.tanh(x + w @ xs[k]) + w[np.argmax(xs[k]) + 1]
+    return x
+
+
+@pytest.mark.parametrize("persistent_", [False, True])
+@pytest.mark.parametrize("small", [False, True])
+def test_one_call_does_all_once_everything_is_in_place(
+    persistent_: bool, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if small:  # the first buffer, the table of launches and the columns have to grow
+        monkeypatch.setattr(device, "_ROOM", 256)
+        monkeypatch.setattr(device, "_LAUNCHES", 1)
+        monkeypatch.setattr(dfg, "_NODES", 8)
+    xs, w = sequences(2, 1, 3, 1), weights()
+    for x in (x for own in xs for x in own):
+        x[0] = 9.0
+    xs[1][0][4] = 10.0  # its largest is the last: there is no row behind
+    f = row_of.with_options(persistent=persistent_)
+    wanted = Run(f, xs, w=w)
+    assert [*wanted.errors] == [1]
+    run = Batches(f, xs, w=w)
+    run.stable = True
+    done: list[int] = []
+    whole = run.executor._all
+    monkeypatch.setattr(run.executor, "_all", lambda *args: done.append(whole(*args)) or done[-1])
+    for k in range(5):
+        if k == 3:  # as if the memory had been given up
+            run.executor.launches["scratch_size"] = run.executor.launches["warps_size"] = -1
+        started, packed = run.start(xs)
+        assert [*started.errors] == [1]
+        results = [run.compiled.decoder(started, packed)(k) for k in (0, 2, 3)]
+        same_bits(results, [wanted.results[k] for k in (0, 2, 3)])
+    plain, left, nothing = LAUNCHED, WRITTEN, UNWRITTEN
+    assert done[-2:] == ([left, left] if persistent_ else [left, plain]) and set(done[:-2]) <= {plain, left, nothing}
+    before = len(done)
+    same_bits(run(xs[2:]), [wanted.results[k] for k in (2, 3)])  # others are not where these were
+    assert len(done) == before
+
+
+def test_each_round_is_a_launch() -> None:
+    @model
+    def until(x: np.ndarray, *, w: np.ndarray) -> tuple[int, np.ndarray]:
+        n = 0
+        while n < 6 and float(x.sum()) < 4.0:
+            x = w @ x * 1.5 + w[0]
+            n += 1
+        return n, x
+
+    w = np.abs(weights())
+    xs = [np.full(5, v, np.float32) for v in (0.1, 0.01, 0.5, 2.0, 0.02)]
+    apart = Run(until, xs, w=w)
+    done = Run(together(until), xs, w=w, seed=1)
+    same_bits(done.results, apart.results)
+    assert 1 < done.launches < apart.launches
+    for x, mine in zip(xs, done.results, strict=True):
+        alike(mine, until(x, w=w))
+
+
+def test_an_instance_that_fails_disturbs_no_other() -> None:
+    @model
+    def picked(x: np.ndarray, k: int, *, w: np.ndarray) -> np.ndarray:
+        return w @ (w[k] + x * w[np.argmax(x) + k])
+
+    w = weights()
+    columns = [np.arange(5, dtype=np.float32) - 3 * i for i in range(6)], [0, 3, -1, 0, 2, 0]
+    done = Run(together(picked), *columns, w=w)
+    apart = Run(picked, *columns, w=w)
+    assert sorted(done.errors) == sorted(apart.errors) == [1, 4]
+    for k in (0, 2, 3, 5):
+        assert done.results[k].tobytes() == apart.results[k].tobytes()
+
+
+def test_two_threads_use_one_device() -> None:
+    xs, w = sequences(2, 1, 1, 1, 1), weights()
+    run = Batches(together(chain), xs, w=w)
+    found: list[Any] = []
+
+    def several() -> None:
+        found.extend(run(xs) for _ in range(2))
+
+    threads = [Thread(target=several) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(found) == 4
+    for each in found:
+        same_bits(each, found[0])
+
+
+def test_an_empty_batch_launches_nothing() -> None:
+    assert Run(together(chain), sequences(0, 0), w=weights()).launches == 0
+
+
+def test_a_trace_has_the_time_of_each_batch() -> None:
+    xs, w = sequences(2, 1), weights()
+    trace = together(chain).on("simulator").trace(xs, w=w)
+    assert [b for b in trace.data.batches if b.seconds is None] == []
+
+
+def test_blocks_that_wait_in_vain_give_up() -> None:
+    xs, w = sequences(3, 2, 1, 2, 3), weights()
+    run = Batches(together(chain), xs, w=w)
+    wanted = run(xs)
+    words = run.executor.persistent
+    assert words["patience"] == persistent.PATIENCE
+    words["patience"] = 1
+    lost = run.start(xs)
+    words["patience"] = persistent.PATIENCE
+    right = run.start(xs)
+    same_bits(run.results(right), wanted)  # the counter is as it was, and each run has a word of its own
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"waited for each other in vain: with_options\(persistent=False\)"):
+            run.results(lost)
+    with pytest.raises(RuntimeError, match="in vain"):
+        np.asarray(run.results(lost, stay=True)[0])
+    del lost, right
+    same_bits(run(xs), wanted)
+
+
+class Clocked(SimulatedDevice):
+    """A device whose clock counts launches."""
+
+    timed = True
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds  # of a cooperative launch; another takes one
+        self.cooperations = 0
+
+    def _cooperate(self, *args: Any) -> None:
+        self.cooperations += 1
+        super()._cooperate(*args)
+
+    def now(self) -> float:
+        return self.launches + self.cooperations * (self.seconds - 1)
+
+
+@pytest.mark.parametrize(("seconds", "tries"), [(0.5, 5), (90.0, 3), (1000.0, 1)])
+def test_the_faster_way_is_kept(monkeypatch: pytest.MonkeyPatch, seconds: float, tries: int) -> None:
+    xs, w = sequences(2, 1, 1, 1, 1), weights()
+    clock = Clocked(seconds)
+    monkeypatch.setattr(persistent, "_LONG", 100.0)
+    monkeypatch.setattr(persistent.time, "perf_counter", clock.now)
+    run = Batches(chain, xs, on=clock, w=w)
+    wanted = run(xs)
+    assert [*run.executor.persistent.together.values()] == [seconds < 1]
+    before = clock.cooperations, clock.launches
+    assert before[0] == tries  # what takes long is not tried again
+    same_bits(run(xs), wanted)
+    assert (clock.cooperations - before[0], clock.launches - before[1] > 1) == (
+        (1, False) if seconds < 1 else (0, True)
+    )
+
+
+def test_without_room_for_scratch_nothing_is_launched(monkeypatch: pytest.MonkeyPatch) -> None:
+    xs, w = sequences(2, 1, 3), weights()
+    run = Batches(chain, xs, on=Clocked(0.5), w=w)
+    wanted = run(xs)
+    way = run.executor.persistent
+    way.together = dict.fromkeys(way.together, True)  # whichever was faster
+
+    def refuse(name: str, size: int) -> None:
+        raise MemoryError("no room")
+
+    words = run.executor.launches
+    words["scratch_size"] = words["warps_size"] = -1  # as if more were asked for
+    with monkeypatch.context() as m:
+        m.setattr(run.executor, "_room_for", refuse)
+        before = run.device.launches
+        for _ in range(2):
+            with pytest.raises(MemoryError, match="no room"):
+                run(xs)
+        assert run.device.launches == before and way.together
+    same_bits(run(xs), wanted)
+
+
+def test_words_of_runs_that_may_go_on_are_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(persistent, "_LATE", 3)
+    xs, w = sequences(2, 1), weights()
+    run = Batches(together(chain), xs, w=w)
+    words = {run.start(xs)[0].pending.word.ctypes.data for _ in range(3)}
+    assert len(words) == 3  # nobody has waited
+    waits: list[int] = []
+    wait = run.device.wait
+    monkeypatch.setattr(run.device, "wait", lambda: waits.append(1) or wait())
+    assert run.start(xs)[0].pending.word.ctypes.data in words and len(waits) == 1
+    run(xs)  # its results are waited for
+    assert not run.executor.persistent._late or len(waits) == 2
+
+
+def test_memory_that_nobody_uses_is_given_up_for_what_launches_need() -> None:
+    class Small(SimulatedDevice):
+        room = 1 << 40
+
+        def allocate(self, size: int) -> int:
+            if sum(len(a) for a in self.allocated.values()) + size > self.room:
+                raise MemoryError("full")
+            return super().allocate(size)
+
+    xs, w = sequences(2, 1), weights()
+    gpu_ = Small()
+    run = Batches(chain, xs, on=gpu_, w=w)
+    held = [run.start(xs) for _ in range(3)]
+    del held
+    assert len(run.executable.arenas._free) >= 2
+    gpu_.room = sum(len(a) for a in gpu_.allocated.values()) + 1000
+    assert device._Stream(gpu_, lambda launches: 0).twin.size >= device._ROOM
+    assert not run.executable.arenas._free
+
+
+def test_a_model_without_shared_values_is_one_call() -> None:
+    @model
+    def alone(xs: list[np.ndarray]) -> np.ndarray:
+        h = np.zeros(5, np.float32)
+        for x in xs:
+            h = np.tanh(h + x)
+        return h
+
+    xs = sequences(2, 1)
+    run = Batches(alone, xs)
+    run.stable = True
+    wanted = [alone(x) for x in xs]
+    done: list[int] = []
+    whole = run.executor._all
+    run.executor._all = lambda *args: done.append(whole(*args)) or done[-1]
+    held: list[Any] = []
+    for _ in range(6):  # the last results are held while the next are computed
+        held = run(xs)
+        for mine, other in zip(held, wanted, strict=True):
+            alike(mine, other)
+    assert done[-2:] == [LAUNCHED] * 2
+
+
+# ---- the kernel and its barrier
+
+
+MEETING = """
+def go(out):
+    block = i64(cuda.blockIdx.x)
+    if cuda.threadIdx.x == 0:
+        store(out + 16 + 4 * block, f32(block))
+        arrive(out, 1)
+        while {until}:
+            pass
+        store(out + 32 + 4 * block, load(f32, out + 20 - 4 * block))
+"""
+
+
+def meet(until: str) -> np.ndarray:
+    out = np.zeros(16, np.float32)
+    simulator.Simulator(MEETING.format(until=until), interpret.Memory(out)).launch("go", 2, 32, out.ctypes.data)
+    return out[8:10]
+
+
+def test_reading_what_was_not_published_is_an_error() -> None:
+    assert meet("acquire(out) < 2").tolist() == [1.0, 0.0]
+    with pytest.raises(simulator.Race, match=r"block . reads what block . has stored"):
+        meet("False")
+
+
+def test_waiting_for_a_block_that_never_comes_is_an_error() -> None:
+    with pytest.raises(simulator.Deadlock, match="other blocks"):
+        meet("acquire(out) < 3")
+
+
+def part(name: str, *calls: str, arrays: tuple[simt.Memory, ...] = (), asks: bool = False) -> simt.Part:
+    return simt.Part(name, lambda setting: "", frozenset(calls), arrays, asks)
+
+
+def test_arrays_of_a_caller_lie_behind_those_of_what_it_calls() -> None:
+    library = {
+        "inner": part("inner", arrays=(simt.Memory("f32", 3), simt.Memory("f64", 2))),
+        "outer": part("outer", "inner", arrays=(simt.Memory("f32", 4),)),
+        "other": part("other", arrays=(simt.Memory("f64", 2),)),
+    }
+    assert kernel.pool(library) == {"inner": ((0, 16), 32), "outer": ((32,), 48), "other": ((0,), 16)}
+
+
+def test_a_text_says_where_its_arrays_are() -> None:
+    f = Builder("own", [("n", I64)], result=I64)
+    at = f.let("at", simt.device("block_memory", const(20, I64), type=I64))
+    f.ret(at + f.let("more", simt.device("block_memory", const(8, I64), type=I64)))
+    (made,) = simt.parts(tree.Module("m", (f.function(),), ()))
+    assert made.arrays == (simt.Memory("f64", 3), simt.Memory("f64", 1))
+    assert "at_memory = cuda.shared.array(3, f64, 16)" in made.write(simt.ALONE)
+    text = made.write(simt.Setting(places=(16, 48)))
+    assert "at_memory = pool(f64, 16, 3)" in text and "more_memory = pool(f64, 48, 1)" in text
+
+
+def test_what_blocks_share_is_forgotten_where_they_meet() -> None:
+    text = """
+def go(out):
+    a = pool(f32, 0, 4)
+    a[0] = f32(1.0)
+    arrive(out + 8, 1)
+    store(out, a[0])
+"""
+    out = np.zeros(4, np.float32)
+    gpu_ = simulator.Simulator(text, interpret.Memory(out))
+    gpu_.launch("go", 1, 1, out.ctypes.data, shared=16)
+    assert np.isnan(out[0])
+
+
+def test_a_thread_is_told_to_all_that_ask() -> None:
+    functions = []
+    for name, body in {
+        "asks": lambda x: simt.device("thread", type=I64) + x,
+        "helps": lambda x: x,
+        "lane": lambda x: simt.device("lane", type=I64),
+        "calls": lambda x: tree.Call("asks", (tree.Call("asks", (x,), I64),), I64) + tree.Call("helps", (x,), I64),
+    }.items():
+        f = Builder(name, [("x", I64)], result=I64)
+        f.ret(body(f["x"]))
+        functions.append(f.function())
+    library = {p.name: p for p in simt.parts(tree.Module("m", tuple(functions), ()))}
+    told = kernel.asking(library)
+    assert told == {"asks", "calls", "lane"}
+    text = {n: p.write(simt.Setting(thread="here", lane="(here & 31)", told=told)) for n, p in library.items()}
+    assert "def asks(here, x):\n    return here + x\n" in text["asks"]
+    assert "def calls(here, x):\n    return asks(here, asks(here, x)) + helps(x)\n" in text["calls"]
+    assert "lane = (here & 31)" in text["lane"] and "def helps(x):\n    return x\n" in text["helps"]
+
+
+def test_kernels_of_one_name_are_told_apart() -> None:
+    f = chain.with_options()
+    xs, w = sequences(1), weights()
+    call = f._bind((xs,), {"w": w})
+    code = link_device(f._specialise(call)[0].plan, f._options, SimulatedDevice()).executor.codes[-1]
+    (entry,) = code.entries
+    text = kernel.persistent([code, code]).source
+    assert text.count(f"def {entry}(") == text.count(f"def {entry}_of_1(") == 1
+    assert f" {entry}_of_1(thread_anew(), blocks, P" in text
+
+
+def test_steps_are_written_for_all_functions() -> None:
+    memory = interpret.Memory()
+    kernels = [[(7, 50, [Grid(4, 1)])], [(8, 50, [Grid(64, 1, 9), Grid(16, 2, 1)]), (9, 50, [Grid(8, 3)])]]
+    made = launches(Entries(launch=0, cooperate=0, upload=0, record=0, reach=0), 0, 4, kernels)
+    assert made["blocks"] == 50
+    made["scratch"], made["warps"] = 31, 32
+    table = np.array([[0, 9, 1000, 0, 0, 0], [1, 65, 2000, 0, 0, 0]], np.int64)
+    barrier = kernel.BARRIER.count
+    out = np.full(barrier + 3 * kernel.STEP.count, 7)
+    about = np.zeros(ABOUT.count, np.int64)
+    for name, word in (("word", 11), ("patience", 12), ("most", 20)):
+        about[ABOUT.at[name]] = word
+    stream = np.zeros(marshal.STREAM.count, np.int64)
+    for name, word in (("tail", out.ctypes.data), ("delta", 1 << 40), ("table", table.ctypes.data), ("launches", 2)):
+        stream[marshal.STREAM.at[name]] = word
+    for array in (made.words, made.kernels, made.functions, made.grids, table, out, about, stream):
+        memory.add(array)
+    at = [a.ctypes.data for a in (stream, about)]
+    assert interpret.run(launch_module(), "steps", [made.address, *at], memory) == out.ctypes.data + out.nbytes
+    assert table.shape[1] == marshal.ROW.count
+    # 65 nodes: ten blocks of the second grid are done before two of the first; 27 blocks would be more than 20
+    there = out.ctypes.data + (1 << 40)
+    assert out[:3].tolist() == [0, 11, 12] and about[ABOUT.at["widest"]] == 20
+    assert about[:5].tolist() == [there + 8 * barrier, 3, 31, 32, there]
+    assert out[barrier:].reshape(3, -1).tolist() == [[0, 9, 1000, 3], [1, 65, 2000, 10], [2, 65, 2000, 20]]
+
+
+def test_without_waiting_blocks_read_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kernel._MET.count("come < wanted") == 3
+    monkeypatch.setattr(kernel, "_MET", kernel._MET.replace("come < wanted", "False"))
+    with pytest.raises(simulator.Race):
+        Run(together(chain), sequences(2, 2, 2, 2, 2), w=weights())
+
+
+# ---- the driver, and the option
+
+
+def test_the_driver_is_told_what_a_cooperative_launch_needs(  # the simulator takes longer than is thought worth it
+    driver: Driver,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(persistent, "_LONG", 1000.0)
+    xs, w = sequences(2, 0, 1, 1, 1, 1), weights()
+    run = Batches(together(chain), xs, on=gpu.Gpu(0, driver), w=w)
+    wanted = Run(chain, xs, w=w).results
+    for _ in range(3):
+        driver.calls.clear()
+        same_bits(run(xs), wanted)
+    shared = run.executor.persistent._code.shared
+    # two blocks, as many as are resident, of 128 threads; shared memory; the stream
+    assert driver.together == [(2, 1, 1, 128, 1, 1, shared, run.device.stream)] * 3 and shared > 0
+    assert driver.calls.count("cuLaunchCooperativeKernel") == 1
+    assert driver.calls.count("cuMemcpyHtoDAsync_v2") == 2  # what launches need, and steps
+    measured = Batches(chain, xs, on=gpu.Gpu(0, driver), w=w)
+    driver.together.clear()
+    same_bits(measured(xs), wanted)
+    assert len(driver.together) >= 2 and len(measured.executor.persistent.together) == 1
+
+
+def test_a_gpu_without_cooperative_launches(driver: Driver) -> None:
+    xs, w = sequences(2, 1), weights()
+    driver.cooperative = 0
+    with pytest.raises(RuntimeError, match="blocks cannot wait for each other on this GPU"):
+        Batches(together(chain), xs, on=gpu.Gpu(0, driver), w=w)
+    run = Batches(chain, xs, on=gpu.Gpu(0, driver), w=w)
+    assert len(run(xs)) == 2 and not driver.together
+
+
+def test_a_gpu_with_room_for_fewer_blocks(driver: Driver) -> None:
+    xs, w = sequences(2, 1), weights()
+    driver.refuses["cuLaunchCooperativeKernel"] = 720
+    run = Batches(chain, xs, on=gpu.Gpu(0, driver), w=w)
+    for _ in range(2):
+        same_bits(run(xs), Run(chain, xs, w=w).results)
+    assert driver.calls.count("cuLaunchCooperativeKernel") == 1  # it is not tried again
+    with pytest.raises(gpu.DriverError, match="error 720"):
+        Batches(together(chain), xs, on=gpu.Gpu(0, driver), w=w)(xs)
+
+
+def test_the_option() -> None:
+    for wanted in (None, True, False):
+        assert Options(persistent=wanted).persistent is wanted
+    with pytest.raises(AcronumbaError, match="option persistent: must be True, False or None"):
+        Options(persistent=1)  # type: ignore[arg-type]
+    xs, w = sequences(2, 1), weights()
+    same_bits(together(chain).batch(xs, w=w), chain.batch(xs, w=w))  # on the processor it has no effect
+    text = chain.stages(xs, w=w)["persistent/cuda"]
+    assert "def run(steps, count, S, T, barrier):" in text and "def met(barrier, wanted):" in text

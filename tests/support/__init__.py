@@ -1,0 +1,1 @@
+"""What tests share: models, random programs, runs of kernels, comparisons. No test file imports another."""

@@ -1,0 +1,58 @@
+"""Whole mini-batches on the simulator, and a model for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from acronumba import model
+from acronumba.api.check import together
+from acronumba.api.model import Model
+from acronumba.pipeline.link_device import link_device
+from acronumba.runtime.devices.simulated import SimulatedDevice
+
+
+class Run:
+    """A mini-batch on the simulator."""
+
+    def __init__(self, f: Model, *columns: Any, seed: int = 0, times: int = 1, **shared: Any) -> None:
+        call = f._bind(columns, shared)
+        compiled, values, packed = f._specialise(call)
+        self.executable = link_device(compiled.plan, compiled.options, SimulatedDevice(seed))
+        words, keep = compiled._shared_words(packed, values)
+        for _ in range(times):
+            self.run = self.executable.run(packed.roots, words, skip=packed.errors, keep=keep)
+        result = compiled.decoder(self.run, packed)
+        self.results = [None if k in self.run.errors else result(k) for k in range(call.count)]
+        self.errors = {k: compiled.site_error(e) for k, e in self.run.errors.items()}
+
+    @property
+    def launches(self) -> int:
+        return self.executable.executor.device.launches  # type: ignore[attr-defined,no-any-return]
+
+
+def alike(mine: Any, wanted: Any) -> None:
+    for a, b in together(mine, wanted):
+        if isinstance(a.value, np.ndarray | np.generic | float) and np.asarray(a.value).dtype.kind == "f":
+            assert np.allclose(a.value, b.value, rtol=1e-4, atol=2e-5, equal_nan=True)
+            assert np.asarray(a.value).dtype == np.asarray(b.value).dtype
+        else:
+            assert type(a.value) is type(b.value) and np.all(a.value == b.value)
+
+
+@model
+def chain(xs: list[np.ndarray], *, w: np.ndarray) -> np.ndarray:
+    h = np.zeros(5, np.float32)
+    for x in xs:
+        h = np.tanh(w @ (h + x))
+    return h
+
+
+def weights() -> np.ndarray:
+    return np.random.default_rng(0).standard_normal((5, 5)).astype(np.float32)
+
+
+def sequences(*lengths: int) -> list[list[np.ndarray]]:
+    r = np.random.default_rng(1)
+    return [[r.standard_normal(5).astype(np.float32) for _ in range(n)] for n in lengths]

@@ -1,0 +1,479 @@
+"""Runs random programs for as long as one likes, and makes a test of the first of each kind that is wrong.
+
+    python tests/fuzz.py --minutes 10                          through the reference interpreter
+    python tests/fuzz.py --minutes 10 --through compiled       machine code, with random options and threads, and then
+                                                               the same bits in another order, with other options
+    python tests/fuzz.py --count 500 --through simulator       kernels for GPUs, in plain Python
+    python tests/fuzz.py --from 5000 --count 1 --through all   the program 5000 alone, each way
+    python tests/fuzz.py --from 5000 --show                    its text
+
+Program number n is the same always; a campaign goes on where another has ended by `--from`. Each program runs in a
+process that may die or take too long: that is a finding like any other. At the end it says how many programs were
+equal to the plain call, how many were refused with which code, how many instances failed (as the plain call does), and
+prints for each kind of difference the shrunken program as a file for pytest. The exit status is 1 if there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import gc
+import json
+import linecache
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from tests.support import generate, habits, shrink
+from tests.support.modules import import_file
+
+WAYS = ("interpreter", "compiled", "simulator")
+STEPS = 10**6  # of one instance: what is drawn takes a few thousand
+RECYCLE = 400  # programs of one process
+SWITCHES = (
+    "hoist",
+    "phases",
+    "ghosts",
+    "blocks",
+    "fuse",
+    "horizontal",
+    "gather_fusion",
+    "forkjoin",
+    "recycle",
+    "parts",
+)
+
+
+@dataclass
+class Outcome:
+    """What one program has shown one way."""
+
+    number: int
+    way: str
+    options: dict[str, Any]
+    kind: str = ""  # of its first difference; "refused ACR..." if it is refused; "" if it is equal
+    text: str = ""
+    instances: int = 0
+    failures: int = 0
+
+    @property
+    def wrong(self) -> bool:
+        return bool(self.kind) and not self.refused
+
+    @property
+    def refused(self) -> bool:
+        return self.kind.startswith("refused ")
+
+
+# ---- one program
+
+
+def case_of(number: int) -> generate.Case:
+    """Return program number n: two of three are of `habits`."""
+    rng = random.Random(f"case {number}")
+    seed, size = rng.getrandbits(32), rng.choice([1, 2, 2, 3, 3, 4, 5, 6, 8, 10])
+    return (habits if number % 3 else generate).generate(seed, size)
+
+
+def options_of(number: int, way: str) -> dict[str, Any]:
+    """Return the options of program number n: every other has some that are not the default."""
+    rng = random.Random(f"options {number}")
+    options: dict[str, Any] = {"max_steps": STEPS}
+    if rng.random() < 0.5:
+        for name in (*SWITCHES, "reuse", "duplicate"):
+            if rng.random() < 0.25:
+                options[name] = False
+        if rng.random() < 0.3:
+            options["schedule"] = rng.choice(["depth", "agenda"])
+        elif rng.random() < 0.3:
+            options["effort"] = rng.randrange(4)
+    if way != "interpreter":
+        options["threads"] = rng.choice([1, 1, 2, 3])
+    if way == "simulator" and rng.random() < 0.3:
+        options["persistent"] = True
+    return options
+
+
+def others_of(number: int, options: dict[str, Any]) -> dict[str, Any]:
+    """Return options that must give the same bits."""
+    rng = random.Random(f"others {number}")
+    out = {**options, "threads": rng.choice([1, 2, 3]), "schedule": rng.choice(["lookahead", "depth", "agenda"])}
+    for name in SWITCHES:
+        if rng.random() < 0.2:
+            out[name] = not out.get(name, True)
+    return out
+
+
+def load(text: str, folder: Path) -> types.ModuleType:
+    """Import a text from a file of its own."""
+    load.count += 1  # type: ignore[attr-defined]
+    name = f"fuzz_{os.getpid()}_{load.count}"  # type: ignore[attr-defined]
+    path = folder / f"{name}.py"
+    path.write_text(text, encoding="utf-8")
+    module = import_file(path)
+    path.unlink()
+    linecache.cache[str(path)] = (len(text), None, text.splitlines(True), str(path))  # the compiler reads it here
+    return module
+
+
+load.count = 0  # type: ignore[attr-defined]
+
+
+def forget(module: types.ModuleType) -> None:
+    sys.modules.pop(module.__name__, None)
+    linecache.cache.pop(str(module.__file__), None)
+
+
+def run(
+    module: types.ModuleType, columns: Sequence[Sequence[Any]], shared: dict[str, Any], way: str, number: int,
+    options: dict[str, Any], sure: bool = True,
+) -> Outcome:  # fmt: skip
+    """Run a program one way, and once more with other options where these may change no bit."""
+    out = Outcome(number, way, options)
+    try:
+        model = module.main.with_options(**options)
+        if way == "simulator":
+            model = model.on("simulator")
+        report = generate.examine(model, columns, shared, compiled=way != "interpreter", sure=sure)
+        out.instances, out.failures = report.instances, report.failures
+        if report.refused is not None:
+            code = report.refused.code
+            out.kind, out.text = f"refused {code}", str(report.refused)
+            if code == "ACR799":
+                out.kind = "a mistake of acronumba"
+        elif report.differences:
+            out.kind, out.text = report.differences[0].kind, "\n".join(map(str, report.differences))
+        elif way == "compiled":
+            out.kind, out.text = same_bits(module, columns, shared, number, options, report)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        out.kind = f"{type(error).__name__} in {Path(frames[-1].filename).name}, {frames[-1].name}"
+        out.text = "".join(traceback.format_exception(error)[-6:])
+    return out
+
+
+def same_bits(
+    module: types.ModuleType, columns: Sequence[Sequence[Any]], shared: dict[str, Any], number: int,
+    options: dict[str, Any], report: generate.Report,
+) -> tuple[str, str]:  # fmt: skip
+    """Return a kind and a text if an instance has other bits in another mini-batch with other options."""
+    from acronumba.api.results import equal
+
+    rng = random.Random(f"order {number}")
+    count = len(columns[0])
+    order = [rng.randrange(count) for _ in range(rng.randrange(1, 2 * count + 1))]
+    others = others_of(number, options)
+    model = module.main.with_options(**options)
+    model._specialise(model._bind(columns, shared), packed=False)  # for the types of all instances
+    again = module.main.with_options(**others)
+    again._specialise(again._bind(columns, shared), packed=False)
+    done = again._run([[column[k] for k in order] for column in columns], shared)
+    for at, k in enumerate(order):
+        mine, first = done.errors.get(at), report.errors.get(k)
+        text = f"[{k}] at {at} of {order} with {others}: "
+        if (mine is None) != (first is None):
+            return "fails elsewhere", f"{text}{mine!r}, not {first!r}"
+        if mine is None and not equal(done.results[at], report.results[k]):
+            return "other bits elsewhere", f"{text}{done.results[at]!r}\nnot\n{report.results[k]!r}"
+    return "", ""
+
+
+def outcome_of(number: int, way: str, folder: Path) -> Outcome:
+    """Run program number n."""
+    case = case_of(number)
+    module = load(case.source, folder)
+    try:
+        count = {"interpreter": 8, "compiled": 16, "simulator": 4}[way]
+        return run(
+            module, case.instances(module, count), case.shared_values(module), way, number, options_of(number, way)
+        )
+    finally:
+        forget(module)
+
+
+# ---- many programs, each in a process that may die
+
+
+def _serve(pipe: Connection, folder: str) -> None:
+    _quiet()
+    gc.disable()  # what a program leaves behind is collected after every few: a sixth of the time
+    ran = 0
+    while True:
+        try:
+            job = pipe.recv()
+        except EOFError:  # the command has ended
+            return
+        if job is None:
+            return
+        pipe.send(outcome_of(*job, Path(folder)))
+        ran += 1
+        if ran % 20 == 0:
+            gc.collect()
+
+
+def _quiet() -> None:
+    import warnings
+
+    warnings.simplefilter("ignore")
+    import numpy as np
+
+    np.seterr(all="ignore")
+
+
+class Worker:
+    """A process that runs programs, one at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.job: tuple[int, str] | None = None
+        self.start()
+
+    def start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, other = context.Pipe()
+        self.process = context.Process(target=_serve, args=(other, str(self.folder)), daemon=True)
+        self.process.start()
+        other.close()
+        self.ran = 0
+
+    def give(self, job: tuple[int, str]) -> None:
+        if self.ran >= RECYCLE:
+            self.stop()
+            self.start()
+        self.job, self.since = job, time.monotonic()
+        self.ran += 1
+        self.pipe.send(job)
+
+    def take(self) -> Outcome:
+        """Return what the job has shown; the process may have died of it."""
+        assert self.job is not None
+        job, self.job = self.job, None
+        try:
+            out: Outcome = self.pipe.recv()
+            return out
+        except EOFError:
+            self.process.join()
+            code = self.process.exitcode
+            self.start()
+            return Outcome(*job, options_of(*job), kind=f"the process dies ({code})", text=f"exit status {code}")
+
+    def kill(self, limit: float) -> Outcome:
+        assert self.job is not None
+        job, self.job = self.job, None
+        self.process.kill()
+        self.process.join()
+        self.start()
+        return Outcome(*job, options_of(*job), kind="takes too long", text=f"more than {limit:.0f} s")
+
+    def stop(self) -> None:
+        try:
+            self.pipe.send(None)
+            self.process.join(5)
+        except OSError:
+            pass
+        if self.process.is_alive():
+            self.process.kill()
+
+
+@dataclass
+class Tally:
+    """What a campaign has shown so far."""
+
+    programs: collections.Counter[str] = field(default_factory=collections.Counter)  # by way
+    refused: collections.Counter[str] = field(default_factory=collections.Counter)  # by code
+    examples: dict[str, int] = field(default_factory=dict)  # one number for each code
+    instances: int = 0
+    failures: int = 0
+    wrong: list[Outcome] = field(default_factory=list)
+
+    def add(self, out: Outcome) -> None:
+        self.programs[out.way] += 1
+        self.instances += out.instances
+        self.failures += out.failures
+        if out.refused:
+            code = out.kind.removeprefix("refused ")
+            self.refused[code] += 1
+            self.examples.setdefault(code, out.number)
+        elif out.wrong:
+            self.wrong.append(out)
+
+    def __str__(self) -> str:
+        ways = ", ".join(f"{n:,} {way}" for way, n in sorted(self.programs.items())) or "none"
+        codes = ", ".join(f"{code} {n} (as {self.examples[code]})" for code, n in sorted(self.refused.items()))
+        kinds = collections.Counter(o.kind for o in self.wrong)
+        wrong = "".join(
+            f"\n  {n} {kind}: {[o.number for o in self.wrong if o.kind == kind][:8]}" for kind, n in kinds.most_common()
+        )
+        return (
+            f"programs: {ways}; refused: {codes or 'none'}; instances: {self.instances:,}, of which the plain call "
+            f"fails {self.failures:,}; differences: {len(self.wrong)}{wrong}"
+        )
+
+
+def campaign(
+    first: int, count: int | None, minutes: float | None, ways: Sequence[str], jobs: int, limit: float,
+    log: Path | None, stop: bool = False,
+) -> Tally:  # fmt: skip
+    """Run programs from `first` on, until there are so many, the time is over, or Ctrl-C."""
+    tally, number, end = Tally(), first, time.monotonic() + 60 * (minutes or 1e9)
+    todo = [(number, way) for way in ways]
+    start = shown = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        workers = [Worker(Path(folder)) for _ in range(jobs)]
+        try:
+            while True:
+                for worker in workers:
+                    if worker.job is None and time.monotonic() < end and (count is None or number < first + count):
+                        worker.give(todo.pop(0))
+                        if not todo:
+                            number += 1
+                            todo = [(number, way) for way in ways]
+                busy = {w.pipe: w for w in workers if w.job is not None}
+                if not busy:
+                    return tally
+                outs = [busy[pipe].take() for pipe in wait(list(busy), timeout=1.0)]  # type: ignore[index]
+                outs += [w.kill(limit) for w in workers if w.job is not None and time.monotonic() - w.since > limit]
+                for out in outs:
+                    tally.add(out)
+                    if out.kind and log is not None:
+                        with log.open("a") as f:
+                            f.write(json.dumps(vars(out)) + "\n")
+                    if out.wrong:
+                        end = 0.0 if stop else end
+                        print(f"\n{out.way} {out.number}: {out.kind}\n{out.text[:600]}", flush=True)
+                if time.monotonic() - shown > 20:
+                    shown = time.monotonic()
+                    done = sum(tally.programs.values())
+                    print(
+                        f"[{shown - start:.0f} s, {(shown - start) / max(done, 1):.3f} s each, next {number}] {tally}",
+                        flush=True,
+                    )
+        except KeyboardInterrupt:
+            print(f"\nended before program {number}")
+            return tally
+        finally:
+            for worker in workers:
+                worker.stop()
+
+
+# ---- what is wrong, made small
+
+
+def _symptom(pipe: Connection, text: str, way: str, number: int, options: dict[str, Any], folder: str) -> None:
+    """Send what is wrong with the module of a text (see `shrink.text_of`)."""
+    _quiet()
+    try:
+        module = load(text, Path(folder))
+        columns = [list(column) for column in zip(*module.INSTANCES, strict=True)]
+        plain = generate.plain_results(module.main.__wrapped__, columns, module.SHARED)
+    except Exception:
+        pipe.send("")
+        return
+    if not columns or any(isinstance(p, NameError | TypeError | AttributeError) for p in plain):
+        pipe.send("")
+        return
+    pipe.send(run(module, columns, module.SHARED, way, number, options, sure=False).kind)
+
+
+def symptom(text: str, way: str, number: int, options: dict[str, Any], folder: Path, limit: float = 60.0) -> str:
+    """Return what is wrong with the module of a text, found in a process of its own; "" if nothing is."""
+    context = multiprocessing.get_context("fork" if way == "interpreter" else "spawn")
+    pipe, other = context.Pipe()
+    process = context.Process(target=_symptom, args=(other, text, way, number, options, str(folder)), daemon=True)
+    process.start()
+    other.close()
+    try:
+        if not pipe.poll(limit):
+            return "takes too long"
+        answer: str = pipe.recv()
+        return answer
+    except EOFError:
+        process.join()
+        return f"the process dies ({process.exitcode})"
+    finally:
+        process.kill()
+        process.join()
+
+
+def small_test(out: Outcome, seconds: float) -> str:
+    """Return the program of an outcome, shrunken, as a file for pytest."""
+    case = case_of(out.number)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        _quiet()
+        outcome_of(0, "interpreter", place)  # what is imported here is imported in what is forked
+        module = load(case.source, place)
+        count = {"interpreter": 8, "compiled": 16, "simulator": 4}[out.way]
+        columns, shared = case.instances(module, count), case.shared_values(module)
+        text = shrink.text_of(case.source, module, columns, shared)
+        way, options = out.way, dict(out.options)
+        limit = 60.0 if out.kind == "takes too long" else 180.0
+        # The interpreter is fastest: what it shows, too, is shrunk there. An option that does nothing to it is dropped.
+        wanted = symptom(text, way, out.number, options, place, limit)
+        if not wanted:
+            return f"# program {out.number}: once more it shows nothing\n"
+        if way != "interpreter" and symptom(text, "interpreter", out.number, options, place) == wanted:
+            way = "interpreter"
+        for name in [n for n in options if n != "max_steps"]:
+            fewer = {k: v for k, v in options.items() if k != name}
+            if symptom(text, way, out.number, fewer, place, limit) == wanted:
+                options = fewer
+        text = shrink.shrunk(text, lambda t: symptom(t, way, out.number, options, place, limit), seconds)
+        final = load(text, place)
+        columns = [list(column) for column in zip(*final.INSTANCES, strict=True)]
+        expected = [
+            repr(p).replace("\n", " ") for p in generate.plain_results(final.main.__wrapped__, columns, final.SHARED)
+        ]
+        if way == "simulator":
+            expected.append('run with .on("simulator")')
+    note = f"# Program {out.number} of tests/fuzz.py, through the {way}: {wanted}\n"
+    return note + shrink.test_text(text, f"program_{out.number}", options, way != "interpreter", expected)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Random programs against the plain call.")
+    parser.add_argument("--minutes", type=float, help="end after so long")
+    parser.add_argument("--count", type=int, help="end after so many programs")
+    parser.add_argument(
+        "--from", type=int, default=0, dest="first", metavar="N", help="the number of the first program"
+    )
+    parser.add_argument("--through", choices=[*WAYS, "all"], default="interpreter")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds for one program")
+    parser.add_argument("--shrink", type=float, default=120.0, help="seconds for making one failure small; 0: leave it")
+    parser.add_argument("--log", type=Path, help="append refusals and differences to this file, a line of JSON each")
+    parser.add_argument("--stop", action="store_true", help="end at the first difference")
+    parser.add_argument("--show", action="store_true", help="print the text of the first program and end")
+    given = parser.parse_args()
+    if given.show:
+        print(case_of(given.first).source)
+        return 0
+    if given.minutes is None and given.count is None:
+        parser.error("say --minutes or --count")
+    ways = WAYS if given.through == "all" else (given.through,)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)  # also in the background
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ.setdefault("ACRONUMBA_CACHE_DIR", cache)
+        for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ.setdefault(variable, "1")
+        tally = campaign(given.first, given.count, given.minutes, ways, given.jobs, given.limit, given.log, given.stop)
+        print(tally, flush=True)
+        kinds: dict[str, Outcome] = {}
+        for out in tally.wrong:
+            kinds.setdefault(f"{out.way} {out.kind}", out)
+        if given.shrink:
+            for out in kinds.values():
+                print(f"\n{small_test(out, given.shrink)}", flush=True)
+    return 1 if tally.wrong else 0

@@ -1,0 +1,137 @@
+"""A stand-in for the library of NVIDIA's driver, whose GPU is the simulator."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from acronumba.runtime.devices import driver as gpu
+from acronumba.runtime.devices.simulated import SimulatedDevice
+
+
+class Driver:
+    """A driver whose GPU is the simulator."""
+
+    def __init__(self, capability: tuple[int, int] = (9, 0), room: int = 1 << 40) -> None:
+        self.device = SimulatedDevice()
+        self.capability, self.room = capability, room
+        self.cooperative = 1
+        self.refuses: dict[str, int] = {}  # by function: the error
+        self.together: list[tuple[int, ...]] = []  # cooperative launches
+        self.words: list[Any] = []
+        self.calls: list[str] = []
+        self.handles: dict[bytes, int] = {}
+        self.modules: list[bytes] = []
+        self.pinned: dict[int, np.ndarray] = {}
+        self.events: list[str] = []
+        for name in gpu._FUNCTIONS:
+            setattr(self, name, self.function(name))
+        for name, of in gpu._CALLED.items():  # these have addresses
+            takes = {"launch": 11, "cooperate": 10, "upload": 4, "record": 2, "reach": 1}[name]
+            setattr(self, of, ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * takes)(self.function(of)))
+
+    def function(self, name: str) -> Callable[..., int]:
+        does = getattr(self, f"_{name}", None)
+
+        def call(*args: Any) -> int:
+            self.calls.append(name)
+            if name in self.refuses:
+                return self.refuses[name]
+            try:
+                return (does(*args) or 0) if does else 0
+            except Exception as error:  # it cannot go through compiled code
+                self.error = error
+                return 700
+
+        return call
+
+    def _cuDeviceGetName(self, out: Any, size: int, device: Any) -> None:
+        out.value = b"Simulated GPU"
+
+    def _cuDeviceGetCount(self, out: Any) -> None:
+        out._obj.value = 2
+
+    def _cuDeviceGetAttribute(self, out: Any, number: int, device: Any) -> None:
+        out._obj.value = {16: 2, 75: self.capability[0], 76: self.capability[1], 95: self.cooperative}[number]
+
+    def _cuLaunchKernel(self, *args: int) -> None:
+        self.device._launch(*args)
+
+    def _cuLaunchCooperativeKernel(self, function: int, *rest: Any) -> int:
+        *grid, shared, stream, places = rest
+        self.together.append((*grid, shared, stream))
+        self.device._cooperate(function, *grid, shared, self.device.stream, places)
+        return 0
+
+    def _cuOccupancyMaxActiveBlocksPerMultiprocessor(self, out: Any, function: int, threads: int, shared: int) -> None:
+        assert threads == 128
+        out._obj.value = 1 if shared else 2
+
+    def _cuMemAlloc_v2(self, out: Any, size: int) -> int:
+        if size > self.room:
+            return 2
+        out._obj.value = self.device.allocate(size)
+        return 0
+
+    def _cuMemFree_v2(self, at: int) -> None:
+        self.device.free(at)
+
+    @staticmethod
+    def bytes_at(at: int, size: int) -> Any:
+        return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(at))
+
+    def _cuMemHostAlloc(self, out: Any, size: int, flags: int) -> None:
+        if flags == 3:  # the device reaches it, too
+            assert size == 8
+            self.words.append(self.device.word())
+            out._obj.value = self.words[-1].ctypes.data
+            return
+        array = np.zeros(size + 4096, np.uint8)
+        out._obj.value = array.ctypes.data + -array.ctypes.data % 4096
+        self.pinned[out._obj.value] = array
+
+    def _cuMemFreeHost(self, at: int) -> None:
+        self.pinned.pop(at, None)
+
+    def _cuEventCreate(self, out: Any, flags: int) -> None:
+        assert flags == 2  # no times
+        self.events.append("made")
+        out._obj.value = len(self.events)
+
+    def _cuEventRecord(self, event: int, stream: int) -> None:
+        self.events[event - 1] = "recorded"
+
+    def _cuEventSynchronize(self, event: int) -> None:
+        if self.events[event - 1] == "recorded":
+            self.events[event - 1] = "reached"
+
+    def _cuEventDestroy_v2(self, event: int) -> None:
+        self.events[event - 1] = "gone"
+
+    def _cuMemcpyDtoDAsync_v2(self, to: int, source: int, size: int, stream: int) -> None:
+        self.device.copy(to, source, size)
+
+    def _cuMemcpyHtoDAsync_v2(self, to: int, source: int, size: int, stream: int) -> None:
+        self.device.upload(to, self.bytes_at(source, size))
+
+    def _cuMemcpyDtoHAsync_v2(self, to: int, source: int, size: int, stream: int) -> None:
+        self.device.download(self.bytes_at(to, size), source)
+
+    def _cuModuleLoadData(self, out: Any, code: bytes) -> None:
+        self.modules.append(code)
+        out._obj.value = len(self.modules)
+
+    def _cuModuleUnload(self, module: int) -> None:
+        self.modules[module - 1] = b""
+
+    def _cuModuleGetFunction(self, out: Any, module: Any, name: bytes) -> int:
+        if name not in self.handles:
+            return 500
+        out._obj.value = self.handles[name]
+        return 0
+
+    def _cuGetErrorString(self, error: int, out: Any) -> None:
+        out._obj.value = b"named symbol not found"
