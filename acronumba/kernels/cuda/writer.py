@@ -269,7 +269,7 @@ class SimtWriter(ProductWriter):
 
     def one_product(self, product: Product) -> None:
         self.note_names([product.value])
-        if product.how in ("lanes", "turned"):
+        if product.how in ("lanes", "transposed"):
             self.lanes_product(product)
         else:
             self.loops_product(product)
