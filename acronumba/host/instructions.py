@@ -5,16 +5,7 @@ In: an instruction. Out: its code, written with a `Writer`.
 
 from __future__ import annotations
 
-from acronumba.emit.tree import (
-    I32,
-    I64,
-    Expr,
-    Local,
-    const,
-    convert,
-    load,
-    select,
-)
+from acronumba.emit.tree import I32, I64, Expr, Local, const, convert, load, select
 from acronumba.host.lists import list_operation
 from acronumba.host.numbers import scalar
 from acronumba.host.writer import Writer

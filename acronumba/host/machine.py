@@ -32,22 +32,7 @@ import re
 from acronumba.analysis.plan import Plan
 from acronumba.config import Options
 from acronumba.emit import tree
-from acronumba.emit.tree import (
-    F32,
-    F64,
-    I1,
-    I8,
-    I16,
-    I32,
-    I64,
-    Expr,
-    Local,
-    Ty,
-    const,
-    convert,
-    load,
-    select,
-)
+from acronumba.emit.tree import F32, F64, I1, I8, I16, I32, I64, Expr, Local, Ty, const, convert, load, select
 from acronumba.errors import Loc
 from acronumba.host.instructions import emit_words, instruction
 from acronumba.host.lists import dynamic

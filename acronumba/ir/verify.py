@@ -17,11 +17,7 @@ from acronumba.ir.agree import Wrong, fits, type_texts
 from acronumba.ir.graph import successors
 from acronumba.ir.printer import instr_text
 from acronumba.ir.rules import Rules
-from acronumba.ir.types import (
-    TensorT,
-    type_text,
-    words,
-)
+from acronumba.ir.types import TensorT, type_text, words
 from acronumba.ir.visit import reads, writes
 
 if TYPE_CHECKING:

@@ -13,12 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from acronumba.analysis.sharing.facts import (
-    NOTHING,
-    Context,
-    Fact,
-    Sharing,
-)
+from acronumba.analysis.sharing.facts import NOTHING, Context, Fact, Sharing
 from acronumba.config import COPIES, Options
 from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions

@@ -14,19 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from acronumba.emit import tree
-from acronumba.emit.tree import (
-    I1,
-    I8,
-    I64,
-    Const,
-    Expr,
-    Load,
-    Local,
-    const,
-    convert,
-    intrinsic,
-    select,
-)
+from acronumba.emit.tree import I1, I8, I64, Const, Expr, Load, Local, const, convert, intrinsic, select
 from acronumba.ir.spec import FIXED, Dim, Size
 from acronumba.kernels.stages.graph import axis_of, stretch, through
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, divide, reindex, size_poly
