@@ -247,7 +247,7 @@ class _Machine(Writer):
         self._enter(child, callee, spawn.args)
 
     def _arrive(self) -> None:
-        """A spawned call has returned to its stub: the caller goes on if it waits at its join and this was the last."""
+        """Write what a spawned call returns to: after the last one, a caller that waits at its join goes on."""
         b, reg = self.b, self.reg
         up = b.let("up", load(reg["fp"]))
         b.store(reg["fp"], 0, self.word("stubs"))

@@ -306,7 +306,7 @@ class _Steps:
         )
 
     def _changed(self, body: Iterable[int]) -> int:
-        """Return the lists that a loop may change, but those that it has made itself."""
+        """Return the lists that a loop may change, except those that it has made itself."""
         out = 0
         for k in body:
             for i in self.function.blocks[k].instrs:
@@ -340,7 +340,7 @@ class _Steps:
         return index
 
     def _once_before(self, block: int, head: int) -> bool:
-        """Whether each run of a loop comes behind a run of the block of its own."""
+        """Whether the block runs exactly once before each run of the loop at `head`."""
         around = {h for h, inside in self.loops.items() if head in inside and h != head}
         return block in self.over[head] and {h for h, inside in self.loops.items() if block in inside} == around
 
@@ -422,7 +422,7 @@ class _Steps:
         return self.items
 
     def _together(self, several: Mapping[ir.Var, Sequence[int]]) -> bool:
-        """Keep in order what assigns a variable that something kept in order assigns too, or reads in between."""
+        """Keep all assignments of a variable in order if one of them, or a read before the last, stays in order."""
         changed = False
         for v, places in several.items():
             reasons = [self.items[n].reason for n in places]
@@ -496,7 +496,7 @@ class _Steps:
         return live_at_start(blocks)[self.loop.first]
 
     def appended(self, rest: Sequence[Item]) -> ir.ListOp | None:
-        """Return the append that is all that is left of a step, if its list can have all elements at once."""
+        """Return the append if the rest of a step is nothing else and its list can be filled at once; else None."""
         if len(rest) != 1 or len(rest[0].instrs) != 1 or rest[0].blocks or self.loop.carried:
             return None
         (instr,) = rest[0].instrs
@@ -509,7 +509,7 @@ class _Steps:
         return instr
 
     def single_call(self, parted: Sequence[Item], results: Sequence[ir.Var], *, exact: bool) -> ir.Call | None:
-        """Return the call that is all that the independent part is for, behind what computes its arguments."""
+        """Return the call if the independent part is one call and what computes its arguments; else None."""
         if any(item.blocks for item in parted):
             return None
         instrs = [i for item in parted for i in item.instrs]

@@ -35,7 +35,7 @@ class Mutation:
         self._changed = self._functions(program)
 
     def _functions(self, program: ir.Program) -> list[int]:
-        """Return the lists that each function changes, but those that no one else can have."""
+        """Return the lists that each function changes, except those that nothing outside of it can hold."""
         out = [0] * len(program.functions)
         calls: list[set[int]] = [set() for _ in program.functions]
         for number, f in enumerate(program.functions):

@@ -46,7 +46,7 @@ def loop_name(function: ir.Function, head: int) -> object:
 
 
 def chains(function: ir.Function, directly_in: object = None) -> list[list[int]]:
-    """Return the lists of two or more blocks that each run of the first runs once, in order; long ones first.
+    """Return the lists of blocks, two or more, that run once each, in order, whenever the first runs; long ones first.
 
     They are those directly in the loop of that name, or in no loop at all.
     """
@@ -104,7 +104,7 @@ def _postdominators(blocks: Sequence[ir.Block]) -> list[set[int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What of a chain goes on at once: indices of items."""
+    """The next part of a chain that runs at once, as indices of items."""
 
     before: tuple[int, ...]  # what needs no strand
     strands: tuple[tuple[int, ...], ...]
@@ -229,7 +229,7 @@ class _Chain:
         return out
 
     def _absorb(self, items: list[Item], region: Item) -> None:
-        """Take what only the region reads, as the start of a count, from before it into it."""
+        """Move into the region what is assigned before it and read only in it, such as the start of a count."""
         wanted = set(region.reads)
         between: set[ir.Var] = set()
         changed: set[ir.Var] = set()
@@ -277,7 +277,7 @@ class _Chain:
         return replace(self.function, blocks=tuple(blocks))
 
     def _parts(self, chosen: Collection[int], to: Mapping[int, int], end: ir.End) -> dict[int, ir.Block]:
-        """Return the chain with some of its items alone, by the numbers of blocks; its own are replaced as told."""
+        """Return blocks of the chain, by number, with the chosen items only; `to` renumbers, `end` is the last end."""
         blocks = self.function.blocks
         items = [self.items[k] for k in chosen]
         instrs: dict[int, list[ir.Instr]] = {k: [] for k in self.chain}

@@ -32,7 +32,7 @@ class World:
         self.notes: list[Note] = []
 
     def _separate_failures(self, function: ir.Function) -> ir.Function:
-        """Return the function with a block of its own for each way to a failure, which is a part of where it begins."""
+        """Return the function with a copy of each failing block for each branch to it: it belongs to that branch."""
         blocks = list(function.blocks)
         names = Names(function)
         for k, before in enumerate(predecessors(function.blocks)):
@@ -79,7 +79,7 @@ class World:
 
 
 def cannot_fault(instr: ir.Instr) -> bool:
-    """Whether an instruction may run although no check before it has."""
+    """Whether an instruction may run before the checks in front of it: it fails on no value."""
     match instr:
         case ir.Const() | ir.Copy() | ir.IsNull() | ir.New() | ir.ListNew() | ir.Shared() | ir.Pad():
             return True

@@ -217,7 +217,7 @@ class Grouping:
         return len({i.site for k in taken if isinstance(i := instrs[k], ir.Op) and i.site >= 0}) < 2
 
     def _numbers(self, block: ir.Block, moved: Mapping[ir.Var, ir.Op]) -> dict[ir.Var, ir.Op]:
-        """Return the operations that make tensors of rank 0 of host numbers: no kernel waits for another's."""
+        """Return the operations that make tensors of rank 0 of host numbers: each kernel can compute them itself."""
         out: dict[ir.Var, ir.Op] = {}
         here = self.numbers[id(block)]
         for op in block.instrs:

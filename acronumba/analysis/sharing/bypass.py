@@ -94,7 +94,7 @@ class _Bypass:
         return replace(self.function, blocks=tuple(blocks))
 
     def _start(self, entry: ir.Block, changed: set[ir.Var]) -> dict[ir.Var, ir.Var]:
-        """Return what variables that a loop changes are copies of when it begins."""
+        """Return for variables that a loop changes what they are copies of when it begins."""
         out: dict[ir.Var, ir.Var] = {}
         for instr in entry.instrs:
             for v in writes(instr):
@@ -158,7 +158,7 @@ class _Bypass:
         return ir.Block(instrs=(*instrs, *copies), end=end)
 
     def _renamed(self, instrs: Iterable[ir.Instr], to: dict[ir.Var, ir.Var]) -> tuple[ir.Instr, ...]:
-        """Return a copy of instructions that assigns variables of its own; `to` says which, then."""
+        """Return a copy of instructions that assigns new variables; `to`: which stand for which, before and after."""
         out: list[ir.Instr] = []
         for instr in instrs:
             fresh = {v: self.names.var(v.name, v.type) for v in writes(instr) if v in self.fixed}

@@ -153,7 +153,7 @@ class Sharing:
         return key
 
     def _keep_reached(self) -> None:
-        """Forget contexts of arguments of which more became known later."""
+        """Forget contexts that no call leads to any more: more became known of its arguments later."""
         seen, work = {self.entry}, [self.entry]
         while work:
             for to in self.calls[work.pop()].values():

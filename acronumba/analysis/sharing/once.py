@@ -245,7 +245,7 @@ def _flat(x: object) -> Iterator[object]:
 
 
 def _root(value: _Value) -> _Value:
-    """Return what a view is a view of, as long as that is no shared tensor itself."""
+    """Return the value below views: one that is no view, or a view of a shared tensor."""
     while value.views and isinstance(inner := value.args[0], _Value):
         value = inner
     return value

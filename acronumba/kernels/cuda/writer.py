@@ -356,7 +356,7 @@ class SimtWriter(ProductWriter):
 
     @contextmanager
     def anew(self) -> Iterator[None]:
-        """Compute inside whatever is bound inside: nothing that a tile need not know takes its registers."""
+        """Bind inside what is computed inside: a value that leaves a loop would take a register of each tile."""
         outer, self.scopes = self.scopes, [Scope(self.f.body) for _ in self.scopes]
         try:
             yield

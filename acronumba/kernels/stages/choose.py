@@ -56,7 +56,7 @@ class Chooser:
         return found is not None and self.leaf(found)
 
     def ordered(self, v: int, axis: int) -> int | None:
-        """Return `beside` by addressing alone: what decides on bits must not depend on what is stored."""
+        """Return `beside` down to operands: the order of a sum must not depend on what is stored."""
         return self.beside(v, axis, lambda u: u < self.graph.first)
 
     def view(self, v: int) -> bool:

@@ -104,7 +104,7 @@ class Stages:
 
     @property
     def leads(self) -> list[Poly]:
-        """Rows of a node in each product stage: blocks have so many nodes that their rows stay in the cache."""
+        """Rows of a node in each product stage. The rows of all nodes of a block stay in the cache."""
         return [count(s.lead) for s in self.stages if isinstance(s, ProductStage)]
 
     @property

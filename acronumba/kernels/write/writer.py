@@ -346,7 +346,7 @@ class Writer(Scopes):
         return self.bind(name, x, floor)
 
     def strided(self, v: int, index: Index) -> Expr:
-        """Load a vector whose lanes are apart. An extent that is 1 or that of the lanes is one or the other vector."""
+        """Load a vector whose lanes are apart. A run-time extent may be 1: then all lanes are one element."""
         flat = index.flat
         slope = flat.slope(self.lane or "")
         if slope is not None and len(slope.terms) == 1 and slope.terms[0][1] == 1:
