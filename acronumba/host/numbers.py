@@ -10,21 +10,9 @@ import math
 from collections.abc import Callable
 
 from acronumba.emit import tree
-from acronumba.emit.tree import (
-    F64,
-    I1,
-    I64,
-    Expr,
-    Local,
-    const,
-    convert,
-    intrinsic,
-    select,
-)
+from acronumba.emit.tree import F64, I1, I64, Expr, Local, const, convert, intrinsic, select
 from acronumba.host.writer import Writer
-from acronumba.ir.nodes import (
-    Scalar,
-)
+from acronumba.ir.nodes import Scalar
 from acronumba.ir.types import FloatT
 
 _LEAST = -(1 << 63)
