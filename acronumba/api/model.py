@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import os
 import pickle
-import threading
 import time
 import types
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import update_wrapper
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from acronumba.api import plain
 from acronumba.api.arguments import Call, Signature, def_loc
 from acronumba.api.columns import is_packed
 from acronumba.api.failures import plain_failure
+from acronumba.api.plain import SOON, PlainCall
 from acronumba.api.results import Results
 from acronumba.api.snapshot import Snapshot
 from acronumba.api.trace import Trace
@@ -377,9 +375,8 @@ class Model:
 
     def _told(self, instance: Sequence[Any], call: Call, failure: BaseException, soon: bool = False) -> BaseException:
         """Return a failure in the words of the plain call, if it tells it; `soon`: if it does not take long to."""
-        steps = plain.SOON if soon else plain.bound(self._options)
-        limit = self._options.memory_limit
-        return plain_failure(self.__wrapped__, instance, call.shared, failure, steps=steps, memory_limit=limit)
+        plain = PlainCall.of(self.__wrapped__, call.shared, self._options)
+        return plain_failure(replace(plain, steps=SOON) if soon else plain, instance, failure)
 
     def _in_order(self, call: Call, instances: Sequence[int]) -> dict[int, BaseException]:
         """Return the failures of instances that are run again, one fiber each: those that come first in the program."""
@@ -518,7 +515,7 @@ class _Cache:
 
     def __init__(self, entries: Mapping[Options, list[Compiled]] | None = None) -> None:
         self.entries: dict[Options, list[Compiled]] = dict(entries or {})
-        self.lock = threading.RLock()
+        self.lock = ForkLock()  # held while something is compiled
         # By the types of mini-batches that are refused as a whole: what their groups ran with, the oldest first.
         self.apart: dict[Any, tuple[weakref.ref[Compiled], ...]] = {}
         with _keeping:
@@ -544,15 +541,6 @@ class _Cache:
 _CACHES: weakref.WeakSet[_Cache] = weakref.WeakSet()
 _keeping = ForkLock()  # held while `_CACHES`, or the lists of specialisations, change
 _clock = itertools.count()
-
-
-def _after_fork() -> None:
-    for cache in _CACHES:  # a thread that held the lock does not exist in the child
-        cache.lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _named(module: str, name: str) -> Any:

@@ -25,14 +25,14 @@ import operator
 import sys
 import threading
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from acronumba import nn, random
-from acronumba.api import plain
+from acronumba.api.plain import PlainCall, Range
 
 BOUNDS = {"float32": 1e-5, "float64": 1e-12}  # of an error, in parts of the largest magnitude
 FACTOR = 4.0  # times the plain call's own error
@@ -78,35 +78,27 @@ class Reference:
 
     Parameters
     ----------
-    fn : function
-        The user's.
-    shared
-        Its keyword arguments.
-    steps, memory_limit : int
-        Of a run; see `plain.run`.
+    call : PlainCall
+        The plain call of the function.
     """
 
-    def __init__(
-        self, fn: Callable[..., Any], shared: Mapping[str, Any], *, steps: int, memory_limit: int | None = None
-    ) -> None:
+    def __init__(self, call: PlainCall) -> None:
         self._copies = _Copies()
-        self._fn = self._copies.of(fn)
-        self._shared = {name: self._copies.of(value) for name, value in shared.items()}
-        self._steps = steps
-        self._limit = memory_limit
+        shared = {name: self._copies.of(value) for name, value in call.shared.items()}
+        self._call = replace(call, fn=self._copies.of(call.fn), shared=shared)
 
     def run(self, instance: Sequence[Any], flips: Collection[int] = (), *, steps: int | None = None) -> Outcome:
         """Run an instance, for fewer `steps` if given.
 
-        Beside the exceptions of the function, which are in the `Outcome`, see `plain.run`.
+        Exceptions of the function are in the `Outcome`; see also `PlainCall.run`.
         """
-        steps = self._steps if steps is None else steps
+        call = self._call if steps is None else replace(self._call, steps=steps)
         args = [self._copies.of(value) for value in instance]
         before = getattr(_thread, "run", None)
         _thread.run = run = _Run(flips)
         result, error = None, None
         try:
-            result = plain.run(self._fn, args, self._shared, steps=steps, memory_limit=self._limit)
+            result = call.run(args)
         except Exception as raised:
             error = raised
             error.__traceback__ = None
@@ -558,7 +550,7 @@ class _Copies:
         self._made: dict[int, Any] = {}  # by `id`
         self._kept: list[Any] = []  # what the numbers are of
         self._globals: dict[int, dict[str, Any]] = {}
-        inside = dict(vars(builtins), float=Number, sum=_calls(sum), range=plain.Range)
+        inside = dict(vars(builtins), float=Number, sum=_calls(sum), range=Range)
         self._builtins = inside
 
     def of(self, value: Any) -> Any:

@@ -12,6 +12,7 @@ import pytest
 
 from acronumba import model, nn, random
 from acronumba.api.check import compare, together
+from acronumba.api.plain import PlainCall
 from acronumba.api.twin import Reference, narrow, wide
 
 F = np.float32
@@ -284,7 +285,7 @@ CASES = {
 @pytest.mark.parametrize("fn", CASES, ids=lambda fn: fn.__name__)
 def test_the_float64_run_follows_the_plain_call(fn):
     """Types, dtypes and bits are the plain call's; the second values are near, and have no error of float32."""
-    found = Reference(fn, {}, steps=10**6).run(CASES[fn])
+    found = Reference(PlainCall(fn, {}, 10**6)).run(CASES[fn])
     with np.errstate(all="ignore"):
         expected = fn(*CASES[fn])
     assert found.error is None, found.error
@@ -301,7 +302,7 @@ def test_the_float64_run_follows_the_plain_call(fn):
 
 @pytest.mark.parametrize("fn", [fails, clashes])
 def test_the_float64_run_fails_as_the_plain_call(fn):
-    error = Reference(fn, {}, steps=10**6).run([X]).error
+    error = Reference(PlainCall(fn, {}, 10**6)).run([X]).error
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         fn(X)
     assert type(error) is ValueError and str(error) == str(caught.value)
