@@ -7,7 +7,6 @@ import threading
 
 from acronumba.locks import ForkLock
 
-
 LOCK = ForkLock()
 
 
