@@ -18,8 +18,8 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from acronumba.data import conform
-from acronumba.data import heap as heaps
+from acronumba.data import collect, conform
+from acronumba.data.collect import Twice, are_arrays
 from acronumba.data.copies import copied, unchanging
 from acronumba.data.heap import (
     AllVisible,
@@ -29,33 +29,19 @@ from acronumba.data.heap import (
     Owned,
     Region,
     TooLarge,
-    Twice,
     Visible,
     Words,
     aligned,
-    are_arrays,
+    expect_shown,
     rebase,
     reference_columns,
     relayout,
     rest_of,
 )
+from acronumba.data.hints import field_names, is_struct
+from acronumba.data.layouts import make_layout, make_layouts
 from acronumba.data.packer import PackerText, packer_text
-from acronumba.data.schema import (
-    MISSING,
-    Reads,
-    Schema,
-    attribute,
-    field_names,
-    guess,
-    infer,
-    is_struct,
-    loses,
-    make_layout,
-    make_layouts,
-    merge,
-    restrict,
-    schema_text,
-)
+from acronumba.data.schema import MISSING, Reads, Schema, attribute, guess, infer, loses, merge, restrict, schema_text
 from acronumba.data.shared import Inherited
 from acronumba.data.unpack import Memory, Reader, Unpacker
 from acronumba.errors import DataError
@@ -100,7 +86,7 @@ class Batch:
 
 _NOTHING: Mapping[type, Any] = {}
 _LIBRARY: dict[str, Any] = {
-    name: getattr(heaps, name)
+    name: getattr(collect, name)
     for name in (
         "Room",
         "expect",
@@ -111,11 +97,11 @@ _LIBRARY: dict[str, Any] = {
         "Enums",
         "transpose",
         "entries",
-        "expect_shown",
     )
 } | {
     "case_numbers": conform.case_numbers,
     "are_arrays": are_arrays,
+    "expect_shown": expect_shown,
     "zeros": np.zeros,
     "int64": np.int64,
     "fromiter": np.fromiter,
