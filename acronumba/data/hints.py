@@ -6,7 +6,6 @@ In: an annotation, or a class. Out: a `Hint`: a type, or what is still to be obs
 from __future__ import annotations
 
 import collections.abc
-import dataclasses
 import enum
 import re
 import sys
@@ -19,6 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from acronumba.data.shared import field_names, is_struct
 from acronumba.data.witness import Witness, witness_of
 from acronumba.ir.types import (
     BOOL,
@@ -96,18 +96,6 @@ _PLAIN: dict[object, Hint] = {
 _SEQUENCES = {list, collections.abc.Sequence, collections.abc.Collection, collections.abc.Iterable}
 _SEQUENCES |= {collections.abc.MutableSequence}
 _MAPPINGS = {dict, collections.abc.Mapping, collections.abc.MutableMapping}
-
-
-def is_struct(cls: type) -> bool:
-    """Whether objects of the class are stored as rows: a dataclass or a NamedTuple."""
-    return dataclasses.is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
-
-
-def field_names(cls: type) -> tuple[str, ...]:
-    """Return the names of the fields of a dataclass or NamedTuple, in order."""
-    if dataclasses.is_dataclass(cls):
-        return tuple(f.name for f in dataclasses.fields(cls))
-    return tuple(cls._fields)  # type: ignore[attr-defined]
 
 
 def read_hint(annotation: object) -> Hint:

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from acronumba.data.hints import (
-    field_names,
-)
-from acronumba.data.schema import Reads, Schema, merge_fields, restrict
+from acronumba.data.shared import field_names
 from acronumba.ir.nodes import FieldLayout, StructLayout
 from acronumba.ir.types import (
     OpaqueT,
@@ -20,26 +17,12 @@ from acronumba.ir.types import (
 )
 
 
-def make_layouts(
-    schema: Schema, reads: Reads | None = None, extra: Mapping[type, Mapping[str, Type]] | None = None
-) -> tuple[StructLayout, ...]:
-    """Return how rows of every class lie in memory, sorted by `class_key`.
-
-    Parameters
-    ----------
-    schema : Schema
-        Of the instances.
-    reads : mapping, optional
-        Fields that the model reads; the others are left out.
-    extra : mapping from class to field types, optional
-        Classes that the model itself constructs, with the types of what it stores. A field that is also in the data
-        gets the union of both types.
-    """
-    rows = merge_fields(restrict(schema, reads).fields, extra or {})
-    return tuple(make_layout(cls, rows[cls]) for cls in sorted(rows, key=class_key))
+def make_layouts(rows: Mapping[type, Mapping[str, Type]]) -> tuple[StructLayout, ...]:
+    """Return how rows of every class lie in memory, sorted by `class_key`, from the types of the fields of each."""
+    return tuple(_layout(cls, rows[cls]) for cls in sorted(rows, key=class_key))
 
 
-def make_layout(cls: type, types_of: Mapping[str, Type]) -> StructLayout:
+def _layout(cls: type, types_of: Mapping[str, Type]) -> StructLayout:
     """Return the layout of one class; fields that cannot be stored are left out."""
     fields: list[FieldLayout] = []
     at = 1

@@ -38,11 +38,10 @@ from acronumba.data.heap import (
     relayout,
     rest_of,
 )
-from acronumba.data.hints import field_names, is_struct
-from acronumba.data.layouts import make_layout, make_layouts
+from acronumba.data.layouts import make_layouts
 from acronumba.data.packer import PackerText, packer_text
 from acronumba.data.schema import MISSING, Reads, Schema, attribute, guess, infer, loses, merge, restrict, schema_text
-from acronumba.data.shared import Inherited
+from acronumba.data.shared import Inherited, field_names, is_struct
 from acronumba.data.unpack import Memory, Reader, Unpacker
 from acronumba.errors import DataError
 from acronumba.errors.codes import refuse
@@ -51,7 +50,7 @@ from acronumba.ir.types import ListT, NoneT, StructT, TensorT, Type, UnionT, mem
 from acronumba.locks import ForkLock
 
 __all__ = [
-    "Batch", "Memory", "Packed", "Packer", "Reads", "Schema", "Unpacker", "infer", "make_layout", "make_layouts",
+    "Batch", "Memory", "Packed", "Packer", "Reads", "Schema", "Unpacker", "infer",
     "merge", "pack", "restrict", "schema_text",
 ]  # fmt: skip
 
@@ -269,7 +268,7 @@ class Packer:
         """Return a packer that does not look at some fields."""
         left = {c: {n: t for n, t in of.items() if (c, n) not in fields} for c, of in self.schema.fields.items()}
         schema = replace(self.schema, fields=left)
-        return Packer(schema, make_layouts(schema))
+        return Packer(schema, make_layouts(restrict(schema, None).fields))
 
     def _try(self, params: tuple[int, ...], columns: list[Any], count: int) -> tuple[Heap, Words] | BaseException:
         """Return what `_call` does, or why it fails: with a value, or with whatever a property of the user's raises."""
@@ -662,11 +661,11 @@ def pack(instances: Sequence[Any] | npt.NDArray[Any]) -> Packed:
         return instances
     column = instances if isinstance(instances, np.ndarray) and instances.dtype != object else list(instances)
     schema = None if isinstance(column, np.ndarray) else guess(column)
-    packer = None if schema is None else Packer(schema, make_layouts(schema))
+    packer = None if schema is None else Packer(schema, make_layouts(schema.fields))
     batch = None if packer is None else packer.attempt(column)
     if schema is None or packer is None or batch is None:
         schema = infer([column])
-        packer = Packer(schema, make_layouts(schema))
+        packer = Packer(schema, make_layouts(schema.fields))
         batch = packer.pack([column])
     while batch.errors and (faults := packer.faults(column)):  # such fields are in the copies alone
         packer = packer.without(faults)

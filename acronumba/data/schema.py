@@ -32,11 +32,10 @@ from acronumba.data.hints import (
     UnionHint,
     class_hints,
     decided,
-    field_names,
-    is_struct,
     may_hold,
     read_hint,
 )
+from acronumba.data.shared import field_names, is_struct
 from acronumba.ir.types import (
     BOOL,
     DTYPES,
@@ -233,7 +232,7 @@ def infer(
         fields[cls] = {n: _type(hints[n], column_of(values, n)) for n in walk.fields(cls)}
     schema = Schema(params=tuple(params), fields=_settle(fields, params, walk))
     for _, other in packed:
-        schema = Schema(params=schema.params, fields=merge_fields(schema.fields, other.fields))
+        schema = Schema(params=schema.params, fields=_merge_fields(schema.fields, other.fields))
     return restrict(schema, reads)
 
 
@@ -496,7 +495,7 @@ def _without(t: Type, dropped: set[type]) -> Type:
     return t
 
 
-def merge_fields(
+def _merge_fields(
     a: Mapping[type, Mapping[str, Type]], b: Mapping[type, Mapping[str, Type]]
 ) -> dict[type, dict[str, Type]]:
     out = {cls: dict(row) for cls, row in a.items()}
@@ -524,5 +523,5 @@ def merge(*schemas: Schema) -> Schema:
     params = tuple(storable_union(*ts) for ts in zip(*(s.params for s in schemas), strict=True))
     fields: Mapping[type, Mapping[str, Type]] = {}
     for schema in schemas:
-        fields = merge_fields(fields, schema.fields)
+        fields = _merge_fields(fields, schema.fields)
     return Schema(params=params, fields=fields)
