@@ -13,11 +13,12 @@ import pickle
 import time
 import types
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import update_wrapper
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from acronumba.api.arguments import Call, Signature, def_loc
 from acronumba.api.columns import is_packed
@@ -397,6 +398,8 @@ class Model:
         return fn  # type: ignore[no-any-return]
 
     def _bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Call:
+        for see in _watching:
+            see(self, columns, shared)
         if self._signature is None or not self._signature.holds(self.__wrapped__):
             self._signature = Signature(self.__wrapped__)
         check_device(self.device)
@@ -508,6 +511,20 @@ def _groups(columns: Sequence[Any]) -> list[list[int]]:
 def _unless(errors: Mapping[int, BaseException], decode: Callable[[int], Any]) -> Callable[[int], Any]:
     """Return a decoder that gives None for instances that have failed."""
     return (lambda k: None if k in errors else decode(k)) if errors else decode
+
+
+Watcher: TypeAlias = Callable[[Model, Sequence[Any], Mapping[str, Any]], None]
+_watching: list[Watcher] = []
+
+
+@contextmanager
+def watched(see: Watcher) -> Iterator[None]:
+    """Show a function what models are called with for mini-batches, before they run. What it raises ends the call."""
+    _watching.append(see)
+    try:
+        yield
+    finally:
+        _watching.remove(see)
 
 
 class _Cache:

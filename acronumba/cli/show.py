@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.metadata
 import importlib.util
 import re
 import sys
@@ -116,23 +115,17 @@ def _observe(module: Any, model: Any) -> tuple[tuple[Any, ...], dict[str, Any]] 
     import contextlib
     import io
 
-    from acronumba.api.model import Model
+    from acronumba.api.model import watched
 
     if not callable(getattr(module, "main", None)):
         return None
     found: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-    plain = Model._bind
 
-    def bind(self: Model, columns: Any, shared: Any) -> Any:
-        if self.__wrapped__ is model.__wrapped__:
+    def see(called: Any, columns: Any, shared: Any) -> None:
+        if called.__wrapped__ is model.__wrapped__:
             found.append((tuple(columns), dict(shared)))
             raise _Seen
-        return plain(self, columns, shared)
 
-    Model._bind = bind  # type: ignore[method-assign]
-    try:
-        with contextlib.suppress(_Seen), contextlib.redirect_stdout(io.StringIO()):
-            module.main()
-    finally:
-        Model._bind = plain  # type: ignore[method-assign]
+    with contextlib.suppress(_Seen), contextlib.redirect_stdout(io.StringIO()), watched(see):
+        module.main()
     return found[0] if found else None
