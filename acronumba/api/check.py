@@ -23,8 +23,9 @@ import numpy as np
 from acronumba.api import twin
 from acronumba.api.failures import is_final
 from acronumba.api.plain import Endless, PlainCall
+from acronumba.api.reference import Outcome, Reference
 from acronumba.api.results import equal, parts_of
-from acronumba.api.twin import BOUNDS, FACTOR, Outcome, Reference
+from acronumba.api.twin import BOUNDS, FACTOR
 from acronumba.errors import DataError
 from acronumba.pipeline.failures import TOO_MANY_STEPS
 

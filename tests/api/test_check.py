@@ -13,7 +13,8 @@ import pytest
 from acronumba import AcronumbaError, DataError, Options, model, nn, random
 from acronumba.api.check import Checker, check, compare, together
 from acronumba.api.plain import PlainCall
-from acronumba.api.twin import Reference, narrow, wide
+from acronumba.api.reference import Reference
+from acronumba.api.twin import narrow, wide
 
 F = np.float32
 
