@@ -52,7 +52,6 @@ def explanation_view(e: Explained) -> RenderableType:
         parts += ["", Text("Blocks: what is computed together, in order of execution", "bold")]
         parts += [_block(b) for b in e.blocks]
     parts += _effects(e)
-    parts += _listed("without effect in this version", e.idle)
     parts += _section("warnings", e.warnings)
     return Group(*parts)
 

@@ -92,6 +92,5 @@ class Explained:
     functions: tuple[SourceFunction, ...]
     blocks: tuple[Block, ...]  # in order of their phases
     effects: tuple[Effect, ...]  # of each option
-    idle: tuple[str, ...]  # options that were changed and change nothing in this version
     warnings: tuple[str, ...]  # a line each: where float32 becomes float64
     count: Count  # of the mini-batch

@@ -18,7 +18,7 @@ from rich.console import Console
 
 import acronumba
 from acronumba import Options, model, nn, pack
-from acronumba.api.effects import changes, switchable
+from acronumba.api.effects import changes
 from acronumba.api.explanation import Explanation, letter
 from acronumba.api.model import Model
 from acronumba.cli.main import main
@@ -104,7 +104,7 @@ def test_lines_have_blocks_and_phases() -> None:
 def test_options_are_measured_and_the_trees_of_what_was_measured_can_be_read() -> None:
     e, _ = explained("birnn")
     assert [(x.option, x.value) for x in e.effects] == changes(Options())
-    assert {x.option for x in e.effects} - {"schedule"} == set(switchable()) <= set(OPTIMISATIONS)
+    assert {x.option for x in e.effects} - {"schedule"} == set(OPTIMISATIONS)
     (blocks,) = [x for x in e.effects if x.option == "blocks"]
     assert blocks.count.nodes > e.count.nodes and blocks.count.batches > e.count.batches
     assert f"{e.count.batches} batches instead of {blocks.count.batches}" in str(e)
