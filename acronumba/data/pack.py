@@ -8,7 +8,7 @@ references are absolute addresses into heaps (`data.heap`). Packing works on who
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
@@ -212,8 +212,10 @@ class Packer:
                 for heap in done.heaps
             )
             done = replace(done, heaps=tuple(replace(h, objects=of) for h, of in zip(done.heaps, owned, strict=True)))
-        if not parts:
-            return done
+        return self._joined(done, plain, parts) if parts else done
+
+    def _joined(self, done: Batch, plain: Iterable[int], parts: Sequence[tuple[int, Words, Heap]]) -> Batch:
+        """Return a batch of the columns that were packed now, by number, and of those that were packed before."""
         pieces = {k: words_of for k, words_of, _ in parts}
         at = 0
         for k in plain:
