@@ -83,21 +83,23 @@ def _families(t: Library, p: drnn.Params, xs: Sequence[drnn.Start], *, emulated:
             ancestral, x = (t.concat(parts, 0) for parts in zip(*grown, strict=True))
         return levels
 
-    def results(levels: list[list[Any]]) -> list[list[drnn.Node]]:
-        families: list[list[drnn.Node]] = [[] for _ in xs]
-        top = families
-        for siblings in levels:
-            below: list[list[drnn.Node]] = []
-            for live, parent, word, probabilities in siblings:
-                for family, has, number, row in zip(live, parent, t.host(word), t.host(probabilities), strict=True):
-                    children: list[drnn.Node] = []
-                    families[family].append(drnn.Node(number, row, children))
-                    if has:
-                        below.append(children)
-            families = below
-        return top
+    return Program(run=run, results=lambda levels: _grown(t, len(xs), levels))
 
-    return Program(run=run, results=results)
+
+def _grown(t: Library, count: int, levels: list[list[Any]]) -> list[list[drnn.Node]]:
+    """Return the trees of `_families`."""
+    families: list[list[drnn.Node]] = [[] for _ in range(count)]
+    top = families
+    for siblings in levels:
+        below: list[list[drnn.Node]] = []
+        for live, parent, word, probabilities in siblings:
+            for family, has, number, row in zip(live, parent, t.host(word), t.host(probabilities), strict=True):
+                children: list[drnn.Node] = []
+                families[family].append(drnn.Node(number, row, children))
+                if has:
+                    below.append(children)
+        families = below
+    return top
 
 
 def _shapes(xs: Sequence[drnn.Start]) -> list[list[tuple[Array, Array]]]:
@@ -451,20 +453,11 @@ def _beams(t: Library, p: beam_decoder.Params, xs: Sequence[beam_decoder.Start],
     w, w_out = t.weight(np.concatenate([p.cell.w, p.cell.u], axis=1)), t.weight(p.w_out)
     start, embed, begin, b, b_out = map(t.array, (p.start, p.embed, p.begin, p.cell.b, p.b_out))
     rounds = max(len(x.rounds) for x in xs) if emulated else beam_decoder.LENGTH
-    # Of each round: for each place of each beam which candidate it takes, and whether that ends; -1: there is none.
-    given = np.full((rounds, count, beam), -1)
-    ends = np.ones((rounds, count, beam), bool)
-    if emulated:
-        for k, x in enumerate(xs):
-            for r, choices in enumerate(x.rounds):
-                given[r, k, : len(choices)] = [choice.candidate for choice in choices]
-                ends[r, k, : len(choices)] = [choice.ends for choice in choices]
-            last = len(x.rounds[-1])
-            given[len(x.rounds) :, k, :last] = np.arange(last)  # all have ended, and stay
+    given, ends = _choices(xs, rounds) if emulated else (None, None)
 
     def chosen(r: int, scores: Array, words: Array, there: Array, ended: Array) -> tuple[Array, Array]:
         """Return for each place of each beam the candidate (-1: none), and whether it ends."""
-        if not emulated:
+        if given is None or ends is None:
             best = np.argsort(-scores, axis=1, kind="stable")[:, :beam]
             over = np.take_along_axis(np.repeat(ended, beam, axis=1), best, axis=1)
             return best, over | (np.take_along_axis(words, best, axis=1) == beam_decoder.END)
@@ -508,19 +501,31 @@ def _beams(t: Library, p: beam_decoder.Params, xs: Sequence[beam_decoder.Start],
                 h, c, x = t.take(h, from_rows), t.take(c, from_rows), t.take(embed, picked)
         return record, there, score
 
-    def results(out: tuple[list[tuple[Array, Array]], Array, Array]) -> list[list[beam_decoder.Sentence]]:
-        record, there, score = out
-        found: list[list[beam_decoder.Sentence]] = []
-        for k in range(count):
-            sentences = []
-            for place in np.flatnonzero(there[k]):
-                words, at = [], place
-                for parents, chosen_words in reversed(record):
-                    if chosen_words[k, at] >= 0:
-                        words.append(chosen_words[k, at])
-                    at = parents[k, at]
-                sentences.append(beam_decoder.Sentence(words[::-1], score[k, place]))
-            found.append(sentences)
-        return found
+    return Program(run=run, results=lambda out: [_decoded(out, k) for k in range(count)])
 
-    return Program(run=run, results=results)
+
+def _choices(xs: Sequence[beam_decoder.Start], rounds: int) -> tuple[Array, Array]:
+    """Return for each round and each place of each beam the candidate that it takes (-1: none), and whether it ends."""
+    given = np.full((rounds, len(xs), beam_decoder.BEAM), -1)
+    ends = np.ones(given.shape, bool)
+    for k, x in enumerate(xs):
+        for r, choices in enumerate(x.rounds):
+            given[r, k, : len(choices)] = [choice.candidate for choice in choices]
+            ends[r, k, : len(choices)] = [choice.ends for choice in choices]
+        last = len(x.rounds[-1])
+        given[len(x.rounds) :, k, :last] = np.arange(last)  # all have ended, and stay
+    return given, ends
+
+
+def _decoded(out: tuple[list[tuple[Array, Array]], Array, Array], k: int) -> list[beam_decoder.Sentence]:
+    """Return the sentences of one beam, the words of each followed back from its end."""
+    record, there, score = out
+    sentences = []
+    for place in np.flatnonzero(there[k]):
+        words, at = [], place
+        for parents, chosen in reversed(record):
+            if chosen[k, at] >= 0:
+                words.append(chosen[k, at])
+            at = parents[k, at]
+        sentences.append(beam_decoder.Sentence(words[::-1], score[k, place]))
+    return sentences
