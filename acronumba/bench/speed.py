@@ -183,14 +183,9 @@ def row(
     makers = yardsticks.makers(workload.name, threads=threads, device=device)
     made, reasons = _made({name: make for name, make in makers.items() if name not in without}, p, xs)
     some = xs[:compared]
-    expected = yardsticks.plain(workload.model, some, p)
-    exact = yardsticks.plain(workload.model, some, yardsticks.in_float64(p))
-    results = {name: program.results(program.run()) for name, (_, program) in made.items()}
+    results = {name: program.results(program.run())[: len(some)] for name, (_, program) in made.items()}
     first, batched = timed(partial(ours.batch, xs, p=p))
-    found = {
-        name: yardsticks.agreement(got[: len(some)], expected, exact, alone=False) for name, got in results.items()
-    }
-    found[OBJECTS] = yardsticks.agreement(list(batched)[: len(some)], expected, exact)
+    found = _agreements(workload.model, some, p, results, list(batched)[: len(some)])
     competitors: dict[str, Callable[[], Any]] = {
         OBJECTS: partial(_run, ours, xs, p),
         PACKED: partial(_run, ours, packed, shared),
@@ -240,6 +235,17 @@ def _made(
         except RuntimeError as error:
             reasons[name] = str(error)
     return made, reasons
+
+
+def _agreements(
+    model: Model, xs: Any, p: Any, results: Mapping[str, Sequence[Any]], ours: Sequence[Any]
+) -> dict[str, tuple[str, float]]:
+    """Return how well the results of yardsticks and ours agree with the plain calls: verdict and difference."""
+    expected = yardsticks.plain(model, xs, p)
+    exact = yardsticks.plain(model, xs, yardsticks.in_float64(p))
+    found = {name: yardsticks.agreement(got, expected, exact, alone=False) for name, got in results.items()}
+    found[OBJECTS] = yardsticks.agreement(ours, expected, exact)
+    return found
 
 
 def _run(f: Model, columns: Any, p: Any) -> None:
