@@ -27,16 +27,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from acronumba import memory
 from acronumba.data.schema import MISSING, attribute
 from acronumba.data.shared import field_names
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import ListT, RefT, TensorT, Word, words
-from acronumba.memory import available
 
 Words: TypeAlias = npt.NDArray[np.int64]
 Pool: TypeAlias = npt.NDArray[Any]
 
-ALIGNMENT = 64  # bytes; of the words and of each pool
 RECORD = 3  # words of a value record
 HEAD = 3  # words of a list
 INPUT = -1  # word 1 of the value record of an input: node -1, depth -1
@@ -203,16 +202,13 @@ def rest_of(value: Any, stored: Container[str]) -> Any:
 
 def free_bytes() -> int:
     """Return how many bytes the data of arrays may take."""
-    return max(available(), SMALL)
+    return max(memory.available(), SMALL)
 
 
 def aligned(count: int, dtype: npt.DTypeLike, zero: bool = False) -> npt.NDArray[Any]:
-    """Return a new one-dimensional array that begins at a multiple of 64 bytes."""
+    """Return a new one-dimensional array that begins on a cache line."""
     kind = np.dtype(dtype)
-    nbytes = count * kind.itemsize
-    raw = (np.zeros if zero else np.empty)(nbytes + ALIGNMENT, np.uint8)
-    start = -int(raw.ctypes.data) % ALIGNMENT
-    return raw[start : start + nbytes].view(kind)
+    return memory.aligned(count * kind.itemsize, zero).view(kind)
 
 
 def reference_columns(types: Iterable[Word], first: int = 0) -> tuple[int, ...]:
