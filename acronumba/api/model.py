@@ -8,12 +8,10 @@ compiles, `runtime` runs, `check` and `explanation` tell what happened.
 from __future__ import annotations
 
 import importlib
-import itertools
 import pickle
 import time
 import types
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import update_wrapper
@@ -23,16 +21,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from acronumba.api.arguments import Call, Signature, def_loc
 from acronumba.api.columns import is_packed
 from acronumba.api.failures import plain_failure
+from acronumba.api.kept import Cache, clock, fitting, keep
 from acronumba.api.plain import SOON, PlainCall
 from acronumba.api.results import Results
 from acronumba.api.snapshot import Snapshot
 from acronumba.api.trace import Trace
 from acronumba.config import Options, verify_level
-from acronumba.data.shared import describe, shared_key
 from acronumba.data.witness import Changed
 from acronumba.errors import AcronumbaError, InstanceErrors
 from acronumba.errors.codes import refuse
-from acronumba.locks import ForkLock, undivided
+from acronumba.locks import undivided
 from acronumba.runtime.devices.names import check_device, default_device
 
 if TYPE_CHECKING:
@@ -43,9 +41,6 @@ if TYPE_CHECKING:
     from acronumba.runtime.trace import TraceData
 
 TRIES = 8  # to compile code that changes meanwhile
-FEW = 8  # specialisations kept per model and set of options,
-MANY = 512  # and by all models of the process together: the last used ones,
-MODULES = 4096  # as long as they have no more modules of machine code: each takes two to four memory maps
 
 
 def model(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
@@ -85,7 +80,7 @@ class Model:
         *,
         options: Options | None = None,
         device: str | None = None,
-        _cache: _Cache | None = None,
+        _cache: Cache | None = None,
     ) -> None:
         fn = fn.__wrapped__ if isinstance(fn, Model) else fn
         if not callable(fn):
@@ -93,9 +88,8 @@ class Model:
         update_wrapper(self, fn)
         self._options = options or Options()
         self._device = device
-        self._cache = _cache or _Cache()
-        with _keeping:
-            self._entries = self._cache.entries.setdefault(self._options, [])  # the specialisations with these options
+        self._cache = _cache or Cache()
+        self._entries = self._cache.of(self._options)
         self._signature: Signature | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -233,7 +227,7 @@ class Model:
 
     def _recorded(self, call: Call, options: Options, compiled: Compiled, trace: TraceData) -> TraceData:
         """Return what is recorded of a mini-batch with other options; `trace` is what `compiled` has recorded of it."""
-        cache = _Cache({self.options: [compiled]})  # what is compiled for this alone is not kept
+        cache = Cache({self.options: [compiled]})  # what is compiled for this alone is not kept
         other = Model(self.__wrapped__, options=options, _cache=cache)
         changed = other._specialise(call, packed=False)[0]
         return trace if changed.records_like(compiled) else other._record(call)[1]
@@ -421,12 +415,12 @@ class Model:
                 continue
             rows = compiled.pack(call.columns, call.numbers, whole=True) if packed else None
             if rows is not None:
-                compiled.used = next(_clock)
+                compiled.used = next(clock)
                 return compiled, leaves, rows
             others.append((compiled, leaves))
         for compiled, leaves in others:
             if compiled.fits(call.columns):  # the types are these: if it could not be packed, the data is wrong
-                compiled.used = next(_clock)
+                compiled.used = next(clock)
                 return compiled, leaves, compiled.pack(call.columns, call.numbers) if packed else None
         return None
 
@@ -437,16 +431,16 @@ class Model:
             from acronumba.pipeline.compiled import compile_model
 
             for _ in range(TRIES):  # code may change while it is compiled: what was read of it may fit later
-                found = _fitting(entries, fn, call)  # another thread may have been faster
+                found = fitting(entries, fn, call)  # another thread may have been faster
                 if found is not None:
                     break
                 others = (c for of in tuple(self._cache.entries.values()) for c in tuple(of))
-                like = _fitting(others, fn, call)
+                like = fitting(others, fn, call)
                 try:
                     compiled = compile_model(fn, call.columns, call.shared, self._options, like and like[0])
                 except Changed:
                     continue
-                _keep(compiled, entries)
+                keep(compiled, entries)
                 leaves = compiled.leaves(call.shared, call.frozen)
                 if leaves is not None:
                     found = compiled, leaves
@@ -454,38 +448,6 @@ class Model:
             if found is None:
                 raise refuse("ACR712", def_loc(fn), seen=f"{TRIES} changes while {self.__qualname__} was compiled")
         return *found, found[0].pack(call.columns, call.numbers) if packed else None
-
-
-def _keep(compiled: Compiled, entries: list[Compiled]) -> None:
-    """Add a specialisation to those of a model; forget those that were not used for longest where there are too many.
-
-    What is forgotten lives on as long as a mini-batch runs it, or results of it are held.
-    """
-    compiled.used = next(_clock)
-    with _keeping:
-        entries.insert(0, compiled)
-        _forget([(c, entries) for c in entries], FEW)
-        lists = [of for cache in _CACHES for of in cache.entries.values()]
-        _forget([(c, of) for of in lists for c in of], MANY)
-
-
-def _forget(kept: Sequence[tuple[Compiled, list[Compiled]]], most: int) -> None:
-    modules = 0
-    for number, (compiled, entries) in enumerate(sorted(kept, key=lambda pair: -pair[0].used)):
-        modules += compiled.modules
-        if number >= most or modules > MODULES:
-            entries.remove(compiled)
-
-
-def _fitting(entries: Iterable[Compiled], fn: types.FunctionType, call: Call) -> tuple[Compiled, list[Any]] | None:
-    """Return the first specialisation of a function that fits a call, and the values of its shared leaves."""
-    for compiled in tuple(entries):
-        if compiled.fn is not fn:
-            continue
-        leaves = compiled.leaves(call.shared, call.frozen)
-        if leaves is not None and len(compiled.schema.params) == len(call.columns) and compiled.fits(call.columns):
-            return compiled, leaves
-    return None
 
 
 @dataclass(slots=True)
@@ -525,39 +487,6 @@ def watched(see: Watcher) -> Iterator[None]:
         yield
     finally:
         _watching.remove(see)
-
-
-class _Cache:
-    """The specialisations of a model, by options; shared by the models that come from one another."""
-
-    def __init__(self, entries: Mapping[Options, list[Compiled]] | None = None) -> None:
-        self.entries: dict[Options, list[Compiled]] = dict(entries or {})
-        self.lock = ForkLock()  # held while something is compiled
-        # By the types of mini-batches that are refused as a whole: what their groups ran with, the oldest first.
-        self.apart: dict[Any, tuple[weakref.ref[Compiled], ...]] = {}
-        with _keeping:
-            _CACHES.add(self)
-
-    def remember(self, call: Call, parts: Iterable[Compiled]) -> None:
-        """Note that such a mini-batch is refused as a whole, and what its groups ran with."""
-        key = self.key(call)
-        with _keeping:
-            self.apart.pop(key, None)
-            self.apart[key] = tuple(map(weakref.ref, parts))
-            while len(self.apart) > FEW:
-                del self.apart[next(iter(self.apart))]
-
-    @staticmethod
-    def key(call: Call) -> Any:
-        """Return what the answer of the front end to a call depends on, besides globals."""
-        with undivided:
-            from acronumba.data.pack import infer
-        return infer(call.columns).key, tuple(map(shared_key, describe(call.shared).roots.values()))
-
-
-_CACHES: weakref.WeakSet[_Cache] = weakref.WeakSet()
-_keeping = ForkLock()  # held while `_CACHES`, or the lists of specialisations, change
-_clock = itertools.count()
 
 
 def _named(module: str, name: str) -> Any:
