@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from acronumba.api.arguments import Call, Signature, def_loc
 from acronumba.api.columns import is_packed
 from acronumba.api.failures import plain_failure
-from acronumba.api.kept import Cache, clock, fitting, keep
+from acronumba.api.kept import Cache, Fit, clock, fitting, keep
 from acronumba.api.plain import SOON, PlainCall
 from acronumba.api.results import Done, Results
 from acronumba.api.snapshot import Snapshot
@@ -224,6 +224,7 @@ class Model:
     def _record(self, call: Call) -> tuple[Compiled, TraceData]:
         """Record and schedule a mini-batch; nothing is computed that no value is read of."""
         compiled, leaves, packed = self._specialise(call)
+        assert packed is not None
         return compiled, compiled.record(packed, leaves)
 
     def _recorded(self, call: Call, options: Options, compiled: Compiled, trace: TraceData) -> TraceData:
@@ -324,7 +325,7 @@ class Model:
             members = sorted(chain(members, *fitting))
             some = call.some(members)
             rows = compiled.pack(some.columns, some.numbers)
-            parts.append((members, self._execute_found(some, (compiled, leaves, rows), trace, begin)))
+            parts.append((members, self._execute_found(some, Fit(compiled, leaves, rows), trace, begin)))
         if not parts:
             return None
         if refusal is not None and not refused:
@@ -345,8 +346,9 @@ class Model:
         largest = max(parts, key=lambda part: len(part[0]))[1]
         return Done(results, errors, compiled=largest.compiled, trace=largest.trace)
 
-    def _execute_found(self, call: Call, found: tuple[Compiled, list[Any], Any], trace: bool, begin: float) -> Done:
+    def _execute_found(self, call: Call, found: Fit, trace: bool, begin: float) -> Done:
         compiled, leaves, packed = found
+        assert packed is not None
         packing = time.perf_counter() - begin
         run = compiled.run(packed, leaves, frozen=call.frozen, timed=trace, device=self.device)
         errors: dict[int, BaseException] = dict(packed.errors)
@@ -400,11 +402,11 @@ class Model:
         check_device(self.device)
         return self._signature.bind(columns, shared)
 
-    def _specialise(self, call: Call, packed: bool = True) -> tuple[Compiled, list[Any], Any]:
+    def _specialise(self, call: Call, packed: bool = True) -> Fit:
         """Return a specialisation that fits the call, the values of its shared leaves, and the packed instances."""
         return self._kept(call, packed) or self._compile(call, packed)
 
-    def _kept(self, call: Call, packed: bool = True) -> tuple[Compiled, list[Any], Any] | None:
+    def _kept(self, call: Call, packed: bool = True) -> Fit | None:
         """Return what `_specialise` does, if it has been compiled."""
         fn = self._plain()
         others = []
@@ -417,15 +419,15 @@ class Model:
             rows = compiled.pack(call.columns, call.numbers, whole=True) if packed else None
             if rows is not None:
                 compiled.used = next(clock)
-                return compiled, leaves, rows
+                return Fit(compiled, leaves, rows)
             others.append((compiled, leaves))
         for compiled, leaves in others:
             if compiled.fits(call.columns):  # the types are these: if it could not be packed, the data is wrong
                 compiled.used = next(clock)
-                return compiled, leaves, compiled.pack(call.columns, call.numbers) if packed else None
+                return Fit(compiled, leaves, compiled.pack(call.columns, call.numbers) if packed else None)
         return None
 
-    def _compile(self, call: Call, packed: bool = True) -> tuple[Compiled, list[Any], Any]:
+    def _compile(self, call: Call, packed: bool = True) -> Fit:
         """Return what `_specialise` does, compiled now."""
         entries, fn = self._entries, self._plain()
         with undivided, self._cache.lock:
@@ -448,7 +450,7 @@ class Model:
                     break
             if found is None:
                 raise refuse("ACR712", def_loc(fn), seen=f"{TRIES} changes while {self.__qualname__} was compiled")
-        return *found, found[0].pack(call.columns, call.numbers) if packed else None
+        return Fit(*found, found[0].pack(call.columns, call.numbers) if packed else None)
 
 
 def _groups(columns: Sequence[Any]) -> list[list[int]]:
