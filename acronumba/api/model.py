@@ -222,7 +222,7 @@ class Model:
         return check(self.__wrapped__, call.columns, call.shared, done)
 
     def _record(self, call: Call) -> tuple[Compiled, TraceData]:
-        """Record and schedule a mini-batch; nothing is computed that no value is read of."""
+        """Record and schedule a mini-batch; computed is only what the program reads values of."""
         compiled, leaves, packed = self._specialise(call)
         assert packed is not None
         return compiled, compiled.record(packed, leaves)
@@ -289,7 +289,7 @@ class Model:
         return self._execute_found(call, found, trace, begin)
 
     def _was_apart(self, call: Call) -> bool:
-        """Whether such a mini-batch was refused as a whole and ran in groups, and nothing of the model has changed."""
+        """Whether a mini-batch of such types ran in groups, as it was refused as a whole, and the model is unchanged."""
         if not self._cache.apart:
             return False
         fn = self._plain()
@@ -372,12 +372,12 @@ class Model:
         return Done(results, errors, compiled=compiled, trace=data)
 
     def _told(self, instance: Sequence[Any], call: Call, failure: BaseException, soon: bool = False) -> BaseException:
-        """Return a failure in the words of the plain call, if it tells it; `soon`: if it does not take long to."""
+        """Return the plain call's own exception, if it raises one; `soon`: only if it does so after few steps."""
         plain = PlainCall.of(self.__wrapped__, call.shared, self._options)
         return plain_failure(replace(plain, steps=SOON) if soon else plain, instance, failure)
 
     def _in_order(self, call: Call, instances: Sequence[int]) -> dict[int, BaseException]:
-        """Return the failures of instances that are run again, one fiber each: those that come first in the program."""
+        """Run instances again without fibers; return their failures, which are those that come first in the program."""
         serial = self.with_options(forkjoin=False)
         serial._specialise(call, packed=False)  # for the types of the whole mini-batch
         columns = tuple([column[k] for k in instances] for column in call.columns)
