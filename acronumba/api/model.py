@@ -289,7 +289,7 @@ class Model:
         return self._execute_found(call, found, trace, begin)
 
     def _was_apart(self, call: Call) -> bool:
-        """Whether a mini-batch of such types ran in groups, as it was refused as a whole, and the model is unchanged."""
+        """Whether a mini-batch of such types ran in groups, being refused as a whole, and the model is unchanged."""
         if not self._cache.apart:
             return False
         fn = self._plain()
