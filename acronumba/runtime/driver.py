@@ -313,21 +313,15 @@ class Executable:
             roots = roots[instances]
         start = time.perf_counter()
         m = self._mini_batch(roots, self.shared.prepare(shared, stable), keep, stable, timed, last)
-        buffers = m.buffers
         verify = verify_level() > 1
-        buffers["spoil"] = int(verify)
-        buffers["threads"] = threads = max(1, min(self.threads, int(self._recent / _WAKE)))
-        buffers["pool"] = threads_of_process().enter(threads) if threads > 1 else 0
+        m.buffers["spoil"] = int(verify)
         try:
-            self._stages(m)
+            self._with_threads(m)
         except TooLarge as error:
             found = error.instances if instances is None else instances[error.instances].tolist()
             rest = self.run(given, shared, skip={*skip, *found}, keep=keep, stable=stable, timed=timed)
             rest.errors = dict(sorted({**rest.errors, **{k: Failure(site=MEMORY) for k in found}}.items()))
             return rest
-        finally:
-            if threads > 1:
-                threads_of_process().leave(threads)
         m.seconds["total"] = time.perf_counter() - start - m.noted
         self._remember(m)
         run = Run(self.recorded, self._buffers.append, m, instances)
@@ -374,6 +368,19 @@ class Executable:
         self.room.work_in(m)
         buffers.warm(keep)
         return m
+
+    def _with_threads(self, m: MiniBatch) -> None:
+        """Run the stages, with the threads that the last run's kernels would have kept busy."""
+        m.buffers["threads"] = threads = max(1, min(self.threads, int(self._recent / _WAKE)))
+        if threads == 1:
+            m.buffers["pool"] = 0
+            self._stages(m)
+            return
+        m.buffers["pool"] = threads_of_process().enter(threads)
+        try:
+            self._stages(m)
+        finally:
+            threads_of_process().leave(threads)
 
     def _stages(self, m: MiniBatch) -> None:
         """Run the stages, in one call if nothing must grow; note, where timed, what each round has recorded."""

@@ -123,35 +123,15 @@ class Recorded:
     def round(self, buffers: Buffers, before: Sequence[Round]) -> Round:
         """Return what was recorded and scheduled since the last round."""
         n, batches = buffers["n"], buffers["batches"]
-        table = buffers.fixed["table"].reshape(-1, len(TABLE))
         start = sum(len(r.kinds) for r in before)
         kinds = buffers.column("kind", n).copy()
-        first, source = self.edges(buffers)
-        to = np.repeat(np.arange(n, dtype=np.int32), np.diff(first))
-        edges = np.stack([source, to], axis=1) + start
         results = before[-1].results if before else {}
-        if self.host.waiting:
-            row = buffers.column("row", n)
-            args, dims, several = (table[kinds, TABLE[name]] for name in ("args", "dims", "results"))
-            records = row + 8 * (args + dims)
-            if before:
-                older = [(results[a], start + v) for v in range(n) for a in self._operands(buffers, v) if a in results]
-                edges = np.concatenate([np.array(older, np.int32).reshape(-1, 2), edges])
-            results.update({int(records[v]) + 24 * j: start + v for v in range(n) for j in range(several[v])})
-        keys = buffers.column("key", n)
+        edges = self._edges_of_all(buffers, start, results)
         order = buffers.column("order", n).copy()
         starts = buffers.columns["bstart"][: batches + 1].copy()
         batch = np.empty(n, np.int32)
         batch[order] = np.repeat(np.arange(batches, dtype=np.int32), np.diff(starts))
-        phase = np.zeros(n, np.int32)
-        depth = buffers.column("depth", n).copy()
-        policy = buffers["policy"]
-        if policy == state.BY_LOOKAHEAD or (policy == state.BY_DEPTH and buffers["phased"]):
-            component, first_level = buffers.fixed["component"], buffers.fixed["lfirst"]
-            phase = component[keys if buffers["groups"] == buffers["keys"] else kinds]
-            depth = buffers.column("level", n) - first_level[phase]
-            # Components are numbered over all keys; count only those that occur.
-            phase = np.unique(phase, return_inverse=True)[1].astype(np.int32)
+        phase, depth = self._phases(buffers)
         heads = order[starts[:-1]] if n else order[:0]
         rows = np.add.reduceat(self.rows(buffers)[order], starts[:-1]) if n else order
         names = tuple(s.name for s in self.plan.kernels)
@@ -185,6 +165,36 @@ class Recorded:
             ),
             results=results,
         )
+
+    def _edges_of_all(self, buffers: Buffers, start: int, results: dict[int, int]) -> NDArray[np.int32]:
+        """Return the dependences of this round's nodes, numbered from `start`, also on `results` of earlier ones.
+
+        Their own results are added to those.
+        """
+        n = buffers["n"]
+        first, source = self.edges(buffers)
+        to = np.repeat(np.arange(n, dtype=np.int32), np.diff(first))
+        edges: NDArray[np.int32] = np.stack([source, to], axis=1) + start
+        if self.host.waiting:
+            table = buffers.fixed["table"].reshape(-1, len(TABLE))[buffers.column("kind", n)]
+            args, dims, several = (table[:, TABLE[name]] for name in ("args", "dims", "results"))
+            records = buffers.column("row", n) + 8 * (args + dims)
+            if start:
+                older = [(results[a], start + v) for v in range(n) for a in self._operands(buffers, v) if a in results]
+                edges = np.concatenate([np.array(older, np.int32).reshape(-1, 2), edges])
+            results.update({int(records[v]) + 24 * j: start + v for v in range(n) for j in range(several[v])})
+        return edges
+
+    def _phases(self, buffers: Buffers) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the phase of each node, and its depth there."""
+        n, policy = buffers["n"], buffers["policy"]
+        if policy != state.BY_LOOKAHEAD and not (policy == state.BY_DEPTH and buffers["phased"]):
+            return np.zeros(n, np.int32), buffers.column("depth", n).copy()
+        component, first_level = buffers.fixed["component"], buffers.fixed["lfirst"]
+        phase = component[buffers.column("key" if buffers["groups"] == buffers["keys"] else "kind", n)]
+        depth = buffers.column("level", n) - first_level[phase]
+        # Components are numbered over all keys; count only those that occur.
+        return np.unique(phase, return_inverse=True)[1].astype(np.int32), depth
 
     def _operands(self, buffers: Buffers, node: int) -> list[int]:
         """Return the value records that a node reads, those of lists included."""
