@@ -21,7 +21,8 @@ from itertools import combinations, starmap
 from pathlib import Path
 from typing import Any
 
-from acronumba.data.shared import Inherited, SharedConst, SharedTree, field_names, hiding, nodes_of
+from acronumba.data.layouts import make_layouts
+from acronumba.data.shared import Inherited, SharedConst, SharedTree, hiding, nodes_of
 from acronumba.data.witness import Changed, Witness
 from acronumba.errors import NOWHERE, Loc, together
 from acronumba.frontend import (
@@ -45,7 +46,13 @@ from acronumba.frontend.words import ClassNumber
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.source import line_text
-from acronumba.ir.types import ListT, NoneT, Type, UnionT, class_key, words
+from acronumba.ir.types import (
+    ListT,
+    NoneT,
+    Type,
+    UnionT,
+    words,
+)  # fmt: skip
 from acronumba.ir.visit import rename, writes
 
 SWEEPS = 60
@@ -256,24 +263,6 @@ def _check_visible(sweep: Walker, shared: SharedTree) -> None:
                     raise sweep.refuse("ACR501", where, f"{found.path}: {seen}", rewrite)
 
 
-def make_layouts(
-    fields: Mapping[type, Mapping[str, Type]], reads: Mapping[type, set[str]], stored: Mapping[type, set[str]]
-) -> tuple[ir.StructLayout, ...]:
-    """Return the layouts of rows: the fields that are read or stored, of all classes, sorted by name."""
-    layouts = []
-    for cls in sorted(fields, key=class_key):
-        out, offset = [], 1
-        for name in field_names(cls):
-            if name not in fields[cls] or not (name in reads.get(cls, ()) or name in stored.get(cls, ())):
-                continue
-            t = fields[cls][name]
-            width = len(words(t))
-            out.append(ir.FieldLayout(name=name, type=t, offset=offset, width=width))
-            offset += width
-        layouts.append(ir.StructLayout(cls=cls, fields=tuple(out), size=offset))
-    return tuple(layouts)
-
-
 def _name_variables(code: FunctionCode) -> None:
     """Give variables the names that the user's code gives to their values."""
     made = [v for instrs in code.blocks for i in instrs for v in writes(i)]
@@ -301,7 +290,12 @@ def _name_variables(code: FunctionCode) -> None:
 
 
 def _program(sweep: Walker, name: str, params: Sequence[Type], result: Type) -> ir.Program:
-    layouts = make_layouts(sweep.know.fields, sweep.reads, sweep.stored)
+    layouts = make_layouts(
+        {
+            cls: {n: t for n, t in row.items() if n in sweep.reads.get(cls, ()) or n in sweep.stored.get(cls, ())}
+            for cls, row in sweep.know.fields.items()
+        }
+    )
     tags = {layout.cls: k for k, layout in enumerate(layouts)}
 
     def settle(instr: ir.Instr) -> ir.Instr:
