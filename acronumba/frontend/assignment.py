@@ -16,7 +16,7 @@ from acronumba.frontend.operators import MAGIC, OPERATORS, binary
 from acronumba.frontend.subscripts import get_item, item_place, set_item
 from acronumba.frontend.values import ListVal, SharedVal, StaticList, Tensor, TupleVal, UnionVal, Val, number
 from acronumba.frontend.walker import Walker
-from acronumba.ir.nodes import SharedArg
+from acronumba.ir import nodes as ir
 from acronumba.ir.types import Array0T, TensorT, members
 
 
@@ -135,7 +135,7 @@ def check_in_place(w: Walker, old: Tensor, new: Val, stmt: ast.AugAssign) -> Non
     if old.array0 is not None and old.array0.const is not True:
         seen = f"{name} may be an array of rank 0, which keeps its place, or a NumPy scalar"
         raise w.refuse("ACR112", stmt, seen=seen, rewrite=rewrite)
-    if not old.own or isinstance(old.ref, SharedArg):
+    if not old.own or isinstance(old.ref, ir.SharedArg):
         raise w.refuse("ACR112", stmt, seen=f"{name}, {w.describe(old)}, may be seen elsewhere", rewrite=rewrite)
     if isinstance(new, Tensor) and (new.type.dtype != old.type.dtype or new.type.rank != old.type.rank):
         seen = f"{w.describe(old)} would become {w.describe(new)}"

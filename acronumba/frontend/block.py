@@ -41,7 +41,6 @@ from acronumba.frontend.values import (
     type_of,
 )  # fmt: skip
 from acronumba.ir import nodes as ir
-from acronumba.ir.nodes import Extent, Var
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import SCALARS
 from acronumba.ir.types import BOOL, FLOAT, INT, NONE, Array0T, ListT, Type, Word, type_text
@@ -84,17 +83,17 @@ class FunctionCode:
 
     name: str
     loc: Loc
-    params: tuple[Var, ...] = ()
+    params: tuple[ir.Var, ...] = ()
     results: tuple[Word, ...] = ()
     blocks: list[list[ir.Instr]] = field(default_factory=list)
     ends: list[ir.End | None] = field(default_factory=list)
     names: dict[str, int] = field(default_factory=dict)
-    given: dict[Var, str] = field(default_factory=dict)  # the user's names of what was bound
+    given: dict[ir.Var, str] = field(default_factory=dict)  # the user's names of what was bound
 
     def note_name(self, val: Val, name: str) -> None:
         """Note the name that the user gives to a value."""
         var = val.ref if isinstance(val, Tensor) else val.var if isinstance(val, Num) else None
-        if isinstance(var, Var) and not name.startswith("#"):
+        if isinstance(var, ir.Var) and not name.startswith("#"):
             self.given.setdefault(var, name)
 
 
@@ -137,7 +136,7 @@ class Blocks:
         self.errors: list[AcronumbaError] = []
         self.notes: list[Note] = []  # for `explain`
         self.widenings: dict[Loc, None] = {}  # where float32 becomes float64 by NumPy's rules
-        self.lengths: dict[int, Var] = {}  # variables that are extents of some array, by identity
+        self.lengths: dict[int, ir.Var] = {}  # variables that are extents of some array, by identity
         self.data_lists: set[ListT] = set()  # types of lists that instances or shared parameters hold
 
     # ---- refusing
@@ -222,7 +221,7 @@ class Blocks:
             self.code.ends[self.block] = end
             self.block = None
 
-    def var(self, name: str, type: Word) -> Var:
+    def var(self, name: str, type: Word) -> ir.Var:
         """Return a new variable, named after the user's where there is a name; "#fold(...)" is named fold."""
         names = self.code.names
         if name.startswith("#") and "(" in name:
@@ -235,7 +234,7 @@ class Blocks:
             if out not in names:
                 break
         names.setdefault(out, 0)
-        return Var(out, type)
+        return ir.Var(out, type)
 
     def point(self) -> Point:
         if self.block is None:
@@ -308,7 +307,7 @@ class Blocks:
     def const(self, value: Any) -> Num:
         return number(value)
 
-    def word(self, num: Num | EnumVal) -> Var:
+    def word(self, num: Num | EnumVal) -> ir.Var:
         """Return the variable of a number, emitting a constant or the read of a shared number if need be."""
         if num.var is None:
             if isinstance(num, EnumVal):
@@ -435,10 +434,10 @@ class Blocks:
 
     # ---- extents
 
-    def extent(self, e: Extent) -> Num:
+    def extent(self, e: ir.Extent) -> Num:
         return number(e) if isinstance(e, int) else Num(INT, var=e)
 
-    def as_extent(self, num: Num) -> Extent:
+    def as_extent(self, num: Num) -> ir.Extent:
         value = self.known(num)
         return value if value is not NOT_CONST else self.word(num)
 

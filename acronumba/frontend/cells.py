@@ -9,7 +9,7 @@ from typing import Any
 
 from acronumba.frontend.block import Blocks
 from acronumba.frontend.values import Cell, ListVal
-from acronumba.ir.nodes import Var
+from acronumba.ir import nodes as ir
 from acronumba.ir.types import NEVER, Array0T, DictT, ListT, TensorT, TupleT, Type, UnionT, type_text, union
 
 
@@ -85,7 +85,7 @@ class Cells(Blocks):
             cell.unsure = t.item in self.data_lists
         return cell
 
-    def list_of(self, t: ListT, var: Var, own: bool = False) -> ListVal:
+    def list_of(self, t: ListT, var: ir.Var, own: bool = False) -> ListVal:
         """Return a list of unknown origin: it must not be changed if lists of its type may be instance data."""
         cell = self.cells_by_type(t)
         return ListVal(cell, var, own or not (cell.data or t.item == NEVER))

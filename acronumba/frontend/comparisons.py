@@ -34,7 +34,6 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.nodes import Var
 from acronumba.ir.types import BOOL, FLOAT, INT
 
 _COMPARE = {
@@ -220,7 +219,7 @@ def compare_floats(w: Walker, name: str, a: Num, b: Num, node: ast.AST) -> Num:
     return w.select(w.scalar("eq", x, y), w.scalar(name, *rests, node=node), near)
 
 
-def scalar_same(w: Walker, a: Var, b: Var) -> Num:
+def scalar_same(w: Walker, a: ir.Var, b: ir.Var) -> Num:
     """Return whether two references are of one object."""
     out = w.var("", BOOL)
     w.emit(ir.Scalar(out=out, op="same", args=(a, b), site=-1, loc=w.loc))

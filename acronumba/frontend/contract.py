@@ -12,7 +12,7 @@ from acronumba.frontend.block import Refused
 from acronumba.frontend.tensors import Node
 from acronumba.frontend.ufuncs import Ufuncs
 from acronumba.frontend.values import Num, Tensor, number
-from acronumba.ir.nodes import Extent, Var
+from acronumba.ir import nodes as ir
 
 
 class Contract(Ufuncs):
@@ -44,7 +44,7 @@ class Contract(Ufuncs):
             if d == 0:
                 self.fail("ValueError", message, node)
                 return
-            if isinstance(d, Var) and self.block is not None:
+            if isinstance(d, ir.Var) and self.block is not None:
                 self.check(self.scalar("gt", self.extent(d), number(0)), "ValueError", message, (), node)
 
     def mean(self, x: Tensor, axis: Any, keepdims: bool, node: Node = None, dtype: str | None = None) -> Tensor:
@@ -75,7 +75,7 @@ class Contract(Ufuncs):
         else:
             axis = self.axes_of(axis, x.type.rank, node)[0]
             shape = tuple(1 if a == axis else d for a, d in enumerate(x.dims))  # type: ignore[misc]
-        if x.dims[axis] == 0 or isinstance(x.dims[axis], Var):
+        if x.dims[axis] == 0 or isinstance(x.dims[axis], ir.Var):
             good = self.scalar("gt", self.extent(x.dims[axis]), number(0))
             self.check(good, "ValueError", f"attempt to get {op} of an empty sequence", (), node)
         rest = tuple(d for a, d in enumerate(x.dims) if a != axis)
@@ -130,7 +130,7 @@ class Contract(Ufuncs):
         if len(terms) != len(tensors) or any(len(t) != x.type.rank for t, x in zip(terms, tensors, strict=False)):
             raise self.refuse("ACR401", node, seen=f"einsum {spec!r} of {', '.join(map(self.describe, tensors))}")
         dtype = self.dtype_name(np.result_type(*(np.dtype(x.type.dtype) for x in tensors)), node)
-        sizes: dict[str, Extent] = {}
+        sizes: dict[str, ir.Extent] = {}
         for t, x in zip(terms, tensors, strict=True):
             if len(set(t)) != len(t):
                 raise self.refuse("ACR202", node, seen=f"einsum {spec!r}: an axis twice in one operand")
@@ -149,11 +149,11 @@ class Contract(Ufuncs):
             raise self.refuse("ACR401", node, seen=f"einsum {spec!r}")
         return self.transpose(acc, tuple(labels.index(c) for c in out), node)
 
-    def _labelled(self, x: Tensor, labels: str, sizes: dict[str, Extent]) -> Tensor:
+    def _labelled(self, x: Tensor, labels: str, sizes: dict[str, ir.Extent]) -> Tensor:
         return self.refine(x, tuple(sizes[c] for c in labels))
 
     def _contract(
-        self, x: Tensor, a: str, y: Tensor, b: str, keep: set[str], sizes: dict[str, Extent], node: Node
+        self, x: Tensor, a: str, y: Tensor, b: str, keep: set[str], sizes: dict[str, ir.Extent], node: Node
     ) -> tuple[Tensor, str]:
         alone = tuple(i for i, c in enumerate(a) if c not in b and c not in keep)
         if alone:
@@ -167,7 +167,7 @@ class Contract(Ufuncs):
 
         def grouped(t: Tensor, labels: str, groups: list[list[str]]) -> Tensor:
             t = self.transpose(t, tuple(labels.index(c) for g in groups for c in g), node)
-            dims: list[Extent] = [sizes[c] for c in groups[0]]
+            dims: list[ir.Extent] = [sizes[c] for c in groups[0]]
             for g in groups[1:]:
                 dims.append(self.as_extent(self.count([sizes[c] for c in g])))
             return self.reshape(t, dims, node)

@@ -50,7 +50,6 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Frame, Instance, Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.nodes import SharedArg, Var
 from acronumba.ir.types import Array0T, BoolT, EnumT, FloatT, IntT, ListT, TensorT, type_text, union, words
 
 NEVER_RETURNS = "this call never returns"
@@ -101,7 +100,7 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val], node: ast.AST |
         w.instances[key] = instance
         w.functions.append(None)
         walk_instance(w, instance, [*params], captured)
-    flat: list[Var] = []
+    flat: list[ir.Var] = []
     for shape, val in zip(instance.templates, given, strict=True):
         flat += template_words(w, shape, val)
     result = w.know.results.get(key)
@@ -148,7 +147,7 @@ def captured_by(w: Walker, func: Func, args: Iterable[Val]) -> tuple[dict[Any, V
 def as_carried(w: Walker, val: Val, classes: set[type]) -> Val:
     """Return an argument with its shared tensors as values of run time: there are too many for instances."""
     match val:
-        case Tensor(ref=SharedArg()):
+        case Tensor(ref=ir.SharedArg()):
             return replace(w.tensor(w.tensor_var(val)), array0=val.array0)
         case SharedVal(node=node) if node.kind != "list":
             if node.kind == "object":
@@ -168,7 +167,7 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
             return TType(val.type)
         case EnumVal():
             return TStatic(val) if val.const is not NOT_CONST and not plain else w.template(val)
-        case Tensor() if isinstance(val.ref, SharedArg):
+        case Tensor() if isinstance(val.ref, ir.SharedArg):
             return TStatic(val)
         case Tensor():
             dims = tuple(None if loose or not isinstance(d, int) else d for d in val.dims)
@@ -244,7 +243,7 @@ def static_key(w: Walker, val: Val, which: bool = True) -> Any:
             return (val.type, repr(val.const), val.shared and val.shared.path)
         case EnumVal():
             return (val.cls, val.const)
-        case Tensor(ref=SharedArg(index=index)):
+        case Tensor(ref=ir.SharedArg(index=index)):
             return ("shared", w.shared_params[index].path if which else val.type, val.python_type)
         case SharedVal(node=node):
             return ("shared", node.path if which else structure(node))
@@ -277,7 +276,7 @@ def holder_key(w: Walker, val: Val) -> Any:
     return type(val)
 
 
-def template_words(w: Walker, shape: Template, val: Val) -> list[Var]:
+def template_words(w: Walker, shape: Template, val: Val) -> list[ir.Var]:
     """Return the argument words of a value for a parameter."""
     match shape:
         case TStatic() | TPoison():
@@ -305,7 +304,7 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     frame = w.push(func, (func.source.name, func.source.node.lineno))
     w.block = w.new_block()
     w.state = {}
-    params: list[Var] = []
+    params: list[ir.Var] = []
     keys = [*((frame.scope, n) for n in names), *captured]
     for key, shape in zip(keys, instance.templates, strict=True):
         val, vars = w.instantiate(shape, key[1])

@@ -13,7 +13,6 @@ from acronumba.frontend.source import spot
 from acronumba.frontend.values import NOT_CONST, Cell, ListVal, Num, Poison, StaticList, Tensor, Val, is_own, number
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.nodes import Var
 from acronumba.ir.types import NEVER, ListT, Type, union, words
 
 
@@ -76,7 +75,7 @@ def list_get(w: Walker, base: ListVal, index: Num, node: ast.AST | None) -> Val:
     return element_of(w, base, outs)
 
 
-def element_of(w: Walker, base: ListVal, outs: tuple[Var, ...]) -> Val:
+def element_of(w: Walker, base: ListVal, outs: tuple[ir.Var, ...]) -> Val:
     """Return the element of a list that lies in some words."""
     if isinstance(base.item, ListT):
         inner = w.list_of(base.item, outs[0], base.cell.pure)

@@ -33,7 +33,6 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import MOST_OPERATIONS, UNROLL, Loop, Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.nodes import Var
 from acronumba.ir.notes import Note
 from acronumba.ir.types import INT
 from acronumba.ir.visit import reads, writes
@@ -92,9 +91,9 @@ def write_loop(
 
 def _enter_loop(
     w: Walker, assumed: Mapping[Any, Template], entry: State
-) -> tuple[int, dict[Any, tuple[Var, ...]]]:  # fmt: skip
+) -> tuple[int, dict[Any, tuple[ir.Var, ...]]]:  # fmt: skip
     """Begin the block where each turn begins, with variables for what is carried; return it, and these."""
-    vars: dict[Any, tuple[Var, ...]] = {}
+    vars: dict[Any, tuple[ir.Var, ...]] = {}
     facts = {(k[0], k[1]) for k in assumed}
     state: State = {k: v for k, v in entry.items() if len(k) == 2 or (k[0], k[1]) not in facts}
     for key, shape in assumed.items():
@@ -110,7 +109,7 @@ def _enter_loop(
     return head, vars
 
 
-def store_back(w: Walker, assumed: Mapping[Any, Template], vars: Mapping[Any, tuple[Var, ...]]) -> None:
+def store_back(w: Walker, assumed: Mapping[Any, Template], vars: Mapping[Any, tuple[ir.Var, ...]]) -> None:
     """Assign the values at the end of a turn to the loop's variables, all at once."""
     assert w.block is not None
     start_block, start = w.block, len(w.code.blocks[w.block])
@@ -121,7 +120,7 @@ def store_back(w: Walker, assumed: Mapping[Any, Template], vars: Mapping[Any, tu
     if w.block != start_block:
         return  # conversions made blocks of their own: their results are fresh variables
     tail = w.code.blocks[start_block][start:]
-    written: set[Var] = set()
+    written: set[ir.Var] = set()
     hazard = False
     for instr in tail:
         hazard = hazard or any(r in written for r in reads(instr))

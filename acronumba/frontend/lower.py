@@ -44,7 +44,6 @@ from acronumba.frontend.values import Func, NoneVal, Val
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
 from acronumba.frontend.words import ClassNumber
 from acronumba.ir import nodes as ir
-from acronumba.ir.nodes import Var
 from acronumba.ir.notes import Note
 from acronumba.ir.source import line_text
 from acronumba.ir.types import (
@@ -237,7 +236,7 @@ def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: Sha
     """Bind the parameters of the model; those that are not shared are the function's in the program."""
     func, loc, a = frame.func, sweep.loc, frame.func.source.node.args
     positional = [p.arg for p in (*a.posonlyargs, *a.args)]
-    flat: list[Var] = []
+    flat: list[ir.Var] = []
     for name, t in zip(positional, params, strict=False):
         vars = tuple(sweep.var(name, w) for w in words(t))
         flat += vars
@@ -269,14 +268,14 @@ def _name_variables(code: FunctionCode) -> None:
     made = [v for instrs in code.blocks for i in instrs for v in writes(i)]
     taken = {v.name for v in (*code.params, *made)}
     computed = [i for instrs in code.blocks for i in instrs if isinstance(i, ir.Op | ir.Scalar | ir.Call | ir.ListOp)]
-    to: dict[Var, Var] = {}
+    to: dict[ir.Var, ir.Var] = {}
     for var in dict.fromkeys(v for i in computed for v in writes(i) if v in code.given):
         name, k = code.given[var], 0
         while name in taken:
             k += 1
             name = f"{code.given[var]}_{k}"
         taken.add(name)
-        to[var] = Var(name, var.type)
+        to[var] = ir.Var(name, var.type)
 
     def named(i: ir.Instr) -> ir.Instr:
         i = rename(i, to)  # type: ignore[assignment]

@@ -54,7 +54,6 @@ from acronumba.frontend.values import (
 )  # fmt: skip
 from acronumba.frontend.words import Words
 from acronumba.ir import nodes as ir
-from acronumba.ir.nodes import Var
 from acronumba.ir.types import BOOL, INT, Array0T, DictT, ListT, StructT, TensorT, TupleT, Type, type_text, union, words
 
 
@@ -63,7 +62,7 @@ class _Pending:
     """A merged value whose extents have not been read yet."""
 
     type: Type
-    vars: tuple[Var, ...]
+    vars: tuple[ir.Var, ...]
     fresh: bool = False
 
 
@@ -342,7 +341,7 @@ class Merge(Words):
                 raise self.refuse("ACR206", seen=" or ".join(self.describe(only(option)) for option in a.options))
         raise self.refuse("ACR308", seen="a value that may be missing")
 
-    def instantiate(self, a: Template, name: str) -> tuple[Any, tuple[Var, ...]]:
+    def instantiate(self, a: Template, name: str) -> tuple[Any, tuple[ir.Var, ...]]:
         """Return fresh variables for a template, and the value they hold (to be settled in the merged block)."""
         match a:
             case TStatic():
@@ -399,7 +398,7 @@ class Merge(Words):
                 return 1
         return len(words(self.template_type(a)))
 
-    def store(self, a: Template, vars: tuple[Var, ...], val: Val | None) -> None:
+    def store(self, a: Template, vars: tuple[ir.Var, ...], val: Val | None) -> None:
         """Assign a value to the variables of a template, at the point of emission."""
         match a:
             case TStatic() | TPoison() | TAbsent():

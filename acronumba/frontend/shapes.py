@@ -10,7 +10,6 @@ import numpy as np
 from acronumba.frontend.tensors import HOST, Node, TensorOps, dims_text
 from acronumba.frontend.values import NOT_CONST, ListVal, Num, Tensor, number
 from acronumba.ir import nodes as ir
-from acronumba.ir.nodes import Extent, Var
 from acronumba.ir.types import FLOAT, INT, NEVER, BoolT, FloatT, IntT, TensorT
 
 
@@ -19,7 +18,7 @@ class Shapes(TensorOps):
 
     # ---- addressing
 
-    def reshape(self, x: Tensor, dims: Sequence[Extent], node: Node = None) -> Tensor:
+    def reshape(self, x: Tensor, dims: Sequence[ir.Extent], node: Node = None) -> Tensor:
         """Reshape to extents whose product is known to be right."""
         if tuple(dims) == x.dims:
             return x
@@ -39,7 +38,7 @@ class Shapes(TensorOps):
             if v is NOT_CONST:
                 whole = self.scalar("ge", self.read(n), number(0))
                 self.check(whole, "ValueError", "can only specify one unknown dimension", (), node)
-        dims: list[Extent] = [self.as_extent(self.as_int(n)) for n in shape]
+        dims: list[ir.Extent] = [self.as_extent(self.as_int(n)) for n in shape]
         given = self.count([d for k, d in enumerate(dims) if k not in holes])
         message = "cannot reshape an array of size {0} into shape with {1} elements"
         if holes:
@@ -86,7 +85,7 @@ class Shapes(TensorOps):
         dims = tuple(x.dims[a] for a in order)
         return self.op("transpose", (x.ref,), x.type.dtype, dims, (tuple(order),), node, base=x)
 
-    def broadcast_to(self, x: Tensor, dims: Sequence[Extent], node: Node = None) -> Tensor:
+    def broadcast_to(self, x: Tensor, dims: Sequence[ir.Extent], node: Node = None) -> Tensor:
         if x.type.rank > len(dims):
             raise self.refuse("ACR401", node, seen=f"{self.describe(x)} to {dims_text(dims)}")
         for have, want in zip(x.dims, dims[len(dims) - x.type.rank :], strict=True):
@@ -107,7 +106,7 @@ class Shapes(TensorOps):
             return x
         return self.op("broadcast", (x.ref,), x.type.dtype, dims, (), node, base=x)
 
-    def slice(self, x: Tensor, parts: Sequence[tuple[Extent, int, Extent]], node: Node = None) -> Tensor:
+    def slice(self, x: Tensor, parts: Sequence[tuple[ir.Extent, int, ir.Extent]], node: Node = None) -> Tensor:
         """Cut out of each axis the elements start + step * k, k < count."""
         if all(s == 0 and step == 1 and n == d for (s, step, n), d in zip(parts, x.dims, strict=True)):
             return x
@@ -116,8 +115,8 @@ class Shapes(TensorOps):
         return self.op("slice", (x.ref,), x.type.dtype, dims, (starts, steps), node, base=x)
 
     def slice_part(
-        self, length: Extent, start: Num | None, stop: Num | None, step: int, node: Node = None
-    ) -> tuple[Extent, int, Extent]:
+        self, length: ir.Extent, start: Num | None, stop: Num | None, step: int, node: Node = None
+    ) -> tuple[ir.Extent, int, ir.Extent]:
         """Return start, step and count of Python's slice of a sequence of some length."""
         n = self.extent(length)
         values = [None if v is None else self.known(v) for v in (start, stop)]
@@ -236,12 +235,12 @@ class Shapes(TensorOps):
         else:
             bounds: list[Num | None] = [None, *sections, None]
             parts = [self.slice_part(d, a, b, 1, node) for a, b in itertools.pairwise(bounds)]
-        whole: list[tuple[Extent, int, Extent]] = [(0, 1, n) for n in x.dims]
+        whole: list[tuple[ir.Extent, int, ir.Extent]] = [(0, 1, n) for n in x.dims]
         return [self.slice(x, [*whole[:axis], p, *whole[axis + 1 :]], node) for p in parts]
 
     # ---- creation
 
-    def full(self, dims: Sequence[Extent], value: Num | Tensor, dtype: str | None, node: Node = None) -> Tensor:
+    def full(self, dims: Sequence[ir.Extent], value: Num | Tensor, dtype: str | None, node: Node = None) -> Tensor:
         if isinstance(value, Num):  # a float becomes an array first, which is then cast, without a check
             dtype = dtype or self.natural(value, node)
             first = "int64" if dtype == "bool" and value.type == INT else dtype
@@ -252,16 +251,16 @@ class Shapes(TensorOps):
         self.not_negative(dims, node)
         return self.as_array(self.broadcast_to(scalar, dims, node))
 
-    def not_negative(self, dims: Sequence[Extent], node: Node = None) -> None:
+    def not_negative(self, dims: Sequence[ir.Extent], node: Node = None) -> None:
         """Check extents that the user computed."""
         message = "negative dimensions are not allowed"
         for d in dims:
-            if isinstance(d, Var):
+            if isinstance(d, ir.Var):
                 self.check(self.scalar("ge", self.extent(d), number(0)), "ValueError", message, (), node)
             elif d < 0:
                 raise self.refuse("ACR401", node, seen=f"an extent of {d}")
 
-    def iota(self, n: Extent, dtype: str, node: Node = None) -> Tensor:
+    def iota(self, n: ir.Extent, dtype: str, node: Node = None) -> Tensor:
         return self.op("iota", (), dtype, (n,), (), node)
 
     def arange(self, start: Num, stop: Num, step: Num, dtype: str | None, node: Node = None) -> Tensor:
@@ -288,7 +287,7 @@ class Shapes(TensorOps):
             out = self.element("add", [out, self.from_number(start, out.type.dtype, node)], out.type.dtype, node)
         return out
 
-    def eye(self, rows: Extent, columns: Extent, k: int, dtype: str, node: Node = None) -> Tensor:
+    def eye(self, rows: ir.Extent, columns: ir.Extent, k: int, dtype: str, node: Node = None) -> Tensor:
         self.not_negative((rows, columns), node)
         i = self.reshape(self.iota(rows, "int64", node), (rows, 1), node)
         j = self.reshape(self.iota(columns, "int64", node), (1, columns), node)

@@ -49,7 +49,6 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.nodes import Extent
 from acronumba.ir.types import BOOL, FLOAT, INT, NEVER
 
 
@@ -93,7 +92,7 @@ def slice_step(w: Walker, val: Val, node: ast.AST) -> int:
     return int(step)
 
 
-def cut(w: Walker, length: Extent, where: slice, node: ast.AST) -> tuple[Extent, int, Extent]:
+def cut(w: Walker, length: ir.Extent, where: slice, node: ast.AST) -> tuple[ir.Extent, int, ir.Extent]:
     """Return start, step and count of a slice of a sequence of some length."""
     n, step = w.extent(length), where.step
     ends = (number(0), n) if step > 0 else (w.scalar("sub", n, number(1)), w.scalar("invert", n))

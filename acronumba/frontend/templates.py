@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from acronumba.frontend.block import Blocks
 from acronumba.frontend.values import Cell, Choice, Num, Val, alike, is_choosable, number, same
-from acronumba.ir.nodes import Extent
+from acronumba.ir import nodes as ir
 from acronumba.ir.types import TensorT, Type
 
 
@@ -30,7 +30,7 @@ class TParts:
 @dataclass(frozen=True, slots=True, eq=False)
 class TTensor:
     type: TensorT
-    dims: tuple[Extent | None, ...]
+    dims: tuple[ir.Extent | None, ...]
     fresh: bool
     array0: bool  # whether it is an array of rank 0
 

@@ -15,7 +15,6 @@ from acronumba.errors import Loc
 from acronumba.frontend.merge import Merge
 from acronumba.frontend.values import NOT_CONST, ListVal, Num, Tensor, number
 from acronumba.ir import nodes as ir
-from acronumba.ir.nodes import Extent, SharedArg, Var
 from acronumba.ir.types import BOOL, DTYPES, FLOAT, INT, TensorT, host_word
 
 Node = ast.AST | Loc | None
@@ -41,9 +40,9 @@ class TensorOps(Merge):
     def op(
         self,
         op: str,
-        args: Sequence[Var | SharedArg],
+        args: Sequence[ir.Var | ir.SharedArg],
         dtype: str,
-        dims: Sequence[Extent],
+        dims: Sequence[ir.Extent],
         attrs: tuple[object, ...] = (),
         node: Node = None,
         site: int = -1,
@@ -52,7 +51,7 @@ class TensorOps(Merge):
         """Emit one operation and return its result, which may be a view of `base`."""
         t = TensorT(dtype, tuple(d if isinstance(d, int) else None for d in dims))
         out = self.var("", t)
-        self.lengths.update({id(d): d for d in dims if isinstance(d, Var)})
+        self.lengths.update({id(d): d for d in dims if isinstance(d, ir.Var)})
         if self.block is not None:
             self.emit(
                 ir.Op(out=out, op=op, args=tuple(args), attrs=attrs, shape=tuple(dims), site=site, loc=self.at(node))
@@ -156,19 +155,19 @@ class TensorOps(Merge):
         dims = self.broadcast_dims([t.dims for t in tensors], node)
         return self.op(op, [t.ref for t in tensors], dtype, dims, (), node)
 
-    def broadcast_dims(self, shapes: Sequence[Sequence[Extent]], node: Node = None) -> tuple[Extent, ...]:
+    def broadcast_dims(self, shapes: Sequence[Sequence[ir.Extent]], node: Node = None) -> tuple[ir.Extent, ...]:
         """Return the extents that shapes broadcast to, checking those that are run-time."""
         rank = max(map(len, shapes), default=0)
-        out: list[Extent] = []
+        out: list[ir.Extent] = []
         for axis in range(-rank, 0):
             column = [s[axis] for s in shapes if len(s) >= -axis]
             fixed = {n for n in column if isinstance(n, int) and n != 1}
             if len(fixed) > 1:
                 texts = " and ".join(dims_text(s) for s in shapes)
                 raise self.refuse("ACR401", node, seen=f"shapes {texts} do not broadcast")
-            loose = list(dict.fromkeys(n for n in column if isinstance(n, Var)))
+            loose = list(dict.fromkeys(n for n in column if isinstance(n, ir.Var)))
             if fixed:
-                size: Extent = fixed.pop()
+                size: ir.Extent = fixed.pop()
                 for n in loose:
                     self._check_extent(n, size, True, node)
             elif loose:
@@ -182,7 +181,7 @@ class TensorOps(Merge):
             out.append(size)
         return tuple(out)
 
-    def _check_extent(self, a: Extent, b: Extent, broadcast: bool, node: Node) -> None:
+    def _check_extent(self, a: ir.Extent, b: ir.Extent, broadcast: bool, node: Node) -> None:
         """Check that two extents are equal (or, to broadcast, that one of them is 1)."""
         if self.block is None or a is b:
             return
@@ -194,7 +193,7 @@ class TensorOps(Merge):
                 good = self.either(good, self.scalar("eq", y, number(1), node=node))
         self.check(good, "ShapeMismatch", "extents {0} and {1} do not go together", (x, y), node)
 
-    def same_extent(self, a: Extent, b: Extent, what: str, node: Node = None) -> Extent:
+    def same_extent(self, a: ir.Extent, b: ir.Extent, what: str, node: Node = None) -> ir.Extent:
         """Return one extent for two that must be equal, the constant one if there is one."""
         if isinstance(a, int) and isinstance(b, int):
             if a != b:
@@ -203,9 +202,9 @@ class TensorOps(Merge):
         self._check_extent(a, b, False, node)
         return a if isinstance(a, int) else b
 
-    def refine(self, x: Tensor, dims: Sequence[Extent]) -> Tensor:
+    def refine(self, x: Tensor, dims: Sequence[ir.Extent]) -> Tensor:
         """Return the tensor with extents that a check has just proved constant."""
-        if tuple(dims) == x.dims or not isinstance(x.ref, Var):
+        if tuple(dims) == x.dims or not isinstance(x.ref, ir.Var):
             return x
         key: Any = ("refined", x.ref, tuple(dims))
         found = self.state.get(key)
@@ -253,7 +252,7 @@ class TensorOps(Merge):
             raise self.refuse("ACR402", node, seen=f"axis {axis} twice")
         return tuple(sorted(out))
 
-    def count(self, dims: Sequence[Extent]) -> Num:
+    def count(self, dims: Sequence[ir.Extent]) -> Num:
         """Return the product of extents."""
         out = number(1)
         for d in dims:
@@ -271,7 +270,7 @@ class TensorOps(Merge):
 
         return len(words(val.item))
 
-    def argument(self, num: Num) -> Var:
+    def argument(self, num: Num) -> ir.Var:
         """Return the variable of a number that an operation reads, where the code can be reached or not."""
         return self.word(num) if self.block is not None else self.var("", num.type)
 
@@ -283,5 +282,5 @@ class TensorOps(Merge):
         return self.cast(index, "int64", node)
 
 
-def dims_text(dims: Sequence[Extent]) -> str:
+def dims_text(dims: Sequence[ir.Extent]) -> str:
     return "(" + ", ".join(str(d) if isinstance(d, int) else "?" for d in dims) + ("," if len(dims) == 1 else "") + ")"

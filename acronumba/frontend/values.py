@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from acronumba.data.shared import SharedLeaf, SharedNode
 from acronumba.frontend.source import Source
-from acronumba.ir.nodes import Extent, SharedArg, Var
+from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     BOOL,
     FLOAT,
@@ -50,7 +50,7 @@ class Num:
     """A Python int, float or bool: a constant, a shared number, or a variable."""
 
     type: IntT | FloatT | BoolT
-    var: Var | None = None
+    var: ir.Var | None = None
     const: Any = NOT_CONST
     shared: SharedLeaf | None = None  # a shared number, not yet read
 
@@ -58,7 +58,7 @@ class Num:
 @dataclass(slots=True, eq=False)
 class EnumVal:
     cls: type
-    var: Var | None = None
+    var: ir.Var | None = None
     const: Any = NOT_CONST  # a member
 
 
@@ -80,8 +80,8 @@ class Tensor:
     """
 
     type: TensorT
-    ref: Var | SharedArg
-    dims: tuple[Extent, ...]  # as many as type.shape; constants agree with it
+    ref: ir.Var | ir.SharedArg
+    dims: tuple[ir.Extent, ...]  # as many as type.shape; constants agree with it
     fresh: bool = False  # made by an operation of this call, not a view
     aliased: bool = False  # may have another name
     named: bool = False  # has a name
@@ -113,7 +113,7 @@ class Ref:
     """An object of one of several classes, not None."""
 
     classes: tuple[type, ...]
-    var: Var
+    var: ir.Var
 
 
 @dataclass(slots=True, eq=False)
@@ -167,7 +167,7 @@ class ListVal:
     """A list at run time."""
 
     cell: Cell
-    var: Var
+    var: ir.Var
     own: bool = True  # certainly made in the call: it may be changed
     outer: ListVal | None = None  # the list that it was read from
 
@@ -190,7 +190,7 @@ class UnionVal:
     """One of several types: the words of `type`; only the alternatives in `possible` are left."""
 
     type: UnionT
-    vars: tuple[Var, ...]
+    vars: tuple[ir.Var, ...]
     possible: tuple[Type, ...]  # among the members of the type
 
 

@@ -40,7 +40,6 @@ from acronumba.frontend.values import (
     type_of,
 )  # fmt: skip
 from acronumba.ir import nodes as ir
-from acronumba.ir.nodes import Extent, SharedArg, Var
 from acronumba.ir.types import (
     BOOL,
     FLOAT,
@@ -76,10 +75,10 @@ class Words(Cells):
 
     # ---- values and words
 
-    def tensor(self, ref: Var, fresh: bool = False) -> Tensor:
+    def tensor(self, ref: ir.Var, fresh: bool = False) -> Tensor:
         """Return the abstract value of a tensor variable, reading the extents that are run-time."""
         assert isinstance(ref.type, TensorT)
-        dims: list[Extent] = []
+        dims: list[ir.Extent] = []
         for axis, n in enumerate(ref.type.shape):
             if n is None:
                 out = self.var(f"n{axis}", INT)
@@ -95,9 +94,9 @@ class Words(Cells):
         match node:
             case SharedLeaf(type=TensorT() as t):
                 dims = tuple(n for n in t.shape if n is not None)
-                return Tensor(t, SharedArg(self.shared(node)), dims, aliased=True)
+                return Tensor(t, ir.SharedArg(self.shared(node)), dims, aliased=True)
             case SharedLeaf(type=Array0T() as t):
-                return Tensor(t.scalar, SharedArg(self.shared(node)), (), aliased=True, array0=number(True))
+                return Tensor(t.scalar, ir.SharedArg(self.shared(node)), (), aliased=True, array0=number(True))
             case SharedLeaf(type=IntT() | FloatT() as t):
                 return Num(t, shared=node)
             case SharedLeaf(type=t):
@@ -109,7 +108,7 @@ class Words(Cells):
             case SharedOpaque(path=path, what=what):
                 raise self.refuse("ACR501", seen=f"{path}: {what}", rewrite=conversion(what))
 
-    def _shared_word(self, leaf: SharedLeaf, word: Word) -> Var:
+    def _shared_word(self, leaf: SharedLeaf, word: Word) -> ir.Var:
         out = self.var(last_name(leaf.path), word)
         self.emit(ir.Shared(out=out, index=self.shared(leaf), loc=self.loc))
         return out
@@ -188,7 +187,7 @@ class Words(Cells):
             raise self.refuse(code, seen=self.describe(val))
         return t
 
-    def to_words(self, val: Val, t: Type) -> tuple[Var, ...]:
+    def to_words(self, val: Val, t: Type) -> tuple[ir.Var, ...]:
         """Emit what is needed to hold the value as the words of a type that includes its own."""
         self.check_poison(val)
         if isinstance(val, SharedVal):
@@ -249,7 +248,7 @@ class Words(Cells):
         self.emit(ir.ListNew(out=out, width=len(words(item)), args=flat, count=len(val.items), loc=self.loc))
         return ListVal(cell, out)
 
-    def _to_union(self, val: Val, t: UnionT) -> tuple[Var, ...]:
+    def _to_union(self, val: Val, t: UnionT) -> tuple[ir.Var, ...]:
         single = union_word(t)
         if isinstance(val, UnionVal):
             if single is not None and union_word(val.type) is not None:
@@ -266,7 +265,7 @@ class Words(Cells):
             else:
                 return self.to_words(val, single)
         mine = self.type_of(val)
-        out: list[Var] = []
+        out: list[ir.Var] = []
         tag = -1
         for k, (case, _) in enumerate(case_slices(t)):
             fits = tag < 0 and union(case, mine) == case
@@ -279,7 +278,7 @@ class Words(Cells):
             raise self.refuse("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
         return (self.word(number(tag)), *out)
 
-    def _cases_to_words(self, val: UnionVal, t: Type) -> tuple[Var, ...]:
+    def _cases_to_words(self, val: UnionVal, t: Type) -> tuple[ir.Var, ...]:
         """Convert a union to another layout: case by case, merged into fresh variables."""
         outs = tuple(self.var("", w) for w in words(t))
 
@@ -296,35 +295,35 @@ class Words(Cells):
         self.meet_again(points)
         return outs
 
-    def null(self, word: Word) -> Var:
+    def null(self, word: Word) -> ir.Var:
         out = self.var("none", word)
         self.emit(ir.Const(out=out, value=None, loc=self.loc))
         return out
 
-    def zero(self, word: Word) -> Var:
+    def zero(self, word: Word) -> ir.Var:
         if isinstance(word, IntT | FloatT | BoolT):
             return self.word(number({INT: 0, FLOAT: 0.0, BOOL: False}[word]))
         return self.null(word)
 
-    def tensor_var(self, val: Tensor) -> Var:
+    def tensor_var(self, val: Tensor) -> ir.Var:
         """Return the tensor as a variable; a shared one becomes an ordinary value."""
         val.seen()
         return self.variable(val)
 
-    def variable(self, val: Tensor) -> Var:
+    def variable(self, val: Tensor) -> ir.Var:
         """Return the variable of a tensor that is only looked at."""
-        if isinstance(val.ref, Var):
+        if isinstance(val.ref, ir.Var):
             return val.ref
         param = self.shared_params[val.ref.index]
         out = self.var(last_name(param.path), param.type)  # type: ignore[arg-type]
         self.emit(ir.Shared(out=out, index=val.ref.index, loc=self.loc))
         return out
 
-    def store_record(self, val: Record) -> Var:
+    def store_record(self, val: Record) -> ir.Var:
         """Make the row of an object."""
         table = self.know.fields.setdefault(val.cls, {})
         self.know.built.add(val.cls)
-        flat: list[Var] = []
+        flat: list[ir.Var] = []
         self.stored.setdefault(val.cls, set()).update(val.names)
         for name, v in zip(val.names, val.items, strict=True):
             t = self.type_of(v)
@@ -340,7 +339,7 @@ class Words(Cells):
         self.emit(ir.New(out=out, cls=val.cls, args=tuple(flat), loc=self.loc))
         return out
 
-    def from_words(self, t: Type, vars: tuple[Var, ...]) -> Val:
+    def from_words(self, t: Type, vars: tuple[ir.Var, ...]) -> Val:
         """Return the abstract value that lies in the words of a type."""
         match t:
             case IntT() | FloatT() | BoolT():
@@ -396,7 +395,7 @@ class Words(Cells):
                 return self.from_words(case, val.vars[where])
         raise AssertionError(only)
 
-    def _struct_word(self, val: UnionVal) -> Var:
+    def _struct_word(self, val: UnionVal) -> ir.Var:
         case, where = case_slices(val.type)[0]
         assert all(isinstance(m, StructT) for m in members(case))
         return val.vars[where][0]
@@ -436,7 +435,7 @@ class Words(Cells):
             out = self.either(out, here)
         return out
 
-    def _guarded_class_test(self, ref: Var, absent: Num, yes: Sequence[Type]) -> Num:
+    def _guarded_class_test(self, ref: ir.Var, absent: Num, yes: Sequence[Type]) -> Num:
         out = self.var("", BOOL)
         no, here = self.fork(absent)
         points = []
@@ -453,7 +452,7 @@ class Words(Cells):
         self.meet_again(points)
         return Num(BOOL, var=out)
 
-    def class_test(self, ref: Var, classes: tuple[type, ...]) -> Num:
+    def class_test(self, ref: ir.Var, classes: tuple[type, ...]) -> Num:
         tag = self.var("", INT)
         self.emit(ir.ClassTag(out=tag, ref=ref, loc=self.loc))
         out: Num = number(False)
@@ -461,7 +460,7 @@ class Words(Cells):
             out = self.either(out, self.scalar("eq", Num(INT, var=tag), Num(INT, var=self.class_number(cls))))
         return out
 
-    def class_number(self, cls: type) -> Var:
+    def class_number(self, cls: type) -> ir.Var:
         """Return the tag of a class as a constant; it is put in when the layouts are known."""
         out = self.var(cls.__name__, INT)
         self.emit(ir.Const(out=out, value=ClassNumber(cls), loc=self.loc))  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ from acronumba.frontend.values import (
     Val,
     number,
 )  # fmt: skip
-from acronumba.ir.nodes import Extent
+from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, NEVER, Array0T, TensorT
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def _shape(w: Walker, a: Args, name: str = "shape") -> list[Num]:
     return out
 
 
-def extents(w: Walker, a: Args, name: str = "shape") -> list[Extent]:
+def extents(w: Walker, a: Args, name: str = "shape") -> list[ir.Extent]:
     return [w.as_extent(n) for n in _shape(w, a, name)]
 
 
