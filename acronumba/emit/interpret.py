@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.emit import tree
+from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.tree import I64, VOID, Ty
 
 _FORMATS = {"i1": "B", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "f32": "f", "f64": "d"}
@@ -459,71 +460,48 @@ def _abs(type: Ty) -> Callable[[Any], Any]:
     return lambda a: _wrap(abs(a), type.bits)
 
 
+# What makes the function of an intrinsic, from the type of a call's result and the memory.
+RULES: dict[str, Callable[[Ty, Memory], Callable[..., Any]]] = {
+    "fma": lambda t, m: _fma(t),
+    "sqrt": lambda t, m: _scalar_by(np.sqrt, t),
+    "floor": lambda t, m: _scalar_by(np.floor, t),
+    "abs": lambda t, m: _abs(t),
+    "copysign": lambda t, m: _scalar_by(np.copysign, t),
+    "umin": lambda t, m: _by_unsigned(np.minimum if t.lanes > 1 else min, t),
+    "umax": lambda t, m: _by_unsigned(np.maximum if t.lanes > 1 else max, t),
+    "udiv": lambda t, m: _checked(_by_unsigned(lambda a, b: a // b, t)),
+    "urem": lambda t, m: _checked(_by_unsigned(lambda a, b: a % b, t)),
+    "lshr": lambda t, m: lambda a, b: _shift("lshr", a, b, t),
+    "lanes": lambda t, m: lambda x=0: np.arange(t.lanes).astype(dtype(t)),
+    "hsum": lambda t, m: _halving(lambda a, b: a + b, t),
+    "hmax": lambda t, m: _halving(lambda a, b: np.where((a > b) | (a != a), a, b), t),
+    "hmin": lambda t, m: _halving(lambda a, b: np.where((a < b) | (a != a), a, b), t),
+    "extract": lambda t, m: _extract(t),
+    "insert": lambda t, m: _insert,
+    "add_overflows": lambda t, m: _overflows(lambda a, b: a + b),
+    "sub_overflows": lambda t, m: _overflows(lambda a, b: a - b),
+    "mul_overflows": lambda t, m: _overflows(lambda a, b: a * b),
+    "prefetch": lambda t, m: lambda address: None,
+    "copy_bytes": lambda t, m: _copier(m),
+    "move_bytes": lambda t, m: _mover(m),
+    "fill_bytes": lambda t, m: _filler(m),
+    "atomic_load": lambda t, m: _loader(m, I64),
+    "atomic_store": lambda t, m: _storer(m, I64),
+    "atomic_add": lambda t, m: _adder(m),
+    "atomic_cas": lambda t, m: _swapper(m),
+    "pause": lambda t, m: lambda: None,
+    "give_way": lambda t, m: lambda: None,
+    "shuffle_low": lambda t, m: _shuffle(True, t),
+    "shuffle_high": lambda t, m: _shuffle(False, t),
+}
+
+
 def _intrinsic(name: str, e: tree.Call, memory: Memory) -> Any:
     """Return the function of an intrinsic at the types of one call."""
-    type = e.type
-    if name.startswith("libm_"):
-        return _lanewise(name.removeprefix("libm_"), type)
-    match name:
-        case "fma":
-            return _fma(type)
-        case "sqrt":
-            return _scalar_by(np.sqrt, type)
-        case "floor":
-            return _scalar_by(np.floor, type)
-        case "abs":
-            return _abs(type)
-        case "copysign":
-            return _scalar_by(np.copysign, type)
-        case "umin":
-            return _by_unsigned(np.minimum if type.lanes > 1 else min, type)
-        case "umax":
-            return _by_unsigned(np.maximum if type.lanes > 1 else max, type)
-        case "udiv":
-            return _checked(_by_unsigned(lambda a, b: a // b, type))
-        case "urem":
-            return _checked(_by_unsigned(lambda a, b: a % b, type))
-        case "lshr":
-            return lambda a, b: _shift("lshr", a, b, type)
-        case "lanes":
-            return lambda x=0: np.arange(type.lanes).astype(dtype(type))
-        case "hsum":
-            return _halving(lambda a, b: a + b, type)
-        case "hmax":
-            return _halving(lambda a, b: np.where((a > b) | (a != a), a, b), type)
-        case "hmin":
-            return _halving(lambda a, b: np.where((a < b) | (a != a), a, b), type)
-        case "extract":
-            return _extract(type)
-        case "insert":
-            return _insert
-        case "add_overflows":
-            return _overflows(lambda a, b: a + b)
-        case "sub_overflows":
-            return _overflows(lambda a, b: a - b)
-        case "mul_overflows":
-            return _overflows(lambda a, b: a * b)
-        case "prefetch":
-            return lambda address: None
-        case "copy_bytes":
-            return _copier(memory)
-        case "move_bytes":
-            return _mover(memory)
-        case "fill_bytes":
-            return _filler(memory)
-        case "atomic_load":
-            return _loader(memory, I64)
-        case "atomic_store":
-            return _storer(memory, I64)
-        case "atomic_add":
-            return _adder(memory)
-        case "atomic_cas":
-            return _swapper(memory)
-        case "pause" | "give_way":
-            return lambda: None
-        case "shuffle_low" | "shuffle_high":
-            return _shuffle(name == "shuffle_low", type)
-    raise KeyError(f"no function and no intrinsic {name!r}")
+    row = INTRINSICS.get(name)
+    if row is None:
+        raise KeyError(f"no function and no intrinsic {name!r}")
+    return _lanewise(row.c, e.type) if row.called else RULES[name](e.type, memory)
 
 
 class _Writer:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from acronumba.emit import tree
+from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.tree import I1, I8, I64, VOID, Ty
 
 VERSION = 1  # part of the key of every compiled module: count up when lowering changes
@@ -94,8 +95,6 @@ _FLOAT = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 _SIGNED = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne",
            "u<": "ult", "u<=": "ule", "u>": "ugt", "u>=": "uge", "u==": "eq", "u!=": "ne"}  # fmt: skip
 _ORDERED = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
-_LIBM = {name.removeprefix("libm_"): 2 if text == "two arguments" else 1
-         for name, text in tree.INTRINSICS.items() if name.startswith("libm_")}  # fmt: skip
 
 
 class Declarations:
@@ -494,10 +493,10 @@ class _Lowering:
                 raise self.wrong("call_address takes i64 only")
             target = self.value(f"inttoptr i64 {self.expr(e.args[0])} to ptr")
             return self.called(target, e, skip=1)
-        name = e.name if e.name in _INTRINSICS else "libm" if e.name.startswith("libm_") else ""
-        if not name:
+        row = INTRINSICS.get(e.name)
+        if row is None:
             raise self.wrong(f"call of unknown function {e.name!r}")
-        return _INTRINSICS[name](self, e)
+        return self.i_libm(e, row.c) if row.called else RULES[e.name](self, e)
 
     def called(self, target: str, e: tree.Call, skip: int = 0) -> str:
         args = ", ".join([f"{llvm_type(a.type)} {self.expr(a)}" for a in e.args[skip:]])
@@ -513,13 +512,13 @@ class _Lowering:
             raise self.wrong(f"{e.name}({', '.join(str(a.type) for a in e.args)})")
         return [self.expr(a) for a in e.args]
 
-    def through(self, e: tree.Call, name: str, count: int) -> str:
-        args = self.args(e, count)
+    def through(self, e: tree.Call, name: str) -> str:
+        args = self.args(e, len(INTRINSICS[e.name].args))
         return self.intrinsic_call(f"{name}.{_suffix(e.type)}", e.type, *[(a, e.type) for a in args])
 
     def i_abs(self, e: tree.Call) -> str:
         if e.type.kind == "f":
-            return self.through(e, "llvm.fabs", 1)
+            return self.through(e, "llvm.fabs")
         (a,) = self.args(e, 1)
         return self.intrinsic_call(f"llvm.abs.{_suffix(e.type)}", e.type, (a, e.type), extra="i1 false")
 
@@ -527,12 +526,11 @@ class _Lowering:
         a, b = self.args(e, 2)
         return self.value(f"{e.name} {llvm_type(e.type)} {a}, {b}")
 
-    def i_libm(self, e: tree.Call) -> str:
+    def i_libm(self, e: tree.Call, base: str) -> str:
         """Call C's function lane by lane."""
-        base = e.name.removeprefix("libm_")
-        if base not in _LIBM or e.type.kind != "f":
+        if e.type.kind != "f":
             raise self.wrong(f"{e.name} of {e.type}")
-        args = self.args(e, _LIBM[base])
+        args = self.args(e, len(INTRINSICS[e.name].args))
         scalar = llvm_type(e.type.scalar)
         f = self.outside.need(base + ("f" if e.type.bits == 32 else ""), scalar, ", ".join([scalar] * len(args)))
 
@@ -666,8 +664,8 @@ class _Lowering:
         return self.value(f"shufflevector {type} {a}, {type} {b}, <{n} x i32> <{picked}>")
 
 
-def _through(name: str, count: int) -> Callable[[_Lowering, tree.Call], str]:
-    return lambda lowering, e: lowering.through(e, name, count)
+def _through(name: str) -> Callable[[_Lowering, tree.Call], str]:
+    return lambda lowering, e: lowering.through(e, name)
 
 
 _STATEMENTS: dict[type, Callable[[_Lowering, Any], None]] = {
@@ -696,18 +694,17 @@ _EXPRESSIONS: dict[type, Callable[[_Lowering, Any], str]] = {
     tree.Load: _Lowering.load,
     tree.Call: _Lowering.call,
 }
-_INTRINSICS: dict[str, Callable[[_Lowering, tree.Call], str]] = {
-    "fma": _through("llvm.fma", 3),
-    "sqrt": _through("llvm.sqrt", 1),
-    "floor": _through("llvm.floor", 1),
+RULES: dict[str, Callable[[_Lowering, tree.Call], str]] = {
+    "fma": _through("llvm.fma"),
+    "sqrt": _through("llvm.sqrt"),
+    "floor": _through("llvm.floor"),
     "abs": _Lowering.i_abs,
-    "copysign": _through("llvm.copysign", 2),
-    "umin": _through("llvm.umin", 2),
-    "umax": _through("llvm.umax", 2),
+    "copysign": _through("llvm.copysign"),
+    "umin": _through("llvm.umin"),
+    "umax": _through("llvm.umax"),
     "udiv": _Lowering.i_plain,
     "urem": _Lowering.i_plain,
     "lshr": _Lowering.i_plain,
-    "libm": _Lowering.i_libm,
     "lanes": _Lowering.i_lanes,
     "hsum": _Lowering.i_hsum,
     "hmax": _Lowering.i_extreme,

@@ -27,6 +27,7 @@ from types import ModuleType
 from typing import TypeAlias
 
 from acronumba.emit import tree
+from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.tree import F32, F64, I1, I8, I16, I32, I64, VOID, Expr, Ty
 
 Value: TypeAlias = "Expr | int | float | bool"  # numbers have no type until something beside them gives one
@@ -40,10 +41,6 @@ _UNSIGNED = {"ult": "u<", "ule": "u<=", "ugt": "u>", "uge": "u>="}
 _WIDTHS = {"": I64, "f": F64, "f32": F32, "32": I32, "16": I16, "8": I8}
 _SCALARS = {str(t): t for t in (I1, I8, I16, I32, I64, F32, F64)}
 _NUMBERS = {"inf": float("inf"), "nan": float("nan")}
-_FLAGS = ("add_overflows", "sub_overflows", "mul_overflows", "atomic_cas")
-_EFFECTS = ("prefetch", "copy_bytes", "move_bytes", "fill_bytes", "atomic_store", "pause", "give_way")
-_WORDS = ("atomic_load", "atomic_add")
-_REDUCE = ("hsum", "hmax", "hmin", "extract")
 
 
 def parse_type(name: str, types: Mapping[str, Ty] | None = None) -> Ty | None:
@@ -382,7 +379,8 @@ class _Parser:
             for n in values[1:]:
                 for c in ast.walk(n):
                     name = c.func.id if isinstance(c, ast.Call) and isinstance(c.func, ast.Name) else ""
-                    if name in self.signatures or name.startswith(("ld", "load", "call_address")):
+                    acts = name in INTRINSICS and INTRINSICS[name].effect
+                    if acts or name in self.signatures or name.startswith(("ld", "load", "call_address")):
                         raise self.wrong(node, "the right side would be evaluated in any case")
         whole: Expr | None = None
         for v in values:
@@ -441,7 +439,7 @@ class _Parser:
             result = parse_type(name.removeprefix("call_address_")) or VOID
             address, *rest = [self.typed(node, v, I64) for v in values]
             return tree.call_address(address, *rest, result=result)
-        if name in tree.INTRINSICS:
+        if name in INTRINSICS:
             return self.intrinsic(node, name, values)
         raise self.wrong(node, f"unknown function {name!r}")
 
@@ -455,27 +453,15 @@ class _Parser:
         return tree.convert(value, type)
 
     def intrinsic(self, node: ast.AST, name: str, values: list[Value]) -> Expr:
-        if name in _EFFECTS or name in _FLAGS or name in _WORDS:
-            result = VOID if name in _EFFECTS else I1 if name in _FLAGS else I64
-            given = [
-                self.typed(node, v, None if name == "fill_bytes" and k == 1 else I64) for k, v in enumerate(values)
-            ]
-            return tree.Call(name, tuple(given), result)
-        lead = next((v.type for v in values if isinstance(v, Expr)), F64)
-        if name in _REDUCE:
-            return tree.Call(
-                name, tuple(self.typed(node, v, I64 if k else lead) for k, v in enumerate(values)), lead.scalar
-            )
-        if name == "insert":
-            wanted: list[Ty] = [lead, I64, lead.scalar]
-            return tree.Call(name, tuple(self.typed(node, v, t) for v, t in zip(values, wanted, strict=True)), lead)
-        if name in ("shuffle_low", "shuffle_high"):
-            a, b, d = values
-            return tree.Call(
-                name, (self.typed(node, a, lead), self.typed(node, b, lead), self.typed(node, d, I64)), lead
-            )
-        lead = max((v.type for v in values if isinstance(v, Expr)), key=lambda t: t.lanes, default=lead)
-        return tree.Call(name, tuple(self.typed(node, v, lead) for v in values), lead)
+        """A call whose arguments get the types of the row; those of letter v agree on one."""
+        row = INTRINSICS[name]
+        if "t" in row.args or len(values) != len(row.args):
+            raise self.wrong(node, f"{name} takes {len(row.args)} arguments")
+        given = [v.type for v, letter in zip(values, row.args, strict=True) if letter == "v" and isinstance(v, Expr)]
+        lead = max(given, key=lambda t: t.lanes, default=F64)
+        types = {"v": lead, "s": lead.scalar, "i": I64, "c": I64, "b": I1, "x": None, "-": VOID}
+        args = tuple(self.typed(node, v, types[letter]) for v, letter in zip(values, row.args, strict=True))
+        return tree.Call(name, args, types[row.result] or VOID)
 
 
 def parse(

@@ -10,6 +10,8 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from acronumba.emit.intrinsics import INTRINSICS
+
 ALL = 0xFFFFFFFF  # lanes of a warp
 _POOL = "acronumba_pool"  # memory that a block shares, as large as its launch says
 
@@ -268,12 +270,9 @@ def names() -> Mapping[str, Any]:
         return cuda.jit(device=True, inline="always")(f)
 
     for suffix, end in (("f32", "f"), ("f64", "")):
-        for name, function in (("sqrt", f"sqrt{end}"), ("floor", f"floor{end}"), ("abs", f"fabs{end}"),
-                               ("copysign", f"copysign{end}")):  # fmt: skip
-            out[f"{name}_{suffix}"] = getattr(libdevice, function)
-        for name in ("exp log sin cos tanh pow erf expm1 log2 log10 log1p tan asin acos atan sinh cosh asinh acosh "
-                     "atanh erfc atan2 hypot fmod").split():  # fmt: skip
-            out[f"libm_{name}_{suffix}"] = getattr(libdevice, f"{name}{end}")
+        for row in INTRINSICS.values():
+            if row.gpu == "typed":
+                out[f"{row.name}_{suffix}"] = getattr(libdevice, f"{row.c}{end}")
     for name, kind in kinds.items():
         out[f"abs_{name}"] = device(lambda x, kind=kind: kind(abs(x)))
 

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from acronumba.emit import tree
+from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.target import Target
 from acronumba.emit.tree import (
     I1,
@@ -149,7 +150,7 @@ def identifier(name: str, fallback: str) -> str:
     out = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
     if not out or out[0].isdigit():
         out = fallback if not out else f"v_{out}"
-    if keyword.iskeyword(out) or out in RESERVED or out in tree.INTRINSICS or out in DTYPES:
+    if keyword.iskeyword(out) or out in RESERVED or out in INTRINSICS or out in DTYPES:
         out += "_"
     return out
 
