@@ -31,6 +31,7 @@ import numpy.typing as npt
 
 from acronumba.data.schema import MISSING, attribute
 from acronumba.data.shared import field_names
+from acronumba.data.words import LIST, RECORD
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import ListT, RefT, TensorT, Word, words
 from acronumba.memory import available
@@ -39,8 +40,6 @@ Words: TypeAlias = npt.NDArray[np.int64]
 Pool: TypeAlias = npt.NDArray[Any]
 
 ALIGNMENT = 64  # bytes; of the words and of each pool
-RECORD = 3  # words of a value record
-HEAD = 3  # words of a list
 INPUT = -1  # word 1 of the value record of an input: node -1, depth -1
 
 
@@ -514,7 +513,7 @@ class Lists(Pooled):
         return list(chain.from_iterable(lists))
 
     def _reserve(self, count: int) -> None:
-        self.region = self.room.add("heads", count, HEAD, (0,), listed=self.listed)
+        self.region = self.room.add("heads", count, LIST.count, (LIST.at["items"],), listed=self.listed)
         self.items = self.room.add("items", sum(self.lengths), self.width, self.refs)
 
     def place(self, heap: Heap) -> None:
@@ -787,7 +786,9 @@ class Arrays:
         shapes = [(n,) for n in np.unique(self._sizes).tolist()] if self._flat else [v.shape for v in found]
         room.shapes.update(dict.fromkeys(shapes, 0))
         room.shapes.update(dict.fromkeys([c.shape[1:] for c in self._blocks], 0))
-        self._region = room.add("records", len(found) + self._block_rows, RECORD, (2,), dtype=self.dtype)
+        self._region = room.add(
+            "records", len(found) + self._block_rows, RECORD.count, (RECORD.at["shape"],), dtype=self.dtype
+        )
         split = int(self._sizes.sum())
         self.pool = pool = aligned(split + sum(c.size for c in self._blocks), self.dtype)
         if found:
@@ -820,11 +821,11 @@ class Arrays:
     def addresses(self, first: int, count: int) -> Words:
         """Return the addresses of the records of arrays, by the place of the first."""
         numbers = np.arange(first, first + count) if self._numbers is None else self._numbers[first : first + count]
-        return self._base + 8 * RECORD * numbers
+        return self._base + RECORD.size * numbers
 
     def block_addresses(self, first: int, count: int) -> Words:
         """Return the addresses of the records of rows, by the number of the first."""
-        return self._base + 8 * RECORD * np.arange(len(self._found) + first, len(self._found) + first + count)
+        return self._base + RECORD.size * np.arange(len(self._found) + first, len(self._found) + first + count)
 
 
 _NO_WORDS: Words = np.zeros(0, np.int64)

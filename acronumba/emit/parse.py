@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TypeAlias
 
 from acronumba.emit import tree
@@ -61,8 +61,9 @@ class _Parser:
         types: Mapping[str, Ty],
         constants: Mapping[str, int | float],
         signatures: Mapping[str, tuple[tuple[Ty, ...], Ty]],
+        macros: Mapping[str, Callable[..., Value]],
     ) -> None:
-        self.types, self.constants, self.signatures = types, constants, signatures
+        self.types, self.constants, self.signatures, self.macros = types, constants, signatures, macros
         self.locals: dict[str, tree.Local] = {}
         self.result = VOID
         self.dispatch: list[tuple[str, frozenset[int], int]] = []  # variable, numbers of its blocks, loops around it
@@ -398,6 +399,8 @@ class _Parser:
         return tree.select(cond, yes, no)
 
     def call(self, node: ast.Call, name: str, nodes: list[ast.expr]) -> Value:
+        if name in self.macros:
+            return self.macros[name](*map(self.expr, nodes))
         if name in self.signatures:
             params, result = self.signatures[name]
             if len(params) != len(nodes):
@@ -497,7 +500,8 @@ def parse_files(names: Sequence[str]) -> tuple[tree.Function, ...]:
     """Read files in the language of this module, which import each other.
 
     They are Python as far as an editor can tell: what they use of the language they import from `emit.language`, a
-    function of each other by its name, and a number from any other module, whose value is taken as it is.
+    function of each other by its name. Of any other module they import numbers, whose values are taken as they are, and
+    functions of Python, which get the trees of their arguments and return the one that stands in place of the call.
 
     Parameters
     ----------
@@ -537,13 +541,14 @@ class _File:
     ) -> None:
         self.types, self.signatures, self.others = types, signatures, others
         self.constants: dict[str, int | float] = {}
+        self.macros: dict[str, Callable[..., Value]] = {}
         self.definitions: list[ast.FunctionDef] = []
         self.imports: list[ast.ImportFrom] = []  # of other files
         for node in ast.parse(source).body:
             self.read(node)
 
     def parser(self) -> _Parser:
-        return _Parser(self.types, self.constants, self.signatures)
+        return _Parser(self.types, self.constants, self.signatures, self.macros)
 
     def read(self, node: ast.stmt) -> None:
         parser = self.parser()
@@ -570,12 +575,15 @@ class _File:
                 raise parser.wrong(node, "only functions and constants")
 
     def take(self, node: ast.ImportFrom, module: ModuleType, alias: ast.alias) -> None:
-        """Let the file know a number of a module; names of the language it knows."""
+        """Let the file know a number or a function of a module; names of the language it knows."""
         known = getattr(module, alias.name, None)
         if module.__name__ == LANGUAGE and known is not None:
             return
+        if isinstance(known, FunctionType) and not alias.asname:
+            self.macros[alias.name] = known
+            return
         if alias.asname or not isinstance(known, int | float):
-            raise self.parser().wrong(node, f"no number: {alias.name!r}")
+            raise self.parser().wrong(node, f"no number and no function: {alias.name!r}")
         self.constants[alias.name] = known
 
     def link(self, files: Mapping[str, _File]) -> None:

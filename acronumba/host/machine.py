@@ -35,6 +35,7 @@ from dataclasses import dataclass, field
 
 from acronumba.analysis.plan import Plan
 from acronumba.config import Options
+from acronumba.data.words import RECORD
 from acronumba.emit import tree
 from acronumba.emit.tree import (
     F32,
@@ -88,8 +89,9 @@ from acronumba.ir.nodes import (
 )
 from acronumba.ir.types import BoolT, FloatT, ListT, TensorT, Word, words
 from acronumba.runtime import state
+from acronumba.runtime.library.records import halves, node_of
 from acronumba.runtime.program import Host
-from acronumba.runtime.state import AT, FRAME, RECORD
+from acronumba.runtime.state import AT, FRAME
 
 _MOST = 1 << 48  # elements that no memory has room for, and whose bytes fit 64 bits
 _PADDING = 16  # levels; the columns of levels have room for so many per node
@@ -460,7 +462,7 @@ class _Machine:
         """Take the value of a tensor; wait if there is none yet, and try again."""
         b = self.b
         record = self[instr.tensor]
-        with b.when((load(record, 1) >> 32) >= 0):
+        with b.when(node_of(load(record, RECORD.at["head"])) >= 0):
             back = self._spill(frame, segment)
             self.waits[back] = instr.loc
             b.store(self.reg["fp"], 1, back)
@@ -622,7 +624,7 @@ class _Machine:
             case ListNew():
                 return 3 + instr.count * instr.width
             case Pad():
-                return RECORD
+                return RECORD.count
             case Call():
                 return self.frames[instr.function].words
         return 0
@@ -791,7 +793,7 @@ class _Machine:
     @staticmethod
     def _emit_words(emit: Emit) -> int:
         moving = sum(len(shape) for shape in emit.shapes if any(isinstance(x, Var) for x in shape))
-        return len(emit.args) + len(emit.dims) + RECORD * len(emit.outs) + moving
+        return len(emit.args) + len(emit.dims) + RECORD.count * len(emit.outs) + moving
 
     def _shape(self, shape: tuple[int, ...]) -> int:
         """Return where in the table of constant shapes a shape begins."""
@@ -828,9 +830,9 @@ class _Machine:
             depth = d if k == 0 else b.let("d", select(d > depth, d, depth))
         if depths:
             depth = b.let("d", depth + 1)
-        head = b.let("value", (n << 32) | depth)
+        head = b.let("value", halves(n, depth))
         at = len(given)
-        moving = at + RECORD * len(emit.outs)
+        moving = at + RECORD.count * len(emit.outs)
         for v, shape in zip(emit.outs, emit.shapes, strict=True):
             b.store(row, at + 1, head)
             if any(isinstance(x, Var) for x in shape):
@@ -841,7 +843,7 @@ class _Machine:
             else:
                 b.store(row, at + 2, reg["shapes"] + 8 * self._shape(tuple(x for x in shape if isinstance(x, int))))
             self._assign(v, row + 8 * at)
-            at += RECORD
+            at += RECORD.count
         b.store(reg["kind"], n, emit.kernel, I32)
         b.store(reg["depth"], n, convert(depth, I32))
         b.store(reg["instance"], n, convert(reg["inst"], I32))
@@ -854,17 +856,17 @@ class _Machine:
         b, record, top = self.b, self[pad.src], self.reg["top"]
         self._assign(pad.out, record)
         with b.when(record.ne(0)):  # None, or bound on another path
-            node = b.let("of", load(record, 1) >> 32)
+            node = b.let("of", node_of(load(record, RECORD.at["head"])))
             depth = b.let("d", convert(load(record, 2, I32), I64) + pad.levels)
             with b.when(node >= 0):
                 most = b.let("most", convert(load(self.reg["depth"], node, I32), I64) + self.ghosts)
                 b.store(record, 2, convert(select(depth < most, depth, most), I32), I32)
             with b.otherwise():
                 b.store(top, 0, load(record))
-                b.store(top, 1, (node << 32) | select(depth < self.ghosts, depth, self.ghosts - 1))
+                b.store(top, 1, halves(node, select(depth < self.ghosts, depth, self.ghosts - 1)))
                 b.store(top, 2, load(record, 2))
                 self._assign(pad.out, top)
-                b.set(top, top + 8 * RECORD)
+                b.set(top, top + RECORD.size)
 
     # -------------------------------------------------------------------------------------------------------- lists
 

@@ -18,6 +18,7 @@ from acronumba.runtime import state
 from acronumba.runtime.buffers import Buffers, Words
 from acronumba.runtime.engines import Interpreted, Native
 from acronumba.runtime.levels import COLUMNS
+from acronumba.runtime.library.records import result_of, results_at
 from acronumba.runtime.program import Host
 from acronumba.runtime.state import AT, TABLE
 from acronumba.runtime.trace import BatchRecord, Wait
@@ -133,11 +134,13 @@ class Recorded:
         if self.host.waiting:
             row = buffers.column("row", n)
             args, dims, several = (table[kinds, TABLE[name]] for name in ("args", "dims", "results"))
-            records = row + 8 * (args + dims)
+            first = results_at(args, dims)
             if before:
                 older = [(results[a], start + v) for v in range(n) for a in self._operands(buffers, v) if a in results]
                 edges = np.concatenate([np.array(older, np.int32).reshape(-1, 2), edges])
-            results.update({int(records[v]) + 24 * j: start + v for v in range(n) for j in range(several[v])})
+            results.update(
+                {int(result_of(row[v], first[v], j)): start + v for v in range(n) for j in range(several[v])}
+            )
         keys = buffers.column("key", n)
         order = buffers.column("order", n).copy()
         starts = buffers.columns["bstart"][: batches + 1].copy()

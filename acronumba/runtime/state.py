@@ -11,8 +11,8 @@ What the addresses lead to, in words of 8 bytes:
                    that spawn fibers, +3 is 1 + the number of those that have not returned, less 1 while it waits
                    for them
     stub           +0 parent   +1 the block where fibers arrive   +2 block after the spawn: what a fiber has as parent
-    value record   +0 address of the data   +1 node << 32 | depth   +2 address of the shape
-    list           +0 address of the segment   +1 length   +2 capacity
+    value record   words of `data.words.RECORD`
+    list           words of `data.words.LIST`
     row of a class +0 number of the class   +1.. fields
     row of a node  arguments, run-time extents, value records of the results, run-time shapes
 """
@@ -226,11 +226,36 @@ rows        0, or the address of int64[2, args] if its nodes are several rows. T
             many bytes; then follow the ranks of those tensors
 begin       0, or the address of the function `begin` of a kernel that can be run stage by stage
 stages      their number
-shares      address of int64[stages, 3]: address of the function, nanoseconds per node or row, and those that its shared
-            weights take
+shares      address of rows of STAGE
 bytes       bytes that a node takes, about; 0: they depend on its extents
 """)
 TABLE = KERNEL.at
+
+# A stage of a kernel that threads can share, see `shares`.
+STAGE = Words("""
+run         address of the function
+cost        nanoseconds per node or row
+weights     nanoseconds that its shared weights take
+""")
+
+# What the threads of `runtime.threads` share; each part has a cache line of its own.
+POOL = Words("""
+claim[8]    epoch << 32 | next unit
+jobs[16]    two rows of JOB: that of the epoch, and that of the one before
+finished[8] units that are done
+lock[8]     whether there is a job
+wanted[8]   most threads that any of the mini-batches that run may use, their callers' included
+""")
+JOB = Words("""
+run         address of a function of params, low, high, scratch
+params      what it is given
+rows        what is to be shared
+units       into how many parts
+scratch     of the caller,
+stride      ... and how far apart those of threads are
+slots       threads that have one
+free
+""")
 
 TO_RECORD, TO_SCHEDULE, TO_LAYOUT, TO_EXECUTE, EXECUTED = range(5)  # values of `stage` and `stop`
 
@@ -255,8 +280,7 @@ BY_DEPTH, BY_AGENDA, BY_CALLER, BY_LOOKAHEAD = range(4)  # values of `policy`
 MOST_GROUPS = 1024  # a graph of more keys is cut into components by kernels: its bit matrix would be too large
 
 FRAME = 3  # words of a frame before its slots
-RECORD = 3  # words of a value record
-MARKED = 1 << 31  # bit of a value record's second word, above its depth: the value is returned
+MARKED = 1 << 31  # bit of the head of a value record, above its depth: the value is returned
 
 NEVER = 1 << 62  # value of `plenty`: no two results share a place
 PIECES = 256  # pieces of free memory that are remembered; what is freed when there are so many is not used again

@@ -11,11 +11,12 @@ of keys is still the same.
 from __future__ import annotations
 
 from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, lshr, st, st32
+from acronumba.runtime.library.records import component_of, deeper, depth_of, group_of, node_of
 
 from acronumba.runtime.library.words import (  # isort: skip
     ADJACENT, COMPONENT, COUNTS, DEEPEST, DEPTH, GHOSTS, GROUP, GROUPS, KERNELS, KEY, KEYS, KEYTAB, KFIRST, KIND,
-    KINDS, KNOWN, KNOWN_GROUPS, K_LISTS, K_TENSORS, K_WORDS, LEVEL, LEVELS, LFIRST, LOCAL, MARKS, MIXED,
-    MOST_GROUPS, N, PLACE, ROW, SIZE, TABLE, VISIT,
+    KINDS, KNOWN, KNOWN_GROUPS, K_LISTS, K_TENSORS, K_WORDS, LEVEL, LEVELS, LFIRST, LIST_ITEMS, LIST_LENGTH, LOCAL,
+    MARKS, MIXED, MOST_GROUPS, N, PLACE, RECORD_HEAD, ROW, SIZE, TABLE, VISIT,
 )  # fmt: skip
 
 
@@ -60,27 +61,27 @@ def find_components(ST: i64) -> None:
             here = c << 48
             tensors = ld(k, K_TENSORS)
             for j in range(tensors):
-                p = ld(place, ld(ld(at, j), 1) >> 32)
-                s = p & 65535
+                p = ld(place, node_of(ld(ld(at, j), RECORD_HEAD)))
+                s = group_of(p)
                 bits = ld(reads, s >> 6)
                 if bits & (1 << (s & 63)) == 0:
                     st(reads, s >> 6, bits | (1 << (s & 63)))
-                here = max(here, (p | 65535) + 1)
+                here = max(here, deeper(p))
             for j in range(ld(k, K_LISTS)):
-                items = ld(ld(at, tensors + j), 0)
-                for i in range(ld(ld(at, tensors + j), 1)):
-                    p = ld(place, ld(ld(items, i), 1) >> 32)
-                    s = p & 65535
+                items = ld(ld(at, tensors + j), LIST_ITEMS)
+                for i in range(ld(ld(at, tensors + j), LIST_LENGTH)):
+                    p = ld(place, node_of(ld(ld(items, i), RECORD_HEAD)))
+                    s = group_of(p)
                     bits = ld(reads, s >> 6)
                     if bits & (1 << (s & 63)) == 0:
                         st(reads, s >> 6, bits | (1 << (s & 63)))
-                    here = max(here, (p | 65535) + 1)
+                    here = max(here, deeper(p))
             if ghosts != 0:
                 deep = deepest_operand(ST, v)
-                if (here >> 16) & 4294967295 > 0 or deep < 0:
+                if depth_of(here) > 0 or deep < 0:
                     here = here + ((ld32(recorded, v) - 1 - deep) << 16)
             st(place, v, here | g)
-            depth = (here >> 16) & 4294967295
+            depth = depth_of(here)
             if depth >= ld32(deepest, c):
                 st32(deepest, c, depth + 1)
         again = 0
@@ -102,13 +103,13 @@ def deepest_operand(ST: i64, v: i64) -> i64:
     tensors = ld(k, K_TENSORS)
     deep = 0 - 1
     for j in range(tensors):
-        u = ld(ld(at, j), 1) >> 32
+        u = node_of(ld(ld(at, j), RECORD_HEAD))
         if u >= 0:
             deep = max(deep, ld32(depth, u))
     for j in range(ld(k, K_LISTS)):
-        items = ld(ld(at, tensors + j), 0)
-        for i in range(ld(ld(at, tensors + j), 1)):
-            u = ld(ld(items, i), 1) >> 32
+        items = ld(ld(at, tensors + j), LIST_ITEMS)
+        for i in range(ld(ld(at, tensors + j), LIST_LENGTH)):
+            u = node_of(ld(ld(items, i), RECORD_HEAD))
             if u >= 0:
                 deep = max(deep, ld32(depth, u))
     return deep
@@ -218,7 +219,7 @@ def component_levels(ST: i64) -> None:
     fill_bytes(counts, 0, 4 * (total + 1))
     for v in range(ld(ST, N)):
         p = ld(place, v)
-        l = ld32(lfirst, p >> 48) + ((p >> 16) & 4294967295)
+        l = ld32(lfirst, component_of(p)) + depth_of(p)
         st32(level, v, l)
         st32(counts, l, ld32(counts, l) + 1)
 

@@ -26,9 +26,9 @@ from acronumba.runtime.state import (
 
 from acronumba.runtime.library.words import (  # isort: skip
     AIM, ARENA, ASIZE, BATCH, BATCHES, CEILING, EDGES, FAILURES, HEAVIEST, INSTANCES, KEPT, KIND, K_ARGS, K_BYTES,
-    K_DIMS, K_PLAN, K_RESULTS, K_ROWS, K_WORDS, LEAST, MACHINE, MORE, N, PART, PAST, PLAIN, PLAINS, PLANNED, ROUNDS,
-    ROW, RTOP, RUNNABLE, RUN_BATCHES, SINGLE, SIZES, STAGE, STOP, TABLE, USED, WAITING, WARM, WARMS, WEIGHED,
-    WEIGHT, WMOST, WTOP, WUSED,
+    K_DIMS, K_PLAN, K_RESULTS, K_ROWS, K_WORDS, LEAST, MACHINE, MORE, N, PART, PAST, PLAIN, PLAINS, PLANNED,
+    RECORD_SHAPE, ROUNDS, ROW, RTOP, RUNNABLE, RUN_BATCHES, SINGLE, SIZES, STAGE, STOP, TABLE, USED, WAITING, WARM,
+    WARMS, WEIGHED, WEIGHT, WMOST, WTOP, WUSED,
 )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def weigh(ST: i64) -> None:
             for j in range(ld(table, k + K_RESULTS)):
                 size = min(size + ld(sizes, 1 + j), 1 << 40)
             if ld(table, k + K_ROWS) != 0:
-                size = size * min(ld(ld(at, ld(table, k + K_DIMS) + 2)), 1 << 20)
+                size = size * min(ld(ld(at, ld(table, k + K_DIMS) + RECORD_SHAPE)), 1 << 20)
             size = size + NODE_BYTES
         weight = min(weight + size, 1 << 60)
     st(ST, WEIGHED, ld(ST, N))

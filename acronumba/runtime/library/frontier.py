@@ -8,12 +8,13 @@ nodes have the least mean depth, and again.
 from __future__ import annotations
 
 from acronumba.emit.language import f64, fill_bytes, i64, inf, ld, ld32, ldf, st, st32, stf
+from acronumba.runtime.library.records import node_of
 from acronumba.runtime.state import DONE, GROW_EDGES
 
 from acronumba.runtime.library.words import (  # isort: skip
     BFIRST, BSTART, DEGREE, DEPTH, ECAP, EDGES, EFIRST, EFROM, GKINDS, KEY, KEYS, KIND, K_LISTS, K_TENSORS, K_WORDS,
-    LEVEL, LEVELS, LFIRST, LOCAL, MEAN, MEMBERS, N, NEED, ORDER, POSITION, QUEUE, READY, ROW, SCAP, SFIRST, SIZE,
-    SKIND, SNEXT, SSTART, TABLE,
+    LEVEL, LEVELS, LFIRST, LIST_ITEMS, LIST_LENGTH, LOCAL, MEAN, MEMBERS, N, NEED, ORDER, POSITION, QUEUE, READY,
+    RECORD_HEAD, ROW, SCAP, SFIRST, SIZE, SKIND, SNEXT, SSTART, TABLE,
 )  # fmt: skip
 
 
@@ -60,16 +61,16 @@ def operands(ST: i64, c: i64) -> i64:
         k = table + 8 * K_WORDS * ld32(kind, v)
         tensors = ld(k, K_TENSORS)
         for j in range(tensors):
-            u = ld(ld(at, j), 1) >> 32
+            u = node_of(ld(ld(at, j), RECORD_HEAD))
             if u >= 0:
                 if ld32(level, u) >= least:
                     if m < room:
                         st32(source, m, ld32(position, u))
                     m = m + 1
         for j in range(ld(k, K_LISTS)):
-            items = ld(ld(at, tensors + j), 0)
-            for i in range(ld(ld(at, tensors + j), 1)):
-                u = ld(ld(items, i), 1) >> 32
+            items = ld(ld(at, tensors + j), LIST_ITEMS)
+            for i in range(ld(ld(at, tensors + j), LIST_LENGTH)):
+                u = node_of(ld(ld(items, i), RECORD_HEAD))
                 if u >= 0:
                     if ld32(level, u) >= least:
                         if m < room:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from acronumba.emit.language import call_address_i64, i64, ld, st
 from acronumba.kernels.cuda.tiles import THREADS
+from acronumba.runtime.library.records import low_half
 from acronumba.runtime.library.words import ROUNDS, RUN_BATCHES, STAGE, STOP
 from acronumba.runtime.state import DONE, EXECUTED, TO_EXECUTE
 
@@ -63,7 +64,7 @@ def blocks_of(words: i64, function: i64, nodes: i64, most: i64) -> i64:
 
 
 def write(words: i64, stream: i64, state: i64) -> i64:
-    error = call_address_i64(ld(words, LAUNCH_REACH), ld(stream, STREAM_EVENT)) & 4294967295
+    error = low_half(call_address_i64(ld(words, LAUNCH_REACH), ld(stream, STREAM_EVENT)))
     if error != 0:
         return -error
     st(stream, STREAM_TOP, ld(stream, STREAM_START))
@@ -94,21 +95,17 @@ def copy(words: i64, stream: i64, end: i64) -> i64:
     start = ld(stream, STREAM_START)
     low = ld(stream, STREAM_END)
     delta = ld(stream, STREAM_DELTA)
-    error = (
+    error = low_half(
         call_address_i64(
             ld(words, LAUNCH_UPLOAD), start + delta, start, ld(stream, STREAM_TOP) - start, ld(words, LAUNCH_STREAM)
         )
-        & 4294967295
     )
     if error == 0 and low < end:
-        error = (
+        error = low_half(
             call_address_i64(ld(words, LAUNCH_UPLOAD), low + delta, low, end - low, ld(words, LAUNCH_STREAM))
-            & 4294967295
         )
     if error == 0:
-        error = (
-            call_address_i64(ld(words, LAUNCH_RECORD), ld(stream, STREAM_EVENT), ld(words, LAUNCH_STREAM)) & 4294967295
-        )
+        error = low_half(call_address_i64(ld(words, LAUNCH_RECORD), ld(stream, STREAM_EVENT), ld(words, LAUNCH_STREAM)))
     return error
 
 
@@ -131,7 +128,7 @@ def launch(words: i64, table: i64, count: i64) -> i64:
             blocks = blocks_of(
                 words, function, nodes, max(min(ld(function, FUNCTION_BLOCKS), ld(words, LAUNCH_BLOCKS)), 1)
             )
-            error = (
+            error = low_half(
                 call_address_i64(
                     driver,
                     ld(function, FUNCTION_HANDLE),
@@ -146,7 +143,6 @@ def launch(words: i64, table: i64, count: i64) -> i64:
                     words,
                     0,
                 )
-                & 4294967295
             )
             if error != 0:
                 return error
@@ -198,7 +194,7 @@ def together(words: i64, stream: i64, about: i64) -> i64:
     error = copy(words, stream, steps(words, stream, about))
     if error != 0:
         return error
-    return (
+    return low_half(
         call_address_i64(
             ld(words, LAUNCH_COOPERATE),
             ld(about, ABOUT_HANDLE),
@@ -212,7 +208,6 @@ def together(words: i64, stream: i64, about: i64) -> i64:
             ld(words, LAUNCH_STREAM),
             about + 8 * ABOUT_PARAMETERS,
         )
-        & 4294967295
     )
 
 

@@ -16,13 +16,15 @@ from __future__ import annotations
 
 from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, move_bytes, st, st32
 from acronumba.runtime.forms import A_ROW, A_TENSOR
+from acronumba.runtime.library.records import result_of, results_at
 from acronumba.runtime.library.rows import count_rows
 from acronumba.runtime.state import DONE, GROW_FOUND, GROW_LIVES, MARKED, PIECES
 
 from acronumba.runtime.library.words import (  # isort: skip
     ARGS, BATCH, BATCHES, BESIDE, BKEY, BSTART, CHUNKS, COPIES, DYING, FORMS, FOUND, FOUNDS, FREED, FREEDS, HEAP,
-    KEYTAB, K_ARGS, K_DIMS, K_LISTS, K_RESULTS, K_ROWS, K_TENSORS, K_WORDS, LAST, MOST, NEED, OFFSET, PART, RESULTS,
-    RETURNED, ROOM, SPOIL, TABLE, USED, WUSED, XCAP,
+    KEYTAB, K_ARGS, K_DIMS, K_LISTS, K_RESULTS, K_ROWS, K_TENSORS, K_WORDS, LAST, LIST_CAPACITY, LIST_ITEMS,
+    LIST_LENGTH, MOST, NEED, OFFSET, PART, RECORD_DATA, RECORD_HEAD, RESULTS, RETURNED, ROOM, SPOIL, TABLE, USED,
+    WUSED, XCAP,
 )  # fmt: skip
 
 
@@ -64,12 +66,12 @@ def mark_returned(ST: i64) -> i64:
                 if word == 0:
                     pass
                 elif kind == A_TENSOR:
-                    if ld(word, 1) >= 0:
-                        st(word, 1, ld(word, 1) | MARKED)
+                    if ld(word, RECORD_HEAD) >= 0:
+                        st(word, RECORD_HEAD, ld(word, RECORD_HEAD) | MARKED)
                 elif in_heap(ST, word) != 0:
                     flag = word
                     if kind != A_ROW:
-                        flag = word + 16
+                        flag = word + 8 * LIST_CAPACITY
                     if ld(flag) >= 0:
                         if end == room:
                             full = 1
@@ -79,8 +81,8 @@ def mark_returned(ST: i64) -> i64:
                                 st(found, 4 * end + 1, 1)
                                 st(found, 4 * end + 2, ld(form_of, 1 + ld(word)))
                             else:
-                                st(found, 4 * end, ld(word))
-                                st(found, 4 * end + 1, ld(word, 1))
+                                st(found, 4 * end, ld(word, LIST_ITEMS))
+                                st(found, 4 * end + 1, ld(word, LIST_LENGTH))
                                 st(found, 4 * end + 2, kind)
                             st(found, 4 * end + 3, flag)
                             st(flag, 0, -1 - ld(flag))
@@ -114,7 +116,7 @@ def find_last(ST: i64) -> None:
         tensors = ld(table, k + K_TENSORS)
         lists = ld(table, k + K_LISTS)
         results = ld(table, k + K_RESULTS)
-        record = 8 * (ld(table, k + K_ARGS) + ld(table, k + K_DIMS))
+        record = results_at(ld(table, k + K_ARGS), ld(table, k + K_DIMS))
         rows = ld(table, k + K_ROWS)
         for j in range(results):
             st32(last, b * most + j, b)
@@ -123,19 +125,19 @@ def find_last(ST: i64) -> None:
             at = ld(args, i)
             for j in range(tensors):
                 it = ld(at, j)
-                if ld(it, 1) >= 0:
-                    st32(last, ld(it), b)
+                if ld(it, RECORD_HEAD) >= 0:
+                    st32(last, ld(it, RECORD_DATA), b)
             for j in range(tensors, tensors + lists):
-                items = ld(ld(at, j))
-                for m in range(ld(ld(at, j), 1)):
+                items = ld(ld(at, j), LIST_ITEMS)
+                for m in range(ld(ld(at, j), LIST_LENGTH)):
                     it = ld(items, m)
-                    if ld(it, 1) >= 0:
-                        st32(last, ld(it), b)
+                    if ld(it, RECORD_HEAD) >= 0:
+                        st32(last, ld(it, RECORD_DATA), b)
             for j in range(results):
                 x = b * most + j
-                it = at + record + 24 * j
-                st(it, 0, x)
-                if ld(it, 1) & MARKED != 0:
+                it = result_of(at, record, j)
+                st(it, RECORD_DATA, x)
+                if ld(it, RECORD_HEAD) & MARKED != 0:
                     size = ld(offset, 2 * x + 1)
                     if rows != 0:
                         size = size * count_rows(ST, k, i, i + 1)
@@ -266,18 +268,18 @@ def settle(ST: i64, b: i64) -> None:
     offset = ld(ST, OFFSET)
     returned = ld(ST, RETURNED)
     k = K_WORDS * ld(ld(ST, KEYTAB), 2 * ld32(ld(ST, BKEY), b))
-    record = 8 * (ld(table, k + K_ARGS) + ld(table, k + K_DIMS))
+    record = results_at(ld(table, k + K_ARGS), ld(table, k + K_DIMS))
     for j in range(ld(table, k + K_RESULTS)):
         x = b * most + j
         if ld(returned, x) > 0:
             to = ld(ST, COPIES)
             st(ST, COPIES, to + ld(returned, x))
             for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
-                it = ld(args, i) + record + 24 * j
-                if ld(it, 1) & MARKED != 0:
+                it = result_of(ld(args, i), record, j)
+                if ld(it, RECORD_HEAD) & MARKED != 0:
                     size = ld(offset, 2 * x + 1) * count_rows(ST, k, i, i + 1)
-                    copy_bytes(to, ld(it), size)
-                    st(it, 0, to)
+                    copy_bytes(to, ld(it, RECORD_DATA), size)
+                    st(it, RECORD_DATA, to)
                     to = to + ((size + 15) & -16)
     if ld(ST, SPOIL) != 0:
         x = ld32(ld(ST, DYING), b) - 1

@@ -56,14 +56,15 @@ from acronumba.emit.language import (
 from acronumba.runtime.library.batches import make_batches
 from acronumba.runtime.library.components import component_levels, find_components
 from acronumba.runtime.library.frontier import advance, agenda, graph, start
+from acronumba.runtime.library.records import component_of, group_of, node_of, place_of
 from acronumba.runtime.state import DONE, GROW_CHAINS
 
 from acronumba.runtime.library.words import (  # isort: skip
     ABLE, ARGS, BEST, BFIRST, BKEY, BOUND, BSTART, BUDGET, CCAP, CHAINS, COUNTED, COUNTS, DEEPEST, DEGREE, DEPTH,
     DUE, EFFORT, EFIRST, EFROM, FALLEN, FALLS, FRESH, GKINDS, GROUPS, HEIGHT, KEY, KEYS, KIND, K_LISTS, K_TENSORS,
-    K_WORDS, LATE, LAUNCH, LEVEL, LFIRST, LOCAL, LONGEST, MEMBERS, MIXED, N, ORDER, OWN, PEAK, PLACE, QUEUE, READY,
-    REMAIN, RSTART, SCORE, SFIRST, SIZE, SKIND, SNEXT, SPARE, STEP, TABLE, TOUCHED, TURN, TURNED, TURNS, WHOLE,
-    WORD,
+    K_WORDS, LATE, LAUNCH, LEVEL, LFIRST, LIST_ITEMS, LIST_LENGTH, LOCAL, LONGEST, MEMBERS, MIXED, N, ORDER, OWN,
+    PEAK, PLACE, QUEUE, READY, RECORD_HEAD, REMAIN, RSTART, SCORE, SFIRST, SIZE, SKIND, SNEXT, SPARE, STEP, TABLE,
+    TOUCHED, TURN, TURNED, TURNS, WHOLE, WORD,
 )  # fmt: skip
 
 NEAR = 8  # so many heights below the largest count in the score of a kind
@@ -144,13 +145,13 @@ def chains(ST: i64, c: i64, back: i64) -> i64:
             else:
                 tensors = ld(k, K_TENSORS)
                 for j in range(tensors):
-                    u = ld(ld(at, j), 1) >> 32
+                    u = node_of(ld(ld(at, j), RECORD_HEAD))
                     if u >= 0 and ld32(level, u) >= first:
                         most = max(most, load(i32x8, chain + 32 * u))
                 for j in range(ld(k, K_LISTS)):
-                    items = ld(ld(at, tensors + j), 0)
-                    for e in range(ld(ld(at, tensors + j), 1)):
-                        u = ld(ld(items, e), 1) >> 32
+                    items = ld(ld(at, tensors + j), LIST_ITEMS)
+                    for e in range(ld(ld(at, tensors + j), LIST_LENGTH)):
+                        u = node_of(ld(ld(items, e), RECORD_HEAD))
                         if u >= 0 and ld32(level, u) >= first:
                             most = max(most, load(i32x8, chain + 32 * u))
             most = most + select(lanes(i32x8) == i32x8(i32(mine)), i32x8(1), i32x8(0))
@@ -162,13 +163,13 @@ def chains(ST: i64, c: i64, back: i64) -> i64:
             if back != 0:
                 tensors = ld(k, K_TENSORS)
                 for j in range(tensors):
-                    u = ld(ld(at, j), 1) >> 32
+                    u = node_of(ld(ld(at, j), RECORD_HEAD))
                     if u >= 0 and ld32(level, u) >= first:
                         store(chain + 32 * u, max(most, load(i32x8, chain + 32 * u)))
                 for j in range(ld(k, K_LISTS)):
-                    items = ld(ld(at, tensors + j), 0)
-                    for e in range(ld(ld(at, tensors + j), 1)):
-                        u = ld(ld(items, e), 1) >> 32
+                    items = ld(ld(at, tensors + j), LIST_ITEMS)
+                    for e in range(ld(ld(at, tensors + j), LIST_LENGTH)):
+                        u = node_of(ld(ld(items, e), RECORD_HEAD))
                         if u >= 0 and ld32(level, u) >= first:
                             store(chain + 32 * u, max(most, load(i32x8, chain + 32 * u)))
     total = 0
@@ -250,7 +251,7 @@ def follow(ST: i64, c: i64, word: i64, length: i64) -> None:
     place = ld(ST, PLACE)
     for i in range(ld(ST, MEMBERS)):
         v = ld32(order, i)
-        st(place, v, (c << 48) | (ld32(step, i) << 16) | (ld(place, v) & 65535))
+        st(place, v, place_of(c, ld32(step, i), group_of(ld(place, v))))
     st32(ld(ST, DEEPEST), c, length)
     st32(ld(ST, MIXED), c, 0)
 
@@ -297,7 +298,7 @@ def restrict(ST: i64, time: i64, words: i64, lengths: i64) -> None:
         t = ld32(time, v)
         if ld32(last, k) != t:
             st32(last, k, t)
-            c = ld(place, v) >> 48
+            c = component_of(ld(place, v))
             length = ld32(lengths, c)
             st32(words, ld32(bstart, ld32(bfirst, c)) + length, ld32(local, k))
             st32(lengths, c, length + 1)

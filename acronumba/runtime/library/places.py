@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from acronumba.emit.language import call_address, i64, ld, ld32, st
 from acronumba.runtime.library.liveness import share_places
+from acronumba.runtime.library.records import result_of, results_at
 from acronumba.runtime.library.rows import count_rows, rows_width
 from acronumba.runtime.state import DONE, GROW_ARENA, GROW_SCRATCH, GROW_WORK, NEVER
 
 from acronumba.runtime.library.words import (  # isort: skip
     ARENA, ARGS, ASIZE, BATCH, BATCHES, BKEY, BSTART, COPIES, INSTANCES, KEYTAB, K_ARGS, K_DIMS, K_PLAN, K_RESULTS,
-    K_ROWS, K_WORDS, LARGEST, MORE, MOST, N, NEED, OFFSET, PART, PLAIN, PLANNED, PLENTY, SIZES, SPACE, SSIZE,
-    STRIDE, TABLE, THREADS, USED, WORK, WSIZE, WUSED,
+    K_ROWS, K_WORDS, LARGEST, MORE, MOST, N, NEED, OFFSET, PART, PLAIN, PLANNED, PLENTY, RECORD_DATA, RECORD_HEAD,
+    SIZES, SPACE, SSIZE, STRIDE, TABLE, THREADS, USED, WORK, WSIZE, WUSED,
 )  # fmt: skip
 
 
@@ -123,7 +124,7 @@ def give_addresses(ST: i64) -> None:
     more = ld(ST, MORE)
     for b in range(ld(ST, BATCHES)):
         k = K_WORDS * ld(keytab, 2 * ld32(bkey, b))
-        record = 8 * (ld(table, k + K_ARGS) + ld(table, k + K_DIMS))
+        record = results_at(ld(table, k + K_ARGS), ld(table, k + K_DIMS))
         for j in range(ld(table, k + K_RESULTS)):
             data = ld(offset, 2 * (b * most + j))
             if data >= 0:
@@ -134,12 +135,12 @@ def give_addresses(ST: i64) -> None:
             size = ld(offset, 2 * (b * most + j) + 1)
             if ld(table, k + K_ROWS) == 0:
                 for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
-                    st(ld(args, i) + record + 24 * j, 0, data)
+                    st(result_of(ld(args, i), record, j), RECORD_DATA, data)
                     data = data + size
             else:
                 for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
-                    st(ld(args, i) + record + 24 * j, 0, data)
+                    st(result_of(ld(args, i), record, j), RECORD_DATA, data)
                     data = data + size * count_rows(ST, k, i, i + 1)
             if more != 0:
                 for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
-                    st(ld(args, i) + record + 24 * j, 1, -1)
+                    st(result_of(ld(args, i), record, j), RECORD_HEAD, -1)
