@@ -369,6 +369,23 @@ def test_what_may_fail_stays_in_its_loop() -> None:
     agrees(late_none, XS, [None, None, XS[0][0], None, XS[0][1]])
 
 
+@model
+def with_optional(xs: list[Array], k: int, *, p: Params) -> Array:
+    y = np.tanh(p.b * k) if k > 0 else None
+    h = np.zeros(H, np.float32)
+    for x in xs:
+        h = np.tanh(h + p.w @ y + x)
+    return h
+
+
+def test_what_may_be_none_stays_in_its_loop() -> None:
+    """A loop that makes no turn asks nothing of what it would read."""
+    p, signs = params(), [1, -1, 2, 3, 1]
+    expected = [with_optional(xs, k, p=p) for xs, k in zip(XS, signs, strict=True)]
+    for results in (with_optional._interpret(XS, signs, p=p), with_optional.batch(XS, signs, p=p)):
+        assert all(np.allclose(a, b, atol=1e-5) for a, b in zip(results, expected, strict=True))
+
+
 def test_the_first_failure_is_reported() -> None:
     """A kernel that was set free is recorded before the step, and may fail later in the text."""
 
