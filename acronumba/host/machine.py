@@ -401,7 +401,7 @@ class _Machine:
         entry = self.frames[0]
         if self.waiting:
             self._resume()
-        with b.when(self.word("next") >= self.word("batch")):
+        with b.when(self.word("next") >= self.word("part_end")):
             if self.waiting:
                 with b.when(self.word("wtop") > 0):
                     self._leave(state.WAIT, 0, state.SCHEDULER)

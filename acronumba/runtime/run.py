@@ -108,7 +108,7 @@ class Run:
     @property
     def nodes(self) -> int:
         """Number of nodes of the dataflow graph."""
-        return self.buffers["past"] + self.buffers["n"]
+        return self.buffers["nodes_before"] + self.buffers["n"]
 
     @property
     def batches(self) -> int:
@@ -200,7 +200,7 @@ class Run:
             waits=waits,
             seconds=self.seconds,
             peak_bytes=buffers.peak,
-            unshared_bytes=buffers["plains"] + buffers["plain"] + buffers.bytes,
+            unshared_bytes=buffers["result_bytes_before"] + buffers["result_bytes"] + buffers.bytes,
             extents=tuple(x for r in rounds for x in r.extents),
         )
 

@@ -19,7 +19,7 @@ from acronumba.runtime.library.records import high_half
 from acronumba.runtime.state import POOL
 
 _WANTED = POOL.at["wanted"]
-_PATIENCE = 20_000  # idle turns, about 0.2 to 1 ms, before a worker sleeps
+_IDLE_TURNS = 20_000  # idle turns, about 0.2 to 1 ms, before a worker sleeps
 
 
 class Pool:
@@ -87,7 +87,7 @@ class Pool:
         memory = self._memory  # keeps it alive
         while True:
             awake.wait()
-            self._worker(pool, slot, _PATIENCE)
+            self._worker(pool, slot, _IDLE_TURNS)
             with self._lock:
                 if slot >= memory[_WANTED]:
                     awake.clear()

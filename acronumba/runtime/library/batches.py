@@ -65,10 +65,10 @@ def sort_level(ST: i64, low: i64, high: i64) -> None:
         fill_bytes(tally, 0, 4 * ld(ST, KEYS))
 
 
-def make_batches(ST: i64, parts: i64) -> None:
+def make_batches(ST: i64, by_component: i64) -> None:
     """Sort the nodes by (level, key), and cut where either changes; `counts` holds the nodes of each level.
 
-    With `parts`, the levels are those of the components.
+    With `by_component`, the levels are those of the components.
     """
     level = ld(ST, LEVEL)
     levels = ld(ST, LEVELS)
@@ -88,7 +88,7 @@ def make_batches(ST: i64, parts: i64) -> None:
         st(args, i, ld(row, v))
         st32(counts, l, i + 1)
     batch = 0
-    if parts != 0:
+    if by_component != 0:
         lfirst = ld(ST, LFIRST)
         bfirst = ld(ST, BFIRST)
         mixed = ld(ST, MIXED)

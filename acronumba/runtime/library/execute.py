@@ -16,7 +16,7 @@ from acronumba.runtime.state import DONE, PAUSE
 from acronumba.runtime.library.words import (  # isort: skip
     ARGS, BATCHES, BKEY, BSTART, FAIL, FAILURES, KEYTAB, K_BEGIN, K_COST, K_FALLIBLE, K_PARAMS, K_RESULTS, K_ROWS,
     K_RUN, K_SHARES, K_STAGES, K_WORDS, MOST, OFFSET, PARAMETERS_BEGUN, PARAMETERS_EXTENTS, PARAMETERS_FAILS,
-    PARAMETERS_NODES, PATIENCE, PLANNED, POOL, RUN_BATCHES, SCRATCH, STAGE_BYTES, STAGE_COST, STAGE_RUN,
+    PARAMETERS_NODES, PLANNED, POOL, RUN_BATCHES, RUN_SLICE, SCRATCH, STAGE_BYTES, STAGE_COST, STAGE_RUN,
     STAGE_WEIGHTS, STRIDE, TABLE, TAKEN, THREADS,
 )  # fmt: skip
 
@@ -60,11 +60,11 @@ def execute(ST: i64) -> i64:
     fail = ld(ST, FAIL)
     shared = ld(ST, PLANNED)
     failures = ld(ST, FAILURES)
-    patience = ld(ST, PATIENCE)
+    run_slice = ld(ST, RUN_SLICE)
     time = 0
     first = ld(ST, RUN_BATCHES)
     for b in range(first, ld(ST, BATCHES)):
-        if b > first and time > patience:
+        if b > first and time > run_slice:
             st(ST, RUN_BATCHES, b)
             st(ST, FAILURES, failures)
             st(ST, TAKEN, ld(ST, TAKEN) + time)

@@ -21,10 +21,10 @@ from acronumba.runtime.library.rows import count_rows
 from acronumba.runtime.state import DONE, GROW_FOUND, GROW_LIVES, MARKED, PIECES
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARGS, BATCH, BATCHES, BESIDE, BKEY, BSTART, CHUNKS, COPIES, DYING, FORMS, FOUND, FOUNDS, FREED, FREEDS, HEAP,
-    KEYTAB, K_ARGS, K_DIMS, K_LISTS, K_RESULTS, K_ROWS, K_TENSORS, K_WORDS, LAST, LIST_CAPACITY, LIST_ITEMS,
-    LIST_LENGTH, MOST, NEED, OFFSET, PART, RECORD_DATA, RECORD_HEAD, RESULTS, RETURNED, ROOM, SPOIL, TABLE, USED,
-    WUSED, XCAP,
+    ARENA_USED, ARGS, BATCHES, BESIDE, BKEY, BSTART, CHUNKS, COPY_AT, DYING, FORMS, FOUND, FOUND_ROOM, FREE_COUNT,
+    FREE_PIECES, HEAP, KEYTAB, K_ARGS, K_DIMS, K_LISTS, K_RESULTS, K_ROWS, K_TENSORS, K_WORDS, LAST, LIST_CAPACITY,
+    LIST_ITEMS, LIST_LENGTH, MOST, NEED, OFFSET, PART_END, PART_START, RECORD_DATA, RECORD_HEAD, RESULTS, RETURNED,
+    ROOM, SPOIL, TABLE, WORK_USED, XCAP,
 )  # fmt: skip
 
 
@@ -43,13 +43,13 @@ def mark_returned(ST: i64) -> i64:
     An entry of `found` is a row or a list, as: address of the items, how many, their form, address of the word whose
     bits are inverted as long as the entry is there, so that nothing is entered twice.
     """
-    room = ld(ST, FOUNDS)
+    room = ld(ST, FOUND_ROOM)
     if room == 0:
         return GROW_FOUND
     found = ld(ST, FOUND)
     form_of = ld(ST, FORMS)
-    st(found, 0, ld(ST, RESULTS) + 8 * ld(ld(form_of)) * ld(ST, PART))
-    st(found, 1, ld(ST, BATCH) - ld(ST, PART))
+    st(found, 0, ld(ST, RESULTS) + 8 * ld(ld(form_of)) * ld(ST, PART_START))
+    st(found, 1, ld(ST, PART_END) - ld(ST, PART_START))
     st(found, 2, ld(form_of))
     end = 1
     k = 0
@@ -146,8 +146,8 @@ def find_last(ST: i64) -> None:
 
 def take_place(ST: i64, size: i64) -> i64:
     """Return where in the work area so many bytes are free, by best fit."""
-    free = ld(ST, FREED)
-    count = ld(ST, FREEDS)
+    free = ld(ST, FREE_PIECES)
+    count = ld(ST, FREE_COUNT)
     best = -1
     least = 1 << 62
     for i in range(count):
@@ -162,22 +162,22 @@ def take_place(ST: i64, size: i64) -> i64:
             st(free, 2 * best + 1, least - size)
             return at
         move_bytes(free + 16 * best, free + 16 * (best + 1), 16 * (count - best - 1))
-        st(ST, FREEDS, count - 1)
+        st(ST, FREE_COUNT, count - 1)
         return at
-    at = ld(ST, WUSED)
+    at = ld(ST, WORK_USED)
     if count > 0:
         i = count - 1
         if ld(free, 2 * i) + ld(free, 2 * i + 1) == at:
             at = ld(free, 2 * i)
-            st(ST, FREEDS, i)
-    st(ST, WUSED, at + size)
+            st(ST, FREE_COUNT, i)
+    st(ST, WORK_USED, at + size)
     return at
 
 
 def give_place(ST: i64, at: i64, size: i64) -> None:
     """Note that these bytes of the work area are free, together with the free ones on either side."""
-    free = ld(ST, FREED)
-    count = ld(ST, FREEDS)
+    free = ld(ST, FREE_PIECES)
+    count = ld(ST, FREE_COUNT)
     i = count
     while i > 0 and ld(free, 2 * i - 2) > at:
         i = i - 1
@@ -192,7 +192,7 @@ def give_place(ST: i64, at: i64, size: i64) -> None:
         if joined != 0:
             st(free, 2 * i + 1, ld(free, 2 * i + 1) + ld(free, 2 * next + 1))
             move_bytes(free + 16 * next, free + 16 * (next + 1), 16 * (count - next - 1))
-            st(ST, FREEDS, count - 1)
+            st(ST, FREE_COUNT, count - 1)
         else:
             st(free, 2 * next, at)
             st(free, 2 * next + 1, ld(free, 2 * next + 1) + size)
@@ -200,7 +200,7 @@ def give_place(ST: i64, at: i64, size: i64) -> None:
         move_bytes(free + 16 * (i + 1), free + 16 * i, 16 * (count - i))
         st(free, 2 * i, at)
         st(free, 2 * i + 1, size)
-        st(ST, FREEDS, count + 1)
+        st(ST, FREE_COUNT, count + 1)
 
 
 def share_places(ST: i64) -> i64:
@@ -225,8 +225,8 @@ def share_places(ST: i64) -> i64:
     beside = ld(ST, BESIDE)
     returned = ld(ST, RETURNED)
     fill_bytes(dying, 0, 4 * batches)
-    st(ST, FREEDS, 0)
-    st(ST, WUSED, 0)
+    st(ST, FREE_COUNT, 0)
+    st(ST, WORK_USED, 0)
     kept = 0
     copies = 0
     for b in range(batches):
@@ -254,8 +254,8 @@ def share_places(ST: i64) -> i64:
         while x >= 0:
             give_place(ST, ld(offset, 2 * x), ld(room, x))
             x = ld32(beside, x) - 1
-    st(ST, USED, (kept + copies + 63) & -64)
-    st(ST, COPIES, kept)
+    st(ST, ARENA_USED, (kept + copies + 63) & -64)
+    st(ST, COPY_AT, kept)
     return DONE
 
 
@@ -272,8 +272,8 @@ def settle(ST: i64, b: i64) -> None:
     for j in range(ld(table, k + K_RESULTS)):
         x = b * most + j
         if ld(returned, x) > 0:
-            to = ld(ST, COPIES)
-            st(ST, COPIES, to + ld(returned, x))
+            to = ld(ST, COPY_AT)
+            st(ST, COPY_AT, to + ld(returned, x))
             for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
                 it = result_of(ld(args, i), record, j)
                 if ld(it, RECORD_HEAD) & MARKED != 0:

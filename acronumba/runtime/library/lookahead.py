@@ -60,11 +60,11 @@ from acronumba.runtime.library.records import component_of, group_of, node_of, p
 from acronumba.runtime.state import DONE, GROW_CHAINS
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ABLE, ARGS, BEST, BFIRST, BKEY, BOUND, BSTART, BUDGET, CCAP, CHAINS, COUNTED, COUNTS, DEEPEST, DEGREE, DEPTH,
-    DUE, EFFORT, EFIRST, EFROM, FALLEN, FALLS, FRESH, GKINDS, GROUPS, HEIGHT, KEY, KEYS, KIND, K_LISTS, K_TENSORS,
-    K_WORDS, LATE, LAUNCH, LEVEL, LFIRST, LIST_ITEMS, LIST_LENGTH, LOCAL, LONGEST, MEMBERS, MIXED, N, ORDER, OWN,
-    PEAK, PLACE, QUEUE, READY, RECORD_HEAD, REMAIN, RSTART, SCORE, SFIRST, SIZE, SKIND, SNEXT, SPARE, STEP, TABLE,
-    TOUCHED, TURN, TURNED, TURNS, WHOLE, WORD,
+    ABLE, AGENDA_LENGTHS, AGENDA_STEP, AGENDA_WORDS, ARGS, BEST, BFIRST, BKEY, BOUND, BSTART, BUDGET, CCAP, CHAINS,
+    COUNTED, COUNTS, DEEPEST, DEGREE, DEPTH, DEPTH_LENGTHS, DEPTH_WORDS, DUE, EFFORT, EFIRST, EFROM, FRESH, GKINDS,
+    GROUPS, HEIGHT, KEY, KEYS, KIND, K_LISTS, K_TENSORS, K_WORDS, LATE, LAUNCH, LEVEL, LFIRST, LIST_ITEMS,
+    LIST_LENGTH, LOCAL, LONGEST, MEMBERS, MIXED, N, ORDER, OWN, PEAK, PLACE, QUEUE, RAN_AT, READY, RECORD_HEAD,
+    REMAIN, RESTRICTED, RSTART, SCORE, SFIRST, SIZE, SKIND, SNEXT, SPARE, TABLE, TOUCHED, WORD,
 )  # fmt: skip
 
 NEAR = 8  # so many heights below the largest count in the score of a kind
@@ -83,7 +83,7 @@ def lookahead(ST: i64, improve: i64) -> i64:
     total = 0
     searched = 0
     unknown = 0
-    st(ST, WHOLE, 0)
+    st(ST, RESTRICTED, 0)
     for c in range(groups):
         batches = ld32(bfirst, c + 1) - ld32(bfirst, c)
         least = batches
@@ -210,7 +210,7 @@ def search(ST: i64, c: i64, least: i64) -> i64:
     if count > least and (effort < 0 or effort > 1) and more != 0:
         count = consider(ST, look(ST, 1), count, 1)
     if count > least and (effort < 0 or effort > 2) and more != 0:
-        if ld(ST, WHOLE) == 0:
+        if ld(ST, RESTRICTED) == 0:
             status = guarantees(ST)
             if status != DONE:
                 return status
@@ -220,11 +220,11 @@ def search(ST: i64, c: i64, least: i64) -> i64:
         for i in range(depths):
             st32(word, i, ld32(ld(ST, LOCAL), ld32(ld(ST, BKEY), first + i)))
         count = consider(ST, depths, count, 1)
-        length = ld32(ld(ST, TURNED), c)
-        copy_bytes(word, ld(ST, TURNS) + 4 * low, 4 * length)
+        length = ld32(ld(ST, AGENDA_LENGTHS), c)
+        copy_bytes(word, ld(ST, AGENDA_WORDS) + 4 * low, 4 * length)
         count = consider(ST, length, count, 1)
-        length = ld32(ld(ST, FALLEN), c)
-        copy_bytes(word, ld(ST, FALLS) + 4 * low, 4 * length)
+        length = ld32(ld(ST, DEPTH_LENGTHS), c)
+        copy_bytes(word, ld(ST, DEPTH_WORDS) + 4 * low, 4 * length)
         count = consider(ST, length, count, 1)
     if count < depths:
         follow(ST, c, ld(ST, BEST), count)
@@ -243,7 +243,7 @@ def consider(ST: i64, length: i64, most: i64, more: i64) -> i64:
 
 def follow(ST: i64, c: i64, word: i64, length: i64) -> None:
     """Give the nodes of component c the steps at which a schedule runs them, as depths."""
-    step = ld(ST, STEP)
+    step = ld(ST, RAN_AT)
     start(ST, 0)
     for i in range(length):
         advance(ST, 0, ld32(word, i), i, step)
@@ -258,14 +258,14 @@ def follow(ST: i64, c: i64, word: i64, length: i64) -> None:
 
 def guarantees(ST: i64) -> i64:
     """Cut the schedules of the whole graph by the agenda and by depth into those of the components, once."""
-    if ld(ST, WHOLE) != 0:
+    if ld(ST, RESTRICTED) != 0:
         return DONE
-    status = agenda(ST, ld(ST, TURN))
+    status = agenda(ST, ld(ST, AGENDA_STEP))
     if status != DONE:
         return status
-    restrict(ST, ld(ST, TURN), ld(ST, TURNS), ld(ST, TURNED))
-    restrict(ST, ld(ST, DEPTH), ld(ST, FALLS), ld(ST, FALLEN))
-    st(ST, WHOLE, 1)
+    restrict(ST, ld(ST, AGENDA_STEP), ld(ST, AGENDA_WORDS), ld(ST, AGENDA_LENGTHS))
+    restrict(ST, ld(ST, DEPTH), ld(ST, DEPTH_WORDS), ld(ST, DEPTH_LENGTHS))
+    st(ST, RESTRICTED, 1)
     return DONE
 
 
@@ -331,7 +331,7 @@ def prune(ST: i64, length: i64) -> i64:
             for x in range(ld32(ready, 2 * t), ld32(ready, 2 * t + 1)):
                 at = ld32(late, ld32(queue, x))
                 st32(due, at, ld32(due, at) - 1)
-            advance(ST, 0, t, left, ld(ST, STEP))
+            advance(ST, 0, t, left, ld(ST, RAN_AT))
             st32(word, left, t)
             left = left + 1
     return left
@@ -392,7 +392,7 @@ def look(ST: i64, back: i64) -> i64:
             st32(remain, at, ld32(remain, at) - 1)
             st32(able, at, ld32(able, at) - 1)
         done = done + high - low
-        advance(ST, back, best, length, ld(ST, STEP))
+        advance(ST, back, best, length, ld(ST, RAN_AT))
         at = ld32(peak, best)
         while at > 0 and ld32(remain, ld32(begin, best) + at) == 0:
             at = at - 1

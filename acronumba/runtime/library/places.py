@@ -14,9 +14,10 @@ from acronumba.runtime.library.rows import count_rows, rows_width
 from acronumba.runtime.state import DONE, GROW_ARENA, GROW_SCRATCH, GROW_WORK, NEVER
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARENA, ARGS, ASIZE, BATCH, BATCHES, BKEY, BSTART, COPIES, INSTANCES, KEYTAB, K_ARGS, K_DIMS, K_PLAN, K_RESULTS,
-    K_ROWS, K_WORDS, LARGEST, MORE, MOST, N, NEED, OFFSET, PART, PLAIN, PLANNED, PLENTY, RECORD_DATA, RECORD_HEAD,
-    SIZES, SPACE, SSIZE, STRIDE, TABLE, THREADS, USED, WORK, WSIZE, WUSED,
+    ARENA, ARENA_SIZE, ARENA_USED, ARGS, BATCHES, BKEY, BSTART, COPY_AT, INSTANCES, KEYTAB, K_ARGS, K_DIMS, K_PLAN,
+    K_RESULTS, K_ROWS, K_WORDS, LARGEST, MORE, MOST, N, NEED, OFFSET, PART_END, PART_START, PLANNED, PLENTY,
+    RECORD_DATA, RECORD_HEAD, RESULT_BYTES, SCRATCH_SIZE, SCRATCH_WANTED, SIZES, STRIDE, TABLE, THREADS, WORK,
+    WORK_SIZE, WORK_USED,
 )  # fmt: skip
 
 
@@ -27,23 +28,23 @@ def layout(ST: i64) -> i64:
         if status != DONE:
             return status
         plenty = ld(ST, PLENTY)
-        if plenty < NEVER and ld(ST, BATCH) - ld(ST, PART) < ld(ST, INSTANCES):
+        if plenty < NEVER and ld(ST, PART_END) - ld(ST, PART_START) < ld(ST, INSTANCES):
             plenty = -1  # other parts use the places of this one
-        if ld(ST, MORE) == 0 and ld(ST, PLAIN) // (ld(ST, N) + 4096) > plenty:
+        if ld(ST, MORE) == 0 and ld(ST, RESULT_BYTES) // (ld(ST, N) + 4096) > plenty:
             st(ST, PLANNED, 1)
     if ld(ST, PLANNED) == 1:
         status = share_places(ST)
         if status != DONE:
             return status
         st(ST, PLANNED, 2)
-    if ld(ST, USED) > ld(ST, ASIZE):
-        st(ST, NEED, ld(ST, USED))
+    if ld(ST, ARENA_USED) > ld(ST, ARENA_SIZE):
+        st(ST, NEED, ld(ST, ARENA_USED))
         return GROW_ARENA
-    if ld(ST, WUSED) > ld(ST, WSIZE):
-        st(ST, NEED, ld(ST, WUSED))
+    if ld(ST, WORK_USED) > ld(ST, WORK_SIZE):
+        st(ST, NEED, ld(ST, WORK_USED))
         return GROW_WORK
-    if ld(ST, SPACE) > ld(ST, SSIZE):
-        st(ST, NEED, ld(ST, SPACE))
+    if ld(ST, SCRATCH_WANTED) > ld(ST, SCRATCH_SIZE):
+        st(ST, NEED, ld(ST, SCRATCH_WANTED))
         return GROW_SCRATCH
     give_addresses(ST)
     return DONE
@@ -96,14 +97,14 @@ def measure(ST: i64) -> i64:
                     large = 1
                     total = 0
     if large != 0:
-        st(ST, USED, 1 << 62)
+        st(ST, ARENA_USED, 1 << 62)
         st(ST, NEED, 1 << 62)
         return GROW_ARENA
-    st(ST, PLAIN, total)
-    st(ST, USED, total)
+    st(ST, RESULT_BYTES, total)
+    st(ST, ARENA_USED, total)
     stride = (scratch + 127) & -64
     st(ST, STRIDE, stride)
-    st(ST, SPACE, space + stride * ld(ST, THREADS))
+    st(ST, SCRATCH_WANTED, space + stride * ld(ST, THREADS))
     return DONE
 
 
@@ -120,7 +121,7 @@ def give_addresses(ST: i64) -> None:
     work = arena
     if ld(ST, PLANNED) == 2:
         work = ld(ST, WORK)
-        st(ST, COPIES, ld(ST, COPIES) + arena)
+        st(ST, COPY_AT, ld(ST, COPY_AT) + arena)
     more = ld(ST, MORE)
     for b in range(ld(ST, BATCHES)):
         k = K_WORDS * ld(keytab, 2 * ld32(bkey, b))

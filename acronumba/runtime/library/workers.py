@@ -61,11 +61,11 @@ def wait_turn(turn: i64) -> None:
         pause()
 
 
-def pool_worker(pool: i64, slot: i64, patience: i64) -> None:
+def pool_worker(pool: i64, slot: i64, idle_turns: i64) -> None:
     """Work while a mini-batch runs that wants this worker; return after so many idle turns in which none does."""
     idle = 0
     turn = 1
-    while idle < patience:
+    while idle < idle_turns:
         claim = atomic_load(pool + 8 * POOL_CLAIM)
         job = pool + 8 * POOL_JOBS + JOB_BYTES * (high_half(claim) & 1)
         if low_half(claim) < ld(job, JOB_UNITS):
