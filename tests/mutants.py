@@ -97,12 +97,12 @@ MUTANTS = (
         "tests/analysis/test_hoist.py",
     ),
     Mutant(
-        "sharing: what a list is given is not met", "analysis/sharing/share.py",
+        "sharing: what a list is given is not met", "analysis/sharing/facts.py",
         'store(place, [of(v) for v in instr.args[1:]], "tail")', 'store(place, [], "tail")',
         "tests/analysis/test_sharing.py",
     ),
     Mutant(
-        "sharing: what moves in a list stays where it was", "analysis/sharing/share.py",
+        "sharing: what moves in a list stays where it was", "analysis/sharing/facts.py",
         'if instr.op in ("pop", "insert", "sort"):', 'if instr.op in ("pop", "insert"):',
         "tests/analysis/test_sharing.py",
     ),
@@ -158,8 +158,8 @@ MUTANTS = (
         "tests/analysis/test_waits.py", "compiled",
     ),
     Mutant(
-        "host: what lives across a call is not all loaded again", "host/machine.py",
-        "for v in segment.live:\n            self._assign(", "for v in segment.live[:-1]:\n            self._assign(",
+        "host: what lives across a call is not all loaded again", "host/writer.py",
+        "for v in segment.live:\n            self.assign(", "for v in segment.live[:-1]:\n            self.assign(",
         "tests/whole/test_differential.py -k found", "compiled",
     ),
     Mutant(
@@ -256,7 +256,7 @@ MUTANTS = (
         "tests/data/test_pack.py", "compiled",
     ),
     Mutant(
-        "llvm: bools are widened with their sign", "emit/llvm.py",
+        "llvm: bools are widened with their sign", "emit/llvm_values.py",
         'unsigned = how == "unsigned" or old.bits == 1', 'unsigned = how == "unsigned"',
         "tests/emit/test_emit.py", "compiled",
     ),

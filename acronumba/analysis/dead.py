@@ -9,21 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from acronumba.ir.nodes import (
-    Call,
-    Check,
-    Emit,
-    Function,
-    Instr,
-    Join,
-    ListOp,
-    Op,
-    Scalar,
-    Spawn,
-    Var,
-    reads,
-    writes,
-)
+from acronumba.ir.nodes import Call, Check, Emit, Function, Instr, Join, ListOp, Op, Scalar, Spawn, Var
+from acronumba.ir.visit import reads, writes
 
 
 def is_pure(instr: Instr) -> bool:

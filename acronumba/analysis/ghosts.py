@@ -19,17 +19,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
+from acronumba.analysis.simplify import simplify
 from acronumba.analysis.value_flow import in_cycles, value_flow
-from acronumba.ir.graph import (
-    Names,
-    dominators,
-    live_at_start,
-    loops,
-    predecessors,
-    redirect,
-    simplify,
-    successors,
-)
+from acronumba.ir.graph import dominators, live_at_start, loops, predecessors, successors
 from acronumba.ir.nodes import (
     Block,
     Branch,
@@ -46,10 +38,10 @@ from acronumba.ir.nodes import (
     Return,
     Spawn,
     Var,
-    writes,
 )
 from acronumba.ir.notes import Note
 from acronumba.ir.types import TensorT
+from acronumba.ir.visit import Names, redirect, writes
 
 
 def pad_arms(program: Program) -> tuple[Program, tuple[Note, ...], str]:

@@ -38,11 +38,11 @@ from acronumba.analysis.sharing.copies import merge_copies
 from acronumba.analysis.sharing.once import Computed, find_once
 from acronumba.analysis.sharing.share import share
 from acronumba.analysis.sharing.tables import tabulate
+from acronumba.analysis.simplify import simplify
 from acronumba.analysis.value_flow import value_flow
 from acronumba.analysis.waits import waiting_functions, waits_notes, waits_text
 from acronumba.config import Options, verify_level
 from acronumba.errors import Loc
-from acronumba.ir.graph import simplify
 from acronumba.ir.nodes import Program
 from acronumba.ir.notes import Note, notes_text
 from acronumba.ir.spec import KernelSpec

@@ -39,10 +39,9 @@ from acronumba.ir.nodes import (
     Scalar,
     Spawn,
     Var,
-    reads,
-    writes,
 )
 from acronumba.ir.types import ListT, RefT, TensorT
+from acronumba.ir.visit import reads, writes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

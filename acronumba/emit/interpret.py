@@ -15,8 +15,6 @@ Each function becomes Python source of its own, which runs some ten times as fas
 from __future__ import annotations
 
 import bisect
-import ctypes
-import functools
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -25,20 +23,22 @@ from typing import Any
 import numpy as np
 
 from acronumba.emit import tree
+from acronumba.emit.arithmetic import (
+    RULES,
+    compare_unsigned,
+    converter,
+    divider,
+    dtype,
+    float_div,
+    lanewise,
+    scalar,
+    shift,
+    wrap,
+)
 from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.tree import I64, VOID, Ty
 
 _FORMATS = {"i1": "B", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "f32": "f", "f64": "d"}
-_DTYPES: dict[str, Any] = {
-    "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-    "f32": np.float32, "f64": np.float64,
-}  # fmt: skip
-
-
-def dtype(type: Ty) -> np.dtype[Any]:
-    """Return NumPy's type of one element."""
-    out: np.dtype[Any] = np.dtype(_DTYPES[str(type.scalar)])
-    return out
 
 
 class Memory:
@@ -126,14 +126,14 @@ class Memory:
 
     def load(self, address: int, type: Ty) -> Any:
         """Return the value of the type at an address."""
-        return _loader(self, type)(address)
+        return loader(self, type)(address)
 
     def store(self, address: int, value: Any, type: Ty) -> None:
         """Store a value of the type at an address."""
-        _storer(self, type)(address, value)
+        storer(self, type)(address, value)
 
 
-def _loader(memory: Memory, type: Ty) -> Callable[[int], Any]:
+def loader(memory: Memory, type: Ty) -> Callable[[int], Any]:
     what, place = f"load of {type}", memory.place
     size = max(type.bits, 8) // 8
     if type.lanes > 1:
@@ -153,7 +153,7 @@ def _loader(memory: Memory, type: Ty) -> Callable[[int], Any]:
     return lambda address: read(*place(address, size, size, what, False))[0]
 
 
-def _storer(memory: Memory, type: Ty) -> Callable[[int, Any], None]:
+def storer(memory: Memory, type: Ty) -> Callable[[int, Any], None]:
     what, place = f"store of {type}", memory.place
     size = max(type.bits, 8) // 8
     if type.lanes > 1:
@@ -195,207 +195,6 @@ def _masked_storer(memory: Memory, type: Ty) -> Callable[[int, Any, int], None]:
     return store
 
 
-# ---- arithmetic that Python or NumPy spells differently
-
-
-def _float_div(a: float, b: float) -> float:
-    return float(np.float64(a) / np.float64(b))
-
-
-def _int_div(a: int, b: int, bits: int, rest: bool) -> int:
-    if b == 0:
-        raise ZeroDivisionError("integer division by zero")
-    q = abs(a) // abs(b)
-    q = -q if (a < 0) != (b < 0) else q
-    if q == 1 << (bits - 1):
-        raise OverflowError("integer quotient out of range")
-    return a - q * b if rest else q
-
-
-def _wrap(value: int, bits: int) -> int:
-    half = 1 << (bits - 1)
-    return (value + half & 2 * half - 1) - half
-
-
-def _shift(op: str, a: Any, b: Any, type: Ty) -> Any:
-    if np.any((np.asarray(b) < 0) | (np.asarray(b) >= type.bits)):
-        raise ValueError(f"shift of {type} by {b}")
-    if op == "lshr":
-        return (
-            _wrap((a & (1 << type.bits) - 1) >> b, type.bits)
-            if type.lanes == 1
-            else _signed(_unsigned(a) >> _unsigned(b))
-        )
-    if type.lanes > 1:
-        return a << b if op == "<<" else a >> b
-    return _wrap(a << b, type.bits) if op == "<<" else a >> b
-
-
-def _unsigned(a: Any) -> Any:
-    return a.view(a.dtype.str.replace("i", "u"))
-
-
-def _signed(a: Any) -> Any:
-    return a.view(a.dtype.str.replace("u", "i"))
-
-
-def _by_unsigned(f: Callable[[Any, Any], Any], type: Ty) -> Callable[[Any, Any], Any]:
-    if type.lanes > 1:
-        return lambda a, b: _signed(f(_unsigned(a), _unsigned(b)))
-    mask = (1 << type.bits) - 1
-    return lambda a, b: _wrap(f(a & mask, b & mask), type.bits)
-
-
-def _compare_unsigned(f: Callable[[Any, Any], Any], type: Ty) -> Callable[[Any, Any], Any]:
-    if type.lanes > 1:
-        return lambda a, b: f(_unsigned(a), _unsigned(b))
-    mask = (1 << type.bits) - 1
-    return lambda a, b: f(a & mask, b & mask)
-
-
-def _checked(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def divide(a: Any, b: Any) -> Any:
-        if not np.all(b):
-            raise ZeroDivisionError("integer division by zero")
-        return f(a, b)
-
-    return divide
-
-
-def _converter(old: Ty, new: Ty, how: str) -> Callable[[Any], Any]:
-    """Return the function of one conversion."""
-    if how == "spread":
-        return lambda x: np.full(new.lanes, x, dtype(new))
-    if how == "bits":
-        if 1 in (old.bits, new.bits):
-            return lambda x: _bits_of_flags(x, old, new)
-        if new.lanes == 1:
-            return lambda x: _scalar(np.asarray(x, dtype(old)).reshape(-1).view(dtype(new))[0], new)
-        return lambda x: np.asarray(x, dtype(old)).reshape(-1).view(dtype(new)).copy()
-    if new.lanes > 1:
-        return lambda x: _convert_vector(x, old, new, how == "unsigned")
-    return lambda x: _scalar(_convert_vector(np.asarray([x], dtype(old)), old, new, how == "unsigned")[0], new)
-
-
-def _bits_of_flags(x: Any, old: Ty, new: Ty) -> Any:
-    """The bits of a vector of i1 as an integer (lane 0 is the lowest bit), and back."""
-    if new.bits == 1:
-        return np.array([bool(int(x) >> k & 1) for k in range(new.lanes)])
-    return _wrap(sum(1 << k for k in range(old.lanes) if x[k]), new.bits)
-
-
-def _scalar(x: Any, type: Ty) -> Any:
-    if type.kind == "f":
-        return np.float32(x) if type.bits == 32 else float(x)
-    return bool(x) if type.bits == 1 else int(x)
-
-
-def _convert_vector(x: Any, old: Ty, new: Ty, unsigned: bool) -> Any:
-    if new.bits == 1:
-        return x != 0
-    if old.kind == "i":
-        return (_unsigned(x) if unsigned and old.bits > 1 else x).astype(dtype(new))
-    if new.kind == "f":
-        return x.astype(dtype(new))
-    whole = np.trunc(x.astype(np.float64))
-    low, high = (0.0, 2.0**new.bits) if unsigned else (-(2.0 ** (new.bits - 1)), 2.0 ** (new.bits - 1))
-    fits = (whole >= low) & (whole < high)
-    number = np.where(fits, whole, 0)
-    if unsigned:
-        out = _signed(number.astype(dtype(new).str.replace("i", "u")))
-    else:
-        out = number.astype(dtype(new))
-    out[~fits] = -(1 << (new.bits - 1))
-    return out
-
-
-@functools.cache
-def _libm(name: str, count: int, bits: int) -> Callable[..., Any]:
-    kind = ctypes.c_float if bits == 32 else ctypes.c_double
-    for library in (None, "libm.so.6", "ucrtbase"):
-        try:
-            f = getattr(ctypes.CDLL(library), name + ("f" if bits == 32 else ""))
-        except (OSError, AttributeError, TypeError):
-            continue
-        f.restype, f.argtypes = kind, [kind] * count
-        return f  # type: ignore[no-any-return]
-    raise OSError(f"C's library has no {name}")
-
-
-def _lanewise(name: str, type: Ty) -> Callable[..., Any]:
-    if type.lanes == 1:
-        return lambda *args: _scalar(_libm(name, len(args), type.bits)(*map(float, args)), type)
-
-    def vector(*args: Any) -> Any:
-        f = _libm(name, len(args), type.bits)
-        return np.array([f(*map(float, lane)) for lane in zip(*args, strict=True)], dtype(type))
-
-    return vector
-
-
-def _fma_f32(a: Any, b: Any, c: Any) -> Any:
-    """Return a * b + c with one rounding: the sum in double is rounded to odd, so that rounding to float32 is right."""
-    product = np.float64(a) * np.float64(b)  # exact: 24 + 24 bits
-    wide = np.float64(c)
-    total = np.asarray(product + wide)
-    back = total - product
-    error = np.asarray((product - (total - back)) + (wide - back))
-    bits = total.view(np.int64)
-    inexact = np.isfinite(total) & np.isfinite(error) & (error != 0) & (bits & 1 == 0)
-    odd = bits + np.where((error > 0) == (total > 0), 1, -1)
-    return np.where(inexact, odd, bits).view(np.float64).astype(np.float32)
-
-
-def _fma(type: Ty) -> Callable[[Any, Any, Any], Any]:
-    if type.bits == 64:
-        return _lanewise("fma", type)
-    return _fma_f32 if type.lanes > 1 else lambda a, b, c: np.float32(_fma_f32(a, b, c))
-
-
-def _halving(step: Callable[[Any, Any], Any], type: Ty) -> Callable[[Any], Any]:
-    def reduce(v: Any) -> Any:
-        while len(v) > 1:
-            half = len(v) // 2
-            v = step(v[:half], v[half:])
-        return _scalar(v[0], type)
-
-    return reduce
-
-
-def _insert(v: Any, k: int, x: Any) -> Any:
-    if not 0 <= k < len(v):
-        raise IndexError(f"lane {k} of {len(v)}")
-    out = v.copy()
-    out[k] = x
-    return out
-
-
-def _extract(type: Ty) -> Callable[[Any, int], Any]:
-    def extract(v: Any, k: int) -> Any:
-        if not 0 <= k < len(v):
-            raise IndexError(f"lane {k} of {len(v)}")
-        return _scalar(v[k], type)
-
-    return extract
-
-
-def _overflows(f: Callable[[int, int], int]) -> Callable[[int, int], bool]:
-    return lambda a, b: not -(1 << 63) <= f(a, b) < 1 << 63
-
-
-def _shuffle(low: bool, type: Ty) -> Callable[[Any, Any, int], Any]:
-    n = type.lanes
-
-    def shuffle(a: Any, b: Any, d: int) -> Any:
-        if low:
-            lanes = [i if not i & d else n + i - d for i in range(n)]
-        else:
-            lanes = [i + d if not i & d else n + i for i in range(n)]
-        return np.concatenate((a, b))[lanes]
-
-    return shuffle
-
-
 def _mover(memory: Memory) -> Callable[[int, int, int], None]:
     def move(to: int, source: int, count: int) -> None:
         if count < 0:
@@ -434,7 +233,7 @@ def _filler(memory: Memory) -> Callable[[int, int, int], None]:
 def _adder(memory: Memory) -> Callable[[int, int], int]:
     def add(address: int, value: int) -> int:
         old = int(memory.load(address, I64))
-        memory.store(address, _wrap(old + value, 64), I64)
+        memory.store(address, wrap(old + value, 64), I64)
         return old
 
     return add
@@ -450,58 +249,25 @@ def _swapper(memory: Memory) -> Callable[[int, int, int], bool]:
     return swap
 
 
-def _scalar_by(f: Callable[..., Any], type: Ty) -> Callable[..., Any]:
-    return f if type.lanes > 1 else lambda *args: _scalar(f(*args), type)
-
-
-def _abs(type: Ty) -> Callable[[Any], Any]:
-    if type.lanes > 1 or type.kind == "f":
-        return _scalar_by(np.abs, type)
-    return lambda a: _wrap(abs(a), type.bits)
-
-
-# What makes the function of an intrinsic, from the type of a call's result and the memory.
-RULES: dict[str, Callable[[Ty, Memory], Callable[..., Any]]] = {
-    "fma": lambda t, m: _fma(t),
-    "sqrt": lambda t, m: _scalar_by(np.sqrt, t),
-    "floor": lambda t, m: _scalar_by(np.floor, t),
-    "abs": lambda t, m: _abs(t),
-    "copysign": lambda t, m: _scalar_by(np.copysign, t),
-    "umin": lambda t, m: _by_unsigned(np.minimum if t.lanes > 1 else min, t),
-    "umax": lambda t, m: _by_unsigned(np.maximum if t.lanes > 1 else max, t),
-    "udiv": lambda t, m: _checked(_by_unsigned(lambda a, b: a // b, t)),
-    "urem": lambda t, m: _checked(_by_unsigned(lambda a, b: a % b, t)),
-    "lshr": lambda t, m: lambda a, b: _shift("lshr", a, b, t),
-    "lanes": lambda t, m: lambda x=0: np.arange(t.lanes).astype(dtype(t)),
-    "hsum": lambda t, m: _halving(lambda a, b: a + b, t),
-    "hmax": lambda t, m: _halving(lambda a, b: np.where((a > b) | (a != a), a, b), t),
-    "hmin": lambda t, m: _halving(lambda a, b: np.where((a < b) | (a != a), a, b), t),
-    "extract": lambda t, m: _extract(t),
-    "insert": lambda t, m: _insert,
-    "add_overflows": lambda t, m: _overflows(lambda a, b: a + b),
-    "sub_overflows": lambda t, m: _overflows(lambda a, b: a - b),
-    "mul_overflows": lambda t, m: _overflows(lambda a, b: a * b),
-    "prefetch": lambda t, m: lambda address: None,
-    "copy_bytes": lambda t, m: _copier(m),
-    "move_bytes": lambda t, m: _mover(m),
-    "fill_bytes": lambda t, m: _filler(m),
-    "atomic_load": lambda t, m: _loader(m, I64),
-    "atomic_store": lambda t, m: _storer(m, I64),
-    "atomic_add": lambda t, m: _adder(m),
-    "atomic_cas": lambda t, m: _swapper(m),
-    "pause": lambda t, m: lambda: None,
-    "give_way": lambda t, m: lambda: None,
-    "shuffle_low": lambda t, m: _shuffle(True, t),
-    "shuffle_high": lambda t, m: _shuffle(False, t),
+OF_MEMORY: dict[str, Callable[[Memory], Callable[..., Any]]] = {
+    "copy_bytes": _copier,
+    "move_bytes": _mover,
+    "fill_bytes": _filler,
+    "atomic_load": lambda memory: loader(memory, I64),
+    "atomic_store": lambda memory: storer(memory, I64),
+    "atomic_add": _adder,
+    "atomic_cas": _swapper,
 }
 
 
-def _intrinsic(name: str, e: tree.Call, memory: Memory) -> Any:
+def _intrinsic(name: str, e: tree.Call, memory: Memory) -> Callable[..., Any]:
     """Return the function of an intrinsic at the types of one call."""
     row = INTRINSICS.get(name)
     if row is None:
         raise KeyError(f"no function and no intrinsic {name!r}")
-    return _lanewise(row.c, e.type) if row.called else RULES[name](e.type, memory)
+    if row.called:
+        return lanewise(row.c, e.type)
+    return OF_MEMORY[name](memory) if name in OF_MEMORY else RULES[name](e.type)
 
 
 class _Writer:
@@ -541,7 +307,7 @@ class _Writer:
                 out(f"{pad}{self.local(target.name)} = {self.expr(value)}")
             case tree.Store(address, value, None):
                 type = value.type
-                f = self.maker(f"st_{type}", lambda m: _storer(m, type))
+                f = self.maker(f"st_{type}", lambda m: storer(m, type))
                 out(f"{pad}{f}({self.expr(address)}, {self.expr(value)})")
             case tree.Store(address, value, tree.Expr() as left):
                 type = value.type
@@ -610,7 +376,7 @@ class _Writer:
 
     def constant(self, value: int | float, type: Ty) -> str:
         if type.kind == "i":
-            value = bool(int(value) & 1) if type.bits == 1 else _wrap(int(value), type.bits)
+            value = bool(int(value) & 1) if type.bits == 1 else wrap(int(value), type.bits)
             if type.lanes == 1:
                 return repr(value)
         if type.lanes == 1 and type.bits == 64 and math.isfinite(value):
@@ -618,7 +384,7 @@ class _Writer:
         key = f"k_{type}_" + (struct.pack("<d", value).hex() if type.kind == "f" else str(value).replace("-", "m"))
         with np.errstate(all="ignore"):
             made: Any = np.full(type.lanes, value, dtype(type))
-            made = made if type.lanes > 1 else _scalar(made[0], type)
+            made = made if type.lanes > 1 else scalar(made[0], type)
         return self.maker(key, lambda m: made)
 
     def expr(self, e: tree.Expr) -> str:
@@ -642,7 +408,7 @@ class _Writer:
                     of = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
                           "!=": operator.ne}[op[1:]]  # fmt: skip
                     name = f"{of.__name__}_u_{left.type}"
-                    return f"{self.maker(name, lambda m: _compare_unsigned(of, left.type))}({a}, {b})"
+                    return f"{self.maker(name, lambda m: compare_unsigned(of, left.type))}({a}, {b})"
                 return f"({a} {op} {b})"
             case tree.Select(cond, yes, no, type):
                 c, a, b = self.expr(cond), self.expr(yes), self.expr(no)
@@ -651,10 +417,10 @@ class _Writer:
                 return f"{self.maker('select', lambda m: lambda c, a, b: a if c else b)}({c}, {a}, {b})"
             case tree.Convert(arg, how, type):
                 old = arg.type
-                f = self.maker(f"{how}_{old}_{type}", lambda m: _converter(old, type, how))
+                f = self.maker(f"{how}_{old}_{type}", lambda m: converter(old, type, how))
                 return f"{f}({self.expr(arg)})"
             case tree.Load(address, type, None):
-                return f"{self.maker(f'ld_{type}', lambda m: _loader(m, type))}({self.expr(address)})"
+                return f"{self.maker(f'ld_{type}', lambda m: loader(m, type))}({self.expr(address)})"
             case tree.Load(address, type, tree.Expr() as left, fill):
                 f = self.maker(f"ldm_{type}", lambda m: _masked_loader(m, type))
                 return f"{f}({self.expr(address)}, {self.expr(left)}, {self.constant(fill, type.scalar)})"
@@ -683,14 +449,14 @@ class _Writer:
             return f"({a} {'^' if op in '+-^' else '&' if op in '*&' else '|'} {b})"
         if type.kind == "f":
             if op == "/" and type.lanes == 1 and type.bits == 64:
-                return f"{self.maker('float_div', lambda m: _float_div)}({a}, {b})"
+                return f"{self.maker('float_div', lambda m: float_div)}({a}, {b})"
             return f"({a} {op} {b})"
         if op in ("<<", ">>"):
             name = f"{'shl' if op == '<<' else 'shr'}_{type}"
-            return f"{self.maker(name, lambda m: lambda x, y: _shift(op, x, y, type))}({a}, {b})"
+            return f"{self.maker(name, lambda m: lambda x, y: shift(op, x, y, type))}({a}, {b})"
         if op in ("//", "%"):
             name = f"{'div' if op == '//' else 'rem'}_{type}"
-            return f"{self.maker(name, lambda m: _divider(type, op == '%'))}({a}, {b})"
+            return f"{self.maker(name, lambda m: divider(type, op == '%'))}({a}, {b})"
         if op in ("&", "|", "^"):
             return f"({a} {op} {b})"
         return self.wrapped(f"{a} {op} {b}", type)
@@ -702,17 +468,6 @@ def _entry_check(entries: frozenset[int]) -> Callable[[int], None]:
             raise ValueError(f"dispatch on {number}, which is no entry")
 
     return check
-
-
-def _divider(type: Ty, rest: bool) -> Callable[[Any, Any], Any]:
-    if type.lanes == 1:
-        return lambda a, b: _int_div(a, b, type.bits, rest)
-
-    def divide(a: Any, b: Any) -> Any:
-        lanes = zip(a.tolist(), b.tolist(), strict=True)
-        return np.array([_int_div(x, y, type.bits, rest) for x, y in lanes], dtype(type))
-
-    return divide
 
 
 _MODULES: dict[int, tuple[tree.Module, Any, dict[str, Callable[[Memory], Any]]]] = {}

@@ -71,6 +71,7 @@ from acronumba.ir.types import (
     Type,
     type_text,
 )  # fmt: skip
+from acronumba.ir.visit import reads, writes
 
 AMBIGUOUS = "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
 EMPTY = "The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty."
@@ -411,8 +412,8 @@ class Control(Walker):
         written: set[Var] = set()
         hazard = False
         for instr in tail:
-            hazard = hazard or any(r in written for r in ir.reads(instr))
-            written.update(v for v in ir.writes(instr) if v in outs)
+            hazard = hazard or any(r in written for r in reads(instr))
+            written.update(v for v in writes(instr) if v in outs)
         if not hazard:
             return
         del self.code.blocks[start_block][start:]

@@ -42,7 +42,6 @@ from acronumba.frontend.values import (
 )  # fmt: skip
 from acronumba.frontend.walker import GlobalRead
 from acronumba.ir import nodes as ir
-from acronumba.ir.graph import rename
 from acronumba.ir.nodes import Var
 from acronumba.ir.notes import Note
 from acronumba.ir.source import line_text
@@ -54,6 +53,7 @@ from acronumba.ir.types import (
     class_key,
     words,
 )  # fmt: skip
+from acronumba.ir.visit import rename, writes
 
 SWEEPS = 60
 
@@ -276,11 +276,11 @@ def make_layouts(
 
 def _name_variables(code: FunctionCode) -> None:
     """Give variables the names that the user's code gives to their values."""
-    made = [v for instrs in code.blocks for i in instrs for v in ir.writes(i)]
+    made = [v for instrs in code.blocks for i in instrs for v in writes(i)]
     taken = {v.name for v in (*code.params, *made)}
     computed = [i for instrs in code.blocks for i in instrs if isinstance(i, ir.Op | ir.Scalar | ir.Call | ir.ListOp)]
     to: dict[Var, Var] = {}
-    for var in dict.fromkeys(v for i in computed for v in ir.writes(i) if v in code.given):
+    for var in dict.fromkeys(v for i in computed for v in writes(i) if v in code.given):
         name, k = code.given[var], 0
         while name in taken:
             k += 1
@@ -290,7 +290,7 @@ def _name_variables(code: FunctionCode) -> None:
 
     def named(i: ir.Instr) -> ir.Instr:
         i = rename(i, to)  # type: ignore[assignment]
-        outs = ir.writes(i)
+        outs = writes(i)
         if not any(v in to for v in outs):
             return i
         new = tuple(to.get(v, v) for v in outs)

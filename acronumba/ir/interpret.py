@@ -247,25 +247,9 @@ class Interpreter:
                     steps += 1
                     if steps > self.max_steps:
                         raise _Stop(-1, (), "RuntimeError", f"more than {self.max_steps} steps")
-                    match frame.block.end:
-                        case Jump() as end:
-                            frame.block, frame.next = frame.function.blocks[end.block], 0
-                        case Branch() as end:
-                            target = end.yes if env[end.cond] else end.no
-                            frame.block, frame.next = frame.function.blocks[target], 0
-                        case Fail() as end:
-                            raise _Stop(end.site, tuple(env[a] for a in end.args))
-                        case Return() as end:
-                            results = tuple(env[a] for a in end.args)
-                            assert not frame.spawned, f"{frame.function.name} returns without a join"
-                            stack.pop()
-                            if frame.call is None:
-                                return results
-                            if isinstance(frame.call, _Spawned):
-                                frame.call.results = results
-                            else:
-                                stack[-1].env.update(zip(frame.call.outs, results, strict=True))
-                            continue
+                    results = self._end(stack)
+                    if results is not None:
+                        return results
             except _Stop as stop:
                 raise self._failure(stop, stack, loc) from stop.__cause__
             except WrongResult as e:
@@ -273,6 +257,30 @@ class Interpreter:
                 raise
             if callee is not None:
                 stack.append(callee)
+
+    @staticmethod
+    def _end(stack: list[_Frame]) -> tuple[Any, ...] | None:
+        """Do what the end of a block says; return the results of the entry where it is done."""
+        frame = stack[-1]
+        match frame.block.end:
+            case Jump() as end:
+                frame.block, frame.next = frame.function.blocks[end.block], 0
+            case Branch() as end:
+                target = end.yes if frame.env[end.cond] else end.no
+                frame.block, frame.next = frame.function.blocks[target], 0
+            case Fail() as end:
+                raise _Stop(end.site, tuple(frame.env[a] for a in end.args))
+            case Return() as end:
+                results = tuple(frame.env[a] for a in end.args)
+                assert not frame.spawned, f"{frame.function.name} returns without a join"
+                stack.pop()
+                if frame.call is None:
+                    return results
+                if isinstance(frame.call, _Spawned):
+                    frame.call.results = results
+                else:
+                    stack[-1].env.update(zip(frame.call.outs, results, strict=True))
+        return None
 
     def _called(self, instr: Call | Spawn, args: Sequence[Any], call: Call | _Spawned) -> _Frame:
         function = self.program.functions[instr.function]

@@ -43,9 +43,9 @@ from acronumba.ir.nodes import (
     Spawn,
     StructLayout,
     Var,
-    writes,
 )
 from acronumba.ir.types import ListT, RefT, TensorT, type_text
+from acronumba.ir.visit import writes
 
 
 def program_text(program: Program) -> str:

@@ -16,16 +16,9 @@ from acronumba.emit.target import Target, host
 from acronumba.errors import Loc
 from acronumba.ir.notes import Note
 from acronumba.ir.spec import Dim, KernelSpec
-from acronumba.kernels.stages.graph import (
-    Nest,
-    Product,
-    ProductStage,
-    RowStage,
-    Single,
-    Stages,
-    plan_stages,
-)
 from acronumba.kernels.stages.index import Poly
+from acronumba.kernels.stages.order import plan_stages
+from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, RowStage, Single, Stages
 from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.write.element import DTYPES
 

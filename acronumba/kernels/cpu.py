@@ -1,9 +1,8 @@
 """Kernels for the processor: from a `KernelSpec` to functions of the small language.
 
-`kernels.stages.graph` decides what is stored and in which order, `kernels.write.writer` writes element-wise loops and
-reductions; here are the functions around them, and the layout of scratch memory. `generate` does it all. The compiled
-form is described in `ir.spec`; after the shared entries its table P holds the addresses of the tiles in the order of
-`KernelCode.tiles`.
+`kernels.stages` decides what is stored and in which order, `kernels.write` writes the loops of each stage; here are
+the functions around them, and the layout of scratch memory. `generate` does it all. The compiled form is described in
+`ir.spec`; after the shared entries its table P holds the addresses of the tiles in the order of `KernelCode.tiles`.
 
 A kernel works on blocks of nodes, stage by stage; what one stage leaves for the next lies in the block's scratch. A
 stage is a function of a range of its units, tiles of panels or nodes, so that threads can share it; what a thread
@@ -25,18 +24,20 @@ from acronumba.emit.target import Target
 from acronumba.emit.tree import F64, I64, Builder, Expr, const, convert, intrinsic, select
 from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.kernels.cost import cost
-from acronumba.kernels.stages.graph import Nest, Product, ProductStage, RowStage, Single, plan_stages
 from acronumba.kernels.stages.index import ONE, Poly, count, size_poly
+from acronumba.kernels.stages.order import plan_stages
 from acronumba.kernels.stages.passes import passes_of, table_of, tile_shape
+from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, RowStage, Single
 from acronumba.kernels.stages.weights import SideBySide, ViewPacking
 from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.tiles import Packing, TileKey
 from acronumba.kernels.write import math
 from acronumba.kernels.write.element import DTYPES
 from acronumba.kernels.write.groups import GroupSlots, GroupWriter
+from acronumba.kernels.write.kernel import HEAD, LANE_BUFFER, Gathered, Home, Kernel, Scratch, identifier
 from acronumba.kernels.write.matrices import Slots
 from acronumba.kernels.write.products import ProductWriter
-from acronumba.kernels.write.writer import HEAD, LANE_BUFFER, Gathered, Home, Kernel, Scratch, Writer, identifier
+from acronumba.kernels.write.writer import Writer
 
 MOST_TOGETHER = 2016  # nodes of a block in which those with the same matrix are found
 BLOCK_BYTES = 1 << 24  # of the rows of such a block

@@ -385,15 +385,16 @@ class Executable:
         while True:
             buffers["policy"] = self._policy
             for stop in self.executor.stops(m, caller):
-                start = time.perf_counter()
+                taken = 0.0
                 if caller and buffers["stage"] == 1:
+                    start = time.perf_counter()
                     self._levels(buffers)
                     buffers["policy"] = state.BY_CALLER
-                asked = time.perf_counter() - start
+                    taken = time.perf_counter() - start
                 buffers["stop"] = stop
-                taken = self.executor.advance(m, stop)
+                taken += self.executor.advance(m, stop)
                 if m.timed:
-                    m.seconds[STAGES[stop]] = m.seconds.get(STAGES[stop], 0.0) + asked + taken
+                    m.seconds[STAGES[stop]] = m.seconds.get(STAGES[stop], 0.0) + taken
                     if stop == _SCHEDULE and (buffers["n"] or not m.rounds):
                         start = time.perf_counter()
                         m.rounds.append(self.recorded.round(buffers, m.rounds))

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from acronumba import InstanceErrors, model, nn
+from acronumba.analysis.simplify import simplify
 from acronumba.analysis.value_flow import components, in_cycles, value_flow
 from acronumba.ir import nodes as n
-from acronumba.ir.graph import loops, simplify
+from acronumba.ir.graph import loops
 from acronumba.ir.interpret import InstanceFailure, Interpreter
 from acronumba.ir.types import BOOL, INT, ListT, TensorT
 from acronumba.zoo import birnn

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from acronumba.analysis.plan import make_plan, plan_text
+from acronumba.analysis.simplify import simplify
 from acronumba.config import Options
 from acronumba.ir import nodes as n
-from acronumba.ir.graph import simplify
 from acronumba.ir.spec import Dim
 from acronumba.ir.types import BOOL, FLOAT, INT, ListT, TensorT, TupleT
+from acronumba.ir.visit import reads, writes
 from tests.support.hand import F32, Hand, program, straight, tree_lstm
 
 VEC = TensorT(F32, (4,))
@@ -330,9 +331,9 @@ def test_every_reference_is_assigned_before(blocks: bool) -> None:
     plan = make_plan(tree_lstm(), Options(blocks=blocks))
     for f in plan.program.functions:
         for b in f.blocks:
-            inside = {v for i in b.instrs for v in n.writes(i)}
+            inside = {v for i in b.instrs for v in writes(i)}
             seen = set(f.params)
             for i in (*b.instrs, b.end):
-                assert all(v in seen or v not in inside for v in n.reads(i))
+                assert all(v in seen or v not in inside for v in reads(i))
                 if not isinstance(i, n.Return | n.Jump | n.Branch | n.Fail):
-                    seen |= set(n.writes(i))
+                    seen |= set(writes(i))

@@ -11,7 +11,8 @@ import pytest
 
 from acronumba import Options, model
 from acronumba.analysis.plan import Plan
-from acronumba.analysis.sharing.share import Fact, Sharing, share
+from acronumba.analysis.sharing.facts import Fact, Sharing
+from acronumba.analysis.sharing.share import share
 from acronumba.api.check import compare
 from acronumba.config import COPIES
 from acronumba.errors import AcronumbaError, InstanceErrors

@@ -31,7 +31,7 @@ def test_example(path: Path, root: Path) -> None:
 
 
 def test_the_demo_agrees_and_shows_what_was_batched(root: Path) -> None:
-    code = "import sys; from acronumba.zoo import demo; sys.exit(demo.run(trees=12, size=32))"
+    code = "import sys; from acronumba.bench import demo; sys.exit(demo.run(trees=12, size=32))"
     environment = {**os.environ, "PYTHONPATH": str(root), "NO_COLOR": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300, check=False

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba.emit import compile, interpret, parse, target, text, tree
+from acronumba.emit import arithmetic, compile, interpret, parse, target, text, tree
 from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.llvm import Malformed, function_texts
 from acronumba.emit.tree import F32, F64, I1, I8, I16, I32, I64, VOID, Builder, Call, Const, Expr, Load, Module, Ty
@@ -27,7 +27,7 @@ def fill(lanes: int = 1) -> dict[Ty, np.ndarray[Any, Any]]:
     out: dict[Ty, np.ndarray[Any, Any]] = {}
     for t in SCALARS:
         values = floats if t.kind == "f" else [v & 1 for v in whole] if t == I1 else whole
-        array = np.zeros(32, np.uint8 if t == I1 else interpret.dtype(t))
+        array = np.zeros(32, np.uint8 if t == I1 else arithmetic.dtype(t))
         array[:16] = values
         array[16:] = values[::-1]
         if t in (I32, I64):
@@ -263,7 +263,7 @@ def run_unary(cases: Sequence[tuple[str, Ty, Ty, Callable[[Expr], Expr]]]) -> No
             piece = a[start : start + type.lanes].copy()
             if type.kind == "f" and label.startswith("value"):
                 piece[abs(piece) > 127] = 100.25  # only what fits every integer has one answer
-            out = np.full(max(1, size(result) // interpret.dtype(result).itemsize), 1, interpret.dtype(result))
+            out = np.full(max(1, size(result) // arithmetic.dtype(result).itemsize), 1, interpret.dtype(result))
             try:
                 both(f"case{k}", piece, out.view(np.uint8) if result.bits == 1 else out)
             except AssertionError as error:
@@ -361,13 +361,13 @@ def test_random_expressions_agree_bit_for_bit(seed: int) -> None:
     values = fill()
     for k, result in enumerate(results):
         for shift in range(0, 16, 3):
-            out = np.zeros(result.lanes, interpret.dtype(result))
+            out = np.zeros(result.lanes, arithmetic.dtype(result))
             both(f"case{k}", out, *(values[t][shift : shift + 16].copy() for t in kinds))
     again = parse.parse(text.module_text(both.module))
     back = Module("back", again, both.module.exports)
     memory_values = [values[t].copy() for t in kinds]
     for f, result in zip(again, results, strict=True):
-        first, second = (np.zeros(result.lanes, interpret.dtype(result)) for _ in range(2))
+        first, second = (np.zeros(result.lanes, arithmetic.dtype(result)) for _ in range(2))
         for module, out in ((both.module, first), (back, second)):
             memory = interpret.Memory(out, *memory_values)
             interpret.run(module, f.name, [address(x) for x in (out, *memory_values)], memory)
@@ -474,7 +474,7 @@ def test_masks_touch_only_their_lanes() -> None:
         functions.append(f.function())
     both = Both(functions, [f.name for f in functions])
     for k, v in enumerate(kinds):
-        form = np.dtype(np.uint8) if v.bits == 1 else interpret.dtype(v)
+        form = np.dtype(np.uint8) if v.bits == 1 else arithmetic.dtype(v)
         for n in (-(2**40), -1, 0, 1, v.lanes - 1, v.lanes, v.lanes + 3, 2**40):
             held = min(max(n, 0), v.lanes)
             a = np.zeros(max(held, 1), form)  # nothing after the lanes: the interpreter would complain

@@ -11,8 +11,9 @@ from acronumba import InstanceErrors, model, nn
 from acronumba.emit.target import override
 from acronumba.ir.spec import KernelSpec
 from acronumba.kernels import cpu
-from acronumba.kernels.stages import graph as stages
-from acronumba.kernels.stages.graph import RowStage
+from acronumba.kernels.stages import choose
+from acronumba.kernels.stages.order import plan_stages
+from acronumba.kernels.stages.tasks import RowStage
 from tests.support.chosen import squares
 from tests.support.kernel_cases import close
 from tests.support.kernel_runs import SpecBuilder, compile_all, interpreted
@@ -57,7 +58,7 @@ def test_a_node_has_the_same_bits_in_any_company(size: tuple[int, int, str], dty
     n, k, lies = size
     with override(vector_bits=bits) as target:
         (run,) = compile_all([two_layers(n, k, dtype, lies)], target)
-        assert any(isinstance(s, RowStage) and s.grouped for s in stages.plan_stages(run.spec, target).stages)
+        assert any(isinstance(s, RowStage) and s.grouped for s in plan_stages(run.spec, target).stages)
         nodes = operands(n, k, dtype, 3, 29, lies)
         alone = [run([node])[0] for node in nodes]
         together = run(nodes)[0]
@@ -73,7 +74,7 @@ def test_a_node_has_the_same_bits_in_any_company(size: tuple[int, int, str], dty
 
 
 def test_plain_python_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "LARGE", 8)
+    monkeypatch.setattr(choose, "LARGE", 8)
     spec, nodes = two_layers(5, 7), operands(5, 7, "float32", 2, 7)
     compiled, plain = compile_all([spec])[0](nodes)[0], interpreted(spec)(nodes)[0]
     for one, other in zip(compiled, plain, strict=True):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from acronumba.emit import compile, interpret, target, tree
+from acronumba.emit import arithmetic, compile, interpret, target, tree
 from acronumba.emit.tree import F32, F64, I32, I64, Ty
 from acronumba.kernels.write import math as library
 
@@ -163,7 +163,7 @@ def test_error_of_doubles(name: str) -> None:
 def test_special_values(name: str, scalar: Ty) -> None:
     """Infinities, NaN, zeros and their signs, the edges of each range."""
     with np.errstate(all="ignore"):
-        x = np.array(SPECIAL, interpret.dtype(scalar))
+        x = np.array(SPECIAL, arithmetic.dtype(scalar))
         exact = REFERENCE[name](x.astype(np.float64) if scalar == F32 else x)
     found = errors(apply(name, scalar, native(scalar), x), exact)
     assert found.max() <= 3, f"{found.max()} ulp at {x[found.argmax()]!r}"
@@ -183,7 +183,7 @@ def pairs(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("scalar", [F32, F64], ids=str)
 @pytest.mark.parametrize("name", ["maximum", "minimum", "mod", "floordiv"])
 def test_two_arguments_equal_numpy(name: str, scalar: Ty) -> None:
-    x, y = pairs(interpret.dtype(scalar))
+    x, y = pairs(arithmetic.dtype(scalar))
     with np.errstate(all="ignore"):
         expected = REFERENCE[name](x, y)
     actual = apply(name, scalar, native(scalar), x, y)
@@ -195,7 +195,7 @@ def test_two_arguments_equal_numpy(name: str, scalar: Ty) -> None:
 
 @pytest.mark.parametrize("scalar", [F32, F64], ids=str)
 def test_power(scalar: Ty) -> None:
-    x, y = pairs(interpret.dtype(scalar))
+    x, y = pairs(arithmetic.dtype(scalar))
     with np.errstate(all="ignore"):
         exact = np.power(x.astype(np.float64), y.astype(np.float64))
     found = errors(apply("pow", scalar, native(scalar), x, y), exact)
@@ -206,7 +206,7 @@ def test_power(scalar: Ty) -> None:
 @pytest.mark.parametrize("scalar", [F32, F64], ids=str)
 @pytest.mark.parametrize("name", UNARY + BINARY)
 def test_same_bits_in_every_lane_and_width(name: str, scalar: Ty) -> None:
-    x, y = pairs(interpret.dtype(scalar))
+    x, y = pairs(arithmetic.dtype(scalar))
     x, y = x[::7], y[::7]
     arrays = [x] if name in UNARY else [x, y]
     wide = apply(name, scalar, native(scalar), *arrays)
@@ -220,7 +220,7 @@ def test_same_bits_in_every_lane_and_width(name: str, scalar: Ty) -> None:
 @pytest.mark.parametrize("scalar", [F32, F64], ids=str)
 @pytest.mark.parametrize("name", UNARY + BINARY)
 def test_plain_python_gives_the_same_bits(name: str, scalar: Ty, lanes: int) -> None:
-    x, y = pairs(interpret.dtype(scalar))
+    x, y = pairs(arithmetic.dtype(scalar))
     x, y = (np.concatenate([a[:44], a[2000::501]]) for a in (x, y))
     arrays = [x] if name in UNARY else [x, y]
     assert_same_bits(apply(name, scalar, lanes, *arrays, interpreted=True), apply(name, scalar, lanes, *arrays))

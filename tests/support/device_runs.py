@@ -29,7 +29,7 @@ class Run:
 
     @property
     def launches(self) -> int:
-        return self.executable.device.launches  # type: ignore[attr-defined,no-any-return]
+        return self.executable.executor.device.launches  # type: ignore[attr-defined,no-any-return]
 
 
 def alike(mine: Any, wanted: Any) -> None:

@@ -13,15 +13,8 @@ from acronumba.analysis.fibers.world import (
     listed,
     one_item,
 )
-from acronumba.ir.nodes import (
-    Call,
-    Function,
-    Instr,
-    Join,
-    Spawn,
-    Var,
-    writes,
-)
+from acronumba.ir.nodes import Call, Function, Instr, Join, Spawn, Var
+from acronumba.ir.visit import writes
 
 
 class Scheduler:

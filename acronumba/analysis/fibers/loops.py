@@ -19,21 +19,9 @@ from acronumba.analysis.fibers.world import (
     region_item,
     writes_of,
 )
+from acronumba.analysis.simplify import simplify
 from acronumba.errors import Loc
-from acronumba.ir.graph import (
-    Names,
-    definitions,
-    dominators,
-    live_at_start,
-    loops,
-    predecessors,
-    reassigned,
-    redirect,
-    retarget,
-    simplify,
-    successors,
-    variables,
-)
+from acronumba.ir.graph import definitions, dominators, live_at_start, loops, predecessors, successors
 from acronumba.ir.nodes import (
     Block,
     Branch,
@@ -55,10 +43,9 @@ from acronumba.ir.nodes import (
     Shared,
     Spawn,
     Var,
-    reads,
-    writes,
 )
 from acronumba.ir.types import BOOL, INT, BoolT, FloatT, IntT, ListT, RefT, StructT, TupleT, Type, Word, union
+from acronumba.ir.visit import Names, reads, reassigned, redirect, retarget, variables, writes
 
 
 class _Serial(Exception):
@@ -165,55 +152,12 @@ class Loops:
 
     def _rewrite(self, steps: _Steps, fork: _Fork, parted: Sequence[Item]) -> None:
         """Put the loop of spawns before what is left of the loop."""
-        function, loop, loc = self.function, steps.loop, fork.loc
-        names = Names(function)
+        function, loop = self.function, steps.loop
         blocks = list(function.blocks)
-        before, head_, body, after = (len(blocks) + k for k in range(4))
-
-        # what is the same for all steps, computed before the loop
-        to: dict[Var, Var] = {}
-        start: list[Instr] = []
-        for instr in blocks[loop.head].instrs:
-            if set(writes(instr)) <= loop.fixed:
-                to |= {v: names.var(v.name, v.type) for v in writes(instr)}
-                start.append(reassigned(instr, to))
-        zero, count, i = names.var("zero", INT), names.var("count", INT), names.var("i", INT)
-        start.append(Const(out=zero, value=0, loc=loc))
-        start.append(Scalar(out=count, op="max", args=(to.get(loop.length, loop.length), zero), site=-1, loc=loc))
-        parts: Var | None = None
-        if fork.results:
-            if fork.to is not None:
-                parts = fork.to.args[0]
-            else:
-                parts = names.var("parts", ListT(TupleT(tuple(_as_type(v.type) for v in fork.results))))
-            empty = [names.var("empty", v.type) for v in fork.results]
-            start += [Const(out=v, value=_empty(v.type), loc=loc) for v in empty]
-            args = (count, *empty)
-            start.append(ListOp(outs=(parts,), op="fill", width=len(empty), args=args, loc=loc))
-        start.append(Copy(out=i, src=zero, loc=loc))
-        blocks.append(Block(instrs=tuple(start), end=Jump(block=head_, loc=loc)))
-
-        more = names.var("more", BOOL)
-        self.seen.add(more)
-        test: Instr = Scalar(out=more, op="lt", args=(i, count), site=-1, loc=loc)
-        blocks.append(Block(instrs=(test,), end=Branch(cond=more, yes=body, no=after, loc=loc)))
-
-        to[loop.index] = i
-        to |= {v: names.var(v.name, v.type) for instr in fork.prefix for v in writes(instr)}
-        step: list[Instr] = [reassigned(instr, to) for instr in fork.prefix]
-        given = tuple(to.get(v, v) for v in fork.args)
-        into = None if parts is None else (parts, i)
-        one, next_ = names.var("one", INT), names.var("next", INT)
-        step += [
-            Spawn(outs=(), into=into, function=fork.function, args=given, loc=loc),
-            Const(out=one, value=1, loc=loc),
-            Scalar(out=next_, op="add", args=(i, one), site=-1, loc=loc),
-            Copy(out=i, src=next_, loc=loc),
-        ]
-        blocks.append(Block(instrs=tuple(step), end=Jump(block=head_, loc=loc)))
-        goes_on = loop.exit if fork.to is not None else loop.head
-        blocks.append(Block(instrs=(Join(outs=(), loc=loc),), end=Jump(block=goes_on, loc=loc)))
-
+        before, head, body, after = (len(blocks) + k for k in range(4))
+        spawns = _Spawns(function, steps, fork)
+        blocks += [spawns.start(head), spawns.test(body, after), spawns.step(head), spawns.end()]
+        self.seen.add(spawns.more)
         for k, b in enumerate(function.blocks):
             if k not in loop.body:
                 blocks[k] = replace(b, end=redirect(b.end, loop.head, before))
@@ -221,14 +165,7 @@ class Loops:
             for k, b in enumerate(blocks):
                 blocks[k] = replace(b, instrs=tuple(x for x in b.instrs if not _is_new(x, fork.to.args[0])))
         else:
-            got: list[Instr] = []
-            if parts is not None:
-                outs = tuple(v if v in steps.single else names.var(v.name, v.type) for v in fork.results)
-                got.append(
-                    ListOp(outs=outs, op="get", width=len(outs), args=(parts, loop.index), loc=loc),
-                )
-                pairs = zip(fork.results, outs, strict=True)
-                got += [Copy(out=v, src=o, loc=loc) for v, o in pairs if v is not o]
+            got = spawns.read()
             for k, b in steps.without(parted).items():
                 blocks[k] = replace(b, instrs=(*got, *b.instrs)) if k == loop.first else b
         self.world.functions[self.number] = remove_dead(simplify(replace(function, blocks=tuple(blocks))))
@@ -244,6 +181,79 @@ class _Fork:
     results: tuple[Var, ...]
     to: ListOp | None  # the append that is all that is left of a step
     loc: Loc
+
+
+class _Spawns:
+    """Writes the loop that spawns the steps of another, and what that one reads of them."""
+
+    def __init__(self, function: Function, steps: _Steps, fork: _Fork) -> None:
+        self.steps, self.loop, self.fork, self.loc = steps, steps.loop, fork, fork.loc
+        self.blocks = function.blocks
+        self.names = Names(function)
+        self.to: dict[Var, Var] = {}  # variables of the loop -> those of this one
+        self.results: Var | None = None  # the list of what the steps return
+
+    def start(self, head: int) -> Block:
+        """Return the block before the loop: what is the same for all steps, and room for their results."""
+        names, loop, fork, loc = self.names, self.loop, self.fork, self.loc
+        out: list[Instr] = []
+        for instr in self.blocks[loop.head].instrs:
+            if set(writes(instr)) <= loop.fixed:
+                self.to |= {v: names.var(v.name, v.type) for v in writes(instr)}
+                out.append(reassigned(instr, self.to))
+        zero, self.count, self.index = names.var("zero", INT), names.var("count", INT), names.var("i", INT)
+        length = self.to.get(loop.length, loop.length)
+        out.append(Const(out=zero, value=0, loc=loc))
+        out.append(Scalar(out=self.count, op="max", args=(length, zero), site=-1, loc=loc))
+        if fork.results:
+            if fork.to is not None:
+                self.results = fork.to.args[0]
+            else:
+                self.results = names.var("parts", ListT(TupleT(tuple(_as_type(v.type) for v in fork.results))))
+            empty = [names.var("empty", v.type) for v in fork.results]
+            out += [Const(out=v, value=_empty(v.type), loc=loc) for v in empty]
+            args = (self.count, *empty)
+            out.append(ListOp(outs=(self.results,), op="fill", width=len(empty), args=args, loc=loc))
+        out.append(Copy(out=self.index, src=zero, loc=loc))
+        return Block(instrs=tuple(out), end=Jump(block=head, loc=loc))
+
+    def test(self, body: int, after: int) -> Block:
+        """Return the head of the loop."""
+        self.more = self.names.var("more", BOOL)
+        test = Scalar(out=self.more, op="lt", args=(self.index, self.count), site=-1, loc=self.loc)
+        return Block(instrs=(test,), end=Branch(cond=self.more, yes=body, no=after, loc=self.loc))
+
+    def step(self, head: int) -> Block:
+        """Return the body of the loop: one spawn."""
+        names, fork, loc, i = self.names, self.fork, self.loc, self.index
+        self.to[self.loop.index] = i
+        self.to |= {v: names.var(v.name, v.type) for instr in fork.prefix for v in writes(instr)}
+        out: list[Instr] = [reassigned(instr, self.to) for instr in fork.prefix]
+        given = tuple(self.to.get(v, v) for v in fork.args)
+        into = None if self.results is None else (self.results, i)
+        one, next_ = names.var("one", INT), names.var("next", INT)
+        out += [
+            Spawn(outs=(), into=into, function=fork.function, args=given, loc=loc),
+            Const(out=one, value=1, loc=loc),
+            Scalar(out=next_, op="add", args=(i, one), site=-1, loc=loc),
+            Copy(out=i, src=next_, loc=loc),
+        ]
+        return Block(instrs=tuple(out), end=Jump(block=head, loc=loc))
+
+    def end(self) -> Block:
+        """Return the block behind the loop: the join."""
+        goes_on = self.loop.exit if self.fork.to is not None else self.loop.head
+        return Block(instrs=(Join(outs=(), loc=self.loc),), end=Jump(block=goes_on, loc=self.loc))
+
+    def read(self) -> list[Instr]:
+        """Return what takes the results of a step from the list."""
+        if self.results is None:
+            return []
+        results, single, names = self.fork.results, self.steps.single, self.names
+        outs = tuple(v if v in single else names.var(v.name, v.type) for v in results)
+        args = (self.results, self.loop.index)
+        copies = [Copy(out=v, src=o, loc=self.loc) for v, o in zip(results, outs, strict=True) if v is not o]
+        return [ListOp(outs=outs, op="get", width=len(outs), args=args, loc=self.loc), *copies]
 
 
 class _Steps:

@@ -20,7 +20,8 @@ from itertools import pairwise
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.fibers.calls import what_needs
 from acronumba.analysis.fibers.world import Facts, Item, World, one_item, region_item
-from acronumba.ir.graph import Names, dominators, live_at_start, loops, retarget, simplify, successors
+from acronumba.analysis.simplify import simplify
+from acronumba.ir.graph import dominators, live_at_start, loops, successors
 from acronumba.ir.nodes import (
     Block,
     Branch,
@@ -37,9 +38,8 @@ from acronumba.ir.nodes import (
     Return,
     Spawn,
     Var,
-    reads,
-    writes,
 )
+from acronumba.ir.visit import Names, reads, retarget, writes
 
 
 def outline_regions(world: World, number: int, around: object = None) -> None:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from acronumba.analysis.fibers.mutation import CHANGES, Mutation
-from acronumba.analysis.sharing.share import copied
 from acronumba.errors import Loc
-from acronumba.ir.graph import Names, predecessors, reassigned, rename, retarget, successors, variables
+from acronumba.ir.graph import predecessors, successors
 from acronumba.ir.nodes import (
     Block,
     Call,
@@ -37,10 +36,9 @@ from acronumba.ir.nodes import (
     Shared,
     Spawn,
     Var,
-    reads,
-    writes,
 )
 from acronumba.ir.notes import Note
+from acronumba.ir.visit import Names, copied, reads, reassigned, rename, retarget, variables, writes
 
 OPTION = "forkjoin"
 

@@ -45,13 +45,12 @@ from acronumba.ir.nodes import (
     SharedArg,
     Site,
     Var,
-    reads,
-    writes,
 )
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS, VIEWS
 from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand, Size
 from acronumba.ir.types import INT, BoolT, FloatT, IntT, ListT, TensorT
+from acronumba.ir.visit import reads, writes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

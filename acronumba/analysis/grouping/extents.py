@@ -11,21 +11,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from acronumba.errors import Loc
-from acronumba.ir.graph import definitions, dominators, fixed_variables, rename
-from acronumba.ir.nodes import (
-    Block,
-    Const,
-    Copy,
-    End,
-    Extent,
-    ExtentOf,
-    Function,
-    Instr,
-    Op,
-    Var,
-    writes,
-)
+from acronumba.ir.graph import definitions, dominators, fixed_variables
+from acronumba.ir.nodes import Block, Const, Copy, End, Extent, ExtentOf, Function, Instr, Op, Var
 from acronumba.ir.types import INT, TensorT
+from acronumba.ir.visit import rename, writes
 
 
 class Extents:

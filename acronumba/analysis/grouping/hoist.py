@@ -37,10 +37,11 @@ import numpy as np
 from acronumba.analysis.value_flow import Flow, components, in_cycles
 from acronumba.analysis.waits import waiting_functions
 from acronumba.ir.graph import dominators, loops, successors
-from acronumba.ir.nodes import Call, Op, Program, Read, SharedArg, Var, reads
+from acronumba.ir.nodes import Call, Op, Program, Read, SharedArg, Var
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import ListT, TensorT
+from acronumba.ir.visit import reads
 
 # Nanoseconds on one core, of two machines (2.8 GHz Ice Lake, Zen 5); only their ratios matter.
 NODE = 25.0  # recording, scheduling and starting a node

@@ -18,17 +18,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from acronumba.analysis.grouping.hoist import is_worth, stored
-from acronumba.ir.graph import (
-    Names,
-    definitions,
-    dominators,
-    loops,
-    predecessors,
-    redirect,
-    rename,
-    simplify,
-    successors,
-)
+from acronumba.analysis.simplify import simplify
+from acronumba.ir.graph import definitions, dominators, loops, predecessors, successors
 from acronumba.ir.nodes import (
     Block,
     Call,
@@ -49,12 +40,11 @@ from acronumba.ir.nodes import (
     SharedArg,
     Spawn,
     Var,
-    reads,
-    writes,
 )
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import Array0T, ListT, TensorT, TupleT, Type, words
+from acronumba.ir.visit import Names, reads, redirect, rename, writes
 
 _Movable = Op | Const | Copy | Shared | ExtentOf | IsNull | Scalar
 

@@ -37,12 +37,11 @@ from acronumba.ir.nodes import (
     Scalar,
     SharedArg,
     Var,
-    reads,
-    writes,
 )
 from acronumba.ir.ops import TENSORS, Attrs, Rowwise
 from acronumba.ir.spec import KernelSpec
 from acronumba.ir.types import BoolT, FloatT, IntT, ListT, TensorT, Word
+from acronumba.ir.visit import reads, writes
 
 WIDE = 16  # elements of a row that is worth computing alone, if nothing dearer is done with it
 
@@ -250,13 +249,13 @@ class Rows:
             return None
         for o in body:
             if shapes.leads(o.shape, n):
-                if self._attrs(o, n, shapes) is None:
+                if self.row_attrs(o, n, shapes) is None:
                     return None
             elif shapes.mention(o, n) or (o is not op and TENSORS[o.op].kind not in ("element", "address", "create")):
                 return None
         return n
 
-    def _attrs(self, op: Op, n: Var, shapes: _Shapes) -> Attrs | None:
+    def row_attrs(self, op: Op, n: Var, shapes: _Shapes) -> Attrs | None:
         """Return the static arguments of an operation on one row; None if it has no rows."""
         shape, args = shapes.of(op.shape), shapes.args(op)
         by = tuple(bool(s) and s[0] is n for s in args)
@@ -355,66 +354,80 @@ class Rows:
         shapes = _Shapes(self, moved, extents, found.equal)
         n = shapes.of(next(iter(own)).shape)[0]
         assert isinstance(n, Var)
-        inside = {op.out for op in body}
-        out: list[Op] = []
-        row: dict[Var, Var] = {}
-        parts: dict[Var, Var] = {}  # tensor or list from outside -> its row or element
-        given: dict[Var, Shape] = {}
-
-        def part(v: Var, type: Word) -> Var:
-            return parts.setdefault(v, Var(v.name, type))
-
+        one = _Row(self, shapes, n, {op.out for op in body})
         for op in body:
-            args = shapes.args(op)
             if not shapes.leads(op.shape, n):
-                given |= {a: s for a, s in _tensors(op, args) if a not in inside}
-                out.append(op)
-                continue
-            if op.op == "stack":
-                (items,) = op.args
-                item = _item(op)
-                assert isinstance(items, Var) and item is not None
-                row[op.out] = element = part(items, item)
-                if isinstance(item, TensorT):
-                    given[element] = op.shape[1:]
-                if op.out in wanted and op in own:
-                    row[op.out] = self._add(out, op, "cast", (element,))
-                continue
-            attrs = self._attrs(op, n, shapes)
-            assert attrs is not None
-            new: list[Var | SharedArg] = []
-            for a, s in zip(op.args, args, strict=True):
-                if isinstance(a, Var) and a in row:
-                    new.append(row[a])
-                elif s and s[0] is n:
-                    assert isinstance(a, Var) and isinstance(a.type, TensorT)
-                    new.append(part(a, TensorT(a.type.dtype, a.type.shape[1:])))
-                    given[parts[a]] = s[1:]
-                else:
-                    if isinstance(a, Var) and isinstance(a.type, TensorT) and a not in inside:
-                        given[a] = s
-                    if TENSORS[op.op].kind == "element" or op.op == "broadcast":
-                        if len(s) == len(op.shape):
-                            a = self._add(out, replace(op, shape=s, site=-1), "reshape", (a,), self._dtype(a))
-                    new.append(a)
-            row[op.out] = self._add(out, op, op.op, tuple(new), attrs=attrs)
-        return OneRow(body=tuple(out), extents=given, row=row, whole={p: v for v, p in parts.items()})
+                one.same(op)
+            elif op.op == "stack":
+                one.stack(op, stored=op.out in wanted and op in own)
+            else:
+                one.operation(op)
+        return OneRow(body=tuple(one.out), extents=one.given, row=one.row, whole={p: v for v, p in one.parts.items()})
+
+
+class _Row:
+    """Writes what a group computes for one row of `n`."""
+
+    def __init__(self, rows: Rows, shapes: _Shapes, n: Var, inside: set[Var]) -> None:
+        self.rows, self.shapes, self.n, self.inside = rows, shapes, n, inside
+        self.out: list[Op] = []
+        self.row: dict[Var, Var] = {}  # tensor -> its row
+        self.parts: dict[Var, Var] = {}  # tensor or list from outside -> its row or element
+        self.given: dict[Var, Shape] = {}
+
+    def part(self, v: Var, type: Word) -> Var:
+        return self.parts.setdefault(v, Var(v.name, type))
+
+    def same(self, op: Op) -> None:
+        """Add an operation that is the same for all rows."""
+        self.given |= {a: s for a, s in _tensors(op, self.shapes.args(op)) if a not in self.inside}
+        self.out.append(op)
+
+    def stack(self, op: Op, stored: bool) -> None:
+        """A row of a stack is an element of the list."""
+        (items,) = op.args
+        item = _item(op)
+        assert isinstance(items, Var) and item is not None
+        self.row[op.out] = element = self.part(items, item)
+        if isinstance(item, TensorT):
+            self.given[element] = op.shape[1:]
+        if stored:
+            self.row[op.out] = self._add(op, "cast", (element,))
+
+    def operation(self, op: Op) -> None:
+        """Add an operation on one row."""
+        attrs = self.rows.row_attrs(op, self.n, self.shapes)
+        assert attrs is not None
+        args = tuple(self._arg(op, a, s) for a, s in zip(op.args, self.shapes.args(op), strict=True))
+        self.row[op.out] = self._add(op, op.op, args, attrs=attrs)
+
+    def _arg(self, op: Op, a: Var | SharedArg, shape: Shape) -> Var | SharedArg:
+        """Return what an operation on one row reads of an argument of this shape."""
+        if isinstance(a, Var) and a in self.row:
+            return self.row[a]
+        if shape and shape[0] is self.n:
+            assert isinstance(a, Var) and isinstance(a.type, TensorT)
+            part = self.part(a, TensorT(a.type.dtype, a.type.shape[1:]))
+            self.given[part] = shape[1:]
+            return part
+        if isinstance(a, Var) and isinstance(a.type, TensorT) and a not in self.inside:
+            self.given[a] = shape
+        if (TENSORS[op.op].kind == "element" or op.op == "broadcast") and len(shape) == len(op.shape):
+            return self._add(replace(op, shape=shape, site=-1), "reshape", (a,), self._dtype(a))
+        return a
 
     def _dtype(self, a: Var | SharedArg) -> str:
-        type = self.program.shared[a.index].type if isinstance(a, SharedArg) else a.type
+        type = self.rows.program.shared[a.index].type if isinstance(a, SharedArg) else a.type
         assert isinstance(type, TensorT)
         return type.dtype
 
-    @staticmethod
-    def _add(
-        out: list[Op], op: Op, name: str, args: tuple[Var | SharedArg, ...], dtype: str = "", attrs: Attrs = ()
-    ) -> Var:
+    def _add(self, op: Op, name: str, args: tuple[Var | SharedArg, ...], dtype: str = "", attrs: Attrs = ()) -> Var:
         """Add an operation with the rest of the shape of `op`; return what it assigns."""
         assert isinstance(op.out.type, TensorT)
         shape = op.shape[1:]
         type = TensorT(dtype or op.out.type.dtype, tuple(x if isinstance(x, int) else None for x in shape))
         var = Var(op.out.name, type)
-        out.append(replace(op, out=var, op=name, args=args, attrs=attrs, shape=shape))
+        self.out.append(replace(op, out=var, op=name, args=args, attrs=attrs, shape=shape))
         return var
 
 

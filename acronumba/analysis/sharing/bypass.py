@@ -18,20 +18,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from acronumba.analysis.sharing.once import same_for_all
+from acronumba.analysis.simplify import simplify
 from acronumba.analysis.value_flow import in_cycles
 from acronumba.config import Options
 from acronumba.errors import Loc
-from acronumba.ir.graph import (
-    Names,
-    fixed_variables,
-    live_at_start,
-    loops,
-    predecessors,
-    reassigned,
-    rename,
-    simplify,
-    successors,
-)
+from acronumba.ir.graph import fixed_variables, live_at_start, loops, predecessors, successors
 from acronumba.ir.nodes import (
     Block,
     Branch,
@@ -52,10 +43,10 @@ from acronumba.ir.nodes import (
     SharedArg,
     Spawn,
     Var,
-    writes,
 )
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
+from acronumba.ir.visit import Names, reassigned, rename, writes
 
 
 def pass_by(program: Program, options: Options) -> tuple[Program, tuple[Note, ...]]:

@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from acronumba.analysis.sharing.share import Context, Sharing
+from acronumba.analysis.sharing.facts import Context, Sharing
 from acronumba.config import COPIES, Options
 from acronumba.errors import NOWHERE, Loc
 from acronumba.ir.nodes import (
@@ -41,12 +41,12 @@ from acronumba.ir.nodes import (
     Scalar,
     Shared,
     Var,
-    writes,
 )
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import KernelOp, KernelSpec, Operand
 from acronumba.ir.types import TensorT
+from acronumba.ir.visit import writes
 
 
 def weights_of(spec: KernelSpec) -> set[int]:

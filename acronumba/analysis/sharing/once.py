@@ -32,22 +32,11 @@ import numpy as np
 from acronumba.config import Options
 from acronumba.errors import Loc
 from acronumba.ir.graph import definitions
-from acronumba.ir.nodes import (
-    Block,
-    Const,
-    Function,
-    Instr,
-    Op,
-    Program,
-    Shared,
-    SharedArg,
-    SharedParam,
-    Var,
-    reads,
-)
+from acronumba.ir.nodes import Block, Const, Function, Instr, Op, Program, Shared, SharedArg, SharedParam, Var
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS, VIEWS
 from acronumba.ir.types import BoolT, FloatT, IntT, TensorT
+from acronumba.ir.visit import reads
 
 LARGEST = 1 << 26  # bytes of a tensor that is computed before it is known whether anything reads it
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "pow": "**", "floordiv": "//", "mod": "%"}
@@ -78,6 +67,16 @@ class _Value:
         return self.op.op in VIEWS
 
 
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """An operand that is the same for all instances."""
+
+    key: object  # equal for equal values
+    text: str  # as the user would write it
+    arg: _Value | SharedArg | Var
+    used: bool  # as `_Value.used`
+
+
 class _Finder:
     def __init__(self, program: Program, options: Options) -> None:
         self.program, self.options = program, options
@@ -97,66 +96,52 @@ class _Finder:
         """Return the results that are the same for all instances."""
         single = definitions(function)
         out: dict[Var, _Value] = {}
-
-        def literal(x: object) -> object:
-            if isinstance(x, tuple):
-                return tuple(map(literal, x))
-            if isinstance(x, Var):
-                by = single.get(x)
-                return by.value if isinstance(by, Const) else x
-            return x
-
-        def number(v: Var) -> tuple[object, str, bool] | None:
-            """Return key, text, and whether it is a shared value, of a host number."""
-            if not isinstance(v.type, IntT | FloatT | BoolT):
-                return None
-            match single.get(v):
-                case Const(value=value):
-                    return ("const", v.type, repr(value)), repr(value), False
-                case Shared(index=index):
-                    return ("shared", index), self.program.shared[index].path, True
-            return None
-
         for block in function.blocks:
             for op in block.instrs:
-                if not isinstance(op, Op) or op.site >= 0:
-                    continue
-                shape, attrs = literal(op.shape), literal(op.attrs)
-                assert isinstance(shape, tuple) and isinstance(attrs, tuple)
-                if any(isinstance(x, Var) for x in (*shape, *_flat(attrs))):
-                    continue
-                if op.op == "take" and not _constant_index(op, single):
-                    continue  # what has checked the index is not run before it
-                keys: list[object] = []
-                texts: list[str] = []
-                args: list[_Value | SharedArg | Var] = []
-                used = op.op == "iota"
-                for a in op.args:
-                    if isinstance(a, SharedArg):
-                        keys.append(("shared", a.index))
-                        texts.append(self.program.shared[a.index].path)
-                        args.append(a)
-                        used = True
-                    elif a in out:
-                        keys.append(id(out[a]))
-                        texts.append(out[a].text)
-                        args.append(out[a])
-                        used |= out[a].used
-                    elif (known := number(a)) is not None:
-                        keys.append(known[0])
-                        texts.append(known[1])
-                        args.append(a)
-                        used |= known[2]
-                    else:
-                        break
-                else:
-                    assert isinstance(op.out.type, TensorT)
-                    key = (op.op, tuple(keys), repr(attrs), shape, op.out.type.dtype)
-                    if key not in self.values:
-                        made = replace(op, attrs=attrs, shape=shape)
-                        self.values[key] = _Value(made, tuple(args), single, used, _expression(op, attrs, texts))
-                    out[op.out] = self.values[key]
+                if isinstance(op, Op) and (value := self._value_of(op, single, out)) is not None:
+                    out[op.out] = value
         return out
+
+    def _value_of(self, op: Op, single: Mapping[Var, Instr], known: Mapping[Var, _Value]) -> _Value | None:
+        """Return the result of an operation if it is the same for all instances."""
+        if op.site >= 0:
+            return None
+        shape, attrs = _literal(op.shape, single), _literal(op.attrs, single)
+        assert isinstance(shape, tuple) and isinstance(attrs, tuple)
+        if any(isinstance(x, Var) for x in (*shape, *_flat(attrs))):
+            return None
+        if op.op == "take" and not _constant_index(op, single):
+            return None  # what has checked the index is not run before it
+        given: list[_Given] = []
+        for a in op.args:
+            if (one := self._given(a, single, known)) is None:
+                return None
+            given.append(one)
+        assert isinstance(op.out.type, TensorT)
+        key = (op.op, tuple(g.key for g in given), repr(attrs), shape, op.out.type.dtype)
+        if key not in self.values:
+            self.values[key] = _Value(
+                replace(op, attrs=attrs, shape=shape),
+                tuple(g.arg for g in given),
+                single,
+                op.op == "iota" or any(g.used for g in given),
+                _expression(op, attrs, [g.text for g in given]),
+            )
+        return self.values[key]
+
+    def _given(self, a: Var | SharedArg, single: Mapping[Var, Instr], known: Mapping[Var, _Value]) -> _Given | None:
+        """Return an operand that is the same for all instances."""
+        if isinstance(a, SharedArg):
+            return _Given(("shared", a.index), self.program.shared[a.index].path, a, True)
+        if a in known:
+            return _Given(id(known[a]), known[a].text, known[a], known[a].used)
+        if isinstance(a.type, IntT | FloatT | BoolT):
+            match single.get(a):
+                case Const(value=value):
+                    return _Given(("const", a.type, repr(value)), repr(value), a, False)
+                case Shared(index=index):
+                    return _Given(("shared", index), self.program.shared[index].path, a, True)
+        return None
 
     def _mark(self, function: Function, free: Mapping[Var, _Value]) -> None:
         for block in function.blocks:
@@ -237,6 +222,16 @@ def find_once(program: Program, options: Options) -> tuple[Program, tuple[Comput
 def _constant_index(op: Op, single: Mapping[Var, Instr]) -> bool:
     index = op.args[1]
     return isinstance(index, Var) and isinstance(single.get(index), Const)
+
+
+def _literal(x: object, single: Mapping[Var, Instr]) -> object:
+    """Return static arguments with constants in place of the variables that hold them."""
+    if isinstance(x, tuple):
+        return tuple(_literal(y, single) for y in x)
+    if isinstance(x, Var):
+        by = single.get(x)
+        return by.value if isinstance(by, Const) else x
+    return x
 
 
 def _flat(x: object) -> Iterator[object]:

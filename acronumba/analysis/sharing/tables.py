@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.sharing.once import same_for_all
 from acronumba.config import Options
-from acronumba.ir.graph import Names, fixed_variables
+from acronumba.ir.graph import fixed_variables
 from acronumba.ir.nodes import Block, Function, Instr, Op, Program, SharedArg, Var
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import BoolT, FloatT, IntT, TensorT
+from acronumba.ir.visit import Names
 
 ROWS = 256  # of a table whose products are computed for all rows
 

@@ -25,12 +25,12 @@ from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cpu import Generator, SharedUse, _power
 from acronumba.kernels.cuda.tiles import Tile
 from acronumba.kernels.cuda.writer import WARPS, Grid, SimtWriter
-from acronumba.kernels.stages.graph import Product, ProductStage, Single
 from acronumba.kernels.stages.index import Poly
 from acronumba.kernels.stages.passes import passes_of
+from acronumba.kernels.stages.tasks import Product, ProductStage, Single
 from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.write import math
-from acronumba.kernels.write.writer import Kernel
+from acronumba.kernels.write.kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.emit import interpret, tree
+from acronumba.emit import arithmetic, interpret, tree
 from acronumba.emit.intrinsics import INTRINSICS, Intrinsic
 from acronumba.emit.simt import WARP
 
@@ -169,8 +169,8 @@ class Simulator:
         self.random = random.Random(seed)
         self.current: Any = None
         self.products: dict[tuple[int, int], Any] = {}  # the last of each warp
-        self.loads = {t: interpret._loader(memory, ty) for t, ty in _TYPES.items()}
-        self.stores = {t: interpret._storer(memory, ty) for t, ty in _TYPES.items()}
+        self.loads = {t: interpret.loader(memory, ty) for t, ty in _TYPES.items()}
+        self.stores = {t: interpret.storer(memory, ty) for t, ty in _TYPES.items()}
         self.names: dict[str, Any] = {**self._names(), **(extra or {})}
         if "arrive(" in text:
             self._watch()
@@ -510,7 +510,7 @@ class _Cuda:
 
 
 def _libm(row: Intrinsic, kind: Any) -> Callable[..., Any]:
-    f = interpret._libm(row.c, len(row.args), 64)
+    f = arithmetic.libm(row.c, len(row.args), 64)
     return lambda *args: kind(f(*map(float, args)))
 
 
@@ -532,15 +532,15 @@ def _width(x: Any) -> int:
 
 def _unsigned(type: Any, x: Any) -> Any:
     old, new = _TYPES[_type(x)], _TYPES[type]
-    return type(interpret._converter(old, new, "unsigned")(x if old.kind == "f" else int(x)))
+    return type(arithmetic.converter(old, new, "unsigned")(x if old.kind == "f" else int(x)))
 
 
 def _truncated(type: Any, x: Any) -> Any:
-    return type(interpret._converter(_TYPES[_type(x)], _TYPES[type], "value")(x))
+    return type(arithmetic.converter(_TYPES[_type(x)], _TYPES[type], "value")(x))
 
 
 def _quotient(a: int, b: int) -> int:
-    return interpret._int_div(int(a), int(b), 64, False)
+    return arithmetic.int_div(int(a), int(b), 64, False)
 
 
 def _divide(a: Any, b: Any) -> Any:
@@ -554,7 +554,7 @@ def _fma(a: Any, b: Any, c: Any) -> Any:
     return kind(_FMA[kind](a, b, c))
 
 
-_FMA = {np.float32: interpret._libm("fma", 3, 32), np.float64: interpret._libm("fma", 3, 64)}
+_FMA = {np.float32: arithmetic.libm("fma", 3, 32), np.float64: arithmetic.libm("fma", 3, 64)}
 
 
 def _by_unsigned(f: Callable[[int, int], int]) -> Callable[[int, int], int]:

@@ -1,7 +1,7 @@
 """Writes the stages of a kernel for a GPU: a warp works like a processor whose vectors have 32 lanes.
 
 In: `Stages` and the places of stored values, as for the processor. Out: statements of the small language, which
-`emit.simt` prints for `numba.cuda`. Loops over nodes are shared out to warps: all that `kernels.write.writer` writes
+`emit.simt` prints for `numba.cuda`. Loops over nodes are shared out to warps: all that `kernels.write.nests` writes
 for one node, a warp does, element-wise operations and reductions with one lane per thread. Tiles of products are shared
 out to blocks: the threads of a block find the rows of the left operand, compute the tile into memory that they share,
 and finish it element by element, each thread with places of its own.
@@ -19,13 +19,13 @@ from acronumba.emit.simt import NAMES, WARP, device
 from acronumba.emit.tree import I64, VOID, Const, Expr, Load, Local, const, convert, select
 from acronumba.ir.spec import Size
 from acronumba.kernels.cuda.tiles import MOST, MOST_STAGES, ROWS, THREADS, WIDEST, Tile, kind_of, shapes
-from acronumba.kernels.stages.graph import Nest, Product, ProductStage, Single
 from acronumba.kernels.stages.index import ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.passes import Pass
 from acronumba.kernels.stages.steps import Step
+from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, Single
 from acronumba.kernels.write.element import DTYPES, Dtype, cast, combine, less
 from acronumba.kernels.write.products import ProductWriter
-from acronumba.kernels.write.writer import Scope
+from acronumba.kernels.write.scopes import Scope
 
 WARPS = THREADS // WARP
 TOGETHER = 4  # rows of a matrix that a warp multiplies with a vector at once
@@ -346,88 +346,9 @@ class SimtWriter(ProductWriter):
 
         How many of both is the smallest of the ladder of shapes that leaves no block without work.
         """
-        f = self.f
-        dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
-        lists = [(parts, lefts) for call in one.calls for parts, lefts in zip(call.members, call.lefts, strict=True)]
-        pieces = sum(len(lefts) for _, lefts in lists)
-        gates = [sum(part.gates for part in parts) for parts, _ in lists]
-        height, tiles_, own = self.tiling(gates, pieces, stage.n, dtype)
-        self.called.update(tiles_)
-        columns = tiles_[0].columns
-        ladder = shapes(height, sum(gates), columns)
-        block, blocks = device("block", type=I64), self.bind("blocks", device("blocks", type=I64))
-        total = self.rows_of(stage, f["nodes"])
-        high = self.local("high", const(height, I64))
-        bits = self.local("power", const(columns.bit_length() - 1, I64))
-        across = self.local("across", const(-(-stage.n // columns), I64))
-        for shape in ladder[1:]:
-            parts_ = -(-stage.n // shape.columns)
-            with self.when((total + (shape.rows - 1)) // shape.rows * parts_ <= blocks):
-                f.set(high, shape.rows)
-                f.set(bits, shape.columns.bit_length() - 1)
-                f.set(across, parts_)
-        tiles = self.local("tiles", (total + (high - 1)) // high)
-        table = self.local("rows", device("block_memory", const(8 * height * pieces, I64), type=I64))
-        lengths = self.local("lengths", device("block_memory", const(8 * pieces, I64), type=I64))
-        apart = sum(tile.width for tile in tiles_) * dtype.size
-        sums = self.local(
-            "sums", const(0, I64) if own else device("block_memory", const(height * apart, I64), type=I64)
-        )
-        units = self.local("units", tiles * across)
-        with self.shared_out("u", units, self.bind("block_at", block), blocks) as u:
-            across_at = self.local("across_at", u // tiles)
-            tile = self.local("t", u - across_at * tiles)
-            a = self.local("a", total * tile // tiles)
-            m = self.local("m", total * (tile + 1) // tiles - a)
-            column = self.local("column", across_at << bits)
-            panel = self.local("panel", column // columns)
-            column = self.local("first", column - panel * columns)
-            f.comment("the rows of the left operand")
-            with self.anew(), self.shared_out("e", m, self.thread(), const(THREADS, I64)) as e:
-                at = self.enter_row(self.local("r", a + e), stage.lead)
-                for k, piece in enumerate(chain.from_iterable(lefts for _, lefts in lists)):
-                    here = Index((*stage.lead, self.graph.shape(piece)[-1]), (*at, ZERO))
-                    f.store(table + e * 8, k * height, self.address(piece, here))
-                    f.store(lengths, k, self.number(size_poly(self.graph.shape(piece)[-1])))
-            self.home_depth = 0
-            f.do(device("meet"))
-            starts: dict[int, int] = {}
-            before = start = 0
-            for (parts, lefts), made in zip(lists, tiles_, strict=True):
-                inner = self.inner(parts[0].product)
-                with self.anew():
-                    weight = self.weights(parts, stage.n, 1, columns, dtype.name)
-                done = device(
-                    f"tile_{made.kind}", table + 8 * height * before if before else table, m, const(height, I64),
-                    const(len(lefts), I64), lengths + 8 * before if before else lengths,
-                    weight + panel * (inner * made.width * dtype.size), column, bits, sums + start if start else sums,
-                    const(apart, I64), *(const(x, I64) for x in (made.gates, columns, made.rows, made.stages)),
-                    type=I64,
-                )  # fmt: skip
-                at_ = start
-                for part in parts:
-                    starts[part.product.value] = at_
-                    at_ += part.gates * columns * dtype.size
-                start += made.width * dtype.size
-                before += len(lefts)
-                found = self.local("found", done)
-            f.do(device("meet"))
-            if one.tail:
-                self.note_names(one.tail)
-                product_values = {part.product.value for part in stage.parts}
-                with self.anew(), self.shared_out("e", m << bits, self.thread(), const(THREADS, I64)) as e:
-                    row = self.local("e_row", e >> bits)
-                    self.finish_row(
-                        stage, one, row, a, e - (row << bits), panel * columns + column,
-                        (found if own else sums) + row * apart, starts, product_values, columns,
-                    )  # fmt: skip
-                self.home_depth = 0
-                f.do(device("meet"))
-        kind, lead = tiles_[0].kind, count(stage.lead).constant or 1
-        return tuple(
-            Grid(max(1, s.rows // lead), -(-stage.n // s.columns), s.cost(kind, sum(gates)))
-            for s in ladder
-        )  # fmt: skip
+        tiles = _Tiles(self, stage, one)
+        tiles.write()
+        return tiles.grids()
 
     def thread(self) -> Expr:
         """Return the number of the thread in its block."""
@@ -442,32 +363,6 @@ class SimtWriter(ProductWriter):
         finally:
             self.scopes = outer
 
-    def finish_row(
-        self, stage: ProductStage, one: Pass, row: Expr, a: Expr, column: Expr, first: Expr, sums: Expr,
-        starts: dict[int, int], gates: set[int], columns: int,
-    ) -> None:  # fmt: skip
-        """Finish one element of a tile."""
-        c = self.local("c", column)
-        j = self.local("j", first + c)
-        self.symbols[j.name] = j
-        self.extents[j.name] = stage.n
-
-        def finish() -> None:
-            at = self.enter_row(self.local("r", a + row), stage.lead)
-            acc = self.local("acc", sums + c * DTYPES[self.graph.dtype(stage.parts[0].product.value)].size)
-            self.panels = {v: (acc + start if start else acc, columns, Const(0, I64)) for v, start in starts.items()}
-            self.panel_n = stage.n
-            self.panel_at = (*at, ZERO if stage.n == 1 else Poly.of(j.name))
-            self.inline = {v for v in one.tail if v not in gates}
-            self.finish_vector(stage, Step(done=list(one.tail)))
-            self.panels, self.inline = {}, set()
-
-        if stage.n % columns == 0:
-            finish()
-        else:
-            with self.when(j < stage.n):
-                finish()
-
     def enter_node(self, row: Expr) -> None:
         self.row = self.node = self.bind("node", row)
 
@@ -478,3 +373,148 @@ class SimtWriter(ProductWriter):
         assert offset is not None and own.at[:-1] == self.panel_at[:-1], "the plan has checked that"
         gate = offset // self.panel_n
         return self.bind(self.kernel.names[v], Load(acc + gate * columns * t.size if gate else acc, t.memory))
+
+
+class _Tiles:
+    """Writes the tiles of a pass."""
+
+    def __init__(self, w: SimtWriter, stage: ProductStage, one: Pass) -> None:
+        self.w, self.stage, self.one = w, stage, one
+        self.dtype = DTYPES[w.graph.dtype(stage.parts[0].product.value)]
+        # the products of each member, side by side, and the pieces of their left operand
+        self.members = [(p, l) for call in one.calls for p, l in zip(call.members, call.lefts, strict=True)]
+        self.pieces = sum(len(lefts) for _, lefts in self.members)
+        gates = [sum(part.gates for part in parts) for parts, _ in self.members]
+        self.gates = sum(gates)
+        self.height, self.made, self.own = w.tiling(gates, self.pieces, stage.n, self.dtype)
+        w.called.update(self.made)
+        self.columns = self.made[0].columns
+        self.ladder = shapes(self.height, self.gates, self.columns)
+        self.apart = sum(tile.width for tile in self.made) * self.dtype.size  # bytes from one row of sums to the next
+
+    def grids(self) -> tuple[Grid, ...]:
+        """Return what each shape of the ladder means for a launch."""
+        kind, lead = self.made[0].kind, count(self.stage.lead).constant or 1
+        return tuple(
+            Grid(max(1, s.rows // lead), -(-self.stage.n // s.columns), s.cost(kind, self.gates)) for s in self.ladder
+        )
+
+    def write(self) -> None:
+        w, f = self.w, self.w.f
+        block, blocks = device("block", type=I64), w.bind("blocks", device("blocks", type=I64))
+        total = w.rows_of(self.stage, f["nodes"])
+        high, self.bits, across = self.choose(total, blocks)
+        tiles = w.local("tiles", (total + (high - 1)) // high)
+        self.memory()
+        units = w.local("units", tiles * across)
+        with w.shared_out("u", units, w.bind("block_at", block), blocks) as u:
+            across_at = w.local("across_at", u // tiles)
+            tile = w.local("t", u - across_at * tiles)
+            a = w.local("a", total * tile // tiles)
+            m = w.local("m", total * (tile + 1) // tiles - a)
+            column = w.local("column", across_at << self.bits)
+            panel = w.local("panel", column // self.columns)
+            column = w.local("first", column - panel * self.columns)
+            self.addresses(a, m)
+            f.do(device("meet"))
+            starts, found = self.sum(m, panel, column)
+            f.do(device("meet"))
+            if self.one.tail:
+                self.tail(a, m, panel * self.columns + column, found if self.own else self.sums, starts)
+                f.do(device("meet"))
+
+    def choose(self, total: Expr, blocks: Expr) -> tuple[Local, Local, Local]:
+        """Choose a shape; return its rows, its columns as a power of two, and how many are side by side."""
+        w, f, n = self.w, self.w.f, self.stage.n
+        high = w.local("high", const(self.height, I64))
+        bits = w.local("power", const(self.columns.bit_length() - 1, I64))
+        across = w.local("across", const(-(-n // self.columns), I64))
+        for shape in self.ladder[1:]:
+            many = -(-n // shape.columns)
+            with w.when((total + (shape.rows - 1)) // shape.rows * many <= blocks):
+                f.set(high, shape.rows)
+                f.set(bits, shape.columns.bit_length() - 1)
+                f.set(across, many)
+        return high, bits, across
+
+    def memory(self) -> None:
+        """Ask for what the threads of a block share: addresses of rows, lengths of their pieces, sums."""
+        w, height = self.w, self.height
+
+        def block_memory(size: int) -> Expr:
+            return device("block_memory", const(size, I64), type=I64)
+
+        self.table = w.local("rows", block_memory(8 * height * self.pieces))
+        self.lengths = w.local("lengths", block_memory(8 * self.pieces))
+        self.sums = w.local("sums", const(0, I64) if self.own else block_memory(height * self.apart))
+
+    def addresses(self, a: Expr, m: Expr) -> None:
+        """Write down where rows a..a+m of the left operands lie."""
+        w, f, stage = self.w, self.w.f, self.stage
+        f.comment("the rows of the left operand")
+        with w.anew(), w.shared_out("e", m, w.thread(), const(THREADS, I64)) as e:
+            at = w.enter_row(w.local("r", a + e), stage.lead)
+            for k, piece in enumerate(chain.from_iterable(lefts for _, lefts in self.members)):
+                here = Index((*stage.lead, w.graph.shape(piece)[-1]), (*at, ZERO))
+                f.store(self.table + e * 8, k * self.height, w.address(piece, here))
+                f.store(self.lengths, k, w.number(size_poly(w.graph.shape(piece)[-1])))
+        w.home_depth = 0
+
+    def sum(self, m: Expr, panel: Local, column: Local) -> tuple[dict[int, int], Local]:
+        """Call the tiles; return where each product is in a row of the sums, and where the last sums lie."""
+        w, size, height, columns = self.w, self.dtype.size, self.height, self.columns
+        starts: dict[int, int] = {}
+        before = start = 0
+        for (parts, lefts), made in zip(self.members, self.made, strict=True):
+            inner = w.inner(parts[0].product)
+            with w.anew():
+                weight = w.weights(parts, self.stage.n, 1, columns, self.dtype.name)
+            done = device(
+                f"tile_{made.kind}", self.table + 8 * height * before if before else self.table, m,
+                const(height, I64), const(len(lefts), I64), self.lengths + 8 * before if before else self.lengths,
+                weight + panel * (inner * made.width * size), column, self.bits,
+                self.sums + start if start else self.sums, const(self.apart, I64),
+                *(const(x, I64) for x in (made.gates, columns, made.rows, made.stages)), type=I64,
+            )  # fmt: skip
+            at = start
+            for part in parts:
+                starts[part.product.value] = at
+                at += part.gates * columns * size
+            start += made.width * size
+            before += len(lefts)
+            found = w.local("found", done)
+        return starts, found
+
+    def tail(self, a: Expr, m: Expr, first: Expr, sums: Expr, starts: dict[int, int]) -> None:
+        """Finish rows a..a+m, element by element; `first`: the column that the tile begins with."""
+        w = self.w
+        w.note_names(self.one.tail)
+        with w.anew(), w.shared_out("e", m << self.bits, w.thread(), const(THREADS, I64)) as e:
+            row = w.local("e_row", e >> self.bits)
+            self.element(a, row, e - (row << self.bits), first, sums + row * self.apart, starts)
+        w.home_depth = 0
+
+    def element(self, a: Expr, row: Expr, column: Expr, first: Expr, sums: Expr, starts: dict[int, int]) -> None:
+        """Finish one element of a tile."""
+        w, stage, columns, tail = self.w, self.stage, self.columns, self.one.tail
+        c = w.local("c", column)
+        j = w.local("j", first + c)
+        w.symbols[j.name] = j
+        w.extents[j.name] = stage.n
+        gates = {part.product.value for part in stage.parts}
+
+        def finish() -> None:
+            at = w.enter_row(w.local("r", a + row), stage.lead)
+            acc = w.local("acc", sums + c * self.dtype.size)
+            w.panels = {v: (acc + start if start else acc, columns, Const(0, I64)) for v, start in starts.items()}
+            w.panel_n = stage.n
+            w.panel_at = (*at, ZERO if stage.n == 1 else Poly.of(j.name))
+            w.inline = {v for v in tail if v not in gates}
+            w.finish_vector(stage, Step(done=list(tail)))
+            w.panels, w.inline = {}, set()
+
+        if stage.n % columns == 0:
+            finish()
+        else:
+            with w.when(j < stage.n):
+                finish()

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from acronumba.emit.target import Target
 from acronumba.emit.tree import Expr
 from acronumba.ir.spec import Size
-from acronumba.kernels.stages.graph import Part, ProductStage, Stages
 from acronumba.kernels.stages.index import ZERO, Poly
 from acronumba.kernels.stages.steps import Step, steps_of
+from acronumba.kernels.stages.tasks import Part, ProductStage, Stages
 from acronumba.kernels.tiles import narrow, panel_shape, widest
 
 

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from acronumba.ir.spec import Size
-from acronumba.kernels.stages.graph import Stages, Symbolic, Untraceable, stretch, through
+from acronumba.kernels.stages.graph import Symbolic, Untraceable, stretch, through
 from acronumba.kernels.stages.index import ZERO, Index, Poly, reindex
+from acronumba.kernels.stages.tasks import Stages
 from acronumba.kernels.write.element import COST
 
 LONG = 20  # of `COST`: a function whose result is worth a loop of its own
@@ -50,72 +51,93 @@ def steps_of(tail: Sequence[int], space: Sequence[Size], stages: Stages, dtype: 
     dtype
         Of the products: what is kept is of the same.
     """
-    here, names = column(space)
-    graph = stages.graph
-    places = Symbolic(dict(zip(names, space, strict=True)))
+    return _Cut(tail, space, stages, dtype).run()
 
-    def under(v: int, index: Index) -> list[Place]:
+
+class _Cut:
+    """What `steps_of` knows of a tail."""
+
+    def __init__(self, tail: Sequence[int], space: Sequence[Size], stages: Stages, dtype: str) -> None:
+        self.tail, self.stages, self.dtype = tail, stages, dtype
+        self.graph = stages.graph
+        self.here, self.names = column(space)
+        self.places = Symbolic(dict(zip(self.names, space, strict=True)))
+        self.depth: dict[Place, int] = {}  # functions one of another, up to and with a place
+
+    def run(self) -> list[Step]:
+        """Return the steps that are not empty."""
+        for v in self.tail:
+            self._measure((v, self.here))
+        depth, here = self.depth, self.here
+        steps = [Step() for _ in range(max((depth[v, here] for v in self.tail), default=0))]
+        if len(steps) < 2:
+            return [Step(done=list(self.tail))]
+        for v in self.tail:
+            steps[max(depth[v, here], 1) - 1].done.append(v)
+        for place in sorted(self._kept(), key=lambda p: p[0]):
+            steps[depth[place] - 1].kept.append(place)
+        return [step for step in steps if step.kept or step.done]
+
+    def _under(self, v: int, index: Index) -> list[Place]:
         """Return what a value is computed from."""
+        graph = self.graph
         op = graph.op(v)
-        if op is None or (stages.leaf(v) and (v not in tail or index != here)):
+        if op is None or (self.stages.leaf(v) and (v not in self.tail or index != self.here)):
             return []
         kind = graph.kind(v)
         try:
             if kind == "view":
-                return [through(places, graph, v, index)]
+                return [through(self.places, graph, v, index)]
             if kind == "element":
-                own = reindex(index, op.shape, places.split)
-                return [
-                    (a, index if graph.shape(a) == op.shape else stretch(places, own, graph.shape(a))) for a in op.args
-                ]
+                own = reindex(index, op.shape, self.places.split)
+                shapes = [(a, graph.shape(a)) for a in op.args]
+                return [(a, index if shape == op.shape else stretch(self.places, own, shape)) for a, shape in shapes]
         except Untraceable:  # computed where it is needed
             pass
         return []
 
-    def long(v: int, index: Index) -> bool:
-        op = graph.op(v)
+    def _long(self, v: int, index: Index) -> bool:
+        op = self.graph.op(v)
         return (
             op is not None
             and COST.get(op.op, 0) >= LONG
-            and op.dtype == dtype
-            and index.depends(names[-1])
+            and op.dtype == self.dtype
+            and index.depends(self.names[-1])
             and not any(s.startswith("?") for at in index.at for s in at.symbols)  # known to the code of one place only
-            and not stages.leaf(v)
+            and not self.stages.leaf(v)
         )
 
-    depth: dict[Place, int] = {}
-    for v in tail:
-        todo = [((v, here), False)]
+    def _measure(self, root: Place) -> None:
+        """Fill in `depth` of a place and of all below."""
+        depth = self.depth
+        todo = [(root, False)]
         while todo:
             place, ready = todo.pop()
             if ready:
-                waits = COST.get(op.op, 0) >= LONG if (op := graph.op(place[0])) is not None else False
-                depth[place] = max((depth[x] for x in under(*place)), default=0) + waits
+                waits = COST.get(op.op, 0) >= LONG if (op := self.graph.op(place[0])) is not None else False
+                depth[place] = max((depth[x] for x in self._under(*place)), default=0) + waits
             elif place not in depth:
                 todo.append((place, True))
-                todo += [(x, False) for x in under(*place) if x not in depth]
-    steps = [Step() for _ in range(max((depth[v, here] for v in tail), default=0))]
-    if len(steps) < 2:
-        return [Step(done=list(tail))]
-    for v in tail:
-        steps[max(depth[v, here], 1) - 1].done.append(v)
-    kept: dict[Place, None] = {}  # in an order that does not depend on hashes
-    roots: list[Place] = [(v, here) for v in tail]
-    while roots:
-        root = roots.pop()
-        below = under(*root)
-        seen: set[Place] = set()
-        while below:
-            place = below.pop()
-            if place in seen or (place[0] in tail and depth[place] < depth[root]):
-                continue
-            seen.add(place)
-            if long(*place) and depth[place] < depth[root]:
-                if place not in kept:
-                    kept[place] = None
-                    roots.append(place)
-            else:
-                below += under(*place)
-    for place in sorted(kept, key=lambda p: p[0]):
-        steps[depth[place] - 1].kept.append(place)
-    return [step for step in steps if step.kept or step.done]
+                todo += [(x, False) for x in self._under(*place) if x not in depth]
+
+    def _kept(self) -> dict[Place, None]:
+        """Return what later steps need of earlier ones, in an order that does not depend on hashes."""
+        depth = self.depth
+        kept: dict[Place, None] = {}
+        roots: list[Place] = [(v, self.here) for v in self.tail]
+        while roots:
+            root = roots.pop()
+            below = self._under(*root)
+            seen: set[Place] = set()
+            while below:
+                place = below.pop()
+                if place in seen or (place[0] in self.tail and depth[place] < depth[root]):
+                    continue
+                seen.add(place)
+                if self._long(*place) and depth[place] < depth[root]:
+                    if place not in kept:
+                        kept[place] = None
+                        roots.append(place)
+                else:
+                    below += self._under(*place)
+        return kept

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I64, Expr, Load, Local, call_address, const, convert, select
-from acronumba.kernels.stages.graph import Product
 from acronumba.kernels.stages.index import ZERO, Index, Poly
 from acronumba.kernels.stages.passes import tile_shape
+from acronumba.kernels.stages.tasks import Product
 from acronumba.kernels.write.element import DTYPES
 from acronumba.kernels.write.products import ProductWriter
 

@@ -14,12 +14,14 @@ from acronumba.emit import tree
 from acronumba.emit.target import Target
 from acronumba.emit.tree import I1, I64, Expr, Load, Local, call_address, const, convert, intrinsic, select
 from acronumba.ir.spec import Size
-from acronumba.kernels.stages.graph import Product, stretch, through
+from acronumba.kernels.stages.graph import stretch, through
 from acronumba.kernels.stages.index import ZERO, Index, Poly, size_poly
 from acronumba.kernels.stages.passes import tile_shape
+from acronumba.kernels.stages.tasks import Product
 from acronumba.kernels.tiles import CHUNK
 from acronumba.kernels.write.element import DTYPES, cast
-from acronumba.kernels.write.writer import Kernel, Writer
+from acronumba.kernels.write.kernel import Kernel
+from acronumba.kernels.write.nests import NestWriter
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +34,7 @@ class Slots:
     panel: int = -1  # columns of the right operand, packed
 
 
-class MatrixWriter(Writer):
+class MatrixWriter(NestWriter):
     """Writes products of one node's own operands."""
 
     def __init__(
@@ -292,88 +294,113 @@ class MatrixWriter(Writer):
 
     def panel_product(self, product: Product) -> None:
         """Tiles over rows of the left operand; columns of the right one are packed into scratch, panel by panel."""
-        op = self.graph.op(product.value)
+        _PanelProduct(self, product).write()
+
+
+class _PanelProduct:
+    """Writes a product of matrices that are both a node's own."""
+
+    def __init__(self, w: MatrixWriter, product: Product) -> None:
+        op = w.graph.op(product.value)
         assert op is not None
-        v, y = product.value, product.right
-        slots = self.slots["value", v]
-        t = DTYPES[op.dtype]
-        lanes = self.target.lanes(t.ty)
-        q, height = tile_shape([1], product.columns, self.target, t.name)
-        width = q * lanes * t.size
-        sx, sy = self.graph.shape(op.args[0]), self.graph.shape(op.args[1])
-        many, columns, inner_size = sx[-2], op.shape[-1], sy[-2]
-        batch = len(op.shape) - 2
-        at = [ZERO] * len(op.shape)
-        f = self.f
-        table, lengths = self.scratch(slots.rows), self.scratch(slots.lengths)
-        sums, panel = self.scratch(slots.sums), self.scratch(slots.panel)
-        for s, piece in enumerate(product.pieces):
-            f.store(lengths, s, self.number(size_poly(self.graph.shape(piece)[-1])))
-        total = self.number(size_poly(many))
-        tiles = self.bind("tiles", (total + (height - 1)) // height)
+        self.w, self.product, self.op = w, product, op
+        self.t = DTYPES[op.dtype]
+        self.lanes = w.target.lanes(self.t.ty)
+        self.q, self.height = tile_shape([1], product.columns, w.target, self.t.name)
+        self.width = self.q * self.lanes * self.t.size
+        sx, self.sy = w.graph.shape(op.args[0]), w.graph.shape(op.args[1])
+        self.many, self.columns, self.inner_size = sx[-2], op.shape[-1], self.sy[-2]
+        self.batch = len(op.shape) - 2
+        self.at = [ZERO] * len(op.shape)
 
-        def one() -> None:
-            outer = Index(op.shape[:batch], tuple(at[:batch]))
-            with self.loop("i", 0, total, extent=many) as i:
-                for s, piece in enumerate(product.pieces):
-                    shape = self.graph.shape(piece)
-                    place = stretch(self, outer, shape[:-2])
-                    here = Index(shape, (*place.at, ZERO if many == 1 else Poly.of(i.name), ZERO))
-                    f.store(self.plus(table, size_poly(many) * (8 * s)), i, self.address(piece, here))
-            with self.loop("first", 0, self.number(size_poly(columns)), q * lanes) as first:
-                pack(outer, first)
-                with self.loop("t", 0, tiles) as tile:
-                    a = self.bind("a", total * tile // tiles)
-                    m = self.bind("m", total * (tile + 1) // tiles - a)
-                    entry = self.kernel.tile(q, height, t.name) - 1
-                    f.do(call_address(
-                        tree.load(f["P"] + 8 * entry, m), table + a * 8, total,
-                        const(len(product.pieces), I64), lengths,
-                        panel, const(width, I64), sums, const(width, I64),
-                    ))  # fmt: skip
-                    with self.loop("r", a, a + m, extent=many) as r:
-                        at[batch] = ZERO if many == 1 else Poly.of(r.name)
-                        each_vector(first, lambda number, j: unload(r, a, number, j))
+    def write(self) -> None:
+        w, slots = self.w, self.w.slots["value", self.product.value]
+        self.table, self.lengths = w.scratch(slots.rows), w.scratch(slots.lengths)
+        self.sums, self.panel = w.scratch(slots.sums), w.scratch(slots.panel)
+        for s, piece in enumerate(self.product.pieces):
+            w.f.store(self.lengths, s, w.number(size_poly(w.graph.shape(piece)[-1])))
+        self.total = w.number(size_poly(self.many))
+        self.tiles = w.bind("tiles", (self.total + (self.height - 1)) // self.height)
+        w.space(range(self.batch), self.op.shape, self.at, self.one)
 
-        def each_vector(first: Local, inner: Callable[[Expr, Local], None]) -> None:
-            with self.loop("q", 0, q) as number:
-                j = self.local("j", first + number * lanes if q > 1 else first)
-                self.symbols[j.name] = j
-                self.extents[j.name] = columns
-                with self.when(j < self.number(size_poly(columns))), self.lanes_of(j, lanes, columns):
-                    inner(number, j)
+    def one(self) -> None:
+        """Write one product of two matrices."""
+        w, at, batch, total, tiles = self.w, self.at, self.batch, self.total, self.tiles
+        outer = Index(self.op.shape[:batch], tuple(at[:batch]))
+        self.addresses(outer)
+        with w.loop("first", 0, w.number(size_poly(self.columns)), self.q * self.lanes) as first:
+            self.pack(outer, first)
+            with w.loop("t", 0, tiles) as tile:
+                a = w.bind("a", total * tile // tiles)
+                m = w.bind("m", total * (tile + 1) // tiles - a)
+                entry = w.kernel.tile(self.q, self.height, self.t.name) - 1
+                w.f.do(call_address(
+                    tree.load(w.f["P"] + 8 * entry, m), self.table + a * 8, total,
+                    const(len(self.product.pieces), I64), self.lengths,
+                    self.panel, const(self.width, I64), self.sums, const(self.width, I64),
+                ))  # fmt: skip
+                with w.loop("r", a, a + m, extent=self.many) as r:
+                    at[batch] = ZERO if self.many == 1 else Poly.of(r.name)
+                    self.each_vector(first, lambda number, j: self.unload(r, a, number, j))
 
-        def pack_columns(outer: Index, first: Local) -> None:
-            """The right operand lies column by column: read along k, store apart."""
-            place = stretch(self, outer, sy[:-2])
-            end = self.bind("end", first + q * lanes)
-            last = self.number(size_poly(columns))
-            end = self.bind("end", select(end < last, end, last))
-            with self.loop("j", first, end, extent=columns) as j:
-                to = self.bind("column", panel + (j - first) * t.size)
-                with self.loop("k", 0, self.number(size_poly(inner_size)), extent=inner_size) as k:
-                    ends = (ZERO if inner_size == 1 else Poly.of(k.name), ZERO if columns == 1 else Poly.of(j.name))
-                    f.store_lanes(to + k * width, self.value(y, Index(sy, (*place.at, *ends))))
+    def addresses(self, outer: Index) -> None:
+        """Write down where the rows of the left operand lie."""
+        w, many = self.w, self.many
+        with w.loop("i", 0, self.total, extent=many) as i:
+            for s, piece in enumerate(self.product.pieces):
+                shape = w.graph.shape(piece)
+                place = stretch(w, outer, shape[:-2])
+                here = Index(shape, (*place.at, ZERO if many == 1 else Poly.of(i.name), ZERO))
+                w.f.store(w.plus(self.table, size_poly(many) * (8 * s)), i, w.address(piece, here))
 
-        def pack(outer: Index, first: Local) -> None:
-            if product.flip:
-                pack_columns(outer, first)
-                return
-            with self.loop("k", 0, self.number(size_poly(inner_size)), extent=inner_size) as k:
+    def each_vector(self, first: Local, inner: Callable[[Expr, Local], None]) -> None:
+        """Write something for each vector of the panel that begins with column `first`."""
+        w, q, lanes = self.w, self.q, self.lanes
+        with w.loop("q", 0, q) as number:
+            j = w.local("j", first + number * lanes if q > 1 else first)
+            w.symbols[j.name] = j
+            w.extents[j.name] = self.columns
+            with w.when(j < w.number(size_poly(self.columns))), w.lanes_of(j, lanes, self.columns):
+                inner(number, j)
 
-                def inner(number: Expr, j: Local) -> None:
-                    place = stretch(self, outer, sy[:-2])
-                    ends = (ZERO if inner_size == 1 else Poly.of(k.name), ZERO if columns == 1 else Poly.of(j.name))
-                    x = self.value(y, Index(sy, (*place.at, *ends)))
-                    x = const(x, t.ty.vector(lanes)) if x.type.lanes == 1 else x
-                    f.store_lanes(panel + k * width + number * (lanes * t.size), x)
+    def right(self, outer: Index, k: Local, j: Local) -> Expr:
+        """Return the elements of the right operand at row `k` from column `j` on."""
+        place = stretch(self.w, outer, self.sy[:-2])
+        row = ZERO if self.inner_size == 1 else Poly.of(k.name)
+        column = ZERO if self.columns == 1 else Poly.of(j.name)
+        return self.w.value(self.product.right, Index(self.sy, (*place.at, row, column)))
 
-                each_vector(first, inner)
+    def pack_columns(self, outer: Index, first: Local) -> None:
+        """The right operand lies column by column: read along k, store apart."""
+        w = self.w
+        end = w.bind("end", first + self.q * self.lanes)
+        last = w.number(size_poly(self.columns))
+        end = w.bind("end", select(end < last, end, last))
+        with w.loop("j", first, end, extent=self.columns) as j:
+            to = w.bind("column", self.panel + (j - first) * self.t.size)
+            with w.loop("k", 0, w.number(size_poly(self.inner_size)), extent=self.inner_size) as k:
+                w.f.store_lanes(to + k * self.width, self.right(outer, k, j))
 
-        def unload(r: Expr, a: Expr, number: Expr, j: Local) -> None:
-            place = sums + (r - a) * width + number * (lanes * t.size)
-            at[-1] = ZERO if columns == 1 else Poly.of(j.name)
-            ty = t.ty if columns == 1 else t.ty.vector(lanes)
-            self.put(v, Index(op.shape, tuple(at)), self.local(self.kernel.names[v], Load(place, ty)))
+    def pack(self, outer: Index, first: Local) -> None:
+        """Copy the columns of a panel side by side."""
+        if self.product.flip:
+            self.pack_columns(outer, first)
+            return
+        w, t, lanes = self.w, self.t, self.lanes
+        with w.loop("k", 0, w.number(size_poly(self.inner_size)), extent=self.inner_size) as k:
 
-        self.space(range(batch), op.shape, at, one)
+            def inner(number: Expr, j: Local) -> None:
+                x = self.right(outer, k, j)
+                x = const(x, t.ty.vector(lanes)) if x.type.lanes == 1 else x
+                w.f.store_lanes(self.panel + k * self.width + number * (lanes * t.size), x)
+
+            self.each_vector(first, inner)
+
+    def unload(self, r: Expr, a: Expr, number: Expr, j: Local) -> None:
+        """Store a vector of the sums of row `r`."""
+        w, t, lanes = self.w, self.t, self.lanes
+        place = self.sums + (r - a) * self.width + number * (lanes * t.size)
+        self.at[-1] = ZERO if self.columns == 1 else Poly.of(j.name)
+        ty = t.ty if self.columns == 1 else t.ty.vector(lanes)
+        v = self.product.value
+        w.put(v, Index(self.op.shape, tuple(self.at)), w.local(w.kernel.names[v], Load(place, ty)))

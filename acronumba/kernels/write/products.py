@@ -12,19 +12,11 @@ from collections.abc import Mapping, Sequence
 from acronumba.emit import tree
 from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
 from acronumba.ir.spec import FIXED, Size
-from acronumba.kernels.stages.graph import (
-    Nest,
-    Part,
-    Product,
-    ProductStage,
-    Single,
-    axes_of,
-    axis_of,
-    stretch,
-)
+from acronumba.kernels.stages.graph import axes_of, axis_of, stretch
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.passes import Pass, panels_of, passes_of, table_of, tiles_of
 from acronumba.kernels.stages.steps import Place, Step, column
+from acronumba.kernels.stages.tasks import Nest, Part, Product, ProductStage, Single
 from acronumba.kernels.stages.weights import SideBySide, ViewPacking
 from acronumba.kernels.tiles import Packing
 from acronumba.kernels.write.element import DTYPES, cast, less
@@ -273,81 +265,7 @@ class ProductWriter(MatrixWriter):
 
     def products(self, number: int, stage: ProductStage) -> None:
         """Write units u0..u1 of a stage: a unit is a tile of rows of one panel; panel after panel, pass after pass."""
-        f = self.f
-        slots = self.slots["stage", number]
-        dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
-        lanes = self.target.lanes(dtype.ty)
-        width = lanes * dtype.size
-        lead = count(stage.lead)
-        passes = passes_of(stage, self.stages, self.target)
-        places, _, _ = table_of(passes, self.kernel.block * lead)
-        nodes = self.bind("nodes", f["i1"] - f["i0"])
-        table = self.scratch(slots.rows)
-        lengths = self.scratch(slots.lengths)
-        sums = self.scratch(slots.sums)
-        names = ", ".join(self.kernel.names[p.product.value] for p in stage.parts)
-        f.comment(f"{names}: the rows of the left operand")
-        with self.loop("r", 0, nodes) as r:
-            self.at_node(r, f["i0"])
-            for lefts, (start, _) in places.items():
-                step = self.kernel.block * lead * (8 * len(lefts))  # from the rows of one piece to those of the next
-                for j, left in enumerate(lefts):
-                    for k, piece in enumerate(left):
-                        at = self.plus(table, start + step * k)
-                        self.row_addresses(piece, stage.lead, at, r, len(lefts), j)
-        self.home_depth = 0
-        for lefts, (_, first) in places.items():
-            for k, piece in enumerate(lefts[0], first):
-                f.store(lengths, k, self.number(size_poly(self.graph.shape(piece)[-1])))
-        if stage.n == 0:
-            return
-        total = self.rows_of(stage, nodes)
-        backwards = self.backwards(stage)
-        before: Expr | None = None  # units of earlier passes
-        for one in passes:
-            q, members = one.q, one.members
-            step = self.kernel.block * lead * members
-            tiles = self.bind("tiles", tiles_of(one, total))
-            panels = panels_of(one, stage.n, lanes)
-            low: Expr = f["u0"]
-            high: Expr = f["u1"]
-            if before is not None:
-                low, high = self.bind("low", select(low > before, low - before, 0)), self.bind("high", high - before)
-            if one is not passes[-1]:
-                many = self.bind("units", tiles * panels if panels > 1 else tiles)
-                high = self.bind("high", select(high < many, high, many))
-                before = self.bind("before", many if before is None else before + many)
-            weights = [self.weights(call.members[0], stage.n, q, lanes, dtype.name) for call in one.calls]
-            apart = one.vectors * width  # bytes of sums from one row of a tile to the next
-            with self.loop("u" if backwards is None else "k", low, high) as u:
-                if backwards is not None:
-                    u = self.local("u", select(backwards.eq(0), u, low + high - 1 - u))
-                panel = self.local("panel", u // tiles if panels > 1 else const(0, I64))
-                t = self.local("t", u - panel * tiles if panels > 1 else u)
-                a = self.bind("a", total * t // tiles)
-                m = self.bind("m", total * (t + 1) // tiles - a)
-                begin = 0
-                starts = {}
-                for call, weight in zip(one.calls, weights, strict=True):
-                    tile = self.kernel.tile(call.gates * q, one.rows * members, dtype.name) - 1
-                    start, first = places[call.lefts]
-                    wide = call.gates * q * width
-                    panel_bytes = self.inner(call.members[0][0].product) * wide
-                    f.do(call_address(
-                        tree.load(f["P"] + 8 * tile, m * members if members > 1 else m),
-                        self.plus(table, start) + a * (8 * members), self.number(step),
-                        const(len(call.lefts[0]), I64), lengths + 8 * first if first else lengths,
-                        weight + panel * panel_bytes, const(wide, I64), sums + begin if begin else sums,
-                        const(apart, I64),
-                    ))  # fmt: skip
-                    for j, parts in enumerate(call.members):
-                        at_ = begin + j * apart
-                        for part in parts:
-                            starts[part.product.value] = at_
-                            at_ += part.gates * q * width
-                    begin += wide
-                if one.tail:
-                    self.tail(stage, one, panel, a, m, sums, starts, lanes, apart * members)
+        _Products(self, number, stage).write()
 
     def backwards(self, stage: ProductStage) -> Local | None:
         """Return whether to begin with the last panel, or nothing where all weights of a stage stay in the cache.
@@ -393,71 +311,6 @@ class ProductWriter(MatrixWriter):
 
         self.space(range(len(lead)), lead, at, inner)
 
-    def tail(
-        self, stage: ProductStage, one: Pass, panel: Local, a: Expr, m: Expr, sums: Expr, starts: Mapping[int, int],
-        lanes: int, apart: int,
-    ) -> None:  # fmt: skip
-        """Finish the panel just computed, rows a..a+m; `starts`: where products are in a row of `apart` bytes."""
-        self.note_names(one.tail)
-        q = one.q
-        single = Const(0, I64)
-        j = self.column(panel, single, q, lanes, stage.n) if q == 1 else None
-        # panels are whole: of the last one's vectors some may have no columns left
-        ragged = -(-stage.n // lanes) % q != 0
-        width = lanes * DTYPES[self.graph.dtype(stage.parts[0].product.value)].size
-        end = sum(call.gates for call in one.calls) * q * width  # of the sums; behind them lies what is kept
-        _, names = column((*stage.lead, stage.n))
-        room = {place: end + k * q * width for k, place in enumerate(p for step in one.steps for p in step.kept)}
-        kept: set[Place] = set()  # by earlier steps
-        gates = {part.product.value for part in stage.parts}
-        self.inline = {v for v in one.tail if v not in gates}
-
-        def vector(step: Step, at: Sequence[Poly], acc: Expr, number: Expr, j: Local) -> None:
-            self.panels = {
-                v: (self.bind("sums_of", acc + start) if start else acc, q, number) for v, start in starts.items()
-            }
-            self.panel_n = stage.n
-            self.panel_at = (*at, ZERO if stage.n == 1 else Poly.of(j.name))
-
-            def beside(start: int) -> Expr:
-                out = acc + start
-                if not isinstance(number, Const):
-                    out = out + number * width
-                return out
-
-            def here(place: Place) -> Place:
-                v, index = place
-                for name, at in zip(names, self.panel_at, strict=True):
-                    index = index.put(name, at)
-                return v, index
-
-            self.kept = {here(place): beside(room[place]) for place in kept}
-            with self.lanes_of(j, lanes, stage.n):
-                for place in step.kept:
-                    self.prepare(*here(place))
-                    self.f.store_lanes(beside(room[place]), self.value(*here(place)))
-                self.finish_vector(stage, step)
-            self.panels, self.kept = {}, {}
-
-        for step in one.steps:
-            with self.loop("r", a, a + m) as r:
-                acc = self.bind("acc", sums + (r - a) * apart)
-                at = self.enter_row(r, stage.lead)
-                if j is not None:
-                    vector(step, at, acc, single, j)
-                else:
-                    with self.loop("q", 0, q) as number:
-                        at_column = self.column(panel, number, q, lanes, stage.n)
-                        if ragged:
-                            with self.when(at_column < stage.n):
-                                vector(step, at, acc, number, at_column)
-                        else:
-                            vector(step, at, acc, number, at_column)
-            self.home_depth = 0
-            kept |= {*step.kept}
-            self.inline -= set(step.done)
-        self.inline = set()
-
     def enter_row(self, r: Local, lead: tuple[Size, ...]) -> list[Poly]:
         """Find the node that row `r` of the block belongs to; return the place of the row in the node."""
         at = [ZERO] * len(lead)
@@ -499,3 +352,183 @@ class ProductWriter(MatrixWriter):
         self.symbols[j.name] = j
         self.extents[j.name] = n
         return j
+
+
+class _Products:
+    """Writes a stage of products with shared weights."""
+
+    def __init__(self, w: ProductWriter, number: int, stage: ProductStage) -> None:
+        self.w, self.stage = w, stage
+        self.slots = w.slots["stage", number]
+        self.dtype = DTYPES[w.graph.dtype(stage.parts[0].product.value)]
+        self.lanes = w.target.lanes(self.dtype.ty)
+        self.width = self.lanes * self.dtype.size  # bytes of a vector
+        self.rows = w.kernel.block * count(stage.lead)  # in a block
+        self.passes = passes_of(stage, w.stages, w.target)
+        self.places, _, _ = table_of(self.passes, self.rows)
+
+    def write(self) -> None:
+        w, stage, f = self.w, self.stage, self.w.f
+        nodes = w.bind("nodes", f["i1"] - f["i0"])
+        self.table, self.lengths = w.scratch(self.slots.rows), w.scratch(self.slots.lengths)
+        self.sums = w.scratch(self.slots.sums)
+        names = ", ".join(w.kernel.names[p.product.value] for p in stage.parts)
+        f.comment(f"{names}: the rows of the left operand")
+        self.addresses(nodes)
+        if stage.n == 0:
+            return
+        self.total = w.rows_of(stage, nodes)
+        self.backwards = w.backwards(stage)
+        before: Expr | None = None  # units of earlier passes
+        for one in self.passes:
+            tiles = w.bind("tiles", tiles_of(one, self.total))
+            panels = panels_of(one, stage.n, self.lanes)
+            low: Expr = f["u0"]
+            high: Expr = f["u1"]
+            if before is not None:
+                low, high = w.bind("low", select(low > before, low - before, 0)), w.bind("high", high - before)
+            if one is not self.passes[-1]:
+                many = w.bind("units", tiles * panels if panels > 1 else tiles)
+                high = w.bind("high", select(high < many, high, many))
+                before = w.bind("before", many if before is None else before + many)
+            self.units(one, low, high, tiles, panels)
+
+    def addresses(self, nodes: Expr) -> None:
+        """Write down where the rows of the left operands lie, and how long their pieces are."""
+        w, stage = self.w, self.stage
+        with w.loop("r", 0, nodes) as r:
+            w.at_node(r, w.f["i0"])
+            for lefts, (start, _) in self.places.items():
+                step = self.rows * (8 * len(lefts))  # from the rows of one piece to those of the next
+                for j, left in enumerate(lefts):
+                    for k, piece in enumerate(left):
+                        at = w.plus(self.table, start + step * k)
+                        w.row_addresses(piece, stage.lead, at, r, len(lefts), j)
+        w.home_depth = 0
+        for lefts, (_, first) in self.places.items():
+            for k, piece in enumerate(lefts[0], first):
+                w.f.store(self.lengths, k, w.number(size_poly(w.graph.shape(piece)[-1])))
+
+    def units(self, one: Pass, low: Expr, high: Expr, tiles: Local, panels: int) -> None:
+        """Write units low..high of a pass: its sums, then its tail."""
+        w, backwards = self.w, self.backwards
+        weights = [w.weights(call.members[0], self.stage.n, one.q, self.lanes, self.dtype.name) for call in one.calls]
+        with w.loop("u" if backwards is None else "k", low, high) as u:
+            if backwards is not None:
+                u = w.local("u", select(backwards.eq(0), u, low + high - 1 - u))
+            panel = w.local("panel", u // tiles if panels > 1 else const(0, I64))
+            t = w.local("t", u - panel * tiles if panels > 1 else u)
+            a = w.bind("a", self.total * t // tiles)
+            m = w.bind("m", self.total * (t + 1) // tiles - a)
+            starts = self.sum(one, weights, panel, a, m)
+            if one.tail:
+                _Tail(self, one, panel, starts).write(a, m)
+
+    def sum(self, one: Pass, weights: Sequence[Local], panel: Local, a: Expr, m: Expr) -> dict[int, int]:
+        """Call the tiles of a unit; return where each product is in a row of the sums."""
+        w, f, width, members = self.w, self.w.f, self.width, one.members
+        step = self.rows * members
+        apart = one.vectors * width  # bytes of sums from one row of a tile to the next
+        begin = 0
+        starts = {}
+        for call, weight in zip(one.calls, weights, strict=True):
+            tile = w.kernel.tile(call.gates * one.q, one.rows * members, self.dtype.name) - 1
+            start, first = self.places[call.lefts]
+            wide = call.gates * one.q * width
+            panel_bytes = w.inner(call.members[0][0].product) * wide
+            f.do(call_address(
+                tree.load(f["P"] + 8 * tile, m * members if members > 1 else m),
+                w.plus(self.table, start) + a * (8 * members), w.number(step),
+                const(len(call.lefts[0]), I64), self.lengths + 8 * first if first else self.lengths,
+                weight + panel * panel_bytes, const(wide, I64), self.sums + begin if begin else self.sums,
+                const(apart, I64),
+            ))  # fmt: skip
+            for j, parts in enumerate(call.members):
+                at = begin + j * apart
+                for part in parts:
+                    starts[part.product.value] = at
+                    at += part.gates * one.q * width
+            begin += wide
+        return starts
+
+
+class _Tail:
+    """Writes what follows the products of a panel.
+
+    Parameters
+    ----------
+    starts
+        Where products are in a row of the sums, in bytes.
+    """
+
+    def __init__(self, of: _Products, one: Pass, panel: Local, starts: Mapping[int, int]) -> None:
+        self.w, self.stage, self.lanes, self.sums = of.w, of.stage, of.lanes, of.sums
+        self.one, self.panel, self.starts, self.q = one, panel, starts, one.q
+        self.width = of.width
+        self.apart = one.vectors * of.width * one.members  # bytes from one row of sums to the next
+        end = sum(call.gates for call in one.calls) * one.q * self.width  # of the sums; behind them lies what is kept
+        _, self.names = column((*self.stage.lead, self.stage.n))
+        places = (p for step in one.steps for p in step.kept)
+        self.room = {place: end + k * one.q * self.width for k, place in enumerate(places)}
+        self.kept: set[Place] = set()  # by earlier steps
+
+    def write(self, a: Expr, m: Expr) -> None:
+        """Finish rows a..a+m of the panel just computed."""
+        w, one = self.w, self.one
+        w.note_names(one.tail)
+        single = Const(0, I64)
+        j = w.column(self.panel, single, self.q, self.lanes, self.stage.n) if self.q == 1 else None
+        gates = {part.product.value for part in self.stage.parts}
+        w.inline = {v for v in one.tail if v not in gates}
+        for step in one.steps:
+            with w.loop("r", a, a + m) as r:
+                acc = w.bind("acc", self.sums + (r - a) * self.apart)
+                at = w.enter_row(r, self.stage.lead)
+                if j is not None:
+                    self.vector(step, at, acc, single, j)
+                else:
+                    self.vectors(step, at, acc)
+            w.home_depth = 0
+            self.kept |= {*step.kept}
+            w.inline -= set(step.done)
+        w.inline = set()
+
+    def vectors(self, step: Step, at: Sequence[Poly], acc: Expr) -> None:
+        """Write a step for each vector of a row."""
+        w, n = self.w, self.stage.n
+        # panels are whole: of the last one's vectors some may have no columns left
+        ragged = -(-n // self.lanes) % self.q != 0
+        with w.loop("q", 0, self.q) as number:
+            j = w.column(self.panel, number, self.q, self.lanes, n)
+            if ragged:
+                with w.when(j < n):
+                    self.vector(step, at, acc, number, j)
+            else:
+                self.vector(step, at, acc, number, j)
+
+    def vector(self, step: Step, at: Sequence[Poly], acc: Expr, number: Expr, j: Local) -> None:
+        """Write a step for the columns from `j` on; `acc`: the row of sums, `number`: of the vector in the panel."""
+        w, stage, q = self.w, self.stage, self.q
+        w.panels = {
+            v: (w.bind("sums_of", acc + start) if start else acc, q, number) for v, start in self.starts.items()
+        }
+        w.panel_n = stage.n
+        w.panel_at = (*at, ZERO if stage.n == 1 else Poly.of(j.name))
+
+        def beside(start: int) -> Expr:
+            out = acc + start
+            return out if isinstance(number, Const) else out + number * self.width
+
+        def here(place: Place) -> Place:
+            v, index = place
+            for name, at in zip(self.names, w.panel_at, strict=True):
+                index = index.put(name, at)
+            return v, index
+
+        w.kept = {here(place): beside(self.room[place]) for place in self.kept}
+        with w.lanes_of(j, self.lanes, stage.n):
+            for place in step.kept:
+                w.prepare(*here(place))
+                w.f.store_lanes(beside(self.room[place]), w.value(*here(place)))
+            w.finish_vector(stage, step)
+        w.panels, w.kept = {}, {}

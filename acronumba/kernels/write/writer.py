@@ -1,9 +1,8 @@
-"""Writes the loops of a kernel: lazy values become expressions where they are needed.
+"""Values of a kernel: lazy, they become expressions where they are needed.
 
 In: `Stages` and the places of stored values. Out: statements of the small language, collected in a `Builder`.
 `Writer.value` gives the expression of any value at any place: operands and stored values are loaded, views are index
-arithmetic, element-wise operations are computed from their arguments. Everything computed gets a local in the
-outermost loop that its indices allow, so common subexpressions are shared and invariant ones leave the loop.
+arithmetic, element-wise operations are computed from their arguments.
 
 The innermost axis is computed in vectors: a value that depends on the lane variable is a vector of its `lanes`
 neighbours, everything else is a scalar, spread where both meet. What has no vector form (a gather, a strided access)
@@ -12,163 +11,38 @@ is computed lane by lane through a small buffer.
 
 from __future__ import annotations
 
-import keyword
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from acronumba.emit import tree
-from acronumba.emit.intrinsics import INTRINSICS
-from acronumba.emit.target import Target
 from acronumba.emit.tree import (
     I1,
     I8,
-    I32,
     I64,
-    Builder,
     Const,
     Expr,
     Load,
     Local,
-    Ty,
     const,
     convert,
     intrinsic,
     select,
 )
 from acronumba.ir.spec import FIXED, Dim, Size
-from acronumba.kernels.stages.graph import Nest, Stages, axis_of, stretch, through
+from acronumba.kernels.stages.graph import axis_of, stretch, through
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, divide, reindex, size_poly
-from acronumba.kernels.write.element import DTYPES, ELEMENT, FLOAT_ONLY, Dtype, NeedScalar, cast, combine, identity
-
-FLAT = Dim(-1)  # stands for the number of elements of a tensor in a loop over them
-HEAD = 3  # words at the start of a block's scratch, before the units of each stage
-LANE_BUFFER = 1024  # bytes of scratch for values computed lane by lane
+from acronumba.kernels.write.element import DTYPES, ELEMENT, FLOAT_ONLY, Dtype, NeedScalar, cast
+from acronumba.kernels.write.kernel import Gathered, Home, Kernel
+from acronumba.kernels.write.scopes import Scopes
 
 
-@dataclass(slots=True, eq=False)
-class Home:
-    """Where a stored value lies."""
-
-    kind: str  # "result" | "block" (a row per node of the block) | "row" (of the node at hand, each thread's own)
-    slot: int  # of scratch; number of the result
-    row_bytes: Poly
-    copies: tuple[int, ...] = ()  # further results that are the same value
-    local: bool = False  # one element, kept in a local while its stage works on the node
-
-
-@dataclass(frozen=True, slots=True)
-class Gathered:
-    """Where an operand was copied to: a row per node of the block."""
-
-    slot: int  # of scratch
-    row_bytes: Poly
-
-
-@dataclass(slots=True, eq=False)
-class Scratch:
-    """The layout of scratch memory: slots of bytes, 64-byte aligned; fixed sizes come first.
-
-    A slot is of the block, read and written by all threads that share the block's stages, or each thread has its own:
-    at one offset, in the block's scratch S or in the thread's scratch T.
-    """
-
-    slots: list[tuple[str, Poly]] = field(default_factory=list)
-    own: set[int] = field(default_factory=set)  # slots that each thread has its own of
-
-    def add(self, name: str, size: Poly, own: bool = False) -> int:
-        self.slots.append((name, size))
-        if own:
-            self.own.add(len(self.slots) - 1)
-        return len(self.slots) - 1
-
-    def fixed(self) -> tuple[dict[int, int], int]:
-        """Return the offsets of the slots of known size, and their end."""
-        out, top = {}, 0
-        for k, (_, size) in enumerate(self.slots):
-            if (known := size.constant) is not None:
-                out[k] = top
-                top += -(-known // 64) * 64 + 64
-        return out, top
-
-    def dynamic(self) -> list[int]:
-        return [k for k, (_, size) in enumerate(self.slots) if size.constant is None]
-
-
-@dataclass(slots=True, eq=False)
-class Kernel:
-    """What the functions of one kernel share."""
-
-    name: str
-    stages: Stages
-    target: Target
-    homes: dict[int, Home]
-    scratch: Scratch
-    block: Poly  # nodes of a block; symbol "block" if it depends on run-time extents
-    block_rule: list[Poly]  # rows per node of the product stages, where run-time
-    table: dict[int, int]  # operands whose words are in the block's table: column; empty: no table
-    table_slot: int
-    lane_slot: int
-    gathered: dict[int, Gathered]  # operands that are copied before they are read
-    names: list[str]
-    shared: list[tuple[tuple[int, ...], object]] = field(default_factory=list)
-    tiles: dict[tuple[int, str], int] = field(default_factory=dict)  # (vectors, dtype): rows of the tallest tile
-    wanted: list[tuple[str, Ty]] = field(default_factory=list)
-    helpers: list[str] = field(default_factory=list)
-
-    @property
-    def results(self) -> int:
-        return len(self.stages.graph.spec.results)
-
-    def tile(self, vectors: int, rows: int, dtype: str) -> int:
-        """Ask for tiles of 1 to `rows` rows; return the place in P of the one-row tile, as far as it is known."""
-        key = (vectors, dtype)
-        self.tiles[key] = max(rows, self.tiles.get(key, 0))
-        before = list(self.tiles)[: list(self.tiles).index(key)]
-        return FIXED + self.results + len(self.shared) + sum(self.tiles[k] for k in before)
-
-    def share(self, operands: tuple[int, ...], packing: object) -> int:
-        """Return the entry of the shared table for an operand, or for one or more packed ones."""
-        entry = (operands, packing)
-        if entry not in self.shared:
-            self.shared.append(entry)
-        return self.shared.index(entry)
-
-
-@dataclass(slots=True, eq=False)
-class Scope:
-    body: list[tree.Stmt]
-    cache: dict[object, Expr] = field(default_factory=dict)
-
-
-RESERVED = frozenset(("P", "S", "T", "D", "OUT", "lo", "hi", "range", "ld", "st", "min", "max", "select", "for", "abs"))
-
-
-def identifier(name: str, fallback: str) -> str:
-    """Return the user's name as an identifier."""
-    out = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
-    if not out or out[0].isdigit():
-        out = fallback if not out else f"v_{out}"
-    if keyword.iskeyword(out) or out in RESERVED or out in INTRINSICS or out in DTYPES:
-        out += "_"
-    return out
-
-
-class Writer:
+class Writer(Scopes):
     """Writes one function of a kernel."""
 
     padded = True  # lanes beyond the end of what lies in scratch may be read
 
     def __init__(self, kernel: Kernel, name: str, params: Sequence[str], doc: str = "") -> None:
-        self.kernel = kernel
-        self.stages = kernel.stages
+        super().__init__(kernel, name, params, doc)
         self.graph = kernel.stages.graph
-        self.f = Builder(name, [(p, I64) for p in params], doc=doc)
-        self.scopes = [Scope(self.f.body)]
-        self.depth: dict[str, int] = dict.fromkeys(params, 0)
-        self.symbols: dict[str, Local] = {}
-        self.extents: dict[str, Size] = {}
         self.lane: str | None = None
         self.lanes = 1
         self.left: Expr | None = None  # lanes that exist, if not all do
@@ -185,157 +59,7 @@ class Writer:
         self.node: Local | None = None  # number in the batch
         self.row: Expr | None = None  # number in the block
         self.words: Local | None = None  # address of the node's argument words
-        self.barrier = 0  # innermost scope that is not always entered: loads do not leave it
         self.line = 0
-
-    # ---- locals and scopes
-
-    def deep(self, expr: Expr) -> int:
-        """Return the innermost scope that an expression needs."""
-        out, todo = 0, [expr]
-        while todo:
-            e = todo.pop()
-            match e:
-                case Local():
-                    out = max(out, self.depth[e.name])
-                case tree.Binary() | tree.Compare():
-                    todo += [e.left, e.right]
-                case tree.Unary() | tree.Convert():
-                    todo.append(e.arg)
-                case tree.Select():
-                    todo += [e.cond, e.yes, e.no]
-                case Load():
-                    todo.append(e.address)
-                    if e.lanes_left is not None:
-                        todo.append(e.lanes_left)
-                case tree.Call():
-                    todo += e.args
-        return out
-
-    def bind(self, name: str, expr: Expr, floor: int = 0) -> Local:
-        """Give an expression a local, in the outermost scope it can be computed in (not outside scope `floor`)."""
-        if isinstance(expr, Local) and self.depth[expr.name] >= floor:
-            return expr
-        level = max(floor, self.deep(expr))
-        local = Local(self.f.fresh(name), expr.type)
-        self.f.locals[local.name] = local
-        self.depth[local.name] = level
-        self.scopes[level].body.append(tree.Assign(local, expr))
-        return local
-
-    def variable(self, name: str, value: Expr) -> Local:
-        """Make a local that will change, in the current scope."""
-        return self.bind(name, value, len(self.scopes) - 1) if not isinstance(value, Local) else self._copy(name, value)
-
-    def _copy(self, name: str, value: Local) -> Local:
-        local = self.f.let(name, value)
-        self.depth[local.name] = len(self.scopes) - 1
-        return local
-
-    @contextmanager
-    def scope(self) -> Iterator[None]:
-        self.scopes.append(Scope(self.f.body))
-        try:
-            yield
-        finally:
-            self.scopes.pop()
-
-    @contextmanager
-    def loop(
-        self, name: str, start: Expr | int, stop: Expr | int, step: int = 1, extent: Size | None = None
-    ) -> Iterator[Local]:
-        with self.f.loop(name, start, stop, step) as var:
-            self.depth[var.name] = len(self.scopes)
-            self.symbols[var.name] = var
-            if extent is not None:
-                self.extents[var.name] = extent
-            with self.scope():
-                yield var
-
-    @contextmanager
-    def when(self, cond: Expr) -> Iterator[None]:
-        """What is loaded inside stays inside."""
-        with self.f.when(cond), self.scope():
-            outer, self.barrier = self.barrier, len(self.scopes) - 1
-            try:
-                yield
-            finally:
-                self.barrier = outer
-
-    def cached(self, key: object) -> Expr | None:
-        for scope in reversed(self.scopes):
-            if key in scope.cache:
-                return scope.cache[key]
-        return None
-
-    def keep(self, key: object, expr: Expr, floor: int = 0) -> Expr:
-        self.scopes[max(self.deep(expr), floor)].cache[key] = expr
-        return expr
-
-    # ---- numbers
-
-    def symbol(self, name: str) -> Local:
-        """Return the local of a symbol; extents are loaded when first asked for."""
-        if name in self.symbols:
-            return self.symbols[name]
-        if name.startswith("wide"):
-            d = self.symbol(name[4:])
-            local = self.bind(name, convert(d.ne(1), I64, "unsigned"))
-        elif name == "block":
-            local = self.bind(name, self.block_size())
-        else:
-            assert re.fullmatch(r"d\d+", name), name
-            table = (
-                self.bind("extents", self.f["D"] if "D" in self.f.locals else tree.load(self.f["P"], 2))
-                if "extents" not in self.symbols
-                else self.symbols["extents"]
-            )
-            self.symbols["extents"] = table
-            local = self.bind(name, tree.load(table, int(name[1:])))
-        self.symbols[name] = local
-        return local
-
-    def block_size(self) -> Expr:
-        out: Expr = const(self.stages.rows, I64)
-        for rows in self.kernel.block_rule:
-            many = self.bind("rows", self.number(rows))
-            many = self.bind("rows", select(many < 1, 1, many))
-            fit = self.bind("fit", const(self.stages.rows, I64) // many)
-            out = self.bind("fit", select(fit < out, fit, out))
-        return select(out < 1, 1, out)
-
-    def plus(self, base: Expr, poly: Poly) -> Expr:
-        """Return an address further on by a number of bytes."""
-        return base if poly == ZERO else base + self.number(poly)
-
-    def number(self, poly: Poly) -> Expr:
-        """Return a polynomial as an expression."""
-        out: Expr | None = None
-        constant = 0
-        for symbols, c in poly.terms:
-            if not symbols:
-                constant += c
-                continue
-            term: Expr = self.symbol(symbols[0])
-            for s in symbols[1:]:
-                term = term * self.symbol(s)
-            if abs(c) != 1:
-                term = term * abs(c)
-            if out is None:
-                out = -term if c < 0 else term
-            else:
-                out = out - term if c < 0 else out + term
-        if out is None:
-            return const(constant, I64)
-        return out + constant if constant > 0 else out - -constant if constant < 0 else out
-
-    def named(self, name: str, expr: Expr) -> Poly:
-        """Return an expression as a polynomial: a number, or a symbol of its own."""
-        if isinstance(expr, Const):
-            return Poly.of(int(expr.value))
-        local = self.bind(name, expr)
-        self.symbols[local.name] = local
-        return Poly.of(local.name)
 
     # ---- Places
 
@@ -761,188 +485,6 @@ class Writer:
             one = self.f.let("one", Load(buffer + k * t.size, t.memory))
             for base in bases:
                 self.f.store_lanes(self.plus(base, flat * t.size) + k * self.number(step * t.size), one)
-
-    # ---- nests
-
-    def lanes_for(self, values: Sequence[int]) -> int:
-        sizes = [4]
-        for v in values:
-            sizes.append(DTYPES[self.graph.dtype(v)].size)
-            op = self.graph.op(v)
-            if self.graph.kind(v) != "reduce" and op is not None:
-                sizes += [DTYPES[self.graph.dtype(a)].size for a in op.args]
-        return self.kernel.target.lanes(Ty("i", 8 * max(sizes)))
-
-    def nest(self, nest: Nest) -> None:
-        """Write the loops of a nest."""
-        self.inline = set(nest.stores)
-        space = nest.space
-        reduced = [k for k in nest.reduced if space[k] != 1]
-        outer = [k for k in range(len(space)) if space[k] != 1 and k not in nest.reduced]
-        real = [k for k in range(len(space)) if space[k] != 1]
-        vector = real[-1] if real else None
-        at = [ZERO] * len(space)
-        lanes = self.lanes_for(nest.values)
-        self.note_names(nest.values)
-        if len(real) > 1 and not nest.reductions and all(self.flat(v) for v in nest.stores):
-            self.flat_nest(nest, lanes)
-            return
-
-        def loops(axes: list[int], inner: object) -> None:
-            if not axes:
-                inner()  # type: ignore[operator]
-                return
-            with self.axis(axes[0], space[axes[0]], axes[0] == vector, lanes) as var:
-                at[axes[0]] = Poly.of(var.name)
-                loops(axes[1:], inner)
-
-        def innermost() -> None:
-            index = Index(space, tuple(at))
-            for v in nest.stores:
-                self.prepare(v, index)
-                x = self.value(v, index)
-                self.put(v, index, x)
-                if count(space) == ONE:
-                    self.register(v, x)
-            for v in nest.reductions:
-                self.step(v, index, accumulators[v])
-
-        accumulators: dict[int, Local] = {}
-
-        def reductions() -> None:
-            wide = lanes if vector is not None else 1
-            for v in nest.reductions:
-                accumulators[v] = self.accumulator(v, wide)
-            loops(reduced, innermost)
-            for v in nest.reductions:
-                self.finish(v, Index(space, tuple(at)), accumulators[v], nest.reduced, vector in nest.reduced)
-
-        loops(outer, reductions if nest.reductions else innermost)
-        self.inline = set()
-
-    def flat(self, v: int) -> bool:
-        """Whether the elements of `v` can be computed in the order of memory, whatever its shape."""
-        todo, seen = [v], {v}
-        while todo:
-            u = todo.pop()
-            op = self.graph.op(u)
-            if op is None or (self.stages.leaf(u) and u not in self.inline) or count(op.shape) == ONE:
-                continue
-            if self.graph.kind(u) == "element":
-                if any(self.graph.shape(a) != op.shape and count(self.graph.shape(a)) != ONE for a in op.args):
-                    return False
-            elif op.op != "reshape":
-                return False
-            todo += [a for a in op.args if a not in seen]
-            seen.update(op.args)
-        return True
-
-    def flat_nest(self, nest: Nest, lanes: int) -> None:
-        """Write one loop for a nest of element-wise operations on tensors of one shape."""
-        many = count(nest.space)
-        size: Size = many.constant if many.constant is not None else FLAT
-        with self.loop("j", 0, self.number(many), lanes) as j:
-            before = self.lane, self.lanes, self.left, self.lane_size
-            self.lane, self.lanes, self.lane_size, self.left = j.name, lanes, many, None
-            if not isinstance(size, int) or size % lanes:
-                self.left = self.bind("left", self.number(many) - j)
-            index = Index((size,), (Poly.of(j.name),))
-            for v in nest.stores:
-                self.prepare(v, index)
-                self.put(v, index, self.value(v, index))
-            self.lane, self.lanes, self.left, self.lane_size = before
-        self.inline = set()
-
-    def register(self, v: int, x: Expr) -> None:
-        """Remember the only element of a stored value in a local."""
-        if self.kernel.homes[v].local:
-            self.scopes[self.home_depth].cache[("register", v)] = x
-
-    def note_names(self, values: Sequence[int]) -> None:
-        names = ", ".join(self.kernel.names[v] for v in values)
-        if names:
-            self.f.comment(names)
-
-    @contextmanager
-    def axis(self, k: int, size: Size, vector: bool, lanes: int) -> Iterator[Local]:
-        """A loop over one axis, in vectors if it is the vectorised one."""
-        n = self.number(size_poly(size))
-        if not vector:
-            with self.loop("ijklmn"[min(k, 5)], 0, n, extent=size) as var:
-                yield var
-            return
-        with self.loop("j", 0, n, lanes, extent=size) as var, self.lanes_of(var, lanes, size):
-            yield var
-
-    @contextmanager
-    def lanes_of(self, var: Local, lanes: int, size: Size) -> Iterator[None]:
-        """Compute vectors along `var`, which steps by `lanes` below `size`."""
-        before = self.lane, self.lanes, self.left, self.lane_size
-        self.lane, self.lanes, self.lane_size = var.name, lanes, size_poly(size)
-        self.left = None
-        if not isinstance(size, int) or size % lanes:
-            self.left = self.bind("left", self.number(size_poly(size)) - var)
-        try:
-            yield
-        finally:
-            self.lane, self.lanes, self.left, self.lane_size = before
-
-    def accumulator(self, v: int, lanes: int) -> Local:
-        op = self.graph.op(v)
-        assert op is not None
-        t = DTYPES[op.dtype]
-        ty = t.ty.vector(lanes)
-        local = Local(self.f.fresh(self.kernel.names[v]), ty)
-        self.f.locals[local.name] = local
-        self.depth[local.name] = len(self.scopes) - 1
-        self.f.body.append(tree.Assign(local, const(identity(op.op, t), ty)))
-        return local
-
-    def step(self, v: int, index: Index, total: Local) -> None:
-        op = self.graph.op(v)
-        assert op is not None
-        t = DTYPES[op.dtype]
-        a = op.args[0]
-        self.prepare(a, index)
-        x = cast(self.value(a, index), DTYPES[self.graph.dtype(a)], t)
-        if x.type.lanes < total.type.lanes:
-            x = const(x, total.type)
-        if self.left is not None and total.type.lanes > 1:
-            x = select(self.inside(), x, const(identity(op.op, t), x.type))
-        self.f.set(total, combine(op.op, total, self.bind("term", x, len(self.scopes) - 1), t))
-
-    def inside(self) -> Expr:
-        """Return which lanes exist."""
-        key = ("inside", self.lane)
-        known = self.cached(key)
-        if known is None:
-            assert self.left is not None
-            wide = I32.vector(self.lanes)
-            numbers = tree.Call("lanes", (const(0, wide),), wide)
-            known = self.keep(key, self.bind("inside", numbers < const(convert(self.left, I32), wide)))
-        return known
-
-    def finish(self, v: int, index: Index, total: Local, reduced: Sequence[int], across: bool) -> None:
-        op = self.graph.op(v)
-        assert op is not None
-        t = DTYPES[op.dtype]
-        x: Expr = total
-        if across and total.type.lanes > 1:
-            x = self.horizontal(op.op, total, t)
-        place = Index(op.shape, tuple(a for k, a in enumerate(index.at) if k not in reduced))
-        x = self.bind(self.kernel.names[v], x, len(self.scopes) - 1) if not isinstance(x, Local) else x
-        self.put(v, place, x)
-        if count(op.shape) == ONE:
-            self.register(v, x)
-
-    def horizontal(self, op: str, x: Local, t: Dtype) -> Expr:
-        """Combine the lanes of a vector, in an order that depends on their number only."""
-        if t.kind in "fi" and op in ("sum", "max", "min"):
-            return intrinsic({"sum": "hsum", "max": "hmax", "min": "hmin"}[op], x, type=t.ty)
-        out = self.variable("total", intrinsic("extract", x, const(0, I64), type=t.ty))
-        for k in range(1, x.type.lanes):
-            self.f.set(out, combine(op, out, intrinsic("extract", x, const(k, I64), type=t.ty), t))
-        return out
 
 
 def alike(args: list[Expr]) -> list[Expr]:

@@ -1,0 +1,376 @@
+"""What is known of each variable: whether it holds one shared tensor, whatever it travels through.
+
+In: a typed `Program`, before its operations are grouped. Out: `Sharing`, one fact for each variable of each context:
+
+    nothing                 no value reaches the variable
+    shared k                the tensor (or number) `Program.shared[k]`
+    choice of k, l, ...     one of several shared tensors: which one is known at run time only
+    row of k, l, ...        a row of one of these shared tables
+    varying                 anything
+    objects                 rows and lists: the places in the program that make them
+
+The facts of a place's fields and elements are those of all that is ever put there (elements of a list at a constant
+index are told apart while the list only grows). A context of a function is the facts of its arguments: contexts that
+agree in them are analysed once, so a chain of calls of any length, and mutual recursion, keep what they were given.
+Source: value contexts (Sharir & Pnueli 1981, "functional approach"; Padhye & Khedker, SOAP 2013), which contain the
+1-call-site sensitivity of ACRoBat (arXiv 2305.10611, section 5); places as in Andersen's points-to analysis (1994).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from acronumba.ir.graph import definitions
+from acronumba.ir.nodes import (
+    Call,
+    Const,
+    Copy,
+    Instr,
+    Join,
+    ListNew,
+    ListOp,
+    Load,
+    New,
+    Op,
+    Program,
+    Return,
+    Scalar,
+    Shared,
+    SharedArg,
+    Spawn,
+    Var,
+)
+from acronumba.ir.types import ListT, RefT, Word, words
+from acronumba.ir.visit import writes
+
+CONTEXTS = 64  # of a function; those beyond are analysed as one
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What is known of a variable's value; see the module's text."""
+
+    kind: str  # "nothing" | "shared" | "choice" | "row" | "varying" | "objects"
+    which: frozenset[int] = frozenset()  # entries of `Program.shared`; of "objects": places
+    listed: bool = False  # of "choice" and "objects": they are elements of one list
+
+    @property
+    def label(self) -> str:
+        """What it means for an operand: "shared", "row" (of a shared table, or element of a shared list), "varying"."""
+        if self.kind == "choice":
+            return "row" if self.listed else "varying"
+        return self.kind if self.kind in ("shared", "row") else "varying"
+
+
+NOTHING = Fact("nothing")
+VARYING = Fact("varying")
+DATA = -1  # the place of instances and of packed shared objects
+OUTSIDE = Fact("objects", frozenset((DATA,)))
+
+
+def join(a: Fact, b: Fact, listed: bool = False) -> Fact:
+    """Return what holds of both: of two tensors that meet in a variable, or (`listed`) in the elements of a list."""
+    if a == b or b.kind == "nothing":
+        return a
+    if a.kind == "nothing":
+        return b
+    kinds = {a.kind, b.kind}
+    if kinds == {"row"}:
+        return Fact("row", a.which | b.which)
+    if kinds <= {"shared", "choice"} or kinds == {"objects"}:
+        which = a.which | b.which
+        # A smaller choice may be an earlier finding about the same list.
+        whole = [f.listed for f in (a, b) if f.which == which]
+        return Fact("objects" if kinds == {"objects"} else "choice", which, all(whole) if whole else listed)
+    return VARYING
+
+
+def outside(word: Word, escaped: Iterable[int] = ()) -> Fact:
+    """Return what is known of a word of instance data."""
+    return Fact("objects", frozenset((DATA, *escaped))) if isinstance(word, RefT | ListT) else VARYING
+
+
+@dataclass(slots=True)
+class _List:
+    """The lists made at one place; one fact per word of an element."""
+
+    width: int
+    items: list[list[Fact]] = field(default_factory=list)  # the first elements, as long as none moves
+    tail: list[Fact] = field(default_factory=list)  # what is appended
+    anywhere: list[Fact] = field(default_factory=list)
+    moved: bool = False  # elements have other indices than at first
+
+    def at(self, index: int | None) -> list[Fact]:
+        """Return what may be at a constant index, or anywhere."""
+        if index is None or self.moved:
+            parts = [*self.items, self.tail, self.anywhere]
+        else:
+            parts = [self.items[index] if index < len(self.items) else self.tail, self.anywhere]
+        out = [NOTHING] * self.width
+        for part in parts:
+            out = [join(a, b, listed=True) for a, b in zip(out, part, strict=True)]
+        return out
+
+
+Context: TypeAlias = tuple[int, tuple[Fact, ...] | None]  # number of the function, facts of its arguments; None: others
+
+
+class Sharing:
+    """The facts of a program, found by going round until nothing changes.
+
+    Attributes
+    ----------
+    facts : dict of Context to dict of Var to Fact
+        Of the contexts that occur; variables that are missing hold nothing.
+    calls : dict of Context to dict of int to Context
+        What each call leads to, by the identity of the instruction.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.facts: dict[Context, dict[Var, Fact]] = {}
+        self.results: dict[Context, list[Fact]] = {}
+        self.calls: dict[Context, dict[int, Context]] = defaultdict(dict)
+        self.rows: dict[int, list[Fact]] = {}
+        self.lists: dict[int, _List] = {}
+        self.classes: dict[int, type] = {}
+        self.escaped: set[int] = set()  # places whose objects were put into lists of the data
+        self.places: dict[int, int] = {}  # by the identity of the instruction that makes objects
+        self.changed = False
+        self.constants: dict[int, Mapping[Var, Instr]] = {}
+        self.number: dict[int, int] = defaultdict(int)  # contexts of each function
+        self.offsets = {(s.cls, f.name): f.offset - 1 for s in program.layouts for f in s.fields}
+        entry = program.functions[0]
+        self.entry = self._context(0, tuple(outside(v.type) for v in entry.params))
+        while True:
+            self.changed = False
+            for context in list(self.facts):
+                self._function(context)
+            if not self.changed:
+                break
+        self._keep_reached()
+
+    # ---- contexts
+
+    def _context(self, function: int, given: tuple[Fact, ...]) -> Context:
+        key: Context = (function, given)
+        params = self.program.functions[function].params
+        if key not in self.facts:
+            if self.number[function] >= CONTEXTS:
+                key = (function, None)
+            if key not in self.facts:
+                self.number[function] += 1
+                self.facts[key] = dict.fromkeys(params, NOTHING)
+                self.results[key] = [NOTHING] * len(self.program.functions[function].results)
+                self.changed = True
+        for v, fact in zip(params, given, strict=True):
+            self._meet(self.facts[key], v, fact)
+        return key
+
+    def _keep_reached(self) -> None:
+        """Forget contexts of arguments of which more became known later."""
+        seen, work = {self.entry}, [self.entry]
+        while work:
+            for to in self.calls[work.pop()].values():
+                if to not in seen:
+                    seen.add(to)
+                    work.append(to)
+        self.facts = {c: f for c, f in self.facts.items() if c in seen}
+
+    def contexts(self, function: int) -> list[Context]:
+        """Return the contexts of a function, in the order in which they were found."""
+        return [c for c in self.facts if c[0] == function]
+
+    def fact(self, contexts: Sequence[Context], v: Var) -> Fact:
+        """Return what holds of a variable in several contexts."""
+        out = NOTHING
+        for c in contexts:
+            out = join(out, self.facts[c].get(v, NOTHING))
+        return out
+
+    # ---- one rule per instruction
+
+    def _meet(self, facts: dict[Var, Fact], v: Var, fact: Fact, listed: bool = False) -> None:
+        old = facts.get(v, NOTHING)
+        new = join(old, fact, listed)
+        if new != old:
+            facts[v] = new
+            self.changed = True
+
+    def _put(self, facts: list[Fact], given: Sequence[Fact], listed: bool = False) -> None:
+        for k, fact in enumerate(given):
+            new = join(facts[k], fact, listed)
+            if new != facts[k]:
+                facts[k] = new
+                self.changed = True
+
+    def _function(self, context: Context) -> None:
+        number, _ = context
+        function = self.program.functions[number]
+        if number not in self.constants:
+            single = definitions(function)
+            self.constants[number] = {v: i for v, i in single.items() if isinstance(i, Const)}
+        facts = self.facts[context]
+        for block in function.blocks:
+            for instr in block.instrs:
+                self._instruction(context, instr, facts)
+            if isinstance(block.end, Return):
+                self._put(self.results[context], [facts.get(v, NOTHING) for v in block.end.args])
+
+    def _instruction(self, context: Context, instr: Instr, facts: dict[Var, Fact]) -> None:
+        def of(v: Var) -> Fact:
+            return facts.get(v, NOTHING)
+
+        match instr:
+            case Const():
+                self._meet(facts, instr.out, NOTHING if instr.value is None else VARYING)
+            case Copy():
+                self._meet(facts, instr.out, of(instr.src))
+            case Scalar() if instr.op == "select":
+                self._meet(facts, instr.out, join(of(instr.args[1]), of(instr.args[2])))
+            case Shared():
+                kept = (
+                    OUTSIDE if isinstance(instr.out.type, RefT | ListT) else Fact("shared", frozenset((instr.index,)))
+                )
+                self._meet(facts, instr.out, kept)
+            case Op():
+                self._meet(facts, instr.out, self._operation(instr, facts))
+            case New():
+                place = self._place(instr)
+                self.classes[place] = instr.cls
+                row = self.rows.setdefault(place, [NOTHING] * len(instr.args))
+                self._put(row, [of(v) for v in instr.args])
+                self._meet(facts, instr.out, Fact("objects", frozenset((place,))))
+            case Load():
+                self._load(instr, facts)
+            case ListNew():
+                made = self._list(instr, instr.width)
+                given = [of(v) for v in instr.args]
+                for k in range(instr.count):
+                    if k == len(made.items):
+                        made.items.append([NOTHING] * instr.width)
+                    self._put(made.items[k], given[k * instr.width : (k + 1) * instr.width])
+                self._meet(facts, instr.out, Fact("objects", frozenset((self._place(instr),))))
+            case ListOp():
+                self._list_op(context, instr, facts)
+            case Call() | Spawn():
+                self._call(context, instr, facts)
+            case Join():
+                pass  # its results are those of the calls
+            case _:
+                for v in writes(instr):
+                    self._meet(facts, v, VARYING)
+
+    def _load(self, instr: Load, facts: dict[Var, Fact]) -> None:
+        first, rows = self.offsets[instr.cls, instr.field], facts.get(instr.ref, NOTHING)
+        for k, v in enumerate(instr.outs):
+            fact = NOTHING
+            for place in sorted(rows.which):
+                if place == DATA:
+                    fact = join(fact, outside(v.type, self.escaped))
+                elif self.classes.get(place) is instr.cls:
+                    fact = join(fact, self.rows[place][first + k], rows.listed)
+            self._meet(facts, v, fact)
+
+    def _call(self, context: Context, instr: Call | Spawn, facts: dict[Var, Fact]) -> None:
+        to = self._context(instr.function, tuple(facts.get(v, NOTHING) for v in instr.args))
+        self.calls[context][id(instr)] = to
+        if isinstance(instr, Spawn) and instr.into is not None:  # the results go into a list
+            for place in sorted(facts.get(instr.into[0], NOTHING).which - {DATA}):
+                self._put(self.lists[place].anywhere, self.results[to], listed=True)
+            return
+        for v, fact in zip(instr.outs, self.results[to], strict=True):
+            self._meet(facts, v, fact)
+
+    def _place(self, instr: Instr) -> int:
+        return self.places.setdefault(id(instr), len(self.places))
+
+    def _list(self, instr: Instr, width: int) -> _List:
+        place = self._place(instr)
+        if place not in self.lists:
+            self.lists[place] = _List(width, tail=[NOTHING] * width, anywhere=[NOTHING] * width)
+        return self.lists[place]
+
+    def _elements(self, v: Var, facts: Mapping[Var, Fact], types: Sequence[Word], index: int | None) -> list[Fact]:
+        """Return what may be read from the lists that a variable holds."""
+        out = [NOTHING] * len(types)
+        for place in sorted(facts.get(v, NOTHING).which):
+            part = [outside(w, self.escaped) for w in types] if place == DATA else self.lists[place].at(index)
+            out = [join(a, b, listed=True) for a, b in zip(out, part, strict=True)]
+        return out
+
+    def _list_op(self, context: Context, instr: ListOp, facts: dict[Var, Fact]) -> None:
+        def of(v: Var) -> Fact:
+            return facts.get(v, NOTHING)
+
+        def constant(v: Var) -> int | None:
+            by = self.constants[context[0]].get(v)
+            return by.value if isinstance(by, Const) and isinstance(by.value, int) else None
+
+        def store(place: int, given: Sequence[Fact], to: str, index: int | None = None) -> None:
+            if place == DATA:
+                new = {p for f in given if f.kind == "objects" for p in f.which} - {DATA} - self.escaped
+                self.escaped |= new
+                self.changed |= bool(new)
+                return
+            lists = self.lists[place]
+            if index is not None and index < len(lists.items):
+                self._put(lists.items[index], given)
+            else:
+                self._put(lists.tail if to == "tail" else lists.anywhere, given, listed=True)
+
+        held = sorted(of(instr.args[0]).which) if instr.op != "fill" else []
+        match instr.op:
+            case "get" | "pop":
+                types = [v.type for v in instr.outs]
+                index = constant(instr.args[1]) if instr.op == "get" else None
+                for v, fact in zip(instr.outs, self._elements(instr.args[0], facts, types, index), strict=True):
+                    self._meet(facts, v, fact)
+            case "set":
+                for place in held:
+                    store(place, [of(v) for v in instr.args[2:]], "anywhere", constant(instr.args[1]))
+            case "append":
+                for place in held:
+                    store(place, [of(v) for v in instr.args[1:]], "tail")
+            case "insert":
+                for place in held:
+                    store(place, [of(v) for v in instr.args[2:]], "anywhere")
+            case "extend":
+                given = self._elements(instr.args[1], facts, _words(instr.args[1].type), None)
+                for place in held:
+                    store(place, given, "tail")
+            case "slice" | "fill":
+                made = self._list(instr, instr.width)
+                if instr.op == "fill":
+                    given = [of(v) for v in instr.args[1:]]
+                else:
+                    given = self._elements(instr.args[0], facts, _words(instr.args[0].type), None)
+                self._put(made.anywhere, given, listed=True)
+                self._meet(facts, instr.outs[0], Fact("objects", frozenset((self._place(instr),))))
+            case "len":
+                self._meet(facts, instr.outs[0], VARYING)
+        if instr.op in ("pop", "insert", "sort"):
+            for place in held:
+                if place != DATA and not self.lists[place].moved:
+                    self.lists[place].moved = True
+                    self.changed = True
+
+    def operand(self, facts: Mapping[Var, Fact], a: Var | SharedArg) -> Fact:
+        """Return what is known of an operand."""
+        return Fact("shared", frozenset((a.index,))) if isinstance(a, SharedArg) else facts.get(a, NOTHING)
+
+    def _operation(self, op: Op, facts: Mapping[Var, Fact]) -> Fact:
+        if op.op == "take" and op.args:
+            table = self.operand(facts, op.args[0])
+            if table.kind in ("shared", "choice", "row", "nothing"):
+                return Fact("row", table.which) if table.kind != "nothing" else NOTHING
+        return VARYING
+
+
+def _words(word: Word) -> tuple[Word, ...]:
+    """Return the words of an element of a list."""
+    assert isinstance(word, ListT)
+    return words(word.item)

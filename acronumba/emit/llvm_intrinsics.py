@@ -1,0 +1,221 @@
+"""What the language has of its own, as LLVM's instructions: vectors, C's library, atomic accesses, copies of memory.
+
+In: calls of intrinsics. Out: lines of LLVM, and the operands that hold the results.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Callable
+
+from acronumba.emit import tree
+from acronumba.emit.intrinsics import INTRINSICS
+from acronumba.emit.llvm_text import lanes_text, llvm_type, suffix
+from acronumba.emit.llvm_values import Values
+from acronumba.emit.tree import I8, I64, Ty
+
+
+class Intrinsics(Values):
+    """Expressions, intrinsics among them."""
+
+    def intrinsic(self, e: tree.Call) -> str:
+        row = INTRINSICS.get(e.name)
+        if row is None:
+            raise self.wrong(f"call of unknown function {e.name!r}")
+        return self.i_libm(e, row.c) if row.called else RULES[e.name](self, e)
+
+    def args(self, e: tree.Call, count: int, *, same: bool = True) -> list[str]:
+        if len(e.args) != count or (same and any(a.type != e.args[0].type for a in e.args)):
+            raise self.wrong(f"{e.name}({', '.join(str(a.type) for a in e.args)})")
+        return [self.expr(a) for a in e.args]
+
+    def through(self, e: tree.Call, name: str) -> str:
+        args = self.args(e, len(INTRINSICS[e.name].args))
+        return self.intrinsic_call(f"{name}.{suffix(e.type)}", e.type, *[(a, e.type) for a in args])
+
+    def i_abs(self, e: tree.Call) -> str:
+        if e.type.kind == "f":
+            return self.through(e, "llvm.fabs")
+        (a,) = self.args(e, 1)
+        return self.intrinsic_call(f"llvm.abs.{suffix(e.type)}", e.type, (a, e.type), extra="i1 false")
+
+    def i_plain(self, e: tree.Call) -> str:
+        a, b = self.args(e, 2)
+        return self.value(f"{e.name} {llvm_type(e.type)} {a}, {b}")
+
+    def i_libm(self, e: tree.Call, base: str) -> str:
+        """Call C's function lane by lane."""
+        if e.type.kind != "f":
+            raise self.wrong(f"{e.name} of {e.type}")
+        args = self.args(e, len(INTRINSICS[e.name].args))
+        scalar = llvm_type(e.type.scalar)
+        f = self.outside.need(base + ("f" if e.type.bits == 32 else ""), scalar, ", ".join([scalar] * len(args)))
+
+        def one(values: list[str]) -> str:
+            return self.value(f"call {scalar} {f}({', '.join(f'{scalar} {v}' for v in values)}) nobuiltin nounwind")
+
+        if e.type.lanes == 1:
+            return one(args)
+        type, out = llvm_type(e.type), "poison"
+        for k in range(e.type.lanes):
+            lane = one([self.value(f"extractelement {type} {a}, i32 {k}") for a in args])
+            out = self.value(f"insertelement {type} {out}, {scalar} {lane}, i32 {k}")
+        return out
+
+    def i_lanes(self, e: tree.Call) -> str:
+        return lanes_text(e.type)
+
+    def halving(self, e: tree.Call, step: Callable[[str, str, Ty], str]) -> str:
+        (v,) = self.args(e, 1)
+        type = e.args[0].type
+        if e.type != type.scalar or type.lanes & (type.lanes - 1):
+            raise self.wrong(f"{e.name} of {type} -> {e.type}")
+        while type.lanes > 1:
+            half, whole = type.lanes // 2, llvm_type(type)
+
+            def part(first: int, v: str = v, half: int = half, whole: str = whole) -> str:
+                lanes = ", ".join(f"i32 {first + k}" for k in range(half))
+                return self.value(f"shufflevector {whole} {v}, {whole} poison, <{half} x i32> <{lanes}>")
+
+            low, high = part(0), part(half)
+            type = Ty(type.kind, type.bits, half)
+            if half == 1:
+                low, high = (self.value(f"extractelement <1 x {llvm_type(type)}> {x}, i32 0") for x in (low, high))
+            v = step(low, high, type)
+        return v
+
+    def i_hsum(self, e: tree.Call) -> str:
+        name = "fadd" if e.type.kind == "f" else "add"
+        return self.halving(e, lambda a, b, t: self.value(f"{name} {llvm_type(t)} {a}, {b}"))
+
+    def i_extreme(self, e: tree.Call) -> str:
+        """Lower hmax and hmin: a if a is beyond b or a is NaN, else b."""
+        order = "gt" if e.name == "hmax" else "lt"
+
+        def step(a: str, b: str, t: Ty) -> str:
+            type, bits = llvm_type(t), llvm_type(Ty("i", 1, t.lanes))
+            if t.kind == "i":
+                wins = self.value(f"icmp s{order} {type} {a}, {b}")
+            else:
+                beyond = self.value(f"fcmp o{order} {type} {a}, {b}")
+                nan = self.value(f"fcmp uno {type} {a}, {a}")
+                wins = self.value(f"or {bits} {beyond}, {nan}")
+            return self.value(f"select {bits} {wins}, {type} {a}, {type} {b}")
+
+        return self.halving(e, step)
+
+    def i_extract(self, e: tree.Call) -> str:
+        v, k = self.args(e, 2, same=False)
+        return self.value(f"extractelement {llvm_type(e.args[0].type)} {v}, i64 {k}")
+
+    def i_insert(self, e: tree.Call) -> str:
+        v, k, x = self.args(e, 3, same=False)
+        return self.value(f"insertelement {llvm_type(e.type)} {v}, {llvm_type(e.args[2].type)} {x}, i64 {k}")
+
+    def i_overflows(self, e: tree.Call) -> str:
+        a, b = self.args(e, 2)
+        name = f"llvm.s{e.name.removesuffix('_overflows')}.with.overflow.i64"
+        f = self.outside.need(name, "{ i64, i1 }", "i64, i64")
+        pair = self.value(f"call {{ i64, i1 }} {f}(i64 {a}, i64 {b})")
+        return self.value(f"extractvalue {{ i64, i1 }} {pair}, 1")
+
+    def i_prefetch(self, e: tree.Call) -> str:
+        f = self.outside.need("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
+        self.line(f"call void {f}(ptr {self.pointer(e.args[0])}, i32 0, i32 3, i32 1)")
+        return ""
+
+    def i_copy(self, e: tree.Call) -> str:
+        name = "llvm.memcpy" if e.name == "copy_bytes" else "llvm.memmove"
+        f = self.outside.need(f"{name}.p0.p0.i64", "void", "ptr, ptr, i64, i1")
+        to, source, count = self.pointer(e.args[0]), self.pointer(e.args[1]), self.expr(e.args[2])
+        self.line(f"call void {f}(ptr {to}, ptr {source}, i64 {count}, i1 false)")
+        return ""
+
+    def i_fill(self, e: tree.Call) -> str:
+        f = self.outside.need("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
+        to, value, count = self.pointer(e.args[0]), self.expr(e.args[1]), self.expr(e.args[2])
+        value = self.converted(value, e.args[1].type, I8, "value")
+        self.line(f"call void {f}(ptr {to}, i8 {value}, i64 {count}, i1 false)")
+        return ""
+
+    def i_atomic(self, e: tree.Call) -> str:
+        given = [self.expr(a) for a in e.args[1:]]
+        if any(a.type != I64 for a in e.args):
+            raise self.wrong(f"{e.name} takes i64 only")
+        at = self.value(f"inttoptr i64 {self.expr(e.args[0])} to ptr")
+        match e.name:
+            case "atomic_load":
+                return self.value(f"load atomic i64, ptr {at} acquire, align 8")
+            case "atomic_store":
+                self.line(f"store atomic i64 {given[0]}, ptr {at} release, align 8")
+                return ""
+            case "atomic_add":
+                return self.value(f"atomicrmw add ptr {at}, i64 {given[0]} seq_cst")
+        pair = self.value(f"cmpxchg ptr {at}, i64 {given[0]}, i64 {given[1]} seq_cst seq_cst")
+        return self.value(f"extractvalue {{ i64, i1 }} {pair}, 1")
+
+    def i_pause(self, e: tree.Call) -> str:
+        machine = platform.machine().lower()
+        if machine in ("x86_64", "amd64"):
+            self.line(f"call void {self.outside.need('llvm.x86.sse2.pause', 'void', '')}()")
+        elif machine in ("arm64", "aarch64"):
+            self.line(f"call void {self.outside.need('llvm.aarch64.hint', 'void', 'i32')}(i32 1)")
+        return ""
+
+    def i_give_way(self, e: tree.Call) -> str:
+        name = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
+        self.value(f"call i32 {self.outside.need(name, 'i32', '')}()")
+        return ""
+
+    def i_shuffle(self, e: tree.Call) -> str:
+        a, b = self.expr(e.args[0]), self.expr(e.args[1])
+        if not isinstance(e.args[2], tree.Const):
+            raise self.wrong(f"{e.name}: the distance is no constant")
+        n, d = e.type.lanes, int(e.args[2].value)
+        if e.name == "shuffle_low":
+            lanes = [i if not i & d else n + i - d for i in range(n)]
+        else:
+            lanes = [i + d if not i & d else n + i for i in range(n)]
+        type = llvm_type(e.type)
+        picked = ", ".join(f"i32 {k}" for k in lanes)
+        return self.value(f"shufflevector {type} {a}, {type} {b}, <{n} x i32> <{picked}>")
+
+
+def _through(name: str) -> Callable[[Intrinsics, tree.Call], str]:
+    return lambda lowering, e: lowering.through(e, name)
+
+
+RULES: dict[str, Callable[[Intrinsics, tree.Call], str]] = {
+    "fma": _through("llvm.fma"),
+    "sqrt": _through("llvm.sqrt"),
+    "floor": _through("llvm.floor"),
+    "abs": Intrinsics.i_abs,
+    "copysign": _through("llvm.copysign"),
+    "umin": _through("llvm.umin"),
+    "umax": _through("llvm.umax"),
+    "udiv": Intrinsics.i_plain,
+    "urem": Intrinsics.i_plain,
+    "lshr": Intrinsics.i_plain,
+    "lanes": Intrinsics.i_lanes,
+    "hsum": Intrinsics.i_hsum,
+    "hmax": Intrinsics.i_extreme,
+    "hmin": Intrinsics.i_extreme,
+    "extract": Intrinsics.i_extract,
+    "insert": Intrinsics.i_insert,
+    "add_overflows": Intrinsics.i_overflows,
+    "sub_overflows": Intrinsics.i_overflows,
+    "mul_overflows": Intrinsics.i_overflows,
+    "prefetch": Intrinsics.i_prefetch,
+    "copy_bytes": Intrinsics.i_copy,
+    "move_bytes": Intrinsics.i_copy,
+    "fill_bytes": Intrinsics.i_fill,
+    "atomic_load": Intrinsics.i_atomic,
+    "atomic_store": Intrinsics.i_atomic,
+    "atomic_add": Intrinsics.i_atomic,
+    "atomic_cas": Intrinsics.i_atomic,
+    "pause": Intrinsics.i_pause,
+    "give_way": Intrinsics.i_give_way,
+    "shuffle_low": Intrinsics.i_shuffle,
+    "shuffle_high": Intrinsics.i_shuffle,
+}

@@ -1,0 +1,171 @@
+"""Instructions of the host program: values, rows, and what is recorded.
+
+In: an instruction. Out: its code, written with a `Writer`.
+"""
+
+from __future__ import annotations
+
+from acronumba.data.words import RECORD
+from acronumba.emit.tree import (
+    I32,
+    I64,
+    Expr,
+    Local,
+    const,
+    convert,
+    load,
+    select,
+)
+from acronumba.host.lists import list_operation
+from acronumba.host.numbers import scalar
+from acronumba.host.writer import Writer
+from acronumba.ir.nodes import (
+    Check,
+    ClassTag,
+    Const,
+    Copy,
+    Emit,
+    ExtentOf,
+    Instr,
+    IsNull,
+    ListNew,
+    ListOp,
+    Load,
+    New,
+    Pad,
+    Scalar,
+    Shared,
+    Var,
+)
+from acronumba.ir.types import ListT, TensorT
+from acronumba.runtime.library.records import halves, node_of
+
+
+def instruction(w: Writer, instr: Instr) -> None:
+    b, reg = w.b, w.reg
+    match instr:
+        case Const():
+            value = 0 if instr.value is None else instr.value
+            w.assign(instr.out, const(value, w[instr.out].type))
+        case Copy():
+            w.assign(instr.out, w[instr.src])
+        case Scalar():
+            scalar(w, instr)
+        case IsNull():
+            w.assign(instr.out, w[instr.ref].eq(0))
+        case ClassTag():
+            w.assign(instr.out, load(w[instr.ref]))
+        case Check():
+            with b.when(~w[instr.cond]):
+                w.fail(instr.site, instr.args)
+        case Load():
+            _, layout = w.layouts[instr.cls]
+            (place,) = [f for f in layout.fields if f.name == instr.field]
+            for k, v in enumerate(instr.outs):
+                w.assign(v, w.read_word(w[instr.ref], place.offset + k, v.type))
+        case New():
+            number, layout = w.layouts[instr.cls]
+            b.store(reg["top"], 0, number)
+            at = [f.offset + k for f in layout.fields for k in range(f.width)]
+            for k, v in zip(at, instr.args, strict=True):
+                w.write_word(reg["top"], k, w[v])
+            w.assign(instr.out, reg["top"])
+            b.set(reg["top"], reg["top"] + 8 * layout.size)
+        case ListNew():
+            top = reg["top"]
+            b.store(top, 0, top + 24)
+            b.store(top, 1, instr.count)
+            b.store(top, 2, instr.count)
+            for k, v in enumerate(instr.args):
+                w.write_word(top, 3 + k, w[v])
+            w.assign(instr.out, top)
+            b.set(top, top + 8 * (3 + instr.count * instr.width))
+        case ListOp():
+            list_operation(w, instr)
+        case ExtentOf():
+            # A variable that is bound later, or on another path only, may hold no tensor here: its extents are 0.
+            w.assign(instr.out, const(0, I64))
+            with b.when(w[instr.tensor].ne(0)):
+                w.assign(instr.out, load(load(w[instr.tensor], 2), instr.axis))
+        case Shared():
+            w.assign(instr.out, w.read_word(w.word("shared"), instr.index, instr.out.type))
+        case Emit():
+            _emit(w, instr)
+        case Pad():
+            _pad(w, instr)
+        case _:
+            raise TypeError(f"{type(instr).__name__} has no place in a host program")
+
+
+def emit_words(emit: Emit) -> int:
+    moving = sum(len(shape) for shape in emit.shapes if any(isinstance(x, Var) for x in shape))
+    return len(emit.args) + len(emit.dims) + RECORD.count * len(emit.outs) + moving
+
+
+def _deepest(w: Writer, it: Expr) -> Local:
+    """Return the largest depth of the tensors of a list, -1 if there are none."""
+    b = w.b
+    deepest = b.let("d", -1)
+    items = b.let("items", load(it))
+    with b.loop("k", 0, load(it, 1)) as k:
+        d = b.let("d", convert(load(load(items, k), 2, I32), I64))
+        b.set(deepest, select(d > deepest, d, deepest))
+    return deepest
+
+
+def _emit(w: Writer, emit: Emit) -> None:
+    b, reg = w.b, w.reg
+    n, top = reg["n"], reg["top"]
+    row = b.let("node", top)
+    given = (*emit.args, *emit.dims)
+    for k, v in enumerate(given):
+        w.write_word(row, k, w[v])
+    depth: Expr = const(0, I64)
+    depths: list[Local] = []
+    for v in emit.args:
+        if isinstance(v.type, TensorT):
+            depths.append(b.let("d", convert(load(w[v], 2, I32), I64)))
+        elif isinstance(v.type, ListT) and isinstance(v.type.item, TensorT):
+            depths.append(_deepest(w, w[v]))
+    for k, d in enumerate(depths):
+        depth = d if k == 0 else b.let("d", select(d > depth, d, depth))
+    if depths:
+        depth = b.let("d", depth + 1)
+    head = b.let("value", halves(n, depth))
+    at = len(given)
+    moving = at + RECORD.count * len(emit.outs)
+    for v, shape in zip(emit.outs, emit.shapes, strict=True):
+        b.store(row, at + 1, head)
+        if any(isinstance(x, Var) for x in shape):
+            for k, x in enumerate(shape):
+                b.store(row, moving + k, w[x] if isinstance(x, Var) else x)
+            b.store(row, at + 2, row + 8 * moving)
+            moving += len(shape)
+        else:
+            b.store(row, at + 2, reg["shapes"] + 8 * w.shape(tuple(x for x in shape if isinstance(x, int))))
+        w.assign(v, row + 8 * at)
+        at += RECORD.count
+    b.store(reg["kind"], n, emit.kernel, I32)
+    b.store(reg["depth"], n, convert(depth, I32))
+    b.store(reg["instance"], n, convert(reg["inst"], I32))
+    b.store(reg["row"], n, row)
+    b.set(n, n + 1)
+    b.set(top, row + 8 * emit_words(emit))
+
+
+def _pad(w: Writer, pad: Pad) -> None:
+    """Make the value count as deeper, by at most `ghosts` levels. The record of an input is not ours: copy it."""
+    b, record, top = w.b, w[pad.src], w.reg["top"]
+    w.assign(pad.out, record)
+    with b.when(record.ne(0)):  # None, or bound on another path
+        node = b.let("of", node_of(load(record, RECORD.at["head"])))
+        depth = b.let("d", convert(load(record, 2, I32), I64) + pad.levels)
+        with b.when(node >= 0):
+            most = b.let("most", convert(load(w.reg["depth"], node, I32), I64) + w.ghosts)
+            b.store(record, 2, convert(select(depth < most, depth, most), I32), I32)
+        with b.otherwise():
+            b.store(top, 0, load(record))
+            b.store(top, 1, halves(node, select(depth < w.ghosts, depth, w.ghosts - 1)))
+            b.store(top, 2, load(record, 2))
+            w.assign(pad.out, top)
+            b.set(top, top + RECORD.size)

@@ -1,0 +1,195 @@
+"""Segments: the basic blocks of functions, cut where the machine may leave and come back.
+
+In: a `Function`. Out: its `Frame`: numbered segments with the variables that live at their start, what room each needs,
+and where the frame of a call keeps each variable.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from acronumba.ir.graph import live_at_start, successors
+from acronumba.ir.nodes import (
+    Block,
+    Call,
+    Emit,
+    Function,
+    Instr,
+    Join,
+    ListOp,
+    Read,
+    Spawn,
+    Var,
+)
+from acronumba.ir.visit import reads, writes
+from acronumba.runtime.state import FRAME
+
+DYNAMIC = frozenset({"append", "insert", "extend", "slice", "fill", "sort"})  # lists operations without a static bound
+
+
+def stands_alone(instr: Instr) -> bool:
+    """Whether an instruction is a segment of its own, which can be entered again: it tests for room, or waits."""
+    return isinstance(instr, Read | Spawn) or (isinstance(instr, ListOp) and instr.op in DYNAMIC)
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    """A numbered block of the machine: part of a basic block, cut at calls and at operations without a static bound."""
+
+    number: int
+    frame: Frame
+    instrs: list[Instr]
+    block: Block
+    last: bool  # whether the block's end follows; otherwise a call or the next segment
+    first: bool  # whether the basic block begins here
+    after: int = -1  # number of the segment that follows, if not last
+    resumes: Call | Spawn | Join | None = None  # the call after which it goes on
+    live: list[Var] = field(default_factory=list)  # at its start
+    dynamic: bool = False  # it is one operation that tests for room itself, or waits
+    nodes: int = 0  # most nodes recorded until the next test, if it begins with one
+    room: int = 0  # most words allocated until then
+    clean: frozenset[Var] | None = None  # variables whose slot holds their value, at its start; None: not known yet
+
+
+class Frame:
+    """One function: its segments, what lives where, its slots."""
+
+    def __init__(self, number: int, function: Function, numbers: Iterator[int]) -> None:
+        self.number = number  # of the function
+        self.function = function
+        self.segments: list[list[Segment]] = [self._cut(block, numbers) for block in function.blocks]
+        for block, segments in zip(function.blocks, self.segments, strict=True):
+            for a, b in itertools.pairwise(segments):
+                a.after = b.number
+                if a.instrs and isinstance(a.instrs[-1], Call | Spawn | Join):
+                    b.resumes = a.instrs[-1]
+            assert segments[0].block is block
+        self.spawns = any(isinstance(i, Spawn) for block in function.blocks for i in block.instrs)
+        self.heads = {s for k, block in enumerate(function.blocks) for s in successors(block.end) if s <= k}
+        self.by_number = {s.number: s for s in self.all}
+        self.tests = self._tests()
+        self._liveness()
+        self.slots: dict[Var, int] = {}
+        self._slots()
+
+    @property
+    def all(self) -> list[Segment]:
+        return [s for segments in self.segments for s in segments]
+
+    @property
+    def entry(self) -> int:
+        return self.segments[0][0].number
+
+    @property
+    def words(self) -> int:
+        return self.first_slot + len(self.slots)
+
+    @property
+    def first_slot(self) -> int:
+        """Return the word of the first slot. A function that spawns fibers counts them in the word before it."""
+        return FRAME + self.spawns
+
+    def _cut(self, block: Block, numbers: Iterator[int]) -> list[Segment]:
+        parts: list[list[Instr]] = [[]]
+        for instr in block.instrs:
+            if stands_alone(instr) and (parts[-1] or len(parts) == 1):  # going on is not another step of a loop
+                parts.append([])
+            parts[-1].append(instr)
+            if stands_alone(instr) or isinstance(instr, Call | Join):
+                parts.append([])
+        last = len(parts) - 1
+        segments = [Segment(next(numbers), self, p, block, k == last, k == 0) for k, p in enumerate(parts)]
+        for segment, part in zip(segments, parts, strict=True):
+            segment.dynamic = bool(part) and stands_alone(part[0])
+        return segments
+
+    def _liveness(self) -> None:
+        """Fill in `live`."""
+        blocks = self.function.blocks
+        made = (v for block in blocks for instr in block.instrs for v in writes(instr))
+        order = {v: k for k, v in enumerate(dict.fromkeys((*self.function.params, *made)))}
+        at_start = live_at_start(blocks)
+        for block, segments in zip(blocks, self.segments, strict=True):
+            live = {v for s in successors(block.end) for v in at_start[s]} | set(reads(block.end))
+            for segment in reversed(segments):
+                for instr in reversed(segment.instrs):
+                    live -= set(writes(instr))
+                    live |= set(reads(instr))
+                segment.live = sorted(live, key=order.__getitem__)
+
+    def _tests(self) -> set[Segment]:
+        """Return the segments that begin with a test for room.
+
+        Those are the ones that a call or a loop enters, and those after an operation that takes room of its own. A test
+        asks for the most that any path takes to the next one.
+        """
+        out = {self.segments[0][0]} | {self.segments[k][0] for k in self.heads}
+        for segment in self.all:
+            if segment.resumes is not None:
+                out.add(segment)
+            if segment.dynamic:
+                out.update(self.after(segment))
+        return {s for s in out if not s.dynamic}
+
+    def reserve(self, words_: Callable[[Instr], int]) -> None:
+        """Fill in `nodes` and `room` of the segments that test."""
+        known: dict[Segment, tuple[int, int]] = {}
+
+        def most(segment: Segment) -> tuple[int, int]:
+            """Return what the segment and those after it take, up to the next test."""
+            if segment not in known:
+                rest = [most(s) for s in self.after(segment) if s not in self.tests and not s.dynamic]
+                nodes = sum(isinstance(i, Emit) for i in segment.instrs) + max((a for a, _ in rest), default=0)
+                room = sum(map(words_, segment.instrs)) + max((b for _, b in rest), default=0)
+                known[segment] = nodes, room
+            return known[segment]
+
+        for segment in reversed(self.all):  # the later ones first: no deep recursion
+            found = most(segment)
+            if segment in self.tests:
+                segment.nodes, segment.room = found
+
+    def after(self, segment: Segment) -> list[Segment]:
+        """Return the segments that may follow without a call."""
+        if not segment.last:
+            jumps = not segment.instrs or not isinstance(segment.instrs[-1], Call | Spawn | Join)
+            return [self.by_number[segment.after]] if jumps else []
+        return [self.segments[k][0] for k in successors(segment.block.end)]
+
+    def _slots(self) -> None:
+        """Give a slot to what lives across a call or may have to be saved; the results of a call are neighbours."""
+        for segment in self.all:
+            if segment.resumes is not None and not isinstance(segment.resumes, Join):
+                for v in segment.resumes.outs:
+                    assert v not in self.slots
+                    self.slots[v] = self.first_slot + len(self.slots)
+        for segment in self.all:
+            if segment.resumes is not None or segment.dynamic or segment in self.tests:
+                for v in segment.live:
+                    self.slots.setdefault(v, self.first_slot + len(self.slots))
+
+    def cleanness(self) -> None:
+        """Fill in `clean`, a forward analysis: what need not be saved again."""
+        by = self.by_number
+        start = self.segments[0][0]
+        start.clean = frozenset()
+        work = [start]
+        while work:
+            segment = work.pop()
+            clean = set(segment.clean or ())
+            for instr in segment.instrs:
+                if isinstance(instr, Call | Spawn | Join):
+                    clean |= {v for v in by[segment.after].live if v in self.slots}
+                else:
+                    clean -= set(writes(instr))
+            if segment.last:
+                after = [self.segments[k][0] for k in successors(segment.block.end)]
+            else:
+                after = [by[segment.after]]
+            for s in after:
+                new = frozenset(clean) if s.clean is None else s.clean & clean
+                if new != s.clean:
+                    s.clean = new
+                    work.append(s)

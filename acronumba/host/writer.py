@@ -1,0 +1,137 @@
+"""What all code of the machine is written with.
+
+In: the `Program`. Out: a `Writer`, which holds the blocks written so far. It knows the registers and the table of
+`state`, where each variable is, how a block is left and entered again, and how an instance fails.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from acronumba.emit import tree
+from acronumba.emit.tree import (
+    F64,
+    I1,
+    I64,
+    Builder,
+    Expr,
+    Local,
+    convert,
+    load,
+)
+from acronumba.host.segments import Segment
+from acronumba.ir.nodes import Program, Scalar, Var
+from acronumba.ir.types import BoolT, FloatT, Word
+from acronumba.runtime import state
+from acronumba.runtime.state import AT
+
+
+class Writer:
+    """Writes code of the machine: its registers, the variables of the functions, blocks, and how it leaves them."""
+
+    REGISTERS = ("fp", "inst", "n", "top", "fuel")
+    FIXED = ("end", "ncap", "kind", "depth", "instance", "row", "shapes")
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.layouts = {layout.cls: (k, layout) for k, layout in enumerate(program.layouts)}
+        self.numbers = itertools.count(state.LEAVE + 1)  # of blocks
+        self.ghosts = 0  # most levels that a value may be deeper than its node
+        self.shapes: list[int] = []
+        self.shape_at: dict[tuple[int, ...], int] = {}
+        self.types: dict[int, tuple[Word, ...]] = {}
+        self.locals: dict[Var, Local] = {}
+        self.blocks: list[tuple[int, str, tree.Body]] = []
+        self.entries = {state.SCHEDULER}
+        self.reloads: dict[Segment, int] = {}
+        self.helpers: dict[str, tree.Function] = {}
+        b = self.b = Builder("machine", [("ST", I64)], result=I64, doc="Run the instances; see `acronumba.host`.")
+        self.st = b["ST"]
+        self.reg: dict[str, Local] = {}
+
+    def word(self, name: str) -> Expr:
+        return load(self.st, AT[name])
+
+    def put(self, name: str, value: Expr | int) -> None:
+        self.b.store(self.st, AT[name], value)
+
+    def leave(self, status: Expr | int, need: Expr | int, back: int) -> None:
+        """Return to the caller, which is to come back to block `back`."""
+        b = self.b
+        self.put("status", status)
+        self.put("need", need)
+        self.put("pc", back)
+        b.goto(state.LEAVE)
+
+    @staticmethod
+    def read_word(base: Expr, index: Expr | int, word: Word) -> Expr:
+        if isinstance(word, FloatT):
+            return load(base, index, F64)
+        value = load(base, index)
+        return value.ne(0) if isinstance(word, BoolT) else value
+
+    def write_word(self, base: Expr, index: Expr | int, value: Expr) -> None:
+        self.b.store(base, index, convert(value, I64, "unsigned") if value.type == I1 else value)
+
+    def __getitem__(self, v: Var) -> Local:
+        return self.locals[v]
+
+    def assign(self, v: Var, value: Expr) -> None:
+        self.b.set(self.locals[v], value)
+
+    def reload(self, segment: Segment) -> None:
+        for v in segment.live:
+            self.assign(v, self.read_word(self.reg["fp"], segment.frame.slots[v], v.type))
+
+    def spill(self, segment: Segment) -> int:
+        """Save what lives at the start of the segment; return the block that brings it back."""
+        if segment.resumes is not None:
+            return segment.number
+        assert segment.clean is not None
+        for v in segment.live:
+            if v not in segment.clean:
+                self.write_word(self.reg["fp"], segment.frame.slots[v], self[v])
+        if segment not in self.reloads:
+            number = self.reloads[segment] = next(self.numbers)
+            with self.b.nested() as body:
+                self.reload(segment)
+                self.b.goto(segment.number)
+            self.blocks.append((number, f"{segment.frame.function.name}: go on at {segment.number}", body))
+            self.entries.add(number)
+        return self.reloads[segment]
+
+    def room(self, segment: Segment, size: Expr) -> None:
+        """Leave unless the chunk has `size` more bytes."""
+        b, reg = self.b, self.reg
+        with b.when(size > reg["end"] - reg["top"]):
+            self.leave(state.GROW_HEAP, size, self.spill(segment))
+
+    def fail(self, site: int, args: tuple[Var, ...]) -> None:
+        b = self.b
+        self.types.setdefault(site, tuple(v.type for v in args))
+        record = b.let("record", self.word("etop"))
+        b.store(record, 0, self.reg["inst"])
+        b.store(record, 1, site)
+        b.store(record, 2, self.reg["fp"])
+        for k, v in enumerate(args):
+            self.write_word(record, 3 + k, self[v])
+        b.goto(state.FAILED)
+
+    def unless(self, bad: Expr, instr: Scalar) -> None:
+        """Fail where `bad` holds."""
+        with self.b.when(bad):
+            self.fail(instr.site, instr.args[:2])
+
+    def shape(self, shape: tuple[int, ...]) -> int:
+        """Return where in the table of constant shapes a shape begins."""
+        if shape not in self.shape_at:
+            self.shape_at[shape] = len(self.shapes)
+            self.shapes += shape
+        return self.shape_at[shape]
+
+    def helper(self, name: str, text: str) -> None:
+        if name not in self.helpers:
+            from acronumba.emit.parse import parse
+
+            for function in parse(text):
+                self.helpers[function.name] = function

@@ -1,0 +1,202 @@
+"""Instructions without regard to their kind: what each reads and assigns, and the same one with other variables.
+
+In: an instruction, the end of a block, or a `Function` for its variables. Out: variables, or the node with others in
+their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from acronumba.ir.nodes import (
+    Block,
+    Branch,
+    Call,
+    Check,
+    ClassTag,
+    Const,
+    Copy,
+    Emit,
+    End,
+    ExtentOf,
+    Fail,
+    Function,
+    Instr,
+    IsNull,
+    Join,
+    Jump,
+    ListNew,
+    ListOp,
+    Load,
+    New,
+    Op,
+    Pad,
+    Read,
+    Return,
+    Scalar,
+    Shared,
+    Spawn,
+    Var,
+)
+from acronumba.ir.types import Word
+
+
+def reads(instr: Instr | End) -> tuple[Var, ...]:
+    """Return the variables that an instruction or block end uses."""
+    match instr:
+        case Const() | Shared() | Jump() | Join():
+            return ()
+        case Copy() | Pad():
+            return (instr.src,)
+        case Scalar() | ListOp() | ListNew() | New() | Call() | Return() | Fail():
+            return instr.args
+        case IsNull() | ClassTag() | Load():
+            return (instr.ref,)
+        case Check():
+            return (instr.cond, *instr.args)
+        case ExtentOf() | Read():
+            return (instr.tensor,)
+        case Spawn():
+            return (*(instr.into or ()), *instr.args)
+        case Branch():
+            return (instr.cond,)
+        case Op():
+            inner = (x for a in instr.attrs for x in (a if isinstance(a, tuple) else (a,)))
+            return tuple(x for x in (*instr.args, *inner, *instr.shape) if isinstance(x, Var))
+        case Emit():
+            return (*instr.args, *instr.dims, *(x for s in instr.shapes for x in s if isinstance(x, Var)))
+
+
+def writes(instr: Instr) -> tuple[Var, ...]:
+    """Return the variables that an instruction assigns."""
+    match instr:
+        case Load() | ListOp() | Emit() | Call() | Join():
+            return instr.outs
+        case Check() | Spawn():
+            return ()
+        case _:
+            return (instr.out,)
+
+
+def retarget(end: End, to: Callable[[int], int]) -> End:
+    """Return the end of a block with the numbers of the blocks it leads to replaced."""
+    match end:
+        case Jump():
+            return replace(end, block=to(end.block))
+        case Branch():
+            yes, no = to(end.yes), to(end.no)
+            return Jump(block=yes, loc=end.loc) if yes == no else replace(end, yes=yes, no=no)
+        case _:
+            return end
+
+
+def redirect(end: End, old: int, new: int) -> End:
+    """Return the end of a block that leads to `new` where it led to `old`."""
+    return retarget(end, lambda k: new if k == old else k)
+
+
+def rename(node: Instr | End, to: Mapping[Var, Var]) -> Instr | End:
+    """Return the node with the variables it reads replaced."""
+
+    def v(x: Var) -> Var:
+        return to.get(x, x)
+
+    def vs(xs: tuple[Var, ...]) -> tuple[Var, ...]:
+        return tuple(to.get(x, x) for x in xs)
+
+    def any_(x: object) -> object:
+        if isinstance(x, tuple):
+            return tuple(any_(y) for y in x)
+        return to.get(x, x) if isinstance(x, Var) else x
+
+    match node:
+        case Const() | Shared() | Jump() | Join():
+            return node
+        case Copy() | Pad():
+            return replace(node, src=v(node.src))
+        case Scalar() | ListOp() | ListNew() | New() | Call() | Return() | Fail():
+            return replace(node, args=vs(node.args))
+        case IsNull() | ClassTag() | Load():
+            return replace(node, ref=v(node.ref))
+        case Check():
+            return replace(node, cond=v(node.cond), args=vs(node.args))
+        case ExtentOf() | Read():
+            return replace(node, tensor=v(node.tensor))
+        case Spawn():
+            into = None if node.into is None else (v(node.into[0]), v(node.into[1]))
+            return replace(node, into=into, args=vs(node.args))
+        case Branch():
+            return replace(node, cond=v(node.cond))
+        case Op():
+            args, attrs, shape = any_(node.args), any_(node.attrs), any_(node.shape)
+            return replace(node, args=args, attrs=attrs, shape=shape)  # type: ignore[arg-type]
+        case Emit():
+            return replace(
+                node,
+                args=vs(node.args),
+                dims=vs(node.dims),
+                shapes=any_(node.shapes),  # type: ignore[arg-type]
+            )
+
+
+def reassigned(instr: Instr, to: Mapping[Var, Var]) -> Instr:
+    """Return an instruction with all its variables replaced."""
+    made = rename(instr, to)
+    assert not isinstance(made, End)
+    match made:
+        case ListOp() | Load() | Emit() | Call() | Join():
+            return replace(made, outs=tuple(to.get(v, v) for v in made.outs))
+        case Check() | Spawn():
+            return made
+        case _:
+            return replace(made, out=to.get(made.out, made.out))
+
+
+def variables(function: Function) -> list[Var]:
+    """Return all variables in order, one entry for each place."""
+    made = (v for b in function.blocks for i in b.instrs for v in (*writes(i), *reads(i)))
+    return [*function.params, *made]
+
+
+class Names:
+    """Makes variables of new names in a function."""
+
+    def __init__(self, function: Function) -> None:
+        self.taken = {v.name for v in variables(function)}
+
+    def var(self, name: str, type: Word) -> Var:
+        """Return a variable of this name, with a number if the name is taken."""
+        made, n = name, 1
+        while made in self.taken:
+            n += 1
+            made = f"{name}_{n}"
+        self.taken.add(made)
+        return Var(made, type)
+
+    def temporary(self, type: Word) -> Var:
+        """Return a variable that stands for no name of the user's."""
+        number = len(self.taken)
+        while (made := f"v_{number}") in self.taken:
+            number += 1
+        return self.var(made, type)
+
+
+def copied(function: Function, name: str) -> Function:
+    """Return the function under another name, with variables of its own."""
+    to: dict[Var, Var] = {}
+
+    def copy(x: Any) -> Any:
+        match x:
+            case Var():
+                return to.setdefault(x, Var(x.name, x.type))
+            case tuple():
+                return tuple(map(copy, x))
+        return x
+
+    def instruction(i: Any) -> Any:
+        return replace(i, **{f.name: copy(getattr(i, f.name)) for f in fields(i)})
+
+    blocks = tuple(Block(instrs=tuple(map(instruction, b.instrs)), end=instruction(b.end)) for b in function.blocks)
+    return replace(function, name=name, params=copy(function.params), blocks=blocks)

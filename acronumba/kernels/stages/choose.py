@@ -1,0 +1,272 @@
+"""What a kernel stores, and how each product is computed.
+
+In: the values of a kernel. Out: a `Chooser`, which knows what is stored: results, reductions, products, concatenations,
+what a product needs in rows, and what is dear and would be computed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from acronumba.emit.target import Target
+from acronumba.ir.spec import Dim, KernelSpec, Operand, Size
+from acronumba.kernels.stages.graph import Graph, Symbolic, Untraceable, axis_of, through
+from acronumba.kernels.stages.index import ONE, Index, Poly, count
+from acronumba.kernels.stages.tasks import Product
+from acronumba.kernels.stages.weights import weight
+from acronumba.kernels.strategy import Fusion
+from acronumba.kernels.write.element import COST, DTYPES
+
+LARGE = 4096  # elements of a matrix from which on it pays to look for nodes that have the same one
+DEAR = 6  # a value that costs more is stored rather than computed twice
+
+
+class Chooser:
+    """Chooses what is stored and how products are computed."""
+
+    def __init__(self, spec: KernelSpec, target: Target, fusion: Fusion) -> None:
+        self.graph = Graph(spec)
+        self.target = target
+        self.fusion = fusion
+        self.stored: set[int] = set(spec.results)
+        self.products: dict[int, Product] = {}
+
+    def leaf(self, v: int) -> bool:
+        return v < self.graph.first or v in self.stored
+
+    def beside(self, v: int, axis: int, ends: Callable[[int], bool]) -> int | None:
+        """Return the first value below views, at the latest where `ends`; None if neighbours along `axis` of `v` are
+        apart in it.
+        """
+        shape = self.graph.shape(v)
+        names = [f"i{k}" for k in range(len(shape))]
+        index = Index(shape, tuple(Poly.of(n) for n in names))
+        probe = names[axis]
+        places = Symbolic(dict(zip(names, shape, strict=True)), probe)
+        try:
+            while not ends(v) and self.graph.kind(v) == "view":
+                v, index = through(places, self.graph, v, index)
+        except Untraceable:
+            return None
+        return v if index.flat.slope(probe) == ONE else None
+
+    def contiguous(self, v: int, axis: int) -> bool:
+        """Whether `v` is a view of something stored with neighbours along `axis` next to each other."""
+        found = self.beside(v, axis, self.leaf)
+        return found is not None and self.leaf(found)
+
+    def ordered(self, v: int, axis: int) -> int | None:
+        """Return `beside` by addressing alone: what decides on bits must not depend on what is stored."""
+        return self.beside(v, axis, lambda u: u < self.graph.first)
+
+    def view(self, v: int) -> bool:
+        while not self.leaf(v):
+            if self.graph.kind(v) != "view":
+                return False
+            op = self.graph.op(v)
+            assert op is not None
+            v = op.args[0]
+        return True
+
+    def in_rows(self, v: int) -> tuple[int, ...]:
+        """See to it that the rows of `v` lie in memory; return the pieces they consist of."""
+        op = self.graph.op(v)
+        if op is not None and op.op == "concat" and v not in self.stored and op.attrs[0] == len(op.shape) - 1:
+            pieces = op.args
+        else:
+            pieces = (v,)
+        for piece in pieces:
+            self.in_rows_plain(piece)
+        return pieces
+
+    def product(self, v: int) -> Product:
+        graph = self.graph
+        op = graph.op(v)
+        assert op is not None
+        x, y = op.args
+        sx, sy = graph.shape(x), graph.shape(y)
+        floats = DTYPES[op.dtype].kind == "f" and graph.dtype(x) == graph.dtype(y) == op.dtype
+        if floats and (w := weight(graph.spec, y)) is not None:
+            return Product(v, "shared", x, w.operand, self.in_rows(x), sx[:-1], sy[1], flip=w.flip, weight=w)
+        if floats and (w := weight(graph.spec, x)) is not None and len(sy) == 1:
+            return Product(v, "shared", y, w.operand, self.in_rows(y), (), sx[0], flip=not w.flip, weight=w)
+        matrix, vector = (x, y) if len(sy) == 1 else (y, x)
+        large = floats and {len(sx), len(sy)} == {1, 2} and (count(graph.shape(matrix)).constant or 0) >= LARGE
+        by_rows = "turned" if large else "lanes"
+        if floats and len(sy) == 1 and self.ordered(x, len(sx) - 1) is not None:
+            self.in_rows_plain(x)
+            self.in_rows_plain(y)
+            return Product(v, by_rows, x, y, (x,), (), 1)
+        if floats and len(sx) == 1 and len(sy) == 2 and self.there(y) and (below := self.ordered(y, 0)) is not None:
+            if not self.contiguous(y, 0):
+                self.stored.add(below)
+            if self.contiguous(y, 0):
+                self.in_rows_plain(x)
+                return Product(v, by_rows, y, x, (y,), (), 1, flip=True)
+        if floats and len(sx) >= 2 and len(sy) >= 2 and (isinstance(sx[-2], Dim) or sx[-2] >= 4):
+            pieces = self.in_rows(x)
+            if not self.view(y):
+                self.stored.add(y)
+            across = self.contiguous(y, len(sy) - 2) and not self.contiguous(y, len(sy) - 1)
+            return Product(v, "panel", x, y, pieces, (), sy[-1], flip=across)
+        for a in (x, y):
+            if not self.view(a):
+                self.stored.add(a if self.ordered(a, len(graph.shape(a)) - 1) is not None else self.ground(a))
+        if large:
+            return Product(v, "loops", matrix, vector, (matrix,), (), 1, flip=vector == x)
+        return Product(v, "loops", x, y, (x,), (), 1)
+
+    def grouped(self, v: int) -> bool:
+        """Whether nodes with the same matrix are worth finding: it is large, an operand's, read once, and its rows are
+        equally far apart. What the kernel computes itself is each node's own; what it reads twice had better be in the
+        cache the second time.
+        """
+        graph = self.graph
+        product = self.products.get(v)
+        if product is None or product.how not in ("turned", "loops"):
+            return False
+        shape = graph.shape(product.left)
+        if len(shape) != 2 or len(graph.shape(product.right)) != 1 or (count(shape).constant or 0) < LARGE:
+            return False
+        dtypes = {graph.dtype(u) for u in (v, product.left, product.right)}
+        if len(dtypes) > 1 or DTYPES[graph.dtype(v)].kind != "f":
+            return False
+        summed = 0 if product.flip else 1
+        near = summed if product.how == "turned" else 1 - summed
+        below = self.beside(product.left, near, self.leaf)
+        step = self.row_step(product.left, 1 - near)
+        if below is None or below >= graph.first or len(graph.users[below]) > 1 or step is None:
+            return False
+        if not self.contiguous(product.right, 0):
+            return False
+        product.step = step
+        return True
+
+    def row_step(self, matrix: int, axis: int) -> int | None:
+        """Return how many elements apart neighbours along an axis are; None if that is no number."""
+        names = ["i0", "i1"]
+        shape = self.graph.shape(matrix)
+        places = Symbolic(dict(zip(names, shape, strict=True)), names[axis])
+        v, index = matrix, Index(shape, tuple(Poly.of(n) for n in names))
+        try:
+            while not self.leaf(v):
+                v, index = through(places, self.graph, v, index)
+        except Untraceable:
+            return None
+        step = index.flat.slope(names[axis])
+        return step.constant if step is not None else None
+
+    def ground(self, v: int) -> int:
+        """Return the first value below views that is none."""
+        while self.graph.kind(v) == "view":
+            op = self.graph.op(v)
+            assert op is not None
+            v = op.args[0]
+        return v
+
+    def in_rows_plain(self, v: int) -> None:
+        if not self.contiguous(v, len(self.graph.shape(v)) - 1) or not self.there(v):
+            self.stored.add(v)
+
+    def there(self, v: int) -> bool:
+        """Whether a view certainly has something to be read: a computed index takes nothing of what may be empty. Where
+        the index is a number, the host program has looked before there was a node.
+        """
+        while self.graph.kind(v) == "view":
+            op = self.graph.op(v)
+            assert op is not None
+            if op.op == "take":
+                size = self.graph.shape(op.args[0])[axis_of(op)]
+                index = self.graph.source(op.args[1])
+                number = index.kind == "int" if isinstance(index, Operand) else index.op == "const"
+                if not number and (isinstance(size, Dim) or size == 0):
+                    return False
+            v = op.args[0]
+        return True
+
+    def choose(self) -> None:
+        graph = self.graph
+        for v in range(graph.first, graph.count):
+            kinds = ["reduce", "arg", "product", "stack"]
+            if not self.fusion.vertical:
+                kinds += ["element", "concat"]
+            together = self.fusion.vertical and self.fusion.gather
+            if graph.kind(v) in kinds or (not together and graph.lookup(v)):
+                self.stored.add(v)
+        while True:  # what is stored may make other things contiguous
+            before = set(self.stored)
+            self.products = {v: self.product(v) for v in range(graph.first, graph.count) if graph.kind(v) == "product"}
+            for v in range(graph.first, graph.count):
+                if graph.kind(v) == "concat" and v not in self.stored:
+                    as_pieces = {p.value for p in self.products.values() if p.left == v and p.pieces != (v,)}
+                    if not set(graph.users[v]) <= as_pieces or any(
+                        p.right == v and p.how != "shared" for p in self.products.values()
+                    ):
+                        self.stored.add(v)
+            if self.stored == before:
+                break
+        self.store_dear()
+
+    def store_dear(self) -> None:
+        graph = self.graph
+        level = [0] * graph.count
+        cost = [0] * graph.count
+        for v in range(graph.first, graph.count):
+            op = graph.op(v)
+            assert op is not None
+            level[v] = max((level[a] for a in op.args), default=0) + (
+                graph.kind(v) in ("reduce", "arg", "product", "concat", "stack")
+            )
+            inner = sum(0 if self.leaf(a) else cost[a] for a in op.args)
+            cost[v] = min(inner + COST.get(op.op, 3), 1 << 20)
+        contexts: list[set[tuple[int, tuple[Size, ...], bool]]] = [set() for _ in range(graph.count)]
+        for v in reversed(range(graph.first, graph.count)):
+            here = contexts[v]
+            for user in graph.users[v]:
+                op = graph.op(user)
+                assert op is not None
+                kind = graph.kind(user)
+                again = (kind == "element" and self.repeats(graph.shape(v), op.shape)) or op.op in ("broadcast", "take")
+                if self.leaf(user):
+                    space = op.shape if kind in ("element", "view") else graph.shape(v)
+                    at = level[user] - (kind in ("reduce", "arg", "product", "concat", "stack"))
+                    here.add((at, space, again))
+                else:
+                    here.update((at, space, again or more) for at, space, more in contexts[user])
+            if self.leaf(v) or graph.kind(v) not in ("element", "view") or cost[v] <= DEAR:
+                continue
+            op_name = graph.spec.body[v - graph.first].op
+            single = count(graph.shape(v)) == ONE
+            repeated = any(more for _, _, more in here) and not single
+            if repeated or len({(at, space) for at, space, _ in here}) > 1:
+                self.stored.add(v)
+            elif here and COST.get(op_name, 0) >= DEAR - 1 and all(at > level[v] for at, _, _ in here):
+                # read in a later stage: keep it instead of the products below it
+                if any(u in self.products and self.products[u].how == "shared" for u in self.below(v)):
+                    self.stored.add(v)
+
+    @staticmethod
+    def repeats(shape: tuple[Size, ...], out: tuple[Size, ...]) -> bool:
+        """Whether broadcasting would compute an element again in an outer loop (inner ones keep it)."""
+        padded = (1,) * (len(out) - len(shape)) + shape
+        seen = False
+        for size, wide in zip(padded, out, strict=True):
+            if size != wide:
+                seen = True
+            elif size != 1 and seen:
+                return True
+        return False
+
+    def below(self, v: int) -> set[int]:
+        """Return the stored values under `v`."""
+        out: set[int] = set()
+        todo, seen = [v], {v}
+        while todo:
+            op = self.graph.op(todo.pop())
+            for a in op.args if op is not None else ():
+                if a in self.stored:
+                    out.add(a)
+                elif a not in seen:
+                    seen.add(a)
+                    todo.append(a)
+        return out

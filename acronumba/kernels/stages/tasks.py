@@ -1,0 +1,127 @@
+"""What is done in a kernel: products, nests of loops, and the stages that they are in.
+
+Everything that is stored is a task. A `RowStage` has tasks done node by node, a `ProductStage` products of a block of
+nodes with shared weights. `Stages` is the whole kernel, in order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from acronumba.ir.spec import Size
+from acronumba.kernels.stages.graph import Graph
+from acronumba.kernels.stages.index import Poly, count
+from acronumba.kernels.stages.weights import Weight
+from acronumba.kernels.write.element import DTYPES
+
+ROWS = 48  # of products in a block of nodes: those of their left operands stay in the cache
+HEAVY = 1 << 22  # bytes of weights of a kernel from which on they had better be read less often
+
+
+@dataclass(slots=True, eq=False)
+class Product:
+    """A matrix product and how it is computed."""
+
+    value: int
+    how: str  # "shared" | "panel" | "lanes" | "turned" | "loops"
+    left: int  # shared, panel: read in rows; lanes, turned: the matrix, read in rows; also in loops if it is large
+    right: int  # shared: the weight's operand; lanes, turned: the vector; also in loops if the matrix is large
+    pieces: tuple[int, ...]  # of the left operand, along its last axis
+    lead: tuple[Size, ...]  # shared: rows of one node
+    columns: Size  # of the result
+    flip: bool = False  # shared: the weight has its columns first; otherwise: the matrix lies the other way
+    weight: Weight | None = None  # shared: the right operand
+    step: int = 0  # of a grouped stage: elements from one row of the matrix to the next, or one column if not turned
+
+    @property
+    def matrix(self) -> tuple[object, ...]:
+        """What is packed for the product: the same for products that can share it."""
+        return (self.weight.operand, self.weight.steps, self.flip) if self.weight is not None else ()
+
+
+@dataclass(slots=True, eq=False)
+class Nest:
+    """Loops over `space` with stores in the innermost one, and reductions of the axes `reduced`."""
+
+    space: tuple[Size, ...]
+    reduced: tuple[int, ...]
+    stores: list[int] = field(default_factory=list)
+    reductions: list[int] = field(default_factory=list)
+
+    @property
+    def values(self) -> list[int]:
+        return [*self.stores, *self.reductions]
+
+
+@dataclass(slots=True, eq=False)
+class Single:
+    """A task with loops of its own: "concat", "stack", "arg", "product" or "check" (whether the operation fails)."""
+
+    kind: str
+    value: int
+
+
+@dataclass(slots=True, eq=False)
+class RowStage:
+    """Tasks done node by node. Or, if `grouped`, one product: nodes of a block with the same matrix are done together,
+    which reads the matrix once for all of them.
+    """
+
+    items: list[Nest | Single] = field(default_factory=list)
+    grouped: Product | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """A product of a stage: its gates, and where its columns start."""
+
+    product: Product
+    gates: int
+
+
+@dataclass(slots=True, eq=False)
+class ProductStage:
+    lead: tuple[Size, ...]
+    n: int  # columns of one gate
+    parts: list[Part]
+    tail: list[int]  # values stored panel by panel; the parts' own values are among them where they are stored
+
+
+@dataclass(slots=True, eq=False)
+class Stages:
+    graph: Graph
+    stored: set[int]
+    products: dict[int, Product]
+    stages: list[RowStage | ProductStage]
+    reads: dict[int, dict[int, bool]]  # of stored values: stored values read, and whether only at the same place
+    gathered: list[int]  # operands that are copied before the first stage
+
+    @property
+    def blocked(self) -> bool:
+        """Whether stages run block by block, not all together node by node."""
+        products = any(isinstance(s, ProductStage) or s.grouped is not None for s in self.stages)
+        return products or len(self.stages) > 1 or bool(self.gathered)
+
+    @property
+    def leads(self) -> list[Poly]:
+        """Rows of a node in each product stage: blocks have so many nodes that their rows stay in the cache."""
+        return [count(s.lead) for s in self.stages if isinstance(s, ProductStage)]
+
+    @property
+    def rows(self) -> int:
+        """Rows of products in a block of nodes: more where each block reads weights that no cache keeps."""
+        size = sum(self.weight_bytes(s) for s in self.stages if isinstance(s, ProductStage))
+        return ROWS if size <= HEAVY else 4 * ROWS
+
+    def weight_bytes(self, stage: ProductStage) -> int:
+        """Return the bytes of the shared weights that a stage reads."""
+        total = 0
+        for product in {part.product.matrix: part.product for part in stage.parts}.values():
+            if product.weight is not None:
+                total += (
+                    product.weight.shape[0] * product.weight.shape[1] * DTYPES[self.graph.dtype(product.value)].size
+                )
+        return total
+
+    def leaf(self, v: int) -> bool:
+        return v < self.graph.first or v in self.stored

@@ -1,0 +1,125 @@
+"""What the functions of one kernel share: where stored values lie, scratch memory, tiles, names.
+
+In: `Stages`. Out: a `Kernel`, which a `Writer` reads and adds to.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from dataclasses import dataclass, field
+
+from acronumba.emit.intrinsics import INTRINSICS
+from acronumba.emit.target import Target
+from acronumba.emit.tree import (
+    Ty,
+)
+from acronumba.ir.spec import FIXED
+from acronumba.kernels.stages.index import Poly
+from acronumba.kernels.stages.tasks import Stages
+from acronumba.kernels.write.element import DTYPES
+
+HEAD = 3  # words at the start of a block's scratch, before the units of each stage
+LANE_BUFFER = 1024  # bytes of scratch for values computed lane by lane
+
+
+@dataclass(slots=True, eq=False)
+class Home:
+    """Where a stored value lies."""
+
+    kind: str  # "result" | "block" (a row per node of the block) | "row" (of the node at hand, each thread's own)
+    slot: int  # of scratch; number of the result
+    row_bytes: Poly
+    copies: tuple[int, ...] = ()  # further results that are the same value
+    local: bool = False  # one element, kept in a local while its stage works on the node
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Where an operand was copied to: a row per node of the block."""
+
+    slot: int  # of scratch
+    row_bytes: Poly
+
+
+@dataclass(slots=True, eq=False)
+class Scratch:
+    """The layout of scratch memory: slots of bytes, 64-byte aligned; fixed sizes come first.
+
+    A slot is of the block, read and written by all threads that share the block's stages, or each thread has its own:
+    at one offset, in the block's scratch S or in the thread's scratch T.
+    """
+
+    slots: list[tuple[str, Poly]] = field(default_factory=list)
+    own: set[int] = field(default_factory=set)  # slots that each thread has its own of
+
+    def add(self, name: str, size: Poly, own: bool = False) -> int:
+        self.slots.append((name, size))
+        if own:
+            self.own.add(len(self.slots) - 1)
+        return len(self.slots) - 1
+
+    def fixed(self) -> tuple[dict[int, int], int]:
+        """Return the offsets of the slots of known size, and their end."""
+        out, top = {}, 0
+        for k, (_, size) in enumerate(self.slots):
+            if (known := size.constant) is not None:
+                out[k] = top
+                top += -(-known // 64) * 64 + 64
+        return out, top
+
+    def dynamic(self) -> list[int]:
+        return [k for k, (_, size) in enumerate(self.slots) if size.constant is None]
+
+
+@dataclass(slots=True, eq=False)
+class Kernel:
+    """What the functions of one kernel share."""
+
+    name: str
+    stages: Stages
+    target: Target
+    homes: dict[int, Home]
+    scratch: Scratch
+    block: Poly  # nodes of a block; symbol "block" if it depends on run-time extents
+    block_rule: list[Poly]  # rows per node of the product stages, where run-time
+    table: dict[int, int]  # operands whose words are in the block's table: column; empty: no table
+    table_slot: int
+    lane_slot: int
+    gathered: dict[int, Gathered]  # operands that are copied before they are read
+    names: list[str]
+    shared: list[tuple[tuple[int, ...], object]] = field(default_factory=list)
+    tiles: dict[tuple[int, str], int] = field(default_factory=dict)  # (vectors, dtype): rows of the tallest tile
+    wanted: list[tuple[str, Ty]] = field(default_factory=list)
+    helpers: list[str] = field(default_factory=list)
+
+    @property
+    def results(self) -> int:
+        return len(self.stages.graph.spec.results)
+
+    def tile(self, vectors: int, rows: int, dtype: str) -> int:
+        """Ask for tiles of 1 to `rows` rows; return the place in P of the one-row tile, as far as it is known."""
+        key = (vectors, dtype)
+        self.tiles[key] = max(rows, self.tiles.get(key, 0))
+        before = list(self.tiles)[: list(self.tiles).index(key)]
+        return FIXED + self.results + len(self.shared) + sum(self.tiles[k] for k in before)
+
+    def share(self, operands: tuple[int, ...], packing: object) -> int:
+        """Return the entry of the shared table for an operand, or for one or more packed ones."""
+        entry = (operands, packing)
+        if entry not in self.shared:
+            self.shared.append(entry)
+        return self.shared.index(entry)
+
+
+RESERVED = frozenset(("P", "S", "T", "D", "OUT", "lo", "hi", "range", "ld", "st", "min", "max", "select", "for", "abs"))
+
+
+def identifier(name: str, fallback: str) -> str:
+    """Return the user's name as an identifier."""
+    out = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
+    if not out or out[0].isdigit():
+        out = fallback if not out else f"v_{out}"
+    if keyword.iskeyword(out) or out in RESERVED or out in INTRINSICS or out in DTYPES:
+        out += "_"
+    return out

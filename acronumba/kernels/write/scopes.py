@@ -1,0 +1,195 @@
+"""Locals and scopes: everything computed gets a local in the outermost loop that its indices allow.
+
+In: expressions and polynomials. Out: locals of one function, assigned in scopes. So common subexpressions are shared
+and invariant ones leave their loop.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from acronumba.emit import tree
+from acronumba.emit.tree import (
+    I64,
+    Builder,
+    Const,
+    Expr,
+    Load,
+    Local,
+    const,
+    convert,
+    select,
+)
+from acronumba.ir.spec import Size
+from acronumba.kernels.stages.index import ZERO, Poly
+from acronumba.kernels.write.kernel import Kernel
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    body: list[tree.Stmt]
+    cache: dict[object, Expr] = field(default_factory=dict)
+
+
+class Scopes:
+    """The locals of one function of a kernel, and the scopes that they are in."""
+
+    def __init__(self, kernel: Kernel, name: str, params: Sequence[str], doc: str = "") -> None:
+        self.kernel = kernel
+        self.stages = kernel.stages
+        self.f = Builder(name, [(p, I64) for p in params], doc=doc)
+        self.scopes = [Scope(self.f.body)]
+        self.depth: dict[str, int] = dict.fromkeys(params, 0)
+        self.symbols: dict[str, Local] = {}
+        self.extents: dict[str, Size] = {}
+        self.barrier = 0  # innermost scope that is not always entered: loads do not leave it
+
+    def deep(self, expr: Expr) -> int:
+        """Return the innermost scope that an expression needs."""
+        out, todo = 0, [expr]
+        while todo:
+            e = todo.pop()
+            match e:
+                case Local():
+                    out = max(out, self.depth[e.name])
+                case tree.Binary() | tree.Compare():
+                    todo += [e.left, e.right]
+                case tree.Unary() | tree.Convert():
+                    todo.append(e.arg)
+                case tree.Select():
+                    todo += [e.cond, e.yes, e.no]
+                case Load():
+                    todo.append(e.address)
+                    if e.lanes_left is not None:
+                        todo.append(e.lanes_left)
+                case tree.Call():
+                    todo += e.args
+        return out
+
+    def bind(self, name: str, expr: Expr, floor: int = 0) -> Local:
+        """Give an expression a local, in the outermost scope it can be computed in (not outside scope `floor`)."""
+        if isinstance(expr, Local) and self.depth[expr.name] >= floor:
+            return expr
+        level = max(floor, self.deep(expr))
+        local = Local(self.f.fresh(name), expr.type)
+        self.f.locals[local.name] = local
+        self.depth[local.name] = level
+        self.scopes[level].body.append(tree.Assign(local, expr))
+        return local
+
+    def variable(self, name: str, value: Expr) -> Local:
+        """Make a local that will change, in the current scope."""
+        return self.bind(name, value, len(self.scopes) - 1) if not isinstance(value, Local) else self._copy(name, value)
+
+    def _copy(self, name: str, value: Local) -> Local:
+        local = self.f.let(name, value)
+        self.depth[local.name] = len(self.scopes) - 1
+        return local
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        self.scopes.append(Scope(self.f.body))
+        try:
+            yield
+        finally:
+            self.scopes.pop()
+
+    @contextmanager
+    def loop(
+        self, name: str, start: Expr | int, stop: Expr | int, step: int = 1, extent: Size | None = None
+    ) -> Iterator[Local]:
+        with self.f.loop(name, start, stop, step) as var:
+            self.depth[var.name] = len(self.scopes)
+            self.symbols[var.name] = var
+            if extent is not None:
+                self.extents[var.name] = extent
+            with self.scope():
+                yield var
+
+    @contextmanager
+    def when(self, cond: Expr) -> Iterator[None]:
+        """What is loaded inside stays inside."""
+        with self.f.when(cond), self.scope():
+            outer, self.barrier = self.barrier, len(self.scopes) - 1
+            try:
+                yield
+            finally:
+                self.barrier = outer
+
+    def cached(self, key: object) -> Expr | None:
+        for scope in reversed(self.scopes):
+            if key in scope.cache:
+                return scope.cache[key]
+        return None
+
+    def keep(self, key: object, expr: Expr, floor: int = 0) -> Expr:
+        self.scopes[max(self.deep(expr), floor)].cache[key] = expr
+        return expr
+
+    # ---- numbers
+
+    def symbol(self, name: str) -> Local:
+        """Return the local of a symbol; extents are loaded when first asked for."""
+        if name in self.symbols:
+            return self.symbols[name]
+        if name.startswith("wide"):
+            d = self.symbol(name[4:])
+            local = self.bind(name, convert(d.ne(1), I64, "unsigned"))
+        elif name == "block":
+            local = self.bind(name, self.block_size())
+        else:
+            assert re.fullmatch(r"d\d+", name), name
+            table = (
+                self.bind("extents", self.f["D"] if "D" in self.f.locals else tree.load(self.f["P"], 2))
+                if "extents" not in self.symbols
+                else self.symbols["extents"]
+            )
+            self.symbols["extents"] = table
+            local = self.bind(name, tree.load(table, int(name[1:])))
+        self.symbols[name] = local
+        return local
+
+    def block_size(self) -> Expr:
+        out: Expr = const(self.stages.rows, I64)
+        for rows in self.kernel.block_rule:
+            many = self.bind("rows", self.number(rows))
+            many = self.bind("rows", select(many < 1, 1, many))
+            fit = self.bind("fit", const(self.stages.rows, I64) // many)
+            out = self.bind("fit", select(fit < out, fit, out))
+        return select(out < 1, 1, out)
+
+    def plus(self, base: Expr, poly: Poly) -> Expr:
+        """Return an address further on by a number of bytes."""
+        return base if poly == ZERO else base + self.number(poly)
+
+    def number(self, poly: Poly) -> Expr:
+        """Return a polynomial as an expression."""
+        out: Expr | None = None
+        constant = 0
+        for symbols, c in poly.terms:
+            if not symbols:
+                constant += c
+                continue
+            term: Expr = self.symbol(symbols[0])
+            for s in symbols[1:]:
+                term = term * self.symbol(s)
+            if abs(c) != 1:
+                term = term * abs(c)
+            if out is None:
+                out = -term if c < 0 else term
+            else:
+                out = out - term if c < 0 else out + term
+        if out is None:
+            return const(constant, I64)
+        return out + constant if constant > 0 else out - -constant if constant < 0 else out
+
+    def named(self, name: str, expr: Expr) -> Poly:
+        """Return an expression as a polynomial: a number, or a symbol of its own."""
+        if isinstance(expr, Const):
+            return Poly.of(int(expr.value))
+        local = self.bind(name, expr)
+        self.symbols[local.name] = local
+        return Poly.of(local.name)
