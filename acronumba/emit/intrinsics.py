@@ -88,3 +88,4 @@ def _rows() -> dict[str, Intrinsic]:
 
 
 INTRINSICS: Mapping[str, Intrinsic] = _rows()
+OF_C: Mapping[str, Intrinsic] = {row.c: row for row in INTRINSICS.values() if row.c}  # by the names of C's library

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 
 from acronumba.emit import tree
+from acronumba.emit.intrinsics import OF_C
 from acronumba.emit.tree import (
     F64,
     I1,
@@ -47,15 +48,7 @@ def _math(w: Writer, instr: Scalar, args: list[Local]) -> None:
     """A function of `math`: NaN from numbers and infinity from finite ones are its failures."""
     b = w.b
     name = instr.op
-    if name == "sqrt":
-        value = intrinsic("sqrt", args[0])
-    elif name == "fabs":
-        value = intrinsic("abs", args[0])
-    elif name == "copysign":
-        value = intrinsic("copysign", *args)
-    else:
-        value = intrinsic(f"libm_{name}", *args)
-    y = b.let("y", value)
+    y = b.let("y", intrinsic(OF_C[name].name, *args))
     if instr.site >= 0 and name not in ("fabs", "copysign", "atan2", "erf", "erfc"):
         numbers, finite = args[0].eq(args[0]), _finite(args[0])
         for a in args[1:]:

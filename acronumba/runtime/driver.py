@@ -250,7 +250,7 @@ class Executable:
         st = buffers.st
         st[AT["free"] :] = 0
         st[_FRESH] = 0
-        buffers["stop"] = 4
+        buffers["stop"] = state.EXECUTED
         buffers["fuel"] = buffers["granted"] = buffers["steps"]
         buffers["instances"] = batch
         buffers["part_end"] = min(batch, 1) if parts else batch
@@ -386,7 +386,7 @@ class Executable:
             buffers["policy"] = self._policy
             for stop in self.executor.stops(m, caller):
                 taken = 0.0
-                if caller and buffers["stage"] == 1:
+                if caller and buffers["stage"] == state.TO_SCHEDULE:
                     start = time.perf_counter()
                     self._levels(buffers)
                     buffers["policy"] = state.BY_CALLER

@@ -89,7 +89,7 @@ def planned(rec: recorded.Recorded, sizes: Sequence[int], returned: Sequence[int
     buffers["results"], buffers["part_end"], buffers["forms"] = address(results), len(returned), address(found[0])
     buffers["plenty"], buffers["arena_size"], buffers["work_size"] = -1, 1 << 50, 1 << 50
     buffers["arena"], buffers["work"] = 1 << 52, 1 << 54
-    buffers["stage"], buffers["stop"] = 2, 3
+    buffers["stage"], buffers["stop"] = state.TO_LAYOUT, state.TO_EXECUTE
     rec.call("drive")
     return [plans, results, found]
 

@@ -402,7 +402,9 @@ class DeviceExecutor:
     def stops(self, m: MiniBatch, caller: bool) -> Sequence[int]:
         if m.timed:
             return range(1, m.last + 1)
-        return [stop for stop in (*((1,) if caller else ()), _EXECUTE - 1, m.last) if stop <= m.last]
+        return [
+            stop for stop in (*((state.TO_SCHEDULE,) if caller else ()), state.TO_EXECUTE, m.last) if stop <= m.last
+        ]
 
     def advance(self, m: MiniBatch, stop: int) -> float:
         start = time.perf_counter()
@@ -426,7 +428,7 @@ class DeviceExecutor:
             self._write_down(m, stream)
             while missing := stream["missing"]:
                 stream.room(2 * (len(stream.buffer) + missing), buffers["batches"] + _LAUNCHES)
-                buffers["stage"], buffers["run_batches"], buffers["rounds"] = 3, 0, rounds
+                buffers["stage"], buffers["run_batches"], buffers["rounds"] = state.TO_EXECUTE, 0, rounds
                 self._write_down(m, stream)
             word = None
             if m.timed:
