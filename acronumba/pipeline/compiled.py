@@ -40,6 +40,7 @@ from acronumba.pipeline.fit import OuterMatch, getter, has_numbers, holds, root_
 from acronumba.pipeline.log import bar, debug
 
 if TYPE_CHECKING:
+    from acronumba.analysis.passes import Draft, Pass
     from acronumba.analysis.plan import Plan
     from acronumba.data.pack import Batch, Packer
     from acronumba.data.schema import Schema
@@ -213,13 +214,19 @@ class Compiled:
         with self._lock:
             if "plan" not in self.__dict__:
                 with self._timed("plan"):
-                    plan = make_plan(self.program, self.options)
+                    plan = make_plan(self.program, self.options, self._after)
                 if verify_level():
                     self._verify(plan.program, plan.kernels)
                 debug(3, "plan", lambda: plan_text(plan))
                 self.__dict__["plan"] = plan
         made: Plan = self.__dict__["plan"]
         return made
+
+    def _after(self, one: Pass, draft: Draft) -> None:
+        """Verify what a pass has made (`ACRONUMBA_VERIFY=2`), and log it."""
+        if verify_level() > 1:
+            self._verify(draft.program, draft.kernels)
+        debug(5, "pass", lambda: f"{self.fn.__qualname__}: {one.name}")
 
     @lazy
     def executable(self) -> Executable:

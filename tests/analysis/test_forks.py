@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from acronumba import model
-from acronumba.analysis import plan
+from acronumba.analysis import passes
 from acronumba.analysis.fibers import fork as forks
 from acronumba.analysis.fibers import world as fibers
 from acronumba.analysis.waits import waiting_functions
@@ -764,7 +764,7 @@ def test_the_first_failure_counts_where_the_plain_call_cannot_tell(m: Any, secon
 @pytest.fixture(params=["first", "last"])
 def everything_waits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each node and call count as a wait, and run what is spawned first, or when it is joined in reverse."""
-    for module in (plan, forks):
+    for module in (passes, forks):
         monkeypatch.setattr(module, "waiting_functions", lambda p: frozenset(range(len(p.functions))))
     waits = n.Emit | n.Call | n.Spawn | n.Read
     monkeypatch.setattr(fibers.World, "waits", lambda self, i: isinstance(i, waits))

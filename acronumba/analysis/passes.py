@@ -1,0 +1,182 @@
+"""The passes from a program to a plan, in the order in which they run: a table of contents of `analysis`.
+
+In: a typed `Program`. Out: a `Draft`, of which `analysis.plan` makes the `Plan`. A pass takes a draft and returns the
+next one; `wanted` says by the options whether it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from acronumba.analysis.dead import remove_dead
+from acronumba.analysis.fibers.fork import fork
+from acronumba.analysis.ghosts import pad_arms
+from acronumba.analysis.grouping.blocks import Grouping, Kernels
+from acronumba.analysis.grouping.checks import remove_repeated_checks
+from acronumba.analysis.grouping.extents import Extents
+from acronumba.analysis.grouping.hoist import NO_SPLIT, Split, split
+from acronumba.analysis.grouping.invariant import move_invariants
+from acronumba.analysis.grouping.rows import rows_text
+from acronumba.analysis.phases import phases_text
+from acronumba.analysis.sharing.bypass import pass_by
+from acronumba.analysis.sharing.copies import merge_copies
+from acronumba.analysis.sharing.once import Computed, find_once
+from acronumba.analysis.sharing.share import share
+from acronumba.analysis.sharing.tables import tabulate
+from acronumba.analysis.simplify import simplify
+from acronumba.analysis.value_flow import value_flow
+from acronumba.analysis.waits import waiting_functions, waits_notes, waits_text
+from acronumba.config import Options, verify_level
+from acronumba.errors import Loc
+from acronumba.ir.nodes import Function, Program
+from acronumba.ir.notes import Note, notes_text
+from acronumba.ir.spec import KernelSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A plan in the making."""
+
+    program: Program
+    options: Options
+    computed: tuple[Computed, ...] = ()  # what is computed once per mini-batch
+    apart: Split = NO_SPLIT  # which operations must be different kernels
+    kernels: tuple[KernelSpec, ...] = ()
+    uses: tuple[tuple[Loc, ...], ...] = ()  # per kernel: where it is recorded
+    notes: tuple[Note, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)  # per pass that has something to show: what it found
+
+    def each(self, change: Callable[[Function], Function]) -> Program:
+        """Return the program with each function changed."""
+        return replace(self.program, functions=tuple(map(change, self.program.functions)))
+
+    def shown(self, name: str, text: str) -> Mapping[str, str]:
+        """Return the texts with one more."""
+        return {**self.texts, name: text}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """One step from a program to a plan."""
+
+    name: str
+    run: Callable[[Draft], Draft]
+    wanted: Callable[[Options], bool] = lambda options: True
+
+
+def _share(d: Draft) -> Draft:
+    """Find what is shared, and what is computed from it once.
+
+    The results are shared tensors that may travel like any other, so where these are read is found out again. (Not
+    again and again: a recursion may make a new one of what it was given.)
+    """
+    check = verify_level() > 1
+    first = share(d.program, d.options, check=check)
+    passed, copied = pass_by(first.program, d.options)
+    if copied:
+        first = share(passed, d.options, check=check)
+    program, computed, told = find_once(tabulate(first.program, d.options), d.options)
+    shares = share(program, d.options, check=check) if computed else first
+    notes = dict.fromkeys((*first.notes, *shares.notes, *copied, *told))
+    lines = [f"once {shares.program.shared[c.index].path}: line {c.loc.line}\n" for c in computed]
+    texts = d.shown("sharing", "".join([shares.text, *lines]))
+    return replace(d, program=shares.program, computed=computed, notes=tuple(notes), texts=texts)
+
+
+def _simplify(d: Draft) -> Draft:
+    return replace(d, program=d.each(lambda f: remove_dead(simplify(f))))
+
+
+def _invariant(d: Draft) -> Draft:
+    program, notes = move_invariants(d.program)
+    return replace(d, program=program, notes=(*d.notes, *notes))
+
+
+def _extents(d: Draft) -> Draft:
+    """Add run-time extents, which the grouping alone reads: nothing may be removed before it."""
+    return replace(d, program=d.each(lambda f: remove_repeated_checks(Extents(f).run())))
+
+
+def _hoist(d: Draft) -> Draft:
+    apart = split(d.program, value_flow(d.program))
+    return replace(d, apart=apart, notes=(*d.notes, *apart.notes()))
+
+
+def _blocks(d: Draft) -> Draft:
+    table = Kernels(d.program, d.options)
+    program = d.each(lambda f: remove_dead(Grouping(f, table, d.apart).run()))
+    program = replace(program, once=tuple(map(table.once, d.computed)))
+    kernels, uses = table.finish()
+    return replace(d, program=program, kernels=kernels, uses=uses, notes=(*d.notes, *table.notes))
+
+
+def _copies(d: Draft) -> Draft:
+    program, kernels, uses, notes = merge_copies(d.program, d.kernels, d.uses, d.options)
+    return replace(d, program=program, kernels=kernels, uses=uses, notes=(*d.notes, *notes))
+
+
+def _rows(d: Draft) -> Draft:
+    return replace(d, texts=d.shown("rows", rows_text(d.kernels)))
+
+
+_DECIDED = {  # texts that are notes, and of which kinds
+    "once": ("once",),
+    "invariant": ("moved",),
+    "hoist": ("hoisted",),
+    "copies": ("duplicated", "merged"),
+}
+
+
+def _decided(d: Draft) -> Draft:
+    """Show what was decided: nothing changes any more."""
+    told = {name: notes_text([n for n in d.notes if n.kind in kinds]) for name, kinds in _DECIDED.items()}
+    return replace(d, texts={**d.texts, **told})
+
+
+def _waits(d: Draft) -> Draft:
+    return replace(d, notes=(*d.notes, *waits_notes(d.program)), texts=d.shown("waits", waits_text(d.program)))
+
+
+def _phases(d: Draft) -> Draft:
+    return replace(d, texts=d.shown("phases", phases_text(d.program, d.kernels, d.uses)))
+
+
+def _ghosts(d: Draft) -> Draft:
+    program, notes, text = pad_arms(d.program)
+    return replace(d, program=program, notes=(*d.notes, *notes), texts=d.shown("ghosts", text))
+
+
+def _forks(d: Draft) -> Draft:
+    if not waiting_functions(d.program):
+        return d
+    program, notes = fork(d.program)
+    return replace(d, program=program, notes=(*d.notes, *notes), texts=d.shown("forks", notes_text(notes)))
+
+
+PASSES = (
+    Pass(name="sharing", run=_share),
+    Pass(name="simplify", run=_simplify),
+    Pass(name="invariant", run=_invariant, wanted=lambda o: o.hoist),
+    Pass(name="extents", run=_extents),
+    Pass(name="hoist", run=_hoist, wanted=lambda o: o.hoist and o.blocks),
+    Pass(name="blocks", run=_blocks),
+    Pass(name="copies", run=_copies),
+    Pass(name="rows", run=_rows, wanted=lambda o: o.hoist),
+    Pass(name="decided", run=_decided),
+    Pass(name="waits", run=_waits),
+    Pass(name="phases", run=_phases),
+    Pass(name="ghosts", run=_ghosts, wanted=lambda o: o.ghosts and o.schedule == "depth"),
+    Pass(name="forks", run=_forks, wanted=lambda o: o.forkjoin),  # last: what comes before need not know of fibers
+)
+
+
+def run_passes(program: Program, options: Options, after: Callable[[Pass, Draft], object] | None = None) -> Draft:
+    """Return what the passes make of a program; `after` is called after each that has run."""
+    draft = Draft(program=program, options=options)
+    for one in PASSES:
+        if one.wanted(options):
+            draft = one.run(draft)
+            if after is not None:
+                after(one, draft)
+    return draft
