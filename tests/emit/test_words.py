@@ -96,6 +96,15 @@ def test_files_import_functions_numbers_and_what_python_makes_of_trees(package: 
     assert interpret.run(module, "run", [5], interpret.Memory()) == 9
 
 
+def test_several_words_of_an_array_are_read_one_after_the_other() -> None:
+    (short,) = parse.parse("def f(a) -> i64:\n    x, y = lds(a, 3, 5)\n    return x - y\n")
+    (long,) = parse.parse("def f(a) -> i64:\n    x = ld(a, 3)\n    y = ld(a, 5)\n    return x - y\n")
+    assert text.function_text(short) == text.function_text(long)
+    for wrong in ("x, y = lds(a, 3)", "x, y = lds(a + 8, 3, 5)", "x, y = a, a"):
+        with pytest.raises(SyntaxError, match="no such statement"):
+            parse.parse(f"def f(a):\n    {wrong}\n")
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -10,7 +10,7 @@ of keys is still the same.
 
 from __future__ import annotations
 
-from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, lshr, st, st32
+from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, lds, lshr, st, st32
 from acronumba.runtime.library.records import component_of, deeper, depth_of, group_of, node_of
 
 from acronumba.runtime.library.words import (  # isort: skip
@@ -22,27 +22,17 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 def find_components(ST: i64) -> None:
     """Give each node its component and its depth in it, in one pass if the graph of groups is the last one."""
-    n = ld(ST, N)
-    keys = ld(ST, KEYS)
+    n, keys = lds(ST, N, KEYS)
     groups = keys
     group = ld(ST, KEY)
     if keys > ld(ST, MOST_GROUPS):
-        groups = ld(ST, KERNELS)
-        group = ld(ST, KIND)
+        groups, group = lds(ST, KERNELS, KIND)
     marks = (groups >> 6) + 1
     st(ST, GROUPS, groups)
     st(ST, GROUP, group)
     st(ST, MARKS, marks)
-    kind = ld(ST, KIND)
-    row = ld(ST, ROW)
-    place = ld(ST, PLACE)
-    table = ld(ST, TABLE)
-    adjacent = ld(ST, ADJACENT)
-    known = ld(ST, KNOWN)
-    component = ld(ST, COMPONENT)
-    deepest = ld(ST, DEEPEST)
-    ghosts = ld(ST, GHOSTS)
-    recorded = ld(ST, DEPTH)
+    kind, row, place, table, adjacent, known = lds(ST, KIND, ROW, PLACE, TABLE, ADJACENT, KNOWN)
+    component, deepest, ghosts, recorded = lds(ST, COMPONENT, DEEPEST, GHOSTS, DEPTH)
     if groups != ld(ST, KNOWN_GROUPS):
         st(ST, KNOWN_GROUPS, groups)
         fill_bytes(known, 255, 8 * groups * marks)  # every group reads every other:
@@ -117,11 +107,7 @@ def deepest_operand(ST: i64, v: i64) -> i64:
 
 def components(ST: i64) -> None:
     """Number the strongly connected components of `known`, what is read before what reads it (Tarjan 1972)."""
-    groups = ld(ST, GROUPS)
-    marks = ld(ST, MARKS)
-    known = ld(ST, KNOWN)
-    component = ld(ST, COMPONENT)
-    number = ld(ST, VISIT)
+    groups, marks, known, component, number = lds(ST, GROUPS, MARKS, KNOWN, COMPONENT, VISIT)
     lowest = number + 4 * groups
     stack = lowest + 4 * groups
     path = stack + 4 * groups
@@ -178,15 +164,8 @@ def components(ST: i64) -> None:
 
 def sort_keys(ST: i64) -> None:
     """List the keys of each component."""
-    keys = ld(ST, KEYS)
-    groups = ld(ST, GROUPS)
-    component = ld(ST, COMPONENT)
-    keytab = ld(ST, KEYTAB)
-    size = ld(ST, SIZE)
-    mixed = ld(ST, MIXED)
-    first = ld(ST, KFIRST)
-    local = ld(ST, LOCAL)
-    kinds = ld(ST, KINDS)
+    keys, groups, component, keytab, size, mixed = lds(ST, KEYS, GROUPS, COMPONENT, KEYTAB, SIZE, MIXED)
+    first, local, kinds = lds(ST, KFIRST, LOCAL, KINDS)
     fill_bytes(size, 0, 4 * groups)
     for k in range(keys):
         c = ld32(component, k if groups == keys else ld(keytab, 2 * k))
@@ -205,11 +184,7 @@ def sort_keys(ST: i64) -> None:
 
 def component_levels(ST: i64) -> None:
     """Number the levels of the components one after the other; count the nodes of each."""
-    deepest = ld(ST, DEEPEST)
-    lfirst = ld(ST, LFIRST)
-    place = ld(ST, PLACE)
-    level = ld(ST, LEVEL)
-    counts = ld(ST, COUNTS)
+    deepest, lfirst, place, level, counts = lds(ST, DEEPEST, LFIRST, PLACE, LEVEL, COUNTS)
     total = 0
     for c in range(ld(ST, GROUPS)):
         st32(lfirst, c, total)
@@ -226,9 +201,7 @@ def component_levels(ST: i64) -> None:
 
 def by_depth(ST: i64) -> None:
     """Give each node its depth as level."""
-    n = ld(ST, N)
-    depth = ld(ST, DEPTH)
-    level = ld(ST, LEVEL)
+    n, depth, level = lds(ST, N, DEPTH, LEVEL)
     most = -1
     for v in range(n):
         d = ld32(depth, v)

@@ -7,7 +7,7 @@ and when they have run, their work area, columns and scratch serve the next ones
 
 from __future__ import annotations
 
-from acronumba.emit.language import call_address, call_address_i64, i64, ld, ld32, prefetch, st
+from acronumba.emit.language import call_address, call_address_i64, i64, ld, ld32, lds, prefetch, st
 from acronumba.runtime.library.execute import execute
 from acronumba.runtime.library.places import layout
 from acronumba.runtime.library.schedule import schedule
@@ -51,9 +51,7 @@ def next_round(ST: i64) -> None:
 
     What has run is input from now on: `layout` has made its results values of no node.
     """
-    runnable = ld(ST, RUNNABLE)
-    waiting = ld(ST, WAITING)
-    count = ld(ST, WTOP)
+    runnable, waiting, count = lds(ST, RUNNABLE, WAITING, WTOP)
     for k in range(count):
         st(runnable, 2 * k, ld(waiting, 2 * (count - 1 - k)))
         st(runnable, 2 * k + 1, ld(waiting, 2 * (count - 1 - k) + 1))
@@ -94,11 +92,7 @@ def next_part(ST: i64) -> None:
 
 def weigh(ST: i64) -> None:
     """Add what the nodes take that were recorded since the last call to `part_bytes`."""
-    kind = ld(ST, KIND)
-    row = ld(ST, ROW)
-    table = ld(ST, TABLE)
-    sizes = ld(ST, SIZES)
-    weight = ld(ST, PART_BYTES)
+    kind, row, table, sizes, weight = lds(ST, KIND, ROW, TABLE, SIZES, PART_BYTES)
     for v in range(ld(ST, PART_NODES), ld(ST, N)):
         k = K_WORDS * ld32(kind, v)
         size = ld(table, k + K_BYTES)

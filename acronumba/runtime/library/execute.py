@@ -6,7 +6,7 @@ stages of its kernel (`run_batch`).
 
 from __future__ import annotations
 
-from acronumba.emit.language import call_address, call_address_i64, fill_bytes, i64, ld, ld32, st
+from acronumba.emit.language import call_address, call_address_i64, fill_bytes, i64, ld, ld32, lds, st
 from acronumba.ir.spec import FIXED
 from acronumba.runtime.library.liveness import settle
 from acronumba.runtime.library.rows import count_rows, split_rows
@@ -50,17 +50,8 @@ def run_rows(ST: i64, k: i64, low: i64, high: i64) -> i64:
 
 def execute(ST: i64) -> i64:
     """Run the kernels, batch by batch; go on where it returned before if called again."""
-    most = ld(ST, MOST)
-    offset = ld(ST, OFFSET)
-    bstart = ld(ST, BSTART)
-    bkey = ld(ST, BKEY)
-    keytab = ld(ST, KEYTAB)
-    table = ld(ST, TABLE)
-    args = ld(ST, ARGS)
-    fail = ld(ST, FAIL)
-    shared = ld(ST, PLANNED)
-    failures = ld(ST, FAILURES)
-    run_slice = ld(ST, RUN_SLICE)
+    most, offset, bstart, bkey, keytab, table = lds(ST, MOST, OFFSET, BSTART, BKEY, KEYTAB, TABLE)
+    args, fail, shared, failures, run_slice = lds(ST, ARGS, FAIL, PLANNED, FAILURES, RUN_SLICE)
     time = 0
     first = ld(ST, RUN_BATCHES)
     for b in range(first, ld(ST, BATCHES)):
@@ -139,8 +130,7 @@ def run_stages(ST: i64, k: i64, count: i64) -> None:
     """
     table = ld(ST, TABLE)
     params = ld(table, k + K_PARAMS)
-    threads = ld(ST, THREADS)
-    scratch = ld(ST, SCRATCH)
+    threads, scratch = lds(ST, THREADS, SCRATCH)
     low = 0
     while low < count:
         high = call_address_i64(ld(table, k + K_BEGIN), params, low, count, scratch)

@@ -23,7 +23,7 @@ the first if all blocks cannot run at the same time.
 
 from __future__ import annotations
 
-from acronumba.emit.language import call_address_i64, i64, ld, st
+from acronumba.emit.language import call_address_i64, i64, ld, lds, st
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.runtime.library.records import low_half
 from acronumba.runtime.library.words import ROUNDS, RUN_BATCHES, STAGE, STOP
@@ -92,9 +92,7 @@ def ready(words: i64, stream: i64) -> i64:
 
 def copy(words: i64, stream: i64, end: i64) -> i64:
     """Copy arguments, and what lies from the failures of nodes to an address, and mark the place behind it."""
-    start = ld(stream, STREAM_START)
-    low = ld(stream, STREAM_END)
-    delta = ld(stream, STREAM_DELTA)
+    start, low, delta = lds(stream, STREAM_START, STREAM_END, STREAM_DELTA)
     error = low_half(
         call_address_i64(
             ld(words, LAUNCH_UPLOAD), start + delta, start, ld(stream, STREAM_TOP) - start, ld(words, LAUNCH_STREAM)
@@ -158,8 +156,7 @@ def apart(words: i64, stream: i64) -> i64:
 
 def steps(words: i64, stream: i64, about: i64) -> i64:
     """Write the barrier, and a step for each function of each kernel, in order; return where they end."""
-    out = ld(stream, STREAM_TAIL)
-    table = ld(stream, STREAM_TABLE)
+    out, table = lds(stream, STREAM_TAIL, STREAM_TABLE)
     st(out, BARRIER_COME, 0)
     st(out, BARRIER_WORD, ld(about, ABOUT_WORD))
     st(out, BARRIER_LOOKS, ld(about, ABOUT_LOOKS))

@@ -14,7 +14,7 @@ use as soon as this one is over. Only the last round is planned: what fibers tha
 
 from __future__ import annotations
 
-from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, move_bytes, st, st32
+from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, lds, move_bytes, st, st32
 from acronumba.runtime.forms import A_ROW, A_TENSOR
 from acronumba.runtime.library.records import result_of, results_at
 from acronumba.runtime.library.rows import count_rows
@@ -46,8 +46,7 @@ def mark_returned(ST: i64) -> i64:
     room = ld(ST, FOUND_ROOM)
     if room == 0:
         return GROW_FOUND
-    found = ld(ST, FOUND)
-    form_of = ld(ST, FORMS)
+    found, form_of = lds(ST, FOUND, FORMS)
     st(found, 0, ld(ST, RESULTS) + 8 * ld(ld(form_of)) * ld(ST, PART_START))
     st(found, 1, ld(ST, PART_END) - ld(ST, PART_START))
     st(found, 2, ld(form_of))
@@ -102,15 +101,8 @@ def find_last(ST: i64) -> None:
 
     Until `layout` writes addresses into the value records, they hold the numbers of their results.
     """
-    most = ld(ST, MOST)
-    bstart = ld(ST, BSTART)
-    bkey = ld(ST, BKEY)
-    keytab = ld(ST, KEYTAB)
-    table = ld(ST, TABLE)
-    args = ld(ST, ARGS)
-    offset = ld(ST, OFFSET)
-    last = ld(ST, LAST)
-    returned = ld(ST, RETURNED)
+    most, bstart, bkey, keytab, table, args = lds(ST, MOST, BSTART, BKEY, KEYTAB, TABLE, ARGS)
+    offset, last, returned = lds(ST, OFFSET, LAST, RETURNED)
     for b in range(ld(ST, BATCHES)):
         k = K_WORDS * ld(keytab, 2 * ld32(bkey, b))
         tensors = ld(table, k + K_TENSORS)
@@ -146,8 +138,7 @@ def find_last(ST: i64) -> None:
 
 def take_place(ST: i64, size: i64) -> i64:
     """Return where in the work area so many bytes are free, by best fit."""
-    free = ld(ST, FREE_PIECES)
-    count = ld(ST, FREE_COUNT)
+    free, count = lds(ST, FREE_PIECES, FREE_COUNT)
     best = -1
     least = 1 << 62
     for i in range(count):
@@ -176,8 +167,7 @@ def take_place(ST: i64, size: i64) -> i64:
 
 def give_place(ST: i64, at: i64, size: i64) -> None:
     """Note that these bytes of the work area are free, together with the free ones on either side."""
-    free = ld(ST, FREE_PIECES)
-    count = ld(ST, FREE_COUNT)
+    free, count = lds(ST, FREE_PIECES, FREE_COUNT)
     i = count
     while i > 0 and ld(free, 2 * i - 2) > at:
         i = i - 1
@@ -205,8 +195,7 @@ def give_place(ST: i64, at: i64, size: i64) -> None:
 
 def share_places(ST: i64) -> i64:
     """Give each result of each batch its place: in the arena, as -1 - offset, or in the work area."""
-    most = ld(ST, MOST)
-    batches = ld(ST, BATCHES)
+    most, batches = lds(ST, MOST, BATCHES)
     if batches * most > ld(ST, XCAP):
         st(ST, NEED, batches * most)
         return GROW_LIVES
@@ -214,16 +203,8 @@ def share_places(ST: i64) -> i64:
     if status != DONE:
         return status
     find_last(ST)
-    bstart = ld(ST, BSTART)
-    bkey = ld(ST, BKEY)
-    keytab = ld(ST, KEYTAB)
-    table = ld(ST, TABLE)
-    offset = ld(ST, OFFSET)
-    last = ld(ST, LAST)
-    room = ld(ST, ROOM)
-    dying = ld(ST, DYING)
-    beside = ld(ST, BESIDE)
-    returned = ld(ST, RETURNED)
+    bstart, bkey, keytab, table, offset, last = lds(ST, BSTART, BKEY, KEYTAB, TABLE, OFFSET, LAST)
+    room, dying, beside, returned = lds(ST, ROOM, DYING, BESIDE, RETURNED)
     fill_bytes(dying, 0, 4 * batches)
     st(ST, FREE_COUNT, 0)
     st(ST, WORK_USED, 0)
@@ -261,12 +242,7 @@ def share_places(ST: i64) -> i64:
 
 def settle(ST: i64, b: i64) -> None:
     """Copy the nodes of a batch that are returned to the arena; spoil what nothing reads any more, if wanted."""
-    most = ld(ST, MOST)
-    bstart = ld(ST, BSTART)
-    table = ld(ST, TABLE)
-    args = ld(ST, ARGS)
-    offset = ld(ST, OFFSET)
-    returned = ld(ST, RETURNED)
+    most, bstart, table, args, offset, returned = lds(ST, MOST, BSTART, TABLE, ARGS, OFFSET, RETURNED)
     k = K_WORDS * ld(ld(ST, KEYTAB), 2 * ld32(ld(ST, BKEY), b))
     record = results_at(ld(table, k + K_ARGS), ld(table, k + K_DIMS))
     for j in range(ld(table, k + K_RESULTS)):

@@ -46,6 +46,7 @@ from acronumba.emit.language import (
     ld,
     ld32,
     ldf,
+    lds,
     load,
     select,
     st,
@@ -77,9 +78,7 @@ def lookahead(ST: i64, improve: i64) -> i64:
     """Make batches by component; compute the bound; search the components that have more, if `improve`."""
     find_components(ST)
     make_batches(ST, 1)
-    groups = ld(ST, GROUPS)
-    size = ld(ST, SIZE)
-    bfirst = ld(ST, BFIRST)
+    groups, size, bfirst = lds(ST, GROUPS, SIZE, BFIRST)
     total = 0
     searched = 0
     unknown = 0
@@ -112,15 +111,8 @@ def chains(ST: i64, c: i64, back: i64) -> i64:
 
     Eight kinds at a time. Returns the sum over the kinds of the largest.
     """
-    kind = ld(ST, KIND)
-    key = ld(ST, KEY)
-    order = ld(ST, ORDER)
-    args = ld(ST, ARGS)
-    level = ld(ST, LEVEL)
-    local = ld(ST, LOCAL)
-    table = ld(ST, TABLE)
-    chain = ld(ST, CHAINS)
-    longest = ld(ST, LONGEST)
+    kind, key, order, args, level, local, table = lds(ST, KIND, KEY, ORDER, ARGS, LEVEL, LOCAL, TABLE)
+    chain, longest = lds(ST, CHAINS, LONGEST)
     own = ld(ST, HEIGHT if back else OWN)
     first = ld32(ld(ST, LFIRST), c)
     low = ld32(ld(ST, BSTART), ld32(ld(ST, BFIRST), c))
@@ -180,8 +172,7 @@ def chains(ST: i64, c: i64, back: i64) -> i64:
 
 def pays(ST: i64, c: i64, batches: i64) -> i64:
     """Return whether one more search of component c may be worth its time, if it can save so many batches at most."""
-    bstart = ld(ST, BSTART)
-    bfirst = ld(ST, BFIRST)
+    bstart, bfirst = lds(ST, BSTART, BFIRST)
     members = ld32(bstart, ld32(bfirst, c + 1)) - ld32(bstart, ld32(bfirst, c))
     if batches * ld(ST, LAUNCH) > members * SEARCH * SAVES:
         return 1
@@ -271,15 +262,8 @@ def guarantees(ST: i64) -> i64:
 
 def restrict(ST: i64, time: i64, words: i64, lengths: i64) -> None:
     """Write the schedule that runs nodes in the order of `time` as a word for each component."""
-    n = ld(ST, N)
-    key = ld(ST, KEY)
-    local = ld(ST, LOCAL)
-    place = ld(ST, PLACE)
-    bstart = ld(ST, BSTART)
-    bfirst = ld(ST, BFIRST)
-    sorted = ld(ST, SPARE)
-    last = ld(ST, COUNTED)
-    counts = ld(ST, COUNTS)
+    n, key, local, place, bstart, bfirst, sorted = lds(ST, N, KEY, LOCAL, PLACE, BSTART, BFIRST, SPARE)
+    last, counts = lds(ST, COUNTED, COUNTS)
     fill_bytes(counts, 0, 4 * (n + 1))
     for v in range(n):
         t = ld32(time, v) + 1
@@ -310,11 +294,7 @@ def prune(ST: i64, length: i64) -> i64:
     Members run as late as they can in one pass from the back; then from the front as early as they can, where a step
     is skipped if it is the last chance of no member that has not run.
     """
-    word = ld(ST, WORD)
-    late = ld(ST, LATE)
-    due = ld(ST, DUE)
-    queue = ld(ST, QUEUE)
-    ready = ld(ST, READY)
+    word, late, due, queue, ready = lds(ST, WORD, LATE, DUE, QUEUE, READY)
     start(ST, 1)
     for i in range(length):
         at = length - 1 - i
@@ -339,20 +319,10 @@ def prune(ST: i64, length: i64) -> i64:
 
 def look(ST: i64, back: i64) -> i64:
     """Write a schedule to `word`, by soft tightness; back: on the reversed graph, and then reverse it."""
-    n = ld(ST, MEMBERS)
-    kinds = ld(ST, GKINDS)
-    kind = ld(ST, SKIND)
+    n, kinds, kind = lds(ST, MEMBERS, GKINDS, SKIND)
     height = ld(ST, OWN if back else HEIGHT)
-    longest = ld(ST, LONGEST)
-    queue = ld(ST, QUEUE)
-    ready = ld(ST, READY)
-    begin = ld(ST, RSTART)
-    remain = ld(ST, REMAIN)
-    able = ld(ST, ABLE)
-    peak = ld(ST, PEAK)
-    counted = ld(ST, COUNTED)
-    score = ld(ST, SCORE)
-    word = ld(ST, WORD)
+    longest, queue, ready, begin, remain, able = lds(ST, LONGEST, QUEUE, READY, RSTART, REMAIN, ABLE)
+    peak, counted, score, word = lds(ST, PEAK, COUNTED, SCORE, WORD)
     start(ST, back)
     total = 0
     for t in range(kinds):
@@ -427,22 +397,12 @@ def tightness(ST: i64, t: i64) -> f64:
 
 def peek(ST: i64, back: i64, otherwise: i64) -> i64:
     """Return the best kind among those after whose run some kind is tight, if there is one."""
-    kinds = ld(ST, GKINDS)
-    kind = ld(ST, SKIND)
+    kinds, kind = lds(ST, GKINDS, SKIND)
     first = ld(ST, EFIRST if back else SFIRST)
     next = ld(ST, EFROM if back else SNEXT)
     height = ld(ST, OWN if back else HEIGHT)
-    degree = ld(ST, DEGREE)
-    queue = ld(ST, QUEUE)
-    ready = ld(ST, READY)
-    begin = ld(ST, RSTART)
-    remain = ld(ST, REMAIN)
-    able = ld(ST, ABLE)
-    peak = ld(ST, PEAK)
-    score = ld(ST, SCORE)
-    fresh = ld(ST, FRESH)
-    touched = ld(ST, TOUCHED)
-    left = ld(ST, BUDGET)
+    degree, queue, ready, begin, remain, able = lds(ST, DEGREE, QUEUE, READY, RSTART, REMAIN, ABLE)
+    peak, score, fresh, touched, left = lds(ST, PEAK, SCORE, FRESH, TOUCHED, BUDGET)
     best = otherwise
     most = -1.0
     for t in range(kinds):

@@ -7,7 +7,7 @@ one arena of bytes; each result of each batch begins at a multiple of 64 bytes. 
 
 from __future__ import annotations
 
-from acronumba.emit.language import call_address, i64, ld, ld32, st
+from acronumba.emit.language import call_address, i64, ld, ld32, lds, st
 from acronumba.runtime.library.liveness import share_places
 from acronumba.runtime.library.records import result_of, results_at
 from acronumba.runtime.library.rows import count_rows, rows_width
@@ -52,14 +52,8 @@ def layout(ST: i64) -> i64:
 
 def measure(ST: i64) -> i64:
     """Find the sizes of all results, places for them none of which two share, and how much scratch is needed."""
-    most = ld(ST, MOST)
-    sizes = ld(ST, SIZES)
-    offset = ld(ST, OFFSET)
-    bstart = ld(ST, BSTART)
-    bkey = ld(ST, BKEY)
-    keytab = ld(ST, KEYTAB)
-    table = ld(ST, TABLE)
-    batches = ld(ST, BATCHES)
+    most, sizes, offset, bstart, bkey, keytab = lds(ST, MOST, SIZES, OFFSET, BSTART, BKEY, KEYTAB)
+    table, batches = lds(ST, TABLE, BATCHES)
     total = 0
     scratch = 0
     space = 0
@@ -110,14 +104,8 @@ def measure(ST: i64) -> i64:
 
 def give_addresses(ST: i64) -> None:
     """Write the addresses of all results into the value records; those of a round that is not the last are inputs."""
-    most = ld(ST, MOST)
-    offset = ld(ST, OFFSET)
-    bstart = ld(ST, BSTART)
-    bkey = ld(ST, BKEY)
-    keytab = ld(ST, KEYTAB)
-    table = ld(ST, TABLE)
-    args = ld(ST, ARGS)
-    arena = ld(ST, ARENA)
+    most, offset, bstart, bkey, keytab, table = lds(ST, MOST, OFFSET, BSTART, BKEY, KEYTAB, TABLE)
+    args, arena = lds(ST, ARGS, ARENA)
     work = arena
     if ld(ST, PLANNED) == 2:
         work = ld(ST, WORK)

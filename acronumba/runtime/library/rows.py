@@ -6,7 +6,7 @@ each row gets argument words of its own, so that kernels see a row as they see a
 
 from __future__ import annotations
 
-from acronumba.emit.language import i64, ld, st
+from acronumba.emit.language import i64, ld, lds, st
 
 from acronumba.runtime.library.words import (  # isort: skip
     ARGS, K_ARGS, K_DIMS, K_ROWS, K_TENSORS, RECORD_DATA, RECORD_SHAPE, TABLE,
@@ -38,8 +38,7 @@ def split_rows(ST: i64, k: i64, low: i64, high: i64, words: i64, count: i64) -> 
     At `words` are the addresses of the rows' words, then `count` words for failures, then for each row its argument
     words and, for each of its tensors, the first word of a value record.
     """
-    table = ld(ST, TABLE)
-    args = ld(ST, ARGS)
+    table, args = lds(ST, TABLE, ARGS)
     how = ld(table, k + K_ROWS)
     given = ld(table, k + K_ARGS)
     width = given + ld(table, k + K_TENSORS)
