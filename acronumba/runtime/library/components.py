@@ -22,9 +22,8 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 def find_components(ST: i64) -> None:
     """Give each node its component and its depth in it, in one pass if the graph of groups is the last one."""
-    n, keys = lds(ST, N, KEYS)
+    n, keys, group = lds(ST, N, KEYS, KEY)
     groups = keys
-    group = ld(ST, KEY)
     if keys > ld(ST, MOST_GROUPS):
         groups, group = lds(ST, KERNELS, KIND)
     marks = (groups >> 6) + 1

@@ -107,19 +107,15 @@ def lookahead(ST: i64, improve: i64) -> i64:
 
 
 def chains(ST: i64, c: i64, back: i64) -> i64:
-    """Find the most nodes of its own kind on a path to each node of component c, `own` (back: from it, `height`).
-
-    Eight kinds at a time. Returns the sum over the kinds of the largest.
-    """
+    """Find the most nodes of its kind on a path to each member, `own` (back: from it, `height`); sum up the largest."""
     kind, key, order, args, level, local, table = lds(ST, KIND, KEY, ORDER, ARGS, LEVEL, LOCAL, TABLE)
-    chain, longest = lds(ST, CHAINS, LONGEST)
-    own = ld(ST, HEIGHT if back else OWN)
+    chain, longest, own = lds(ST, CHAINS, LONGEST, HEIGHT if back else OWN)
     first = ld32(ld(ST, LFIRST), c)
     low = ld32(ld(ST, BSTART), ld32(ld(ST, BFIRST), c))
     high = ld32(ld(ST, BSTART), ld32(ld(ST, BFIRST), c + 1))
     kinds = ld32(ld(ST, SIZE), c)
     fill_bytes(longest, 0, 4 * kinds)
-    for block in range(0, kinds, 8):
+    for block in range(0, kinds, 8):  # eight kinds at a time
         if back != 0:
             for x in range(low, high):
                 store(chain + 32 * ld32(order, x), i32x8(0))
