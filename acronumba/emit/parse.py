@@ -10,7 +10,7 @@ Comes in: source text, or files of it that import each other. Goes out: `tree.Fu
         y = exp(-x)                      a local has the type of its first assignment (whole numbers i64, others f64)
         return 1.0 / (1.0 + y)           a number takes the type of the other side; a scalar beside a vector is spread
 
-`n, row = lds(a, 3, 5)` is `n = ld(a, 3)`, then `row = ld(a, 5)`.
+`x, y = a, b` is `x = a`, then `y = b`, which must not read `x`; `x, y = lds(a, 3, 5)` is `x, y = ld(a, 3), ld(a, 5)`.
 `if`, `elif`, `else`, `while`, `for k in range(...)`, `break`, `continue`, `return`, `pass`; `and`, `or` and `not`
 on conditions: the right side is evaluated only if needed where it stands in an `if` or `while`, and must be free of
 loads and calls elsewhere. `a if c else b`, `min` and `max` evaluate both sides. `//` and `%` truncate toward zero.
@@ -146,6 +146,12 @@ class _Parser:
                 for target, place in zip(names, places, strict=True):
                     load = ast.Call(ast.Name("ld"), [array, place], [])
                     self.stmt(ast.copy_location(ast.Assign([target], load), node), out)
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
+                for k, (target, value) in enumerate(zip(names, values, strict=True)):
+                    assigned = {ast.unparse(name) for name in names[:k]}
+                    if any(isinstance(n, ast.Name) and n.id in assigned for n in ast.walk(value)):
+                        raise self.wrong(node, "a value reads what the same statement assigns")
+                    self.stmt(ast.copy_location(ast.Assign([target], value), node), out)
             case ast.AnnAssign(target=ast.Name(id=name), annotation=note, value=ast.expr() as value):
                 out.append(self.assign(node, name, self.expr(value), self.annotation(note, I64)))
             case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):

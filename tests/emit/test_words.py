@@ -100,9 +100,15 @@ def test_several_words_of_an_array_are_read_one_after_the_other() -> None:
     (short,) = parse.parse("def f(a) -> i64:\n    x, y = lds(a, 3, 5)\n    return x - y\n")
     (long,) = parse.parse("def f(a) -> i64:\n    x = ld(a, 3)\n    y = ld(a, 5)\n    return x - y\n")
     assert text.function_text(short) == text.function_text(long)
-    for wrong in ("x, y = lds(a, 3)", "x, y = lds(a + 8, 3, 5)", "x, y = a, a"):
+    (paired,) = parse.parse("def f(a) -> i64:\n    x, y = ld(a, 3), ld(a, 5)\n    return x - y\n")
+    assert text.function_text(paired) == text.function_text(long)
+    for wrong in ("x, y = lds(a, 3)", "x, y = lds(a + 8, 3, 5)", "x, y = a"):
         with pytest.raises(SyntaxError, match="no such statement"):
             parse.parse(f"def f(a):\n    {wrong}\n")
+    with pytest.raises(
+        SyntaxError, match="a value reads what the same statement assigns: x, a = \\(a, x\\)|x, a = a, x"
+    ):
+        parse.parse("def f(a):\n    x, a = a, x\n")
 
 
 @pytest.mark.parametrize(

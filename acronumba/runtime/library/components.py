@@ -42,11 +42,8 @@ def find_components(ST: i64) -> None:
         fill_bytes(adjacent, 0, 8 * groups * marks)
         fill_bytes(deepest, 0, 4 * groups)
         for v in range(n):
-            g = ld32(group, v)
-            k = table + 8 * K_WORDS * ld32(kind, v)
-            at = ld(row, v)
-            reads = adjacent + 8 * marks * g
-            c = ld32(component, g)
+            g, k, at = ld32(group, v), table + 8 * K_WORDS * ld32(kind, v), ld(row, v)
+            reads, c = adjacent + 8 * marks * g, ld32(component, g)
             here = c << 48
             tensors = ld(k, K_TENSORS)
             for j in range(tensors):
