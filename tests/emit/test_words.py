@@ -105,9 +105,7 @@ def test_several_words_of_an_array_are_read_one_after_the_other() -> None:
     for wrong in ("x, y = lds(a, 3)", "x, y = lds(a + 8, 3, 5)", "x, y = a"):
         with pytest.raises(SyntaxError, match="no such statement"):
             parse.parse(f"def f(a):\n    {wrong}\n")
-    with pytest.raises(
-        SyntaxError, match="a value reads what the same statement assigns: x, a = \\(a, x\\)|x, a = a, x"
-    ):
+    with pytest.raises(SyntaxError, match="a value reads what the same statement assigns"):
         parse.parse("def f(a):\n    x, a = a, x\n")
 
 
