@@ -17,8 +17,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from acronumba.api.model import model, pack
-from acronumba.api.results import Results, Trace
+from acronumba.api.model import model
+from acronumba.api.results import Results
+from acronumba.api.snapshot import pack
+from acronumba.api.trace import Trace
 from acronumba.config import Options
 from acronumba.errors import (
     AcronumbaError,

@@ -17,7 +17,7 @@ import dataclasses
 import difflib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from acronumba.errors.codes import refuse
@@ -25,59 +25,81 @@ from acronumba.errors.codes import refuse
 SCHEDULES = ("lookahead", "depth", "agenda")
 COPIES = 32  # of a function or kernel: each costs code of the host program, and two contexts share no batch
 PRECISIONS = ("float32", "tf32", "bf16")
-NO_EFFECT = frozenset({"simd"})
+
+
+def _switch(*, serves: str = "", bits: bool = False, memory: bool = False) -> bool:
+    """Return the field of an optimisation, which can be switched off.
+
+    Parameters
+    ----------
+    serves : str
+        The schedule that it serves alone.
+    bits : bool
+        Whether it changes the order of summation of products.
+    memory : bool
+        Whether it changes neither kernels nor what is recorded, but where results lie and when they are computed.
+    """
+    facts = {"switch": True, "serves": serves, "bits": bits, "memory": memory}
+    made: bool = field(default=True, metadata=facts)
+    return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How a model is compiled and run.
 
-    The first twelve are the optimisations. Those of `NO_EFFECT` are accepted and change nothing in this version. No
-    option changes a result's bits, except `reuse` and `duplicate`, which change the order of summation of products, and
-    `precision`, which rounds the factors of products on a GPU and does nothing on the processor.
+    Those of `SWITCHES` are the optimisations. No option changes a result's bits, except `reuse` and `duplicate`, which
+    change the order of summation of products, and `precision`, which rounds the factors of products on a GPU and does
+    nothing on the processor.
     """
 
-    reuse: bool = True  # operands that are the same for all instances are not gathered
-    duplicate: bool = True  # code that reads other weights in other contexts is copied, where products read them
-    hoist: bool = True  # operations that do not depend on recursion or loop are kernels of their own; rows too
-    phases: bool = True  # of the schedule "depth": components of the kernel graph run one after the other
-    ghosts: bool = True  # of the schedule "depth": arms of a branch are padded to one depth
-    blocks: bool = True  # static blocks: straight-line tensor code is one node
-    fuse: bool = True  # vertical fusion inside a block
-    horizontal: bool = True  # independent products with one left operand or one weight become one
-    gather_fusion: bool = True  # kernels read scattered operands directly
-    forkjoin: bool = True  # independent calls of one instance are fibers
-    recycle: bool = True  # the place of a result is used again once nothing reads it
-    parts: bool = True  # a mini-batch with more values than fit into a cache runs in parts, one after the other
+    reuse: bool = _switch(bits=True)  # operands that are the same for all instances are not gathered
+    duplicate: bool = _switch(bits=True)  # code whose products read other weights in other contexts is copied
+    hoist: bool = _switch()  # operations that do not depend on recursion or loop are kernels of their own; rows too
+    phases: bool = _switch(serves="depth")  # components of the kernel graph run one after the other
+    ghosts: bool = _switch(serves="depth")  # arms of a branch are padded to one depth
+    blocks: bool = _switch()  # static blocks: straight-line tensor code is one node
+    fuse: bool = _switch()  # vertical fusion inside a block
+    horizontal: bool = _switch()  # independent products with one left operand or one weight become one
+    gather_fusion: bool = _switch()  # kernels read scattered operands directly
+    forkjoin: bool = _switch()  # independent calls of one instance are fibers
+    recycle: bool = _switch(memory=True)  # the place of a result is used again once nothing reads it
+    parts: bool = _switch(memory=True)  # a mini-batch with more values than fit into a cache runs in parts
     schedule: str | Callable[..., Any] = "lookahead"  # one of SCHEDULES, or from DFG columns to batch numbers
     effort: int | None = None  # 0..3: how far "lookahead" searches; None: as it pays, not above "depth", "agenda"
     threads: int | None = None  # None: as many as the process may use
     memory_limit: int | None = None  # bytes; None: half of what is free
     max_steps: int = 10**8  # host steps of one instance, after which it fails
     precision: str = "float32"  # of float32 products with shared weights on a GPU: one of PRECISIONS
-    simd: bool = True  # vector instructions; False: one lane, for debugging
     persistent: bool | None = None  # GPU: one launch for all batches of a mini-batch; None: where that is faster
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            problem = _problem(field.name, getattr(self, field.name), field.default)
-            if problem:
-                raise refuse("ACR705", message=f"option {field.name}: {problem}", seen=repr(getattr(self, field.name)))
-
-    def without_effect(self) -> tuple[str, ...]:
-        """Return the options that differ from the default and change nothing in this version."""
-        changed = (f for f in dataclasses.fields(self) if getattr(self, f.name) != f.default)
-        return tuple(f"{f.name}={getattr(self, f.name)!r}" for f in changed if f.name in NO_EFFECT)
+        for f in dataclasses.fields(self):
+            value = getattr(self, f.name)
+            if problem := _problem(f.name, value, f.default):
+                raise refuse("ACR705", message=f"option {f.name}: {problem}", seen=repr(value))
 
     def replace(self, **changes: Any) -> Options:
         """Return options that differ in the given ones."""
-        names = [field.name for field in dataclasses.fields(self)]
+        names = [f.name for f in dataclasses.fields(self)]
         for name in changes:
             if name not in names:
                 near = difflib.get_close_matches(name, names, 1)
                 rewrite = f"did you mean `{near[0]}`?" if near else f"one of: {', '.join(names)}"
                 raise refuse("ACR705", message=f"there is no option `{name}`", rewrite=rewrite)
         return dataclasses.replace(self, **changes)
+
+
+def _switches(**facts: Any) -> tuple[str, ...]:
+    """Return the names of the optimisations with some facts, in order."""
+    found = ((f.name, f.metadata) for f in dataclasses.fields(Options) if f.metadata.get("switch"))
+    return tuple(name for name, of in found if all(of[k] == v for k, v in facts.items()))
+
+
+SWITCHES = _switches()  # the optimisations
+OPTIMISATIONS = _switches(memory=False)  # those that change how many nodes, batches or passes there are
+OF_DEPTH = _switches(serves="depth")  # those that serve the schedule "depth" alone
+BITWISE = _switches(bits=False)  # those without which every bit of a result is the same
 
 
 def _problem(name: str, value: Any, default: Any) -> str:
@@ -135,9 +157,3 @@ def _level(variable: str, highest: int, default: int) -> int:
     if text.isdecimal() and int(text) <= highest:
         return int(text)
     raise refuse("ACR705", message=f"{variable} must be a number from 0 to {highest}", seen=repr(text))
-
-
-OF_DEPTH = ("phases", "ghosts")  # serve the schedule "depth" alone
-
-
-OPTIMISATIONS = tuple("reuse duplicate hoist phases ghosts blocks fuse horizontal gather_fusion forkjoin".split())

@@ -32,8 +32,11 @@ class ForkLock:
         self._lock.release()
 
     def renew(self) -> None:
-        """Forget who holds the lock."""
-        self._lock = threading.RLock()
+        """Forget who holds the lock, unless it is the thread that asks: it has forked, and will let go."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+        else:
+            self._lock = threading.RLock()
 
 
 _LOCKS: weakref.WeakSet[ForkLock] = weakref.WeakSet()

@@ -20,10 +20,13 @@ def address(array: NDArray[Any]) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def aligned(size: int) -> NDArray[np.uint8]:
-    """Return so many uninitialised bytes that begin at a multiple of 64."""
-    raw = np.empty(size + 64, np.uint8)
-    skip = -address(raw) % 64
+ALIGNMENT = 64  # bytes: a cache line
+
+
+def aligned(size: int, zero: bool = False) -> NDArray[np.uint8]:
+    """Return so many bytes that begin on a cache line: zeros, or uninitialised."""
+    raw = (np.zeros if zero else np.empty)(size + ALIGNMENT, np.uint8)
+    skip = -address(raw) % ALIGNMENT
     return raw[skip : skip + size]
 
 

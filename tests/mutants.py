@@ -42,20 +42,20 @@ class Mutant:
 MUTANTS = (
     # The frontend
     Mutant(
-        "frontend: or of conditions leaves where it should go on", "frontend/control.py",
-        "rest, leave = (yes, no) if isinstance(op, ast.And) else (no, yes)",
-        "rest, leave = (yes, no) if isinstance(op, ast.And) else (yes, no)",
+        "frontend: or of conditions leaves where it should go on", "frontend/conditions.py",
+        "rest, leave = (yes, no) if isinstance(test.op, ast.And) else (no, yes)",
+        "rest, leave = (yes, no) if isinstance(test.op, ast.And) else (yes, no)",
         "tests/frontend/test_frontend.py",
     ),
     Mutant(
-        "frontend: tuples of keys are sorted by the first part first", "frontend/calls/of_python.py",
+        "frontend: tuples of keys are sorted by the first part first", "frontend/calls/of_order.py",
         "for k in reversed(range(len(keys.item.items))):", "for k in range(len(keys.item.items)):",
         "tests/whole/test_differential.py -k found",
     ),
     Mutant(
-        "frontend: a step of a loop is two", "frontend/control.py",
-        'self.state[index_key] = self.scalar("add", index(), number(1))',
-        'self.state[index_key] = self.scalar("add", index(), number(2))',
+        "frontend: a step of a loop is two", "frontend/loops.py",
+        'w.state[index_key] = w.scalar("add", index(), number(1))',
+        'w.state[index_key] = w.scalar("add", index(), number(2))',
         "tests/frontend/test_frontend.py",
     ),
     # The passes

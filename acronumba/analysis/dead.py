@@ -9,30 +9,30 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from acronumba.ir.nodes import Call, Check, Emit, Function, Instr, Join, ListOp, Op, Scalar, Spawn, Var
+from acronumba.ir import nodes as ir
 from acronumba.ir.visit import reads, writes
 
 
-def is_pure(instr: Instr) -> bool:
+def is_pure(instr: ir.Instr) -> bool:
     """Whether the instruction may vanish where nothing reads what it assigns."""
     match instr:
-        case Scalar() | Op():
+        case ir.Scalar() | ir.Op():
             return instr.site < 0
-        case ListOp():
+        case ir.ListOp():
             return instr.op in ("len", "get", "slice", "fill")
-        case Check() | Call() | Emit() | Spawn() | Join():
+        case ir.Check() | ir.Call() | ir.Emit() | ir.Spawn() | ir.Join():
             return False
         case _:
             return True
 
 
-def remove_dead(function: Function) -> Function:
+def remove_dead(function: ir.Function) -> ir.Function:
     """Return the function without pure instructions whose results nobody reads."""
-    by: dict[Var, list[Instr]] = defaultdict(list)
-    work: list[Var] = []
-    live: set[Var] = set()
+    by: dict[ir.Var, list[ir.Instr]] = defaultdict(list)
+    work: list[ir.Var] = []
+    live: set[ir.Var] = set()
 
-    def want(vs: Iterable[Var]) -> None:
+    def want(vs: Iterable[ir.Var]) -> None:
         for v in vs:
             if v not in live:
                 live.add(v)
@@ -49,7 +49,7 @@ def remove_dead(function: Function) -> Function:
         for instr in by[work.pop()]:
             want(reads(instr))
 
-    def keep(instr: Instr) -> bool:
+    def keep(instr: ir.Instr) -> bool:
         return not is_pure(instr) or any(v in live for v in writes(instr))
 
     blocks = tuple(replace(b, instrs=tuple(i for i in b.instrs if keep(i))) for b in function.blocks)

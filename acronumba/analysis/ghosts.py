@@ -21,30 +21,14 @@ from dataclasses import replace
 
 from acronumba.analysis.simplify import simplify
 from acronumba.analysis.value_flow import in_cycles, value_flow
+from acronumba.ir import nodes as ir
 from acronumba.ir.graph import dominators, live_at_start, loops, predecessors, successors
-from acronumba.ir.nodes import (
-    Block,
-    Branch,
-    Call,
-    Copy,
-    Emit,
-    Function,
-    Instr,
-    Join,
-    Jump,
-    Pad,
-    Program,
-    Read,
-    Return,
-    Spawn,
-    Var,
-)
 from acronumba.ir.notes import Note
 from acronumba.ir.types import TensorT
 from acronumba.ir.visit import Names, redirect, writes
 
 
-def pad_arms(program: Program) -> tuple[Program, tuple[Note, ...], str]:
+def pad_arms(program: ir.Program) -> tuple[ir.Program, tuple[Note, ...], str]:
     """Return the program with ghosts, a note for each branch, and what was found as text."""
     counted = _counted(program)
     functions, notes, lines = [], [], []
@@ -57,7 +41,7 @@ def pad_arms(program: Program) -> tuple[Program, tuple[Note, ...], str]:
     return replace(program, functions=tuple(functions)), tuple(dict.fromkeys(notes)), text
 
 
-def _counted(program: Program) -> set[int]:
+def _counted(program: ir.Program) -> set[int]:
     """Return the `id`s of the records that are a step of their arm's chain."""
     flow = value_flow(program)
     operands = [flow.operands(k) for k in range(len(flow.nodes))]
@@ -80,7 +64,7 @@ def _counted(program: Program) -> set[int]:
 class _Arms:
     """Pads the arms of one function."""
 
-    def __init__(self, function: Function, counted: set[int], *, returns: bool) -> None:
+    def __init__(self, function: ir.Function, counted: set[int], *, returns: bool) -> None:
         self.function = function
         self.blocks = function.blocks
         self.counted = counted
@@ -90,17 +74,17 @@ class _Arms:
         self.back = {(k, s) for k, b in enumerate(self.blocks) for s in successors(b.end) if s in self.over[k]}
         self.names = Names(function)
         self.live = live_at_start(self.blocks)
-        self.pads: dict[tuple[int, int], dict[Var, int]] = defaultdict(dict)  # (block, next; -1: returns) -> levels
+        self.pads: dict[tuple[int, int], dict[ir.Var, int]] = defaultdict(dict)  # (block, next; -1: returns) -> levels
         self.notes: list[Note] = []
         self.lines: list[str] = []
 
-    def run(self) -> Function:
+    def run(self) -> ir.Function:
         for join, preds in enumerate(self.before):
             ahead = sorted({p for p in preds if (p, join) not in self.back})
             self._join([(p, join) for p in ahead], {})
             self._join([(p, join) for p in sorted(set(preds) - set(ahead))], {})
         if self.returns:
-            ends = {k: b.end.args for k, b in enumerate(self.blocks) if isinstance(b.end, Return)}
+            ends = {k: b.end.args for k, b in enumerate(self.blocks) if isinstance(b.end, ir.Return)}
             self._join([(k, -1) for k in ends], ends)
         if not self.pads:
             return self.function
@@ -109,22 +93,22 @@ class _Arms:
         for (k, to), levels in self.pads.items():
             loc = blocks[k].end.loc
             to_padded = {v: self.names.var(f"{v.name}_deep", v.type) for v in levels}
-            pads: list[Instr] = [Pad(out=w, src=v, levels=levels[v], loc=loc) for v, w in to_padded.items()]
+            pads: list[ir.Instr] = [ir.Pad(out=w, src=v, levels=levels[v], loc=loc) for v, w in to_padded.items()]
             if to >= 0:
-                pads += [Copy(out=v, src=w, loc=loc) for v, w in to_padded.items()]
+                pads += [ir.Copy(out=v, src=w, loc=loc) for v, w in to_padded.items()]
             end = blocks[k].end
-            if isinstance(end, Return):
+            if isinstance(end, ir.Return):
                 end = replace(end, args=tuple(to_padded.get(v, v) for v in end.args))
-                blocks[k] = Block(instrs=(*blocks[k].instrs, *pads), end=end)
-            elif isinstance(end, Branch):  # an arm without a block of its own
+                blocks[k] = ir.Block(instrs=(*blocks[k].instrs, *pads), end=end)
+            elif isinstance(end, ir.Branch):  # an arm without a block of its own
                 blocks[k] = replace(blocks[k], end=redirect(end, to, len(blocks)))
-                blocks.append(Block(instrs=tuple(pads), end=Jump(block=to, loc=loc)))
+                blocks.append(ir.Block(instrs=tuple(pads), end=ir.Jump(block=to, loc=loc)))
             else:
                 blocks[k] = replace(blocks[k], instrs=(*blocks[k].instrs, *pads))
         function = replace(self.function, blocks=tuple(blocks))
         return simplify(function) if len(blocks) > new else function
 
-    def _join(self, edges: list[tuple[int, int]], ends: dict[int, tuple[Var, ...]]) -> None:
+    def _join(self, edges: list[tuple[int, int]], ends: dict[int, tuple[ir.Var, ...]]) -> None:
         """Pad the values that leave the arms which end with the edges."""
         if len(edges) < 2:
             return
@@ -149,29 +133,29 @@ class _Arms:
                     continue
                 self._pad(top, edge, v, most - depth)
 
-    def _pad(self, top: int, edge: tuple[int, int], v: Var, levels: int) -> None:
+    def _pad(self, top: int, edge: tuple[int, int], v: ir.Var, levels: int) -> None:
         source = self._source(edge[0], v)
         if any(self._source(edge[0], u) is source for u in self.pads[edge]):
             return  # two names of one value
         self.pads[edge][v] = levels
         at = self.blocks[top].end.loc
-        last = [i.loc.line for i in self.blocks[edge[0]].instrs if isinstance(i, Emit)]
+        last = [i.loc.line for i in self.blocks[edge[0]].instrs if isinstance(i, ir.Emit)]
         arm = f"the arm of line {last[-1]}" if last and edge[0] != top else "an arm without kernels"
         kernels = f"{levels} kernel{'s' * (levels > 1)}"
         text = f"what leaves {arm} counts as {kernels} deeper, as on the longest arm"
         self.notes.append(Note(loc=at, kind="ghost", text=text, option="ghosts"))
         self.lines.append(f"{self.function.name}, branch of line {at.line}: {v.name} + {levels} on {arm}")
 
-    def _source(self, block: int, v: Var) -> Var:
+    def _source(self, block: int, v: ir.Var) -> ir.Var:
         """Return the variable that `v` was copied from in the block."""
         for i in reversed(self.blocks[block].instrs):
             if v in writes(i):
-                if not isinstance(i, Copy):
+                if not isinstance(i, ir.Copy):
                     break
                 v = i.src
         return v
 
-    def _ordered(self, region: Sequence[int]) -> list[Var]:
+    def _ordered(self, region: Sequence[int]) -> list[ir.Var]:
         return list(dict.fromkeys(v for k in region for i in self.blocks[k].instrs for v in writes(i)))
 
     def _region(self, top: int, ends: list[int]) -> list[int] | None:
@@ -182,7 +166,7 @@ class _Arms:
             k = work.pop()
             if k not in found:
                 found.add(k)
-                if any(isinstance(i, Call | Read | Spawn | Join) for i in self.blocks[k].instrs):
+                if any(isinstance(i, ir.Call | ir.Read | ir.Spawn | ir.Join) for i in self.blocks[k].instrs):
                     return None
                 work += [p for p in self.before[k] if p != top]
         order: list[int] = []
@@ -195,18 +179,18 @@ class _Arms:
             rest -= set(ready)
         return order
 
-    def _depths(self, top: int, region: Sequence[int]) -> dict[int, dict[Var, int]]:
+    def _depths(self, top: int, region: Sequence[int]) -> dict[int, dict[ir.Var, int]]:
         """Return the depths of variables at the end of each block, counted from the end of `top`; missing: 0."""
-        out: dict[int, dict[Var, int]] = {top: {}}
+        out: dict[int, dict[ir.Var, int]] = {top: {}}
         for k in region:
-            env: dict[Var, int] = {}
+            env: dict[ir.Var, int] = {}
             for p in self.before[k]:
                 for v, d in out[p].items():
                     env[v] = max(env.get(v, 0), d)
             for i in self.blocks[k].instrs:
-                if isinstance(i, Emit):
+                if isinstance(i, ir.Emit):
                     depth = max((env.get(v, 0) for v in i.args), default=0) + (id(i) in self.counted)
-                elif isinstance(i, Copy):
+                elif isinstance(i, ir.Copy):
                     depth = env.get(i.src, 0)
                 else:
                     depth = 0

@@ -30,7 +30,7 @@ from acronumba.analysis.waits import waiting_functions, waits_notes, waits_text
 from acronumba.config import Options, verify_level
 from acronumba.errors import Loc
 from acronumba.ir.nodes import Function, Program
-from acronumba.ir.notes import Note, notes_text
+from acronumba.ir.notes import Note, notes_text, told_in
 from acronumba.ir.spec import KernelSpec
 
 
@@ -120,17 +120,9 @@ def _rows(d: Draft) -> Draft:
     return replace(d, texts=d.shown("rows", rows_text(d.kernels)))
 
 
-_DECIDED = {  # texts that are notes, and of which kinds
-    "once": ("once",),
-    "invariant": ("moved",),
-    "hoist": ("hoisted",),
-    "copies": ("duplicated", "merged"),
-}
-
-
 def _decided(d: Draft) -> Draft:
     """Show what was decided: nothing changes any more."""
-    told = {name: notes_text([n for n in d.notes if n.kind in kinds]) for name, kinds in _DECIDED.items()}
+    told = {name: told_in(name, d.notes) for name in ("once", "invariant", "hoist", "copies")}
     return replace(d, texts={**d.texts, **told})
 
 

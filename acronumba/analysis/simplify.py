@@ -11,13 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from acronumba.ir.graph import definitions, successors
-from acronumba.ir.nodes import (
-    Block,
-    Branch,
-    Const,
-    Function,
-    Jump,
-)
+from acronumba.ir.nodes import Block, Branch, Const, Function, Jump
 from acronumba.ir.visit import retarget
 
 

@@ -21,25 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from acronumba.ir.nodes import (
-    Block,
-    Call,
-    Copy,
-    Emit,
-    Instr,
-    ListNew,
-    ListOp,
-    Load,
-    New,
-    Op,
-    Pad,
-    Program,
-    Read,
-    Return,
-    Scalar,
-    Spawn,
-    Var,
-)
+from acronumba.ir import nodes as ir
 from acronumba.ir.types import ListT, RefT, TensorT
 from acronumba.ir.visit import reads, writes
 
@@ -48,7 +30,7 @@ from acronumba.ir.visit import reads, writes
 class Flow:
     """The graph of the operations of a program."""
 
-    nodes: tuple[Op | Emit, ...]  # in program order
+    nodes: tuple[ir.Op | ir.Emit, ...]  # in program order
     places: tuple[tuple[int, int], ...]  # per node: function and block
     near: tuple[frozenset[int], ...]  # per node: nodes whose result it reads in the same run of its block
     far: tuple[frozenset[int], ...]  # per node: nodes whose result of another run or block it may read
@@ -58,7 +40,7 @@ class Flow:
         return self.near[node] | self.far[node]
 
 
-def value_flow(program: Program) -> Flow:
+def value_flow(program: ir.Program) -> Flow:
     """Return which operations may feed which."""
     return Inclusion(program).run()
 
@@ -128,12 +110,12 @@ class Inclusion:
     `analysis.fibers.mutation` reads the solution too.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ir.Program) -> None:
         self.program = program
-        self.nodes: list[Op | Emit] = []
+        self.nodes: list[ir.Op | ir.Emit] = []
         self.places: list[tuple[int, int]] = []
-        self.made: list[New | ListNew | ListOp] = []  # per allocation: what makes it
-        self.slots: dict[Var | _Cell, int] = {}
+        self.made: list[ir.New | ir.ListNew | ir.ListOp] = []  # per allocation: what makes it
+        self.slots: dict[ir.Var | _Cell, int] = {}
         self.sets: list[int] = []
         self.told: list[int] = []  # the part of the set that has been passed on to `watch`
         self.into: list[set[int]] = []  # slots that include this one
@@ -141,12 +123,12 @@ class Inclusion:
         self.fields = {s.cls: [(f.name, j) for f in s.fields for j in range(f.width)] for s in program.layouts}
         self.work: list[int] = []
         # Numbers matter where some may have been read from tensors.
-        self.numbers = any(isinstance(i, Read) for f in program.functions for b in f.blocks for i in b.instrs)
+        self.numbers = any(isinstance(i, ir.Read) for f in program.functions for b in f.blocks for i in b.instrs)
 
-    def _matters(self, v: Var) -> bool:
+    def _matters(self, v: ir.Var) -> bool:
         return self.numbers or isinstance(v.type, TensorT | RefT | ListT)
 
-    def slot(self, key: Var | _Cell) -> int:
+    def slot(self, key: ir.Var | _Cell) -> int:
         if key not in self.slots:
             self.slots[key] = len(self.sets)
             self.sets.append(0)
@@ -165,7 +147,7 @@ class Inclusion:
             self.into[source].add(target)
             self.add(target, self.sets[source])
 
-    def at(self, ref: Var, act: Callable[[int], None]) -> None:
+    def at(self, ref: ir.Var, act: Callable[[int], None]) -> None:
         """Do something with every allocation that reaches a variable."""
         slot = self.slot(ref)
         self.watch[slot].append(act)
@@ -184,7 +166,7 @@ class Inclusion:
             for target in self.into[slot]:
                 self.add(target, self.sets[slot])
 
-    def held(self, v: Var) -> int:
+    def held(self, v: ir.Var) -> int:
         """Return the allocations that a variable may hold, one bit each."""
         return self.sets[self.slots[v]] >> len(self.nodes) if v in self.slots else 0
 
@@ -193,14 +175,14 @@ class Inclusion:
         for f, function in enumerate(self.program.functions):
             for k, block in enumerate(function.blocks):
                 for instr in block.instrs:
-                    if isinstance(instr, Op | Emit):
+                    if isinstance(instr, ir.Op | ir.Emit):
                         self.nodes.append(instr)
                         self.places.append((f, k))
         number = 0
         for function in self.program.functions:
             for block in function.blocks:
                 for instr in block.instrs:
-                    if isinstance(instr, Op | Emit):
+                    if isinstance(instr, ir.Op | ir.Emit):
                         for v in writes(instr):
                             self.add(self.slot(v), 1 << number)
                         number += 1
@@ -218,42 +200,42 @@ class Inclusion:
                 self._reads(block, near, far)
         return Flow(nodes=tuple(self.nodes), places=tuple(self.places), near=tuple(near), far=tuple(far))
 
-    def _instruction(self, instr: Instr) -> None:
+    def _instruction(self, instr: ir.Instr) -> None:
         match instr:
-            case Copy() | Pad():
+            case ir.Copy() | ir.Pad():
                 self._move(instr.src, instr.out)
-            case Read():
+            case ir.Read():
                 self._move(instr.tensor, instr.out)
-            case Scalar():
+            case ir.Scalar():
                 for v in instr.args:
                     self._move(v, instr.out)
-            case New():
+            case ir.New():
                 site = self._site(instr, instr.out)
                 for (name, j), v in zip(self.fields[instr.cls], instr.args, strict=True):
                     self._put(v, (site, name, j))
-            case Load():
+            case ir.Load():
                 for j, v in enumerate(instr.outs):
                     self._from(instr.ref, instr.field, j, v)
-            case ListNew():
+            case ir.ListNew():
                 site = self._site(instr, instr.out)
                 for k, v in enumerate(instr.args):
                     self._put(v, (site, "", k % instr.width))
-            case ListOp():
+            case ir.ListOp():
                 self._list(instr)
-            case Call() | Spawn():
+            case ir.Call() | ir.Spawn():
                 callee = self.program.functions[instr.function]
                 for v, p in zip(instr.args, callee.params, strict=True):
                     self._move(v, p)
                 for block in callee.blocks:
-                    if isinstance(block.end, Return):
-                        if isinstance(instr, Spawn) and instr.into is not None:
+                    if isinstance(block.end, ir.Return):
+                        if isinstance(instr, ir.Spawn) and instr.into is not None:
                             for j, v in enumerate(block.end.args):
                                 self.at(instr.into[0], partial(self._put_at, v, j))
                             continue
                         for v, out in zip(block.end.args, instr.outs, strict=True):
                             self._move(v, out)
 
-    def _list(self, instr: ListOp) -> None:
+    def _list(self, instr: ir.ListOp) -> None:
         it, width = instr.args[0], instr.width
         match instr.op:
             case "get" | "pop":
@@ -272,23 +254,23 @@ class Inclusion:
                 for j, v in enumerate(instr.args[1:]):
                     self._put(v, (site, "", j))
 
-    def _site(self, instr: New | ListNew | ListOp, out: Var) -> int:
+    def _site(self, instr: ir.New | ir.ListNew | ir.ListOp, out: ir.Var) -> int:
         self.made.append(instr)
         self.add(self.slot(out), 1 << (len(self.nodes) + len(self.made) - 1))
         return len(self.made) - 1
 
-    def _move(self, source: Var, target: Var) -> None:
+    def _move(self, source: ir.Var, target: ir.Var) -> None:
         if self._matters(source):
             self.include(self.slot(source), self.slot(target))
 
-    def _put(self, v: Var, cell: _Cell) -> None:
+    def _put(self, v: ir.Var, cell: _Cell) -> None:
         if self._matters(v):
             self.include(self.slot(v), self.slot(cell))
 
-    def _put_at(self, v: Var, word: int, site: int) -> None:
+    def _put_at(self, v: ir.Var, word: int, site: int) -> None:
         self._put(v, (site, "", word))
 
-    def _from(self, ref: Var, field: str, word: int, v: Var) -> None:
+    def _from(self, ref: ir.Var, field: str, word: int, v: ir.Var) -> None:
         if self._matters(v):
             self.at(ref, lambda site: self.include(self.slot((site, field, word)), self.slot(v)))
 
@@ -296,13 +278,15 @@ class Inclusion:
         for j in range(width):
             self.include(self.slot((source, "", j)), self.slot((target, "", j)))
 
-    def _reads(self, block: Block, near: list[frozenset[int]], far: list[frozenset[int]]) -> None:
+    def _reads(self, block: ir.Block, near: list[frozenset[int]], far: list[frozenset[int]]) -> None:
         """Append the operands of the block's nodes."""
-        here: dict[Var, tuple[frozenset[int], int]] = {}  # nodes of this run of the block, others: whose result it is
+        here: dict[
+            ir.Var, tuple[frozenset[int], int]
+        ] = {}  # nodes of this run of the block, others: whose result it is
         mask = (1 << len(self.nodes)) - 1
         nothing: tuple[frozenset[int], int] = (frozenset(), 0)
 
-        def held(v: Var) -> tuple[frozenset[int], int]:
+        def held(v: ir.Var) -> tuple[frozenset[int], int]:
             if not self._matters(v):
                 return nothing
             if v in here:
@@ -315,8 +299,8 @@ class Inclusion:
             return frozenset(), others
 
         for instr in block.instrs:
-            if isinstance(instr, Op | Emit):
-                used = reads(instr) if self.numbers else [v for v in instr.args if isinstance(v, Var)]
+            if isinstance(instr, ir.Op | ir.Emit):
+                used = reads(instr) if self.numbers else [v for v in instr.args if isinstance(v, ir.Var)]
                 found = [held(v) for v in used]
                 node = frozenset((len(near),))
                 near.append(frozenset(u for close, _ in found for u in close))
@@ -324,8 +308,8 @@ class Inclusion:
                 for v in writes(instr):
                     here[v] = node, 0
                 continue
-            sources: tuple[Var, ...] = ()
-            if isinstance(instr, Copy | Pad | Read) or (self.numbers and isinstance(instr, Scalar)):
+            sources: tuple[ir.Var, ...] = ()
+            if isinstance(instr, ir.Copy | ir.Pad | ir.Read) or (self.numbers and isinstance(instr, ir.Scalar)):
                 sources = reads(instr)
             found = [here.get(v) or held(v) for v in sources] if any(v in here for v in sources) else []
             for v in writes(instr):

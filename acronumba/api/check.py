@@ -15,16 +15,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from acronumba.api import plain, twin
+from acronumba.api import twin
 from acronumba.api.failures import is_final
+from acronumba.api.plain import Endless, PlainCall
+from acronumba.api.reference import Outcome, Reference
 from acronumba.api.results import equal, parts_of
-from acronumba.api.twin import BOUNDS, FACTOR, Outcome, Reference
-from acronumba.config import Options
+from acronumba.api.twin import BOUNDS, FACTOR
 from acronumba.errors import DataError
 from acronumba.pipeline.failures import TOO_MANY_STEPS
 
@@ -91,7 +92,8 @@ def check(fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: Mapp
     count = len(columns[0])
     out: list[Verdict] = []
     if count:
-        of_instance = Checker(fn, shared, done.results, done.errors, done.compiled.options)
+        options = done.compiled.options
+        of_instance = Checker(PlainCall.of(fn, shared, options), done.results, done.errors, options.max_steps)
         out = [of_instance(k, [column[k] for column in columns]) for k in range(count)]
     return Check(model=getattr(fn, "__qualname__", str(fn)), verdicts=tuple(out))
 
@@ -101,37 +103,27 @@ class Checker:
 
     Parameters
     ----------
-    fn : function
-        The user's.
-    shared
-        Its keyword arguments.
+    call : PlainCall
+        The plain call of the user's function.
     results, errors
         What the batch has for each instance: a result, or an exception by number.
-    options : Options
-        Of the batch.
+    max_steps : int
+        That the machine may run of an instance.
     """
 
     def __init__(
-        self,
-        fn: Callable[..., Any],
-        shared: Mapping[str, Any],
-        results: Sequence[Any],
-        errors: Mapping[int, BaseException],
-        options: Options,
+        self, call: PlainCall, results: Sequence[Any], errors: Mapping[int, BaseException], max_steps: int
     ) -> None:
-        self._fn = fn
-        self._shared = shared
+        self._plain = call
         self._results = results
         self._errors = errors
-        self._options = options
-        self._steps = plain.bound(self._options)
-        self._limit = self._options.memory_limit
+        self._few = max_steps // _STEPS
         self._made: Reference | None = None
 
     @property
     def _reference(self) -> Reference:
         if self._made is None:
-            self._made = Reference(self._fn, self._shared, steps=self._steps, memory_limit=self._limit)
+            self._made = Reference(self._plain)
         return self._made
 
     def __call__(self, k: int, instance: Sequence[Any]) -> Verdict:
@@ -147,8 +139,8 @@ class Checker:
         elif mine is not None and is_final(mine):
             return verdict(*self._final(instance, mine))
         try:
-            expected = plain.run(self._fn, instance, self._shared, steps=self._steps, memory_limit=self._limit)
-        except plain.Endless as stopped:
+            expected = self._plain.run(instance)
+        except Endless as stopped:
             return verdict("different", where=f": the plain call does not end: {stopped}")
         except BaseException as error:
             if not isinstance(error, Exception) and type(error) is not type(mine):
@@ -188,14 +180,13 @@ class Checker:
         unsure = "undecided", 0.0, 0.0, where
         if getattr(mine, "code", "") != TOO_MANY_STEPS:
             return unsure
-        few = self._options.max_steps // _STEPS
         try:
-            found = self._reference.run(instance, steps=few)
+            found = self._reference.run(instance, steps=self._few)
             if isinstance(found.error, RecursionError | MemoryError):
                 return unsure
             if found.error is not None:
-                plain.run(self._fn, instance, self._shared, steps=few, memory_limit=self._limit)
-        except (plain.Endless, RecursionError, MemoryError):
+                replace(self._plain, steps=self._few).run(instance)
+        except (Endless, RecursionError, MemoryError):
             return unsure
         except Exception as error:
             return "different", 0.0, 0.0, f": the plain call raises {type(error).__name__} after few steps"
@@ -211,7 +202,7 @@ class Checker:
     def _run(self, instance: Sequence[Any], flips: frozenset[int] = frozenset()) -> Outcome | None:
         try:
             return self._reference.run(instance, flips)
-        except plain.Endless:
+        except Endless:
             return None
 
     def _otherwise(self, k: int, instance: Sequence[Any], base: Outcome | None = None) -> str:

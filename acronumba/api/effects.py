@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from acronumba import config
-from acronumba.config import OPTIMISATIONS, Options
+from acronumba.config import OPTIMISATIONS, SCHEDULES, Options
 from acronumba.kernels.account import accountant
 from acronumba.kernels.strategy import Fusion
 from acronumba.views.explained import Count, Effect
@@ -39,15 +38,10 @@ def count(trace: TraceData, options: Options) -> Count:
     )
 
 
-def switchable() -> tuple[str, ...]:
-    """Return the optimisations that this version can switch off, in the order of `Options`."""
-    return tuple(name for name in OPTIMISATIONS if name not in config.NO_EFFECT)
-
-
 def changes(options: Options) -> list[tuple[str, bool | str]]:
     """Return the changes of one option each that `effects` tries: each optimisation, and each other schedule."""
-    out: list[tuple[str, bool | str]] = [(name, not getattr(options, name)) for name in switchable()]
-    return out + [("schedule", name) for name in config.SCHEDULES if name != options.schedule]
+    out: list[tuple[str, bool | str]] = [(name, not getattr(options, name)) for name in OPTIMISATIONS]
+    return out + [("schedule", name) for name in SCHEDULES if name != options.schedule]
 
 
 def effects(

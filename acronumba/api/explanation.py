@@ -83,7 +83,6 @@ def explanation(compiled: Compiled, trace: TraceData, instances: int, effects: t
         functions=_functions(compiled, blocks, trace),
         blocks=blocks,
         effects=effects,
-        idle=options.without_effect(),
         warnings=program.warnings,
         count=count(trace, options),
     )

@@ -9,11 +9,10 @@ Python, too many steps before it), the machine's own is the answer.
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from acronumba.api import plain
-from acronumba.api.plain import is_library
+from acronumba.api.plain import Endless, PlainCall, is_library
 from acronumba.errors import AcronumbaError, DataError, ShapeMismatch
 from acronumba.pipeline.failures import TOO_MANY_STEPS, with_line
 
@@ -35,33 +34,23 @@ def beyond_64_bits(machine: BaseException) -> bool:
     return isinstance(machine, OverflowError) and "64 bits" in str(machine)
 
 
-def plain_failure(
-    fn: Callable[..., Any],
-    instance: Sequence[Any],
-    shared: Mapping[str, Any],
-    machine: BaseException,
-    *,
-    steps: int,
-    memory_limit: int | None = None,
-) -> BaseException:
+def plain_failure(call: PlainCall, instance: Sequence[Any], machine: BaseException) -> BaseException:
     """Return the exception of an instance that the machine found to fail.
 
     Parameters
     ----------
-    fn : function
-        The user's.
-    instance, shared
-        Its arguments.
+    call : PlainCall
+        The user's function; beyond its bounds it is given up.
+    instance
+        Its positional arguments.
     machine : BaseException
         The machine's own account (see `pipeline.failures`).
-    steps, memory_limit : int
-        After which the plain call is given up; see `plain.run`.
     """
     if is_final(machine):
         return machine
     try:
-        plain.run(fn, instance, shared, steps=steps, memory_limit=memory_limit)
-    except plain.Endless:
+        call.run(instance)
+    except Endless:
         return machine
     except (RecursionError, MemoryError) as error:
         return error if isinstance(machine, type(error)) else machine

@@ -7,34 +7,30 @@ compiles, `runtime` runs, `check` and `explanation` tell what happened.
 
 from __future__ import annotations
 
-import copy
 import importlib
-import inspect
-import itertools
-import os
 import pickle
-import threading
 import time
 import types
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import update_wrapper
-from itertools import chain, count, cycle, islice, repeat
-from operator import length_hint
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
-from acronumba.api import plain
+from acronumba.api.arguments import Call, Signature, def_loc
+from acronumba.api.columns import is_packed
 from acronumba.api.failures import plain_failure
-from acronumba.api.results import Results, Trace
+from acronumba.api.kept import Cache, clock, fitting, keep
+from acronumba.api.plain import SOON, PlainCall
+from acronumba.api.results import Results
+from acronumba.api.snapshot import Snapshot
+from acronumba.api.trace import Trace
 from acronumba.config import Options, verify_level
-from acronumba.data.shared import describe, field_names, is_object, shared_key
-from acronumba.data.witness import Changed, Witness
-from acronumba.errors import NOWHERE, AcronumbaError, InstanceErrors, Loc
+from acronumba.data.witness import Changed
+from acronumba.errors import AcronumbaError, InstanceErrors
 from acronumba.errors.codes import refuse
-from acronumba.locks import ForkLock, undivided
+from acronumba.locks import undivided
 from acronumba.runtime.devices.names import check_device, default_device
 
 if TYPE_CHECKING:
@@ -45,11 +41,6 @@ if TYPE_CHECKING:
     from acronumba.runtime.trace import TraceData
 
 TRIES = 8  # to compile code that changes meanwhile
-FEW = 8  # specialisations kept per model and set of options,
-MANY = 512  # and by all models of the process together: the last used ones,
-MODULES = 4096  # as long as they have no more modules of machine code: each takes two to four memory maps
-_SOME = 1 << 16  # what is taken of an iterator before looking at how much memory is left
-PACKABLE = "pack takes a sequence of instances, or shared values"
 
 
 def model(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
@@ -89,7 +80,7 @@ class Model:
         *,
         options: Options | None = None,
         device: str | None = None,
-        _cache: _Cache | None = None,
+        _cache: Cache | None = None,
     ) -> None:
         fn = fn.__wrapped__ if isinstance(fn, Model) else fn
         if not callable(fn):
@@ -97,10 +88,9 @@ class Model:
         update_wrapper(self, fn)
         self._options = options or Options()
         self._device = device
-        self._cache = _cache or _Cache()
-        with _keeping:
-            self._entries = self._cache.entries.setdefault(self._options, [])  # the specialisations with these options
-        self._signature: _Signature | None = None
+        self._cache = _cache or Cache()
+        self._entries = self._cache.of(self._options)
+        self._signature: Signature | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The plain call: the user's own function on one instance."""
@@ -230,14 +220,14 @@ class Model:
         done = self._execute(call) if call.count else _Done(Results.of([]), {})
         return check(self.__wrapped__, call.columns, call.shared, done)
 
-    def _record(self, call: _Call) -> tuple[Compiled, TraceData]:
+    def _record(self, call: Call) -> tuple[Compiled, TraceData]:
         """Record and schedule a mini-batch; nothing is computed that no value is read of."""
         compiled, leaves, packed = self._specialise(call)
         return compiled, compiled.record(packed, leaves)
 
-    def _recorded(self, call: _Call, options: Options, compiled: Compiled, trace: TraceData) -> TraceData:
+    def _recorded(self, call: Call, options: Options, compiled: Compiled, trace: TraceData) -> TraceData:
         """Return what is recorded of a mini-batch with other options; `trace` is what `compiled` has recorded of it."""
-        cache = _Cache({self.options: [compiled]})  # what is compiled for this alone is not kept
+        cache = Cache({self.options: [compiled]})  # what is compiled for this alone is not kept
         other = Model(self.__wrapped__, options=options, _cache=cache)
         changed = other._specialise(call, packed=False)[0]
         return trace if changed.records_like(compiled) else other._record(call)[1]
@@ -280,7 +270,7 @@ class Model:
                 raise refuse("ACR799", message="a mini-batch differs from the plain call", seen=str(verdict))
         return done
 
-    def _execute(self, call: _Call, trace: bool = False, start: float | None = None) -> _Done:
+    def _execute(self, call: Call, trace: bool = False, start: float | None = None) -> _Done:
         """Run a mini-batch; where the types of its instances do not go together, in groups."""
         begin = time.perf_counter() if start is None else start
         found = self._kept(call)
@@ -296,7 +286,7 @@ class Model:
                 return done
         return self._execute_found(call, found, trace, begin)
 
-    def _was_apart(self, call: _Call) -> bool:
+    def _was_apart(self, call: Call) -> bool:
         """Whether such a mini-batch was refused as a whole and ran in groups, and nothing of the model has changed."""
         if not self._cache.apart:
             return False
@@ -306,7 +296,7 @@ class Model:
             c is not None and c.fn is fn and c.leaves(call.shared, call.frozen) is not None for c in found
         )
 
-    def _execute_apart(self, call: _Call, trace: bool, refusal: AcronumbaError | None = None) -> _Done | None:
+    def _execute_apart(self, call: Call, trace: bool, refusal: AcronumbaError | None = None) -> _Done | None:
         """Run the instances of each type on their own, the most frequent first; others that fit are with them.
 
         What the function refuses for a group is the failure of its instances. Returns None if it is refused for all of
@@ -315,7 +305,7 @@ class Model:
         whole, call = call, call.again()
         left = _groups(call.columns)
         # A slice of a pack has the types of all that was packed: those of its own instances may do.
-        if len(left) < 2 and not any(map(_is_packed, whole.columns)):
+        if len(left) < 2 and not any(map(is_packed, whole.columns)):
             return None
         parts: list[tuple[list[int], _Done]] = []
         refused: dict[int, BaseException] = {}
@@ -354,7 +344,7 @@ class Model:
         largest = max(parts, key=lambda part: len(part[0]))[1]
         return _Done(results, errors, compiled=largest.compiled, trace=largest.trace)
 
-    def _execute_found(self, call: _Call, found: tuple[Compiled, list[Any], Any], trace: bool, begin: float) -> _Done:
+    def _execute_found(self, call: Call, found: tuple[Compiled, list[Any], Any], trace: bool, begin: float) -> _Done:
         compiled, leaves, packed = found
         packing = time.perf_counter() - begin
         run = compiled.run(packed, leaves, frozen=call.frozen, timed=trace, device=self.device)
@@ -378,18 +368,17 @@ class Model:
         data = compiled.trace(run, packing, time.perf_counter() - begin) if trace else None
         return _Done(results, errors, compiled=compiled, trace=data)
 
-    def _told(self, instance: Sequence[Any], call: _Call, failure: BaseException, soon: bool = False) -> BaseException:
+    def _told(self, instance: Sequence[Any], call: Call, failure: BaseException, soon: bool = False) -> BaseException:
         """Return a failure in the words of the plain call, if it tells it; `soon`: if it does not take long to."""
-        steps = plain.SOON if soon else plain.bound(self._options)
-        limit = self._options.memory_limit
-        return plain_failure(self.__wrapped__, instance, call.shared, failure, steps=steps, memory_limit=limit)
+        plain = PlainCall.of(self.__wrapped__, call.shared, self._options)
+        return plain_failure(replace(plain, steps=SOON) if soon else plain, instance, failure)
 
-    def _in_order(self, call: _Call, instances: Sequence[int]) -> dict[int, BaseException]:
+    def _in_order(self, call: Call, instances: Sequence[int]) -> dict[int, BaseException]:
         """Return the failures of instances that are run again, one fiber each: those that come first in the program."""
         serial = self.with_options(forkjoin=False)
         serial._specialise(call, packed=False)  # for the types of the whole mini-batch
         columns = tuple([column[k] for k in instances] for column in call.columns)
-        done = serial._execute(_Call(columns=columns, shared=call.shared, frozen=call.frozen, count=len(instances)))
+        done = serial._execute(Call(columns=columns, shared=call.shared, frozen=call.frozen, count=len(instances)))
         return {instances[n]: error for n, error in done.errors.items()}
 
     def _compiled(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Compiled:
@@ -399,20 +388,22 @@ class Model:
         return self._specialise(call)[0]
 
     def _plain(self) -> types.FunctionType:
-        fn: Any = self.__wrapped__  # `_Signature` refuses others
+        fn: Any = self.__wrapped__  # `Signature` refuses others
         return fn  # type: ignore[no-any-return]
 
-    def _bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> _Call:
+    def _bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Call:
+        for see in _watching:
+            see(self, columns, shared)
         if self._signature is None or not self._signature.holds(self.__wrapped__):
-            self._signature = _Signature(self.__wrapped__)
+            self._signature = Signature(self.__wrapped__)
         check_device(self.device)
         return self._signature.bind(columns, shared)
 
-    def _specialise(self, call: _Call, packed: bool = True) -> tuple[Compiled, list[Any], Any]:
+    def _specialise(self, call: Call, packed: bool = True) -> tuple[Compiled, list[Any], Any]:
         """Return a specialisation that fits the call, the values of its shared leaves, and the packed instances."""
         return self._kept(call, packed) or self._compile(call, packed)
 
-    def _kept(self, call: _Call, packed: bool = True) -> tuple[Compiled, list[Any], Any] | None:
+    def _kept(self, call: Call, packed: bool = True) -> tuple[Compiled, list[Any], Any] | None:
         """Return what `_specialise` does, if it has been compiled."""
         fn = self._plain()
         others = []
@@ -424,71 +415,39 @@ class Model:
                 continue
             rows = compiled.pack(call.columns, call.numbers, whole=True) if packed else None
             if rows is not None:
-                compiled.used = next(_clock)
+                compiled.used = next(clock)
                 return compiled, leaves, rows
             others.append((compiled, leaves))
         for compiled, leaves in others:
             if compiled.fits(call.columns):  # the types are these: if it could not be packed, the data is wrong
-                compiled.used = next(_clock)
+                compiled.used = next(clock)
                 return compiled, leaves, compiled.pack(call.columns, call.numbers) if packed else None
         return None
 
-    def _compile(self, call: _Call, packed: bool = True) -> tuple[Compiled, list[Any], Any]:
+    def _compile(self, call: Call, packed: bool = True) -> tuple[Compiled, list[Any], Any]:
         """Return what `_specialise` does, compiled now."""
         entries, fn = self._entries, self._plain()
         with undivided, self._cache.lock:
             from acronumba.pipeline.compiled import compile_model
 
             for _ in range(TRIES):  # code may change while it is compiled: what was read of it may fit later
-                found = _fitting(entries, fn, call)  # another thread may have been faster
+                found = fitting(entries, fn, call)  # another thread may have been faster
                 if found is not None:
                     break
                 others = (c for of in tuple(self._cache.entries.values()) for c in tuple(of))
-                like = _fitting(others, fn, call)
+                like = fitting(others, fn, call)
                 try:
                     compiled = compile_model(fn, call.columns, call.shared, self._options, like and like[0])
                 except Changed:
                     continue
-                _keep(compiled, entries)
+                keep(compiled, entries)
                 leaves = compiled.leaves(call.shared, call.frozen)
                 if leaves is not None:
                     found = compiled, leaves
                     break
             if found is None:
-                raise refuse("ACR712", _def_loc(fn), seen=f"{TRIES} changes while {self.__qualname__} was compiled")
+                raise refuse("ACR712", def_loc(fn), seen=f"{TRIES} changes while {self.__qualname__} was compiled")
         return *found, found[0].pack(call.columns, call.numbers) if packed else None
-
-
-def _keep(compiled: Compiled, entries: list[Compiled]) -> None:
-    """Add a specialisation to those of a model; forget those that were not used for longest where there are too many.
-
-    What is forgotten lives on as long as a mini-batch runs it, or results of it are held.
-    """
-    compiled.used = next(_clock)
-    with _keeping:
-        entries.insert(0, compiled)
-        _forget([(c, entries) for c in entries], FEW)
-        lists = [of for cache in _CACHES for of in cache.entries.values()]
-        _forget([(c, of) for of in lists for c in of], MANY)
-
-
-def _forget(kept: Sequence[tuple[Compiled, list[Compiled]]], most: int) -> None:
-    modules = 0
-    for number, (compiled, entries) in enumerate(sorted(kept, key=lambda pair: -pair[0].used)):
-        modules += compiled.modules
-        if number >= most or modules > MODULES:
-            entries.remove(compiled)
-
-
-def _fitting(entries: Iterable[Compiled], fn: types.FunctionType, call: _Call) -> tuple[Compiled, list[Any]] | None:
-    """Return the first specialisation of a function that fits a call, and the values of its shared leaves."""
-    for compiled in tuple(entries):
-        if compiled.fn is not fn:
-            continue
-        leaves = compiled.leaves(call.shared, call.frozen)
-        if leaves is not None and len(compiled.schema.params) == len(call.columns) and compiled.fits(call.columns):
-            return compiled, leaves
-    return None
 
 
 @dataclass(slots=True)
@@ -499,103 +458,6 @@ class _Done:
     errors: dict[int, BaseException]
     compiled: Compiled | None = None
     trace: Any = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Call:
-    """The arguments of a batch, checked."""
-
-    columns: tuple[Any, ...]  # one sequence per positional parameter
-    shared: Mapping[str, Any]  # every keyword-only parameter
-    frozen: frozenset[str]  # names of the shared parameters that are snapshots, so that nobody changes them
-    count: int  # instances
-    numbers: Sequence[int] | None = None  # of the instances, if they are some of a mini-batch
-
-    def again(self) -> _Call:
-        """Return the call with what is in packs as objects, to be packed anew."""
-        return replace(self, columns=tuple(c.again() if _is_packed(c) else c for c in self.columns))
-
-    def some(self, members: Sequence[int]) -> _Call:
-        """Return the call for some of the instances."""
-        columns = tuple(_some(column, members) for column in self.columns)
-        numbers = members if self.numbers is None else [self.numbers[k] for k in members]
-        return replace(self, columns=columns, count=len(members), numbers=numbers)
-
-
-def _some(column: Any, members: Sequence[int]) -> Any:
-    return column.some(members) if hasattr(column, "twins") else [column[k] for k in members]
-
-
-class _Signature:
-    """The parameters of a model."""
-
-    def __init__(self, fn: Callable[..., Any]) -> None:
-        self.fn = fn
-        self.name = getattr(fn, "__qualname__", repr(fn))
-        loc = _def_loc(fn)
-        try:
-            parameters = inspect.signature(fn, follow_wrapped=False).parameters.values()
-        except (TypeError, ValueError):
-            raise refuse("ACR210", loc, seen=f"{self.name}, of class {type(fn).__name__}") from None
-        if not isinstance(fn, types.FunctionType):
-            raise refuse("ACR210", loc, seen=f"{self.name}, of class {type(fn).__name__}")
-        variadic = [p for p in parameters if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-        if variadic:
-            raise refuse(
-                "ACR208", loc, seen=", ".join(map(str, variadic)), message="`*args` and `**kw` are not in the language"
-            )
-        self._witness = Witness()
-        self._witness.function(fn)
-        self.positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        self.shared = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
-        if not self.positional:
-            raise refuse(
-                "ACR208",
-                loc,
-                seen="no positional parameter",
-                message="a model needs a parameter that varies by instance",
-            )
-
-    def holds(self, fn: Callable[..., Any]) -> bool:
-        """Whether these are still the parameters of the function."""
-        return fn is self.fn and self._witness.holds()
-
-    def bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> _Call:
-        """Return the arguments, completed by defaults, or raise what is wrong with them."""
-        names = [p.name for p in self.positional]
-        if not columns or len(columns) > len(names):
-            seen = f"{len(columns)} positional arguments"
-            raise self._wrong(f"takes a column for each of: {', '.join(names)}", seen)
-        for name in shared:
-            if name not in self.shared:
-                kind = "varies by instance: pass its column by position" if name in names else "is not a parameter"
-                raise self._wrong(f"`{name}` {kind}", f"{name}=...")
-        values: dict[str, Any] = {}
-        frozen = set()
-        for name, p in self.shared.items():
-            if name not in shared and p.default is p.empty:
-                raise self._wrong(
-                    f"the shared parameter `{name}` is missing", ", ".join(shared) or "no shared parameter"
-                )
-            value = shared.get(name, p.default)
-            if type(value) is Snapshot:
-                frozen.add(name)
-                value = value.value
-            values[name] = list(value) if _is_packed(value) else value
-        given = _columns(columns, names)
-        count = len(given[0])
-        for name, column in zip(names, given, strict=False):
-            if len(column) != count:
-                seen = f"{names[0]}: {count} instances, {name}: {len(column)}"
-                raise refuse("ACR707", message=f"{self.name}: the columns have different lengths", seen=seen)
-        for p in self.positional[len(given) :]:
-            if p.default is p.empty:
-                raise self._wrong(f"the column for `{p.name}` is missing", f"{len(given)} positional arguments")
-            given.append([p.default] * count)
-        return _Call(columns=tuple(given), shared=values, frozen=frozenset(frozen), count=count)
-
-    def _wrong(self, message: str, seen: str) -> Exception:
-        return refuse("ACR706", message=f"{self.name}: {message}", seen=seen)
 
 
 def _groups(columns: Sequence[Any]) -> list[list[int]]:
@@ -613,205 +475,18 @@ def _unless(errors: Mapping[int, BaseException], decode: Callable[[int], Any]) -
     return (lambda k: None if k in errors else decode(k)) if errors else decode
 
 
-def _def_loc(fn: Any) -> Loc:
-    """Return where a function is defined."""
-    code = getattr(fn, "__code__", None)
-    if code is None:
-        return NOWHERE
-    import linecache
-
-    line = code.co_firstlineno
-    for number in range(line, line + 20):  # past the decorators
-        text = linecache.getline(code.co_filename, number)
-        if text.lstrip().startswith(("def ", "async def ")):
-            column = len(text) - len(text.lstrip())
-            return Loc(code.co_filename, fn.__qualname__, number, column, number, len(text.rstrip().encode()))
-    return Loc(code.co_filename, fn.__qualname__, line, 0, line, 1)
+Watcher: TypeAlias = Callable[[Model, Sequence[Any], Mapping[str, Any]], None]
+_watching: list[Watcher] = []
 
 
-def _columns(values: Sequence[Any], names: Sequence[str]) -> list[Any]:
-    """Return the positional arguments of a batch as sequences. One that does not end is not followed to its end."""
-    found = [None if isinstance(v, Iterator) else _column(v, n) for v, n in zip(values, names, strict=False)]
-    count = min((len(column) for column in found if column is not None), default=None)
-    for k, value in enumerate(values):
-        if found[k] is None:
-            # One more than there are instances is enough to see that there are too many.
-            found[k] = _drained(value, names[k]) if count is None else list(islice(value, count + 1))
-    return found
-
-
-def _drained(values: Iterator[Any], name: str) -> list[Any]:
-    """Return what an iterator gives, or raise if it does not end: if it fills the memory, or is known for it."""
-    with undivided:
-        from acronumba.memory import available
-
-    endless = type(values) in (count, cycle) or (type(values) is repeat and not _has_length(values))
-    out: list[Any] = []
-    free = available()
-    while not endless and (some := list(islice(values, _SOME))):
-        out += some
-        endless = len(some) == _SOME and available() < free // 2
-    if endless:
-        del out
-        raise refuse(
-            "ACR706",
-            message=f"the column for `{name}` does not end, or takes more than half of the memory that was free",
-            seen=type(values).__name__,
-            rewrite="itertools.islice(values, n) for the first n",
-        )
-    return out
-
-
-def _column(value: Any, name: str) -> Any:
-    """Return one positional argument of a batch as a sequence."""
-    if _is_table(value):
-        keys = [k for k in getattr(value, "column_names", value.columns) if isinstance(k, str)][:2] or ["a", "b"]
-        raise refuse(
-            "ACR706",
-            message=f"the column for `{name}` is a table: its columns are instances of one parameter each",
-            seen=type(value).__name__,
-            rewrite=", ".join(f'df["{k}"]' for k in keys),
-        )
-    if _is_packed(value) or type(value) is list:
-        return value
-    if isinstance(value, np.ndarray) and value.ndim:
-        return value if type(value) in (np.ndarray, np.memmap) else list(value)  # subclasses have rows of their own
-    if isinstance(value, str | bytes | Mapping | np.ndarray) or is_object(value) or not isinstance(value, Iterable):
-        raise refuse(
-            "ACR706",
-            message=f"the column for `{name}` must be a sequence of instances",
-            seen=type(value).__name__,
-            rewrite=f"for one instance, call the model itself or pass [{name}]",
-        )
-    return list(value)
-
-
-def _has_length(values: Iterator[Any]) -> bool:
-    """Whether an iterator knows how much it has left."""
+@contextmanager
+def watched(see: Watcher) -> Iterator[None]:
+    """Show a function what models are called with for mini-batches, before they run. What it raises ends the call."""
+    _watching.append(see)
     try:
-        return length_hint(values, -1) >= 0
-    except TypeError:
-        return False
-
-
-def _is_table(value: Any) -> bool:
-    """Whether a value is a table with named columns, such as a DataFrame: as a sequence it would be those names."""
-    return hasattr(type(value), "__dataframe__") or not callable(getattr(value, "columns", len))
-
-
-def _is_packed(value: Any) -> bool:
-    return getattr(type(value), "__acronumba_packed__", False)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
-    """Shared values that nobody changes any more; what `pack` makes of them. Accepted wherever the values are."""
-
-    value: Any
-
-    def __repr__(self) -> str:
-        return f"Snapshot({type(self.value).__name__})"
-
-
-def pack(values: Any) -> Any:
-    """Return a snapshot of instances, or of shared values.
-
-    Parameters
-    ----------
-    values : sequence of instances, or a dataclass, NamedTuple or dict of shared values
-        A sequence becomes one column; slicing it is free.
-
-    Returns
-    -------
-    object
-        Accepted by `Model.batch` (and all its relatives) in the place of `values`. Later changes of `values` are not
-        seen.
-    """
-    if type(values) is Snapshot or _is_packed(values):
-        return values
-    if is_object(values) or isinstance(values, dict):
-        return Snapshot(_frozen_copy(values))
-    if isinstance(values, np.ndarray) and not values.ndim:
-        raise refuse("ACR706", seen="an array of rank 0", message=PACKABLE, rewrite="pack([x]) for one instance")
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        seen = type(values).__name__
-        raise refuse("ACR706", seen=seen, message=PACKABLE, rewrite="pack([x]) for one instance")
-    column = _columns([values], ["pack"])[0]
-    with undivided:
-        from acronumba.data import pack as packing
-
-    return packing.pack(column)
-
-
-def _frozen_copy(value: Any) -> Any:
-    """Return a copy in which no array can be changed; one object stays one object."""
-    memo: dict[int, Any] = {}
-
-    def visit(v: Any) -> Any:
-        if isinstance(v, np.ndarray) or (hasattr(v, "__array__") and not isinstance(v, np.generic)):
-            if id(v) not in memo:
-                memo[id(v)] = np.array(v, order="C")
-                memo[id(v)].flags.writeable = False
-            return memo[id(v)]
-        if isinstance(v, dict):
-            return {k: visit(inner) for k, inner in v.items()}
-        if isinstance(v, tuple):
-            items = [visit(inner) for inner in v]
-            return type(v)(*items) if hasattr(v, "_fields") else tuple(items)
-        if isinstance(v, list):
-            return [visit(inner) for inner in v]
-        if is_object(v):
-            if id(v) not in memo:
-                memo[id(v)] = out = copy.copy(v)
-                for name in field_names(type(v)):
-                    if hasattr(v, name):
-                        object.__setattr__(out, name, visit(getattr(v, name)))
-            return memo[id(v)]
-        return v
-
-    return visit(value)
-
-
-class _Cache:
-    """The specialisations of a model, by options; shared by the models that come from one another."""
-
-    def __init__(self, entries: Mapping[Options, list[Compiled]] | None = None) -> None:
-        self.entries: dict[Options, list[Compiled]] = dict(entries or {})
-        self.lock = threading.RLock()
-        # By the types of mini-batches that are refused as a whole: what their groups ran with, the oldest first.
-        self.apart: dict[Any, tuple[weakref.ref[Compiled], ...]] = {}
-        with _keeping:
-            _CACHES.add(self)
-
-    def remember(self, call: _Call, parts: Iterable[Compiled]) -> None:
-        """Note that such a mini-batch is refused as a whole, and what its groups ran with."""
-        key = self.key(call)
-        with _keeping:
-            self.apart.pop(key, None)
-            self.apart[key] = tuple(map(weakref.ref, parts))
-            while len(self.apart) > FEW:
-                del self.apart[next(iter(self.apart))]
-
-    @staticmethod
-    def key(call: _Call) -> Any:
-        """Return what the answer of the front end to a call depends on, besides globals."""
-        with undivided:
-            from acronumba.data.pack import infer
-        return infer(call.columns).key, tuple(map(shared_key, describe(call.shared).roots.values()))
-
-
-_CACHES: weakref.WeakSet[_Cache] = weakref.WeakSet()
-_keeping = ForkLock()  # held while `_CACHES`, or the lists of specialisations, change
-_clock = itertools.count()
-
-
-def _after_fork() -> None:
-    for cache in _CACHES:  # a thread that held the lock does not exist in the child
-        cache.lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+        yield
+    finally:
+        _watching.remove(see)
 
 
 def _named(module: str, name: str) -> Any:

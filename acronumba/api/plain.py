@@ -14,6 +14,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from types import FrameType
 from typing import Any
@@ -35,44 +36,47 @@ class Endless(BaseException):
     """The plain call has taken more steps, or more memory, than it may. Nothing that it calls catches this."""
 
 
-def bound(options: Options) -> int:
-    """Return the steps of a plain call that the machine would have run within `max_steps`."""
-    return SOON + _LINES * options.max_steps
-
-
-def run(
-    fn: Callable[..., Any],
-    instance: Sequence[Any],
-    shared: Mapping[str, Any],
-    *,
-    steps: int,
-    memory_limit: int | None = None,
-) -> Any:
-    """Return what a function gives for an instance, or raise what it raises.
+@dataclass(frozen=True, slots=True)
+class PlainCall:
+    """A function with its shared values and its bounds, to be called for one instance after the other.
 
     Parameters
     ----------
     fn : function
         The user's.
-    instance, shared
-        Its arguments.
+    shared
+        Its keyword arguments.
     steps : int
         Lines and calls that it may run, those in libraries not counted.
     memory_limit : int, optional
         Bytes that the process may grow by; by default half of what is free.
-
-    Raises
-    ------
-    Endless
-        If it goes beyond one of them. A debugger or a measurement of coverage does not see the call.
     """
-    before = sys.gettrace()
-    sys.settrace(_Meter(steps, memory_limit))
-    try:
-        with np.errstate(all="ignore"):
-            return fn(*instance, **shared)
-    finally:
-        sys.settrace(before)
+
+    fn: Callable[..., Any]
+    shared: Mapping[str, Any]
+    steps: int
+    memory_limit: int | None = None
+
+    @classmethod
+    def of(cls, fn: Callable[..., Any], shared: Mapping[str, Any], options: Options) -> PlainCall:
+        """Return the call with the bounds of a mini-batch: the steps that the machine would have run, too."""
+        return cls(fn, shared, SOON + _LINES * options.max_steps, options.memory_limit)
+
+    def run(self, instance: Sequence[Any]) -> Any:
+        """Return what the function gives for an instance, or raise what it raises.
+
+        Raises
+        ------
+        Endless
+            If it goes beyond one of its bounds. A debugger or a measurement of coverage does not see the call.
+        """
+        before = sys.gettrace()
+        sys.settrace(_Meter(self.steps, self.memory_limit))
+        try:
+            with np.errstate(all="ignore"):
+                return self.fn(*instance, **self.shared)
+        finally:
+            sys.settrace(before)
 
 
 class _Meter:

@@ -1,14 +1,10 @@
-"""The plain call in float64, along the plain call.
+"""Arrays and numbers of the plain call that carry a second value, in float64.
 
-In: the user's function and the arguments of an instance. Out: an `Outcome`: what the function returns, with a second
-value in float64 beside each float. Nothing of the compiler takes part: it is the user's own code that runs, on arrays
-(`Twin`) and numbers (`Single`, `Double`, `Number`) that carry both values. An operation is done twice, by the same
-function of NumPy: on the values that the plain call has, and on those in float64, with float64 for a float32 that is
-named as a dtype. So types, dtypes and the way through the program are the plain call's, whatever the code asks of them.
-
-For numbers without the second value, such as constants, both are the same. So that none is lost on the way, functions
-are copied, with other globals: `float` makes a `Number`, and NumPy, `math` and the classes of the user are seen through
-copies, too. No text is edited.
+In: an operation on arrays (`Twin`) and numbers (`Single`, `Double`, `Number`) that carry both values. Out: one of them.
+An operation is done twice, by the same function of NumPy: on the values that the plain call has, and on those in
+float64, with float64 for a float32 that is named as a dtype. So types, dtypes and the way through the program are the
+plain call's, whatever the code asks of them. For numbers without the second value, such as constants, both are the
+same.
 
 Where values decide (comparisons, `argmax`, rounding to whole numbers) and are nearer to each other than rounding can
 tell, the outcome could as well be another one. Each such place is a *choice*, numbered in the order of the run; `flips`
@@ -17,41 +13,22 @@ are the numbers of those that are to go the other way.
 
 from __future__ import annotations
 
-import abc
-import builtins
-import enum
 import math
 import operator
-import sys
 import threading
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from acronumba import nn, random
-from acronumba.api import plain
-
 BOUNDS = {"float32": 1e-5, "float64": 1e-12}  # of an error, in parts of the largest magnitude
 FACTOR = 4.0  # times the plain call's own error
 
-_thread = threading.local()  # `run`: the `_Run` of this thread
+current = threading.local()  # `run`: the `Run` of this thread
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a run came to."""
-
-    result: Any  # the function's, with twins; see `wide`
-    error: Exception | None  # what it raised
-    choices: int  # how many decisions by near values there were
-    nearest: float  # how near the nearest of them are, in parts of their magnitude
-    single: bool  # whether there were values of float32
-
-
-class _Run:
+class Run:
     """A run in progress."""
 
     __slots__ = ("choices", "flips", "nearest", "single")
@@ -71,48 +48,6 @@ class _Run:
         self.choices += len(places)
         self.nearest = min(self.nearest, float(np.min(np.ravel(distance)[places])))
         return [int(places[k - first]) for k in self.flips if first <= k < self.choices]
-
-
-class Reference:
-    """A function with its shared values, ready to be run along the plain call.
-
-    Parameters
-    ----------
-    fn : function
-        The user's.
-    shared
-        Its keyword arguments.
-    steps, memory_limit : int
-        Of a run; see `plain.run`.
-    """
-
-    def __init__(
-        self, fn: Callable[..., Any], shared: Mapping[str, Any], *, steps: int, memory_limit: int | None = None
-    ) -> None:
-        self._copies = _Copies()
-        self._fn = self._copies.of(fn)
-        self._shared = {name: self._copies.of(value) for name, value in shared.items()}
-        self._steps = steps
-        self._limit = memory_limit
-
-    def run(self, instance: Sequence[Any], flips: Collection[int] = (), *, steps: int | None = None) -> Outcome:
-        """Run an instance, for fewer `steps` if given.
-
-        Beside the exceptions of the function, which are in the `Outcome`, see `plain.run`.
-        """
-        steps = self._steps if steps is None else steps
-        args = [self._copies.of(value) for value in instance]
-        before = getattr(_thread, "run", None)
-        _thread.run = run = _Run(flips)
-        result, error = None, None
-        try:
-            result = plain.run(self._fn, args, self._shared, steps=steps, memory_limit=self._limit)
-        except Exception as raised:
-            error = raised
-            error.__traceback__ = None
-        finally:
-            _thread.run = before
-        return Outcome(result=result, error=error, choices=run.choices, nearest=run.nearest, single=run.single)
 
 
 # ---- values with a second one
@@ -254,12 +189,12 @@ Single: Any = _stand_in("float32", np.float32)
 Double: Any = _stand_in("float64", np.float64)
 Number: Any = _stand_in("float", float)
 _STANDS_FOR = {Single: np.float32, Double: np.float64, Number: float}
-_STAND_INS: dict[Any, Any] = {cls: made for made, cls in _STANDS_FOR.items()}
+STAND_INS: dict[Any, Any] = {cls: made for made, cls in _STANDS_FOR.items()}
 _SCALARS = frozenset(_STANDS_FOR)
 _WIDE_NAMES = {"float32": "float64", "single": "double"}
 
 
-def _scalar(cls: Any, value: Any, second: Any) -> Any:
+def with_second(cls: Any, value: Any, second: Any) -> Any:
     out: Any = cls._bare(value)
     out.narrow, out.wide = value, second
     return out
@@ -323,14 +258,16 @@ def _wrap(value: Any, second: Any) -> Any:
     if cls is np.ndarray:
         twin = value.view(Twin)
         if value.dtype == np.float32:
-            _thread.run.single = True
+            current.run.single = True
         if value.dtype.kind == "f":
             twin._wide = None if second is None else np.asarray(second, np.float64)
         return twin
-    if cls in _STAND_INS:
+    if cls in STAND_INS:
         if cls is np.float32:
-            _thread.run.single = True
-        return value if second is None else _scalar(_STAND_INS[cls], value, float(second) if cls is float else second)
+            current.run.single = True
+        return (
+            value if second is None else with_second(STAND_INS[cls], value, float(second) if cls is float else second)
+        )
     if cls is tuple or cls is list:
         return cls(map(_wrap, value, [None] * len(value) if second is None else second))
     return value
@@ -442,7 +379,7 @@ def _bound(operands: Sequence[Any], *compared: Any) -> tuple[Any, Any]:
             told = touched.any() or getattr(narrow(v), "dtype", None) == np.float32  # else float64 has no second value
             rounded = max(rounded, _size(second[touched] if told else second))
             error += _size(own - second)
-    single = _thread.run.single or any(getattr(narrow(v), "dtype", None) == np.float32 for v in operands)
+    single = current.run.single or any(getattr(narrow(v), "dtype", None) == np.float32 for v in operands)
     size: Any = rounded
     for x in map(np.abs, compared):
         size = np.maximum(size, np.where(np.isfinite(x), x, 0.0))
@@ -459,7 +396,7 @@ def _compared(name: str, result: Any, a: Any, b: Any) -> Any:
         bound, size = _bound((a, b), x, y)
         distance = np.abs(x - y)
     near = (distance <= bound) & ~((distance == 0) & (np.asarray(narrow(a)) == np.asarray(narrow(b))))
-    flipped = _thread.run.choose(near, distance / size)
+    flipped = current.run.choose(near, distance / size)
     return _replaced(result, flipped, lambda k: not np.ravel(result)[k])
 
 
@@ -490,7 +427,7 @@ def _best(name: str, result: Any, x: Any, axis: Any = None, *rest: Any, **option
     distance = most - values
     tie = (values == np.take_along_axis(values, best, 1)) & (own == np.take_along_axis(own, best, 1))
     near = (distance <= bound) & ~tie
-    flipped = _thread.run.choose(near, distance / size)
+    flipped = current.run.choose(near, distance / size)
     if not flipped:
         return result
     out = np.array(result)
@@ -520,7 +457,7 @@ def _whole(func: Any, result: Any, args: Any, kwargs: Any) -> Any:
     distance = np.broadcast_to(bound / size, np.shape(near))
     second = at(x)
     second = np.where(near, np.asarray(result), second) if jumps is None else second
-    flipped = _thread.run.choose(near, distance)
+    flipped = current.run.choose(near, distance)
     mine = np.ravel(np.asarray(result))
 
     def other(k: int) -> Any:
@@ -546,218 +483,3 @@ def _to_int(value: Any) -> int:
 
 
 _to_int.__name__ = "int"
-
-
-# ---- copies of code and data
-
-
-class _Copies:
-    """Values of the plain call, and what is made of them: one copy of each object."""
-
-    def __init__(self) -> None:
-        self._made: dict[int, Any] = {}  # by `id`
-        self._kept: list[Any] = []  # what the numbers are of
-        self._globals: dict[int, dict[str, Any]] = {}
-        inside = dict(vars(builtins), float=Number, sum=_calls(sum), range=plain.Range)
-        self._builtins = inside
-
-    def of(self, value: Any) -> Any:
-        """Return the copy of a value, with all that it leads to."""
-        stack = [value]
-        later: list[tuple[Any, Any]] = []  # containers, and their empty copies
-        while stack:
-            v = stack[-1]
-            if id(v) in self._made or _is_simple(v):
-                stack.pop()
-                continue
-            if isinstance(v, tuple) and (type(v) is tuple or hasattr(v, "_fields")):
-                rest = [x for x in v if id(x) not in self._made and not _is_simple(x)]
-                if rest:
-                    stack += rest
-                    continue
-                cls = tuple if type(v) is tuple else self._class(type(v))
-                self._keep(v, tuple.__new__(cls, map(self._known, v)))
-            elif type(v) in (list, dict, set) or self._is_object(v):
-                shell = type(v)() if type(v) in (list, dict, set) else object.__new__(self._class(type(v)))
-                self._keep(v, shell)
-                later.append((v, shell))
-                stack.pop()
-                stack += v if type(v) in (list, set) else v.values() if type(v) is dict else _state(v).values()
-                continue
-            else:
-                self._keep(v, self._leaf(v))
-            stack.pop()
-        for v, shell in later:
-            self._fill(v, shell)
-        return self._known(value)
-
-    def _keep(self, value: Any, made: Any) -> Any:
-        self._made[id(value)] = made
-        self._kept.append(value)
-        return made
-
-    def _known(self, value: Any) -> Any:
-        return value if _is_simple(value) else self._made[id(value)]
-
-    def _is_object(self, v: Any) -> bool:
-        return not isinstance(v, type) and type(v) not in _STAND_INS and self._class(type(v)) is not type(v)
-
-    def _fill(self, v: Any, shell: Any) -> None:
-        if isinstance(v, list):
-            shell += map(self._known, v)
-        elif isinstance(v, dict):
-            shell.update((k, self._known(x)) for k, x in v.items())
-        elif isinstance(v, set):
-            shell.update(map(self._known, v))
-        else:
-            for name, x in _state(v).items():
-                object.__setattr__(shell, name, self._known(x))
-
-    def _leaf(self, v: Any) -> Any:
-        if isinstance(v, np.generic):
-            return _scalar(_STAND_INS[type(v)], v, np.float64(v)) if type(v) in _STAND_INS else v
-        if type(v) is float:
-            return _scalar(Number, v, v)
-        if isinstance(v, type):
-            return _STAND_INS.get(v) or self._class(v)
-        if isinstance(v, np.ndarray) or (hasattr(v, "__array__") and not hasattr(v, "__array_function__")):
-            array = np.asarray(v)
-            return array.view(Twin) if array.dtype.kind in "fiub" else v
-        if getattr(type(v), "__acronumba_model__", False):
-            return self.of(v.__wrapped__)
-        if isinstance(v, types.FunctionType):
-            if v in _AS_ONE or _is_of_numpy(v):
-                return _calls(v)
-            return self._function(v) if _is_code_of_users(v.__module__) else v
-        if isinstance(v, types.MethodType):
-            return types.MethodType(self.of(v.__func__), self.of(v.__self__))
-        if isinstance(v, types.ModuleType):
-            if v is math or v.__name__.partition(".")[0] == "numpy" or _is_code_of_users(v.__name__):
-                return _Seen(v, self)
-            return v
-        return _calls(v) if _is_of_numpy(v) else v
-
-    def _function(self, fn: types.FunctionType) -> Any:
-        scope = self._globals.setdefault(
-            id(fn.__globals__), {"__builtins__": self._builtins, "__name__": fn.__module__}
-        )
-        self._kept.append(fn.__globals__)
-        cells = tuple(types.CellType() for _ in fn.__closure__ or ())
-        made = types.FunctionType(fn.__code__, scope, fn.__name__, None, cells or None)
-        self._keep(fn, made)
-        made.__qualname__, made.__dict__ = fn.__qualname__, dict(fn.__dict__)
-        made.__defaults__ = fn.__defaults__ and tuple(map(self.of, fn.__defaults__))
-        made.__kwdefaults__ = fn.__kwdefaults__ and {k: self.of(v) for k, v in fn.__kwdefaults__.items()}
-        for cell, old in zip(cells, fn.__closure__ or (), strict=True):
-            try:
-                cell.cell_contents = self.of(old.cell_contents)
-            except ValueError:
-                continue  # nothing is assigned to it yet
-        for name in _names(fn.__code__):
-            if name in fn.__globals__ and name not in scope:
-                scope[name] = self.of(fn.__globals__[name])
-        return made
-
-    def _class(self, cls: Any) -> Any:
-        """Return the class whose methods are the copies; classes of libraries, and odd ones, are left as they are."""
-        if id(cls) in self._made:
-            return self._made[id(cls)]
-        odd = type(cls) not in (type, abc.ABCMeta) or issubclass(cls, BaseException | enum.Enum)
-        odd = odd or (issubclass(cls, tuple) and not hasattr(cls, "_fields"))
-        if odd or not _is_code_of_users(cls.__module__) or not all(map(self._can_be_base, cls.__bases__)):
-            return self._keep(cls, cls)
-        own = {k: v for k, v in vars(cls).items() if not isinstance(v, _DESCRIPTORS)}
-        code = {k: v for k, v in own.items() if isinstance(v, _CODE)}
-        rest = {k: v for k, v in own.items() if k not in code and k not in ("__dict__", "__weakref__")}
-        rest["__init_subclass__"] = classmethod(lambda made, **options: None)  # the user's has seen the class
-        bases = tuple(map(self._class, cls.__bases__))
-        rest["__twin_of__"] = cls
-        made = self._keep(cls, type(cls)(cls.__name__, bases, rest))
-        made.__qualname__ = cls.__qualname__
-        for name, v in code.items():
-            if isinstance(v, property):
-                v = property(*(f and self.of(f) for f in (v.fget, v.fset, v.fdel)))
-            elif isinstance(v, staticmethod | classmethod):
-                v = type(v)(self.of(v.__func__))
-            else:
-                v = self.of(v)
-            setattr(made, name, v)
-        for name, v in rest.items():
-            if isinstance(v, np.ndarray | np.generic | float):
-                setattr(made, name, self.of(v))
-        return made
-
-    def _can_be_base(self, cls: type) -> bool:
-        return cls in (object, tuple) or self._class(cls) is not cls or cls.__module__ in ("typing", "abc")
-
-
-_CODE = (types.FunctionType, staticmethod, classmethod, property)
-_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
-_AS_ONE: frozenset[Any] = frozenset((nn.sigmoid, nn.erf, random.threefry))  # operations, though in Python
-_OWN = ("acronumba.nn", "acronumba.random", "acronumba.zoo", "acronumba.bench")  # what models are made of
-_SIMPLE = (bool, int, str, bytes, complex, type(None), enum.Enum, np.dtype, types.CodeType)
-
-
-def _is_simple(v: Any) -> bool:
-    return isinstance(v, _SIMPLE)
-
-
-def _is_code_of_users(module: str | None) -> bool:
-    """Whether functions and classes of a module are copied: those that are not of a library."""
-    if module is None:
-        return True
-    root = module.partition(".")[0]
-    if root == "acronumba":
-        return module.startswith(_OWN)
-    return root == "__main__" or (root not in sys.stdlib_module_names and root not in ("numpy", "builtins"))
-
-
-def _is_of_numpy(v: Any) -> bool:
-    """Whether it is a function of NumPy or of `math`."""
-    module = getattr(v, "__module__", None) or ""
-    return isinstance(v, np.ufunc) or (callable(v) and (module.partition(".")[0] == "numpy" or module == "math"))
-
-
-def _calls(func: Any) -> Callable[..., Any]:
-    """Return the function for twins."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if func is sum and not isinstance(args[0], list | tuple):
-            args = (list(args[0]), *args[1:])
-        return apply(func, args, kwargs)
-
-    return call
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    """Yield the names that code, and the code inside of it, looks up."""
-    yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, types.CodeType):
-            yield from _names(inner)
-
-
-def _state(v: Any) -> dict[str, Any]:
-    """Return the attributes of an object: of its own dict and of slots."""
-    slots = (s for cls in type(v).__mro__ for s in _slots(cls))
-    found = {name: getattr(v, name) for name in slots if hasattr(v, name)}
-    return {**found, **getattr(v, "__dict__", {})}
-
-
-def _slots(cls: type) -> Sequence[str]:
-    slots = vars(cls).get("__slots__", ())
-    names = (slots,) if isinstance(slots, str) else tuple(slots)
-    return [n for n in names if n not in ("__dict__", "__weakref__")]
-
-
-class _Seen:
-    """A module as the copies see it."""
-
-    def __init__(self, module: types.ModuleType, copies: _Copies) -> None:
-        self._module = module
-        self._copies = copies
-
-    def __getattr__(self, name: str) -> Any:
-        value = self._copies.of(getattr(self._module, name))
-        self.__dict__[name] = value
-        return value

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from acronumba import config, pack
-from acronumba.api.effects import count, switchable
+from acronumba.api.effects import count
 from acronumba.api.model import Model
 from acronumba.bench.measure import Quartiles, Ratio, machine, pairs, quartiles
 from acronumba.bench.workloads import Workload
-from acronumba.config import OF_DEPTH
+from acronumba.config import OF_DEPTH, OPTIMISATIONS
 from acronumba.views.explained import Count
 
 ON, OFF = "all on", "all off"
@@ -92,17 +92,16 @@ def variants() -> tuple[Variant, ...]:
     """Return what is measured: all on first, all off last. What serves one schedule only is switched off in that."""
     default = config.Options().schedule
     out = [Variant(name=ON, changes={}, against={})]
-    for name in switchable():
+    for name in OPTIMISATIONS:
         base = {"schedule": "depth"} if name in OF_DEPTH and default != "depth" else {}
         title = f"no {name}" + ", depth" * bool(base)
         out.append(Variant(name=title, changes={**base, name: False}, against=base, option=name))
     others: list[dict[str, Any]] = [{"schedule": name} for name in config.SCHEDULES if name != default]
-    if "effort" not in config.NO_EFFECT:
-        others += [{"effort": level} for level in range(4)]
+    others += [{"effort": level} for level in range(4)]
     for change in others:
         ((name, value),) = change.items()
         out.append(Variant(name=f"{name} {value}", changes=change, against={}))
-    return (*out, Variant(name=OFF, changes=dict.fromkeys(switchable(), False), against={}))
+    return (*out, Variant(name=OFF, changes=dict.fromkeys(OPTIMISATIONS, False), against={}))
 
 
 def ablate(
@@ -145,7 +144,7 @@ def ablate(
         pairs=count,
         machine=machine(),
         tables=tuple(tables),
-        options=tuple(_best(name, tables) for name in switchable()),
+        options=tuple(_best(name, tables) for name in OPTIMISATIONS),
     )
 
 

@@ -11,6 +11,7 @@ import inspect
 import os
 import subprocess
 import sys
+from typing import Any
 
 TREES = 200
 SIZE = 256
@@ -42,14 +43,7 @@ def run(trees: int = TREES, size: int = SIZE) -> int:
     int
         0 if batched and plain results agree, else 1.
     """
-    import numpy as np
-
-    from acronumba import pack
-    from acronumba.bench import yardsticks
-    from acronumba.bench.measure import interleaved, timed
-    from acronumba.bench.yardsticks.by_numpy import NUMPY
     from acronumba.bench.yardsticks.trees import flatten
-    from acronumba.views.progress import progress
     from acronumba.views.report import print_trace
     from acronumba.zoo import tree_lstm
 
@@ -65,6 +59,31 @@ def run(trees: int = TREES, size: int = SIZE) -> int:
     print(f"{trees} functions, {len(words)} names and constants, {high}; H = {size}\n")
 
     _title("The same answers")
+    first, agree = _answers(instances, p)
+
+    _title("What was batched")
+    print(end="", flush=True)
+    one_thread = tree_lstm.sentiment.with_options(threads=1)
+    print_trace(one_thread.trace(instances, p=p).data, "sentiment", graph=False)
+    print()
+
+    _title(f"Speed: milliseconds for {trees} trees, one thread each (plain: best of 2, batched: median of {ROUNDS})")
+    _times(instances, p, first)
+    core = os.environ.get("OPENBLAS_CORETYPE", "unset")
+    print(f"\nNumPy ran with OPENBLAS_NUM_THREADS=1 and OPENBLAS_CORETYPE {core}, the fastest here, on trees")
+    print("that were flattened beforehand.")
+    return 0 if agree else 1
+
+
+def _answers(instances: list[Any], p: Any) -> tuple[float, bool]:
+    """Print whether plain and batched results agree; return the seconds of the plain calls, and whether."""
+    import numpy as np
+
+    from acronumba.bench import yardsticks
+    from acronumba.bench.measure import timed
+    from acronumba.views.progress import progress
+    from acronumba.zoo import tree_lstm
+
     one_thread = tree_lstm.sentiment.with_options(threads=1)
     with progress("the plain calls"):
         first, results = timed(lambda: yardsticks.plain(tree_lstm.sentiment, instances, p))
@@ -77,13 +96,18 @@ def run(trees: int = TREES, size: int = SIZE) -> int:
     print("plain     [sentiment(t, p=p) for t in trees]")
     print(f"batched   sentiment.batch(trees, p=p)          first call {seconds:.1f} s, with compiling or loading")
     print(f"largest difference {difference:.1e}: {'they agree' if agree else 'THEY DIFFER'}\n")
+    return first, agree
 
-    _title("What was batched")
-    print(end="", flush=True)
-    print_trace(one_thread.trace(instances, p=p).data, "sentiment", graph=False)
-    print()
 
-    _title(f"Speed: milliseconds for {trees} trees, one thread each (plain: best of 2, batched: median of {ROUNDS})")
+def _times(instances: list[Any], p: Any, first: float) -> None:
+    """Print the times of the competitors; `first`: seconds that the plain calls took before."""
+    from acronumba import pack
+    from acronumba.bench import yardsticks
+    from acronumba.bench.measure import interleaved, timed
+    from acronumba.bench.yardsticks.by_numpy import NUMPY
+    from acronumba.zoo import tree_lstm
+
+    one_thread = tree_lstm.sentiment.with_options(threads=1)
     by_level = yardsticks.BATCHED["tree_lstm"](NUMPY, p, instances)
     packed, shared = pack(instances), pack(p)
     again, _ = timed(lambda: yardsticks.plain(tree_lstm.sentiment, instances, p))
@@ -100,10 +124,6 @@ def run(trees: int = TREES, size: int = SIZE) -> int:
     slowest = max(times.values())
     for name, value in times.items():
         print(f"{name:44} {value * 1e3:9.1f} ms {slowest / value:8.1f} x")
-    core = os.environ.get("OPENBLAS_CORETYPE", "unset")
-    print(f"\nNumPy ran with OPENBLAS_NUM_THREADS=1 and OPENBLAS_CORETYPE {core}, the fastest here, on trees")
-    print("that were flattened beforehand.")
-    return 0 if agree else 1
 
 
 def _title(text: str) -> None:

@@ -6,7 +6,7 @@ turns, after their results have been compared with those of the plain calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -180,44 +180,24 @@ def row(
     xs, p = inputs(workload, size, batch, trees)
     ours = workload.model.with_options(threads=threads).on(device)
     packed, shared = pack(xs), pack(p)
-    made: dict[str, tuple[float, Program]] = {}
-    reasons: dict[str, str] = {}
-    for name, make in yardsticks.makers(workload.name, threads=threads, device=device).items():
-        if name not in without:
-            try:
-                made[name] = timed(partial(make, p, xs))
-            except RuntimeError as error:
-                reasons[name] = str(error)
+    makers = yardsticks.makers(workload.name, threads=threads, device=device)
+    made, reasons = _made({name: make for name, make in makers.items() if name not in without}, p, xs)
     some = xs[:compared]
-    expected = yardsticks.plain(workload.model, some, p)
-    exact = yardsticks.plain(workload.model, some, yardsticks.in_float64(p))
-    results = {name: program.results(program.run()) for name, (_, program) in made.items()}
+    results = {name: program.results(program.run())[: len(some)] for name, (_, program) in made.items()}
     first, batched = timed(partial(ours.batch, xs, p=p))
-    found = {
-        name: yardsticks.agreement(got[: len(some)], expected, exact, alone=False) for name, got in results.items()
-    }
-    found[OBJECTS] = yardsticks.agreement(list(batched)[: len(some)], expected, exact)
-
-    def run(f: Model, columns: Any, p: Any) -> None:
-        f.batch(columns, p=p)[0]  # results of a GPU are copied when they are asked for
-
+    found = _agreements(workload.model, some, p, results, list(batched)[: len(some)])
     competitors: dict[str, Callable[[], Any]] = {
-        OBJECTS: partial(run, ours, xs, p),
-        PACKED: partial(run, ours, packed, shared),
+        OBJECTS: partial(_run, ours, xs, p),
+        PACKED: partial(_run, ours, packed, shared),
     }
     one = burst()
     if device == "cpu":
         competitors = {PLAIN: partial(yardsticks.plain, workload.model, xs, p), **competitors, BURST: one.run}
     elif HERE not in without:
-        competitors[HERE] = partial(run, ours.on("cpu"), packed, shared)
+        competitors[HERE] = partial(_run, ours.on("cpu"), packed, shared)
     competitors |= {name: program.run for name, (_, program) in made.items() if found[name][0] != WRONG}
     seconds = interleaved(competitors, rounds)
-    trace = ours.trace(packed, p=shared).data
-    runs, kernels = [trace.seconds], [kernel_seconds(trace)]
-    while len(runs) < _TRACES and seconds[PACKED].median < SLOWEST:
-        again = ours.trace(packed, p=shared).data
-        runs.append(again.seconds)  # the traces themselves are not kept: they hold memory
-        kernels.append(kernel_seconds(again))
+    trace, stages, kernels = _traced(ours, packed, shared, _TRACES if seconds[PACKED].median < SLOWEST else 1)
     counted = count(trace, ours.options)
     return Speed(
         workload=workload.name,
@@ -230,8 +210,8 @@ def row(
         verdicts={name: verdict for name, (verdict, _) in found.items()},
         first=first,
         difference=found[OBJECTS][1],
-        stages=medians(runs),
-        kernels=medians(kernels),
+        stages=stages,
+        kernels=kernels,
         burst_flops=one.flops,
         launches=0 if device == "cpu" else _launched(trace, ours.options),
         ways={} if device == "cpu" else _ways(ours, packed, shared),
@@ -241,6 +221,46 @@ def row(
         batches=len(trace.batches),
         lower_bound=trace.lower_bound,
     )
+
+
+def _made(
+    makers: Mapping[str, Callable[[Any, Any], Program]], p: Any, xs: Any
+) -> tuple[dict[str, tuple[float, Program]], dict[str, str]]:
+    """Return the yardsticks with the seconds that each took to prepare, and why others cannot be had."""
+    made: dict[str, tuple[float, Program]] = {}
+    reasons: dict[str, str] = {}
+    for name, make in makers.items():
+        try:
+            made[name] = timed(partial(make, p, xs))
+        except RuntimeError as error:
+            reasons[name] = str(error)
+    return made, reasons
+
+
+def _agreements(
+    model: Model, xs: Any, p: Any, results: Mapping[str, Sequence[Any]], ours: Sequence[Any]
+) -> dict[str, tuple[str, float]]:
+    """Return how well the results of yardsticks and ours agree with the plain calls: verdict and difference."""
+    expected = yardsticks.plain(model, xs, p)
+    exact = yardsticks.plain(model, xs, yardsticks.in_float64(p))
+    found = {name: yardsticks.agreement(got, expected, exact, alone=False) for name, got in results.items()}
+    found[OBJECTS] = yardsticks.agreement(ours, expected, exact)
+    return found
+
+
+def _run(f: Model, columns: Any, p: Any) -> None:
+    f.batch(columns, p=p)[0]  # results of a GPU are copied when they are asked for
+
+
+def _traced(ours: Model, packed: Any, shared: Any, times: int) -> tuple[TraceData, dict[str, float], dict[str, float]]:
+    """Return the first of some traces, and the medians of the seconds of stages and of kernels in all of them."""
+    trace = ours.trace(packed, p=shared).data
+    runs, kernels = [trace.seconds], [kernel_seconds(trace)]
+    for _ in range(times - 1):
+        again = ours.trace(packed, p=shared).data
+        runs.append(again.seconds)  # the traces themselves are not kept: they hold memory
+        kernels.append(kernel_seconds(again))
+    return trace, medians(runs), medians(kernels)
 
 
 def _launched(trace: TraceData, options: Options) -> int:

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from acronumba.data.heap import FLOATS, WHOLE, AllVisible, Mismatch, free_bytes
+from acronumba.data.collect import FLOATS, WHOLE
+from acronumba.data.heap import AllVisible, Mismatch, free_bytes
 from acronumba.data.schema import MISSING, attribute
 from acronumba.data.shared import hiding
 from acronumba.errors import DataError

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.data.schema import MISSING, attribute, is_struct
+from acronumba.data.schema import MISSING, attribute
+from acronumba.data.shared import is_struct
 
 _SAME = frozenset((int, float, bool, str, bytes, type(None)))  # classes of what is never copied
 

@@ -8,7 +8,7 @@ references are absolute addresses into heaps (`data.heap`). Packing works on who
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
@@ -18,8 +18,8 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from acronumba.data import conform
-from acronumba.data import heap as heaps
+from acronumba.data import collect, conform
+from acronumba.data.collect import Twice, are_arrays
 from acronumba.data.copies import copied, unchanging
 from acronumba.data.heap import (
     AllVisible,
@@ -29,34 +29,19 @@ from acronumba.data.heap import (
     Owned,
     Region,
     TooLarge,
-    Twice,
     Visible,
     Words,
     aligned,
-    are_arrays,
+    expect_shown,
     rebase,
     reference_columns,
     relayout,
     rest_of,
 )
+from acronumba.data.layouts import make_layouts
 from acronumba.data.packer import PackerText, packer_text
-from acronumba.data.schema import (
-    MISSING,
-    Reads,
-    Schema,
-    attribute,
-    field_names,
-    guess,
-    infer,
-    is_struct,
-    loses,
-    make_layout,
-    make_layouts,
-    merge,
-    restrict,
-    schema_text,
-)
-from acronumba.data.shared import Inherited
+from acronumba.data.schema import MISSING, Reads, Schema, attribute, guess, infer, loses, merge, restrict, schema_text
+from acronumba.data.shared import Inherited, field_names, is_struct
 from acronumba.data.unpack import Memory, Reader, Unpacker
 from acronumba.errors import DataError
 from acronumba.errors.codes import refuse
@@ -65,7 +50,7 @@ from acronumba.ir.types import ListT, NoneT, StructT, TensorT, Type, UnionT, mem
 from acronumba.locks import ForkLock
 
 __all__ = [
-    "Batch", "Memory", "Packed", "Packer", "Reads", "Schema", "Unpacker", "infer", "make_layout", "make_layouts",
+    "Batch", "Memory", "Packed", "Packer", "Reads", "Schema", "Unpacker", "infer",
     "merge", "pack", "restrict", "schema_text",
 ]  # fmt: skip
 
@@ -100,7 +85,7 @@ class Batch:
 
 _NOTHING: Mapping[type, Any] = {}
 _LIBRARY: dict[str, Any] = {
-    name: getattr(heaps, name)
+    name: getattr(collect, name)
     for name in (
         "Room",
         "expect",
@@ -111,11 +96,11 @@ _LIBRARY: dict[str, Any] = {
         "Enums",
         "transpose",
         "entries",
-        "expect_shown",
     )
 } | {
     "case_numbers": conform.case_numbers,
     "are_arrays": are_arrays,
+    "expect_shown": expect_shown,
     "zeros": np.zeros,
     "int64": np.int64,
     "fromiter": np.fromiter,
@@ -227,8 +212,10 @@ class Packer:
                 for heap in done.heaps
             )
             done = replace(done, heaps=tuple(replace(h, objects=of) for h, of in zip(done.heaps, owned, strict=True)))
-        if not parts:
-            return done
+        return self._joined(done, plain, parts) if parts else done
+
+    def _joined(self, done: Batch, plain: Iterable[int], parts: Sequence[tuple[int, Words, Heap]]) -> Batch:
+        """Return a batch of the columns that were packed now, by number, and of those that were packed before."""
         pieces = {k: words_of for k, words_of, _ in parts}
         at = 0
         for k in plain:
@@ -283,7 +270,7 @@ class Packer:
         """Return a packer that does not look at some fields."""
         left = {c: {n: t for n, t in of.items() if (c, n) not in fields} for c, of in self.schema.fields.items()}
         schema = replace(self.schema, fields=left)
-        return Packer(schema, make_layouts(schema))
+        return Packer(schema, make_layouts(restrict(schema, None).fields))
 
     def _try(self, params: tuple[int, ...], columns: list[Any], count: int) -> tuple[Heap, Words] | BaseException:
         """Return what `_call` does, or why it fails: with a value, or with whatever a property of the user's raises."""
@@ -676,11 +663,11 @@ def pack(instances: Sequence[Any] | npt.NDArray[Any]) -> Packed:
         return instances
     column = instances if isinstance(instances, np.ndarray) and instances.dtype != object else list(instances)
     schema = None if isinstance(column, np.ndarray) else guess(column)
-    packer = None if schema is None else Packer(schema, make_layouts(schema))
+    packer = None if schema is None else Packer(schema, make_layouts(schema.fields))
     batch = None if packer is None else packer.attempt(column)
     if schema is None or packer is None or batch is None:
         schema = infer([column])
-        packer = Packer(schema, make_layouts(schema))
+        packer = Packer(schema, make_layouts(schema.fields))
         batch = packer.pack([column])
     while batch.errors and (faults := packer.faults(column)):  # such fields are in the copies alone
         packer = packer.without(faults)

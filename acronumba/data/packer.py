@@ -3,7 +3,7 @@
 A generated packer does two things. It follows the instances by rounds: in each round every field of the objects
 that were new in the last one becomes part of a column, and what the columns refer to is new in the next. Then it
 gives every object its address and writes each column into the rows, at the speed of NumPy. The functions that it
-calls are in `data.heap`.
+calls are in `data.collect`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PackerText:
     """A generated packer."""
 
     text: str  # defines `pack(columns, count, careful) -> (Heap, int64[count, words of the parameters])`
-    names: Mapping[str, Any]  # what the text refers to besides the functions of `data.heap`
+    names: Mapping[str, Any]  # what the text refers to besides the functions of `data.collect`
 
 
 @dataclass(slots=True)

@@ -4,21 +4,14 @@ In come the columns of a batch (one per positional parameter) and the fields tha
 `Schema`, the type of each parameter and of each field of each class that can be reached. Annotations of dataclass
 fields decide where they can (`int`, `Tree | None`, `list[Tree]`); what they leave open (`np.ndarray`, `Any`,
 nothing) is observed in the data. The walk is by rounds over whole columns, without recursion, and sees every object
-once, so that depth, sharing and cycles cost nothing. `make_layouts` says how rows of the classes lie in memory;
-`data.pack` fills them.
+once, so that depth, sharing and cycles cost nothing. `data.layouts` says how rows of the classes lie
+in memory; `data.pack` fills them.
 """
 
 from __future__ import annotations
 
-import collections.abc
-import dataclasses
 import enum
 import operator
-import re
-import sys
-import types
-import typing
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -26,8 +19,23 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from acronumba.data.witness import Witness, witness_of
-from acronumba.ir.nodes import FieldLayout, StructLayout
+from acronumba.data.hints import (
+    OBSERVED,
+    ArrayHint,
+    ClassHint,
+    DictHint,
+    Hint,
+    KeysHint,
+    ListHint,
+    Observed,
+    TupleHint,
+    UnionHint,
+    class_hints,
+    decided,
+    may_hold,
+    read_hint,
+)
+from acronumba.data.shared import field_names, is_struct
 from acronumba.ir.types import (
     BOOL,
     DTYPES,
@@ -51,13 +59,13 @@ from acronumba.ir.types import (
     members,
     type_text,
     union,
-    words,
 )
 
 Reads: TypeAlias = "Mapping[type, frozenset[str]]"  # which fields of each class the model reads
 
 NESTING = 12  # lists, tuples and dicts inside each other, beyond which unannotated data is not followed
 LONG_TUPLE = 16  # an unannotated tuple longer than this, of one type, is a list
+ENDLESS = OpaqueT(f"a structure inside itself, or nested more than {NESTING} deep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -89,200 +97,6 @@ def schema_text(schema: Schema) -> str:
     return "\n".join(lines) + "\n"
 
 
-# --- Hints: what an annotation says ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """Anything: the data decides."""
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayHint:
-    """An array; the data decides dtype and rank."""
-
-    scalar: type  # np.float32 of NDArray[np.float32]; np.generic: any
-
-
-@dataclass(frozen=True, slots=True)
-class ClassHint:
-    """An object of the class, or of a class derived from it."""
-
-    cls: type
-
-
-@dataclass(frozen=True, slots=True)
-class ListHint:
-    item: Hint
-
-
-@dataclass(frozen=True, slots=True)
-class TupleHint:
-    items: tuple[Hint, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DictHint:
-    item: Hint  # of every key
-
-
-@dataclass(frozen=True, slots=True)
-class KeysHint:
-    """A `TypedDict`."""
-
-    keys: tuple[str, ...]
-    items: tuple[Hint, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class UnionHint:
-    members: tuple[Hint, ...]
-
-
-Hint: TypeAlias = "Type | Observed | ArrayHint | ClassHint | ListHint | TupleHint | DictHint | KeysHint | UnionHint"
-
-OBSERVED = Observed()
-ENDLESS = OpaqueT(f"a structure inside itself, or nested more than {NESTING} deep")
-_PLAIN: dict[object, Hint] = {
-    int: INT,
-    float: FLOAT,
-    bool: BOOL,
-    None: NONE,
-    type(None): NONE,
-    str: OpaqueT("a str"),
-    bytes: OpaqueT("bytes"),
-    object: OBSERVED,
-    Any: OBSERVED,
-}
-_SEQUENCES = {list, collections.abc.Sequence, collections.abc.Collection, collections.abc.Iterable}
-_SEQUENCES |= {collections.abc.MutableSequence}
-_MAPPINGS = {dict, collections.abc.Mapping, collections.abc.MutableMapping}
-
-
-def is_struct(cls: type) -> bool:
-    """Whether objects of the class are stored as rows: a dataclass or a NamedTuple."""
-    return dataclasses.is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
-
-
-def field_names(cls: type) -> tuple[str, ...]:
-    """Return the names of the fields of a dataclass or NamedTuple, in order."""
-    if dataclasses.is_dataclass(cls):
-        return tuple(f.name for f in dataclasses.fields(cls))
-    return tuple(cls._fields)  # type: ignore[attr-defined]
-
-
-def read_hint(annotation: object) -> Hint:
-    """Return what a resolved annotation says."""
-    try:
-        if annotation in _PLAIN:
-            return _PLAIN[annotation]
-    except TypeError:  # not hashable
-        return OBSERVED
-    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Union or origin is types.UnionType:
-        return UnionHint(tuple(read_hint(a) for a in args))
-    if origin is typing.Literal:
-        return UnionHint(tuple(StrT(a) if isinstance(a, str) else OBSERVED for a in args))
-    if origin in (typing.Annotated, typing.Final):
-        return read_hint(args[0])
-    if origin is tuple:
-        if len(args) == 2 and args[1] is Ellipsis:
-            return ListHint(read_hint(args[0]))
-        return TupleHint(() if args == ((),) else tuple(read_hint(a) for a in args))
-    if origin in _SEQUENCES and args:
-        return ListHint(read_hint(args[0]))
-    if origin in _MAPPINGS and len(args) == 2:
-        return DictHint(read_hint(args[1])) if args[0] is str else OBSERVED
-    if origin is np.ndarray:
-        scalar = typing.get_args(args[1]) if len(args) == 2 else ()
-        named = bool(scalar) and isinstance(scalar[0], type) and issubclass(scalar[0], np.generic)
-        return ArrayHint(scalar[0] if named else np.generic)
-    if isinstance(annotation, typing.NewType):
-        return read_hint(annotation.__supertype__)
-    if hasattr(annotation, "__value__"):  # `type X = ...`
-        return read_hint(annotation.__value__)
-    cls = origin if isinstance(origin, type) else annotation
-    if not isinstance(cls, type):
-        return OBSERVED
-    if typing.is_typeddict(cls):
-        hints = typing.get_type_hints(cls)
-        return KeysHint(tuple(hints), tuple(read_hint(h) for h in hints.values()))
-    if issubclass(cls, enum.Enum):
-        return EnumT(cls)
-    if issubclass(cls, np.ndarray):
-        return ArrayHint(np.generic)
-    if issubclass(cls, np.generic):
-        return ArrayHint(cls)
-    if getattr(cls, "_is_protocol", False):  # says what a class has, not which it is
-        return OBSERVED
-    if is_struct(cls) or (cls.__module__ != "builtins" and cls not in _SEQUENCES | _MAPPINGS):
-        return ClassHint(cls)
-    return OBSERVED
-
-
-_HINTS: OrderedDict[type, tuple[Witness, dict[str, Hint]]] = OrderedDict()  # the oldest first
-_MOST_HINTS = 1024  # classes: those that a notebook has defined anew are forgotten in time
-
-
-def class_hints(cls: type, others: Iterable[type] = ()) -> dict[str, Hint]:
-    """Return what the annotations of a class say, by field.
-
-    Parameters
-    ----------
-    cls : type
-        A dataclass or NamedTuple.
-    others : iterable of type
-        Classes that annotations may name; needed where classes are defined inside a function.
-    """
-    known = _HINTS.get(cls)
-    if known is not None and known[0].holds():
-        return known[1]
-    names = field_names(cls)
-    local = _local_names(cls, others)
-    try:
-        found = typing.get_type_hints(cls, localns=local)
-        hints = {name: read_hint(found[name]) if name in found else OBSERVED for name in names}
-    except Exception:  # a name that cannot be resolved: each field on its own
-        return {name: _one_hint(cls, name, local) for name in names}
-    _HINTS[cls] = hints_witness(cls), hints
-    while len(_HINTS) > _MOST_HINTS:
-        _HINTS.popitem(last=False)
-    return hints
-
-
-def hints_witness(cls: type) -> Witness:
-    """Return a witness of what `class_hints` reads: the fields, their annotations, and the names that are in those."""
-    out = witness_of((cls,))
-    for base in cls.__mro__:
-        space = sys.modules.get(base.__module__)
-        for annotation in vars(base).get("__annotations__", {}).values():
-            if space is not None and isinstance(annotation, str):
-                for name in re.findall(r"[^\W\d]\w*", annotation):
-                    out.item(space, name)
-    return out
-
-
-def _local_names(cls: type, others: Iterable[type]) -> dict[str, Any]:
-    """Return the names that a nested class sees: itself, and the known classes of the same scope."""
-    scope, dot, _ = cls.__qualname__.rpartition(".")
-    if not dot:
-        return {}
-    near = [c for c in others if c.__module__ == cls.__module__ and c.__qualname__.rpartition(".")[0] == scope]
-    return {c.__name__: c for c in [*near, cls]}
-
-
-def _one_hint(cls: type, name: str, local: dict[str, Any]) -> Hint:
-    owner = next((c for c in cls.__mro__ if name in vars(c).get("__annotations__", {})), None)
-    if owner is None:
-        return OBSERVED
-    holder = type("_", (), {"__annotations__": {name: vars(owner)["__annotations__"][name]}})
-    space = vars(sys.modules[owner.__module__]) if owner.__module__ in sys.modules else {}
-    try:
-        return read_hint(typing.get_type_hints(holder, globalns=space, localns=local)[name])
-    except Exception:  # the annotation names what is not there at run time (TYPE_CHECKING): the data decides
-        return OBSERVED
-
-
 # --- The walk: every object that the instances reach, by class ------------------------------------------------------
 
 _LEAVES = (int, float, complex, str, bytes, bool, type(None), np.ndarray, np.generic, enum.Enum)
@@ -310,16 +124,6 @@ def attribute(o: object, name: str) -> object:
         raise
     except BaseException:
         return MISSING
-
-
-def _may_hold(hint: Hint) -> bool:
-    """Whether a value may hold objects, lists, tuples or dicts that must be followed."""
-    match hint:
-        case UnionHint():
-            return any(_may_hold(m) for m in hint.members)
-        case Observed() | ClassHint() | ListHint() | TupleHint() | DictHint() | KeysHint():
-            return True
-    return False
 
 
 class _Walk:
@@ -368,7 +172,7 @@ class _Walk:
                 return []
             self.objects[cls] = {}
             hints = self.hints(cls)
-            self._followed[cls] = tuple(name for name in self.fields(cls) if _may_hold(hints[name]))
+            self._followed[cls] = tuple(name for name in self.fields(cls) if may_hold(hints[name]))
         objects = _unseen(self.objects[cls], values)
         self._count += len(objects)
         return [column_of(objects, name) for name in self._followed[cls]]
@@ -455,7 +259,7 @@ def guess(column: Sequence[Any]) -> Schema | None:
 
 def _loose(hint: Hint, t: Type) -> bool:
     """Whether values of other types than one that was found would be packed as if they had it, or be left out."""
-    if _decided(hint):
+    if decided(hint):
         return False
     match t:
         case TensorT() | Array0T() | StructT() | NoneT() | StrT() | EnumT():
@@ -660,7 +464,7 @@ def _settle(fields: dict[type, dict[str, Type]], params: Sequence[Type], walk: _
         for cls in front:
             hints = class_hints(cls, [*fields, *front])
             names = field_names(cls)  # all: which classes are dropped must not depend on what is read
-            added[cls] = {n: _type(hints[n], []) for n in names} if all(_decided(hints[n]) for n in names) else None
+            added[cls] = {n: _type(hints[n], []) for n in names} if all(decided(hints[n]) for n in names) else None
         front = _classes(t for row in added.values() if row for t in row.values())
     dropped = {cls for cls, row in added.items() if row is None}
     while more := {c for c, row in added.items() if row is not None and c not in dropped and _needs(row, dropped)}:
@@ -672,21 +476,6 @@ def _settle(fields: dict[type, dict[str, Type]], params: Sequence[Type], walk: _
 def _needs(row: Mapping[str, Type], dropped: set[type]) -> bool:
     """Whether an object cannot exist without an object of a dropped class."""
     return any(bool(classes_of(t) & dropped) for t in row.values())
-
-
-def _decided(hint: Hint) -> bool:
-    match hint:
-        case Observed() | ArrayHint() | DictHint():
-            return False
-        case ClassHint():
-            return is_struct(hint.cls)
-        case ListHint():
-            return _decided(hint.item)
-        case TupleHint() | KeysHint():
-            return all(map(_decided, hint.items))
-        case UnionHint():
-            return all(map(_decided, hint.members))
-    return True
 
 
 def _without(t: Type, dropped: set[type]) -> Type:
@@ -727,39 +516,6 @@ def restrict(schema: Schema, reads: Reads | None) -> Schema:
             fields[cls] = {n: t for n, t in row.items() if reads is None or n in reads.get(cls, ())}
         front = _classes(t for c in front for t in fields[c].values()) - fields.keys()
     return Schema(params=schema.params, fields=fields)
-
-
-def make_layouts(
-    schema: Schema, reads: Reads | None = None, extra: Mapping[type, Mapping[str, Type]] | None = None
-) -> tuple[StructLayout, ...]:
-    """Return how rows of every class lie in memory, sorted by `class_key`.
-
-    Parameters
-    ----------
-    schema : Schema
-        Of the instances.
-    reads : mapping, optional
-        Fields that the model reads; the others are left out.
-    extra : mapping from class to field types, optional
-        Classes that the model itself constructs, with the types of what it stores. A field that is also in the data
-        gets the union of both types.
-    """
-    rows = _merge_fields(restrict(schema, reads).fields, extra or {})
-    return tuple(make_layout(cls, rows[cls]) for cls in sorted(rows, key=class_key))
-
-
-def make_layout(cls: type, types_of: Mapping[str, Type]) -> StructLayout:
-    """Return the layout of one class; fields that cannot be stored are left out."""
-    fields: list[FieldLayout] = []
-    at = 1
-    for name in field_names(cls):
-        t = types_of.get(name)
-        if t is None or isinstance(t, OpaqueT):
-            continue
-        width = len(words(t))
-        fields.append(FieldLayout(name=name, type=t, offset=at, width=width))
-        at += width
-    return StructLayout(cls=cls, fields=tuple(fields), size=at)
 
 
 def merge(*schemas: Schema) -> Schema:

@@ -240,15 +240,18 @@ def is_object(value: object) -> bool:
     return _makes_objects(cls)
 
 
+def is_struct(cls: type) -> bool:
+    """Whether objects of the class are stored as rows: a dataclass or a NamedTuple."""
+    return is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+
+
+_makes_objects = lru_cache(1024)(is_struct)
+
+
 def field_names(cls: type) -> tuple[str, ...]:
     """Return the fields of a dataclass or NamedTuple, in order."""
     maker: Any = cls
     return tuple([f.name for f in fields(maker)]) if is_dataclass(cls) else tuple(maker._fields)
-
-
-@lru_cache(1024)
-def _makes_objects(cls: Any) -> bool:
-    return is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
 
 
 Match: TypeAlias = Callable[[Any], bool]

@@ -21,26 +21,28 @@ from itertools import combinations, starmap
 from pathlib import Path
 from typing import Any
 
-from acronumba.data.shared import Inherited, SharedConst, SharedTree, field_names, hiding, nodes_of
+from acronumba.data.layouts import make_layouts
+from acronumba.data.shared import Inherited, SharedConst, SharedTree, hiding, nodes_of
 from acronumba.data.witness import Changed, Witness
 from acronumba.errors import NOWHERE, Loc, together
-from acronumba.frontend.control import Control
-from acronumba.frontend.emitter import (
-    FunctionCode,
-    Knowledge,
-    Refused,
-    Resweep,
-    _ClassNumber,
-)  # fmt: skip
-from acronumba.frontend.expressions import Expressions
-from acronumba.frontend.functions import Functions, fails_itself
-from acronumba.frontend.lists import Lists
-from acronumba.frontend.statements import Statements
-from acronumba.frontend.values import (
-    Func,
-    NoneVal,
-)  # fmt: skip
-from acronumba.frontend.walker import GlobalRead
+from acronumba.frontend import (
+    assignment,
+    comprehensions,
+    conditions,
+    expressions,
+    functions,
+    items,
+    loops,
+    patterns,
+    statements,
+)
+from acronumba.frontend.block import FunctionCode, Knowledge, Refused, Resweep
+from acronumba.frontend.functions import add_defaults
+from acronumba.frontend.instances import call_instance, fails_itself, finish, function_name
+from acronumba.frontend.names import behind, function_value
+from acronumba.frontend.values import Func, NoneVal, Val
+from acronumba.frontend.walker import Frame, GlobalRead, Walker
+from acronumba.frontend.words import ClassNumber
 from acronumba.ir import nodes as ir
 from acronumba.ir.nodes import Var
 from acronumba.ir.notes import Note
@@ -50,7 +52,6 @@ from acronumba.ir.types import (
     NoneT,
     Type,
     UnionT,
-    class_key,
     words,
 )  # fmt: skip
 from acronumba.ir.visit import rename, writes
@@ -72,8 +73,8 @@ class Lowered:
     notes: tuple[Note, ...] = ()  # what was decided, for `Model.explain`
 
 
-class Lowerer(Statements, Control, Expressions, Lists, Functions):
-    """Walks statements and expressions; see the module's text."""
+# What says how nodes and values are walked (see `handlers`).
+TOPICS = (assignment, comprehensions, conditions, expressions, functions, items, loops, patterns, statements)
 
 
 def lower(
@@ -134,7 +135,7 @@ def _lower(
     know.fields = {cls: dict(table) for cls, table in fields.items()}
     for _ in range(SWEEPS):
         know.changed = False
-        sweep = Lowerer(know)
+        sweep = Walker(know)
         witnesses.append(sweep.witness)
         sweep.constants = dict(constants)
         sweep.roots = frozenset(shared.roots)
@@ -176,37 +177,23 @@ def _data_lists(
         yield from walk(t)
 
 
-def _sweep(sweep: Lowerer, fn: types.FunctionType, params: Sequence[Type], shared: SharedTree) -> Lowered:
-    func = sweep.function(fn, None)
+def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared: SharedTree) -> Lowered:
+    func = function_value(sweep, fn, None)
     assert isinstance(func, Func)
     loc = func.source.loc(func.source.node)
     a = func.source.node.args
     if a.vararg or a.kwarg or not (a.posonlyargs or a.args):
         raise sweep.refuse("ACR208", loc, seen=f"{func.source.name}({ast.unparse(a)})")
     sweep.functions.append(None)
-    code = sweep.code = FunctionCode(sweep.function_name(func), loc)
+    code = sweep.code = FunctionCode(function_name(sweep, func), loc)
     sweep.loc, sweep.source = loc, func.source
     frame = sweep.push(func, ())
     sweep.block = sweep.new_block()
-    positional = [p.arg for p in (*a.posonlyargs, *a.args)]
-    flat: list[Var] = []
-    for name, t in zip(positional, params, strict=False):
-        vars = tuple(sweep.var(name, w) for w in words(t))
-        flat += vars
-        sweep.state[(frame.scope, name)] = sweep.from_words(t, vars)
-    code.params = tuple(flat)
-    given = {name: sweep.state[(frame.scope, name)] for name, _ in zip(positional, params, strict=False)}
-    for p in a.kwonlyargs:
-        root = shared.roots.get(p.arg)
-        if root is not None:
-            function = sweep.behind(root.value) if isinstance(root, SharedConst) else None
-            given[p.arg] = sweep.function(function, loc) if function else sweep.shared_value(root)
-    sweep.add_defaults(func, given)
-    sweep.state |= {(frame.scope, name): val for name, val in given.items()}
+    given = _bind_entry(sweep, frame, params, shared)
     key = "entry"
     if func.code in sweep.know.recursive:
-        given = {n: given[n] for n in [*positional, *(p.arg for p in a.kwonlyargs)]}
-        val = sweep.call_instance(func, given, loc)
+        given = {p.arg: given[p.arg] for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
+        val = call_instance(sweep, func, given, loc)
         if sweep.block is not None:
             frame.returns.append((sweep.point(), val, loc))
             sweep.block = None
@@ -215,7 +202,7 @@ def _sweep(sweep: Lowerer, fn: types.FunctionType, params: Sequence[Type], share
         if sweep.block is not None:
             frame.returns.append((sweep.point(), NoneVal(), loc))
             sweep.block = None
-    sweep.finish(key, frame)
+    finish(sweep, key, frame)
     sweep.functions[0] = code
     never = [i for i in sweep.instances.values() if sweep.know.results.get(i.key) is None]
     never = [i for i in never if not fails_itself(sweep.functions[i.index], sweep.sites)]
@@ -246,7 +233,28 @@ def _sweep(sweep: Lowerer, fn: types.FunctionType, params: Sequence[Type], share
     )
 
 
-def _check_visible(sweep: Lowerer, shared: SharedTree) -> None:
+def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: SharedTree) -> dict[str, Val]:
+    """Bind the parameters of the model; those that are not shared are the function's in the program."""
+    func, loc, a = frame.func, sweep.loc, frame.func.source.node.args
+    positional = [p.arg for p in (*a.posonlyargs, *a.args)]
+    flat: list[Var] = []
+    for name, t in zip(positional, params, strict=False):
+        vars = tuple(sweep.var(name, w) for w in words(t))
+        flat += vars
+        sweep.state[(frame.scope, name)] = sweep.from_words(t, vars)
+    sweep.code.params = tuple(flat)
+    given = {name: sweep.state[(frame.scope, name)] for name, _ in zip(positional, params, strict=False)}
+    for p in a.kwonlyargs:
+        root = shared.roots.get(p.arg)
+        if root is not None:
+            function = behind(sweep, root.value) if isinstance(root, SharedConst) else None
+            given[p.arg] = function_value(sweep, function, loc) if function else sweep.shared_value(root)
+    add_defaults(sweep, func, given)
+    sweep.state |= {(frame.scope, name): val for name, val in given.items()}
+    return given
+
+
+def _check_visible(sweep: Walker, shared: SharedTree) -> None:
     """Refuse a shared object that hides, by an attribute of its own, what was read of its class."""
     for root in (*shared.roots.values(), *(g.shared for g in sweep.globals.values())):
         for found in nodes_of(root):
@@ -254,24 +262,6 @@ def _check_visible(sweep: Lowerer, shared: SharedTree) -> None:
                 if found.cls is cls and name in found.extra:
                     seen, rewrite = hiding(cls, name)
                     raise sweep.refuse("ACR501", where, f"{found.path}: {seen}", rewrite)
-
-
-def make_layouts(
-    fields: Mapping[type, Mapping[str, Type]], reads: Mapping[type, set[str]], stored: Mapping[type, set[str]]
-) -> tuple[ir.StructLayout, ...]:
-    """Return the layouts of rows: the fields that are read or stored, of all classes, sorted by name."""
-    layouts = []
-    for cls in sorted(fields, key=class_key):
-        out, offset = [], 1
-        for name in field_names(cls):
-            if name not in fields[cls] or not (name in reads.get(cls, ()) or name in stored.get(cls, ())):
-                continue
-            t = fields[cls][name]
-            width = len(words(t))
-            out.append(ir.FieldLayout(name=name, type=t, offset=offset, width=width))
-            offset += width
-        layouts.append(ir.StructLayout(cls=cls, fields=tuple(out), size=offset))
-    return tuple(layouts)
 
 
 def _name_variables(code: FunctionCode) -> None:
@@ -300,12 +290,17 @@ def _name_variables(code: FunctionCode) -> None:
     code.ends = [None if end is None else rename(end, to) for end in code.ends]  # type: ignore[misc]
 
 
-def _program(sweep: Lowerer, name: str, params: Sequence[Type], result: Type) -> ir.Program:
-    layouts = make_layouts(sweep.know.fields, sweep.reads, sweep.stored)
+def _program(sweep: Walker, name: str, params: Sequence[Type], result: Type) -> ir.Program:
+    layouts = make_layouts(
+        {
+            cls: {n: t for n, t in row.items() if n in sweep.reads.get(cls, ()) or n in sweep.stored.get(cls, ())}
+            for cls, row in sweep.know.fields.items()
+        }
+    )
     tags = {layout.cls: k for k, layout in enumerate(layouts)}
 
     def settle(instr: ir.Instr) -> ir.Instr:
-        if isinstance(instr, ir.Const) and isinstance(instr.value, _ClassNumber):
+        if isinstance(instr, ir.Const) and isinstance(instr.value, ClassNumber):
             return replace(instr, value=tags.get(instr.value.cls, -1))
         return instr
 

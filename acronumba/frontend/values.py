@@ -398,3 +398,129 @@ def case_slices(t: UnionT) -> list[tuple[Type, slice]]:
         out.append((case, slice(at, at + width)))
         at += width
     return out
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two abstract values are certainly the same value."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    match a:
+        case Num():
+            if a.const is not NOT_CONST or b.const is not NOT_CONST:
+                return type(a.const) is type(b.const) and (a.const == b.const) and repr(a.const) == repr(b.const)
+            return a.var is b.var and (a.var is not None or a.shared == b.shared)
+        case EnumVal():
+            return a.cls is b.cls and a.var is b.var and a.const is b.const
+        case NoneVal():
+            return True
+        case StrVal():
+            return bool(a.value == b.value)
+        case Tensor():
+            kinds = a.array0 is b.array0 or (a.array0 is not None and b.array0 is not None and same(a.array0, b.array0))
+            return bool(a.ref == b.ref and a.type == b.type and kinds)
+        case Ref():
+            return a.var is b.var and a.classes == b.classes
+        case TupleVal():
+            return len(a.items) == len(b.items) and all(map(same, a.items, b.items))
+        case DictVal():
+            return a.keys == b.keys and all(map(same, a.items, b.items))
+        case Record():
+            return a.cls is b.cls and all(map(same, a.items, b.items))
+        case ListVal():
+            return a.var is b.var
+        case UnionVal():
+            return bool(a.vars == b.vars and a.possible == b.possible)
+        case SharedVal():
+            return bool(a.node.path == b.node.path)
+        case Static():
+            return a.value is b.value or (
+                type(a.value) is type(b.value) and isinstance(a.value, type) is False and _equal(a.value, b.value)
+            )
+        case Func() | Bound() | Method() | Range() | Zip() | Enumerate() | Reversed():
+            return alike(a, b) and all(map(same, held(a), held(b)))
+        case Maybe():
+            return same(a.value, b.value) and same(a.bound, b.bound)
+        case Choice():
+            return len(a.options) == len(b.options) and all(map(same, a.options, b.options)) and same(a.index, b.index)
+    return False
+
+
+def alike(a: Val, b: Val) -> bool:
+    """Whether two values are the same but for what they hold."""
+    match a, b:
+        case (Func(), Func()):
+            return a.key == b.key
+        case (Bound(), Bound()):
+            return alike(a.func, b.func)
+        case (Method(), Method()):
+            return a.name == b.name
+        case (Zip(), Zip()):
+            return a.strict == b.strict and len(a.parts) == len(b.parts)
+        case (Range(), Range()) | (Enumerate(), Enumerate()) | (Reversed(), Reversed()):
+            return True
+    return same(a, b)
+
+
+def members_of(cls: Any) -> list[Any]:
+    """Return the members of an enum, in the order of their numbers at run time."""
+    return list(cls)
+
+
+def is_several(val: Val) -> bool:
+    """Whether a value has alternatives that must be told apart at run time."""
+    return isinstance(val, UnionVal | Choice) or (isinstance(val, Ref) and len(val.classes) > 1)
+
+
+def is_choosable(val: Val) -> bool:
+    """Whether a value is a function or class, of which a number can choose one at run time."""
+    return isinstance(val, Func | Bound | Choice) or (isinstance(val, Static) and callable(val.value))
+
+
+def options_of(val: Val) -> tuple[Val, ...]:
+    return val.options if isinstance(val, Choice) else (val,)
+
+
+def is_own(val: Val) -> bool:
+    """Whether a value, if it is a list, was certainly made in the call."""
+    return not isinstance(val, ListVal) or val.own
+
+
+def _equal(a: Any, b: Any) -> bool:
+    try:
+        return bool(a == b)
+    except Exception:  # objects of other people may raise anything when compared
+        return False
+
+
+def loosest(vals: list[Val]) -> Val:
+    """Return one of several equal values, aliased if any is."""
+    for v in vals:
+        if isinstance(v, Tensor) and v.aliased:
+            return v
+    return vals[0]
+
+
+def note_named(val: Val) -> None:
+    """Note that a value, which may have been merged of others, has a name."""
+    match val:
+        case Tensor():
+            val.named = True
+        case TupleVal() | DictVal() | Record() | StaticList():
+            for v in val.items:
+                note_named(v)
+
+
+def note_shared(val: Val) -> None:
+    """Note that what a value consists of, and has a name, is seen by another way, too."""
+    match val:
+        case Tensor():
+            if val.named or (val.base is not None and not val.own):
+                val.seen()
+        case TupleVal() | DictVal() | Record() | StaticList():
+            for v in val.items:
+                note_shared(v)
+        case _:
+            for v in held(val):
+                note_shared(v)

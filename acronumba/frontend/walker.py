@@ -1,7 +1,7 @@
-"""The base of the walker: its frames, and the methods that its parts call on each other.
+"""The walker: the state of a walk over the user's code, and what is found by the type of a node or value.
 
-`Walker` is the emitter with the state of a walk. The statements, control flow, expressions, lists and functions of
-the language are written in modules of their own, as classes on top of it; `lower.Lowerer` puts them together.
+`Walker` writes IR and has frames. What it does with statements, expressions, loops and calls is written in files of
+their own, the topics, as functions of a walker; they register for types of nodes and values in `handlers`.
 """
 
 from __future__ import annotations
@@ -9,34 +9,20 @@ from __future__ import annotations
 import ast
 import dataclasses
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from acronumba.data.shared import Shared, SharedConst, is_itself
 from acronumba.data.witness import Witness
 from acronumba.errors import Loc
-from acronumba.frontend.emitter import (
-    FunctionCode,
-    Knowledge,
-    Point,
-    Template,
-)  # fmt: skip
-from acronumba.frontend.tensors import TensorOps
-from acronumba.frontend.values import (
-    EnumVal,
-    Func,
-    ListVal,
-    Num,
-    Range,
-    Ref,
-    StaticList,
-    UnionVal,
-    Val,
-)  # fmt: skip
-from acronumba.ir.types import (
-    Type,
-)  # fmt: skip
+from acronumba.frontend.block import Dead, FunctionCode, Knowledge, Point, Refused, State
+from acronumba.frontend.contract import Contract
+from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, ITEMS, STATEMENTS, TARGETS
+from acronumba.frontend.source import Source, assigned_names, is_forbidden
+from acronumba.frontend.templates import Template
+from acronumba.frontend.values import Func, Poison, Val
+from acronumba.ir import nodes as ir
 
 UNROLL = 16  # loops over a constant range up to this long are unrolled where they index something known,
 MOST_OPERATIONS = 64  # or where all turns together are a straight line of so many operations on tensors
@@ -99,8 +85,24 @@ class Instance:
     walking: bool = True
 
 
-class Walker(TensorOps):
-    """What all parts of the walker share: the calls being walked and what one topic needs of another."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Mark:
+    """Where a walk was before something was tried: all that the trial may change but the position in the source."""
+
+    block: int | None
+    state: State
+    sizes: tuple[int, ...]  # of the blocks
+    ends: tuple[ir.End | None, ...]
+    names: dict[str, int]
+    widenings: dict[Loc, None]
+    lengths: tuple[tuple[list[Any], int], ...]  # of lists to which is only added
+    source: Source | None
+    outer_loc: Loc | None
+    trying: bool
+
+
+class Walker(Contract):
+    """The state of a walk; what walks a node or a value is found by its type (see `handlers`)."""
 
     roots: frozenset[str] = frozenset()
 
@@ -133,176 +135,117 @@ class Walker(TensorOps):
                 return name if own and self.witness.owner(cls, name).__module__ != "enum" else ""
         return ""
 
-    # ---- in the modules of the topics
-
-    def body(self, stmts: Sequence[ast.stmt]) -> None:
-        raise NotImplementedError
-
-    def nested(self, node: ast.FunctionDef | ast.Lambda, name: str, args: ast.arguments) -> Func:
-        raise NotImplementedError
-
-    def assign(self, target: ast.expr, val: Val) -> None:
-        raise NotImplementedError
-
-    def bind(self, name: str, val: Val) -> None:
-        raise NotImplementedError
-
-    def forget(self, scope: Any, name: str) -> None:
-        raise NotImplementedError
-
-    def alias(self, val: Val) -> None:
-        raise NotImplementedError
-
-    def items_of(self, val: Val) -> tuple[Val, ...] | None:
-        raise NotImplementedError
-
-    def path_of(self, node: ast.expr) -> tuple[Any, ...] | None:
-        raise NotImplementedError
-
-    def branch(self, test: ast.expr) -> tuple[list[Point], list[Point]]:
-        raise NotImplementedError
-
-    def narrow(self, node: ast.expr, val: Val, wanted: Callable[[Type], bool]) -> tuple[list[Point], list[Point]]:
-        raise NotImplementedError
-
-    def truth(self, val: Val, node: ast.AST | None) -> Num:
-        raise NotImplementedError
-
-    def host_value(self, val: Val, node: ast.AST | None, what: str, index: bool = False) -> Num:
-        raise NotImplementedError
-
-    def slice_bound(self, val: Val, node: ast.AST | None) -> Num | UnionVal | None:
-        raise NotImplementedError
-
-    def snapshot(self) -> tuple[Any, ...]:
-        raise NotImplementedError
-
-    def rollback(self, snap: tuple[Any, ...]) -> None:
-        raise NotImplementedError
-
-    def while_loop(self, stmt: ast.While) -> None:
-        raise NotImplementedError
-
-    def for_loop(self, stmt: ast.For) -> None:
-        raise NotImplementedError
-
-    def iterate(
-        self,
-        iterable: Val,
-        node: ast.AST,
-        target: ast.expr,
-        body: Callable[[], None],
-        inner: Sequence[ast.AST],
-        extra: Sequence[tuple[Any, str]] = (),
-    ) -> None:
-        raise NotImplementedError
-
-    def unrolled_range(
-        self, r: Range, target: ast.expr, inner: Sequence[ast.AST], body: Callable[[], None] | None = None
-    ) -> tuple[Val, ...] | None:
-        raise NotImplementedError
-
-    def note_turns(self, count: int, over: ast.AST) -> None:
-        raise NotImplementedError
-
-    def at_run_time(self, val: Val) -> Val:
-        raise NotImplementedError
-
-    def match_statement(self, stmt: ast.Match) -> None:
-        raise NotImplementedError
+    # ---- found by type
 
     def expr(self, node: ast.expr) -> Val:
-        raise NotImplementedError
+        """Evaluate an expression."""
+        saved = self.loc
+        self.loc = self.at(node)
+        try:
+            handler = EXPRESSIONS.get(type(node))
+            if handler is None:
+                raise self.unknown(node, "ACR117")
+            val: Val = handler(self, node)
+        finally:
+            self.loc = saved
+        if self.block is None:
+            raise Dead
+        return val
 
-    def part(self, node: ast.expr) -> Val:
-        raise NotImplementedError
+    def branch(self, test: ast.expr) -> tuple[list[Point], list[Point]]:
+        """Evaluate a condition; return the points where it is true and false. Tests narrow what they test."""
+        handler = CONDITIONS.get(type(test)) or CONDITIONS[ast.expr]
+        return handler(self, test)  # type: ignore[no-any-return]
 
-    def new_list(self, items: Sequence[Val], node: ast.AST) -> Val:
-        raise NotImplementedError
+    def body(self, stmts: Sequence[ast.stmt]) -> None:
+        """Walk statements one after the other, as far as they can be reached."""
+        for stmt in stmts:
+            if self.block is None:
+                return
+            self.loc = self.at(stmt)
+            try:
+                handler = STATEMENTS.get(type(stmt))
+                if handler is None:
+                    raise self.unknown(stmt, "ACR108")
+                handler(self, stmt)
+            except Dead:
+                self.block = None
+            except Refused as error:
+                self.recover(error, stmt)
 
-    def behind(self, value: Any) -> types.FunctionType | None:
-        raise NotImplementedError
+    def unknown(self, node: ast.stmt | ast.expr, code: str) -> Refused:
+        """Return the exception to raise for what the language does not have."""
+        if is_forbidden(node):  # noted when its function was read
+            return Refused(None)
+        return self.refuse(code, node, seen=type(node).__name__)
 
-    def function(self, fn: types.FunctionType, node: ast.AST | Loc | None) -> Val:
-        raise NotImplementedError
+    def recover(self, error: Refused, stmt: ast.stmt) -> None:
+        """Note a refusal and go on after the statement, with the names that it would have bound unusable."""
+        if error.error is not None:
+            self.errors.append(error.error)
+        outer = stmt.names if isinstance(stmt, ast.Global | ast.Nonlocal) else ()
+        for name in (*assigned_names([stmt]), *outer):
+            self.state[(self.frame.scope, name)] = Poison()
+        if isinstance(stmt, ast.Return | ast.Raise):
+            self.block = None
+        elif self.block is None:
+            self.block = self.new_block()
 
-    def attribute_owner(self, node: ast.Attribute) -> Val:
-        raise NotImplementedError
-
-    def attribute_of(self, owner: Val, node: ast.Attribute) -> Val:
-        raise NotImplementedError
-
-    def not_none(self, val: UnionVal, node: ast.AST | None) -> Val:
-        raise NotImplementedError
-
-    def attribute(self, owner: Val, name: str, node: ast.AST | None) -> Val:
-        raise NotImplementedError
-
-    def class_attribute(self, owner: Val, cls: type, name: str, node: ast.AST | None) -> Val:
-        raise NotImplementedError
-
-    def default_value(self, value: Any, holder: Any, name: Any, path: str) -> Val:
-        raise NotImplementedError
-
-    def by_member(self, owner: EnumVal, value: Callable[[Any], Any]) -> Num:
-        raise NotImplementedError
-
-    def enum_attribute(self, owner: EnumVal, name: str, node: ast.AST | None) -> Val:
-        raise NotImplementedError
-
-    def load(self, ref: Ref, name: str, node: ast.AST | None) -> Val:
-        raise NotImplementedError
-
-    def truth_value(self, node: ast.expr) -> Val:
-        raise NotImplementedError
-
-    def binary(self, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
-        raise NotImplementedError
-
-    def compare(self, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
-        raise NotImplementedError
-
-    def subscript(self, base: Val, index: ast.expr, node: ast.AST) -> Val:
-        raise NotImplementedError
-
-    def list_get(self, base: ListVal, index: Num, node: ast.AST | None) -> Val:
-        raise NotImplementedError
-
-    def list_slice(self, base: ListVal, start: Num, step: int, count: Num, node: ast.AST) -> ListVal:
-        raise NotImplementedError
-
-    def static(self, val: Any, node: ast.AST | None) -> Any:
-        raise NotImplementedError
-
-    def place_of(self, target: ast.Subscript) -> tuple[ListVal, Any]:
-        raise NotImplementedError
-
-    def get_item(self, base: Val, where: Any, node: ast.AST) -> Val:
-        raise NotImplementedError
-
-    def set_item(self, base: ListVal, where: Any, target: ast.Subscript, val: Val) -> None:
-        raise NotImplementedError
-
-    def append(self, base: ListVal, val: Val, node: ast.AST, op: str = "append", index: Num | None = None) -> None:
-        raise NotImplementedError
-
-    def extend(self, base: ListVal, val: Val, node: ast.AST) -> None:
-        raise NotImplementedError
-
-    def to_list(self, val: Val, node: ast.AST) -> ListVal:
-        raise NotImplementedError
-
-    def list_concat(self, a: Val, b: Val, node: ast.AST) -> ListVal:
-        raise NotImplementedError
-
-    def list_repeat(self, seq: StaticList | ListVal, times: Num, node: ast.AST) -> Val:
-        raise NotImplementedError
-
-    def comprehend(self, node: ast.ListComp | ast.GeneratorExp) -> Val:
-        raise NotImplementedError
-
-    def call_expr(self, node: ast.Call) -> Val:
-        raise NotImplementedError
+    def assign(self, target: ast.expr, val: Val) -> None:
+        """Assign a value to a target."""
+        handler = TARGETS.get(type(target))
+        if handler is None:
+            raise self.refuse("ACR109", target, seen=type(target).__name__)
+        handler(self, target, val)
 
     def call(self, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
-        raise NotImplementedError
+        """Call anything."""
+        handler = CALLS.get(type(func))
+        if handler is None:
+            raise self.refuse("ACR301", node, seen=f"{self.describe(func)} cannot be called")
+        return handler(self, func, args, kwargs, node)  # type: ignore[no-any-return]
+
+    def items_of(self, val: Val) -> tuple[Val, ...] | None:
+        """Return the items of an iterable that are known one by one, else None."""
+        handler = ITEMS.get(type(val))
+        return None if handler is None else handler(self, val)
+
+    # ---- frames
+
+    def push(self, func: Func, path: tuple[Any, ...]) -> Frame:
+        """Begin to walk a function."""
+        a = func.source.node.args
+        stars = [p for p in (a.vararg, a.kwarg) if p is not None]
+        names = func.source.facts.assigned | {p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs, *stars)}
+        self.counter += 1
+        scope = (self.counter, func.source.name)
+        frame = Frame(func, scope, path, names)
+        self.scopes[scope] = (names, func)
+        self.frames.append(frame)
+        return frame
+
+    # ---- trials
+
+    def mark(self) -> Mark:
+        """Return what is needed to go back to here after something was tried."""
+        grows: list[list[Any]] = [self.errors, self.notes, self.frames]
+        for frame in self.frames:
+            grows += [frame.returns, frame.loops, frame.overlays]
+            grows += [x for loop in frame.loops for x in (loop.breaks, loop.continues)]
+        return Mark(
+            block=self.block, state=dict(self.state), sizes=tuple(map(len, self.code.blocks)),
+            ends=tuple(self.code.ends), names=dict(self.code.names), widenings=dict(self.widenings),
+            lengths=tuple((x, len(x)) for x in grows), source=self.source, outer_loc=self.outer_loc,
+            trying=self.trying,
+        )  # fmt: skip
+
+    def go_back(self, mark: Mark) -> None:
+        """Undo what was written and noted since a mark."""
+        del self.code.blocks[len(mark.sizes) :]
+        for instrs, size in zip(self.code.blocks, mark.sizes, strict=True):
+            del instrs[size:]
+        for x, n in mark.lengths:
+            del x[n:]
+        self.code.ends, self.code.names = list(mark.ends), dict(mark.names)
+        self.block, self.state, self.widenings = mark.block, dict(mark.state), dict(mark.widenings)
+        self.source, self.outer_loc, self.trying = mark.source, mark.outer_loc, mark.trying

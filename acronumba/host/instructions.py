@@ -6,64 +6,38 @@ In: an instruction. Out: its code, written with a `Writer`.
 from __future__ import annotations
 
 from acronumba.data.words import RECORD
-from acronumba.emit.tree import (
-    I32,
-    I64,
-    Expr,
-    Local,
-    const,
-    convert,
-    load,
-    select,
-)
+from acronumba.emit.tree import I32, I64, Expr, Local, const, convert, load, select
 from acronumba.host.lists import list_operation
 from acronumba.host.numbers import scalar
 from acronumba.host.writer import Writer
-from acronumba.ir.nodes import (
-    Check,
-    ClassTag,
-    Const,
-    Copy,
-    Emit,
-    ExtentOf,
-    Instr,
-    IsNull,
-    ListNew,
-    ListOp,
-    Load,
-    New,
-    Pad,
-    Scalar,
-    Shared,
-    Var,
-)
+from acronumba.ir import nodes as ir
 from acronumba.ir.types import ListT, TensorT
 from acronumba.runtime.library.records import halves, node_of
 
 
-def instruction(w: Writer, instr: Instr) -> None:
+def instruction(w: Writer, instr: ir.Instr) -> None:
     b, reg = w.b, w.reg
     match instr:
-        case Const():
+        case ir.Const():
             value = 0 if instr.value is None else instr.value
             w.assign(instr.out, const(value, w[instr.out].type))
-        case Copy():
+        case ir.Copy():
             w.assign(instr.out, w[instr.src])
-        case Scalar():
+        case ir.Scalar():
             scalar(w, instr)
-        case IsNull():
+        case ir.IsNull():
             w.assign(instr.out, w[instr.ref].eq(0))
-        case ClassTag():
+        case ir.ClassTag():
             w.assign(instr.out, load(w[instr.ref]))
-        case Check():
+        case ir.Check():
             with b.when(~w[instr.cond]):
                 w.fail(instr.site, instr.args)
-        case Load():
+        case ir.Load():
             _, layout = w.layouts[instr.cls]
             (place,) = [f for f in layout.fields if f.name == instr.field]
             for k, v in enumerate(instr.outs):
                 w.assign(v, w.read_word(w[instr.ref], place.offset + k, v.type))
-        case New():
+        case ir.New():
             number, layout = w.layouts[instr.cls]
             b.store(reg["top"], 0, number)
             at = [f.offset + k for f in layout.fields for k in range(f.width)]
@@ -71,7 +45,7 @@ def instruction(w: Writer, instr: Instr) -> None:
                 w.write_word(reg["top"], k, w[v])
             w.assign(instr.out, reg["top"])
             b.set(reg["top"], reg["top"] + 8 * layout.size)
-        case ListNew():
+        case ir.ListNew():
             top = reg["top"]
             b.store(top, 0, top + 24)
             b.store(top, 1, instr.count)
@@ -80,25 +54,25 @@ def instruction(w: Writer, instr: Instr) -> None:
                 w.write_word(top, 3 + k, w[v])
             w.assign(instr.out, top)
             b.set(top, top + 8 * (3 + instr.count * instr.width))
-        case ListOp():
+        case ir.ListOp():
             list_operation(w, instr)
-        case ExtentOf():
+        case ir.ExtentOf():
             # A variable that is bound later, or on another path only, may hold no tensor here: its extents are 0.
             w.assign(instr.out, const(0, I64))
             with b.when(w[instr.tensor].ne(0)):
                 w.assign(instr.out, load(load(w[instr.tensor], 2), instr.axis))
-        case Shared():
+        case ir.Shared():
             w.assign(instr.out, w.read_word(w.word("shared"), instr.index, instr.out.type))
-        case Emit():
+        case ir.Emit():
             _emit(w, instr)
-        case Pad():
+        case ir.Pad():
             _pad(w, instr)
         case _:
             raise TypeError(f"{type(instr).__name__} has no place in a host program")
 
 
-def emit_words(emit: Emit) -> int:
-    moving = sum(len(shape) for shape in emit.shapes if any(isinstance(x, Var) for x in shape))
+def emit_words(emit: ir.Emit) -> int:
+    moving = sum(len(shape) for shape in emit.shapes if any(isinstance(x, ir.Var) for x in shape))
     return len(emit.args) + len(emit.dims) + RECORD.count * len(emit.outs) + moving
 
 
@@ -113,7 +87,7 @@ def _deepest(w: Writer, it: Expr) -> Local:
     return deepest
 
 
-def _emit(w: Writer, emit: Emit) -> None:
+def _emit(w: Writer, emit: ir.Emit) -> None:
     b, reg = w.b, w.reg
     n, top = reg["n"], reg["top"]
     row = b.let("node", top)
@@ -136,9 +110,9 @@ def _emit(w: Writer, emit: Emit) -> None:
     moving = at + RECORD.count * len(emit.outs)
     for v, shape in zip(emit.outs, emit.shapes, strict=True):
         b.store(row, at + 1, head)
-        if any(isinstance(x, Var) for x in shape):
+        if any(isinstance(x, ir.Var) for x in shape):
             for k, x in enumerate(shape):
-                b.store(row, moving + k, w[x] if isinstance(x, Var) else x)
+                b.store(row, moving + k, w[x] if isinstance(x, ir.Var) else x)
             b.store(row, at + 2, row + 8 * moving)
             moving += len(shape)
         else:
@@ -153,7 +127,7 @@ def _emit(w: Writer, emit: Emit) -> None:
     b.set(top, row + 8 * emit_words(emit))
 
 
-def _pad(w: Writer, pad: Pad) -> None:
+def _pad(w: Writer, pad: ir.Pad) -> None:
     """Make the value count as deeper, by at most `ghosts` levels. The record of an input is not ours: copy it."""
     b, record, top = w.b, w[pad.src], w.reg["top"]
     w.assign(pad.out, record)

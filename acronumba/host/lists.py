@@ -17,7 +17,7 @@ _MOST = 1 << 48  # elements that no memory has room for, and whose bytes fit 64 
 
 
 def list_operation(w: Writer, instr: ListOp) -> None:
-    """An operation that needs no room."""
+    """Write an operation that takes no room."""
     b, width = w.b, instr.width
     it = w[instr.args[0]]
     match instr.op:
@@ -56,7 +56,7 @@ def list_operation(w: Writer, instr: ListOp) -> None:
 
 
 def dynamic(w: Writer, segment: Segment, instr: ListOp) -> None:
-    """An operation that tests for room itself, as the first effect of its segment."""
+    """Write an operation that tests for room itself, before it changes anything."""
     operation = _Dynamic(w, segment, instr)
     match instr.op:
         case "append":

@@ -33,44 +33,13 @@ from acronumba.analysis.plan import Plan
 from acronumba.config import Options
 from acronumba.data.words import RECORD
 from acronumba.emit import tree
-from acronumba.emit.tree import (
-    F32,
-    F64,
-    I1,
-    I8,
-    I16,
-    I32,
-    I64,
-    Expr,
-    Local,
-    Ty,
-    const,
-    convert,
-    load,
-    select,
-)
+from acronumba.emit.tree import F32, F64, I1, I8, I16, I32, I64, Expr, Local, Ty, const, convert, load, select
 from acronumba.errors import Loc
 from acronumba.host.instructions import emit_words, instruction
 from acronumba.host.lists import dynamic
 from acronumba.host.segments import DYNAMIC, Frame, Segment
 from acronumba.host.writer import Writer
-from acronumba.ir.nodes import (
-    Branch,
-    Call,
-    Emit,
-    Fail,
-    Instr,
-    Join,
-    Jump,
-    ListNew,
-    ListOp,
-    New,
-    Pad,
-    Read,
-    Return,
-    Spawn,
-    Var,
-)
+from acronumba.ir import nodes as ir
 from acronumba.ir.types import BoolT, FloatT, TensorT, Word
 from acronumba.ir.visit import writes
 from acronumba.runtime import state
@@ -105,10 +74,10 @@ class _Machine(Writer):
             frame.reserve(self._words)
             frame.cleanness()
         instrs = [i for f in self.program.functions for x in f.blocks for i in x.instrs]
-        self.arrive = next(self.numbers) if any(isinstance(i, Spawn) for i in instrs) else -1
-        self.waiting = self.arrive >= 0 or any(isinstance(i, Read) for i in instrs)
+        self.arrive = next(self.numbers) if any(isinstance(i, ir.Spawn) for i in instrs) else -1
+        self.waiting = self.arrive >= 0 or any(isinstance(i, ir.Read) for i in instrs)
         self.waits: dict[int, Loc] = {}
-        self.ghosts = min(sum(i.levels for i in instrs if isinstance(i, Pad)), _PADDING)
+        self.ghosts = min(sum(i.levels for i in instrs if isinstance(i, ir.Pad)), _PADDING)
         self.calls: dict[int, Loc] = {}
         self.loops: dict[int, Loc] = {}
 
@@ -231,7 +200,7 @@ class _Machine(Writer):
             b.set(reg["pc"], load(reg["fp"], 1))
             b.again()
 
-    def _read(self, segment: Segment, instr: Read) -> None:
+    def _read(self, segment: Segment, instr: ir.Read) -> None:
         """Take the value of a tensor; wait if there is none yet, and try again."""
         b = self.b
         record = self[instr.tensor]
@@ -247,7 +216,7 @@ class _Machine(Writer):
         assert isinstance(instr.tensor.type, TensorT)
         self.assign(instr.out, _value(load(record), instr.tensor.type.dtype))
 
-    def _spawn(self, segment: Segment, spawn: Spawn) -> None:
+    def _spawn(self, segment: Segment, spawn: ir.Spawn) -> None:
         """Call a function whose parent is a stub, and let the caller be ready."""
         b, reg = self.b, self.reg
         callee = self.frames[spawn.function]
@@ -280,7 +249,7 @@ class _Machine(Writer):
         self._enter(child, callee, spawn.args)
 
     def _arrive(self) -> None:
-        """A spawned call has returned to its stub: the caller goes on if it waits at its join and this was the last."""
+        """Write what a spawned call returns to: after the last one, a caller that waits at its join goes on."""
         b, reg = self.b, self.reg
         up = b.let("up", load(reg["fp"]))
         b.store(reg["fp"], 0, self.word("stubs"))
@@ -294,7 +263,7 @@ class _Machine(Writer):
         b.store(up, FRAME, left)
         b.goto(state.SCHEDULER)
 
-    def _join(self, segment: Segment, join: Join) -> None:
+    def _join(self, segment: Segment, join: ir.Join) -> None:
         b, reg = self.b, self.reg
         self._save(segment, join)
         left = b.let("left", load(reg["fp"], FRAME) - 1)
@@ -340,18 +309,18 @@ class _Machine(Writer):
             with b.when(full):
                 self.leave(state.GROW_HEAP, 8 * segment.room, self.spill(segment))
 
-    def _words(self, instr: Instr) -> int:
+    def _words(self, instr: ir.Instr) -> int:
         """Return the words that an instruction takes from the heap; 0 for operations that test for themselves."""
         match instr:
-            case Emit():
+            case ir.Emit():
                 return emit_words(instr)
-            case New():
+            case ir.New():
                 return self.layouts[instr.cls][1].size
-            case ListNew():
+            case ir.ListNew():
                 return 3 + instr.count * instr.width
-            case Pad():
+            case ir.Pad():
                 return RECORD.count
-            case Call():
+            case ir.Call():
                 return self.frames[instr.function].words
         return 0
 
@@ -372,20 +341,20 @@ class _Machine(Writer):
                 self.loops[back] = (*segment.block.instrs, segment.block.end)[0].loc
         for instr in segment.instrs:
             match instr:
-                case Call():
+                case ir.Call():
                     self._call(segment, instr)
-                case Read():
+                case ir.Read():
                     self._read(segment, instr)
-                case Spawn():
+                case ir.Spawn():
                     self._spawn(segment, instr)
-                case Join():
+                case ir.Join():
                     self._join(segment, instr)
-                case ListOp() if instr.op in DYNAMIC:
+                case ir.ListOp() if instr.op in DYNAMIC:
                     dynamic(self, segment, instr)
                 case _:
                     instruction(self, instr)
         if not segment.last:
-            if not (segment.instrs and isinstance(segment.instrs[-1], Call | Spawn | Join)):
+            if not (segment.instrs and isinstance(segment.instrs[-1], ir.Call | ir.Spawn | ir.Join)):
                 b.goto(segment.after)
             return
         self._end(segment)
@@ -394,18 +363,18 @@ class _Machine(Writer):
         """Write the end of a block."""
         b, frame, end = self.b, segment.frame, segment.block.end
         match end:
-            case Jump():
+            case ir.Jump():
                 b.goto(frame.segments[end.block][0].number)
-            case Branch():
+            case ir.Branch():
                 with b.when(self[end.cond]):
                     b.goto(frame.segments[end.yes][0].number)
                 b.goto(frame.segments[end.no][0].number)
-            case Return():
+            case ir.Return():
                 self._return(frame, end)
-            case Fail():
+            case ir.Fail():
                 self.fail(end.site, end.args)
 
-    def _save(self, segment: Segment, call: Call | Spawn | Join) -> None:
+    def _save(self, segment: Segment, call: ir.Call | ir.Spawn | ir.Join) -> None:
         """Save what lives on after the call that the segment ends with."""
         after = segment.frame.by_number[segment.after]
         clean = set(segment.clean or ())
@@ -415,7 +384,7 @@ class _Machine(Writer):
             if v not in call.outs and v not in clean:
                 self.write_word(self.reg["fp"], segment.frame.slots[v], self[v])
 
-    def _call(self, segment: Segment, call: Call) -> None:
+    def _call(self, segment: Segment, call: ir.Call) -> None:
         b, reg = self.b, self.reg
         self._save(segment, call)
         callee = self.frames[call.function]
@@ -426,7 +395,7 @@ class _Machine(Writer):
         b.store(reg["fp"], 1, segment.after)
         self._enter(child, callee, call.args)
 
-    def _enter(self, child: Local, callee: Frame, args: tuple[Var, ...]) -> None:
+    def _enter(self, child: Local, callee: Frame, args: tuple[ir.Var, ...]) -> None:
         """Give the callee its arguments and go there."""
         b = self.b
         b.set(self.reg["fp"], child)
@@ -438,7 +407,7 @@ class _Machine(Writer):
             b.set(p, value)
         b.goto(callee.entry)
 
-    def _return(self, frame: Frame, end: Return) -> None:
+    def _return(self, frame: Frame, end: ir.Return) -> None:
         b, reg = self.b, self.reg
         if end.args:
             to = b.let("to", load(reg["fp"], 2))

@@ -11,21 +11,10 @@ from collections.abc import Callable
 
 from acronumba.emit import tree
 from acronumba.emit.intrinsics import OF_C
-from acronumba.emit.tree import (
-    F64,
-    I1,
-    I64,
-    Expr,
-    Local,
-    const,
-    convert,
-    intrinsic,
-    select,
-)
+from acronumba.emit.tree import F64, I1, I64, Expr, Local, const, convert, intrinsic, select
 from acronumba.host.writer import Writer
-from acronumba.ir.nodes import (
-    Scalar,
-)
+from acronumba.ir.nodes import Scalar
+from acronumba.ir.ops import MATH
 from acronumba.ir.types import FloatT
 
 _LEAST = -(1 << 63)
@@ -36,7 +25,7 @@ def scalar(w: Writer, instr: Scalar) -> None:
     args = [w[a] for a in instr.args]
     floats = isinstance(instr.args[0].type, FloatT)
     make = (_FLOATS if floats else _INTS).get(instr.op) or _ANY.get(instr.op)
-    if make is None and instr.op in _MATH:
+    if make is None and instr.op in MATH:
         _math(w, instr, args)
         return
     if make is None:
@@ -274,8 +263,3 @@ _FLOATS: dict[str, _Make] = {
     "isinf": lambda w, i, x: _infinite(x),
     "isfinite": lambda w, i, x: _finite(x),
 }
-
-_MATH = frozenset(
-    "sqrt exp expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc fabs "
-    "atan2 hypot copysign fmod".split()
-)

@@ -10,28 +10,17 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from acronumba.ir import nodes as ir
 from acronumba.ir.graph import live_at_start, successors
-from acronumba.ir.nodes import (
-    Block,
-    Call,
-    Emit,
-    Function,
-    Instr,
-    Join,
-    ListOp,
-    Read,
-    Spawn,
-    Var,
-)
 from acronumba.ir.visit import reads, writes
 from acronumba.runtime.state import FRAME
 
 DYNAMIC = frozenset({"append", "insert", "extend", "slice", "fill", "sort"})  # lists operations without a static bound
 
 
-def stands_alone(instr: Instr) -> bool:
+def stands_alone(instr: ir.Instr) -> bool:
     """Whether an instruction is a segment of its own, which can be entered again: it tests for room, or waits."""
-    return isinstance(instr, Read | Spawn) or (isinstance(instr, ListOp) and instr.op in DYNAMIC)
+    return isinstance(instr, ir.Read | ir.Spawn) or (isinstance(instr, ir.ListOp) and instr.op in DYNAMIC)
 
 
 @dataclass(slots=True, eq=False)
@@ -40,38 +29,38 @@ class Segment:
 
     number: int
     frame: Frame
-    instrs: list[Instr]
-    block: Block
+    instrs: list[ir.Instr]
+    block: ir.Block
     last: bool  # whether the block's end follows; otherwise a call or the next segment
     first: bool  # whether the basic block begins here
     after: int = -1  # number of the segment that follows, if not last
-    resumes: Call | Spawn | Join | None = None  # the call after which it goes on
-    live: list[Var] = field(default_factory=list)  # at its start
+    resumes: ir.Call | ir.Spawn | ir.Join | None = None  # the call after which it goes on
+    live: list[ir.Var] = field(default_factory=list)  # at its start
     dynamic: bool = False  # it is one operation that tests for room itself, or waits
     nodes: int = 0  # most nodes recorded until the next test, if it begins with one
     room: int = 0  # most words allocated until then
-    clean: frozenset[Var] | None = None  # variables whose slot holds their value, at its start; None: not known yet
+    clean: frozenset[ir.Var] | None = None  # variables whose slot holds their value, at its start; None: not known yet
 
 
 class Frame:
     """One function: its segments, what lives where, its slots."""
 
-    def __init__(self, number: int, function: Function, numbers: Iterator[int]) -> None:
+    def __init__(self, number: int, function: ir.Function, numbers: Iterator[int]) -> None:
         self.number = number  # of the function
         self.function = function
         self.segments: list[list[Segment]] = [self._cut(block, numbers) for block in function.blocks]
         for block, segments in zip(function.blocks, self.segments, strict=True):
             for a, b in itertools.pairwise(segments):
                 a.after = b.number
-                if a.instrs and isinstance(a.instrs[-1], Call | Spawn | Join):
+                if a.instrs and isinstance(a.instrs[-1], ir.Call | ir.Spawn | ir.Join):
                     b.resumes = a.instrs[-1]
             assert segments[0].block is block
-        self.spawns = any(isinstance(i, Spawn) for block in function.blocks for i in block.instrs)
+        self.spawns = any(isinstance(i, ir.Spawn) for block in function.blocks for i in block.instrs)
         self.heads = {s for k, block in enumerate(function.blocks) for s in successors(block.end) if s <= k}
         self.by_number = {s.number: s for s in self.all}
         self.tests = self._tests()
         self._liveness()
-        self.slots: dict[Var, int] = {}
+        self.slots: dict[ir.Var, int] = {}
         self._slots()
 
     @property
@@ -91,13 +80,13 @@ class Frame:
         """Return the word of the first slot. A function that spawns fibers counts them in the word before it."""
         return FRAME + self.spawns
 
-    def _cut(self, block: Block, numbers: Iterator[int]) -> list[Segment]:
-        parts: list[list[Instr]] = [[]]
+    def _cut(self, block: ir.Block, numbers: Iterator[int]) -> list[Segment]:
+        parts: list[list[ir.Instr]] = [[]]
         for instr in block.instrs:
             if stands_alone(instr) and (parts[-1] or len(parts) == 1):  # going on is not another step of a loop
                 parts.append([])
             parts[-1].append(instr)
-            if stands_alone(instr) or isinstance(instr, Call | Join):
+            if stands_alone(instr) or isinstance(instr, ir.Call | ir.Join):
                 parts.append([])
         last = len(parts) - 1
         segments = [Segment(next(numbers), self, p, block, k == last, k == 0) for k, p in enumerate(parts)]
@@ -133,7 +122,7 @@ class Frame:
                 out.update(self.after(segment))
         return {s for s in out if not s.dynamic}
 
-    def reserve(self, words_: Callable[[Instr], int]) -> None:
+    def reserve(self, words_: Callable[[ir.Instr], int]) -> None:
         """Fill in `nodes` and `room` of the segments that test."""
         known: dict[Segment, tuple[int, int]] = {}
 
@@ -141,7 +130,7 @@ class Frame:
             """Return what the segment and those after it take, up to the next test."""
             if segment not in known:
                 rest = [most(s) for s in self.after(segment) if s not in self.tests and not s.dynamic]
-                nodes = sum(isinstance(i, Emit) for i in segment.instrs) + max((a for a, _ in rest), default=0)
+                nodes = sum(isinstance(i, ir.Emit) for i in segment.instrs) + max((a for a, _ in rest), default=0)
                 room = sum(map(words_, segment.instrs)) + max((b for _, b in rest), default=0)
                 known[segment] = nodes, room
             return known[segment]
@@ -154,14 +143,14 @@ class Frame:
     def after(self, segment: Segment) -> list[Segment]:
         """Return the segments that may follow without a call."""
         if not segment.last:
-            jumps = not segment.instrs or not isinstance(segment.instrs[-1], Call | Spawn | Join)
+            jumps = not segment.instrs or not isinstance(segment.instrs[-1], ir.Call | ir.Spawn | ir.Join)
             return [self.by_number[segment.after]] if jumps else []
         return [self.segments[k][0] for k in successors(segment.block.end)]
 
     def _slots(self) -> None:
         """Give a slot to what lives across a call or may have to be saved; the results of a call are neighbours."""
         for segment in self.all:
-            if segment.resumes is not None and not isinstance(segment.resumes, Join):
+            if segment.resumes is not None and not isinstance(segment.resumes, ir.Join):
                 for v in segment.resumes.outs:
                     assert v not in self.slots
                     self.slots[v] = self.first_slot + len(self.slots)
@@ -180,7 +169,7 @@ class Frame:
             segment = work.pop()
             clean = set(segment.clean or ())
             for instr in segment.instrs:
-                if isinstance(instr, Call | Spawn | Join):
+                if isinstance(instr, ir.Call | ir.Spawn | ir.Join):
                     clean |= {v for v in by[segment.after].live if v in self.slots}
                 else:
                     clean -= set(writes(instr))

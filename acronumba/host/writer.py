@@ -9,16 +9,7 @@ from __future__ import annotations
 import itertools
 
 from acronumba.emit import tree
-from acronumba.emit.tree import (
-    F64,
-    I1,
-    I64,
-    Builder,
-    Expr,
-    Local,
-    convert,
-    load,
-)
+from acronumba.emit.tree import F64, I1, I64, Builder, Expr, Local, convert, load
 from acronumba.host.segments import Segment
 from acronumba.ir.nodes import Program, Scalar, Var
 from acronumba.ir.types import BoolT, FloatT, Word

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from acronumba.ir.nodes import Block, Branch, End, Function, Instr, Jump, Var
+from acronumba.ir import nodes as ir
 from acronumba.ir.visit import reads, writes
 
 
-def successors(end: End) -> tuple[int, ...]:
+def successors(end: ir.End) -> tuple[int, ...]:
     """Return the blocks that may follow."""
     match end:
-        case Jump():
+        case ir.Jump():
             return (end.block,)
-        case Branch():
+        case ir.Branch():
             return (end.yes, end.no)
         case _:
             return ()
 
 
-def predecessors(blocks: tuple[Block, ...]) -> list[list[int]]:
+def predecessors(blocks: tuple[ir.Block, ...]) -> list[list[int]]:
     """Return the predecessors of each block, one entry per edge."""
     out: list[list[int]] = [[] for _ in blocks]
     for k, block in enumerate(blocks):
@@ -32,10 +32,10 @@ def predecessors(blocks: tuple[Block, ...]) -> list[list[int]]:
     return out
 
 
-def definitions(function: Function) -> dict[Var, Instr]:
+def definitions(function: ir.Function) -> dict[ir.Var, ir.Instr]:
     """Return the instruction that assigns each variable that is assigned once (parameters have none)."""
-    out: dict[Var, Instr] = {}
-    twice: set[Var] = set(function.params)
+    out: dict[ir.Var, ir.Instr] = {}
+    twice: set[ir.Var] = set(function.params)
     for block in function.blocks:
         for instr in block.instrs:
             for v in writes(instr):
@@ -45,14 +45,14 @@ def definitions(function: Function) -> dict[Var, Instr]:
     return {v: i for v, i in out.items() if v not in twice}
 
 
-def fixed_variables(function: Function) -> set[Var]:
+def fixed_variables(function: ir.Function) -> set[ir.Var]:
     """Return the variables that have one value for the whole call: parameters included."""
     assigned = Counter(function.params)
     assigned.update(v for b in function.blocks for i in b.instrs for v in writes(i))
     return {v for v, count in assigned.items() if count == 1}
 
 
-def dominators(blocks: tuple[Block, ...]) -> list[set[int]]:
+def dominators(blocks: tuple[ir.Block, ...]) -> list[set[int]]:
     """Return the blocks that dominate each block, itself included."""
     before = predecessors(blocks)
     out = [set(range(len(blocks))) for _ in blocks]
@@ -67,9 +67,9 @@ def dominators(blocks: tuple[Block, ...]) -> list[set[int]]:
     return out
 
 
-def live_at_start(blocks: tuple[Block, ...]) -> list[set[Var]]:
+def live_at_start(blocks: tuple[ir.Block, ...]) -> list[set[ir.Var]]:
     """Return the variables that are read after the start of each block before they are assigned."""
-    out: list[set[Var]] = [set() for _ in blocks]
+    out: list[set[ir.Var]] = [set() for _ in blocks]
     changed = True
     while changed:
         changed = False
@@ -84,7 +84,7 @@ def live_at_start(blocks: tuple[Block, ...]) -> list[set[Var]]:
     return out
 
 
-def loops(blocks: tuple[Block, ...]) -> dict[int, set[int]]:
+def loops(blocks: tuple[ir.Block, ...]) -> dict[int, set[int]]:
     """Return the blocks of each natural loop, by its head."""
     before = predecessors(blocks)
     out: dict[int, set[int]] = defaultdict(set)

@@ -15,41 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.errors import NOWHERE, Loc
+from acronumba.ir import nodes as ir
 from acronumba.ir.evaluate import OperationFailed, WrongResult, apply
-from acronumba.ir.nodes import (
-    Block,
-    Branch,
-    Call,
-    Check,
-    ClassTag,
-    Const,
-    Copy,
-    Emit,
-    Extent,
-    ExtentOf,
-    Fail,
-    FieldLayout,
-    Function,
-    IsNull,
-    Join,
-    Jump,
-    ListNew,
-    ListOp,
-    Load,
-    New,
-    Once,
-    Op,
-    Pad,
-    Program,
-    Read,
-    Return,
-    Scalar,
-    Shared,
-    SharedArg,
-    Spawn,
-    StructLayout,
-    Var,
-)
 from acronumba.ir.ops import SCALARS
 from acronumba.ir.types import BoolT, FloatT, IntT, ListT, TensorT
 from acronumba.ir.values import INT_MAX, INT_MIN, List, Memo, Misfit, Row, flatten, unflatten
@@ -108,7 +75,7 @@ class _Spawned:
 
     __slots__ = ("args", "into", "loc", "results", "spawn")
 
-    def __init__(self, spawn: Spawn, env: Mapping[Var, Any]) -> None:
+    def __init__(self, spawn: ir.Spawn, env: Mapping[ir.Var, Any]) -> None:
         self.spawn = spawn
         self.loc = spawn.loc
         self.args = [env[a] for a in spawn.args]
@@ -121,12 +88,12 @@ class _Frame:
 
     __slots__ = ("block", "call", "env", "function", "next", "spawned")
 
-    def __init__(self, function: Function, env: dict[Var, Any], call: _Spawned | Call | None) -> None:
+    def __init__(self, function: ir.Function, env: dict[ir.Var, Any], call: _Spawned | ir.Call | None) -> None:
         self.function = function
         self.env = env
         self.call = call  # the caller's instruction
         self.spawned: list[_Spawned] = []  # since the last join
-        self.block: Block = function.blocks[0]
+        self.block: ir.Block = function.blocks[0]
         self.next = 0  # index of the next instruction in `block`
 
 
@@ -150,7 +117,7 @@ class Interpreter:
 
     def __init__(
         self,
-        program: Program,
+        program: ir.Program,
         shared: Sequence[object] | Mapping[int, object] = (),
         *,
         kernels: Sequence[KernelSpec] = (),
@@ -172,27 +139,27 @@ class Interpreter:
             self._shared.append(inner[0] if inner else None)
         for once in program.once:
             self._shared.append(self._once(once))
-        self._layouts: dict[type, tuple[int, StructLayout]] = {s.cls: (k, s) for k, s in enumerate(program.layouts)}
-        self._fields: dict[tuple[type, str], FieldLayout] = {
+        self._layouts: dict[type, tuple[int, ir.StructLayout]] = {s.cls: (k, s) for k, s in enumerate(program.layouts)}
+        self._fields: dict[tuple[type, str], ir.FieldLayout] = {
             (s.cls, f.name): f for s in program.layouts for f in s.fields
         }
-        self._rules: dict[type, Callable[[Any, dict[Var, Any]], None]] = {
-            Const: self._const,
-            Copy: self._copy,
-            Scalar: self._scalar,
-            IsNull: self._is_null,
-            ClassTag: self._class_tag,
-            Check: self._check,
-            Load: self._load,
-            New: self._new,
-            ListNew: self._list_new,
-            ListOp: self._list_op,
-            ExtentOf: self._extent_of,
-            Shared: self._shared_value,
-            Op: self._op,
-            Emit: self._emit,
-            Pad: self._copy,
-            Read: self._read,
+        self._rules: dict[type, Callable[[Any, dict[ir.Var, Any]], None]] = {
+            ir.Const: self._const,
+            ir.Copy: self._copy,
+            ir.Scalar: self._scalar,
+            ir.IsNull: self._is_null,
+            ir.ClassTag: self._class_tag,
+            ir.Check: self._check,
+            ir.Load: self._load,
+            ir.New: self._new,
+            ir.ListNew: self._list_new,
+            ir.ListOp: self._list_op,
+            ir.ExtentOf: self._extent_of,
+            ir.Shared: self._shared_value,
+            ir.Op: self._op,
+            ir.Emit: self._emit,
+            ir.Pad: self._copy,
+            ir.Read: self._read,
         }
 
     def run(self, args: Sequence[object]) -> Any:
@@ -223,13 +190,13 @@ class Interpreter:
                     instr = instrs[frame.next]
                     frame.next += 1
                     loc = instr.loc
-                    if isinstance(instr, Call):
+                    if isinstance(instr, ir.Call):
                         callee = self._called(instr, [env[a] for a in instr.args], instr)
-                    elif isinstance(instr, Spawn):
+                    elif isinstance(instr, ir.Spawn):
                         frame.spawned.append(_Spawned(instr, env))
                         if not self.late:
                             callee = self._called(instr, frame.spawned[-1].args, frame.spawned[-1])
-                    elif isinstance(instr, Join):
+                    elif isinstance(instr, ir.Join):
                         waiting = [s for s in frame.spawned if s.results is None]
                         if waiting:
                             frame.next -= 1
@@ -263,14 +230,14 @@ class Interpreter:
         """Do what the end of a block says; return the results of the entry where it is done."""
         frame = stack[-1]
         match frame.block.end:
-            case Jump() as end:
+            case ir.Jump() as end:
                 frame.block, frame.next = frame.function.blocks[end.block], 0
-            case Branch() as end:
+            case ir.Branch() as end:
                 target = end.yes if frame.env[end.cond] else end.no
                 frame.block, frame.next = frame.function.blocks[target], 0
-            case Fail() as end:
+            case ir.Fail() as end:
                 raise _Stop(end.site, tuple(frame.env[a] for a in end.args))
-            case Return() as end:
+            case ir.Return() as end:
                 results = tuple(frame.env[a] for a in end.args)
                 assert not frame.spawned, f"{frame.function.name} returns without a join"
                 stack.pop()
@@ -282,7 +249,7 @@ class Interpreter:
                     stack[-1].env.update(zip(frame.call.outs, results, strict=True))
         return None
 
-    def _called(self, instr: Call | Spawn, args: Sequence[Any], call: Call | _Spawned) -> _Frame:
+    def _called(self, instr: ir.Call | ir.Spawn, args: Sequence[Any], call: ir.Call | _Spawned) -> _Frame:
         function = self.program.functions[instr.function]
         return _Frame(function, dict(zip(function.params, args, strict=True)), call)
 
@@ -297,13 +264,13 @@ class Interpreter:
 
     # One rule per instruction.
 
-    def _const(self, i: Const, env: dict[Var, Any]) -> None:
+    def _const(self, i: ir.Const, env: dict[ir.Var, Any]) -> None:
         env[i.out] = float(i.value) if isinstance(i.out.type, FloatT) and i.value is not None else i.value
 
-    def _copy(self, i: Copy | Pad, env: dict[Var, Any]) -> None:
+    def _copy(self, i: ir.Copy | ir.Pad, env: dict[ir.Var, Any]) -> None:
         env[i.out] = env[i.src]
 
-    def _scalar(self, i: Scalar, env: dict[Var, Any]) -> None:
+    def _scalar(self, i: ir.Scalar, env: dict[ir.Var, Any]) -> None:
         args = tuple(env[a] for a in i.args)
         try:
             if _explodes(i.op, args):
@@ -319,21 +286,21 @@ class Interpreter:
             raise _Stop(i.site, args)
         env[i.out] = value
 
-    def _is_null(self, i: IsNull, env: dict[Var, Any]) -> None:
+    def _is_null(self, i: ir.IsNull, env: dict[ir.Var, Any]) -> None:
         env[i.out] = env[i.ref] is None
 
-    def _class_tag(self, i: ClassTag, env: dict[Var, Any]) -> None:
+    def _class_tag(self, i: ir.ClassTag, env: dict[ir.Var, Any]) -> None:
         ref = env[i.ref]
         if isinstance(ref, Row):
             env[i.out] = self._layouts[ref.layout.cls][0]
         else:
             env[i.out] = next(self._layouts[c][0] for c in type(ref).__mro__ if c in self._layouts)
 
-    def _check(self, i: Check, env: dict[Var, Any]) -> None:
+    def _check(self, i: ir.Check, env: dict[ir.Var, Any]) -> None:
         if not env[i.cond]:
             raise _Stop(i.site, tuple(env[a] for a in i.args))
 
-    def _load(self, i: Load, env: dict[Var, Any]) -> None:
+    def _load(self, i: ir.Load, env: dict[ir.Var, Any]) -> None:
         ref = env[i.ref]
         f = self._fields[i.cls, i.field]
         if isinstance(ref, Row):
@@ -345,37 +312,37 @@ class Interpreter:
                 raise _Stop(-1, (), "DataError", str(e)) from e
         env.update(zip(i.outs, inner, strict=True))
 
-    def _new(self, i: New, env: dict[Var, Any]) -> None:
+    def _new(self, i: ir.New, env: dict[ir.Var, Any]) -> None:
         env[i.out] = Row(self._layouts[i.cls][1], tuple(env[a] for a in i.args))
 
-    def _list_new(self, i: ListNew, env: dict[Var, Any]) -> None:
+    def _list_new(self, i: ir.ListNew, env: dict[ir.Var, Any]) -> None:
         assert isinstance(i.out.type, ListT)
         env[i.out] = List(i.out.type.item, [env[a] for a in i.args], i.count)
 
-    def _list_op(self, i: ListOp, env: dict[Var, Any]) -> None:
+    def _list_op(self, i: ir.ListOp, env: dict[ir.Var, Any]) -> None:
         args = [env[a] for a in i.args]
         outs = _list_rule(i, args)
         env.update(zip(i.outs, outs, strict=True))
 
-    def _extent_of(self, i: ExtentOf, env: dict[Var, Any]) -> None:
+    def _extent_of(self, i: ir.ExtentOf, env: dict[ir.Var, Any]) -> None:
         value = env[i.tensor]
         env[i.out] = 0 if value is None else int(np.shape(value)[i.axis])  # None: bound later, or not on this path
 
-    def _shared_value(self, i: Shared, env: dict[Var, Any]) -> None:
+    def _shared_value(self, i: ir.Shared, env: dict[ir.Var, Any]) -> None:
         env[i.out] = self._shared[i.index]
 
-    def _read(self, i: Read, env: dict[Var, Any]) -> None:
+    def _read(self, i: ir.Read, env: dict[ir.Var, Any]) -> None:
         env[i.out] = np.asarray(env[i.tensor]).item()
 
-    def _op(self, i: Op, env: dict[Var, Any]) -> None:
+    def _op(self, i: ir.Op, env: dict[ir.Var, Any]) -> None:
         assert isinstance(i.out.type, TensorT)
 
         def static(attr: object) -> Any:
-            if isinstance(attr, Var):
+            if isinstance(attr, ir.Var):
                 return env[attr]
             return tuple(map(static, attr)) if isinstance(attr, tuple) else attr
 
-        args = [self._shared[a.index] if isinstance(a, SharedArg) else self._tensor(a, env[a]) for a in i.args]
+        args = [self._shared[a.index] if isinstance(a, ir.SharedArg) else self._tensor(a, env[a]) for a in i.args]
         shape = _extents(i.shape, env)
         if min(shape, default=0) < 0:
             raise WrongResult(f"{i.op}: a negative extent in {shape}")
@@ -384,7 +351,7 @@ class Interpreter:
         except OperationFailed as e:
             raise _Stop(i.site) from e
 
-    def _tensor(self, var: Var, value: Any) -> Any:
+    def _tensor(self, var: ir.Var, value: Any) -> Any:
         """Return an argument as an array: host numbers are tensors of rank 0."""
         match var.type:
             case IntT():
@@ -405,7 +372,7 @@ class Interpreter:
         dtype = {IntT: "int64", FloatT: "float64", BoolT: "bool"}[type(t.item)]
         return np.asarray(value.words, dtype)
 
-    def _once(self, once: Once) -> Any:
+    def _once(self, once: ir.Once) -> Any:
         """Return a shared tensor that is computed."""
         from acronumba.ir.reference import evaluate
 
@@ -414,10 +381,10 @@ class Interpreter:
         (out,) = evaluate(spec, operands, ())
         return out
 
-    def _operand(self, var: Var, env: dict[Var, Any]) -> Any:
+    def _operand(self, var: ir.Var, env: dict[ir.Var, Any]) -> Any:
         return self._stacked(var.type, env[var]) if isinstance(var.type, ListT) else env[var]
 
-    def _emit(self, i: Emit, env: dict[Var, Any]) -> None:
+    def _emit(self, i: ir.Emit, env: dict[ir.Var, Any]) -> None:
         from acronumba.ir.reference import KernelFailure, evaluate, evaluate_rows
 
         spec = self.kernels[i.kernel]
@@ -440,9 +407,9 @@ class Interpreter:
             env[out] = value
 
 
-def _deliver(frame: _Frame, join: Join) -> None:
+def _deliver(frame: _Frame, join: ir.Join) -> None:
     """Give the results of spawned calls to the variables and lists that wait for them."""
-    given: dict[Var, Any] = {}
+    given: dict[ir.Var, Any] = {}
     for s in frame.spawned:
         assert s.results is not None
         if s.into is None:
@@ -456,8 +423,8 @@ def _deliver(frame: _Frame, join: Join) -> None:
     frame.spawned = []
 
 
-def _extents(shape: tuple[Extent, ...], env: dict[Var, Any]) -> tuple[int, ...]:
-    return tuple(env[n] if isinstance(n, Var) else n for n in shape)
+def _extents(shape: tuple[ir.Extent, ...], env: dict[ir.Var, Any]) -> tuple[int, ...]:
+    return tuple(env[n] if isinstance(n, ir.Var) else n for n in shape)
 
 
 def _explodes(op: str, args: tuple[Any, ...]) -> bool:
@@ -468,7 +435,7 @@ def _explodes(op: str, args: tuple[Any, ...]) -> bool:
     return bool(by > 63 and (base != 0 if op == "lshift" else abs(base) > 1))
 
 
-def _list_rule(i: ListOp, args: list[Any]) -> tuple[Any, ...]:
+def _list_rule(i: ir.ListOp, args: list[Any]) -> tuple[Any, ...]:
     """Carry out an operation on lists and return what it assigns."""
     if i.op == "fill":
         assert isinstance(i.outs[0].type, ListT)
@@ -514,7 +481,7 @@ def _list_rule(i: ListOp, args: list[Any]) -> tuple[Any, ...]:
 
 
 def interpret(
-    program: Program,
+    program: ir.Program,
     args: Sequence[object],
     shared: Sequence[object] | Mapping[int, object] = (),
     *,

@@ -8,14 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from acronumba.ir.nodes import (
-    Op,
-    Var,
-)
+from acronumba.ir.nodes import Op, Var
 from acronumba.ir.ops import COMPARISONS
-from acronumba.ir.types import (
-    ListT,
-)
+from acronumba.ir.types import ListT
 
 if TYPE_CHECKING:
     pass

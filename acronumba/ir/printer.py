@@ -11,44 +11,12 @@ import os
 from typing import assert_never
 
 from acronumba.errors import Loc
-from acronumba.ir.nodes import (
-    Branch,
-    Call,
-    Check,
-    ClassTag,
-    Const,
-    Copy,
-    Emit,
-    End,
-    Extent,
-    ExtentOf,
-    Fail,
-    Function,
-    Instr,
-    IsNull,
-    Join,
-    Jump,
-    ListNew,
-    ListOp,
-    Load,
-    New,
-    Op,
-    Pad,
-    Program,
-    Read,
-    Return,
-    Scalar,
-    Shared,
-    SharedArg,
-    Spawn,
-    StructLayout,
-    Var,
-)
+from acronumba.ir import nodes as ir
 from acronumba.ir.types import ListT, RefT, TensorT, type_text
 from acronumba.ir.visit import writes
 
 
-def program_text(program: Program) -> str:
+def program_text(program: ir.Program) -> str:
     """Return the whole program as text: shared values, layouts, sites, functions."""
     params = ", ".join(map(type_text, program.params))
     lines = [f"program {program.name}({params}) -> {type_text(program.result)}"]
@@ -62,13 +30,13 @@ def program_text(program: Program) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def layout_text(number: int, layout: StructLayout) -> str:
+def layout_text(number: int, layout: ir.StructLayout) -> str:
     """Return "layout 0 Tree: 1 word: int, 2 left: Tree | None"; the number before a field is its first word."""
     fields = ", ".join(f"{f.offset} {f.name}: {type_text(f.type)}" for f in layout.fields)
     return f"layout {number} {layout.cls.__qualname__}: {fields}".rstrip(": ")
 
 
-def function_text(function: Function, program: Program | None = None) -> str:
+def function_text(function: ir.Function, program: ir.Program | None = None) -> str:
     """Return one function as text; with the program, calls and shared operands are printed by name."""
     params = ", ".join(f"{p.name}: {type_text(p.type)}" for p in function.params)
     results = ", ".join(map(type_text, function.results)) or "None"
@@ -85,57 +53,57 @@ def function_text(function: Function, program: Program | None = None) -> str:
     return "\n".join(lines)
 
 
-def instr_text(instr: Instr | End, program: Program | None = None) -> str:
+def instr_text(instr: ir.Instr | ir.End, program: ir.Program | None = None) -> str:
     """Return one instruction as text, without the types of what it assigns."""
     match instr:
-        case Const():
+        case ir.Const():
             right = repr(instr.value)
-        case Copy():
+        case ir.Copy():
             right = f"copy {instr.src.name}"
-        case Scalar():
+        case ir.Scalar():
             right = " ".join([instr.op, ", ".join(a.name for a in instr.args)]) + _site(instr.site)
-        case IsNull():
+        case ir.IsNull():
             right = f"null {instr.ref.name}"
-        case ClassTag():
+        case ir.ClassTag():
             right = f"tag {instr.ref.name}"
-        case Check():
+        case ir.Check():
             return f"check {instr.cond.name}{_site(instr.site)}{_given(instr.args)}"
-        case Load():
+        case ir.Load():
             right = f"load {instr.ref.name}.{instr.field}"
-        case New():
+        case ir.New():
             right = f"new {instr.cls.__name__}{_given(instr.args) or '()'}"
-        case ListNew():
+        case ir.ListNew():
             right = f"list of {instr.count} [{', '.join(a.name for a in instr.args)}]"
-        case ListOp():
+        case ir.ListOp():
             right = f"{instr.op}{_given(instr.args)}"
-        case ExtentOf():
+        case ir.ExtentOf():
             right = f"extent {instr.tensor.name} {instr.axis}"
-        case Shared():
+        case ir.Shared():
             right = f"shared {_shared(instr.index, program)}"
-        case Op():
+        case ir.Op():
             right = _op(instr, program)
-        case Emit():
+        case ir.Emit():
             dims = f" dims {', '.join(d.name for d in instr.dims)}" if instr.dims else ""
             right = f"emit {instr.kernel}{_given(instr.args) or '()'}{dims}"
-        case Pad():
+        case ir.Pad():
             right = f"pad {instr.src.name}, {instr.levels}"
-        case Call():
+        case ir.Call():
             right = f"call {_callee(instr, program)}{_given(instr.args) or '()'}"
-        case Read():
+        case ir.Read():
             right = f"read {instr.tensor.name}"
-        case Spawn():
+        case ir.Spawn():
             to = f"{instr.into[0].name}[{instr.into[1].name}]" if instr.into else ", ".join(v.name for v in instr.outs)
             right = f"{_callee(instr, program)}{_given(instr.args) or '()'}"
             return f"spawn {to} = {right}" if to else f"spawn {right}"
-        case Join():
+        case ir.Join():
             right = "join"
-        case Jump():
+        case ir.Jump():
             return f"jump {instr.block}"
-        case Branch():
+        case ir.Branch():
             return f"branch {instr.cond.name} {instr.yes} {instr.no}"
-        case Return():
+        case ir.Return():
             return " ".join(["return", ", ".join(a.name for a in instr.args)]).rstrip()
-        case Fail():
+        case ir.Fail():
             return f"fail{_site(instr.site)}{_given(instr.args)}"
         case _:
             assert_never(instr)
@@ -143,15 +111,15 @@ def instr_text(instr: Instr | End, program: Program | None = None) -> str:
     return f"{left} = {right}" if left else right
 
 
-def _line(instr: Instr | End, program: Program | None) -> str:
+def _line(instr: ir.Instr | ir.End, program: ir.Program | None) -> str:
     """Return an instruction with the types that its text does not show, in a column of their own."""
     text = instr_text(instr, program)
     match instr:
-        case Op():
+        case ir.Op():
             types = _tensor_text(instr.out, instr.shape)
-        case Emit():
+        case ir.Emit():
             types = ", ".join(_tensor_text(v, s) for v, s in zip(instr.outs, instr.shapes, strict=True))
-        case Load() | ListOp() | Call() | Join() | Shared() | ListNew() | Copy() | Pad():
+        case ir.Load() | ir.ListOp() | ir.Call() | ir.Join() | ir.Shared() | ir.ListNew() | ir.Copy() | ir.Pad():
             shown = (v for v in writes(instr) if isinstance(v.type, TensorT | ListT | RefT))
             types = ", ".join(type_text(v.type) for v in shown)
         case _:
@@ -159,19 +127,19 @@ def _line(instr: Instr | End, program: Program | None) -> str:
     return f"{text:<48}  {types}".rstrip()
 
 
-def _op(op: Op, program: Program | None) -> str:
-    args = [_shared(a.index, program) if isinstance(a, SharedArg) else a.name for a in op.args]
+def _op(op: ir.Op, program: ir.Program | None) -> str:
+    args = [_shared(a.index, program) if isinstance(a, ir.SharedArg) else a.name for a in op.args]
     inner = ", ".join([*args, *map(_static, op.attrs)])
     return f"{op.op}({inner}){_site(op.site)}"
 
 
-def _callee(instr: Call | Spawn, program: Program | None) -> str:
+def _callee(instr: ir.Call | ir.Spawn, program: ir.Program | None) -> str:
     return program.functions[instr.function].name if program else str(instr.function)
 
 
 def _static(attr: object) -> str:
     match attr:
-        case Var():
+        case ir.Var():
             return attr.name
         case tuple():
             return "(" + ", ".join(map(_static, attr)) + ("," if len(attr) == 1 else "") + ")"
@@ -179,12 +147,12 @@ def _static(attr: object) -> str:
             return repr(attr)
 
 
-def _tensor_text(var: Var, shape: tuple[Extent, ...]) -> str:
+def _tensor_text(var: ir.Var, shape: tuple[ir.Extent, ...]) -> str:
     dtype = var.type.dtype if isinstance(var.type, TensorT) else type_text(var.type)
-    return f"{dtype}[{', '.join(n.name if isinstance(n, Var) else str(n) for n in shape)}]"
+    return f"{dtype}[{', '.join(n.name if isinstance(n, ir.Var) else str(n) for n in shape)}]"
 
 
-def _shared(index: int, program: Program | None) -> str:
+def _shared(index: int, program: ir.Program | None) -> str:
     return program.shared[index].path if program else f"shared[{index}]"
 
 
@@ -192,7 +160,7 @@ def _site(site: int) -> str:
     return f" site {site}" if site >= 0 else ""
 
 
-def _given(args: tuple[Var, ...]) -> str:
+def _given(args: tuple[ir.Var, ...]) -> str:
     return f"({', '.join(a.name for a in args)})" if args else ""
 
 

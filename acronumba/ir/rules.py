@@ -9,38 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, assert_never
 
-from acronumba.ir.nodes import (
-    Branch,
-    Call,
-    Check,
-    ClassTag,
-    Const,
-    Copy,
-    Emit,
-    End,
-    ExtentOf,
-    Fail,
-    Function,
-    Instr,
-    IsNull,
-    Join,
-    Jump,
-    ListNew,
-    ListOp,
-    Load,
-    New,
-    Op,
-    Pad,
-    Program,
-    Read,
-    Return,
-    Scalar,
-    Shared,
-    SharedArg,
-    Spawn,
-    StructLayout,
-    Var,
-)
+from acronumba.ir import nodes as ir
 from acronumba.ir.ops import FALLIBLE, SCALARS, TENSORS
 from acronumba.ir.types import (
     BOOL,
@@ -71,79 +40,79 @@ _LETTERS: dict[str, tuple[type, ...]] = {"i": (IntT,), "f": (FloatT,), "b": (Boo
 class Rules:
     """The rule of each instruction."""
 
-    def __init__(self, function: Function, program: Program, kernels: Sequence[KernelSpec]) -> None:
+    def __init__(self, function: ir.Function, program: ir.Program, kernels: Sequence[KernelSpec]) -> None:
         self.function = function
         self.program = program
         self.kernels = kernels
-        self.layouts: dict[type, StructLayout] = {s.cls: s for s in program.layouts}
+        self.layouts: dict[type, ir.StructLayout] = {s.cls: s for s in program.layouts}
 
-    def check(self, instr: Instr | End) -> None:
+    def check(self, instr: ir.Instr | ir.End) -> None:
         match instr:
-            case Const():
+            case ir.Const():
                 self._const(instr)
-            case Copy():
+            case ir.Copy():
                 self._assign(refined(instr.src.type, instr.out.type), instr.out)
-            case Scalar():
+            case ir.Scalar():
                 self._scalar(instr)
-            case IsNull():
+            case ir.IsNull():
                 demand(isinstance(instr.ref.type, RefT | ListT | TensorT), f"{instr.ref.name} is not a reference")
                 self._assign(BOOL, instr.out)
-            case ClassTag():
+            case ir.ClassTag():
                 demand(isinstance(instr.ref.type, RefT), f"{instr.ref.name} is not an object")
                 self._assign(INT, instr.out)
-            case Check():
+            case ir.Check():
                 demand(instr.cond.type == BOOL, f"{instr.cond.name} is not a bool")
                 self._fill(instr.site, instr.args)
-            case Load():
+            case ir.Load():
                 self._load(instr)
-            case New():
+            case ir.New():
                 demand(instr.cls in self.layouts, f"{instr.cls.__qualname__} has no layout")
                 self._words(instr.args, [w for f in self.layouts[instr.cls].fields for w in words(f.type)])
                 self._assign(RefT((instr.cls,)), instr.out)
-            case ListNew():
+            case ir.ListNew():
                 self._list_new(instr)
-            case ListOp():
+            case ir.ListOp():
                 self._list_op(instr)
-            case ExtentOf():
+            case ir.ExtentOf():
                 self._extent(instr)
-            case Shared():
+            case ir.Shared():
                 inner = words(self._shared(instr.index))
                 demand(len(inner) == 1, "not one word")
                 self._assign(inner[0], instr.out)
-            case Op():
+            case ir.Op():
                 _op(instr, self)
-            case Emit():
+            case ir.Emit():
                 self._emit(instr)
-            case Pad():
+            case ir.Pad():
                 self._pad(instr)
-            case Call():
+            case ir.Call():
                 self._call(instr)
-            case Read():
+            case ir.Read():
                 self._read(instr)
-            case Spawn():
+            case ir.Spawn():
                 self._spawn(instr)
-            case Join() | Jump():
+            case ir.Join() | ir.Jump():
                 pass
-            case Branch():
+            case ir.Branch():
                 demand(instr.cond.type == BOOL, f"{instr.cond.name} is not a bool")
-            case Return():
+            case ir.Return():
                 self._words(instr.args, self.function.results)
-            case Fail():
+            case ir.Fail():
                 self._fill(instr.site, instr.args)
             case _:
                 assert_never(instr)
 
     # What several rules need.
 
-    def _assign(self, word: Word, out: Var) -> None:
+    def _assign(self, word: Word, out: ir.Var) -> None:
         demand(fits(word, out.type), f"{type_text(word)} is assigned to {out.name}: {type_text(out.type)}")
 
-    def _words(self, args: Sequence[Var], wanted: Sequence[Word]) -> None:
+    def _words(self, args: Sequence[ir.Var], wanted: Sequence[Word]) -> None:
         demand(len(args) == len(wanted), f"{len(args)} words where {len(wanted)} are needed: {type_texts(wanted)}")
         for arg, word in zip(args, wanted, strict=True):
             demand(fits(arg.type, word), f"{arg.name}: {type_text(arg.type)} where {type_text(word)} is needed")
 
-    def _results(self, results: Sequence[Word], outs: Sequence[Var]) -> None:
+    def _results(self, results: Sequence[Word], outs: Sequence[ir.Var]) -> None:
         demand(len(results) == len(outs), f"{len(outs)} variables for {len(results)} words")
         for word, out in zip(results, outs, strict=True):
             self._assign(word, out)
@@ -151,7 +120,7 @@ class Rules:
     def _site(self, site: int, *, needed: bool) -> None:
         demand(-1 + needed <= site < len(self.program.sites), f"no site {site}")
 
-    def _fill(self, site: int, args: Sequence[Var]) -> None:
+    def _fill(self, site: int, args: Sequence[ir.Var]) -> None:
         self._site(site, needed=True)
         for arg in args:
             demand(isinstance(arg.type, IntT | FloatT | BoolT), f"{arg.name} of a message is not a number")
@@ -164,7 +133,7 @@ class Rules:
         demand(0 <= index < len(self.program.shared), f"no shared parameter {index}")
         return self.program.shared[index].type
 
-    def _item(self, var: Var, width: int) -> Type:
+    def _item(self, var: ir.Var, width: int) -> Type:
         if not isinstance(var.type, ListT):
             raise Wrong(f"{var.name} is not a list")
         demand(len(words(var.type.item)) == width, f"width {width} of {type_text(var.type)}")
@@ -172,7 +141,7 @@ class Rules:
 
     # Rules that do not fit above.
 
-    def _const(self, i: Const) -> None:
+    def _const(self, i: ir.Const) -> None:
         match i.out.type:
             case BoolT():
                 demand(isinstance(i.value, bool), f"{i.value!r} is not a bool")
@@ -184,7 +153,7 @@ class Rules:
             case _:
                 demand(i.value is None, f"{i.value!r} is not a reference")
 
-    def _scalar(self, i: Scalar) -> None:
+    def _scalar(self, i: ir.Scalar) -> None:
         row = SCALARS.get(i.op)
         if row is None:
             raise Wrong(f"no scalar operation {i.op}")
@@ -212,17 +181,17 @@ class Rules:
                 for word in any_word:
                     self._assign(word, i.out)
 
-    def _callee(self, i: Call | Spawn) -> Function:
+    def _callee(self, i: ir.Call | ir.Spawn) -> ir.Function:
         """Return the function that is called; its arguments are right."""
         demand(0 <= i.function < len(self.program.functions), f"no function {i.function}")
         callee = self.program.functions[i.function]
         self._words(i.args, [p.type for p in callee.params])
         return callee
 
-    def _call(self, i: Call) -> None:
+    def _call(self, i: ir.Call) -> None:
         self._results(self._callee(i).results, i.outs)
 
-    def _spawn(self, i: Spawn) -> None:
+    def _spawn(self, i: ir.Spawn) -> None:
         callee = self._callee(i)
         if i.into is None:
             self._results(callee.results, i.outs)
@@ -234,7 +203,7 @@ class Rules:
         good = all(map(fits, callee.results, item))
         demand(good, f"{type_texts(callee.results)} into {type_text(to.type)}")
 
-    def _load(self, i: Load) -> None:
+    def _load(self, i: ir.Load) -> None:
         if not isinstance(i.ref.type, RefT):
             raise Wrong(f"{i.ref.name} is not an object")
         demand(i.cls in i.ref.type.classes, f"{i.ref.name}: {type_text(i.ref.type)} is never a {i.cls.__qualname__}")
@@ -243,28 +212,28 @@ class Rules:
         demand(found, f"{i.cls.__qualname__} has no field {i.field} in its layout")
         self._results(words(found[0].type), i.outs)
 
-    def _list_new(self, i: ListNew) -> None:
+    def _list_new(self, i: ir.ListNew) -> None:
         item = self._item(i.out, i.width)
         demand(len(i.args) == i.count * i.width, f"{len(i.args)} words for {i.count} elements")
         self._words(i.args, words(item) * i.count)
 
-    def _extent(self, i: ExtentOf) -> None:
+    def _extent(self, i: ir.ExtentOf) -> None:
         demand(isinstance(i.tensor.type, TensorT), f"{i.tensor.name} is not a tensor")
         demand(0 <= i.axis < len(shape_of(i.tensor.type)), f"no axis {i.axis}")
         self._assign(INT, i.out)
 
-    def _pad(self, i: Pad) -> None:
+    def _pad(self, i: ir.Pad) -> None:
         demand(isinstance(i.src.type, TensorT), f"{i.src.name} is not a tensor")
         self._assign(i.src.type, i.out)
         demand(i.levels > 0, f"{i.levels} levels")
 
-    def _read(self, i: Read) -> None:
+    def _read(self, i: ir.Read) -> None:
         t = i.tensor.type
         if not isinstance(t, TensorT) or t.rank:
             raise Wrong(f"{i.tensor.name} is not a tensor of rank 0")
         self._assign(host_word(t.dtype), i.out)
 
-    def _list_op(self, i: ListOp) -> None:
+    def _list_op(self, i: ir.ListOp) -> None:
         if i.op == "fill":
             demand(len(i.outs) == 1, "one list is made")
             item = words(self._item(i.outs[0], i.width))
@@ -292,7 +261,7 @@ class Rules:
             self._words(rest, arguments[i.op])
         self._results(results.get(i.op, ()), i.outs)
 
-    def _emit(self, i: Emit) -> None:
+    def _emit(self, i: ir.Emit) -> None:
         demand(0 <= i.kernel < len(self.kernels), f"no kernel {i.kernel}")
         spec = self.kernels[i.kernel]
         per_node = [o for o in spec.operands if o.kind != "shared"]
@@ -321,7 +290,7 @@ class Rules:
                 good = isinstance(t, TensorT) and (t.dtype, t.shape) == (operand.dtype, operand.shape)
                 demand(good, f"shared {operand.name} is {type_text(t)}")
         demand(len(i.dims) == spec.dims, f"{len(i.dims)} extents, {spec.name} takes {spec.dims}")
-        for var in (*i.dims, *(n for s in i.shapes for n in s if isinstance(n, Var))):
+        for var in (*i.dims, *(n for s in i.shapes for n in s if isinstance(n, ir.Var))):
             demand(var.type == INT, f"extent {var.name} is not an int")
         demand(len(i.outs) == len(spec.results) == len(i.shapes), f"{spec.name} has {len(spec.results)} results")
         for out, value, shape in zip(i.outs, spec.results, i.shapes, strict=True):
@@ -330,13 +299,13 @@ class Rules:
             skip = int(spec.rows is not None)
             demand(not skip or (shape and shape[0] is i.shapes[0][0]), f"{out.name} has other rows")
             _sizes(shape_of(out.type)[skip:], op.shape, out.name)
-            _sizes(tuple(None if isinstance(n, Var) else n for n in shape)[skip:], op.shape, out.name)
+            _sizes(tuple(None if isinstance(n, ir.Var) else n for n in shape)[skip:], op.shape, out.name)
         for op in spec.body:
             self._site(op.site, needed=op.op == "index")
             demand(op.site < 0 or op.op in FALLIBLE, f"{op.op} does not fail")
 
     @staticmethod
-    def _row(arg: Var, operand: Operand, way: str) -> None:
+    def _row(arg: ir.Var, operand: Operand, way: str) -> None:
         """Check an argument of which each row of a node gets its own part."""
         numbers: dict[str, type] = {"int": IntT, "float": FloatT, "bool": BoolT}
         match arg.type, way:
@@ -359,13 +328,13 @@ def _sizes(shape: tuple[int | None, ...], sizes: Sequence[Any], name: str) -> No
         demand(n is None or not isinstance(m, int) or n == m, f"{name} has an extent {n}, not {m}")
 
 
-def _op(i: Op, rules: Rules) -> None:
+def _op(i: ir.Op, rules: Rules) -> None:
     row = TENSORS.get(i.op)
     if row is None:
         raise Wrong(f"no tensor operation {i.op}")
     args: list[Word] = []
     for a in i.args:
-        if isinstance(a, SharedArg):
+        if isinstance(a, ir.SharedArg):
             t = rules._shared(a.index)
             if not isinstance(t, TensorT):
                 raise Wrong(f"shared {a.index} is not a tensor")
@@ -381,14 +350,14 @@ def _op(i: Op, rules: Rules) -> None:
     demand(out.dtype in DTYPES, f"no dtype {out.dtype}")
     demand(len(i.shape) == out.rank, f"{len(i.shape)} extents for {type_text(out)}")
     for n, m in zip(i.shape, out.shape, strict=True):
-        if isinstance(n, Var):
+        if isinstance(n, ir.Var):
             demand(n.type == INT, f"extent {n.name} is not an int")
             demand(m is None, f"the run-time extent {n.name} for {type_text(out)}")
         else:
             demand(n >= 0 and m in (None, n), f"extent {n} for {type_text(out)}")
-    for x in (x for a in i.attrs for x in (a if isinstance(a, tuple) else (a,)) if isinstance(x, Var)):
+    for x in (x for a in i.attrs for x in (a if isinstance(a, tuple) else (a,)) if isinstance(x, ir.Var)):
         demand(x.type == INT, f"{x.name} among the static arguments is not an int")
-    shape = tuple(None if isinstance(n, Var) else n for n in i.shape)
+    shape = tuple(None if isinstance(n, ir.Var) else n for n in i.shape)
     dtypes = [dtype_of(a) for a in args]
     shapes = [shape_of(a) for a in args]
     rule = RULES.get(i.op, RULES.get(row.kind))

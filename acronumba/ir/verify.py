@@ -12,30 +12,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from acronumba.errors import NOWHERE
+from acronumba.ir import nodes as ir
 from acronumba.ir.agree import Wrong, fits, type_texts
 from acronumba.ir.graph import successors
-from acronumba.ir.nodes import (
-    Block,
-    Branch,
-    Copy,
-    End,
-    Fail,
-    Function,
-    Instr,
-    Join,
-    Jump,
-    Program,
-    Return,
-    Spawn,
-    Var,
-)
 from acronumba.ir.printer import instr_text
 from acronumba.ir.rules import Rules
-from acronumba.ir.types import (
-    TensorT,
-    type_text,
-    words,
-)
+from acronumba.ir.types import TensorT, type_text, words
 from acronumba.ir.visit import reads, writes
 
 if TYPE_CHECKING:
@@ -53,7 +35,7 @@ class VerifyError(AssertionError):
         self.problems = tuple(problems)
 
 
-def verify(program: Program, kernels: Sequence[KernelSpec] = ()) -> None:
+def verify(program: ir.Program, kernels: Sequence[KernelSpec] = ()) -> None:
     """Check a program.
 
     Parameters
@@ -80,7 +62,7 @@ def verify(program: Program, kernels: Sequence[KernelSpec] = ()) -> None:
 # The program as a whole.
 
 
-def _layouts(program: Program) -> Iterator[str]:
+def _layouts(program: ir.Program) -> Iterator[str]:
     seen: set[type] = set()
     for k, layout in enumerate(program.layouts):
         where = f"layout {k} ({layout.cls.__qualname__})"
@@ -99,7 +81,7 @@ def _layouts(program: Program) -> Iterator[str]:
             yield f"{where}: two fields of one name"
 
 
-def _signature(program: Program) -> Iterator[str]:
+def _signature(program: ir.Program) -> Iterator[str]:
     if not program.functions:
         yield "a program without functions"
         return
@@ -121,7 +103,7 @@ def _signature(program: Program) -> Iterator[str]:
             yield f"shared {k} ({param.path}): {type_text(param.type)} takes more than one word"
 
 
-def _once(program: Program, kernels: Sequence[KernelSpec]) -> Iterator[str]:
+def _once(program: ir.Program, kernels: Sequence[KernelSpec]) -> Iterator[str]:
     """What is computed once per mini-batch: the last shared parameters, each of what comes before it."""
     first = len(program.shared) - len(program.once)
     for k, once in enumerate(program.once):
@@ -141,7 +123,7 @@ def _once(program: Program, kernels: Sequence[KernelSpec]) -> Iterator[str]:
 # One function.
 
 
-def _function(function: Function, program: Program, kernels: Sequence[KernelSpec]) -> Iterator[str]:
+def _function(function: ir.Function, program: ir.Program, kernels: Sequence[KernelSpec]) -> Iterator[str]:
     yield from _assignments(function)
     broken = False
     for number, block in enumerate(function.blocks):
@@ -164,7 +146,7 @@ def _function(function: Function, program: Program, kernels: Sequence[KernelSpec
                 yield f"{_where(function, number, instr)}: {e}"
 
 
-def _where(function: Function, block: int, instr: Instr | End) -> str:
+def _where(function: ir.Function, block: int, instr: ir.Instr | ir.End) -> str:
     try:
         text = instr_text(instr)
     except Exception:  # the instruction may be too broken to print
@@ -173,16 +155,16 @@ def _where(function: Function, block: int, instr: Instr | End) -> str:
     return f"{function.name}, block {block}, {text!r}{line}"
 
 
-def _assignments(function: Function) -> Iterator[str]:
+def _assignments(function: ir.Function) -> Iterator[str]:
     """Each variable is assigned by one instruction, or by copies only; names are unique."""
-    kinds: dict[Var, list[bool]] = {p: [False] for p in function.params}
+    kinds: dict[ir.Var, list[bool]] = {p: [False] for p in function.params}
     if len(kinds) != len(function.params):
         yield f"{function.name}: a parameter appears twice"
     for block in function.blocks:
         for instr in block.instrs:
             for var in writes(instr):
-                kinds.setdefault(var, []).append(isinstance(instr, Copy))
-    names: dict[str, Var] = {}
+                kinds.setdefault(var, []).append(isinstance(instr, ir.Copy))
+    names: dict[str, ir.Var] = {}
     for var, copies in kinds.items():
         if len(copies) > 1 and not all(copies[var in function.params :]):
             yield f"{function.name}: {var.name} is assigned {len(copies)} times, not only by copies"
@@ -190,10 +172,10 @@ def _assignments(function: Function) -> Iterator[str]:
             yield f"{function.name}: two variables of the name {var.name}"
 
 
-def _definitions(function: Function, program: Program) -> Iterator[str]:
+def _definitions(function: ir.Function, program: ir.Program) -> Iterator[str]:
     """Every use is assigned on all paths that lead to it."""
     made = [frozenset(v for i in block.instrs for v in writes(i)) for block in function.blocks]
-    before: dict[int, frozenset[Var]] = {0: frozenset(function.params)}
+    before: dict[int, frozenset[ir.Var]] = {0: frozenset(function.params)}
     work = [0]
     while work:
         k = work.pop()
@@ -206,20 +188,20 @@ def _definitions(function: Function, program: Program) -> Iterator[str]:
                 work.append(target)
     for k in sorted(before):  # blocks that cannot be reached are not run
         known = set(before[k])
-        block: Block = function.blocks[k]
+        block: ir.Block = function.blocks[k]
         for instr in (*block.instrs, block.end):
             missing = [v.name for v in dict.fromkeys(reads(instr)) if v not in known]
             if missing:
                 yield f"{_where(function, k, instr)}: {', '.join(missing)} may be unassigned"
-            if not isinstance(instr, Jump | Branch | Return | Fail):
+            if not isinstance(instr, ir.Jump | ir.Branch | ir.Return | ir.Fail):
                 known.update(writes(instr))
-        if block.end == Jump(block=k, loc=NOWHERE):  # what the front end writes where it has left a block open
+        if block.end == ir.Jump(block=k, loc=NOWHERE):  # what the front end writes where it has left a block open
             yield f"{function.name}, block {k}: does not end"
 
 
-def _joins(function: Function) -> Iterator[str]:
+def _joins(function: ir.Function) -> Iterator[str]:
     """On every path, what is spawned is joined before it is used and before the function returns."""
-    none: tuple[frozenset[Spawn], frozenset[Var]] = (frozenset(), frozenset())
+    none: tuple[frozenset[ir.Spawn], frozenset[ir.Var]] = (frozenset(), frozenset())
     before = {0: none}  # the spawns that may wait, the results that do on every path
     work = [0]
     found: dict[str, None] = {}
@@ -233,16 +215,16 @@ def _joins(function: Function) -> Iterator[str]:
             if used:
                 found[f"{_where(function, k, instr)}: {', '.join(used)} is used before the join"] = None
             match instr:
-                case Spawn():
+                case ir.Spawn():
                     if waiting & set(instr.outs):
                         found[f"{_where(function, k, instr)}: spawned again before the join"] = None
                     may, must = may | {instr}, must | set(instr.outs)
-                case Join():
+                case ir.Join():
                     if set(instr.outs) != waiting or waiting != must or len(set(instr.outs)) != len(instr.outs):
                         names = ", ".join(sorted(v.name for v in waiting))
                         found[f"{_where(function, k, instr)}: not what every path here has spawned: {names}"] = None
                     may, must = none
-                case Return() if may:
+                case ir.Return() if may:
                     found[f"{_where(function, k, instr)}: returns before the join"] = None
         for target in successors(block.end):
             old = before.get(target)

@@ -10,129 +10,100 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from acronumba.ir.nodes import (
-    Block,
-    Branch,
-    Call,
-    Check,
-    ClassTag,
-    Const,
-    Copy,
-    Emit,
-    End,
-    ExtentOf,
-    Fail,
-    Function,
-    Instr,
-    IsNull,
-    Join,
-    Jump,
-    ListNew,
-    ListOp,
-    Load,
-    New,
-    Op,
-    Pad,
-    Read,
-    Return,
-    Scalar,
-    Shared,
-    Spawn,
-    Var,
-)
+from acronumba.ir import nodes as ir
 from acronumba.ir.types import Word
 
 
-def reads(instr: Instr | End) -> tuple[Var, ...]:
+def reads(instr: ir.Instr | ir.End) -> tuple[ir.Var, ...]:
     """Return the variables that an instruction or block end uses."""
     match instr:
-        case Const() | Shared() | Jump() | Join():
+        case ir.Const() | ir.Shared() | ir.Jump() | ir.Join():
             return ()
-        case Copy() | Pad():
+        case ir.Copy() | ir.Pad():
             return (instr.src,)
-        case Scalar() | ListOp() | ListNew() | New() | Call() | Return() | Fail():
+        case ir.Scalar() | ir.ListOp() | ir.ListNew() | ir.New() | ir.Call() | ir.Return() | ir.Fail():
             return instr.args
-        case IsNull() | ClassTag() | Load():
+        case ir.IsNull() | ir.ClassTag() | ir.Load():
             return (instr.ref,)
-        case Check():
+        case ir.Check():
             return (instr.cond, *instr.args)
-        case ExtentOf() | Read():
+        case ir.ExtentOf() | ir.Read():
             return (instr.tensor,)
-        case Spawn():
+        case ir.Spawn():
             return (*(instr.into or ()), *instr.args)
-        case Branch():
+        case ir.Branch():
             return (instr.cond,)
-        case Op():
+        case ir.Op():
             inner = (x for a in instr.attrs for x in (a if isinstance(a, tuple) else (a,)))
-            return tuple(x for x in (*instr.args, *inner, *instr.shape) if isinstance(x, Var))
-        case Emit():
-            return (*instr.args, *instr.dims, *(x for s in instr.shapes for x in s if isinstance(x, Var)))
+            return tuple(x for x in (*instr.args, *inner, *instr.shape) if isinstance(x, ir.Var))
+        case ir.Emit():
+            return (*instr.args, *instr.dims, *(x for s in instr.shapes for x in s if isinstance(x, ir.Var)))
 
 
-def writes(instr: Instr) -> tuple[Var, ...]:
+def writes(instr: ir.Instr) -> tuple[ir.Var, ...]:
     """Return the variables that an instruction assigns."""
     match instr:
-        case Load() | ListOp() | Emit() | Call() | Join():
+        case ir.Load() | ir.ListOp() | ir.Emit() | ir.Call() | ir.Join():
             return instr.outs
-        case Check() | Spawn():
+        case ir.Check() | ir.Spawn():
             return ()
         case _:
             return (instr.out,)
 
 
-def retarget(end: End, to: Callable[[int], int]) -> End:
+def retarget(end: ir.End, to: Callable[[int], int]) -> ir.End:
     """Return the end of a block with the numbers of the blocks it leads to replaced."""
     match end:
-        case Jump():
+        case ir.Jump():
             return replace(end, block=to(end.block))
-        case Branch():
+        case ir.Branch():
             yes, no = to(end.yes), to(end.no)
-            return Jump(block=yes, loc=end.loc) if yes == no else replace(end, yes=yes, no=no)
+            return ir.Jump(block=yes, loc=end.loc) if yes == no else replace(end, yes=yes, no=no)
         case _:
             return end
 
 
-def redirect(end: End, old: int, new: int) -> End:
+def redirect(end: ir.End, old: int, new: int) -> ir.End:
     """Return the end of a block that leads to `new` where it led to `old`."""
     return retarget(end, lambda k: new if k == old else k)
 
 
-def rename(node: Instr | End, to: Mapping[Var, Var]) -> Instr | End:
+def rename(node: ir.Instr | ir.End, to: Mapping[ir.Var, ir.Var]) -> ir.Instr | ir.End:
     """Return the node with the variables it reads replaced."""
 
-    def v(x: Var) -> Var:
+    def v(x: ir.Var) -> ir.Var:
         return to.get(x, x)
 
-    def vs(xs: tuple[Var, ...]) -> tuple[Var, ...]:
+    def vs(xs: tuple[ir.Var, ...]) -> tuple[ir.Var, ...]:
         return tuple(to.get(x, x) for x in xs)
 
     def any_(x: object) -> object:
         if isinstance(x, tuple):
             return tuple(any_(y) for y in x)
-        return to.get(x, x) if isinstance(x, Var) else x
+        return to.get(x, x) if isinstance(x, ir.Var) else x
 
     match node:
-        case Const() | Shared() | Jump() | Join():
+        case ir.Const() | ir.Shared() | ir.Jump() | ir.Join():
             return node
-        case Copy() | Pad():
+        case ir.Copy() | ir.Pad():
             return replace(node, src=v(node.src))
-        case Scalar() | ListOp() | ListNew() | New() | Call() | Return() | Fail():
+        case ir.Scalar() | ir.ListOp() | ir.ListNew() | ir.New() | ir.Call() | ir.Return() | ir.Fail():
             return replace(node, args=vs(node.args))
-        case IsNull() | ClassTag() | Load():
+        case ir.IsNull() | ir.ClassTag() | ir.Load():
             return replace(node, ref=v(node.ref))
-        case Check():
+        case ir.Check():
             return replace(node, cond=v(node.cond), args=vs(node.args))
-        case ExtentOf() | Read():
+        case ir.ExtentOf() | ir.Read():
             return replace(node, tensor=v(node.tensor))
-        case Spawn():
+        case ir.Spawn():
             into = None if node.into is None else (v(node.into[0]), v(node.into[1]))
             return replace(node, into=into, args=vs(node.args))
-        case Branch():
+        case ir.Branch():
             return replace(node, cond=v(node.cond))
-        case Op():
+        case ir.Op():
             args, attrs, shape = any_(node.args), any_(node.attrs), any_(node.shape)
             return replace(node, args=args, attrs=attrs, shape=shape)  # type: ignore[arg-type]
-        case Emit():
+        case ir.Emit():
             return replace(
                 node,
                 args=vs(node.args),
@@ -141,20 +112,20 @@ def rename(node: Instr | End, to: Mapping[Var, Var]) -> Instr | End:
             )
 
 
-def reassigned(instr: Instr, to: Mapping[Var, Var]) -> Instr:
+def reassigned(instr: ir.Instr, to: Mapping[ir.Var, ir.Var]) -> ir.Instr:
     """Return an instruction with all its variables replaced."""
     made = rename(instr, to)
-    assert not isinstance(made, End)
+    assert not isinstance(made, ir.End)
     match made:
-        case ListOp() | Load() | Emit() | Call() | Join():
+        case ir.ListOp() | ir.Load() | ir.Emit() | ir.Call() | ir.Join():
             return replace(made, outs=tuple(to.get(v, v) for v in made.outs))
-        case Check() | Spawn():
+        case ir.Check() | ir.Spawn():
             return made
         case _:
             return replace(made, out=to.get(made.out, made.out))
 
 
-def variables(function: Function) -> list[Var]:
+def variables(function: ir.Function) -> list[ir.Var]:
     """Return all variables in order, one entry for each place."""
     made = (v for b in function.blocks for i in b.instrs for v in (*writes(i), *reads(i)))
     return [*function.params, *made]
@@ -163,19 +134,19 @@ def variables(function: Function) -> list[Var]:
 class Names:
     """Makes variables of new names in a function."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: ir.Function) -> None:
         self.taken = {v.name for v in variables(function)}
 
-    def var(self, name: str, type: Word) -> Var:
+    def var(self, name: str, type: Word) -> ir.Var:
         """Return a variable of this name, with a number if the name is taken."""
         made, n = name, 1
         while made in self.taken:
             n += 1
             made = f"{name}_{n}"
         self.taken.add(made)
-        return Var(made, type)
+        return ir.Var(made, type)
 
-    def temporary(self, type: Word) -> Var:
+    def temporary(self, type: Word) -> ir.Var:
         """Return a variable that stands for no name of the user's."""
         number = len(self.taken)
         while (made := f"v_{number}") in self.taken:
@@ -183,14 +154,14 @@ class Names:
         return self.var(made, type)
 
 
-def copied(function: Function, name: str) -> Function:
+def copied(function: ir.Function, name: str) -> ir.Function:
     """Return the function under another name, with variables of its own."""
-    to: dict[Var, Var] = {}
+    to: dict[ir.Var, ir.Var] = {}
 
     def copy(x: Any) -> Any:
         match x:
-            case Var():
-                return to.setdefault(x, Var(x.name, x.type))
+            case ir.Var():
+                return to.setdefault(x, ir.Var(x.name, x.type))
             case tuple():
                 return tuple(map(copy, x))
         return x
@@ -198,5 +169,5 @@ def copied(function: Function, name: str) -> Function:
     def instruction(i: Any) -> Any:
         return replace(i, **{f.name: copy(getattr(i, f.name)) for f in fields(i)})
 
-    blocks = tuple(Block(instrs=tuple(map(instruction, b.instrs)), end=instruction(b.end)) for b in function.blocks)
+    blocks = tuple(ir.Block(instrs=tuple(map(instruction, b.instrs)), end=instruction(b.end)) for b in function.blocks)
     return replace(function, name=name, params=copy(function.params), blocks=blocks)

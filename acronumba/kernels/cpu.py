@@ -265,7 +265,7 @@ class Generator:
         functions = self._functions()
         if self.kernel.tiles:  # now it is known how many entries P has before the tiles
             functions = self._functions()
-        helpers = [_power(name) for name in self.kernel.helpers]
+        helpers = [power(name) for name in self.kernel.helpers]
         maths = math.closure(self.kernel.wanted)
         work = self._work() if self.blocked else ()
         exports = ("plan", "run", *(["begin", *(w.stage for w in work)] if work else []))
@@ -435,7 +435,7 @@ def _values(stage: RowStage | ProductStage) -> list[int]:
     return out
 
 
-def _power(name: str) -> tree.Function:
+def power(name: str) -> tree.Function:
     """Return the power of integers by repeated squaring; the exponent is not negative."""
     ty = tree.Ty("i", int(name.rsplit("i", 1)[1]))
     f = Builder(name, [("a", ty), ("b", ty)], result=ty, doc="a to the power b, wrapping.")

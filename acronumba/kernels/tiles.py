@@ -34,11 +34,11 @@ from numpy.typing import NDArray
 
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred
+from acronumba.memory import aligned
 
 if TYPE_CHECKING:
     from acronumba.emit.target import Target
 
-ALIGNMENT = 64  # bytes; packed panels start on a cache line
 MOST_ROWS = 12  # rows of a tile; their addresses live in integer registers
 CHUNK = 256  # terms that are summed in a register before they are added to the sum in memory
 PARAMETERS = ("T", "tstep", "segs", "K", "W", "wstep", "C", "cstep")
@@ -131,11 +131,9 @@ class Packing:
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
-    """Return an array of zeros whose first element lies on a multiple of 64 bytes."""
+    """Return an array of zeros that begins on a cache line."""
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    room = np.zeros(size + ALIGNMENT, np.uint8)
-    skip = -room.ctypes.data % ALIGNMENT
-    return room[skip : skip + size].view(dtype).reshape(shape)
+    return aligned(size, zero=True).view(dtype).reshape(shape)
 
 
 def widest(target: Target) -> int:

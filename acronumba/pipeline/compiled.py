@@ -93,7 +93,7 @@ class Compiled:
         self._slow = True  # whether the last run took long enough for the next to show a progress bar
         self._lock = ForkLock()
         self._devices: dict[str, Executable] = {}  # what runs on devices other than the processor
-        from acronumba.data.schema import hints_witness
+        from acronumba.data.hints import hints_witness
 
         self.schema: Schema
         self.lowered: Lowered
@@ -474,7 +474,7 @@ class Compiled:
     @lazy
     def _observed(self) -> Mapping[type, frozenset[str]] | None:
         """What `takes` must look at: None for nothing, else fields without annotation, and all that leads to them."""
-        from acronumba.data.schema import Observed, class_hints
+        from acronumba.data.hints import Observed, class_hints
 
         open_fields = any(
             isinstance(class_hints(cls).get(name), Observed) and has_numbers(self.schema.fields.get(cls, {}).get(name))

@@ -16,22 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from acronumba.config import OF_DEPTH
+from acronumba.ir.notes import KINDS
 from acronumba.views.console import plain_text
-from acronumba.views.explained import MEANINGS, Block, Count, Explained, Remark, SourceFunction, SourceLine
+from acronumba.views.explained import Block, Count, Explained, Remark, SourceFunction, SourceLine
 from acronumba.views.report import bytes_text
 
-_STYLES = {
-    "shared": "cyan",
-    "row": "cyan",
-    "once": "cyan",
-    "hoisted": "green",
-    "moved": "green",
-    "rows": "green",
-    "fused": "magenta",
-    "ghost": "yellow",
-    "wait": "red",
-}
-_ORDER = {kind: k for k, kind in enumerate(MEANINGS)}  # that remarks are shown in
+_ORDER = {kind: k for k, kind in enumerate(KINDS)}  # that remarks are shown in
 _BLOCK = "bold yellow"
 _MOST = 4  # remarks shown below a line, if they are not of more kinds
 
@@ -62,7 +52,6 @@ def explanation_view(e: Explained) -> RenderableType:
         parts += ["", Text("Blocks: what is computed together, in order of execution", "bold")]
         parts += [_block(b) for b in e.blocks]
     parts += _effects(e)
-    parts += _listed("without effect in this version", e.idle)
     parts += _section("warnings", e.warnings)
     return Group(*parts)
 
@@ -157,16 +146,16 @@ def _merged(line: SourceLine) -> Iterator[tuple[str, Text]]:
     for remark in line.remarks:
         subject, predicate = _parts(remark)
         groups.setdefault((remark.kind, predicate), {})[subject] = None
-    for (kind, predicate), subjects in sorted(groups.items(), key=lambda group: _ORDER.get(group[0][0], len(_ORDER))):
+    for (kind, predicate), subjects in sorted(groups.items(), key=lambda group: _ORDER[group[0][0]]):
         of = ", ".join(filter(None, subjects))
         said = predicate.removeprefix("is ")
-        if of and said != predicate and MEANINGS.get(kind, "").startswith(said):
+        if of and said != predicate and KINDS[kind].meaning.startswith(said):
             said = of  # the legend says the rest
         elif len(subjects) > 1 and said != predicate:
             said = f"{of} ({said})"
         else:
             said = f"{of}{':' * (of != '' and said == predicate)} {predicate}".strip()
-        yield kind, Text(f"{kind}: ", _STYLES.get(kind, "blue")).append(said, "dim")
+        yield kind, Text(f"{kind}: ", KINDS[kind].colour).append(said, "dim")
 
 
 def _parts(remark: Remark) -> tuple[str, str]:
@@ -194,9 +183,9 @@ def _legend(e: Explained) -> Iterator[RenderableType]:
     if kinds:
         yield ""
         table = _grid(10, None)
-        for kind, meaning in MEANINGS.items():
-            if kind in kinds:
-                table.add_row(Text(kind, _STYLES.get(kind, "blue")), Text(meaning, "dim"))
+        for name, kind in KINDS.items():
+            if name in kinds:
+                table.add_row(Text(name, kind.colour), Text(kind.meaning, "dim"))
         yield table
 
 

@@ -6,29 +6,12 @@ from dataclasses import dataclass
 
 from acronumba.errors import Loc
 
-MEANINGS = {  # of the kinds of remarks, for the legend
-    "unrolled": "a short loop as one straight line: kernels reach from turn to turn",
-    "shared": "the same tensor for all instances: not gathered",
-    "row": "a row of a table that all instances share",
-    "once": "computed once per mini-batch",
-    "duplicated": "the code has a copy for this context",
-    "merged": "kernels of several contexts are one, as a copy does not pay",
-    "hoisted": "a block of its own, as no recursion or loop carries what it reads",
-    "moved": "does not change in the loop: computed before it",
-    "rows": "recorded row by row, so that lengths do not matter",
-    "fused": "computed in the same block as another operation",
-    "ghost": "an arm of the branch waits for the other, so that instances line up",
-    "fibers": "goes on beside others of the same instance while it waits",
-    "serial": "waits for others of the same instance, as it may need them",
-    "wait": "needs the value of a tensor: what was recorded so far runs first",
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
     """What happened to an expression."""
 
-    kind: str  # a key of `MEANINGS`
+    kind: str  # a key of `ir.notes.KINDS`
     text: str  # what and why
     option: str  # the option that switches it off; "" if none does
     expression: str  # the user's text; "" if it is more than one line
@@ -109,6 +92,5 @@ class Explained:
     functions: tuple[SourceFunction, ...]
     blocks: tuple[Block, ...]  # in order of their phases
     effects: tuple[Effect, ...]  # of each option
-    idle: tuple[str, ...]  # options that were changed and change nothing in this version
     warnings: tuple[str, ...]  # a line each: where float32 becomes float64
     count: Count  # of the mini-batch

@@ -425,13 +425,6 @@ def test_an_optimisation_switched_off_makes_other_batches_of_the_same_bits(optio
     assert len(off.trace(xs, p=p).batches) > len(classify.trace(xs, p=p).batches)
 
 
-def test_options_that_change_nothing_yet_are_named():
-    xs, p = trees(2), params()
-    text = str(classify.with_options(simd=False, threads=1).explain(xs, p=p))
-    assert "without effect in this version: simd=False" in text and "threads" not in text
-    assert "without effect" not in str(classify.explain(xs, p=p))
-
-
 def test_the_default_schedule_is_lookahead_and_others_can_be_chosen():
     xs, p = trees(9), params()
     want = classify.batch(xs, p=p).stack()

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from acronumba import AcronumbaError, DataError, model, nn, random
+from acronumba import AcronumbaError, DataError, Options, model, nn, random
 from acronumba.api.check import Checker, check, compare, together
-from acronumba.api.twin import Reference, narrow, wide
+from acronumba.api.plain import PlainCall
+from acronumba.api.reference import Reference
+from acronumba.api.twin import narrow, wide
 
 F = np.float32
 
@@ -97,7 +99,7 @@ def test_the_float64_run_counts_the_decisions_by_near_values(fn, near):
     if fn is by_equal_values:
         instances = [(np.array([2.0, 2.0, 1.0], F), np.array([1.0, 2.0, 3.0], F))] * 2
     for instance, expected in zip(instances, (near, 0), strict=True):
-        assert bool(Reference(fn, {}, steps=10**5).run(instance).choices) == bool(expected)
+        assert bool(Reference(PlainCall(fn, {}, 10**5)).run(instance).choices) == bool(expected)
 
 
 @model
@@ -404,7 +406,7 @@ def in_float64(x, scale):
 def test_the_float64_run_is_the_plain_call_and_the_same_in_float64():
     """Also where the code fixes its dtypes, in methods, globals and NamedTuples."""
     x, scale = np.array([0.3, -0.7], F), Scale(np.array([1.5, 0.9, 0.7], F))
-    found = Reference(fixes_its_dtypes, {}, steps=10**5).run([x, scale])
+    found = Reference(PlainCall(fixes_its_dtypes, {}, 10**5)).run([x, scale])
     assert found.error is None and found.single
     plain, exact = fixes_its_dtypes(x, scale), in_float64(doubled(x), doubled(scale))
     for a, w, b, c in together(plain, exact, found.result, found.result):
@@ -424,7 +426,7 @@ def test_the_float64_run_is_the_plain_call_and_the_same_in_float64():
 def test_the_float64_run_leaves_the_users_objects_alone():
     x, scale = np.array([0.3, -0.7], F), Scale(np.array([1.5, 0.9, 0.7], F))
     before = dict(vars(Scale)), dict(globals()), x.copy()
-    Reference(fixes_its_dtypes, {}, steps=10**5).run([x, scale])
+    Reference(PlainCall(fixes_its_dtypes, {}, 10**5)).run([x, scale])
     assert dict(vars(Scale)) == before[0] and type(scale) is Scale and type(scale.by) is np.ndarray
     assert all(globals()[k] is v for k, v in before[1].items()) and np.array_equal(x, before[2])
     assert issubclass(Scale, object) and len(Scale.__subclasses__()) == 0
@@ -536,7 +538,7 @@ def test_a_failure_of_the_batch_alone_is_not_taken_for_right():
         return x
 
     def verdict_of(error):
-        return Checker(fine, {}, [None], {0: error}, model(fine).options)(0, [5]).verdict
+        return Checker(PlainCall.of(fine, {}, Options()), [None], {0: error}, Options().max_steps)(0, [5]).verdict
 
     assert verdict_of(OverflowError("the result does not fit 64 bits")) == "undecided"
     assert verdict_of(OverflowError("math range error")) == "different"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -15,8 +16,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import acronumba
 from acronumba import Options, model, nn, pack
-from acronumba.api.effects import changes, switchable
+from acronumba.api.effects import changes
 from acronumba.api.explanation import Explanation, letter
 from acronumba.api.model import Model
 from acronumba.cli.main import main
@@ -26,7 +28,7 @@ from acronumba.ir.notes import KINDS, Note
 from acronumba.pipeline.compiled import Compiled
 from acronumba.runtime.trace import empty_trace
 from acronumba.views.explain import explanation_text
-from acronumba.views.explained import MEANINGS, SourceLine
+from acronumba.views.explained import SourceLine
 from acronumba.zoo import birnn, graph_rnn, mv_rnn, tree_lstm
 from tests.support.all_models import CASES
 
@@ -102,7 +104,7 @@ def test_lines_have_blocks_and_phases() -> None:
 def test_options_are_measured_and_the_trees_of_what_was_measured_can_be_read() -> None:
     e, _ = explained("birnn")
     assert [(x.option, x.value) for x in e.effects] == changes(Options())
-    assert {x.option for x in e.effects} - {"schedule"} == set(switchable()) <= set(OPTIMISATIONS)
+    assert {x.option for x in e.effects} - {"schedule"} == set(OPTIMISATIONS)
     (blocks,) = [x for x in e.effects if x.option == "blocks"]
     assert blocks.count.nodes > e.count.nodes and blocks.count.batches > e.count.batches
     assert f"{e.count.batches} batches instead of {blocks.count.batches}" in str(e)
@@ -177,11 +179,23 @@ def test_notes_of_the_analyses_are_put_below_their_lines(monkeypatch: pytest.Mon
     assert text.count("hoisted: `cell.w @ x`: depends on nothing that is carried") == 1
     assert "shared: p.forward.w, p.forward.u" in text
     assert "moved: `p.b` and 1 more" in text
-    assert f"hoisted {MEANINGS['hoisted']}" in text
+    assert f"hoisted {KINDS['hoisted'].meaning}" in text
 
 
-def test_every_kind_of_note_has_a_meaning() -> None:
-    assert set(KINDS) <= set(MEANINGS)
+def test_every_kind_of_note_is_one_that_analyses_make() -> None:
+    files = Path(acronumba.__file__).parent.rglob("*.py")
+    source = "".join(p.read_text(encoding="utf-8") for p in files if p.name != "notes.py")
+    assert [kind for kind in KINDS if f'"{kind}"' not in source] == []
+    assert set(re.findall(r'kind="(\w+)", text=', source)) <= KINDS.keys()
+
+
+def test_every_text_that_is_made_of_notes_is_a_stage() -> None:
+    @model
+    def f(x: Any, *, w: Any) -> Any:
+        return w @ x
+
+    stages = set(f.stages([np.ones(3)], w=np.ones((2, 3))))
+    assert {"once", "hoist"} <= {kind.told for kind in KINDS.values()} - {""} <= stages
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -12,7 +12,7 @@ import pytest
 
 from acronumba import AcronumbaError, InstanceErrors, model
 from acronumba.api.check import check
-from acronumba.api.plain import Endless, run
+from acronumba.api.plain import Endless, PlainCall
 
 F = np.float32
 X = np.ones(2, F)
@@ -147,9 +147,9 @@ def sorts(n):
 def test_a_plain_call_has_a_bound(fn: Any) -> None:
     arg = X if fn in ENDLESS else 10_000
     with pytest.raises(Endless):
-        run(fn, [arg], {}, steps=5_000)
+        PlainCall(fn, {}, 5_000).run([arg])
     if fn not in ENDLESS:
-        assert run(fn, [20], {}, steps=5_000) == fn(20)
+        assert PlainCall(fn, {}, 5_000).run([20]) == fn(20)
 
 
 def grows(n):
@@ -161,7 +161,7 @@ def grows(n):
 
 def test_a_plain_call_has_a_bound_of_memory() -> None:
     with pytest.raises(Endless, match="memory"):
-        run(grows, [1], {}, steps=10**9, memory_limit=1 << 25)
+        PlainCall(grows, {}, 10**9, 1 << 25).run([1])
 
 
 def test_who_traces_goes_on_tracing() -> None:
@@ -176,7 +176,7 @@ def test_who_traces_goes_on_tracing() -> None:
     for fn, arg in ((lines, 5), (by_while, X), (lambda x: x / 0, 1)):
         sys.settrace(debugger)
         try:
-            run(fn, [arg], {}, steps=100)
+            PlainCall(fn, {}, 100).run([arg])
         except (Endless, ZeroDivisionError):
             pass
         finally:

@@ -12,7 +12,9 @@ import pytest
 
 from acronumba import model, nn, random
 from acronumba.api.check import compare, together
-from acronumba.api.twin import Reference, narrow, wide
+from acronumba.api.plain import PlainCall
+from acronumba.api.reference import Reference
+from acronumba.api.twin import narrow, wide
 
 F = np.float32
 X = np.array([0.3, -1.2, 2.7], F)
@@ -284,7 +286,7 @@ CASES = {
 @pytest.mark.parametrize("fn", CASES, ids=lambda fn: fn.__name__)
 def test_the_float64_run_follows_the_plain_call(fn):
     """Types, dtypes and bits are the plain call's; the second values are near, and have no error of float32."""
-    found = Reference(fn, {}, steps=10**6).run(CASES[fn])
+    found = Reference(PlainCall(fn, {}, 10**6)).run(CASES[fn])
     with np.errstate(all="ignore"):
         expected = fn(*CASES[fn])
     assert found.error is None, found.error
@@ -301,7 +303,7 @@ def test_the_float64_run_follows_the_plain_call(fn):
 
 @pytest.mark.parametrize("fn", [fails, clashes])
 def test_the_float64_run_fails_as_the_plain_call(fn):
-    error = Reference(fn, {}, steps=10**6).run([X]).error
+    error = Reference(PlainCall(fn, {}, 10**6)).run([X]).error
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         fn(X)
     assert type(error) is ValueError and str(error) == str(caught.value)

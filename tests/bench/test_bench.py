@@ -18,7 +18,7 @@ from rich.console import Console
 
 from acronumba import Options, model, zoo
 from acronumba.api.check import compare
-from acronumba.api.effects import count, switchable
+from acronumba.api.effects import count
 from acronumba.bench import ablate, ceiling, measure, run, scaling, speed, starts, yardsticks
 from acronumba.bench import view as views
 from acronumba.bench.ablate import ON, Ablation, Variant, variants, verdict
@@ -28,7 +28,7 @@ from acronumba.bench.workloads import SMALL, WAITING, WORKLOADS, ZOO
 from acronumba.bench.yardsticks.by_numpy import NUMPY
 from acronumba.bench.yardsticks.program import Program
 from acronumba.cli.main import main
-from acronumba.config import SCHEDULES
+from acronumba.config import OPTIMISATIONS, SCHEDULES
 
 ALL = Variant(name=ON, changes={}, against={})
 SST = "(3 (2 It) (4 (2 is) (3 (3 very) (3 good))))\n(1 (2 Not) (1 (2 so) (2 good)))\n"
@@ -120,8 +120,8 @@ def test_verdicts(median: float, low: float, high: float, expected: str) -> None
 def test_variants_are_each_option_alone_and_all() -> None:
     first, *rest, last = variants()
     assert first.name == ON and first.changes == {}
-    assert last.name == "all off" and last.changes == dict.fromkeys(switchable(), False)
-    for name in switchable():
+    assert last.name == "all off" and last.changes == dict.fromkeys(OPTIMISATIONS, False)
+    for name in OPTIMISATIONS:
         (v,) = [v for v in rest if v.option == name]
         assert v.changes == {**v.against, name: False}
     assert sum(v.name.startswith("schedule") for v in rest) == len(SCHEDULES) - 1
@@ -163,7 +163,7 @@ def test_an_ablation_counts_and_times_every_variant(small: Ablation) -> None:
     for table in small.tables:
         rows = {r.variant: r for r in table.rows}
         assert list(rows) == [v.name for v in FEW]
-        assert [o.option for o in small.options] == list(switchable())
+        assert [o.option for o in small.options] == list(OPTIMISATIONS)
         on = rows[ON]
         assert on.seconds is not None and on.ratio is None
         for row in table.rows:

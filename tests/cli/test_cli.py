@@ -8,7 +8,8 @@ import sys
 import pytest
 
 import acronumba
-from acronumba.cli.main import find_example, main
+from acronumba.cli.main import main
+from acronumba.cli.show import find_example
 from acronumba.errors.codes import CODES
 
 MODEL = """

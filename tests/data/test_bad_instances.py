@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from acronumba import model, pack
+from acronumba.api import kept
 from acronumba.api import model as api
 from acronumba.data import conform
 from acronumba.errors import AcronumbaError, DataError, InstanceErrors, ShapeMismatch, TypeMismatch
@@ -220,9 +221,9 @@ def test_instances_that_ran_in_groups_are_not_kept(bad: bool) -> None:
 
 def test_what_is_remembered_of_groups_is_bounded() -> None:
     m = model(scaled)
-    for k in range(api.FEW + 2):
+    for k in range(kept.FEW + 2):
         m.batch([np.ones(2, t) for t in DTYPES if t != DTYPES[k]])
-    assert len(m._cache.apart) == api.FEW
+    assert len(m._cache.apart) == kept.FEW
 
 
 def test_one_type_is_found_at_once_after_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,8 +235,8 @@ def test_one_type_is_found_at_once_after_many(monkeypatch: pytest.MonkeyPatch) -
         raise AssertionError
 
     monkeypatch.setattr(api, "_groups", never)
-    monkeypatch.setattr(api._Cache, "key", never)
-    monkeypatch.setattr(api, "_fitting", never)
+    monkeypatch.setattr(kept.Cache, "key", never)
+    monkeypatch.setattr(api, "fitting", never)
     monkeypatch.setattr(conform, "Conformance", never)
     for column in columns:
         assert m.batch(column)[2].dtype == column[0].v.dtype

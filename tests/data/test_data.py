@@ -596,9 +596,9 @@ def test_an_array_of_instances_that_do_not_fit() -> None:
 
 
 def test_instances_that_only_together_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from acronumba.data import heap
+    from acronumba import memory
 
-    monkeypatch.setattr(heap, "available", lambda: 3 << 24)
+    monkeypatch.setattr(memory, "available", lambda: 3 << 24)
     large = np.broadcast_to(1.0, (1 << 11, 1 << 11))  # 2 << 24 bytes
     for run in (lambda: model(first_row).batch([large, large.copy()]), lambda: pack([large, large.copy()])):
         with pytest.raises(AcronumbaError, match="ACR704"):

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from acronumba import model
 from acronumba.api.results import equal
 from acronumba.data.heap import rest_of
-from acronumba.data.pack import Memory, Packer, Unpacker, infer, make_layouts, merge, pack, restrict, schema_text
+from acronumba.data.layouts import make_layouts
+from acronumba.data.pack import Memory, Packer, Schema, Unpacker, infer, merge, pack, restrict, schema_text
 from acronumba.ir.types import (
     BOOL,
     FLOAT,
@@ -119,7 +120,7 @@ class Graph:
 def roundtrip(columns: list[Any], reads: Any = None) -> list[tuple[Any, ...]]:
     """Pack, unpack, and return the values of every instance."""
     schema = infer(columns, reads)
-    layouts = make_layouts(schema, reads)
+    layouts = make_layouts(restrict(schema, reads).fields)
     batch = Packer(schema, layouts).pack(columns)
     assert not batch.errors
     unpacker = Unpacker(TupleT(schema.params), layouts)
@@ -144,7 +145,7 @@ def chain_of(length: int) -> Tree:
 
 def errors_of(columns: list[Any], samples: list[Any] | None = None) -> dict[int, Any]:
     schema = infer(samples or columns)
-    return dict(Packer(schema, make_layouts(schema)).pack(columns).errors)
+    return dict(Packer(schema, make_layouts(schema.fields)).pack(columns).errors)
 
 
 # --- infer ----------------------------------------------------------------------------------------------------------
@@ -332,7 +333,7 @@ def test_merge_and_restrict() -> None:
 
 def test_words_of_a_tree() -> None:
     schema = infer([[Tree()]])
-    layouts = make_layouts(schema)
+    layouts = make_layouts(schema.fields)
     batch = Packer(schema, layouts).pack([[Tree(7, Tree(8), None)]])
     memory = Memory(batch.keep)
     root = memory.words(int(batch.roots[0, 0]), 4)
@@ -382,7 +383,7 @@ def test_shared_objects_are_stored_once() -> None:
     shared = tree_of(3)
     data = [Tree(1, shared, shared), shared, Tree(2, None, shared)]
     schema = infer([data])
-    batch = Packer(schema, make_layouts(schema)).pack([data])
+    batch = Packer(schema, make_layouts(schema.fields)).pack([data])
     assert batch.words.size == 4 * (15 + 2)
     (first,), (second,), (third,) = roundtrip([data])
     assert first == data[0] and second == data[1] and third == data[2] and first.left is first.right
@@ -393,7 +394,7 @@ def test_sharing_does_not_explode() -> None:
     for _ in range(200):
         tree = Tree(1, tree, tree)
     schema = infer([[tree]])
-    batch = Packer(schema, make_layouts(schema)).pack([[tree]])
+    batch = Packer(schema, make_layouts(schema.fields)).pack([[tree]])
     assert batch.words.size == 4 * 201
 
 
@@ -440,7 +441,7 @@ def test_deep_named_tuples() -> None:
 def test_several_parameters_share_objects() -> None:
     tree = tree_of(2)
     schema = infer([[tree], [tree], [3]])
-    batch = Packer(schema, make_layouts(schema)).pack([[tree], [tree], [3]])
+    batch = Packer(schema, make_layouts(schema.fields)).pack([[tree], [tree], [3]])
     assert batch.roots[0, 0] == batch.roots[0, 1] and batch.roots[0, 2] == 3 and batch.words.size == 28
 
 
@@ -454,14 +455,14 @@ def test_columns_of_different_length() -> None:
 
 def test_empty_batch() -> None:
     schema = infer([[Tree()], np.zeros((1, 3))])
-    batch = Packer(schema, make_layouts(schema)).pack([[], np.zeros((0, 3))])
+    batch = Packer(schema, make_layouts(schema.fields)).pack([[], np.zeros((0, 3))])
     assert batch.roots.shape == (0, 2) and not batch.errors
 
 
 def test_objects_are_found_by_address() -> None:
     trees = [tree_of(1), tree_of(0)]
     schema = infer([trees])
-    layouts = make_layouts(schema)
+    layouts = make_layouts(schema.fields)
     batch = Packer(schema, layouts).pack([trees])
     decode = Unpacker(schema.params[0], layouts).decoder(batch.roots, Memory(batch.keep), batch.objects)
     assert [decode(k) is trees[k] for k in range(2)] == [True, True]
@@ -476,7 +477,7 @@ def test_packer_text_has_no_data() -> None:
     packer = Packer(infer([[{evil: 1}]]), ())
     assert evil not in packer.text
     assert roundtrip([[{evil: 1}]]) == [({evil: 1},)]
-    tree = Packer(infer([[Tree()]]), make_layouts(infer([[Tree()]])))
+    tree = Packer(infer([[Tree()]]), make_layouts(infer([[Tree()]]).fields))
     assert "tree_word.add([o.word for o in new])" in tree.text
 
 
@@ -520,7 +521,7 @@ def test_errors_belong_to_instances() -> None:
     more: list[Any] = [Tree(2**63), Tree(3), "tree", None, Tree(1.0), Tree(True), Tree(np.int8(3))]  # type: ignore[arg-type]
     data = [good, bad, *more]
     schema = infer([data], annotations=[Tree])
-    layouts = make_layouts(schema)
+    layouts = make_layouts(schema.fields)
     batch = Packer(schema, layouts).pack([data])
     paths = {k: e.path for k, e in batch.errors.items()}
     assert paths == {1: "[1].right.left.word", 2: "[2].word", 4: "[4]", 5: "[5]", 6: "[6].word"}
@@ -568,7 +569,7 @@ def test_paths_and_rewrites(good: Any, bad: Any, path: str, words: str) -> None:
 def test_unread_fields_may_hold_anything() -> None:
     tree = Tree(1, "not a tree")  # type: ignore[arg-type]
     schema = infer([[tree]], {Tree: frozenset({"word"})})
-    assert not Packer(schema, make_layouts(schema)).pack([[tree]]).errors
+    assert not Packer(schema, make_layouts(schema.fields)).pack([[tree]]).errors
     assert list(errors_of([[tree]])) == [0]
 
 
@@ -594,7 +595,7 @@ def test_packed_is_used_in_place() -> None:
     trees = [tree_of(k) for k in range(4)]
     packed = pack(trees)
     schema = infer([packed])
-    packer = Packer(schema, make_layouts(schema))
+    packer = Packer(schema, make_layouts(schema.fields))
     one, two = packer.pack([packed]), packer.pack([packed[1:]])
     assert one.words is two.words and (one.roots[1:] == two.roots).all()
 
@@ -607,7 +608,9 @@ def test_packed_fits_other_layouts() -> None:
     packed = pack(trees)
     reads = {Tree: frozenset({"right", "word"})}
     schema = infer([packed, [1, 2, 3, 4]], reads)
-    layouts = make_layouts(schema, reads, {Add: {"a": StructT(Tree)}})
+    layouts = make_layouts(
+        merge(restrict(schema, reads), Schema(params=schema.params, fields={Add: {"a": StructT(Tree)}})).fields
+    )
     assert [layout.cls for layout in layouts] == [Add, Tree]
     batch = Packer(schema, layouts).pack([packed, [1, 2, 3, 4]])
     decode = Unpacker(TupleT(schema.params), layouts).decoder(batch.roots, Memory(batch.keep), batch.objects)
@@ -636,9 +639,9 @@ def test_packed_with_bad_values_reports_them_where_they_are_read() -> None:
     packed = pack([Tree(1), Tree(2, "x")])  # type: ignore[arg-type]
     reads = {Tree: frozenset({"word"})}
     schema = infer([packed], reads)
-    assert not Packer(schema, make_layouts(schema, reads)).pack([packed]).errors
+    assert not Packer(schema, make_layouts(restrict(schema, reads).fields)).pack([packed]).errors
     schema = infer([packed])
-    assert list(Packer(schema, make_layouts(schema)).pack([packed]).errors) == [1]
+    assert list(Packer(schema, make_layouts(schema.fields)).pack([packed]).errors) == [1]
 
 
 @pytest.mark.parametrize(
@@ -728,7 +731,7 @@ CHECKED = settings(max_examples=80, deadline=None, suppress_health_check=list(He
 @given(st.lists(VALUES, min_size=1, max_size=6))
 def test_any_data_comes_back(data: list[Any]) -> None:
     schema = infer([data])
-    layouts = make_layouts(schema)
+    layouts = make_layouts(schema.fields)
     batch = Packer(schema, layouts).pack([data])
     decode = Unpacker(schema.params[0], layouts).decoder(batch.roots, Memory(batch.keep))
     for k, value in enumerate(data):
@@ -740,7 +743,7 @@ def test_any_data_comes_back(data: list[Any]) -> None:
 @given(st.lists(VALUES, min_size=1, max_size=4), st.lists(VALUES, min_size=1, max_size=4))
 def test_data_of_other_types_is_refused_or_comes_back(sample: list[Any], data: list[Any]) -> None:
     schema = infer([sample])
-    layouts = make_layouts(schema)
+    layouts = make_layouts(schema.fields)
     batch = Packer(schema, layouts).pack([data])
     decode = Unpacker(schema.params[0], layouts).decoder(batch.roots, Memory(batch.keep))
     for k, value in enumerate(data):

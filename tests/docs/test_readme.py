@@ -220,18 +220,21 @@ def test_every_function_of_nn_is_in_the_language_page(root: Path) -> None:
 
 def test_the_language_page_has_every_option_that_does_something(root: Path) -> None:
     from acronumba import Options
-    from acronumba.config import NO_EFFECT
 
     page = (root / "docs" / "language.md").read_text(encoding="utf-8")
     paragraph = page[page.index("`Options` are") : page.index("## Failures")]
     names = set(re.findall(r"^\| `([a-z_]+)`", paragraph, re.M))
-    assert names == set(Options.__dataclass_fields__) - NO_EFFECT
+    assert names == set(Options.__dataclass_fields__)
 
 
 def test_the_page_of_options_has_every_optimisation_and_schedule(root: Path) -> None:
-    from acronumba.config import OPTIMISATIONS, SCHEDULES
+    from acronumba.config import BITWISE, OF_DEPTH, OPTIMISATIONS, SCHEDULES, SWITCHES
 
     page = (root / "docs" / "options.md").read_text(encoding="utf-8")
     options, schedules = page.split("| `schedule` |")
     assert tuple(re.findall(r"^\| `([a-z_]+)`", options, re.M)) == OPTIMISATIONS
+    assert tuple(re.findall(r'^\| `([a-z_]+)`.*It serves `schedule="depth"`', options, re.M)) == OF_DEPTH
+    assert tuple(re.findall(r"^`(\w+)` (?:changes neither|cuts)", schedules, re.M)) == SWITCHES[len(OPTIMISATIONS) :]
+    sentence = options[options.index("do not depend on them, except") : options.index("| option |")]
+    assert set(re.findall(r"`(\w+)`", sentence)) == {*SWITCHES, "precision"} - set(BITWISE)
     assert set(SCHEDULES) <= set(re.findall(r'^\| `"([a-z]+)"`', schedules, re.M))

@@ -10,6 +10,7 @@ import pytest
 import acronumba
 from acronumba import AcronumbaError, DataError, InstanceErrors, ShapeMismatch, TypeMismatch, Unsupported
 from acronumba.api.failures import plain_failure, user_line
+from acronumba.api.plain import PlainCall
 from acronumba.errors import NOWHERE, Loc, format_refusal, together
 from acronumba.errors.codes import refuse
 from acronumba.pipeline.failures import machine_failure
@@ -144,14 +145,14 @@ def test_the_plain_call_says_what_an_instance_failed_of():
         return x
 
     loc = Loc(__file__, "f", f.__code__.co_firstlineno + 2, 12, 1, 20)
-    error = plain_failure(f, [-3], {"p": 7}, machine_failure("RuntimeError", "machine", loc), steps=10**5)
+    error = plain_failure(PlainCall(f, {"p": 7}, 10**5), [-3], machine_failure("RuntimeError", "machine", loc))
     assert type(error) is LookupError and error.args == ("-3 of 7",)
     assert error.line == f.__code__.co_firstlineno + 2 and error.file == __file__
 
 
 def test_where_the_plain_call_does_not_fail_the_machine_is_believed():
     machine = machine_failure("OverflowError", "int of more than 64 bits", Loc(__file__, "f", 9, 0, 9, 1))
-    error = plain_failure(lambda x: x**10, [10**9], {}, machine, steps=10**5)
+    error = plain_failure(PlainCall(lambda x: x**10, {}, 10**5), [10**9], machine)
     assert type(error) is OverflowError and error.line == 9
 
 
@@ -160,7 +161,7 @@ def test_a_recursion_too_deep_for_python_is_not_the_instances_fault():
         return n if n == 0 else down(n - 1)
 
     machine = machine_failure("ZeroDivisionError", "division by zero", Loc(__file__, "f", 9, 0, 9, 1))
-    assert plain_failure(down, [10**6], {}, machine, steps=10**5) is machine
+    assert plain_failure(PlainCall(down, {}, 10**5), [10**6], machine) is machine
 
 
 def test_an_endless_instance_is_not_run_again():
@@ -169,7 +170,7 @@ def test_an_endless_instance_is_not_run_again():
     def never(x):
         raise AssertionError("was run")
 
-    assert plain_failure(never, [1], {}, machine, steps=10**5) is machine
+    assert plain_failure(PlainCall(never, {}, 10**5), [1], machine) is machine
     assert machine.code == "ACR702"
 
 
@@ -179,7 +180,7 @@ def test_a_clash_of_shapes_is_a_shape_mismatch_with_numpys_words():
 
     line = f.__code__.co_firstlineno + 1
     machine = machine_failure("ShapeMismatch", "extents 2 and 3 differ", Loc(__file__, "f", line, 15, line, 20))
-    error = plain_failure(f, [np.ones(2), np.ones(3)], {}, machine, steps=10**5)
+    error = plain_failure(PlainCall(f, {}, 10**5), [np.ones(2), np.ones(3)], machine)
     assert type(error) is ShapeMismatch and error.line == line
     assert "broadcast" in str(error) and "return x + y" in str(error)
 

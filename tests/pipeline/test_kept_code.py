@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from acronumba import model
-from acronumba.api import model as api
+from acronumba.api import kept
 from acronumba.api.model import Model
 from acronumba.emit import compile as compiler
 
@@ -26,9 +26,9 @@ from acronumba.emit import compile as compiler
 @pytest.fixture
 def emptied() -> None:
     """No specialisation is kept before the test, so that it can count."""
-    for cache in tuple(api._CACHES):
-        for kept in cache.entries.values():
-            kept.clear()
+    for cache in tuple(kept.CACHES):
+        for entries in cache.entries.values():
+            entries.clear()
 
 
 def scaled(k: int) -> Model:
@@ -45,7 +45,7 @@ def specialisations(*models: Model) -> list[int]:
 
 
 def test_the_specialisations_of_a_model_that_were_used_last_are_kept(emptied: None, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(api, "FEW", 3)
+    patch.setattr(kept, "FEW", 3)
     f, x = scaled(1), np.ones(1)
 
     def run(n: int) -> Any:
@@ -64,7 +64,7 @@ def test_the_specialisations_of_a_model_that_were_used_last_are_kept(emptied: No
 
 
 def test_the_specialisations_of_all_models_are_bounded(emptied: None, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(api, "MANY", 3)
+    patch.setattr(kept, "MANY", 3)
     models = [scaled(k) for k in range(4)]
     for f in models[:3]:
         f.batch([1.0], w=2.0)
@@ -72,7 +72,7 @@ def test_the_specialisations_of_all_models_are_bounded(emptied: None, patch: pyt
     models[0].batch([1.0], w=2.0)
     models[3].batch([1.0], w=2.0)
     assert specialisations(*models) == [1, 1, 0, 1]
-    patch.setattr(api, "MODULES", 0)
+    patch.setattr(kept, "MODULES", 0)
     models[2].batch([1.0], w=2.0)
     gc.collect()
     compiler.load([])
@@ -95,7 +95,7 @@ def test_a_model_that_is_gone_takes_its_code_with_it(emptied: None) -> None:
 
 @pytest.mark.parametrize("fork", [False, True])
 def test_code_is_evicted_while_others_run_it(emptied: None, patch: pytest.MonkeyPatch, fork: bool) -> None:
-    patch.setattr(api, "MANY", 2)
+    patch.setattr(kept, "MANY", 2)
     models = [scaled(k) for k in range(6)]
     xs = [np.full(64, float(k)) for k in range(200)]
     wrong: list[Any] = []

@@ -35,24 +35,13 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from acronumba.config import BITWISE
 from tests.support import generate, habits, shrink
 from tests.support.modules import import_file
 
 WAYS = ("interpreter", "compiled", "simulator")
 STEPS = 10**6  # of one instance: what is drawn takes a few thousand
 RECYCLE = 400  # programs of one process
-SWITCHES = (
-    "hoist",
-    "phases",
-    "ghosts",
-    "blocks",
-    "fuse",
-    "horizontal",
-    "gather_fusion",
-    "forkjoin",
-    "recycle",
-    "parts",
-)
 
 
 @dataclass
@@ -91,7 +80,7 @@ def options_of(number: int, way: str) -> dict[str, Any]:
     rng = random.Random(f"options {number}")
     options: dict[str, Any] = {"max_steps": STEPS}
     if rng.random() < 0.5:
-        for name in (*SWITCHES, "reuse", "duplicate"):
+        for name in (*BITWISE, "reuse", "duplicate"):
             if rng.random() < 0.25:
                 options[name] = False
         if rng.random() < 0.3:
@@ -109,7 +98,7 @@ def others_of(number: int, options: dict[str, Any]) -> dict[str, Any]:
     """Return options that must give the same bits."""
     rng = random.Random(f"others {number}")
     out = {**options, "threads": rng.choice([1, 2, 3]), "schedule": rng.choice(["lookahead", "depth", "agenda"])}
-    for name in SWITCHES:
+    for name in BITWISE:
         if rng.random() < 0.2:
             out[name] = not out.get(name, True)
     return out

@@ -1982,14 +1982,13 @@ def examine(
     from acronumba.api import model as api
     from acronumba.api.check import Checker
     from acronumba.api.failures import beyond_64_bits, user_line
+    from acronumba.api.plain import PlainCall
     from acronumba.api.results import equal
 
     plain = plain_results(model.__wrapped__, columns, shared)
     report = Report(instances=len(plain), failures=sum(isinstance(p, Exception) for p in plain), plain=plain)
     before = api.plain_failure
-    api.plain_failure = lambda fn, instance, given, machine, **limits: (
-        machine
-    )  # the machine's own account, not the plain call's
+    api.plain_failure = lambda call, instance, machine: machine  # the machine's own account, not the plain call's
     try:
         results, errors = (_compiled if compiled else _interpreted)(model, columns, shared)
     except AcronumbaError as error:
@@ -1998,7 +1997,7 @@ def examine(
     finally:
         api.plain_failure = before
     report.results, report.errors = results, errors
-    judge = Checker(model.__wrapped__, shared, results, errors, model.options)
+    judge = Checker(PlainCall.of(model.__wrapped__, shared, model.options), results, errors, model.options.max_steps)
     out = report.differences
     for k, expected in enumerate(plain):
         mine = errors.get(k)

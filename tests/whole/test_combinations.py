@@ -10,17 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba import model, nn
+from acronumba import config, model, nn
 from acronumba.api.check import together
 from tests.support.chosen import squares
 from tests.support.same_bits import bits
 
 PLANNED = ("hoist", "ghosts", "blocks", "fuse", "horizontal")  # what changes kernels or what is recorded
 BITWISE: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(
-        ("hoist", "phases", "ghosts", "blocks", "fuse", "horizontal", "gather_fusion", "forkjoin", "recycle", "simd"),
-        (True, False),
-    ),
+    **dict.fromkeys(config.BITWISE, (True, False)),
     "schedule": ("lookahead", "depth", "agenda"),
     "effort": (None, 0, 1, 2, 3),
     "threads": (1, 2),

@@ -22,6 +22,7 @@ import pytest
 
 import acronumba
 from acronumba import DataError, InstanceErrors, Results, ScheduleError, model, pack
+from acronumba.config import BITWISE
 from acronumba.emit import cache, compile
 from acronumba.locks import undivided
 from acronumba.runtime import driver, engines
@@ -82,7 +83,7 @@ def test_bits_do_not_depend_on_the_company() -> None:
 
 
 SWITCHES = [
-    *({name: False} for name in "hoist ghosts blocks fuse horizontal gather_fusion forkjoin recycle simd".split()),
+    *({name: False} for name in BITWISE if name != "phases"),
     {"schedule": "agenda"}, {"schedule": "depth"}, {"threads": 1}, {"threads": 3}, {"memory_limit": 1 << 28},
     {"schedule": "depth", "phases": False},
     {"effort": 0},

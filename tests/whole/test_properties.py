@@ -13,12 +13,12 @@ import pytest
 
 from acronumba import Results, nn
 from acronumba.api.model import Model, model
+from acronumba.config import BITWISE
 from acronumba.zoo import birnn, child_sum_lstm, mv_rnn, tree_lstm
 from tests.support import generate
 from tests.support.chosen import squares
 from tests.support.same_bits import bits
 
-SWITCHES = ("hoist", "phases", "ghosts", "blocks", "fuse", "horizontal", "gather_fusion", "forkjoin", "recycle", "simd")
 SHUFFLED = random.Random(1)
 RANDOM = (6, 57, 200, 349)  # seeds of random models, some with failing instances
 
@@ -168,7 +168,7 @@ def test_company_order_and_split_change_no_bit(subjects: Callable[[str], Subject
         assert bits(twice.errors.get(place) or twice.results[place]) == bits(everyone[k]), "each twice"
 
 
-@pytest.mark.parametrize(("switch", "name"), squares(SWITCHES, ["chain", "random 200"]))
+@pytest.mark.parametrize(("switch", "name"), squares(BITWISE, ["chain", "random 200"]))
 def test_options_change_no_bit(subjects: Callable[[str], Subject], name: str, switch: str) -> None:
     s = subjects(name)
     everyone = range(s.count)

@@ -6,13 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from acronumba.analysis.fibers.world import (
-    Facts,
-    Item,
-    World,
-    listed,
-    one_item,
-)
+from acronumba.analysis.fibers.world import Facts, Item, World, listed, one_item
 from acronumba.ir.nodes import Call, Function, Instr, Join, Spawn, Var
 from acronumba.ir.visit import writes
 

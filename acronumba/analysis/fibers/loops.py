@@ -21,29 +21,8 @@ from acronumba.analysis.fibers.world import (
 )
 from acronumba.analysis.simplify import simplify
 from acronumba.errors import Loc
+from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions, dominators, live_at_start, loops, predecessors, successors
-from acronumba.ir.nodes import (
-    Block,
-    Branch,
-    Call,
-    Const,
-    Copy,
-    End,
-    ExtentOf,
-    Fail,
-    Function,
-    Instr,
-    IsNull,
-    Join,
-    Jump,
-    ListNew,
-    ListOp,
-    Return,
-    Scalar,
-    Shared,
-    Spawn,
-    Var,
-)
 from acronumba.ir.types import BOOL, INT, BoolT, FloatT, IntT, ListT, RefT, StructT, TupleT, Type, Word, union
 from acronumba.ir.visit import Names, reads, reassigned, redirect, retarget, variables, writes
 
@@ -61,12 +40,12 @@ class _Loop:
     first: int  # block where a step begins
     last: int  # block that jumps back to the head
     exit: int  # block behind the loop
-    index: Var
-    length: Var
+    index: ir.Var
+    length: ir.Var
     step: frozenset[int]  # `id`s of the instructions that count: no part of a step
-    carried: frozenset[Var]  # what a step may read that another has assigned, but `index`
-    fixed: frozenset[Var]  # what the head computes that is the same in every step
-    varying: frozenset[Var]  # ... and that is not
+    carried: frozenset[ir.Var]  # what a step may read that another has assigned, but `index`
+    fixed: frozenset[ir.Var]  # what the head computes that is the same in every step
+    varying: frozenset[ir.Var]  # ... and that is not
 
 
 class Loops:
@@ -78,7 +57,7 @@ class Loops:
         self.seen: set[object] = set()  # names of loops that are done
 
     @property
-    def function(self) -> Function:
+    def function(self) -> ir.Function:
         return self.world.functions[self.number]
 
     def run(self) -> None:
@@ -95,7 +74,7 @@ class Loops:
             name = loop_name(function, head)
             self.seen.add(name)
             try:
-                if head == 0 or not isinstance(blocks[head].end, Branch):
+                if head == 0 or not isinstance(blocks[head].end, ir.Branch):
                     raise _Serial("it has no condition")
                 self._loop(_Steps(self.world, function, head, rest[head]))
             except _Serial as e:
@@ -103,7 +82,7 @@ class Loops:
                 self.world.note(at, "serial", f"the steps of the loop follow each other: {e}")
                 outline_regions(self.world, self.number, name)
 
-    def _waits(self, instrs: Iterable[Instr]) -> bool:
+    def _waits(self, instrs: Iterable[ir.Instr]) -> bool:
         return any(map(self.world.waits, instrs))
 
     def _loop(self, steps: _Steps) -> None:
@@ -125,11 +104,11 @@ class Loops:
         if call is not None and to is None:
             results = call.outs
         written = {v for item in parted for v in item.writes}
-        body = Function(
+        body = ir.Function(
             name=self.function.name,
             params=(),
             results=tuple(v.type for v in results),
-            blocks=steps.blocks(parted, Return(args=results, loc=waiting.loc)),
+            blocks=steps.blocks(parted, ir.Return(args=results, loc=waiting.loc)),
             loc=self.function.loc,
         )
         body = remove_dead(simplify(body))
@@ -138,7 +117,7 @@ class Loops:
         params += tuple(v for v in dict.fromkeys(ends) if v in live_at_start(body.blocks)[0] and v not in params)
         if call is None:
             number = self.world.add(replace(body, params=params), self.function.name, "step")
-            prefix: list[Instr] = []
+            prefix: list[ir.Instr] = []
             args = params
         else:
             number, args = call.function, call.args
@@ -176,90 +155,90 @@ class _Fork:
     """What a step spawns."""
 
     function: int
-    args: tuple[Var, ...]
-    prefix: tuple[Instr, ...]  # what computes the arguments
-    results: tuple[Var, ...]
-    to: ListOp | None  # the append that is all that is left of a step
+    args: tuple[ir.Var, ...]
+    prefix: tuple[ir.Instr, ...]  # what computes the arguments
+    results: tuple[ir.Var, ...]
+    to: ir.ListOp | None  # the append that is all that is left of a step
     loc: Loc
 
 
 class _Spawns:
     """Writes the loop that spawns the steps of another, and what that one reads of them."""
 
-    def __init__(self, function: Function, steps: _Steps, fork: _Fork) -> None:
+    def __init__(self, function: ir.Function, steps: _Steps, fork: _Fork) -> None:
         self.steps, self.loop, self.fork, self.loc = steps, steps.loop, fork, fork.loc
         self.blocks = function.blocks
         self.names = Names(function)
-        self.to: dict[Var, Var] = {}  # variables of the loop -> those of this one
-        self.results: Var | None = None  # the list of what the steps return
+        self.to: dict[ir.Var, ir.Var] = {}  # variables of the loop -> those of this one
+        self.results: ir.Var | None = None  # the list of what the steps return
 
-    def start(self, head: int) -> Block:
+    def start(self, head: int) -> ir.Block:
         """Return the block before the loop: what is the same for all steps, and room for their results."""
         names, loop, fork, loc = self.names, self.loop, self.fork, self.loc
-        out: list[Instr] = []
+        out: list[ir.Instr] = []
         for instr in self.blocks[loop.head].instrs:
             if set(writes(instr)) <= loop.fixed:
                 self.to |= {v: names.var(v.name, v.type) for v in writes(instr)}
                 out.append(reassigned(instr, self.to))
         zero, self.count, self.index = names.var("zero", INT), names.var("count", INT), names.var("i", INT)
         length = self.to.get(loop.length, loop.length)
-        out.append(Const(out=zero, value=0, loc=loc))
-        out.append(Scalar(out=self.count, op="max", args=(length, zero), site=-1, loc=loc))
+        out.append(ir.Const(out=zero, value=0, loc=loc))
+        out.append(ir.Scalar(out=self.count, op="max", args=(length, zero), site=-1, loc=loc))
         if fork.results:
             if fork.to is not None:
                 self.results = fork.to.args[0]
             else:
                 self.results = names.var("parts", ListT(TupleT(tuple(_as_type(v.type) for v in fork.results))))
             empty = [names.var("empty", v.type) for v in fork.results]
-            out += [Const(out=v, value=_empty(v.type), loc=loc) for v in empty]
+            out += [ir.Const(out=v, value=_empty(v.type), loc=loc) for v in empty]
             args = (self.count, *empty)
-            out.append(ListOp(outs=(self.results,), op="fill", width=len(empty), args=args, loc=loc))
-        out.append(Copy(out=self.index, src=zero, loc=loc))
-        return Block(instrs=tuple(out), end=Jump(block=head, loc=loc))
+            out.append(ir.ListOp(outs=(self.results,), op="fill", width=len(empty), args=args, loc=loc))
+        out.append(ir.Copy(out=self.index, src=zero, loc=loc))
+        return ir.Block(instrs=tuple(out), end=ir.Jump(block=head, loc=loc))
 
-    def test(self, body: int, after: int) -> Block:
+    def test(self, body: int, after: int) -> ir.Block:
         """Return the head of the loop."""
         self.more = self.names.var("more", BOOL)
-        test = Scalar(out=self.more, op="lt", args=(self.index, self.count), site=-1, loc=self.loc)
-        return Block(instrs=(test,), end=Branch(cond=self.more, yes=body, no=after, loc=self.loc))
+        test = ir.Scalar(out=self.more, op="lt", args=(self.index, self.count), site=-1, loc=self.loc)
+        return ir.Block(instrs=(test,), end=ir.Branch(cond=self.more, yes=body, no=after, loc=self.loc))
 
-    def step(self, head: int) -> Block:
+    def step(self, head: int) -> ir.Block:
         """Return the body of the loop: one spawn."""
         names, fork, loc, i = self.names, self.fork, self.loc, self.index
         self.to[self.loop.index] = i
         self.to |= {v: names.var(v.name, v.type) for instr in fork.prefix for v in writes(instr)}
-        out: list[Instr] = [reassigned(instr, self.to) for instr in fork.prefix]
+        out: list[ir.Instr] = [reassigned(instr, self.to) for instr in fork.prefix]
         given = tuple(self.to.get(v, v) for v in fork.args)
         into = None if self.results is None else (self.results, i)
         one, next_ = names.var("one", INT), names.var("next", INT)
         out += [
-            Spawn(outs=(), into=into, function=fork.function, args=given, loc=loc),
-            Const(out=one, value=1, loc=loc),
-            Scalar(out=next_, op="add", args=(i, one), site=-1, loc=loc),
-            Copy(out=i, src=next_, loc=loc),
+            ir.Spawn(outs=(), into=into, function=fork.function, args=given, loc=loc),
+            ir.Const(out=one, value=1, loc=loc),
+            ir.Scalar(out=next_, op="add", args=(i, one), site=-1, loc=loc),
+            ir.Copy(out=i, src=next_, loc=loc),
         ]
-        return Block(instrs=tuple(out), end=Jump(block=head, loc=loc))
+        return ir.Block(instrs=tuple(out), end=ir.Jump(block=head, loc=loc))
 
-    def end(self) -> Block:
+    def end(self) -> ir.Block:
         """Return the block behind the loop: the join."""
         goes_on = self.loop.exit if self.fork.to is not None else self.loop.head
-        return Block(instrs=(Join(outs=(), loc=self.loc),), end=Jump(block=goes_on, loc=self.loc))
+        return ir.Block(instrs=(ir.Join(outs=(), loc=self.loc),), end=ir.Jump(block=goes_on, loc=self.loc))
 
-    def read(self) -> list[Instr]:
+    def read(self) -> list[ir.Instr]:
         """Return what takes the results of a step from the list."""
         if self.results is None:
             return []
         results, single, names = self.fork.results, self.steps.single, self.names
         outs = tuple(v if v in single else names.var(v.name, v.type) for v in results)
         args = (self.results, self.loop.index)
-        copies = [Copy(out=v, src=o, loc=self.loc) for v, o in zip(results, outs, strict=True) if v is not o]
-        return [ListOp(outs=outs, op="get", width=len(outs), args=args, loc=self.loc), *copies]
+        copies = [ir.Copy(out=v, src=o, loc=self.loc) for v, o in zip(results, outs, strict=True) if v is not o]
+        return [ir.ListOp(outs=outs, op="get", width=len(outs), args=args, loc=self.loc), *copies]
 
 
 class _Steps:
     """What a step of one loop does, in order."""
 
-    def __init__(self, world: World, function: Function, head: int, body: set[int]) -> None:
+    def __init__(self, world: World, function: ir.Function, head: int, body: set[int]) -> None:
         self.world = world
         self.function = function
         self.single = definitions(function)
@@ -278,34 +257,35 @@ class _Steps:
         before = predecessors(blocks)
         latches = [p for p in before[head] if p in body]
         end = blocks[head].end
-        if not isinstance(end, Branch) or (end.yes in body) == (end.no in body) or len(latches) != 1:
+        if not isinstance(end, ir.Branch) or (end.yes in body) == (end.no in body) or len(latches) != 1:
             raise _Serial("how many there are is not known before the last")
         first, leave = (end.yes, end.no) if end.yes in body else (end.no, end.yes)
         test = self.single.get(end.cond)
         index = self._index(test, first == end.yes, head, latches[0], body)
-        assert isinstance(test, Scalar)
+        assert isinstance(test, ir.Scalar)
         whole = set(body)
         for k in sorted(body - {head}):
             for s in successors(blocks[k].end):
                 if s not in whole:
-                    if not isinstance(blocks[s].end, Fail) or len(before[s]) > 1:
+                    if not isinstance(blocks[s].end, ir.Fail) or len(before[s]) > 1:
                         raise _Serial(f"line {blocks[k].end.loc.line} may leave it early")
                     whole.add(s)
         written = {v for k in whole for i in blocks[k].instrs for v in writes(i)}
         carried = (written & self.live[head]) - {index}
         changed = self._changed(whole)
-        fixed: set[Var] = set()
-        varying: set[Var] = set()
+        fixed: set[ir.Var] = set()
+        varying: set[ir.Var] = set()
         for instr in blocks[head].instrs:
-            moves = isinstance(instr, Const | Copy | ExtentOf | IsNull | Shared) or (
-                (isinstance(instr, Scalar) and instr.site < 0) or (isinstance(instr, ListOp) and instr.op == "len")
+            moves = isinstance(instr, ir.Const | ir.Copy | ir.ExtentOf | ir.IsNull | ir.Shared) or (
+                (isinstance(instr, ir.Scalar) and instr.site < 0)
+                or (isinstance(instr, ir.ListOp) and instr.op == "len")
             )
             if not moves:
                 raise _Serial("how many there are is not known before the last")
             single = all(v in self.single for v in writes(instr))
             steady = not (set(reads(instr)) & (carried | varying | {index}))
             steady = steady and single and not (self.world.mutation.touches(instr) & changed)
-            steady = steady and not (isinstance(instr, ListOp) and instr.args[0] in self._changed_variables(whole))
+            steady = steady and not (isinstance(instr, ir.ListOp) and instr.args[0] in self._changed_variables(whole))
             (fixed if steady else varying).update(writes(instr))
         length = test.args[1]
         if length in varying or (length in written and length not in fixed):
@@ -326,21 +306,21 @@ class _Steps:
         )
 
     def _changed(self, body: Iterable[int]) -> int:
-        """Return the lists that a loop may change, but those that it has made itself."""
+        """Return the lists that a loop may change, except those that it has made itself."""
         out = 0
         for k in body:
             for i in self.function.blocks[k].instrs:
                 out |= self.world.mutation.changes(i)
         return out
 
-    def _changed_variables(self, body: Iterable[int]) -> set[Var]:
+    def _changed_variables(self, body: Iterable[int]) -> set[ir.Var]:
         instrs = (i for k in body for i in self.function.blocks[k].instrs)
         return {i.args[0] for i in instrs if changes_directly(i)}
 
-    def _index(self, test: Instr | None, up: bool, head: int, latch: int, body: Collection[int]) -> Var:
+    def _index(self, test: ir.Instr | None, up: bool, head: int, latch: int, body: Collection[int]) -> ir.Var:
         """Return the variable that counts the steps from 0."""
         unknown = _Serial("how many there are is not known before the last")
-        if not isinstance(test, Scalar) or test.op != "lt" or not up:
+        if not isinstance(test, ir.Scalar) or test.op != "lt" or not up:
             raise unknown
         index = test.args[0]
         places = [(k, i) for k, b in enumerate(self.function.blocks) for i in b.instrs if index in writes(i)]
@@ -349,26 +329,26 @@ class _Steps:
         if len(inside) != 1 or len(outside) != 1 or index in self.function.params:
             raise unknown
         (at, step), (origin, start) = inside[0], outside[0]
-        if not isinstance(step, Copy) or not isinstance(start, Copy) or at != latch:
+        if not isinstance(step, ir.Copy) or not isinstance(start, ir.Copy) or at != latch:
             raise unknown
         added, zero = self.single.get(step.src), self.single.get(start.src)
-        if not isinstance(added, Scalar) or added.op != "add" or not isinstance(zero, Const) or zero.value != 0:
+        if not isinstance(added, ir.Scalar) or added.op != "add" or not isinstance(zero, ir.Const) or zero.value != 0:
             raise unknown
         by = [self.single.get(v) for v in added.args if v is not index]
-        if len(by) != 1 or not isinstance(by[0], Const) or by[0].value != 1 or not self._once_before(origin, head):
+        if len(by) != 1 or not isinstance(by[0], ir.Const) or by[0].value != 1 or not self._once_before(origin, head):
             raise unknown
         return index
 
     def _once_before(self, block: int, head: int) -> bool:
-        """Whether each run of a loop comes behind a run of the block of its own."""
+        """Whether the block runs exactly once before each run of the loop at `head`."""
         around = {h for h, inside in self.loops.items() if head in inside and h != head}
         return block in self.over[head] and {h for h, inside in self.loops.items() if block in inside} == around
 
-    def _counting(self, index: Var, body: Iterable[int]) -> frozenset[int]:
+    def _counting(self, index: ir.Var, body: Iterable[int]) -> frozenset[int]:
         out = set()
         for i in (i for k in body for i in self.function.blocks[k].instrs):
             if index in writes(i):
-                assert isinstance(i, Copy)
+                assert isinstance(i, ir.Copy)
                 out |= {id(i), id(self.single[i.src])}
         return frozenset(out)
 
@@ -390,7 +370,7 @@ class _Steps:
             for i in blocks[k].instrs:
                 if id(i) not in loop.step:
                     out.append(one_item(k, i, facts))
-            if k != loop.last and not (isinstance(end := blocks[k].end, Jump) and end.block == self.spine[n + 1]):
+            if k != loop.last and not (isinstance(end := blocks[k].end, ir.Jump) and end.block == self.spine[n + 1]):
                 below = self.spine[n + 1]
                 inside = frozenset(
                     x
@@ -402,7 +382,7 @@ class _Steps:
 
     def independent(self) -> tuple[Item, ...]:
         """Return the items, each with the reason why it must stay in order, if it must."""
-        writers: dict[Var, list[int]] = defaultdict(list)
+        writers: dict[ir.Var, list[int]] = defaultdict(list)
         for n, item in enumerate(self.items):
             for v in item.writes:
                 writers[v].append(n)
@@ -425,11 +405,11 @@ class _Steps:
             for i in inside:
                 if not self._private(i):
                     rest |= mutation.changes(i)
-                if not isinstance(i, ListOp):
+                if not isinstance(i, ir.ListOp):
                     called |= mutation.changes(i)
             mine = (own_lists(self.function) & made) - {i.args[0] for i in inside if changes_directly(i)}
             mine = {v for v in mine if not mutation.held(v) & called}
-            late: dict[Var, str] = {}
+            late: dict[ir.Var, str] = {}
             unchecked: dict[object, str] = {}
             for item in self.items:
                 if not item.reason:
@@ -441,8 +421,8 @@ class _Steps:
             changed |= self._together(several)
         return self.items
 
-    def _together(self, several: Mapping[Var, Sequence[int]]) -> bool:
-        """Keep in order what assigns a variable that something kept in order assigns too, or reads in between."""
+    def _together(self, several: Mapping[ir.Var, Sequence[int]]) -> bool:
+        """Keep all assignments of a variable in order if one of them, or a read before the last, stays in order."""
         changed = False
         for v, places in several.items():
             reasons = [self.items[n].reason for n in places]
@@ -456,9 +436,9 @@ class _Steps:
     def _why(
         self,
         item: Item,
-        late: Mapping[Var, str],
+        late: Mapping[ir.Var, str],
         unchecked: Mapping[object, str],
-        mine: Collection[Var],
+        mine: Collection[ir.Var],
         reached: int,
         rest: int,
     ) -> str:
@@ -476,17 +456,17 @@ class _Steps:
             elif mutation.changes(i) & reached:
                 return f"{self.world.name(i)} changes a list that other steps have"
             touched = mutation.touches(i)
-            if touched & rest and not (isinstance(i, ListOp) and i.args[0] in mine):
+            if touched & rest and not (isinstance(i, ir.ListOp) and i.args[0] in mine):
                 return f"line {i.loc.line} needs a list that the loop changes"
         return ""
 
-    def _private(self, instr: Instr) -> bool:
+    def _private(self, instr: ir.Instr) -> bool:
         """Whether the instruction appends to a list that nothing has seen before the loop ends."""
-        return isinstance(instr, ListOp) and instr.op == "append" and self._unseen(instr.args[0])
+        return isinstance(instr, ir.ListOp) and instr.op == "append" and self._unseen(instr.args[0])
 
-    def _unseen(self, v: Var) -> bool:
+    def _unseen(self, v: ir.Var) -> bool:
         new = self.single.get(v)
-        if not isinstance(new, ListNew):
+        if not isinstance(new, ir.ListNew):
             return False
         blocks = self.function.blocks
         origin = next(k for k, b in enumerate(blocks) if any(i is new for i in b.instrs))
@@ -495,7 +475,7 @@ class _Steps:
         for k, b in enumerate(blocks):
             if k in self.loop.body:
                 for i in b.instrs:
-                    if v in reads(i) and not (isinstance(i, ListOp) and i.op == "append" and v not in i.args[1:]):
+                    if v in reads(i) and not (isinstance(i, ir.ListOp) and i.op == "append" and v not in i.args[1:]):
                         return False
                 if v in reads(b.end):
                     return False
@@ -504,44 +484,44 @@ class _Steps:
         return True
 
     @staticmethod
-    def _names(vs: Iterable[Var]) -> str:
+    def _names(vs: Iterable[ir.Var]) -> str:
         return listed(sorted(map(_named, vs)))
 
     # ---- its parts
 
-    def live_in(self, rest: Sequence[Item]) -> set[Var]:
+    def live_in(self, rest: Sequence[Item]) -> set[ir.Var]:
         """Return what the rest of a step, and what follows, reads of what is computed before."""
         kept = dict(self.without([item for item in self.items if item not in rest]))
         blocks = tuple(kept.get(k, b) for k, b in enumerate(self.function.blocks))
         return live_at_start(blocks)[self.loop.first]
 
-    def appended(self, rest: Sequence[Item]) -> ListOp | None:
-        """Return the append that is all that is left of a step, if its list can have all elements at once."""
+    def appended(self, rest: Sequence[Item]) -> ir.ListOp | None:
+        """Return the append if the rest of a step is nothing else and its list can be filled at once; else None."""
         if len(rest) != 1 or len(rest[0].instrs) != 1 or rest[0].blocks or self.loop.carried:
             return None
         (instr,) = rest[0].instrs
-        if not isinstance(instr, ListOp) or not self._private(instr) or not instr.width:
+        if not isinstance(instr, ir.ListOp) or not self._private(instr) or not instr.width:
             return None
         new = self.single[instr.args[0]]
         written = {v for k in self.loop.body for i in self.function.blocks[k].instrs for v in writes(i)}
-        if not isinstance(new, ListNew) or new.count or written & self.live[self.loop.exit]:
+        if not isinstance(new, ir.ListNew) or new.count or written & self.live[self.loop.exit]:
             return None
         return instr
 
-    def single_call(self, parted: Sequence[Item], results: Sequence[Var], *, exact: bool) -> Call | None:
-        """Return the call that is all that the independent part is for, behind what computes its arguments."""
+    def single_call(self, parted: Sequence[Item], results: Sequence[ir.Var], *, exact: bool) -> ir.Call | None:
+        """Return the call if the independent part is one call and what computes its arguments; else None."""
         if any(item.blocks for item in parted):
             return None
         instrs = [i for item in parted for i in item.instrs]
         last = instrs[-1]
-        if not isinstance(last, Call) or not self.world.waits(last) or any(map(self.world.waits, instrs[:-1])):
+        if not isinstance(last, ir.Call) or not self.world.waits(last) or any(map(self.world.waits, instrs[:-1])):
             return None
-        if any(isinstance(i, Call) for i in instrs[:-1]):
+        if any(isinstance(i, ir.Call) for i in instrs[:-1]):
             return None
         fits = tuple(results) == last.outs if exact else set(results) <= set(last.outs)
         return last if fits else None
 
-    def blocks(self, parted: Sequence[Item], end: End) -> tuple[Block, ...]:
+    def blocks(self, parted: Sequence[Item], end: ir.End) -> tuple[ir.Block, ...]:
         """Return the independent part of a step as blocks of their own; the first one is the first of the spine."""
         kept = self.without([item for item in self.items if item not in parted], counting=False)
         order = [self.loop.first, *(k for k in sorted(kept) if k != self.loop.first)]
@@ -552,9 +532,9 @@ class _Steps:
             out.append(replace(b, end=end if k == self.loop.last else retarget(b.end, number.__getitem__)))
         return tuple(out)
 
-    def without(self, items: Sequence[Item], counting: bool = True) -> dict[int, Block]:
+    def without(self, items: Sequence[Item], counting: bool = True) -> dict[int, ir.Block]:
         """Return the blocks of a step without some of its items; constants are made wherever they are read."""
-        gone = {id(i) for item in items if not item.blocks for i in item.instrs if not isinstance(i, Const)}
+        gone = {id(i) for item in items if not item.blocks for i in item.instrs if not isinstance(i, ir.Const)}
         if not counting:
             gone |= self.loop.step
         skipped = {item.block for item in items if item.blocks}
@@ -562,20 +542,20 @@ class _Steps:
         out = {}
         for n, k in enumerate(self.spine):
             b = blocks[k]
-            end = Jump(block=self.spine[n + 1], loc=b.end.loc) if k in skipped else b.end
-            out[k] = Block(instrs=tuple(i for i in b.instrs if id(i) not in gone), end=end)
+            end = ir.Jump(block=self.spine[n + 1], loc=b.end.loc) if k in skipped else b.end
+            out[k] = ir.Block(instrs=tuple(i for i in b.instrs if id(i) not in gone), end=end)
         for item in self.items:
             if item.blocks and item not in items:
                 out |= {k: blocks[k] for k in item.blocks}
         return out
 
 
-def _named(v: Var) -> str:
+def _named(v: ir.Var) -> str:
     return "what it has joined" if v.name.startswith("#") else f"`{v.name}`"
 
 
-def _is_new(instr: Instr, v: Var) -> bool:
-    return isinstance(instr, ListNew) and instr.out is v
+def _is_new(instr: ir.Instr, v: ir.Var) -> bool:
+    return isinstance(instr, ir.ListNew) and instr.out is v
 
 
 def _as_type(word: Word) -> Type:

@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from acronumba.analysis.value_flow import Inclusion
+from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions
-from acronumba.ir.nodes import Call, Emit, Function, Instr, ListNew, ListOp, Op, Program, Spawn, Var
 from acronumba.ir.types import ListT, RefT
 
 CHANGES = frozenset("set append pop insert extend sort reverse".split())
@@ -23,10 +23,10 @@ CHANGES = frozenset("set append pop insert extend sort reverse".split())
 class Mutation:
     """Which lists the instructions of a program may change and look into."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ir.Program) -> None:
         self._solved = Inclusion(program)
         self._solved.fill()
-        self._origin: dict[Var, Var] = {}
+        self._origin: dict[ir.Var, ir.Var] = {}
         self._first = len(self._solved.nodes)
         self._inside: dict[int, list[int]] = defaultdict(list)  # the slots of what a row or list holds
         for key, slot in self._solved.slots.items():
@@ -34,16 +34,16 @@ class Mutation:
                 self._inside[key[0]].append(slot)
         self._changed = self._functions(program)
 
-    def _functions(self, program: Program) -> list[int]:
-        """Return the lists that each function changes, but those that no one else can have."""
+    def _functions(self, program: ir.Program) -> list[int]:
+        """Return the lists that each function changes, except those that nothing outside of it can hold."""
         out = [0] * len(program.functions)
         calls: list[set[int]] = [set() for _ in program.functions]
         for number, f in enumerate(program.functions):
             mine = own_lists(f)
             for instr in (i for b in f.blocks for i in b.instrs):
-                if isinstance(instr, ListOp) and instr.op in CHANGES and instr.args[0] not in mine:
+                if isinstance(instr, ir.ListOp) and instr.op in CHANGES and instr.args[0] not in mine:
                     out[number] |= self.held(instr.args[0])
-                elif isinstance(instr, Call | Spawn):
+                elif isinstance(instr, ir.Call | ir.Spawn):
                     calls[number].add(instr.function)
         changed = True
         while changed:
@@ -56,26 +56,26 @@ class Mutation:
                     out[number], changed = new, True
         return out
 
-    def add_function(self, function: Function) -> None:
+    def add_function(self, function: ir.Function) -> None:
         """Take in a function made of parts of the others, as the last of the program."""
         mine = own_lists(function)
         out = 0
         for instr in (i for b in function.blocks for i in b.instrs):
-            if isinstance(instr, ListOp) and instr.op in CHANGES and instr.args[0] not in mine:
+            if isinstance(instr, ir.ListOp) and instr.op in CHANGES and instr.args[0] not in mine:
                 out |= self.held(instr.args[0])
-            elif isinstance(instr, Call | Spawn):
+            elif isinstance(instr, ir.Call | ir.Spawn):
                 out |= self._changed[instr.function]
         self._changed.append(out)
 
-    def copied(self, v: Var, source: Var) -> None:
+    def copied(self, v: ir.Var, source: ir.Var) -> None:
         """Let a new variable hold what another does."""
         self._origin[v] = self._origin.get(source, source)
 
-    def held(self, v: Var) -> int:
+    def held(self, v: ir.Var) -> int:
         """Return the rows and lists that a variable may hold."""
         return self._solved.held(self._origin.get(v, v))
 
-    def reach(self, vs: Iterable[Var]) -> int:
+    def reach(self, vs: Iterable[ir.Var]) -> int:
         """Return the rows and lists that variables lead to."""
         out, new = 0, 0
         for v in vs:
@@ -90,36 +90,36 @@ class Mutation:
             new = found & ~out
         return out
 
-    def changes(self, instr: Instr) -> int:
+    def changes(self, instr: ir.Instr) -> int:
         """Return the lists that were there before the instruction and that it may change."""
         match instr:
-            case ListOp() if instr.op in CHANGES:
+            case ir.ListOp() if instr.op in CHANGES:
                 return self.held(instr.args[0])
-            case Call() | Spawn():
+            case ir.Call() | ir.Spawn():
                 return self._changed[instr.function] & self.reach(instr.args)
         return 0
 
-    def touches(self, instr: Instr) -> int:
+    def touches(self, instr: ir.Instr) -> int:
         """Return the lists that were there before the instruction and whose elements it may see or change."""
         match instr:
-            case ListOp() | Op() | Emit():
+            case ir.ListOp() | ir.Op() | ir.Emit():
                 out = 0
-                for v in instr.args[1:] if isinstance(instr, ListOp) and instr.op == "fill" else instr.args:
-                    if isinstance(v, Var) and isinstance(v.type, ListT):
+                for v in instr.args[1:] if isinstance(instr, ir.ListOp) and instr.op == "fill" else instr.args:
+                    if isinstance(v, ir.Var) and isinstance(v.type, ListT):
                         out |= self.held(v)
                 return out
-            case Call() | Spawn():
+            case ir.Call() | ir.Spawn():
                 return self.reach(instr.args)
         return 0
 
 
-def own_lists(function: Function) -> set[Var]:
+def own_lists(function: ir.Function) -> set[ir.Var]:
     """Return the variables that hold nothing but a list that the same run of the function has made."""
     single = definitions(function)
-    return {v for v, i in single.items() if isinstance(i, ListNew) or (isinstance(i, ListOp) and _makes(i))}
+    return {v for v, i in single.items() if isinstance(i, ir.ListNew) or (isinstance(i, ir.ListOp) and _makes(i))}
 
 
-def _makes(instr: ListOp) -> bool:
+def _makes(instr: ir.ListOp) -> bool:
     return instr.op in ("slice", "fill")
 
 

@@ -21,24 +21,8 @@ from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.fibers.calls import what_needs
 from acronumba.analysis.fibers.world import Facts, Item, World, one_item, region_item
 from acronumba.analysis.simplify import simplify
+from acronumba.ir import nodes as ir
 from acronumba.ir.graph import dominators, live_at_start, loops, successors
-from acronumba.ir.nodes import (
-    Block,
-    Branch,
-    Call,
-    Const,
-    Copy,
-    End,
-    Function,
-    Instr,
-    Join,
-    Jump,
-    ListNew,
-    Read,
-    Return,
-    Spawn,
-    Var,
-)
 from acronumba.ir.visit import Names, reads, retarget, writes
 
 
@@ -55,14 +39,14 @@ def outline_regions(world: World, number: int, around: object = None) -> None:
             return
 
 
-def loop_name(function: Function, head: int) -> object:
+def loop_name(function: ir.Function, head: int) -> object:
     """Return what tells a loop from others while the function is rewritten: its condition, or its line."""
     end = function.blocks[head].end
-    return end.cond if isinstance(end, Branch) else end.loc
+    return end.cond if isinstance(end, ir.Branch) else end.loc
 
 
-def chains(function: Function, directly_in: object = None) -> list[list[int]]:
-    """Return the lists of two or more blocks that each run of the first runs once, in order; long ones first.
+def chains(function: ir.Function, directly_in: object = None) -> list[list[int]]:
+    """Return the lists of blocks, two or more, that run once each, in order, whenever the first runs; long ones first.
 
     They are those directly in the loop of that name, or in no loop at all.
     """
@@ -94,9 +78,9 @@ def chains(function: Function, directly_in: object = None) -> list[list[int]]:
     return sorted(out, key=lambda chain: (-len(chain), chain))
 
 
-def _postdominators(blocks: Sequence[Block]) -> list[set[int]]:
+def _postdominators(blocks: Sequence[ir.Block]) -> list[set[int]]:
     """Return the blocks that every path from each block to a return goes through, itself included."""
-    ends = {k for k, b in enumerate(blocks) if isinstance(b.end, Return)}
+    ends = {k for k, b in enumerate(blocks) if isinstance(b.end, ir.Return)}
     alive = set(ends)
     changed = True
     while changed:
@@ -120,7 +104,7 @@ def _postdominators(blocks: Sequence[Block]) -> list[set[int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What of a chain goes on at once: indices of items."""
+    """The next part of a chain that runs at once, as indices of items."""
 
     before: tuple[int, ...]  # what needs no strand
     strands: tuple[tuple[int, ...], ...]
@@ -130,7 +114,7 @@ class _Turn:
 class _Chain:
     """Finds and outlines the strands of one chain of blocks."""
 
-    def __init__(self, world: World, function: Function, chain: Sequence[int]) -> None:
+    def __init__(self, world: World, function: ir.Function, chain: Sequence[int]) -> None:
         self.world = world
         self.function = function
         self.chain = chain
@@ -138,13 +122,13 @@ class _Chain:
         self.names = Names(function)
         self.items = self._items()
 
-    def run(self) -> Function | None:
+    def run(self) -> ir.Function | None:
         """Return the function with strands as calls, if some can go on beside something else."""
         waiting = [item for item in self.items if self._waits(item)]
         if (
             len(waiting) < 2
             or not self._closed()
-            or any(isinstance(i, Spawn | Join) for item in self.items for i in self._own(item))
+            or any(isinstance(i, ir.Spawn | ir.Join) for item in self.items for i in self._own(item))
         ):
             return None
         needs = what_needs(self.world, self.items)
@@ -206,7 +190,7 @@ class _Chain:
         return any(map(self.world.waits, item.instrs))
 
     @staticmethod
-    def _own(item: Item) -> Sequence[Instr]:
+    def _own(item: Item) -> Sequence[ir.Instr]:
         return () if item.blocks else item.instrs
 
     def _single(self, strand: Sequence[int]) -> bool:
@@ -227,7 +211,7 @@ class _Chain:
         if len({self.items[k].block for k in places}) > 1 or any(self.items[k].blocks for k in between):
             return False
         # Calls that are spawned are sorted out by `calls`; what is read must have been recorded before.
-        first = next((k for k in places if isinstance(self.items[k].instrs[0], Read)), max(places))
+        first = next((k for k in places if isinstance(self.items[k].instrs[0], ir.Read)), max(places))
         return not any(k in between and k > first for k in turn.before)
 
     def _items(self) -> list[Item]:
@@ -245,17 +229,17 @@ class _Chain:
         return out
 
     def _absorb(self, items: list[Item], region: Item) -> None:
-        """Take what only the region reads, as the start of a count, from before it into it."""
+        """Move into the region what is assigned before it and read only in it, such as the start of a count."""
         wanted = set(region.reads)
-        between: set[Var] = set()
-        changed: set[Var] = set()
+        between: set[ir.Var] = set()
+        changed: set[ir.Var] = set()
         for item in reversed(items):
             if item.blocks or item.block != region.block:
                 break
             instr = item.instrs[0]
-            if isinstance(instr, Const):
+            if isinstance(instr, ir.Const):
                 continue
-            moves = isinstance(instr, Copy) or (isinstance(instr, ListNew) and not instr.count)
+            moves = isinstance(instr, ir.Copy) or (isinstance(instr, ir.ListNew) and not instr.count)
             if moves and item.writes & wanted and not item.writes & between and not item.reads & changed:
                 region.before = (instr, *region.before)
                 wanted |= item.reads
@@ -269,21 +253,21 @@ class _Chain:
             region.reads = region.reads.union(*map(reads, region.before))
             region.writes = region.writes.union(*map(writes, region.before))
 
-    def _rewritten(self, turn: _Turn) -> Function:
+    def _rewritten(self, turn: _Turn) -> ir.Function:
         """Return the function with the chain written anew."""
         blocks = list(self.function.blocks)
         to = {k: len(blocks) + n for n, k in enumerate(self.chain)}  # the blocks of the rest
         middle = len(blocks) + len(self.chain)
         end = blocks[self.chain[-1]].end
         loc = end.loc
-        before = self._parts(turn.before, {}, Jump(block=middle, loc=loc))
+        before = self._parts(turn.before, {}, ir.Jump(block=middle, loc=loc))
         rest = self._parts(turn.rest, to, end)
         blocks += [rest[to[k]] for k in self.chain]
         for k, b in {**before, **{k: b for k, b in rest.items() if k < len(self.function.blocks)}}.items():
             blocks[k] = b
-        blocks.append(Block(instrs=(), end=Jump(block=to[self.chain[0]], loc=loc)))
+        blocks.append(ir.Block(instrs=(), end=ir.Jump(block=to[self.chain[0]], loc=loc)))
         live = live_at_start(tuple(blocks))[to[self.chain[0]]]
-        calls: list[Instr] = []
+        calls: list[ir.Instr] = []
         for strand in turn.strands:
             if self._single(strand):
                 calls += self.items[strand[0]].instrs
@@ -292,11 +276,11 @@ class _Chain:
         blocks[middle] = replace(blocks[middle], instrs=tuple(calls))
         return replace(self.function, blocks=tuple(blocks))
 
-    def _parts(self, chosen: Collection[int], to: Mapping[int, int], end: End) -> dict[int, Block]:
-        """Return the chain with some of its items alone, by the numbers of blocks; its own are replaced as told."""
+    def _parts(self, chosen: Collection[int], to: Mapping[int, int], end: ir.End) -> dict[int, ir.Block]:
+        """Return blocks of the chain, by number, with the chosen items only; `to` renumbers, `end` is the last end."""
         blocks = self.function.blocks
         items = [self.items[k] for k in chosen]
-        instrs: dict[int, list[Instr]] = {k: [] for k in self.chain}
+        instrs: dict[int, list[ir.Instr]] = {k: [] for k in self.chain}
         regions: dict[int, Item] = {}
         for item in items:
             if item.blocks:
@@ -305,41 +289,41 @@ class _Chain:
             else:
                 instrs[item.block] += item.instrs
         number = {k: to.get(k, k) for k in range(len(blocks))}
-        out: dict[int, Block] = {}
+        out: dict[int, ir.Block] = {}
         for n, k in enumerate(self.chain):
             if n + 1 == len(self.chain):
                 after = end
             elif k in regions:
                 after = retarget(blocks[k].end, number.__getitem__)
             else:
-                after = Jump(block=number[self.chain[n + 1]], loc=blocks[k].end.loc)
-            out[number[k]] = Block(instrs=tuple(instrs[k]), end=after)
+                after = ir.Jump(block=number[self.chain[n + 1]], loc=blocks[k].end.loc)
+            out[number[k]] = ir.Block(instrs=tuple(instrs[k]), end=after)
         for item in regions.values():
             out |= {k: replace(blocks[k], end=retarget(blocks[k].end, number.__getitem__)) for k in item.blocks}
         return out
 
-    def _outlined(self, strand: Sequence[int], after: Collection[Var]) -> list[Instr]:
+    def _outlined(self, strand: Sequence[int], after: Collection[ir.Var]) -> list[ir.Instr]:
         """Make a function of a strand; return the call of it. `after` are the variables that are read behind it."""
         items = [self.items[k] for k in strand]
         instrs = [i for item in items for i in item.instrs]
         made = {v for i in instrs for v in writes(i)}
         results = tuple(dict.fromkeys(v for i in instrs for v in writes(i) if v in after))
-        single = {v: i for b in self.function.blocks for i in b.instrs if isinstance(i, Const) for v in writes(i)}
+        single = {v: i for b in self.function.blocks for i in b.instrs if isinstance(i, ir.Const) for v in writes(i)}
         loc = next(i.loc for i in instrs if self.world.waits(i))
 
-        parts = self._parts(strand, {}, Return(args=results, loc=loc))
+        parts = self._parts(strand, {}, ir.Return(args=results, loc=loc))
         order = [self.chain[0], *(k for k in sorted(parts) if k != self.chain[0])]
         at = {k: n for n, k in enumerate(order)}
         body = [replace(parts[k], end=retarget(parts[k].end, at.__getitem__)) for k in order]
         needed = live_at_start(tuple(body))[0]
         args = sorted(needed, key=lambda v: v.name)
-        constants: list[Instr] = [single[v] for v in args if v in single and v not in made]
+        constants: list[ir.Instr] = [single[v] for v in args if v in single and v not in made]
         args = [v for v in args if v not in single or v in made]
         names = self.names
         given = {v: names.var(v.name, v.type) if v in made else v for v in args}
-        start = [*constants, *(Copy(out=v, src=g, loc=loc) for v, g in given.items() if v is not g)]
+        start = [*constants, *(ir.Copy(out=v, src=g, loc=loc) for v, g in given.items() if v is not g)]
         body[0] = replace(body[0], instrs=(*start, *body[0].instrs))
-        new = Function(
+        new = ir.Function(
             name=self.function.name,
             params=tuple(given.values()),
             results=tuple(v.type for v in results),
@@ -353,14 +337,14 @@ class _Chain:
 
         elsewhere = self._written(items)
         outs = tuple(names.var(v.name, v.type) if v in elsewhere else v for v in results)
-        call: list[Instr] = [Call(outs=outs, function=number, args=tuple(args), loc=loc)]
+        call: list[ir.Instr] = [ir.Call(outs=outs, function=number, args=tuple(args), loc=loc)]
         for v, o in zip(results, outs, strict=True):
             if v is not o:
-                call.append(Copy(out=v, src=o, loc=loc))
+                call.append(ir.Copy(out=v, src=o, loc=loc))
                 self.world.mutation.copied(o, v)
         return call
 
-    def _written(self, items: Sequence[Item]) -> set[Var]:
+    def _written(self, items: Sequence[Item]) -> set[ir.Var]:
         """Return what is assigned outside of a strand, parameters included."""
         inside = {id(i) for item in items for i in item.instrs}
         others = (i for b in self.function.blocks for i in b.instrs if id(i) not in inside)

@@ -12,31 +12,8 @@ from typing import TypeGuard
 
 from acronumba.analysis.fibers.mutation import CHANGES, Mutation
 from acronumba.errors import Loc
+from acronumba.ir import nodes as ir
 from acronumba.ir.graph import predecessors, successors
-from acronumba.ir.nodes import (
-    Block,
-    Call,
-    Check,
-    ClassTag,
-    Const,
-    Copy,
-    End,
-    ExtentOf,
-    Fail,
-    Function,
-    Instr,
-    IsNull,
-    ListNew,
-    ListOp,
-    New,
-    Pad,
-    Program,
-    Read,
-    Scalar,
-    Shared,
-    Spawn,
-    Var,
-)
 from acronumba.ir.notes import Note
 from acronumba.ir.visit import Names, copied, reads, reassigned, rename, retarget, variables, writes
 
@@ -46,7 +23,7 @@ OPTION = "forkjoin"
 class World:
     """The program as far as it is rewritten."""
 
-    def __init__(self, program: Program, waiting: set[int]) -> None:
+    def __init__(self, program: ir.Program, waiting: set[int]) -> None:
         self.given = len(program.functions)  # functions of the user; those behind are parts of them
         self.waiting = waiting
         self.mutation = Mutation(program)
@@ -54,29 +31,29 @@ class World:
         self.names = {f.name for f in program.functions}
         self.notes: list[Note] = []
 
-    def _separate_failures(self, function: Function) -> Function:
-        """Return the function with a block of its own for each way to a failure, which is a part of where it begins."""
+    def _separate_failures(self, function: ir.Function) -> ir.Function:
+        """Return the function with a copy of each failing block for each branch to it: it belongs to that branch."""
         blocks = list(function.blocks)
         names = Names(function)
         for k, before in enumerate(predecessors(function.blocks)):
-            if not isinstance(blocks[k].end, Fail):
+            if not isinstance(blocks[k].end, ir.Fail):
                 continue
             for p in before[1:]:
                 to = {v: names.var(v.name, v.type) for i in blocks[k].instrs for v in writes(i)}
                 for v, new in to.items():
                     self.mutation.copied(new, v)
                 end = rename(blocks[k].end, to)
-                assert isinstance(end, Fail)
+                assert isinstance(end, ir.Fail)
                 number = {**{n: n for n in range(len(blocks))}, k: len(blocks)}
                 blocks[p] = replace(blocks[p], end=retarget(blocks[p].end, number.__getitem__))
-                blocks.append(Block(instrs=tuple(reassigned(i, to) for i in blocks[k].instrs), end=end))
+                blocks.append(ir.Block(instrs=tuple(reassigned(i, to) for i in blocks[k].instrs), end=end))
         return replace(function, blocks=tuple(blocks))
 
-    def waits(self, instr: Instr) -> bool:
+    def waits(self, instr: ir.Instr) -> bool:
         """Whether an instruction may wait."""
-        return isinstance(instr, Read) or (isinstance(instr, Call | Spawn) and instr.function in self.waiting)
+        return isinstance(instr, ir.Read) or (isinstance(instr, ir.Call | ir.Spawn) and instr.function in self.waiting)
 
-    def add(self, function: Function, name: str, what: str) -> int:
+    def add(self, function: ir.Function, name: str, what: str) -> int:
         """Add a function that may wait and is a "step" or "part" of another; return its number."""
         n, made = 2, f"{name}_{what}"
         while made in self.names:
@@ -93,20 +70,20 @@ class World:
     def note(self, loc: Loc, kind: str, text: str) -> None:
         self.notes.append(Note(loc=loc, kind=kind, text=text, option=OPTION))
 
-    def name(self, instr: Instr | End) -> str:
+    def name(self, instr: ir.Instr | ir.End) -> str:
         """Return what to call an instruction in a note."""
         where = f"line {instr.loc.line}"
-        if isinstance(instr, Call) and instr.function < self.given:
+        if isinstance(instr, ir.Call) and instr.function < self.given:
             return f"{self.functions[instr.function].name} of {where}"
         return where
 
 
-def cannot_fault(instr: Instr) -> bool:
-    """Whether an instruction may run although no check before it has."""
+def cannot_fault(instr: ir.Instr) -> bool:
+    """Whether an instruction may run before the checks in front of it: it fails on no value."""
     match instr:
-        case Const() | Copy() | IsNull() | New() | ListNew() | Shared() | Pad():
+        case ir.Const() | ir.Copy() | ir.IsNull() | ir.New() | ir.ListNew() | ir.Shared() | ir.Pad():
             return True
-        case Scalar():
+        case ir.Scalar():
             return instr.site < 0
     return False
 
@@ -118,19 +95,19 @@ class Facts:
     of its own.
     """
 
-    def __init__(self, function: Function) -> None:
-        self.by: dict[Var, list[Instr]] = defaultdict(list)
-        self.found: dict[Var, frozenset[object]] = {}
+    def __init__(self, function: ir.Function) -> None:
+        self.by: dict[ir.Var, list[ir.Instr]] = defaultdict(list)
+        self.found: dict[ir.Var, frozenset[object]] = {}
         for b in function.blocks:
             for i in b.instrs:
                 for v in writes(i):
                     self.by[v].append(i)
 
-    def of(self, vs: Iterable[Var]) -> frozenset[object]:
+    def of(self, vs: Iterable[ir.Var]) -> frozenset[object]:
         """Return what variables are about."""
         return frozenset().union(*map(self._one, vs))
 
-    def _one(self, v: Var) -> frozenset[object]:
+    def _one(self, v: ir.Var) -> frozenset[object]:
         if v in self.found:
             return self.found[v]
         out: set[object] = set()
@@ -138,14 +115,22 @@ class Facts:
         work = [v]
         while work:
             at = work.pop()
-            constant = all(isinstance(i, Const) for i in self.by[at]) and self.by[at]
+            constant = all(isinstance(i, ir.Const) for i in self.by[at]) and self.by[at]
             if not constant:
                 out.add(at)
             for i in self.by[at]:
                 match i:
-                    case Shared():
+                    case ir.Shared():
                         out.add(i.index)
-                    case Copy() | Scalar() | IsNull() | ClassTag() | ExtentOf() | Pad() | ListOp(op="len"):
+                    case (
+                        ir.Copy()
+                        | ir.Scalar()
+                        | ir.IsNull()
+                        | ir.ClassTag()
+                        | ir.ExtentOf()
+                        | ir.Pad()
+                        | ir.ListOp(op="len")
+                    ):
                         work += [u for u in reads(i) if u not in seen]
                         seen.update(reads(i))
         self.found[v] = frozenset(out)
@@ -158,16 +143,16 @@ class Item:
 
     block: int  # of the spine: where it is, or which one it follows
     blocks: frozenset[int]  # of a region; empty for an instruction
-    instrs: tuple[Instr, ...]
-    reads: frozenset[Var]
-    writes: frozenset[Var]
+    instrs: tuple[ir.Instr, ...]
+    reads: frozenset[ir.Var]
+    writes: frozenset[ir.Var]
     checks: frozenset[object]  # what is known behind it that was not before
     faults: frozenset[object]  # what it may rely on
-    before: tuple[Instr, ...] = ()  # of a region: its first instructions, that stand in `block`
+    before: tuple[ir.Instr, ...] = ()  # of a region: its first instructions, that stand in `block`
     reason: str = ""  # why it must stay in order; "" if it need not
 
 
-def one_item(block: int, instr: Instr, facts: Facts) -> Item:
+def one_item(block: int, instr: ir.Instr, facts: Facts) -> Item:
     """Return an instruction as an item."""
     return Item(
         block=block,
@@ -175,7 +160,7 @@ def one_item(block: int, instr: Instr, facts: Facts) -> Item:
         instrs=(instr,),
         reads=frozenset(reads(instr)),
         writes=frozenset(writes(instr)),
-        checks=facts.of([instr.cond]) if isinstance(instr, Check) else frozenset(),
+        checks=facts.of([instr.cond]) if isinstance(instr, ir.Check) else frozenset(),
         faults=frozenset() if cannot_fault(instr) else facts.of(reads(instr)),
     )
 
@@ -184,7 +169,7 @@ def region_item(
     block: int,
     inside: frozenset[int],
     below: int,
-    blocks: Sequence[Block],
+    blocks: Sequence[ir.Block],
     over: Sequence[Container[int]],
     facts: Facts,
 ) -> Item:
@@ -196,7 +181,7 @@ def region_item(
     """
     instrs = tuple(i for x in sorted(inside) for i in blocks[x].instrs)
     ends = {v for x in (block, *inside) for v in reads(blocks[x].end)}
-    made = [i.cond for x in inside if x in over[below] for i in blocks[x].instrs if isinstance(i, Check)]
+    made = [i.cond for x in inside if x in over[below] for i in blocks[x].instrs if isinstance(i, ir.Check)]
     alive = {below}
     while new := {x for x in inside - alive if alive.intersection(successors(blocks[x].end))}:
         alive |= new
@@ -214,11 +199,11 @@ def region_item(
     )
 
 
-def changes_directly(instr: Instr) -> TypeGuard[ListOp]:
-    return isinstance(instr, ListOp) and instr.op in CHANGES
+def changes_directly(instr: ir.Instr) -> TypeGuard[ir.ListOp]:
+    return isinstance(instr, ir.ListOp) and instr.op in CHANGES
 
 
-def writes_of(item: Item) -> list[Var]:
+def writes_of(item: Item) -> list[ir.Var]:
     """Return what an item assigns, in order."""
     return [v for i in item.instrs for v in writes(i)]
 

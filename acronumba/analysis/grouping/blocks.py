@@ -20,32 +20,8 @@ from acronumba.analysis.grouping.rows import Found, OneRow, Rows, operands
 from acronumba.analysis.sharing.once import Computed
 from acronumba.config import Options
 from acronumba.errors import NOWHERE, Loc
+from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions, dominators, fixed_variables
-from acronumba.ir.nodes import (
-    Block,
-    Call,
-    Check,
-    ClassTag,
-    Const,
-    Copy,
-    Emit,
-    End,
-    Extent,
-    ExtentOf,
-    Function,
-    Instr,
-    ListOp,
-    Load,
-    Once,
-    Op,
-    Program,
-    Read,
-    Scalar,
-    Shared,
-    SharedArg,
-    Site,
-    Var,
-)
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS, VIEWS
 from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand, Size
@@ -57,17 +33,17 @@ from acronumba.ir.visit import reads, writes
 class _Group:
     """Operations that become one kernel, in program order; `own` are those that no other group computes."""
 
-    body: tuple[Op, ...]
-    own: tuple[Op, ...]
-    extents: dict[Var, tuple[Extent, ...]]  # of the tensors from outside
-    outside: frozenset[Var]  # tensors it reads from outside
-    one_row: Callable[[set[Var]], OneRow] | None = None  # from what is wanted, if it is computed row by row
+    body: tuple[ir.Op, ...]
+    own: tuple[ir.Op, ...]
+    extents: dict[ir.Var, tuple[ir.Extent, ...]]  # of the tensors from outside
+    outside: frozenset[ir.Var]  # tensors it reads from outside
+    one_row: Callable[[set[ir.Var]], OneRow] | None = None  # from what is wanted, if it is computed row by row
 
 
 class Grouping:
     """Replaces the operations of one function by kernels."""
 
-    def __init__(self, function: Function, table: Kernels, apart: Split) -> None:
+    def __init__(self, function: ir.Function, table: Kernels, apart: Split) -> None:
         self.function = function
         self.table = table
         self.apart = apart
@@ -79,50 +55,58 @@ class Grouping:
         self.numbers = {id(b): k for k, b in enumerate(function.blocks)}
         self.rows = Rows(table.program, function, self.single, self.fixed)
         self.asked = [
-            [(i.tensor, i.axis, i.out) for i in b.instrs if isinstance(i, ExtentOf) and {i.out, i.tensor} <= self.fixed]
+            [
+                (i.tensor, i.axis, i.out)
+                for i in b.instrs
+                if isinstance(i, ir.ExtentOf) and {i.out, i.tensor} <= self.fixed
+            ]
             for b in function.blocks
         ]
-        self.used_in: dict[Var, set[int]] = defaultdict(set)  # blocks whose operations read the variable
+        self.used_in: dict[ir.Var, set[int]] = defaultdict(set)  # blocks whose operations read the variable
         for k, b in enumerate(function.blocks):
             for i in b.instrs:
-                if isinstance(i, Op):
+                if isinstance(i, ir.Op):
                     for a in i.args:
-                        if isinstance(a, Var):
+                        if isinstance(a, ir.Var):
                             self.used_in[a].add(k)
         self.host_reads = {
             v
             for b in function.blocks
-            for v in (*(v for i in b.instrs if not isinstance(i, Op) for v in reads(i)), *reads(b.end))
+            for v in (*(v for i in b.instrs if not isinstance(i, ir.Op) for v in reads(i)), *reads(b.end))
         }
 
-    def _free_operations(self) -> dict[Var, Op]:
+    def _free_operations(self) -> dict[ir.Var, ir.Op]:
         """Return the operations on shared tensors and constants alone, by what they assign."""
-        out: dict[Var, Op] = {}
+        out: dict[ir.Var, ir.Op] = {}
         for block in self.function.blocks:
             for op in block.instrs:
-                if isinstance(op, Op) and op.site < 0 and all(isinstance(a, SharedArg) or a in out for a in op.args):
+                if (
+                    isinstance(op, ir.Op)
+                    and op.site < 0
+                    and all(isinstance(a, ir.SharedArg) or a in out for a in op.args)
+                ):
                     inner = (x for a in op.attrs for x in (a if isinstance(a, tuple) else (a,)))
-                    extents = [x for x in (*op.shape, *inner) if isinstance(x, Var)]
+                    extents = [x for x in (*op.shape, *inner) if isinstance(x, ir.Var)]
                     if all(x in self.fixed for x in extents):
                         out[op.out] = op
         return out
 
-    def _table_rows(self) -> dict[Var, Op]:
+    def _table_rows(self) -> dict[ir.Var, ir.Op]:
         """Return the rows of shared tensors that a number names, and views of such rows, by what they assign.
 
         They are read where they lie: what goes from kernel to kernel is the number, also one that is computed.
         """
-        out: dict[Var, Op] = {}
-        for op in (op for block in self.function.blocks for op in block.instrs if isinstance(op, Op)):
+        out: dict[ir.Var, ir.Op] = {}
+        for op in (op for block in self.function.blocks for op in block.instrs if isinstance(op, ir.Op)):
             if op.op in VIEWS and self.fixed.issuperset(reads(op)):
                 source, *index = op.args
-                shared = isinstance(source, SharedArg) or source in self.free or source in out
-                if shared and all(isinstance(a, Var) and a.type in (INT, TensorT("int64", ())) for a in index):
+                shared = isinstance(source, ir.SharedArg) or source in self.free or source in out
+                if shared and all(isinstance(a, ir.Var) and a.type in (INT, TensorT("int64", ())) for a in index):
                     out[op.out] = op
         return out
 
-    def run(self) -> Function:
-        blocks: list[tuple[list[Instr | _Group], End]] = []
+    def run(self) -> ir.Function:
+        blocks: list[tuple[list[ir.Instr | _Group], ir.End]] = []
         for block in self.function.blocks:
             blocks.append((self._block(block), block.end))
         wanted = set(self.host_reads)
@@ -132,26 +116,26 @@ class Grouping:
                     wanted |= item.outside
         final = []
         for items, end in blocks:
-            out: list[Instr] = []
+            out: list[ir.Instr] = []
             for item in items:
                 out += self.table.emit(item, wanted, self.single) if isinstance(item, _Group) else [item]
-            final.append(Block(instrs=tuple(out), end=end))
+            final.append(ir.Block(instrs=tuple(out), end=end))
         return replace(self.function, blocks=tuple(final))
 
-    def _block(self, block: Block) -> list[Instr | _Group]:
+    def _block(self, block: ir.Block) -> list[ir.Instr | _Group]:
         here = self.numbers[id(block)]
-        moved: dict[Var, Op] = dict(self.free)  # operations that are computed by whoever reads them
-        moved |= {i.out: i for i in block.instrs if isinstance(i, Op) and id(i) in self.apart.again}
+        moved: dict[ir.Var, ir.Op] = dict(self.free)  # operations that are computed by whoever reads them
+        moved |= {i.out: i for i in block.instrs if isinstance(i, ir.Op) and id(i) in self.apart.again}
         if not self.table.options.blocks:
-            read = {a for i in block.instrs if isinstance(i, Op) for a in i.args if isinstance(a, Var)}
+            read = {a for i in block.instrs if isinstance(i, ir.Op) for a in i.args if isinstance(a, ir.Var)}
             for op in block.instrs:
-                if isinstance(op, Op) and TENSORS[op.op].kind == "address" and self.used_in[op.out] <= {here}:
+                if isinstance(op, ir.Op) and TENSORS[op.op].kind == "address" and self.used_in[op.out] <= {here}:
                     if op.out in read and op.out not in self.host_reads:
                         moved[op.out] = op
         if self.table.options.hoist:
             moved |= self._numbers(block, moved)
         stored = {v for v in moved if v in self.host_reads or (v not in self.free and self.used_in[v] - {here})}
-        instrs = [i for i in block.instrs if not (isinstance(i, Op) and i.out in moved and i.out not in stored)]
+        instrs = [i for i in block.instrs if not (isinstance(i, ir.Op) and i.out in moved and i.out not in stored)]
         extents = self._extents_at(block)
         needs = self._dependences(instrs, moved, extents)
         found = Found(over={}, needs={}, equal={})
@@ -161,17 +145,17 @@ class Grouping:
             needs = [before | found.needs.get(k, set()) for k, before in enumerate(needs)]
         views = self._views(block)
         done: set[int] = set()
-        out: list[Instr | _Group] = []
+        out: list[ir.Instr | _Group] = []
         while len(done) < len(instrs):
             before = len(done)
             for k, instr in enumerate(instrs):
-                if k not in done and not isinstance(instr, Op | Read) and needs[k] <= done:
+                if k not in done and not isinstance(instr, ir.Op | ir.Read) and needs[k] <= done:
                     done.add(k)
                     out.append(instr)
             if len(done) > before:
                 continue
             ready = [k for k, instr in enumerate(instrs) if k not in done and needs[k] <= done]
-            if all(isinstance(instrs[k], Read) for k in ready):
+            if all(isinstance(instrs[k], ir.Read) for k in ready):
                 assert ready, "a cycle of instructions"
                 done.update(ready)
                 out += [instrs[k] for k in ready]
@@ -179,7 +163,7 @@ class Grouping:
             taken = self._taken(instrs, needs, done, found.over)
             rows = min(taken) in found.over
             again = moved if rows else {**views, **moved}
-            group = self._group([i for k in sorted(taken) if isinstance(i := instrs[k], Op)], again, extents)
+            group = self._group([i for k in sorted(taken) if isinstance(i := instrs[k], ir.Op)], again, extents)
             if rows:
                 one_row = partial(self.rows.one_row, group.body, group.own, found=found, moved=moved, extents=extents)
                 group = replace(group, one_row=one_row)
@@ -187,28 +171,30 @@ class Grouping:
             done |= taken
         return out
 
-    def _views(self, block: Block) -> dict[Var, Op]:
+    def _views(self, block: ir.Block) -> dict[ir.Var, ir.Op]:
         """Return the views that products of a node read.
 
         They sum in the order in which a matrix lies, so none may read a copy that another kernel has made.
         """
-        out: dict[Var, Op] = {}
-        read: set[Var] = set()
-        for op in (i for i in reversed(block.instrs) if isinstance(i, Op)):
-            args = {a for a in op.args if isinstance(a, Var)}
-            if op.op == "matmul" and not any(isinstance(a, SharedArg) for a in op.args):
+        out: dict[ir.Var, ir.Op] = {}
+        read: set[ir.Var] = set()
+        for op in (i for i in reversed(block.instrs) if isinstance(i, ir.Op)):
+            args = {a for a in op.args if isinstance(a, ir.Var)}
+            if op.op == "matmul" and not any(isinstance(a, ir.SharedArg) for a in op.args):
                 read |= args
             elif TENSORS[op.op].kind == "address" and op.out in read and args <= self.fixed:
                 out[op.out] = op
                 read |= args
         return out
 
-    def _taken(self, instrs: list[Instr], needs: list[set[int]], done: set[int], over: Mapping[int, Var]) -> set[int]:
+    def _taken(
+        self, instrs: list[ir.Instr], needs: list[set[int]], done: set[int], over: Mapping[int, ir.Var]
+    ) -> set[int]:
         """Return the operations of the next kernel: all with rows over one extent, or all without rows, of one number.
 
         If possible they are all that are left of their kind, so that kinds alternate as little as may be.
         """
-        left = [k for k, instr in enumerate(instrs) if k not in done and isinstance(instr, Op)]
+        left = [k for k, instr in enumerate(instrs) if k not in done and isinstance(instr, ir.Op)]
         number = min(self.apart.numbers.get(id(instrs[k]), 0) for k in left if needs[k] <= done)
         left = [k for k in left if self.apart.numbers.get(id(instrs[k]), 0) == number]
         first: set[int] = set()
@@ -226,64 +212,69 @@ class Grouping:
         return first
 
     @staticmethod
-    def _one_site(instrs: list[Instr], taken: set[int]) -> bool:
+    def _one_site(instrs: list[ir.Instr], taken: set[int]) -> bool:
         """Whether all rows can fail at one place only: another might be first in a later row."""
-        return len({i.site for k in taken if isinstance(i := instrs[k], Op) and i.site >= 0}) < 2
+        return len({i.site for k in taken if isinstance(i := instrs[k], ir.Op) and i.site >= 0}) < 2
 
-    def _numbers(self, block: Block, moved: Mapping[Var, Op]) -> dict[Var, Op]:
-        """Return the operations that make tensors of rank 0 of host numbers: no kernel waits for another's."""
-        out: dict[Var, Op] = {}
+    def _numbers(self, block: ir.Block, moved: Mapping[ir.Var, ir.Op]) -> dict[ir.Var, ir.Op]:
+        """Return the operations that make tensors of rank 0 of host numbers: each kernel can compute them itself."""
+        out: dict[ir.Var, ir.Op] = {}
         here = self.numbers[id(block)]
         for op in block.instrs:
-            if isinstance(op, Op) and op.site < 0 and not op.shape and TENSORS[op.op].kind == "element":
-                numbers = (isinstance(a, Var) and isinstance(a.type, IntT | FloatT | BoolT) for a in op.args)
+            if isinstance(op, ir.Op) and op.site < 0 and not op.shape and TENSORS[op.op].kind == "element":
+                numbers = (isinstance(a, ir.Var) and isinstance(a.type, IntT | FloatT | BoolT) for a in op.args)
                 if all(a in moved or (n and a in self.fixed) for a, n in zip(op.args, numbers, strict=True)):
                     if self.used_in[op.out] == {here} and op.out not in self.host_reads and op.out in self.single:
                         out[op.out] = op
         return out
 
-    def _extents_at(self, block: Block) -> dict[tuple[int, Var], tuple[Extent, ...]]:
+    def _extents_at(self, block: ir.Block) -> dict[tuple[int, ir.Var], tuple[ir.Extent, ...]]:
         """Return the extents of each tensor operand, by the identity of the operation and the variable."""
-        numbers = ((op, v) for op in self.free.values() for v in op.args if isinstance(v, Var) and v not in self.free)
-        out: dict[tuple[int, Var], tuple[Extent, ...]] = {(id(op), v): () for op, v in numbers}
-        local: dict[tuple[Var, int], Extent] = {}
-        everywhere: dict[tuple[Var, int], Var] = {}
+        numbers = (
+            (op, v) for op in self.free.values() for v in op.args if isinstance(v, ir.Var) and v not in self.free
+        )
+        out: dict[tuple[int, ir.Var], tuple[ir.Extent, ...]] = {(id(op), v): () for op, v in numbers}
+        local: dict[tuple[ir.Var, int], ir.Extent] = {}
+        everywhere: dict[tuple[ir.Var, int], ir.Var] = {}
         number = self.numbers[id(block)]
         for k in sorted(self.dominators[number]):
             for tensor, axis, var in self.asked[k]:
                 everywhere.setdefault((tensor, axis), var)
 
-        def extent(v: Var, axis: int) -> Extent:
+        def extent(v: ir.Var, axis: int) -> ir.Extent:
             by = self.single.get(v)
-            if isinstance(by, Op) and (isinstance(by.shape[axis], int) or by.shape[axis] in self.fixed):
+            if isinstance(by, ir.Op) and (isinstance(by.shape[axis], int) or by.shape[axis] in self.fixed):
                 return by.shape[axis]
             if v in self.fixed and (v, axis) in everywhere:
                 return everywhere[v, axis]
             return local[v, axis]
 
         for instr in block.instrs:
-            if isinstance(instr, Op):
+            if isinstance(instr, ir.Op):
                 for v in instr.args:
-                    if isinstance(v, Var) and isinstance(v.type, TensorT):
+                    if isinstance(v, ir.Var) and isinstance(v.type, TensorT):
                         out[id(instr), v] = tuple(
                             extent(v, axis) if n is None else n for axis, n in enumerate(v.type.shape)
                         )
             for v in writes(instr):
                 for key in [key for key in local if v in (key[0], local[key])]:
                     del local[key]
-            if isinstance(instr, ExtentOf):
+            if isinstance(instr, ir.ExtentOf):
                 local[instr.tensor, instr.axis] = instr.out
-            elif isinstance(instr, Op):
+            elif isinstance(instr, ir.Op):
                 local |= {(instr.out, axis): n for axis, n in enumerate(instr.shape)}
         return out
 
     def _dependences(
-        self, instrs: list[Instr], moved: Mapping[Var, Op], extents: Mapping[tuple[int, Var], tuple[Extent, ...]]
+        self,
+        instrs: list[ir.Instr],
+        moved: Mapping[ir.Var, ir.Op],
+        extents: Mapping[tuple[int, ir.Var], tuple[ir.Extent, ...]],
     ) -> list[set[int]]:
         """Return for each instruction those that must come before it."""
         out: list[set[int]] = []
-        writer: dict[Var, int] = {}
-        readers: dict[Var, list[int]] = defaultdict(list)
+        writer: dict[ir.Var, int] = {}
+        readers: dict[ir.Var, list[int]] = defaultdict(list)
         fallible = -1  # the last operation that may fail when it is computed: the first one recorded is reported
         checks: list[int] = []  # what may fail or relies on what was checked: in order
         guards: list[int] = []  # the last of these on which operands rely: arithmetic is not among them
@@ -291,7 +282,7 @@ class Grouping:
         calls: list[int] = []
         waits: list[int] = []  # reads of tensors: what may fail comes after those before it
         for k, instr in enumerate(instrs):
-            if isinstance(instr, Op):
+            if isinstance(instr, ir.Op):
                 used = [v for o in operands(instr, moved) for v in (*reads(o), *self._extent_vars(o, extents))]
                 used = [v for v in used if v not in moved or v in writer]
             else:
@@ -302,28 +293,28 @@ class Grouping:
                 if v in writer:
                     needs.add(writer[v])
             match instr:
-                case ExtentOf():
+                case ir.ExtentOf():
                     needs |= {*checks, *calls}
-                case Check() | Load() | ClassTag():
-                    needs |= {*checks, *calls, *(waits if isinstance(instr, Check) else ())}
+                case ir.Check() | ir.Load() | ir.ClassTag():
+                    needs |= {*checks, *calls, *(waits if isinstance(instr, ir.Check) else ())}
                     checks = guards = [k]
-                case Scalar() | Op() if instr.site >= 0:
+                case ir.Scalar() | ir.Op() if instr.site >= 0:
                     needs |= {*checks, *calls, *waits}
-                    checks = [k] if isinstance(instr, Scalar) else checks
-                    if isinstance(instr, Op):
+                    checks = [k] if isinstance(instr, ir.Scalar) else checks
+                    if isinstance(instr, ir.Op):
                         needs |= {fallible} - {-1}
                         fallible = k
-                case ListOp():
+                case ir.ListOp():
                     needs |= {*checks, *calls, *lists}
                     lists = [k]
-                case Call():
+                case ir.Call():
                     needs |= {*checks, *calls, *lists, *waits}
                     calls, lists = [k], []
-                case Read():
+                case ir.Read():
                     # A failure of what was recorded before it shows when it waits; nothing waits where a check fails.
                     needs |= {*checks, *calls, fallible} - {-1}
                     waits.append(k)
-                case Op():
+                case ir.Op():
                     # Reading an operand relies on the checks before it, as an index that was checked does.
                     needs |= set(guards)
             out.append(needs)
@@ -335,13 +326,18 @@ class Grouping:
         return out
 
     @staticmethod
-    def _extent_vars(op: Op, extents: Mapping[tuple[int, Var], tuple[Extent, ...]]) -> list[Var]:
-        return [x for a in op.args if isinstance(a, Var) for x in extents.get((id(op), a), ()) if isinstance(x, Var)]
+    def _extent_vars(op: ir.Op, extents: Mapping[tuple[int, ir.Var], tuple[ir.Extent, ...]]) -> list[ir.Var]:
+        return [
+            x for a in op.args if isinstance(a, ir.Var) for x in extents.get((id(op), a), ()) if isinstance(x, ir.Var)
+        ]
 
     def _group(
-        self, own: list[Op], moved: Mapping[Var, Op], extents: Mapping[tuple[int, Var], tuple[Extent, ...]]
+        self,
+        own: list[ir.Op],
+        moved: Mapping[ir.Var, ir.Op],
+        extents: Mapping[tuple[int, ir.Var], tuple[ir.Extent, ...]],
     ) -> _Group:
-        body: list[Op] = []
+        body: list[ir.Op] = []
         seen: set[int] = set()
         for op in own:
             for o in operands(op, moved):
@@ -349,10 +345,10 @@ class Grouping:
                     seen.add(id(o))
                     body.append(o)
         inside = {o.out for o in body}
-        outside: dict[Var, tuple[Extent, ...]] = {}
+        outside: dict[ir.Var, tuple[ir.Extent, ...]] = {}
         for o in body:
             for a in o.args:
-                if isinstance(a, Var) and isinstance(a.type, TensorT) and a not in inside:
+                if isinstance(a, ir.Var) and isinstance(a.type, TensorT) and a not in inside:
                     outside[a] = extents[id(o), a]
         return _Group(body=tuple(body), own=tuple(own), extents=outside, outside=frozenset(outside))
 
@@ -360,7 +356,7 @@ class Grouping:
 class Kernels:
     """The kernels of a program: equal ones are one."""
 
-    def __init__(self, program: Program, options: Options) -> None:
+    def __init__(self, program: ir.Program, options: Options) -> None:
         self.program = program
         self.options = options
         self.specs: list[KernelSpec] = []
@@ -368,24 +364,24 @@ class Kernels:
         self.uses: list[list[Loc]] = []
         self.notes: list[Note] = []
         self.names: set[str] = set()
-        first: dict[Site, int] = {}
+        first: dict[ir.Site, int] = {}
         self.site = [first.setdefault(s, k) for k, s in enumerate(program.sites)]
 
-    def once(self, computed: Computed) -> Once:
+    def once(self, computed: Computed) -> ir.Once:
         """Return how a tensor that is the same for all instances is computed: by a kernel of its own."""
         own = computed.body[-1:]
         group = _Group(body=computed.body, own=own, extents={}, outside=frozenset())
         (emit,) = self.emit(group, {own[0].out}, computed.single)
-        assert isinstance(emit, Emit)
+        assert isinstance(emit, ir.Emit)
         numbers = [computed.single[v] for v in emit.args]
-        indices = tuple(i.index for i in numbers if isinstance(i, Shared))
+        indices = tuple(i.index for i in numbers if isinstance(i, ir.Shared))
         assert len(indices) == len(numbers) and not emit.dims
-        return Once(index=computed.index, kernel=emit.kernel, numbers=indices)
+        return ir.Once(index=computed.index, kernel=emit.kernel, numbers=indices)
 
     def finish(self) -> tuple[tuple[KernelSpec, ...], tuple[tuple[Loc, ...], ...]]:
         return tuple(self.specs), tuple(tuple(dict.fromkeys(u)) for u in self.uses)
 
-    def emit(self, group: _Group, wanted: set[Var], single: Mapping[Var, Instr]) -> list[Instr]:
+    def emit(self, group: _Group, wanted: set[ir.Var], single: Mapping[ir.Var, ir.Instr]) -> list[ir.Instr]:
         """Return the instructions that record a node of the group's kernel."""
         one = group.one_row(wanted) if group.one_row is not None else None
         make = _Spec(self, one or group, single)
@@ -404,7 +400,7 @@ class Kernels:
             rows = shape[outs[0]][0]
             shape = {v: (rows, *s[1:]) for v, s in shape.items()}
             self._note_rows(group)
-        emit = Emit(
+        emit = ir.Emit(
             outs=tuple(outs),
             kernel=self._intern(spec, loc),
             args=tuple(args),
@@ -413,7 +409,7 @@ class Kernels:
             loc=loc,
         )
         copies = [
-            Copy(out=v, src=outs[distinct.index(n)], loc=loc)
+            ir.Copy(out=v, src=outs[distinct.index(n)], loc=loc)
             for v, n in zip(results, numbers, strict=True)
             if v not in outs
         ]
@@ -450,27 +446,27 @@ class Kernels:
 class _Spec:
     """Makes the specification of one group."""
 
-    def __init__(self, kernels: Kernels, group: _Group | OneRow, single: Mapping[Var, Instr]) -> None:
+    def __init__(self, kernels: Kernels, group: _Group | OneRow, single: Mapping[ir.Var, ir.Instr]) -> None:
         self.kernels = kernels
         self.group = group
         self.single = single
-        self.dims: list[Var] = []
-        self.lengths: dict[Var, Extent] = {}  # of lists that are stacked
+        self.dims: list[ir.Var] = []
+        self.lengths: dict[ir.Var, ir.Extent] = {}  # of lists that are stacked
         inside = {op.out for op in group.body}
         for op in group.body:  # extents first: they decide which host numbers are extents
             for a in op.args:
-                if isinstance(a, Var) and a in group.extents:
+                if isinstance(a, ir.Var) and a in group.extents:
                     for x in group.extents[a]:
                         self._dim(x)
             for x in op.shape:
                 self._dim(x)
-        tensors: list[Var] = []
-        lists: list[Var] = []
-        numbers: list[Var] = []
+        tensors: list[ir.Var] = []
+        lists: list[ir.Var] = []
+        numbers: list[ir.Var] = []
         shared: list[int] = []
         for op in group.body:
             for a in op.args:
-                if isinstance(a, SharedArg):
+                if isinstance(a, ir.SharedArg):
                     shared.append(a.index)
                 elif a not in inside and isinstance(a.type, TensorT):
                     tensors.append(a)
@@ -488,7 +484,7 @@ class _Spec:
         shared = list(dict.fromkeys(shared))
         self.args = [*tensors, *lists, *numbers]
         self.operands: list[Operand] = []
-        self.number: dict[Var, int] = {}
+        self.number: dict[ir.Var, int] = {}
         for v in self.args:
             self.number[v] = len(self.operands)
             self.operands.append(self._operand(v))
@@ -506,30 +502,30 @@ class _Spec:
         for op in group.body:
             self._operation(op)
 
-    def _literal(self, v: Var) -> int | float | bool | None:
+    def _literal(self, v: ir.Var) -> int | float | bool | None:
         by = self.single.get(v)
-        return by.value if isinstance(by, Const) and not isinstance(v.type, TensorT) else None
+        return by.value if isinstance(by, ir.Const) and not isinstance(v.type, TensorT) else None
 
-    def constant_extent(self, x: Extent) -> Extent:
-        if isinstance(x, Var):
+    def constant_extent(self, x: ir.Extent) -> ir.Extent:
+        if isinstance(x, ir.Var):
             value = self._literal(x)
             return x if value is None else int(value)
         return x
 
-    def _dim(self, x: Extent) -> None:
+    def _dim(self, x: ir.Extent) -> None:
         x = self.constant_extent(x)
-        if isinstance(x, Var) and x not in self.dims:
+        if isinstance(x, ir.Var) and x not in self.dims:
             self.dims.append(x)
 
-    def _size(self, x: Extent) -> Size:
+    def _size(self, x: ir.Extent) -> Size:
         x = self.constant_extent(x)
-        return Dim(self.dims.index(x)) if isinstance(x, Var) else x
+        return Dim(self.dims.index(x)) if isinstance(x, ir.Var) else x
 
     @staticmethod
-    def _attr_vars(attrs: tuple[object, ...]) -> list[Var]:
-        return [x for a in attrs for x in (a if isinstance(a, tuple) else (a,)) if isinstance(x, Var)]
+    def _attr_vars(attrs: tuple[object, ...]) -> list[ir.Var]:
+        return [x for a in attrs for x in (a if isinstance(a, tuple) else (a,)) if isinstance(x, ir.Var)]
 
-    def _operand(self, v: Var) -> Operand:
+    def _operand(self, v: ir.Var) -> Operand:
         index = self.number[v]
         match v.type:
             case TensorT():
@@ -552,14 +548,14 @@ class _Spec:
     def _attr(self, x: object) -> object:
         if isinstance(x, tuple):
             return tuple(self._attr(y) for y in x)
-        if isinstance(x, Var):
+        if isinstance(x, ir.Var):
             value = self._literal(x)
             if value is not None:
                 return value
             return Dim(self.dims.index(x)) if x in self.dims else ("value", self.number[x])
         return x
 
-    def _constant(self, v: Var) -> int:
+    def _constant(self, v: ir.Var) -> int:
         """Return the number of a host constant, as an operation of the kernel."""
         value = self._literal(v)
         dtype = "bool" if isinstance(v.type, BoolT) else "int64" if isinstance(v.type, IntT) else "float64"
@@ -573,10 +569,10 @@ class _Spec:
             self.body.append(op)
         return self.values[key]
 
-    def _operation(self, op: Op) -> None:
+    def _operation(self, op: ir.Op) -> None:
         args = []
         for a in op.args:
-            if isinstance(a, SharedArg):
+            if isinstance(a, ir.SharedArg):
                 args.append(self.shared[a.index])
             elif a in self.number:
                 args.append(self.number[a])

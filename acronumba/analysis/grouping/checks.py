@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions, dominators, fixed_variables
-from acronumba.ir.nodes import Check, Const, Copy, Function, Instr, Read, Scalar, Var
 
 
-def remove_repeated_checks(function: Function) -> Function:
+def remove_repeated_checks(function: ir.Function) -> ir.Function:
     """Return the function without checks of what was checked on every path to them; unchanged if it never waits."""
-    if not any(isinstance(i, Read) for b in function.blocks for i in b.instrs):
+    if not any(isinstance(i, ir.Read) for b in function.blocks for i in b.instrs):
         return function
     single = definitions(function)
     stable = fixed_variables(function)
@@ -26,9 +26,9 @@ def remove_repeated_checks(function: Function) -> Function:
     asked: list[set[object]] = [set() for _ in blocks]
     for k in sorted(range(len(blocks)), key=lambda k: len(over[k])):  # dominators first
         asked[k] = set().union(*(asked[d] for d in over[k]))
-        out: list[Instr] = []
+        out: list[ir.Instr] = []
         for instr in blocks[k].instrs:
-            if isinstance(instr, Check):
+            if isinstance(instr, ir.Check):
                 question = _number(instr.cond, single, stable)
                 if question in asked[k]:
                     continue
@@ -39,14 +39,14 @@ def remove_repeated_checks(function: Function) -> Function:
     return replace(function, blocks=tuple(blocks))
 
 
-def _number(v: Var, single: Mapping[Var, Instr], stable: set[Var]) -> object:
+def _number(v: ir.Var, single: Mapping[ir.Var, ir.Instr], stable: set[ir.Var]) -> object:
     """Return what a host number is computed by and from, the same for equal ones; None if it may change."""
     match single.get(v):
-        case Const(value=value):
+        case ir.Const(value=value):
             return ("const", v.type, repr(value))
-        case Copy(src=src):
+        case ir.Copy(src=src):
             return _number(src, single, stable)
-        case Scalar(op=op, args=args, site=-1):
+        case ir.Scalar(op=op, args=args, site=-1):
             parts = tuple(_number(a, single, stable) for a in args)
             return None if None in parts else (op, parts)
     return v if v in stable else None

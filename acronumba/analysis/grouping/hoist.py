@@ -293,7 +293,7 @@ class _Numbers:
         return out
 
     def merge(self, numbers: list[int], already: set[int]) -> None:
-        """Make one again of neighbours in a block, where no free operation but `already` is caught by it."""
+        """Merge neighbours in a block again where that puts no free operation in a cycle, except those of `already`."""
         graph, group = self.groups(numbers)
         for k in self.heavy:
             graph.heavy[group[k]] |= k not in already

@@ -19,37 +19,17 @@ from dataclasses import replace
 
 from acronumba.analysis.grouping.hoist import is_worth, stored
 from acronumba.analysis.simplify import simplify
+from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions, dominators, loops, predecessors, successors
-from acronumba.ir.nodes import (
-    Block,
-    Call,
-    Const,
-    Copy,
-    Emit,
-    ExtentOf,
-    Function,
-    Instr,
-    IsNull,
-    Jump,
-    ListOp,
-    Load,
-    Op,
-    Program,
-    Scalar,
-    Shared,
-    SharedArg,
-    Spawn,
-    Var,
-)
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import Array0T, ListT, TensorT, TupleT, Type, words
 from acronumba.ir.visit import Names, reads, redirect, rename, writes
 
-_Movable = Op | Const | Copy | Shared | ExtentOf | IsNull | Scalar
+_Movable = ir.Op | ir.Const | ir.Copy | ir.Shared | ir.ExtentOf | ir.IsNull | ir.Scalar
 
 
-def move_invariants(program: Program) -> tuple[Program, tuple[Note, ...]]:
+def move_invariants(program: ir.Program) -> tuple[ir.Program, tuple[Note, ...]]:
     """Return the program with invariant operations before their loops, and what was moved."""
     present = _present(program)
     notes: list[Note] = []
@@ -61,7 +41,7 @@ def move_invariants(program: Program) -> tuple[Program, tuple[Note, ...]]:
     return replace(program, functions=tuple(functions)), tuple(dict.fromkeys(notes))
 
 
-def assigned(function: Function) -> list[set[Var]]:
+def assigned(function: ir.Function) -> list[set[ir.Var]]:
     """Return the variables that are assigned on every path to the end of each block."""
     blocks = function.blocks
     before = predecessors(blocks)
@@ -90,7 +70,7 @@ def _tensors(types: Iterable[Type]) -> list[bool]:
     return out
 
 
-def _present(program: Program) -> set[Var]:
+def _present(program: ir.Program) -> set[ir.Var]:
     """Return the tensor variables that hold a tensor wherever they are assigned.
 
     All do until something says otherwise: the largest solution.
@@ -105,19 +85,19 @@ def _present(program: Program) -> set[Var]:
     }
     out -= {v for v, yes in zip(functions[0].params, _tensors(program.params), strict=True) if not yes}
 
-    def sure(instr: Instr) -> list[bool]:
+    def sure(instr: ir.Instr) -> list[bool]:
         """Return for each variable that is assigned whether it is sure to hold a tensor."""
         match instr:
-            case Op() | Emit() | Shared():
+            case ir.Op() | ir.Emit() | ir.Shared():
                 return [True] * len(writes(instr))
-            case Copy():
+            case ir.Copy():
                 return [instr.src in out]
-            case Load():
+            case ir.Load():
                 return _tensors([fields[instr.cls, instr.field]])
-            case ListOp(op="get" | "pop"):
+            case ir.ListOp(op="get" | "pop"):
                 item = instr.args[0].type
                 return _tensors([item.item]) if isinstance(item, ListT) else []
-            case Scalar(op="select"):
+            case ir.Scalar(op="select"):
                 return [all(v in out for v in instr.args[1:])]
         return [False] * len(writes(instr))
 
@@ -127,26 +107,26 @@ def _present(program: Program) -> set[Var]:
             for b in f.blocks:
                 for instr in b.instrs:
                     out -= {v for v, yes in zip(writes(instr), sure(instr), strict=True) if not yes}
-                    if isinstance(instr, Call | Spawn):
+                    if isinstance(instr, ir.Call | ir.Spawn):
                         params = functions[instr.function].params
                         out -= {p for p, a in zip(params, instr.args, strict=True) if a not in out}
         if len(out) == before:
             return out
 
 
-def _cannot_fail(op: Op, present: set[Var]) -> bool:
+def _cannot_fail(op: ir.Op, present: set[ir.Var]) -> bool:
     """Whether an operation may be computed wherever its operands are assigned."""
     if op.site >= 0 or op.op in ("take", "stack") or any(n is None for n in _extents(op.out)):
         return False
-    if any(isinstance(x, Var) for a in (*op.attrs, *op.shape) for x in (a if isinstance(a, tuple) else (a,))):
+    if any(isinstance(x, ir.Var) for a in (*op.attrs, *op.shape) for x in (a if isinstance(a, tuple) else (a,))):
         return False
-    tensors = [a for a in op.args if isinstance(a, Var) and isinstance(a.type, TensorT)]
-    if any(isinstance(a, Var) and isinstance(a.type, ListT) for a in op.args):
+    tensors = [a for a in op.args if isinstance(a, ir.Var) and isinstance(a.type, TensorT)]
+    if any(isinstance(a, ir.Var) and isinstance(a.type, ListT) for a in op.args):
         return False
     return all(a in present and None not in _extents(a) for a in tensors)
 
 
-def _extents(v: Var) -> tuple[int | None, ...]:
+def _extents(v: ir.Var) -> tuple[int | None, ...]:
     assert isinstance(v.type, TensorT)
     return v.type.shape
 
@@ -154,12 +134,12 @@ def _extents(v: Var) -> tuple[int | None, ...]:
 class _Mover:
     """Moves what is invariant out of the loops of one function."""
 
-    def __init__(self, function: Function, present: set[Var]) -> None:
+    def __init__(self, function: ir.Function, present: set[ir.Var]) -> None:
         self.function = function
         self.present = present
         self.notes: list[Note] = []
 
-    def run(self) -> Function:
+    def run(self) -> ir.Function:
         done: set[int] = set()
         function = self.function
         while rest := {head: body for head, body in loops(function.blocks).items() if head not in done}:
@@ -169,11 +149,11 @@ class _Mover:
             function = self._loop(function, head, body)
         return simplify(function) if function is not self.function else function
 
-    def _loop(self, function: Function, head: int, body: set[int]) -> Function:
+    def _loop(self, function: ir.Function, head: int, body: set[int]) -> ir.Function:
         blocks = function.blocks
         before = predecessors(blocks)
         outside = [p for p in before[head] if p not in body]
-        inside = (i for k in body for i in blocks[k].instrs if isinstance(i, Op))
+        inside = (i for k in body for i in blocks[k].instrs if isinstance(i, ir.Op))
         if head == 0 or not outside or not any(is_worth(i) and _cannot_fail(i, self.present) for i in inside):
             return function
         certain = assigned(function)
@@ -184,7 +164,7 @@ class _Mover:
         gone = {id(i) for i in moved} - {id(i) for i in views}
         names = Names(function)
         to = {i.out: names.var(f"{i.out.name}_before", i.out.type) for i in views}
-        before_loop: list[Instr] = []
+        before_loop: list[ir.Instr] = []
         for i in moved:
             copy = rename(i, to)
             assert isinstance(copy, _Movable)
@@ -194,22 +174,22 @@ class _Mover:
         out = []
         for k, b in enumerate(blocks):
             end = b.end if k in body else redirect(b.end, head, new)
-            out.append(Block(instrs=tuple(i for i in b.instrs if id(i) not in gone), end=end))
-        out.append(Block(instrs=tuple(before_loop), end=Jump(block=head, loc=loc)))
+            out.append(ir.Block(instrs=tuple(i for i in b.instrs if id(i) not in gone), end=end))
+        out.append(ir.Block(instrs=tuple(before_loop), end=ir.Jump(block=head, loc=loc)))
         for i in moved:
-            if isinstance(i, Op):
+            if isinstance(i, ir.Op):
                 text = "does not change in the loop: it is recorded once, before it"
                 self.notes.append(Note(loc=i.loc, kind="moved", text=text, option="hoist"))
         return replace(function, blocks=tuple(out))
 
     @staticmethod
-    def _views(function: Function, moved: list[Instr]) -> list[Op]:
+    def _views(function: ir.Function, moved: list[ir.Instr]) -> list[ir.Op]:
         """Return the operations among those to move that only move elements and that something else reads as well."""
         gone = {id(i) for i in moved}
         left = {v for b in function.blocks for i in (*b.instrs, b.end) if id(i) not in gone for v in reads(i)}
-        return [i for i in moved if isinstance(i, Op) and TENSORS[i.op].kind == "address" and i.out in left]
+        return [i for i in moved if isinstance(i, ir.Op) and TENSORS[i.op].kind == "address" and i.out in left]
 
-    def _invariant(self, function: Function, head: int, body: set[int], ready: set[Var]) -> list[Instr]:
+    def _invariant(self, function: ir.Function, head: int, body: set[int], ready: set[ir.Var]) -> list[ir.Instr]:
         """Return the instructions to move out of a loop, in order."""
         blocks = function.blocks
         single = definitions(function)
@@ -218,25 +198,25 @@ class _Mover:
         written = {v for k in body for i in blocks[k].instrs for v in writes(i)}
         # In order of dominance: an instruction comes after those that it reads.
         order = sorted((k for k in body if all(k in over[x] for x in latches)), key=lambda k: len(over[k]))
-        known: dict[Var, Instr] = {}  # invariant instructions of the loop, by what they assign
+        known: dict[ir.Var, ir.Instr] = {}  # invariant instructions of the loop, by what they assign
         for k in order:
             for instr in blocks[k].instrs:
                 if not isinstance(instr, _Movable):
                     continue
-                if single.get(instr.out) is not instr or (isinstance(instr, Scalar) and instr.site >= 0):
+                if single.get(instr.out) is not instr or (isinstance(instr, ir.Scalar) and instr.site >= 0):
                     continue
-                if isinstance(instr, Op) and not _cannot_fail(instr, self.present):
+                if isinstance(instr, ir.Op) and not _cannot_fail(instr, self.present):
                     continue
                 if all((v in ready and v not in written) or v in known for v in reads(instr)):
                     known[instr.out] = instr
-        fixed: set[Var] = set()
-        results: dict[Var, Op] = {v: i for v, i in known.items() if isinstance(i, Op)}
+        fixed: set[ir.Var] = set()
+        results: dict[ir.Var, ir.Op] = {v: i for v, i in known.items() if isinstance(i, ir.Op)}
         for v, i in results.items():
-            if all(isinstance(a, SharedArg) or a in fixed for a in i.args):
+            if all(isinstance(a, ir.SharedArg) or a in fixed for a in i.args):
                 fixed.add(v)  # whoever reads it computes it, or it is computed once for all
-        chosen: set[Var] = set()
+        chosen: set[ir.Var] = set()
 
-        def choose(v: Var) -> None:
+        def choose(v: ir.Var) -> None:
             if v not in chosen and v in known:
                 chosen.add(v)
                 for u in reads(known[v]):
@@ -244,7 +224,7 @@ class _Mover:
 
         for v, i in results.items():
             if v not in fixed:
-                tensors = [results[a] for a in i.args if isinstance(a, Var) and a in chosen and a in results]
+                tensors = [results[a] for a in i.args if isinstance(a, ir.Var) and a in chosen and a in results]
                 if is_worth(i) or (tensors and stored(i) <= sum(map(stored, tensors))):
                     choose(v)
         return [i for v, i in known.items() if v in chosen]

@@ -22,22 +22,8 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from acronumba.ir import nodes as ir
 from acronumba.ir.graph import predecessors
-from acronumba.ir.nodes import (
-    Check,
-    Const,
-    Copy,
-    Extent,
-    ExtentOf,
-    Function,
-    Instr,
-    ListOp,
-    Op,
-    Program,
-    Scalar,
-    SharedArg,
-    Var,
-)
 from acronumba.ir.ops import TENSORS, Attrs, Rowwise
 from acronumba.ir.spec import KernelSpec
 from acronumba.ir.types import BoolT, FloatT, IntT, ListT, TensorT, Word
@@ -45,20 +31,20 @@ from acronumba.ir.visit import reads, writes
 
 WIDE = 16  # elements of a row that is worth computing alone, if nothing dearer is done with it
 
-Shape = tuple[Extent, ...]
-Moved = Mapping[Var, Op]  # operations that are computed by whoever reads them
+Shape = tuple[ir.Extent, ...]
+Moved = Mapping[ir.Var, ir.Op]  # operations that are computed by whoever reads them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OneRow:
     """What a group computes for one row."""
 
-    body: tuple[Op, ...]
-    extents: Mapping[Var, Shape]  # of the tensors from outside
-    row: Mapping[Var, Var]  # what the group computes for all rows -> the same of one row
-    whole: Mapping[Var, Var]  # row of a tensor, or element of a list, from outside -> the tensor or list
+    body: tuple[ir.Op, ...]
+    extents: Mapping[ir.Var, Shape]  # of the tensors from outside
+    row: Mapping[ir.Var, ir.Var]  # what the group computes for all rows -> the same of one row
+    whole: Mapping[ir.Var, ir.Var]  # row of a tensor, or element of a list, from outside -> the tensor or list
 
-    def way(self, v: Var) -> str:
+    def way(self, v: ir.Var) -> str:
         """Return what a row gets of an argument, see `KernelSpec.rows`."""
         return "whole" if v not in self.whole else "item" if isinstance(self.whole[v].type, ListT) else "row"
 
@@ -67,9 +53,9 @@ class OneRow:
 class Found:
     """The operations of a block that have rows."""
 
-    over: Mapping[int, Var]  # place in the block -> the extent; equal extents are one variable
+    over: Mapping[int, ir.Var]  # place in the block -> the extent; equal extents are one variable
     needs: Mapping[int, set[int]]  # place in the block -> checks that prove the extents to be equal
-    equal: Mapping[Var, Var]  # extents -> the variable that stands for all that are equal
+    equal: Mapping[ir.Var, ir.Var]  # extents -> the variable that stands for all that are equal
 
 
 class Rows:
@@ -86,36 +72,41 @@ class Rows:
     """
 
     def __init__(
-        self, program: Program, function: Function, single: Mapping[Var, Instr], fixed: Collection[Var]
+        self, program: ir.Program, function: ir.Function, single: Mapping[ir.Var, ir.Instr], fixed: Collection[ir.Var]
     ) -> None:
         self.program = program
         self.single = single
         self.fixed = frozenset(fixed)
-        self.extents = {x for b in function.blocks for i in b.instrs if isinstance(i, Op) for x in i.shape}
-        self.mentioned: set[Var] = set()  # in facts of `_same_tensors`
+        self.extents = {x for b in function.blocks for i in b.instrs if isinstance(i, ir.Op) for x in i.shape}
+        self.mentioned: set[ir.Var] = set()  # in facts of `_same_tensors`
         self.equal = self._same_tensors(function)
         for found, block in zip(self.equal, function.blocks, strict=True):
             found += self._checked(block.instrs)
 
-    def _checked(self, instrs: Sequence[Instr]) -> list[tuple[Var, Var, Check | None]]:
+    def _checked(self, instrs: Sequence[ir.Instr]) -> list[tuple[ir.Var, ir.Var, ir.Check | None]]:
         """Return the int variables that a block checks to be equal."""
-        out: list[tuple[Var, Var, Check | None]] = []
+        out: list[tuple[ir.Var, ir.Var, ir.Check | None]] = []
         for check in instrs:
-            by = self.single.get(check.cond) if isinstance(check, Check) else None
-            if isinstance(check, Check) and isinstance(by, Scalar) and by.op == "eq":
+            by = self.single.get(check.cond) if isinstance(check, ir.Check) else None
+            if isinstance(check, ir.Check) and isinstance(by, ir.Scalar) and by.op == "eq":
                 a, b = map(self.constant, by.args)
-                if isinstance(a, Var) and isinstance(b, Var) and isinstance(a.type, IntT) and {a, b} <= self.fixed:
+                if (
+                    isinstance(a, ir.Var)
+                    and isinstance(b, ir.Var)
+                    and isinstance(a.type, IntT)
+                    and {a, b} <= self.fixed
+                ):
                     out.append((a, b, check))
         return out
 
-    def _same_tensors(self, function: Function) -> list[list[tuple[Var, Var, Check | None]]]:
+    def _same_tensors(self, function: ir.Function) -> list[list[tuple[ir.Var, ir.Var, ir.Check | None]]]:
         """Return for each block the extents that it asks for and that a variable holds on every path to there.
 
         A forward analysis, to its fixed point: which variable holds the extent of a tensor along an axis.
         """
         before = predecessors(function.blocks)
-        out: list[list[tuple[Var, Var, Check | None]]] = [[] for _ in function.blocks]
-        after: list[Mapping[tuple[Var, int], Var] | None] = [None for _ in function.blocks]
+        out: list[list[tuple[ir.Var, ir.Var, ir.Check | None]]] = [[] for _ in function.blocks]
+        after: list[Mapping[tuple[ir.Var, int], ir.Var] | None] = [None for _ in function.blocks]
         changed = True
         while changed:
             changed = False
@@ -130,26 +121,31 @@ class Rows:
                     after[k], changed = facts, True
         return out
 
-    def _step(self, instr: Instr, facts: dict[tuple[Var, int], Var], out: list[tuple[Var, Var, Check | None]]) -> None:
-        new: dict[tuple[Var, int], Var] = {}
+    def _step(
+        self,
+        instr: ir.Instr,
+        facts: dict[tuple[ir.Var, int], ir.Var],
+        out: list[tuple[ir.Var, ir.Var, ir.Check | None]],
+    ) -> None:
+        new: dict[tuple[ir.Var, int], ir.Var] = {}
         match instr:
-            case ExtentOf():
+            case ir.ExtentOf():
                 held = facts.get((instr.tensor, instr.axis), instr.out)
                 new[instr.tensor, instr.axis] = held
                 if held is not instr.out and {held, instr.out} <= self.fixed:
                     out.append((held, instr.out, None))
-            case Copy() if isinstance(instr.out.type, TensorT):
+            case ir.Copy() if isinstance(instr.out.type, TensorT):
                 new = {(instr.out, axis): n for (tensor, axis), n in facts.items() if tensor is instr.src}
-            case Op():
+            case ir.Op():
                 shape = map(self.constant, instr.shape)
-                new = {(instr.out, axis): n for axis, n in enumerate(shape) if isinstance(n, Var)}
+                new = {(instr.out, axis): n for axis, n in enumerate(shape) if isinstance(n, ir.Var)}
         if gone := self.mentioned.intersection(writes(instr)):
             for key in [key for key, n in facts.items() if key[0] in gone or n in gone]:
                 del facts[key]
         facts |= new
         self.mentioned.update(v for (tensor, _), n in new.items() for v in (tensor, n))
 
-    def constant(self, x: Extent) -> Extent:
+    def constant(self, x: ir.Extent) -> ir.Extent:
         """Return the value of an extent where it is known, or else the variable that it is computed from unchanged.
 
         A slice of all rows, `x[:, 1:]`, has as many as `max((n - 0 + 0) // 1, 0)`.
@@ -159,14 +155,14 @@ class Rows:
             return more
         return base if more == 0 else x
 
-    def _sum(self, x: Extent) -> tuple[Var | None, int]:
+    def _sum(self, x: ir.Extent) -> tuple[ir.Var | None, int]:
         """Return a variable and a number whose sum is the value of `x`."""
         if isinstance(x, int):
             return None, x
         by = self.single.get(x)
-        if isinstance(by, Const) and isinstance(by.value, int):
+        if isinstance(by, ir.Const) and isinstance(by.value, int):
             return None, int(by.value)
-        if isinstance(by, Scalar) and by.op in ("add", "sub", "floordiv", "max") and isinstance(x.type, IntT):
+        if isinstance(by, ir.Scalar) and by.op in ("add", "sub", "floordiv", "max") and isinstance(x.type, IntT):
             (a, i), (b, j) = map(self._sum, by.args)
             if not {a, b} - {None} <= self.fixed:
                 return x, 0
@@ -181,17 +177,17 @@ class Rows:
                     return a, i
         return x, 0
 
-    def _not_negative(self, x: Var) -> bool:
+    def _not_negative(self, x: ir.Var) -> bool:
         by = self.single.get(x)
-        return isinstance(by, ExtentOf) or (isinstance(by, ListOp) and by.op == "len") or x in self.extents
+        return isinstance(by, ir.ExtentOf) or (isinstance(by, ir.ListOp) and by.op == "len") or x in self.extents
 
     def find(
         self,
-        instrs: Sequence[Instr],
+        instrs: Sequence[ir.Instr],
         needs: Sequence[set[int]],
         dominators: Collection[int],
         moved: Moved,
-        extents: Mapping[tuple[int, Var], Shape],
+        extents: Mapping[tuple[int, ir.Var], Shape],
     ) -> Found:
         """Return the operations of a block that have rows.
 
@@ -207,7 +203,7 @@ class Rows:
             Of operands, by the identity of the operation and the variable.
         """
         equal, proofs = self._equal(instrs, dominators)
-        ops = {k: i for k, i in enumerate(instrs) if isinstance(i, Op)}
+        ops = {k: i for k, i in enumerate(instrs) if isinstance(i, ir.Op)}
         bodies = {k: operands(op, moved) for k, op in ops.items()}
         shapes = _Shapes(self, moved, extents, equal)
         over = {k: n for k, op in ops.items() if (n := self._extent(op, bodies[k], shapes)) is not None}
@@ -222,12 +218,12 @@ class Rows:
         return Found(over=over, needs=more, equal=equal)
 
     def _equal(
-        self, instrs: Sequence[Instr], dominators: Collection[int]
-    ) -> tuple[dict[Var, Var], dict[Var, set[int]]]:
+        self, instrs: Sequence[ir.Instr], dominators: Collection[int]
+    ) -> tuple[dict[ir.Var, ir.Var], dict[ir.Var, set[int]]]:
         """Return which extents are equal here, and for each that stands for others the checks of this block for it."""
-        equal: dict[Var, Var] = {}
+        equal: dict[ir.Var, ir.Var] = {}
         places = {id(i): k for k, i in enumerate(instrs)}
-        proofs: dict[Var, set[int]] = defaultdict(set)
+        proofs: dict[ir.Var, set[int]] = defaultdict(set)
         for block in sorted(dominators):
             for a, b, check in self.equal[block]:
                 a, b = equal.get(a, a), equal.get(b, b)
@@ -242,10 +238,10 @@ class Rows:
                 equal[b] = a
         return equal, proofs
 
-    def _extent(self, op: Op, body: Sequence[Op], shapes: _Shapes) -> Var | None:
+    def _extent(self, op: ir.Op, body: Sequence[ir.Op], shapes: _Shapes) -> ir.Var | None:
         """Return the extent that an operation has rows over, if any."""
         n = shapes.of(op.shape)[0] if op.shape else None
-        if not isinstance(n, Var):
+        if not isinstance(n, ir.Var):
             return None
         for o in body:
             if shapes.leads(o.shape, n):
@@ -255,7 +251,7 @@ class Rows:
                 return None
         return n
 
-    def row_attrs(self, op: Op, n: Var, shapes: _Shapes) -> Attrs | None:
+    def row_attrs(self, op: ir.Op, n: ir.Var, shapes: _Shapes) -> Attrs | None:
         """Return the static arguments of an operation on one row; None if it has no rows."""
         shape, args = shapes.of(op.shape), shapes.args(op)
         by = tuple(bool(s) and s[0] is n for s in args)
@@ -272,27 +268,27 @@ class Rows:
         def known(x: object) -> object:
             if isinstance(x, tuple):
                 return tuple(map(known, x))
-            return self.constant(x) if isinstance(x, Var) and isinstance(x.type, IntT) else x
+            return self.constant(x) if isinstance(x, ir.Var) and isinstance(x.type, IntT) else x
 
         return tuple(map(known, attrs))
 
-    def _shared_matrix(self, a: Var | SharedArg, moved: Moved) -> bool:
+    def _shared_matrix(self, a: ir.Var | ir.SharedArg, moved: Moved) -> bool:
         """Whether an operand is a shared tensor or a static view of one."""
-        while isinstance(a, Var):
+        while isinstance(a, ir.Var):
             op = moved.get(a)
             if op is None or op.op not in ("reshape", "transpose", "slice", "take"):
                 return False
-            if any(isinstance(self.constant(x), Var) for x in reads(op) if x is not op.args[0]):
+            if any(isinstance(self.constant(x), ir.Var) for x in reads(op) if x is not op.args[0]):
                 return False
             a = op.args[0]
         return True
 
     def _not_worth(
         self,
-        n: Var,
-        ops: Mapping[int, Op],
-        over: Mapping[int, Var],
-        bodies: Mapping[int, Sequence[Op]],
+        n: ir.Var,
+        ops: Mapping[int, ir.Op],
+        over: Mapping[int, ir.Var],
+        bodies: Mapping[int, Sequence[ir.Op]],
         shapes: _Shapes,
     ) -> list[int]:
         """Return the operations over `n` that had better not have rows."""
@@ -306,17 +302,17 @@ class Rows:
         }
         if not others:
             wide = any(
-                math.prod(x for x in s[1:] if isinstance(x, int)) >= WIDE or any(isinstance(x, Var) for x in s[1:])
+                math.prod(x for x in s[1:] if isinstance(x, int)) >= WIDE or any(isinstance(x, ir.Var) for x in s[1:])
                 for k in members
                 for o in bodies[k]
                 for s in (shapes.of(o.shape), *shapes.args(o))
                 if s and s[0] is n
             )
             return [] if wide or products else members
-        writer: dict[Var, int] = {}
+        writer: dict[ir.Var, int] = {}
         before: dict[int, set[int]] = {}
         for k in ops:
-            before[k] = {writer[a] for o in bodies[k] for a in o.args if isinstance(a, Var) and a in writer}
+            before[k] = {writer[a] for o in bodies[k] for a in o.args if isinstance(a, ir.Var) and a in writer}
             writer[ops[k].out] = k
         after_product: set[int] = set(products)
         after_other: set[int] = set(others)
@@ -333,12 +329,12 @@ class Rows:
 
     def one_row(
         self,
-        body: Sequence[Op],
-        own: Collection[Op],
-        wanted: Collection[Var],
+        body: Sequence[ir.Op],
+        own: Collection[ir.Op],
+        wanted: Collection[ir.Var],
         found: Found,
         moved: Moved,
-        extents: Mapping[tuple[int, Var], Shape],
+        extents: Mapping[tuple[int, ir.Var], Shape],
     ) -> OneRow:
         """Return what a group computes for one row.
 
@@ -353,7 +349,7 @@ class Rows:
         """
         shapes = _Shapes(self, moved, extents, found.equal)
         n = shapes.of(next(iter(own)).shape)[0]
-        assert isinstance(n, Var)
+        assert isinstance(n, ir.Var)
         one = _Row(self, shapes, n, {op.out for op in body})
         for op in body:
             if not shapes.leads(op.shape, n):
@@ -368,65 +364,67 @@ class Rows:
 class _Row:
     """Writes what a group computes for one row of `n`."""
 
-    def __init__(self, rows: Rows, shapes: _Shapes, n: Var, inside: set[Var]) -> None:
+    def __init__(self, rows: Rows, shapes: _Shapes, n: ir.Var, inside: set[ir.Var]) -> None:
         self.rows, self.shapes, self.n, self.inside = rows, shapes, n, inside
-        self.out: list[Op] = []
-        self.row: dict[Var, Var] = {}  # tensor -> its row
-        self.parts: dict[Var, Var] = {}  # tensor or list from outside -> its row or element
-        self.given: dict[Var, Shape] = {}
+        self.out: list[ir.Op] = []
+        self.row: dict[ir.Var, ir.Var] = {}  # tensor -> its row
+        self.parts: dict[ir.Var, ir.Var] = {}  # tensor or list from outside -> its row or element
+        self.given: dict[ir.Var, Shape] = {}
 
-    def part(self, v: Var, type: Word) -> Var:
-        return self.parts.setdefault(v, Var(v.name, type))
+    def part(self, v: ir.Var, type: Word) -> ir.Var:
+        return self.parts.setdefault(v, ir.Var(v.name, type))
 
-    def same(self, op: Op) -> None:
+    def same(self, op: ir.Op) -> None:
         """Add an operation that is the same for all rows."""
         self.given |= {a: s for a, s in _tensors(op, self.shapes.args(op)) if a not in self.inside}
         self.out.append(op)
 
-    def stack(self, op: Op, stored: bool) -> None:
+    def stack(self, op: ir.Op, stored: bool) -> None:
         """A row of a stack is an element of the list."""
         (items,) = op.args
         item = _item(op)
-        assert isinstance(items, Var) and item is not None
+        assert isinstance(items, ir.Var) and item is not None
         self.row[op.out] = element = self.part(items, item)
         if isinstance(item, TensorT):
             self.given[element] = op.shape[1:]
         if stored:
             self.row[op.out] = self._add(op, "cast", (element,))
 
-    def operation(self, op: Op) -> None:
+    def operation(self, op: ir.Op) -> None:
         """Add an operation on one row."""
         attrs = self.rows.row_attrs(op, self.n, self.shapes)
         assert attrs is not None
         args = tuple(self._arg(op, a, s) for a, s in zip(op.args, self.shapes.args(op), strict=True))
         self.row[op.out] = self._add(op, op.op, args, attrs=attrs)
 
-    def _arg(self, op: Op, a: Var | SharedArg, shape: Shape) -> Var | SharedArg:
+    def _arg(self, op: ir.Op, a: ir.Var | ir.SharedArg, shape: Shape) -> ir.Var | ir.SharedArg:
         """Return what an operation on one row reads of an argument of this shape."""
-        if isinstance(a, Var) and a in self.row:
+        if isinstance(a, ir.Var) and a in self.row:
             return self.row[a]
         if shape and shape[0] is self.n:
-            assert isinstance(a, Var) and isinstance(a.type, TensorT)
+            assert isinstance(a, ir.Var) and isinstance(a.type, TensorT)
             part = self.part(a, TensorT(a.type.dtype, a.type.shape[1:]))
             self.given[part] = shape[1:]
             return part
-        if isinstance(a, Var) and isinstance(a.type, TensorT) and a not in self.inside:
+        if isinstance(a, ir.Var) and isinstance(a.type, TensorT) and a not in self.inside:
             self.given[a] = shape
         if (TENSORS[op.op].kind == "element" or op.op == "broadcast") and len(shape) == len(op.shape):
             return self._add(replace(op, shape=shape, site=-1), "reshape", (a,), self._dtype(a))
         return a
 
-    def _dtype(self, a: Var | SharedArg) -> str:
-        type = self.rows.program.shared[a.index].type if isinstance(a, SharedArg) else a.type
+    def _dtype(self, a: ir.Var | ir.SharedArg) -> str:
+        type = self.rows.program.shared[a.index].type if isinstance(a, ir.SharedArg) else a.type
         assert isinstance(type, TensorT)
         return type.dtype
 
-    def _add(self, op: Op, name: str, args: tuple[Var | SharedArg, ...], dtype: str = "", attrs: Attrs = ()) -> Var:
+    def _add(
+        self, op: ir.Op, name: str, args: tuple[ir.Var | ir.SharedArg, ...], dtype: str = "", attrs: Attrs = ()
+    ) -> ir.Var:
         """Add an operation with the rest of the shape of `op`; return what it assigns."""
         assert isinstance(op.out.type, TensorT)
         shape = op.shape[1:]
         type = TensorT(dtype or op.out.type.dtype, tuple(x if isinstance(x, int) else None for x in shape))
-        var = Var(op.out.name, type)
+        var = ir.Var(op.out.name, type)
         self.out.append(replace(op, out=var, op=name, args=args, attrs=attrs, shape=shape))
         return var
 
@@ -437,19 +435,19 @@ class _Shapes:
 
     rows: Rows
     moved: Moved
-    extents: Mapping[tuple[int, Var], Shape]
-    equal: Mapping[Var, Var]
+    extents: Mapping[tuple[int, ir.Var], Shape]
+    equal: Mapping[ir.Var, ir.Var]
 
     def of(self, shape: Shape) -> Shape:
         known = map(self.rows.constant, shape)
-        return tuple(self.equal.get(x, x) if isinstance(x, Var) else x for x in known)
+        return tuple(self.equal.get(x, x) if isinstance(x, ir.Var) else x for x in known)
 
-    def args(self, op: Op) -> tuple[Shape, ...]:
+    def args(self, op: ir.Op) -> tuple[Shape, ...]:
         """Return the shapes of the arguments; a list has that of its elements stacked."""
         return tuple(self._arg(op, a) for a in op.args)
 
-    def _arg(self, op: Op, a: Var | SharedArg) -> Shape:
-        if isinstance(a, SharedArg):
+    def _arg(self, op: ir.Op, a: ir.Var | ir.SharedArg) -> Shape:
+        if isinstance(a, ir.SharedArg):
             type = self.rows.program.shared[a.index].type
             assert isinstance(type, TensorT)
             return tuple(x for x in type.shape if x is not None)
@@ -459,10 +457,10 @@ class _Shapes:
             return ()
         return self.of(self.extents[id(op), a] if (id(op), a) in self.extents else self.moved[a].shape)
 
-    def leads(self, shape: Shape, n: Var) -> bool:
+    def leads(self, shape: Shape, n: ir.Var) -> bool:
         return bool(shape) and self.of(shape)[0] is n
 
-    def mention(self, op: Op, n: Var) -> bool:
+    def mention(self, op: ir.Op, n: ir.Var) -> bool:
         return any(n in s for s in (self.of(op.shape), *self.args(op)))
 
 
@@ -477,17 +475,17 @@ def rows_text(kernels: Sequence[KernelSpec]) -> str:
     return "\n".join(lines or ["no operation acts on the rows of a run-time extent alone"]) + "\n"
 
 
-def operands(op: Op, moved: Moved) -> list[Op]:
+def operands(op: ir.Op, moved: Moved) -> list[ir.Op]:
     """Return the operations that a kernel with `op` computes on the way, itself last, in order."""
-    out: list[Op] = []
+    out: list[ir.Op] = []
     seen: set[int] = set()
 
-    def visit(o: Op) -> None:
+    def visit(o: ir.Op) -> None:
         if id(o) in seen:
             return
         seen.add(id(o))
         for a in o.args:
-            if isinstance(a, Var) and a in moved and moved[a] is not o:
+            if isinstance(a, ir.Var) and a in moved and moved[a] is not o:
                 visit(moved[a])
         out.append(o)
 
@@ -495,10 +493,10 @@ def operands(op: Op, moved: Moved) -> list[Op]:
     return out
 
 
-def _item(op: Op) -> Word | None:
+def _item(op: ir.Op) -> Word | None:
     """Return the type of an element of the list that is stacked; None if stacking converts it."""
     (items,) = op.args
-    assert isinstance(items, Var) and isinstance(items.type, ListT) and isinstance(op.out.type, TensorT)
+    assert isinstance(items, ir.Var) and isinstance(items.type, ListT) and isinstance(op.out.type, TensorT)
     match items.type.item:
         case TensorT(dtype=dtype) as item:
             return item if dtype == op.out.type.dtype else None
@@ -508,8 +506,10 @@ def _item(op: Op) -> Word | None:
     return None
 
 
-def _tensors(op: Op, shapes: Sequence[Shape]) -> list[tuple[Var, Shape]]:
-    return [(a, s) for a, s in zip(op.args, shapes, strict=True) if isinstance(a, Var) and isinstance(a.type, TensorT)]
+def _tensors(op: ir.Op, shapes: Sequence[Shape]) -> list[tuple[ir.Var, Shape]]:
+    return [
+        (a, s) for a, s in zip(op.args, shapes, strict=True) if isinstance(a, ir.Var) and isinstance(a.type, TensorT)
+    ]
 
 
 def _depends(k: int, on: int, needs: Sequence[set[int]]) -> bool:

@@ -22,34 +22,14 @@ from acronumba.analysis.simplify import simplify
 from acronumba.analysis.value_flow import in_cycles
 from acronumba.config import Options
 from acronumba.errors import Loc
+from acronumba.ir import nodes as ir
 from acronumba.ir.graph import fixed_variables, live_at_start, loops, predecessors, successors
-from acronumba.ir.nodes import (
-    Block,
-    Branch,
-    Call,
-    Const,
-    Copy,
-    End,
-    Function,
-    Instr,
-    IsNull,
-    Jump,
-    ListOp,
-    Load,
-    Op,
-    Program,
-    Scalar,
-    Shared,
-    SharedArg,
-    Spawn,
-    Var,
-)
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.visit import Names, reassigned, rename, writes
 
 
-def pass_by(program: Program, options: Options) -> tuple[Program, tuple[Note, ...]]:
+def pass_by(program: ir.Program, options: Options) -> tuple[ir.Program, tuple[Note, ...]]:
     """Return the program in which loops that make no step are passed by, and notes.
 
     Parameters
@@ -61,7 +41,9 @@ def pass_by(program: Program, options: Options) -> tuple[Program, tuple[Note, ..
     """
     if not (options.reuse and options.duplicate):
         return program, ()
-    calls = [{i.function for b in f.blocks for i in b.instrs if isinstance(i, Call | Spawn)} for f in program.functions]
+    calls = [
+        {i.function for b in f.blocks for i in b.instrs if isinstance(i, ir.Call | ir.Spawn)} for f in program.functions
+    ]
     recursive = in_cycles(calls)
     if max(recursive) < 0:
         return program, ()
@@ -79,24 +61,24 @@ def pass_by(program: Program, options: Options) -> tuple[Program, tuple[Note, ..
 class _Bypass:
     """Adds ways past the loops of one function."""
 
-    def __init__(self, function: Function, free: Iterable[Var]) -> None:
+    def __init__(self, function: ir.Function, free: Iterable[ir.Var]) -> None:
         self.function = function
-        shared = (i.out for b in function.blocks for i in b.instrs if isinstance(i, Shared | Const))
+        shared = (i.out for b in function.blocks for i in b.instrs if isinstance(i, ir.Shared | ir.Const))
         self.free = frozenset((*free, *shared))  # what is the same for all instances
         self.fixed = fixed_variables(function)
         self.names = Names(function)
         self.live = list(live_at_start(function.blocks))  # at the start of each block, but for those of `begun`
-        self.begun: set[Var] = set()  # what copied loops begin with
+        self.begun: set[ir.Var] = set()  # what copied loops begin with
         self.notes: list[Note] = []
 
-    def run(self) -> Function:
+    def run(self) -> ir.Function:
         """Return the function."""
         blocks = list(self.function.blocks)
         before = predecessors(self.function.blocks)
         for head, body in loops(self.function.blocks).items():
             end = blocks[head].end
             outside = [p for p in before[head] if p not in body]
-            if not isinstance(end, Branch) or len(outside) != 1 or not _harmless(blocks[head].instrs):
+            if not isinstance(end, ir.Branch) or len(outside) != 1 or not _harmless(blocks[head].instrs):
                 continue
             behind = [b for b in successors(end) if b not in body]
             if len(behind) != 1 or before[behind[0]] != [head] or behind[0] == head:
@@ -104,47 +86,47 @@ class _Bypass:
             entry, after = outside[0], behind[0]
             start = self._start(blocks[entry], {v for b in body for i in blocks[b].instrs for v in writes(i)})
             product = self._product(blocks[after], start)
-            if product is None or not isinstance(blocks[entry].end, Jump):
+            if product is None or not isinstance(blocks[entry].end, ir.Jump):
                 continue
             self._copy(blocks, entry, head, after, start)
             text = "where the loop before makes no step, this product is the same for all instances"
             self.notes.append(Note(loc=product, kind="duplicated", text=text, option="duplicate"))
         return replace(self.function, blocks=tuple(blocks))
 
-    def _start(self, entry: Block, changed: set[Var]) -> dict[Var, Var]:
-        """Return what variables that a loop changes are copies of when it begins."""
-        out: dict[Var, Var] = {}
+    def _start(self, entry: ir.Block, changed: set[ir.Var]) -> dict[ir.Var, ir.Var]:
+        """Return for variables that a loop changes what they are copies of when it begins."""
+        out: dict[ir.Var, ir.Var] = {}
         for instr in entry.instrs:
             for v in writes(instr):
                 out.pop(v, None)
-            if isinstance(instr, Copy) and instr.out in changed:
+            if isinstance(instr, ir.Copy) and instr.out in changed:
                 source = out.get(instr.src, instr.src)
                 if source in self.fixed:
                     out[instr.out] = source
         return out
 
-    def _product(self, after: Block, start: dict[Var, Var]) -> Loc | None:
+    def _product(self, after: ir.Block, start: dict[ir.Var, ir.Var]) -> Loc | None:
         """Return where the first product is that is the same for all instances where a loop makes no step."""
         same = set(self.free)
         to = dict(start)
         for instr in after.instrs:
-            if isinstance(instr, Copy):
+            if isinstance(instr, ir.Copy):
                 to[instr.out] = to.get(instr.src, instr.src)
-            elif isinstance(instr, Op) and instr.site < 0 and instr.out not in self.free:
-                args = [a if isinstance(a, SharedArg) else to.get(a, a) for a in instr.args]
-                if args and all(isinstance(a, SharedArg) or a in same for a in args):
+            elif isinstance(instr, ir.Op) and instr.site < 0 and instr.out not in self.free:
+                args = [a if isinstance(a, ir.SharedArg) else to.get(a, a) for a in instr.args]
+                if args and all(isinstance(a, ir.SharedArg) or a in same for a in args):
                     same.add(instr.out)
                     if TENSORS[instr.op].kind == "product":
                         return instr.loc
         return None
 
-    def _copy(self, blocks: list[Block], entry: int, head: int, after: int, start: dict[Var, Var]) -> None:
+    def _copy(self, blocks: list[ir.Block], entry: int, head: int, after: int, start: dict[ir.Var, ir.Var]) -> None:
         """Add a block that asks whether there is a step, and a copy of the block behind the loop."""
         live = {v for s in successors(blocks[after].end) for v in self.live[s]} | self.begun
         for k in (head, after):
             blocks[k] = self._joined(blocks[k], live)
         end = blocks[head].end
-        assert isinstance(end, Branch)
+        assert isinstance(end, ir.Branch)
         ask, alone = len(blocks), len(blocks) + 1
         self.live += (self.live[head], self.live[after])
         self.begun |= set(start.values())
@@ -152,36 +134,36 @@ class _Bypass:
         asked = self._renamed(blocks[head].instrs, to)
         cond = to.get(end.cond, end.cond)
         yes, no = (alone, head) if end.yes == after else (head, alone)
-        blocks.append(Block(instrs=asked, end=Branch(cond=cond, yes=yes, no=no, loc=end.loc)))
+        blocks.append(ir.Block(instrs=asked, end=ir.Branch(cond=cond, yes=yes, no=no, loc=end.loc)))
         copied = self._renamed(blocks[after].instrs, to)
         last = rename(blocks[after].end, to)
-        assert isinstance(last, End)
-        blocks.append(Block(instrs=copied, end=last))
-        blocks[entry] = replace(blocks[entry], end=Jump(block=ask, loc=blocks[entry].end.loc))
+        assert isinstance(last, ir.End)
+        blocks.append(ir.Block(instrs=copied, end=last))
+        blocks[entry] = replace(blocks[entry], end=ir.Jump(block=ask, loc=blocks[entry].end.loc))
 
-    def _joined(self, block: Block, live: set[Var]) -> Block:
+    def _joined(self, block: ir.Block, live: set[ir.Var]) -> ir.Block:
         """Return a block that assigns what is read behind it by copies, so that another block may assign it, too."""
-        instrs: list[Instr] = []
-        copies: list[Copy] = []
-        to: dict[Var, Var] = {}
+        instrs: list[ir.Instr] = []
+        copies: list[ir.Copy] = []
+        to: dict[ir.Var, ir.Var] = {}
         for instr in block.instrs:
             for v in writes(instr):
                 if v in self.fixed and v in live:
                     to[v] = self.names.var(f"{v.name}_here", v.type)
-                    copies.append(Copy(out=v, src=to[v], loc=instr.loc))
+                    copies.append(ir.Copy(out=v, src=to[v], loc=instr.loc))
             instrs.append(reassigned(instr, to))
         end = rename(block.end, to)
-        assert isinstance(end, End)
+        assert isinstance(end, ir.End)
         self.fixed = self.fixed.difference(to).union(to.values())
-        return Block(instrs=(*instrs, *copies), end=end)
+        return ir.Block(instrs=(*instrs, *copies), end=end)
 
-    def _renamed(self, instrs: Iterable[Instr], to: dict[Var, Var]) -> tuple[Instr, ...]:
-        """Return a copy of instructions that assigns variables of its own; `to` says which, then."""
-        out: list[Instr] = []
+    def _renamed(self, instrs: Iterable[ir.Instr], to: dict[ir.Var, ir.Var]) -> tuple[ir.Instr, ...]:
+        """Return a copy of instructions that assigns new variables; `to`: which stand for which, before and after."""
+        out: list[ir.Instr] = []
         for instr in instrs:
             fresh = {v: self.names.var(v.name, v.type) for v in writes(instr) if v in self.fixed}
             read = rename(instr, to)
-            assert not isinstance(read, End)
+            assert not isinstance(read, ir.End)
             out.append(reassigned(read, fresh))
             for v in writes(instr):
                 to.pop(v, None)  # what several blocks assign is assigned here, too
@@ -189,11 +171,11 @@ class _Bypass:
         return tuple(out)
 
 
-def _harmless(instrs: Iterable[Instr]) -> bool:
+def _harmless(instrs: Iterable[ir.Instr]) -> bool:
     """Whether instructions cannot fail and change nothing."""
     return all(
-        isinstance(i, Const | Load | IsNull | Shared | Copy)
-        or (isinstance(i, Scalar) and i.site < 0)
-        or (isinstance(i, ListOp) and i.op == "len")
+        isinstance(i, ir.Const | ir.Load | ir.IsNull | ir.Shared | ir.Copy)
+        or (isinstance(i, ir.Scalar) and i.site < 0)
+        or (isinstance(i, ir.ListOp) and i.op == "len")
         for i in instrs
     )

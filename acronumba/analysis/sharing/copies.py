@@ -24,24 +24,7 @@ from dataclasses import replace
 from acronumba.analysis.sharing.facts import Context, Sharing
 from acronumba.config import COPIES, Options
 from acronumba.errors import NOWHERE, Loc
-from acronumba.ir.nodes import (
-    Block,
-    Call,
-    Copy,
-    Emit,
-    Function,
-    Instr,
-    ListNew,
-    ListOp,
-    Load,
-    New,
-    Program,
-    Read,
-    Return,
-    Scalar,
-    Shared,
-    Var,
-)
+from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import KernelOp, KernelSpec, Operand
@@ -86,8 +69,8 @@ def same_but_shared(spec: KernelSpec, lines: bool) -> object:
 
 
 def merge_copies(
-    program: Program, kernels: Sequence[KernelSpec], uses: Sequence[tuple[Loc, ...]], options: Options
-) -> tuple[Program, tuple[KernelSpec, ...], tuple[tuple[Loc, ...], ...], tuple[Note, ...]]:
+    program: ir.Program, kernels: Sequence[KernelSpec], uses: Sequence[tuple[Loc, ...]], options: Options
+) -> tuple[ir.Program, tuple[KernelSpec, ...], tuple[tuple[Loc, ...], ...], tuple[Note, ...]]:
     """Return the program, its kernels and where each is recorded, with copies merged; and notes.
 
     Parameters
@@ -141,13 +124,13 @@ def _differing(kernels: Sequence[KernelSpec], members: Sequence[int]) -> set[int
     }
 
 
-def _paths(program: Program, spec: KernelSpec, which: Iterable[int]) -> str:
+def _paths(program: ir.Program, spec: KernelSpec, which: Iterable[int]) -> str:
     return ", ".join(program.shared[spec.operands[v].index].path for v in sorted(which))
 
 
 def _merged(
-    program: Program, kernels: Sequence[KernelSpec], uses: Sequence[tuple[Loc, ...]], sets: Sequence[Sequence[int]]
-) -> tuple[Program, tuple[KernelSpec, ...], tuple[tuple[Loc, ...], ...]]:
+    program: ir.Program, kernels: Sequence[KernelSpec], uses: Sequence[tuple[Loc, ...]], sets: Sequence[Sequence[int]]
+) -> tuple[ir.Program, tuple[KernelSpec, ...], tuple[tuple[Loc, ...], ...]]:
     opened: dict[int, tuple[int, set[int]]] = {}  # by kernel: what it becomes, and its operands that are opened
     for members in sets:
         differ = _differing(kernels, members)
@@ -193,29 +176,29 @@ def open_operands(spec: KernelSpec, which: set[int]) -> KernelSpec:
 
 
 def _rewritten(
-    function: Function,
-    program: Program,
+    function: ir.Function,
+    program: ir.Program,
     kernels: Sequence[KernelSpec],
     opened: Mapping[int, tuple[int, set[int]]],
     number: Mapping[int, int],
-) -> Function:
+) -> ir.Function:
     taken = {v.name for v in function.params}
     taken |= {v.name for b in function.blocks for i in b.instrs for v in writes(i)}
 
-    def var(name: str, t: TensorT) -> Var:
+    def var(name: str, t: TensorT) -> ir.Var:
         out, n = name, 1
         while out in taken:
             n += 1
             out = f"{name}_{n}"
         taken.add(out)
-        return Var(out, t)
+        return ir.Var(out, t)
 
     blocks = []
     for block in function.blocks:
-        out: list[Instr] = []
-        made: dict[int, Var] = {}
+        out: list[ir.Instr] = []
+        made: dict[int, ir.Var] = {}
         for instr in block.instrs:
-            if isinstance(instr, Emit) and instr.kernel in opened:
+            if isinstance(instr, ir.Emit) and instr.kernel in opened:
                 into, which = opened[instr.kernel]
                 spec = kernels[instr.kernel]
                 given = []
@@ -225,68 +208,68 @@ def _rewritten(
                     assert isinstance(t, TensorT)
                     if k not in made:
                         made[k] = var(spec.operands[v].name, t)
-                        out.append(Shared(out=made[k], index=k, loc=instr.loc))
+                        out.append(ir.Shared(out=made[k], index=k, loc=instr.loc))
                     given.append(made[k])
                 tensors = sum(o.kind == "tensor" for o in spec.operands)
                 args = (*instr.args[:tensors], *given, *instr.args[tensors:])
                 instr = replace(instr, kernel=number[into], args=args)
-            elif isinstance(instr, Emit):
+            elif isinstance(instr, ir.Emit):
                 instr = replace(instr, kernel=number[instr.kernel])
             out.append(instr)
-        blocks.append(Block(instrs=tuple(out), end=block.end))
+        blocks.append(ir.Block(instrs=tuple(out), end=block.end))
     return replace(function, blocks=tuple(blocks))
 
 
 class _Flow:
     """Which kernels may read, directly or through others, what a kernel computes."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ir.Program) -> None:
         self.to: dict[object, set[object]] = defaultdict(set)
         self.readers: dict[object, set[int]] = defaultdict(set)  # kernels that read a variable
-        self.results: dict[int, set[Var]] = defaultdict(set)  # of kernels
+        self.results: dict[int, set[ir.Var]] = defaultdict(set)  # of kernels
         sharing = Sharing(program)
         for number, function in enumerate(program.functions):
             contexts = sharing.contexts(number)
             for block in function.blocks:
                 for instr in block.instrs:
                     self._instruction(program, sharing, contexts, instr)
-                if isinstance(block.end, Return):
+                if isinstance(block.end, ir.Return):
                     for k, v in enumerate(block.end.args):
                         self.to[v].add(("result", number, k))
         self.reached: dict[int, set[int]] = {}
 
-    def _instruction(self, program: Program, sharing: Sharing, contexts: Sequence[Context], instr: Instr) -> None:
-        def places(v: Var) -> Iterable[int]:
+    def _instruction(self, program: ir.Program, sharing: Sharing, contexts: Sequence[Context], instr: ir.Instr) -> None:
+        def places(v: ir.Var) -> Iterable[int]:
             return sharing.fact(contexts, v).which
 
         to = self.to
         match instr:
-            case Copy():
+            case ir.Copy():
                 to[instr.src].add(instr.out)
-            case Read():
+            case ir.Read():
                 to[instr.tensor].add(instr.out)
-            case Scalar():
+            case ir.Scalar():
                 for v in instr.args:
                     to[v].add(instr.out)
-            case New():
+            case ir.New():
                 for k, v in enumerate(instr.args):
                     to[v].add(("word", sharing.places[id(instr)], k))
-            case Load():
+            case ir.Load():
                 first = sharing.offsets[instr.cls, instr.field]
                 for place in places(instr.ref):
                     for k, v in enumerate(instr.outs):
                         to["word", place, first + k].add(v)
-            case ListNew():
+            case ir.ListNew():
                 for v in instr.args:
                     to[v].add(("item", sharing.places[id(instr)]))
-            case ListOp():
+            case ir.ListOp():
                 self._list_op(sharing, places, instr)
-            case Call():
+            case ir.Call():
                 for v, param in zip(instr.args, program.functions[instr.function].params, strict=True):
                     to[v].add(param)
                 for k, v in enumerate(instr.outs):
                     to["result", instr.function, k].add(v)
-            case Emit():
+            case ir.Emit():
                 for a in instr.args:
                     self.readers[a].add(instr.kernel)
                     for place in places(a) if not isinstance(a.type, TensorT) else ():
@@ -294,7 +277,7 @@ class _Flow:
                     to[a] |= set(instr.outs)
                 self.results[instr.kernel] |= set(instr.outs)
 
-    def _list_op(self, sharing: Sharing, places: Callable[[Var], Iterable[int]], instr: ListOp) -> None:
+    def _list_op(self, sharing: Sharing, places: Callable[[ir.Var], Iterable[int]], instr: ir.ListOp) -> None:
         to = self.to
         held = [("item", p) for p in places(instr.args[0])] if instr.op != "fill" else []
         for item in held:

@@ -23,26 +23,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions
-from acronumba.ir.nodes import (
-    Call,
-    Const,
-    Copy,
-    Instr,
-    Join,
-    ListNew,
-    ListOp,
-    Load,
-    New,
-    Op,
-    Program,
-    Return,
-    Scalar,
-    Shared,
-    SharedArg,
-    Spawn,
-    Var,
-)
 from acronumba.ir.types import ListT, RefT, Word, words
 from acronumba.ir.visit import writes
 
@@ -129,9 +111,9 @@ class Sharing:
         What each call leads to, by the identity of the instruction.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ir.Program) -> None:
         self.program = program
-        self.facts: dict[Context, dict[Var, Fact]] = {}
+        self.facts: dict[Context, dict[ir.Var, Fact]] = {}
         self.results: dict[Context, list[Fact]] = {}
         self.calls: dict[Context, dict[int, Context]] = defaultdict(dict)
         self.rows: dict[int, list[Fact]] = {}
@@ -140,7 +122,7 @@ class Sharing:
         self.escaped: set[int] = set()  # places whose objects were put into lists of the data
         self.places: dict[int, int] = {}  # by the identity of the instruction that makes objects
         self.changed = False
-        self.constants: dict[int, Mapping[Var, Instr]] = {}
+        self.constants: dict[int, Mapping[ir.Var, ir.Instr]] = {}
         self.number: dict[int, int] = defaultdict(int)  # contexts of each function
         self.offsets = {(s.cls, f.name): f.offset - 1 for s in program.layouts for f in s.fields}
         entry = program.functions[0]
@@ -171,7 +153,7 @@ class Sharing:
         return key
 
     def _keep_reached(self) -> None:
-        """Forget contexts of arguments of which more became known later."""
+        """Forget contexts that no call leads to any more: more became known of its arguments later."""
         seen, work = {self.entry}, [self.entry]
         while work:
             for to in self.calls[work.pop()].values():
@@ -184,7 +166,7 @@ class Sharing:
         """Return the contexts of a function, in the order in which they were found."""
         return [c for c in self.facts if c[0] == function]
 
-    def fact(self, contexts: Sequence[Context], v: Var) -> Fact:
+    def fact(self, contexts: Sequence[Context], v: ir.Var) -> Fact:
         """Return what holds of a variable in several contexts."""
         out = NOTHING
         for c in contexts:
@@ -193,7 +175,7 @@ class Sharing:
 
     # ---- one rule per instruction
 
-    def _meet(self, facts: dict[Var, Fact], v: Var, fact: Fact, listed: bool = False) -> None:
+    def _meet(self, facts: dict[ir.Var, Fact], v: ir.Var, fact: Fact, listed: bool = False) -> None:
         old = facts.get(v, NOTHING)
         new = join(old, fact, listed)
         if new != old:
@@ -212,41 +194,41 @@ class Sharing:
         function = self.program.functions[number]
         if number not in self.constants:
             single = definitions(function)
-            self.constants[number] = {v: i for v, i in single.items() if isinstance(i, Const)}
+            self.constants[number] = {v: i for v, i in single.items() if isinstance(i, ir.Const)}
         facts = self.facts[context]
         for block in function.blocks:
             for instr in block.instrs:
                 self._instruction(context, instr, facts)
-            if isinstance(block.end, Return):
+            if isinstance(block.end, ir.Return):
                 self._put(self.results[context], [facts.get(v, NOTHING) for v in block.end.args])
 
-    def _instruction(self, context: Context, instr: Instr, facts: dict[Var, Fact]) -> None:
-        def of(v: Var) -> Fact:
+    def _instruction(self, context: Context, instr: ir.Instr, facts: dict[ir.Var, Fact]) -> None:
+        def of(v: ir.Var) -> Fact:
             return facts.get(v, NOTHING)
 
         match instr:
-            case Const():
+            case ir.Const():
                 self._meet(facts, instr.out, NOTHING if instr.value is None else VARYING)
-            case Copy():
+            case ir.Copy():
                 self._meet(facts, instr.out, of(instr.src))
-            case Scalar() if instr.op == "select":
+            case ir.Scalar() if instr.op == "select":
                 self._meet(facts, instr.out, join(of(instr.args[1]), of(instr.args[2])))
-            case Shared():
+            case ir.Shared():
                 kept = (
                     OUTSIDE if isinstance(instr.out.type, RefT | ListT) else Fact("shared", frozenset((instr.index,)))
                 )
                 self._meet(facts, instr.out, kept)
-            case Op():
+            case ir.Op():
                 self._meet(facts, instr.out, self._operation(instr, facts))
-            case New():
+            case ir.New():
                 place = self._place(instr)
                 self.classes[place] = instr.cls
                 row = self.rows.setdefault(place, [NOTHING] * len(instr.args))
                 self._put(row, [of(v) for v in instr.args])
                 self._meet(facts, instr.out, Fact("objects", frozenset((place,))))
-            case Load():
+            case ir.Load():
                 self._load(instr, facts)
-            case ListNew():
+            case ir.ListNew():
                 made = self._list(instr, instr.width)
                 given = [of(v) for v in instr.args]
                 for k in range(instr.count):
@@ -254,17 +236,17 @@ class Sharing:
                         made.items.append([NOTHING] * instr.width)
                     self._put(made.items[k], given[k * instr.width : (k + 1) * instr.width])
                 self._meet(facts, instr.out, Fact("objects", frozenset((self._place(instr),))))
-            case ListOp():
+            case ir.ListOp():
                 self._list_op(context, instr, facts)
-            case Call() | Spawn():
+            case ir.Call() | ir.Spawn():
                 self._call(context, instr, facts)
-            case Join():
+            case ir.Join():
                 pass  # its results are those of the calls
             case _:
                 for v in writes(instr):
                     self._meet(facts, v, VARYING)
 
-    def _load(self, instr: Load, facts: dict[Var, Fact]) -> None:
+    def _load(self, instr: ir.Load, facts: dict[ir.Var, Fact]) -> None:
         first, rows = self.offsets[instr.cls, instr.field], facts.get(instr.ref, NOTHING)
         for k, v in enumerate(instr.outs):
             fact = NOTHING
@@ -275,26 +257,28 @@ class Sharing:
                     fact = join(fact, self.rows[place][first + k], rows.listed)
             self._meet(facts, v, fact)
 
-    def _call(self, context: Context, instr: Call | Spawn, facts: dict[Var, Fact]) -> None:
+    def _call(self, context: Context, instr: ir.Call | ir.Spawn, facts: dict[ir.Var, Fact]) -> None:
         to = self._context(instr.function, tuple(facts.get(v, NOTHING) for v in instr.args))
         self.calls[context][id(instr)] = to
-        if isinstance(instr, Spawn) and instr.into is not None:  # the results go into a list
+        if isinstance(instr, ir.Spawn) and instr.into is not None:  # the results go into a list
             for place in sorted(facts.get(instr.into[0], NOTHING).which - {DATA}):
                 self._put(self.lists[place].anywhere, self.results[to], listed=True)
             return
         for v, fact in zip(instr.outs, self.results[to], strict=True):
             self._meet(facts, v, fact)
 
-    def _place(self, instr: Instr) -> int:
+    def _place(self, instr: ir.Instr) -> int:
         return self.places.setdefault(id(instr), len(self.places))
 
-    def _list(self, instr: Instr, width: int) -> _List:
+    def _list(self, instr: ir.Instr, width: int) -> _List:
         place = self._place(instr)
         if place not in self.lists:
             self.lists[place] = _List(width, tail=[NOTHING] * width, anywhere=[NOTHING] * width)
         return self.lists[place]
 
-    def _elements(self, v: Var, facts: Mapping[Var, Fact], types: Sequence[Word], index: int | None) -> list[Fact]:
+    def _elements(
+        self, v: ir.Var, facts: Mapping[ir.Var, Fact], types: Sequence[Word], index: int | None
+    ) -> list[Fact]:
         """Return what may be read from the lists that a variable holds."""
         out = [NOTHING] * len(types)
         for place in sorted(facts.get(v, NOTHING).which):
@@ -302,13 +286,13 @@ class Sharing:
             out = [join(a, b, listed=True) for a, b in zip(out, part, strict=True)]
         return out
 
-    def _list_op(self, context: Context, instr: ListOp, facts: dict[Var, Fact]) -> None:
-        def of(v: Var) -> Fact:
+    def _list_op(self, context: Context, instr: ir.ListOp, facts: dict[ir.Var, Fact]) -> None:
+        def of(v: ir.Var) -> Fact:
             return facts.get(v, NOTHING)
 
-        def constant(v: Var) -> int | None:
+        def constant(v: ir.Var) -> int | None:
             by = self.constants[context[0]].get(v)
-            return by.value if isinstance(by, Const) and isinstance(by.value, int) else None
+            return by.value if isinstance(by, ir.Const) and isinstance(by.value, int) else None
 
         def store(place: int, given: Sequence[Fact], to: str, index: int | None = None) -> None:
             if place == DATA:
@@ -358,11 +342,11 @@ class Sharing:
                     self.lists[place].moved = True
                     self.changed = True
 
-    def operand(self, facts: Mapping[Var, Fact], a: Var | SharedArg) -> Fact:
+    def operand(self, facts: Mapping[ir.Var, Fact], a: ir.Var | ir.SharedArg) -> Fact:
         """Return what is known of an operand."""
-        return Fact("shared", frozenset((a.index,))) if isinstance(a, SharedArg) else facts.get(a, NOTHING)
+        return Fact("shared", frozenset((a.index,))) if isinstance(a, ir.SharedArg) else facts.get(a, NOTHING)
 
-    def _operation(self, op: Op, facts: Mapping[Var, Fact]) -> Fact:
+    def _operation(self, op: ir.Op, facts: Mapping[ir.Var, Fact]) -> Fact:
         if op.op == "take" and op.args:
             table = self.operand(facts, op.args[0])
             if table.kind in ("shared", "choice", "row", "nothing"):

@@ -31,8 +31,8 @@ import numpy as np
 
 from acronumba.config import Options
 from acronumba.errors import Loc
+from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions
-from acronumba.ir.nodes import Block, Const, Function, Instr, Op, Program, Shared, SharedArg, SharedParam, Var
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS, VIEWS
 from acronumba.ir.types import BoolT, FloatT, IntT, TensorT
@@ -47,8 +47,8 @@ class Computed:
     """A shared tensor that is computed."""
 
     index: int  # entry of `Program.shared`
-    body: tuple[Op, ...]  # in order, the tensor last; operands: each other, shared entries before `index`, `single`
-    single: Mapping[Var, Instr]  # what assigns the numbers among the operands: `Const` or `Shared`
+    body: tuple[ir.Op, ...]  # in order, the tensor last; operands: each other, shared entries before `index`, `single`
+    single: Mapping[ir.Var, ir.Instr]  # what assigns the numbers among the operands: `Const` or `Shared`
     loc: Loc
 
 
@@ -56,9 +56,9 @@ class Computed:
 class _Value:
     """The result of an operation on shared tensors and constants alone; equal ones are one object."""
 
-    op: Op
-    args: tuple[_Value | SharedArg | Var, ...]
-    single: Mapping[Var, Instr]
+    op: ir.Op
+    args: tuple[_Value | ir.SharedArg | ir.Var, ...]
+    single: Mapping[ir.Var, ir.Instr]
     used: bool  # whether it depends on a shared value, or counts (`iota`), rather than on constants alone
     text: str  # as the user would write it
 
@@ -73,15 +73,15 @@ class _Given:
 
     key: object  # equal for equal values
     text: str  # as the user would write it
-    arg: _Value | SharedArg | Var
+    arg: _Value | ir.SharedArg | ir.Var
     used: bool  # as `_Value.used`
 
 
 class _Finder:
-    def __init__(self, program: Program, options: Options) -> None:
+    def __init__(self, program: ir.Program, options: Options) -> None:
         self.program, self.options = program, options
         self.values: dict[object, _Value] = {}
-        self.of: dict[int, dict[Var, _Value]] = {}  # by function
+        self.of: dict[int, dict[ir.Var, _Value]] = {}  # by function
         self.cut: dict[_Value, None] = {}
 
     def run(self) -> None:
@@ -92,23 +92,23 @@ class _Finder:
         for value in list(self.cut):
             self._inner(value)
 
-    def values_of(self, function: Function) -> dict[Var, _Value]:
+    def values_of(self, function: ir.Function) -> dict[ir.Var, _Value]:
         """Return the results that are the same for all instances."""
         single = definitions(function)
-        out: dict[Var, _Value] = {}
+        out: dict[ir.Var, _Value] = {}
         for block in function.blocks:
             for op in block.instrs:
-                if isinstance(op, Op) and (value := self._value_of(op, single, out)) is not None:
+                if isinstance(op, ir.Op) and (value := self._value_of(op, single, out)) is not None:
                     out[op.out] = value
         return out
 
-    def _value_of(self, op: Op, single: Mapping[Var, Instr], known: Mapping[Var, _Value]) -> _Value | None:
+    def _value_of(self, op: ir.Op, single: Mapping[ir.Var, ir.Instr], known: Mapping[ir.Var, _Value]) -> _Value | None:
         """Return the result of an operation if it is the same for all instances."""
         if op.site >= 0:
             return None
         shape, attrs = _literal(op.shape, single), _literal(op.attrs, single)
         assert isinstance(shape, tuple) and isinstance(attrs, tuple)
-        if any(isinstance(x, Var) for x in (*shape, *_flat(attrs))):
+        if any(isinstance(x, ir.Var) for x in (*shape, *_flat(attrs))):
             return None
         if op.op == "take" and not _constant_index(op, single):
             return None  # what has checked the index is not run before it
@@ -129,28 +129,30 @@ class _Finder:
             )
         return self.values[key]
 
-    def _given(self, a: Var | SharedArg, single: Mapping[Var, Instr], known: Mapping[Var, _Value]) -> _Given | None:
+    def _given(
+        self, a: ir.Var | ir.SharedArg, single: Mapping[ir.Var, ir.Instr], known: Mapping[ir.Var, _Value]
+    ) -> _Given | None:
         """Return an operand that is the same for all instances."""
-        if isinstance(a, SharedArg):
+        if isinstance(a, ir.SharedArg):
             return _Given(("shared", a.index), self.program.shared[a.index].path, a, True)
         if a in known:
             return _Given(id(known[a]), known[a].text, known[a], known[a].used)
         if isinstance(a.type, IntT | FloatT | BoolT):
             match single.get(a):
-                case Const(value=value):
+                case ir.Const(value=value):
                     return _Given(("const", a.type, repr(value)), repr(value), a, False)
-                case Shared(index=index):
+                case ir.Shared(index=index):
                     return _Given(("shared", index), self.program.shared[index].path, a, True)
         return None
 
-    def _mark(self, function: Function, free: Mapping[Var, _Value]) -> None:
+    def _mark(self, function: ir.Function, free: Mapping[ir.Var, _Value]) -> None:
         for block in function.blocks:
             for instr in block.instrs:
-                if isinstance(instr, Op):
+                if isinstance(instr, ir.Op):
                     product = instr.op == "matmul"
                     if product or (self.options.hoist and instr.out not in free):
                         for a in instr.args:
-                            if isinstance(a, Var) and a in free:
+                            if isinstance(a, ir.Var) and a in free:
                                 value = _root(free[a])
                                 if instr.op != "take" or not _by_element(value):
                                     self._want(value)
@@ -158,7 +160,7 @@ class _Finder:
                     self._escape(reads(instr), free)
             self._escape(reads(block.end), free)
 
-    def _escape(self, vs: tuple[Var, ...], free: Mapping[Var, _Value]) -> None:
+    def _escape(self, vs: tuple[ir.Var, ...], free: Mapping[ir.Var, _Value]) -> None:
         for v in vs:
             if v in free:
                 self._want(free[v], copied=True)
@@ -180,13 +182,13 @@ class _Finder:
             self.cut.setdefault(value)
 
 
-def same_for_all(program: Program, options: Options) -> tuple[frozenset[Var], ...]:
+def same_for_all(program: ir.Program, options: Options) -> tuple[frozenset[ir.Var], ...]:
     """Return for each function the results that are the same for all instances."""
     finder = _Finder(program, options)
     return tuple(frozenset(finder.values_of(f)) for f in program.functions)
 
 
-def find_once(program: Program, options: Options) -> tuple[Program, tuple[Computed, ...], tuple[Note, ...]]:
+def find_once(program: ir.Program, options: Options) -> tuple[ir.Program, tuple[Computed, ...], tuple[Note, ...]]:
     """Return the program that reads what is computed once, how that is computed, and notes.
 
     Parameters
@@ -209,7 +211,7 @@ def find_once(program: Program, options: Options) -> tuple[Program, tuple[Comput
         t = value.op.out.type
         assert isinstance(t, TensorT)
         shape = tuple(n for n in value.op.shape if isinstance(n, int))
-        shared.append(SharedParam(path=value.text, type=TensorT(t.dtype, shape)))
+        shared.append(ir.SharedParam(path=value.text, type=TensorT(t.dtype, shape)))
         body, single = _body(value, index)
         loc = value.op.loc
         computed.append(Computed(index=index[value], body=body, single=single, loc=loc))
@@ -219,18 +221,18 @@ def find_once(program: Program, options: Options) -> tuple[Program, tuple[Comput
     return replace(program, functions=functions, shared=tuple(shared)), tuple(computed), tuple(notes)
 
 
-def _constant_index(op: Op, single: Mapping[Var, Instr]) -> bool:
+def _constant_index(op: ir.Op, single: Mapping[ir.Var, ir.Instr]) -> bool:
     index = op.args[1]
-    return isinstance(index, Var) and isinstance(single.get(index), Const)
+    return isinstance(index, ir.Var) and isinstance(single.get(index), ir.Const)
 
 
-def _literal(x: object, single: Mapping[Var, Instr]) -> object:
+def _literal(x: object, single: Mapping[ir.Var, ir.Instr]) -> object:
     """Return static arguments with constants in place of the variables that hold them."""
     if isinstance(x, tuple):
         return tuple(_literal(y, single) for y in x)
-    if isinstance(x, Var):
+    if isinstance(x, ir.Var):
         by = single.get(x)
-        return by.value if isinstance(by, Const) else x
+        return by.value if isinstance(by, ir.Const) else x
     return x
 
 
@@ -243,7 +245,7 @@ def _flat(x: object) -> Iterator[object]:
 
 
 def _root(value: _Value) -> _Value:
-    """Return what a view is a view of, as long as that is no shared tensor itself."""
+    """Return the value below views: one that is no view, or a view of a shared tensor."""
     while value.views and isinstance(inner := value.args[0], _Value):
         value = inner
     return value
@@ -273,21 +275,21 @@ def _ordered(cut: Mapping[_Value, None]) -> Iterator[_Value]:
         yield from visit(value)
 
 
-def _body(value: _Value, index: Mapping[_Value, int]) -> tuple[tuple[Op, ...], dict[Var, Instr]]:
+def _body(value: _Value, index: Mapping[_Value, int]) -> tuple[tuple[ir.Op, ...], dict[ir.Var, ir.Instr]]:
     """Return the operations that compute a value from shared tensors, and what assigns the numbers in them."""
-    body: list[Op] = []
-    single: dict[Var, Instr] = {}
-    made: dict[_Value, Var] = {}
+    body: list[ir.Op] = []
+    single: dict[ir.Var, ir.Instr] = {}
+    made: dict[_Value, ir.Var] = {}
 
-    def operand(a: _Value | SharedArg | Var) -> Var | SharedArg:
+    def operand(a: _Value | ir.SharedArg | ir.Var) -> ir.Var | ir.SharedArg:
         if isinstance(a, _Value):
-            return SharedArg(index[a]) if a in index else build(a)
+            return ir.SharedArg(index[a]) if a in index else build(a)
         return a
 
-    def build(v: _Value) -> Var:
+    def build(v: _Value) -> ir.Var:
         if v not in made:
             args = tuple(map(operand, v.args))
-            single.update({a: v.single[a] for a in v.args if isinstance(a, Var)})
+            single.update({a: v.single[a] for a in v.args if isinstance(a, ir.Var)})
             made[v] = v.op.out
             body.append(replace(v.op, args=args))
         return made[v]
@@ -296,29 +298,29 @@ def _body(value: _Value, index: Mapping[_Value, int]) -> tuple[tuple[Op, ...], d
     return tuple(body), single
 
 
-def _rewritten(function: Function, free: Mapping[Var, _Value], index: Mapping[_Value, int]) -> Function:
+def _rewritten(function: ir.Function, free: Mapping[ir.Var, _Value], index: Mapping[_Value, int]) -> ir.Function:
     """Return the function with the computed tensors in the place of their operations."""
     if not any(value in index for value in free.values()):
         return function
     blocks = []
     for block in function.blocks:
-        out: list[Instr] = []
+        out: list[ir.Instr] = []
         for instr in block.instrs:
-            if isinstance(instr, Op):
+            if isinstance(instr, ir.Op):
                 if (value := free.get(instr.out)) is not None and value in index:
-                    out.append(Shared(out=instr.out, index=index[value], loc=instr.loc))
+                    out.append(ir.Shared(out=instr.out, index=index[value], loc=instr.loc))
                     continue
                 args = tuple(
-                    SharedArg(index[free[a]]) if isinstance(a, Var) and a in free and free[a] in index else a
+                    ir.SharedArg(index[free[a]]) if isinstance(a, ir.Var) and a in free and free[a] in index else a
                     for a in instr.args
                 )
                 instr = replace(instr, args=args)
             out.append(instr)
-        blocks.append(Block(instrs=tuple(out), end=block.end))
+        blocks.append(ir.Block(instrs=tuple(out), end=block.end))
     return replace(function, blocks=tuple(blocks))
 
 
-def _expression(op: Op, attrs: tuple[Any, ...], args: list[str]) -> str:
+def _expression(op: ir.Op, attrs: tuple[Any, ...], args: list[str]) -> str:
     """Return the operation as the user would write it, shortened."""
     inner = [a if len(a) <= 30 else "..." for a in args]
     if op.op in _SIGNS:

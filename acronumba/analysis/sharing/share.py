@@ -13,53 +13,32 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from acronumba.analysis.sharing.facts import (
-    NOTHING,
-    Context,
-    Fact,
-    Sharing,
-)
+from acronumba.analysis.sharing.facts import NOTHING, Context, Fact, Sharing
 from acronumba.config import COPIES, Options
+from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions
-from acronumba.ir.nodes import (
-    Block,
-    Call,
-    Check,
-    Const,
-    ExtentOf,
-    Function,
-    Instr,
-    Op,
-    Program,
-    Scalar,
-    Shared,
-    SharedArg,
-    Site,
-    Spawn,
-    Var,
-)
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import BOOL, ListT, TensorT
 from acronumba.ir.visit import Names, copied
 
 
-def matrices(function: Function) -> set[tuple[int, int]]:
+def matrices(function: ir.Function) -> set[tuple[int, int]]:
     """Return the matrices that a product reads, itself or through views, by operation (identity) and place."""
     single = definitions(function)
     out: set[tuple[int, int]] = set()
-    work = [op for b in function.blocks for op in b.instrs if isinstance(op, Op) and op.op == "matmul"]
+    work = [op for b in function.blocks for op in b.instrs if isinstance(op, ir.Op) and op.op == "matmul"]
     seen = {id(op) for op in work}
     while work:
         op = work.pop()
         every = op.op in ("matmul", "concat")
         for k, a in enumerate(op.args if every else op.args[:1]):
-            by = single.get(a) if isinstance(a, Var) else None
-            if isinstance(by, Op) and TENSORS[by.op].kind == "address":
+            by = single.get(a) if isinstance(a, ir.Var) else None
+            if isinstance(by, ir.Op) and TENSORS[by.op].kind == "address":
                 if id(by) not in seen:
                     seen.add(id(by))
                     work.append(by)
-            elif isinstance(a, SharedArg) or (isinstance(a.type, TensorT) and a.type.rank > 1):
+            elif isinstance(a, ir.SharedArg) or (isinstance(a.type, TensorT) and a.type.rank > 1):
                 out.add((id(op), k))
     return out
 
@@ -78,9 +57,9 @@ class _Copies:
                 a
                 for b in function.blocks
                 for op in b.instrs
-                if isinstance(op, Op)
+                if isinstance(op, ir.Op)
                 for k, a in enumerate(op.args)
-                if isinstance(a, Var) and (id(op), k) in weights
+                if isinstance(a, ir.Var) and (id(op), k) in weights
             ]
             used = list(dict.fromkeys(used)) if options.duplicate else []
             for c in sharing.contexts(number):
@@ -130,13 +109,13 @@ class _Copies:
 class Shares:
     """What `share` returns."""
 
-    program: Program
+    program: ir.Program
     sharing: Sharing | None  # the facts of the program that was given
     text: str
     notes: tuple[Note, ...]
 
 
-def share(program: Program, options: Options, *, check: bool = False) -> Shares:
+def share(program: ir.Program, options: Options, *, check: bool = False) -> Shares:
     """Return the program with every operand that is one shared tensor as a `SharedArg`.
 
     A function that is given different weights in different contexts becomes several, one for each set of weights that
@@ -163,7 +142,7 @@ def share(program: Program, options: Options, *, check: bool = False) -> Shares:
     order = sorted(groups, key=lambda g: (groups[g][0][0], g))
     index = {g: k for k, g in enumerate(order)}
     rewrite = _Rewriter(program, sharing, check)
-    functions: list[Function] = []
+    functions: list[ir.Function] = []
     text: list[str] = []
     first: dict[int, int] = {}
     taken = {f.name for f in program.functions}
@@ -197,69 +176,69 @@ def share(program: Program, options: Options, *, check: bool = False) -> Shares:
 class _Rewriter:
     """Puts what was proved into the operations of a function."""
 
-    def __init__(self, program: Program, sharing: Sharing, check: bool) -> None:
+    def __init__(self, program: ir.Program, sharing: Sharing, check: bool) -> None:
         self.program, self.sharing, self.check = program, sharing, check
-        self.sites: list[Site] = []
+        self.sites: list[ir.Site] = []
         self.notes: dict[Note, None] = {}
 
-    def function(self, number: int, contexts: Sequence[Context], to: Mapping[int, int]) -> Function:
+    def function(self, number: int, contexts: Sequence[Context], to: Mapping[int, int]) -> ir.Function:
         """Return the function for some contexts, its calls led to the functions `to`, by identity."""
         function = self.program.functions[number]
         single = definitions(function)
         self.names = Names(function)
         blocks = []
         for block in function.blocks:
-            out: list[Instr] = []
-            self.numbers: dict[int, Var] = {}
+            out: list[ir.Instr] = []
+            self.numbers: dict[int, ir.Var] = {}
             for instr in block.instrs:
-                if isinstance(instr, Call | Spawn):
+                if isinstance(instr, ir.Call | ir.Spawn):
                     out.append(replace(instr, function=to[id(instr)]))
-                elif isinstance(instr, Op):
+                elif isinstance(instr, ir.Op):
                     args = tuple(self._operand(instr, a, contexts, single, out) for a in instr.args)
                     out.append(replace(instr, args=args))
-                elif isinstance(instr, ExtentOf):
+                elif isinstance(instr, ir.ExtentOf):
                     out.append(self._extent(instr, contexts))
                 else:
                     out.append(instr)
-            blocks.append(Block(instrs=tuple(out), end=block.end))
+            blocks.append(ir.Block(instrs=tuple(out), end=block.end))
         return replace(function, blocks=tuple(blocks))
 
     def _operand(
         self,
-        op: Op,
-        a: Var | SharedArg,
+        op: ir.Op,
+        a: ir.Var | ir.SharedArg,
         contexts: Sequence[Context],
-        single: Mapping[Var, Instr],
-        out: list[Instr],
-    ) -> Var | SharedArg:
-        fact = Fact("shared", frozenset((a.index,))) if isinstance(a, SharedArg) else self.sharing.fact(contexts, a)
-        if fact.label == "varying" or (isinstance(a, Var) and isinstance(a.type, ListT)):
+        single: Mapping[ir.Var, ir.Instr],
+        out: list[ir.Instr],
+    ) -> ir.Var | ir.SharedArg:
+        fact = Fact("shared", frozenset((a.index,))) if isinstance(a, ir.SharedArg) else self.sharing.fact(contexts, a)
+        if fact.label == "varying" or (isinstance(a, ir.Var) and isinstance(a.type, ListT)):
             return a
         paths = " or ".join(f"`{self.program.shared[k].path}`" for k in sorted(fact.which)[:4])
         paths += " or another" * (len(fact.which) > 4)
         if fact.label == "row":
             what = "one of the shared tensors" if fact.kind == "choice" else "a row of the shared table"
             self._note(op, "row", f"{what} {paths}")
-            if self.check and isinstance(a, Var) and fact.kind == "choice":
+            if self.check and isinstance(a, ir.Var) and fact.kind == "choice":
                 self._compare(op, a, sorted(fact.which), out)
             return a
         (k,) = fact.which
-        if isinstance(a, SharedArg):
+        if isinstance(a, ir.SharedArg):
             self._note(op, "shared", f"{paths} is the same tensor for all instances")
             return a
         if not isinstance(a.type, TensorT):
-            if isinstance(single.get(a), Shared):
+            if isinstance(single.get(a), ir.Shared):
                 return a
             if k not in self.numbers:
                 self.numbers[k] = self.names.var(a.name, a.type)
-                out.append(Shared(out=self.numbers[k], index=k, loc=op.loc))
+                out.append(ir.Shared(out=self.numbers[k], index=k, loc=op.loc))
             return self.numbers[k]
         self._note(op, "shared", f"{paths} is the same tensor for all instances, wherever it comes from")
         if self.check:
             self._compare(op, a, [k], out)
-        return SharedArg(k)
+        return ir.SharedArg(k)
 
-    def _extent(self, instr: ExtentOf, contexts: Sequence[Context]) -> Instr:
+    def _extent(self, instr: ir.ExtentOf, contexts: Sequence[Context]) -> ir.Instr:
         """Return the extent of a shared tensor as a constant."""
         fact = self.sharing.fact(contexts, instr.tensor)
         if fact.kind != "shared":
@@ -267,49 +246,49 @@ class _Rewriter:
         (k,) = fact.which
         t = self.program.shared[k].type
         assert isinstance(t, TensorT)
-        return Const(out=instr.out, value=t.shape[instr.axis], loc=instr.loc)
+        return ir.Const(out=instr.out, value=t.shape[instr.axis], loc=instr.loc)
 
-    def _note(self, op: Op, kind: str, text: str) -> None:
+    def _note(self, op: ir.Op, kind: str, text: str) -> None:
         self.notes.setdefault(Note(loc=op.loc, kind=kind, text=text, option="reuse"))
 
-    def _compare(self, op: Op, a: Var, which: Sequence[int], out: list[Instr]) -> None:
+    def _compare(self, op: ir.Op, a: ir.Var, which: Sequence[int], out: list[ir.Instr]) -> None:
         """Let the instance fail unless the operand is, by address, one of these shared tensors."""
         paths = ", ".join(self.program.shared[k].path for k in which)
-        site = Site("AssertionError", f"the sharing analysis is wrong: {a.name} is not {paths}", op.loc)
-        found: Var | None = None
+        site = ir.Site("AssertionError", f"the sharing analysis is wrong: {a.name} is not {paths}", op.loc)
+        found: ir.Var | None = None
         for k in which:
             tensor, same = self.names.var(a.name, a.type), self.names.var("same", BOOL)
-            out.append(Shared(out=tensor, index=k, loc=op.loc))
-            out.append(Scalar(out=same, op="same", args=(a, tensor), site=-1, loc=op.loc))
+            out.append(ir.Shared(out=tensor, index=k, loc=op.loc))
+            out.append(ir.Scalar(out=same, op="same", args=(a, tensor), site=-1, loc=op.loc))
             if found is not None:
                 either = self.names.var("same", BOOL)
-                out.append(Scalar(out=either, op="either", args=(found, same), site=-1, loc=op.loc))
+                out.append(ir.Scalar(out=either, op="either", args=(found, same), site=-1, loc=op.loc))
                 same = either
             found = same
         assert found is not None
-        out.append(Check(cond=found, site=len(self.program.sites) + len(self.sites), args=(), loc=op.loc))
+        out.append(ir.Check(cond=found, site=len(self.program.sites) + len(self.sites), args=(), loc=op.loc))
         self.sites.append(site)
 
 
-def _as_varying(program: Program) -> Program:
+def _as_varying(program: ir.Program) -> ir.Program:
     """Return the program in which operations read shared tensors like any other."""
     functions = []
     for function in program.functions:
         names = Names(function)
         blocks = []
         for block in function.blocks:
-            made: dict[int, Var] = {}
-            out: list[Instr] = []
+            made: dict[int, ir.Var] = {}
+            out: list[ir.Instr] = []
             for instr in block.instrs:
-                if isinstance(instr, Op):
+                if isinstance(instr, ir.Op):
                     for a in instr.args:
-                        if isinstance(a, SharedArg) and a.index not in made:
+                        if isinstance(a, ir.SharedArg) and a.index not in made:
                             param = program.shared[a.index]
                             assert isinstance(param.type, TensorT)
                             made[a.index] = names.var(re.sub(r"\W+", "_", param.path).strip("_"), param.type)
-                            out.append(Shared(out=made[a.index], index=a.index, loc=instr.loc))
+                            out.append(ir.Shared(out=made[a.index], index=a.index, loc=instr.loc))
                     instr = replace(
-                        instr, args=tuple(made[a.index] if isinstance(a, SharedArg) else a for a in instr.args)
+                        instr, args=tuple(made[a.index] if isinstance(a, ir.SharedArg) else a for a in instr.args)
                     )
                 out.append(instr)
             blocks.append(replace(block, instrs=tuple(out)))
@@ -317,7 +296,7 @@ def _as_varying(program: Program) -> Program:
     return replace(program, functions=tuple(functions))
 
 
-def _text(program: Program, sharing: Sharing, contexts: Sequence[Context], name: str) -> str:
+def _text(program: ir.Program, sharing: Sharing, contexts: Sequence[Context], name: str) -> str:
     """Return what was found for the operands of one function, one line per line of the source and operation."""
 
     def fact_text(f: Fact) -> str:
@@ -340,15 +319,15 @@ def _text(program: Program, sharing: Sharing, contexts: Sequence[Context], name:
     ]
     for block in function.blocks:
         for op in block.instrs:
-            if isinstance(op, Op):
+            if isinstance(op, ir.Op):
                 parts = []
                 for a in op.args:
-                    fact = sharing.fact(contexts, a) if isinstance(a, Var) else sharing.operand({}, a)
-                    if isinstance(a, Var) and (fact.label == "varying" or not isinstance(a.type, TensorT)):
+                    fact = sharing.fact(contexts, a) if isinstance(a, ir.Var) else sharing.operand({}, a)
+                    if isinstance(a, ir.Var) and (fact.label == "varying" or not isinstance(a.type, TensorT)):
                         if isinstance(a.type, TensorT):
                             parts.append(f"{a.name} {fact_text(fact)}")
                     else:
-                        parts.append(fact_text(fact) if isinstance(a, SharedArg) else f"{a.name} {fact_text(fact)}")
+                        parts.append(fact_text(fact) if isinstance(a, ir.SharedArg) else f"{a.name} {fact_text(fact)}")
                 if any(not p.endswith(" varying") for p in parts):
                     lines.append(f"    line {op.loc.line}: {op.out.name} = {op.op}: {'; '.join(parts)}")
     return "\n".join(dict.fromkeys(lines)) + "\n"

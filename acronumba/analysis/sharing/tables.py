@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.sharing.once import same_for_all
 from acronumba.config import Options
+from acronumba.ir import nodes as ir
 from acronumba.ir.graph import fixed_variables
-from acronumba.ir.nodes import Block, Function, Instr, Op, Program, SharedArg, Var
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import BoolT, FloatT, IntT, TensorT
 from acronumba.ir.visit import Names
@@ -31,14 +31,14 @@ ROWS = 256  # of a table whose products are computed for all rows
 class _Row:
     """A variable that is row `index` of a table."""
 
-    index: Var
-    table: Var | SharedArg
+    index: ir.Var
+    table: ir.Var | ir.SharedArg
     rows: int
-    made: tuple[Op, ...]  # what computes the table, as far as it is not in the program yet
+    made: tuple[ir.Op, ...]  # what computes the table, as far as it is not in the program yet
     product: bool  # whether a matrix product is in it
 
 
-def tabulate(program: Program, options: Options) -> Program:
+def tabulate(program: ir.Program, options: Options) -> ir.Program:
     """Return the program that looks up products of rows of small shared tables.
 
     Parameters
@@ -58,26 +58,26 @@ def tabulate(program: Program, options: Options) -> Program:
 
 
 class _Tables:
-    def __init__(self, program: Program, function: Function, free: Iterable[Var]) -> None:
+    def __init__(self, program: ir.Program, function: ir.Function, free: Iterable[ir.Var]) -> None:
         self.program, self.function = program, function
         self.free = frozenset(free)
         self.fixed = fixed_variables(function)
-        self.rows: dict[Var, _Row] = {}
+        self.rows: dict[ir.Var, _Row] = {}
         self.names = Names(function)
         self.found = False
 
-    def run(self) -> Function:
+    def run(self) -> ir.Function:
         blocks = []
         for block in self.function.blocks:
-            out: list[Instr] = []
+            out: list[ir.Instr] = []
             for instr in block.instrs:
-                out += self.instr(instr) if isinstance(instr, Op) and instr.out in self.fixed else [instr]
-            blocks.append(Block(instrs=tuple(out), end=block.end))
+                out += self.instr(instr) if isinstance(instr, ir.Op) and instr.out in self.fixed else [instr]
+            blocks.append(ir.Block(instrs=tuple(out), end=block.end))
         if not self.found:
             return self.function
         return remove_dead(replace(self.function, blocks=tuple(blocks)))
 
-    def instr(self, op: Op) -> list[Instr]:
+    def instr(self, op: ir.Op) -> list[ir.Instr]:
         """Return what is computed in the place of an operation."""
         row = self.row(op)
         if row is None:
@@ -90,7 +90,7 @@ class _Tables:
         look = replace(op, op="take", args=(row.table, row.index), attrs=(0,), site=-1)
         return [*row.made, look]
 
-    def row(self, op: Op) -> _Row | None:
+    def row(self, op: ir.Op) -> _Row | None:
         """Return the table that the result of an operation is a row of, if it is one."""
         if op.site >= 0 or op.out in self.free:
             return None
@@ -99,9 +99,9 @@ class _Tables:
             shape = self.shape(table)
             if op.attrs != (0,) or shape is None or len(shape) != 2 or shape[0] > ROWS or not self.number(index):
                 return None
-            assert isinstance(index, Var)
+            assert isinstance(index, ir.Var)
             return _Row(index, table, shape[0], (), False)
-        rows = {self.rows[a] for a in op.args if isinstance(a, Var) and a in self.rows}
+        rows = {self.rows[a] for a in op.args if isinstance(a, ir.Var) and a in self.rows}
         if len({(r.index, r.rows) for r in rows}) != 1 or len(op.shape) != 1 or not isinstance(op.shape[0], int):
             return None
         if op.op == "matmul":
@@ -110,7 +110,7 @@ class _Tables:
             return self.computed(op, op.args, op.op, op.attrs, op.shape[0])
         return None
 
-    def product(self, op: Op) -> _Row | None:
+    def product(self, op: ir.Op) -> _Row | None:
         x, y = op.args
         matrix = self.shape(x) or self.shape(y)
         assert isinstance(op.out.type, TensorT)
@@ -118,17 +118,19 @@ class _Tables:
             return None
         if {self.dtype(x), self.dtype(y)} != {op.out.type.dtype}:
             return None
-        if isinstance(y, Var) and y in self.rows:  # matrix @ row: the table times the matrix, transposed
-            turned = self.names.temporary(TensorT(op.out.type.dtype, matrix[::-1]))
-            turn = replace(op, out=turned, op="transpose", args=(x,), attrs=((1, 0),), shape=matrix[::-1], site=-1)
-            out = self.computed(op, (y, turned), "matmul", op.attrs, matrix[0])
-            return replace(out, made=(turn, *out.made), product=True)
+        if isinstance(y, ir.Var) and y in self.rows:  # matrix @ row: the table times the matrix, transposed
+            transposed = self.names.temporary(TensorT(op.out.type.dtype, matrix[::-1]))
+            made = replace(op, out=transposed, op="transpose", args=(x,), attrs=((1, 0),), shape=matrix[::-1], site=-1)
+            out = self.computed(op, (y, transposed), "matmul", op.attrs, matrix[0])
+            return replace(out, made=(made, *out.made), product=True)
         return replace(self.computed(op, (x, y), "matmul", op.attrs, matrix[1]), product=True)
 
-    def computed(self, op: Op, args: tuple[Var | SharedArg, ...], name: str, attrs: tuple[object, ...], n: int) -> _Row:
+    def computed(
+        self, op: ir.Op, args: tuple[ir.Var | ir.SharedArg, ...], name: str, attrs: tuple[object, ...], n: int
+    ) -> _Row:
         """Return the table computed from those of the rows among the arguments."""
-        rows = [self.rows[a] for a in args if isinstance(a, Var) and a in self.rows]
-        whole = tuple(self.rows[a].table if isinstance(a, Var) and a in self.rows else a for a in args)
+        rows = [self.rows[a] for a in args if isinstance(a, ir.Var) and a in self.rows]
+        whole = tuple(self.rows[a].table if isinstance(a, ir.Var) and a in self.rows else a for a in args)
         assert isinstance(op.out.type, TensorT)
         shape = (rows[0].rows, n)
         out = self.names.temporary(TensorT(op.out.type.dtype, shape))
@@ -136,32 +138,32 @@ class _Tables:
         last = replace(op, out=out, op=name, args=whole, attrs=attrs, shape=shape)
         return _Row(rows[0].index, out, rows[0].rows, (*made, last), any(r.product for r in rows))
 
-    def fits(self, a: Var | SharedArg) -> bool:
+    def fits(self, a: ir.Var | ir.SharedArg) -> bool:
         """Whether an operand of an element-wise operation is a row, a shared vector, or a number that is shared."""
-        if isinstance(a, Var) and a in self.rows:
+        if isinstance(a, ir.Var) and a in self.rows:
             shape: object = a.type.shape if isinstance(a.type, TensorT) else None
             return isinstance(shape, tuple) and len(shape) == 1
-        if isinstance(a, Var) and isinstance(a.type, IntT | FloatT | BoolT):
+        if isinstance(a, ir.Var) and isinstance(a.type, IntT | FloatT | BoolT):
             return False
         known = self.shape(a)
         return known is not None and len(known) <= 1
 
-    def shape(self, a: Var | SharedArg) -> tuple[int, ...] | None:
+    def shape(self, a: ir.Var | ir.SharedArg) -> tuple[int, ...] | None:
         """Return the shape of what is the same for all instances."""
-        if isinstance(a, Var) and a not in self.free:
+        if isinstance(a, ir.Var) and a not in self.free:
             return None
-        t = self.program.shared[a.index].type if isinstance(a, SharedArg) else a.type
+        t = self.program.shared[a.index].type if isinstance(a, ir.SharedArg) else a.type
         if not isinstance(t, TensorT):
             return None
         known = tuple(n for n in t.shape if n is not None)
         return known if len(known) == len(t.shape) else None
 
-    def dtype(self, a: Var | SharedArg) -> str:
-        t = self.program.shared[a.index].type if isinstance(a, SharedArg) else a.type
+    def dtype(self, a: ir.Var | ir.SharedArg) -> str:
+        t = self.program.shared[a.index].type if isinstance(a, ir.SharedArg) else a.type
         return t.dtype if isinstance(t, TensorT) else ""
 
-    def number(self, index: Var | SharedArg) -> bool:
+    def number(self, index: ir.Var | ir.SharedArg) -> bool:
         """Whether an index is one number that does not change in the call."""
-        if not isinstance(index, Var) or index not in self.fixed or index in self.free:
+        if not isinstance(index, ir.Var) or index not in self.fixed or index in self.free:
             return False
         return isinstance(index.type, IntT) or (isinstance(index.type, TensorT) and index.type.shape == ())

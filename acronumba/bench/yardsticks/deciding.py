@@ -83,21 +83,23 @@ def _families(t: Library, p: drnn.Params, xs: Sequence[drnn.Start], *, emulated:
             ancestral, x = (t.concat(parts, 0) for parts in zip(*grown, strict=True))
         return levels
 
-    def results(levels: list[list[Any]]) -> list[list[drnn.Node]]:
-        families: list[list[drnn.Node]] = [[] for _ in xs]
-        top = families
-        for siblings in levels:
-            below: list[list[drnn.Node]] = []
-            for live, parent, word, probabilities in siblings:
-                for family, has, number, row in zip(live, parent, t.host(word), t.host(probabilities), strict=True):
-                    children: list[drnn.Node] = []
-                    families[family].append(drnn.Node(number, row, children))
-                    if has:
-                        below.append(children)
-            families = below
-        return top
+    return Program(run=run, results=lambda levels: _grown(t, len(xs), levels))
 
-    return Program(run=run, results=results)
+
+def _grown(t: Library, count: int, levels: list[list[Any]]) -> list[list[drnn.Node]]:
+    """Return the trees of `_families`."""
+    families: list[list[drnn.Node]] = [[] for _ in range(count)]
+    top = families
+    for siblings in levels:
+        below: list[list[drnn.Node]] = []
+        for live, parent, word, probabilities in siblings:
+            for family, has, number, row in zip(live, parent, t.host(word), t.host(probabilities), strict=True):
+                children: list[drnn.Node] = []
+                families[family].append(drnn.Node(number, row, children))
+                if has:
+                    below.append(children)
+        families = below
+    return top
 
 
 def _shapes(xs: Sequence[drnn.Start]) -> list[list[tuple[Array, Array]]]:
@@ -211,106 +213,134 @@ def parse_emulated(t: Library, p: stack_rnn.Params, xs: Sequence[stack_rnn.Sente
     return _parser(t, p, xs, emulated=True)
 
 
-def _parser(t: Library, p: stack_rnn.Params, xs: Sequence[stack_rnn.Sentence], *, emulated: bool) -> Program:
-    n, count = p.embed.shape[1], len(xs)
-    order = steps([len(x.words) for x in xs])  # n words need 2n - 1 actions: whoever has more words stays longer
-    sentences = [xs[k] for k in order.order]
-    lengths = np.array([len(x.words) for x in sentences])
-    by_end = steps(lengths.tolist())  # of the buffer's reader, which begins at the last word
-    backward = np.array([word for x in sentences for word in reversed(x.words)], np.int64)[by_end.at]
-    words = t.index(backward)
-    read = np.empty((count, int(lengths.max()) + 1), np.int64)  # row of the reader's state with k words left
-    read[:, 0] = np.arange(count)  # the bottoms
-    for k, (begin, end) in enumerate(by_end.spans):
-        read[: end - begin, k + 1] = count + np.arange(begin, end)
-    height = int(lengths.max()) + 1  # entries of a stack, the bottom included
-    bottoms = np.arange(count) * height
-    given = np.full((count, 2 * int(lengths.max()) - 1), -1)
-    if emulated:
-        for k, x in enumerate(sentences):
-            given[k, : len(x.actions)] = x.actions
-    in_turn = [int((2 * lengths - 1 > k).sum()) for k in range(given.shape[1])]
+class _Sentences:
+    """Sentences side by side: who has more words stays longer, so that those that are left are the first ones."""
 
-    buffer, stack, history = p.buffer, p.stack, p.history
-    w_buffer, u_buffer, u_history, w, g, u = map(
-        t.weight, (buffer.cell.w, buffer.cell.u, history.cell.u, p.w, p.g, p.u)
-    )
-    w_history = t.weight(history.cell.w)
-    w_stack = t.weight(np.concatenate([stack.cell.w, stack.cell.u], axis=1))
-    embed, action_vectors, b_buffer, b_stack, b_history = map(
-        t.array, (p.embed, p.action, buffer.cell.b, stack.cell.b, history.cell.b)
-    )
-    d, q, e = t.array(p.d), t.array(p.q), t.array(p.e)
-    starts = [t.array(a) for s in (buffer, history) for a in (s.h, s.c)]
-    stack_starts = [t.array(a) for a in (stack.x, stack.h, stack.c)]
-    bottom_rows = t.index(bottoms)
+    def __init__(self, xs: Sequence[stack_rnn.Sentence], *, emulated: bool) -> None:
+        self.count = len(xs)
+        self.order = steps([len(x.words) for x in xs]).order  # n words need 2n - 1 actions
+        sentences = [xs[k] for k in self.order]
+        self.lengths = np.array([len(x.words) for x in sentences])
+        longest = int(self.lengths.max())
+        by_end = steps(self.lengths.tolist())  # of the buffer's reader, which begins at the last word
+        self.spans = by_end.spans
+        self.backward = np.array([word for x in sentences for word in reversed(x.words)], np.int64)[by_end.at]
+        self.read = np.empty((self.count, longest + 1), np.int64)  # row of the reader's state with k words left
+        self.read[:, 0] = np.arange(self.count)  # the bottoms
+        for k, (begin, end) in enumerate(self.spans):
+            self.read[: end - begin, k + 1] = self.count + np.arange(begin, end)
+        self.height = longest + 1  # entries of a stack, the bottom included
+        self.bottoms = np.arange(self.count) * self.height
+        self.given = np.full((self.count, 2 * longest - 1), -1)  # actions, if the data has them
+        if emulated:
+            for k, x in enumerate(sentences):
+                self.given[k, : len(x.actions)] = x.actions
+        self.in_turn = [int((2 * self.lengths - 1 > k).sum()) for k in range(self.given.shape[1])]
 
-    def run() -> tuple[list[Any], Any]:
-        # the buffers
-        vectors = t.take(embed, words)
-        gates = t.affine(b_buffer, vectors, w_buffer)
-        states = t.empty(count + len(backward), n)
-        states[:count] = starts[0]
-        h, c = spread(t, starts[0], count), spread(t, starts[1], count)
-        for begin, end in by_end.spans:
-            t.add_product_(gates[begin:end], h[: end - begin], u_buffer)
+
+class _Parser:
+    """The weights and steps of `stack_rnn.parse`."""
+
+    def __init__(self, t: Library, p: stack_rnn.Params, xs: Sequence[stack_rnn.Sentence], *, emulated: bool) -> None:
+        self.t, self.n, self.emulated = t, p.embed.shape[1], emulated
+        self.of = _Sentences(xs, emulated=emulated)
+        self.words, self.bottom_rows = t.index(self.of.backward), t.index(self.of.bottoms)
+        buffer, stack, history = p.buffer, p.stack, p.history
+        self.w_buffer, self.u_buffer, self.u_history, self.w, self.g, self.u = map(
+            t.weight, (buffer.cell.w, buffer.cell.u, history.cell.u, p.w, p.g, p.u)
+        )
+        self.w_history = t.weight(history.cell.w)
+        self.w_stack = t.weight(np.concatenate([stack.cell.w, stack.cell.u], axis=1))
+        self.embed, self.action_vectors, self.b_buffer, self.b_stack, self.b_history = map(
+            t.array, (p.embed, p.action, buffer.cell.b, stack.cell.b, history.cell.b)
+        )
+        self.d, self.q, self.e = t.array(p.d), t.array(p.q), t.array(p.e)
+        self.starts = [t.array(a) for s in (buffer, history) for a in (s.h, s.c)]
+        self.stack_starts = [t.array(a) for a in (stack.x, stack.h, stack.c)]
+
+    def buffers(self) -> tuple[Any, Any]:
+        """Return the vectors of all words, and the states of the reader: the bottoms, then one for each word."""
+        t, count = self.t, self.of.count
+        vectors = t.take(self.embed, self.words)
+        gates = t.affine(self.b_buffer, vectors, self.w_buffer)
+        states = t.empty(count + len(self.of.backward), self.n)
+        states[:count] = self.starts[0]
+        h, c = spread(t, self.starts[0], count), spread(t, self.starts[1], count)
+        for begin, end in self.of.spans:
+            t.add_product_(gates[begin:end], h[: end - begin], self.u_buffer)
             lstm_(t, gates[begin:end], h[: end - begin], c[: end - begin])
             states[count + begin : count + end] = h[: end - begin]
-        # the stacks, an entry per row
-        stack_x, stack_h, stack_c = (t.empty(count * height, n) for _ in range(3))
-        for table, row in zip((stack_x, stack_h, stack_c), stack_starts, strict=True):
-            t.put_(table, bottom_rows, spread(t, row, count))
-        history_gates = t.affine(b_history, action_vectors, w_history)
-        history_h, history_c = spread(t, starts[2], count), spread(t, starts[3], count)
-        left, depth = lengths.copy(), np.zeros(count, np.int64)
+        return vectors, states
+
+    def run(self) -> tuple[list[Any], Any]:
+        t, of = self.t, self.of
+        vectors, states = self.buffers()
+        stacks = tuple(t.empty(of.count * of.height, self.n) for _ in range(3))  # x, h, c: an entry per row
+        for table, row in zip(stacks, self.stack_starts, strict=True):
+            t.put_(table, self.bottom_rows, spread(t, row, of.count))
+        history_gates = t.affine(self.b_history, self.action_vectors, self.w_history)
+        history_h, history_c = spread(t, self.starts[2], of.count), spread(t, self.starts[3], of.count)
+        left, depth = of.lengths.copy(), np.zeros(of.count, np.int64)
         record = []
-        for number, live in enumerate(in_turn):
-            tops = bottoms[:live] + depth[:live]
+        for number, live in enumerate(of.in_turn):
+            tops = of.bottoms[:live] + depth[:live]
             parts = [
-                t.take(stack_h, t.index(tops)),
-                t.take(states, t.index(read[np.arange(live), left[:live]])),
+                t.take(stacks[1], t.index(tops)),
+                t.take(states, t.index(of.read[np.arange(live), left[:live]])),
                 history_h[:live],
             ]
-            state = t.affine(d, t.concat(parts, 1), w)
+            state = t.affine(self.d, t.concat(parts, 1), self.w)
             t.relu_(state)
-            y = t.affine(q, state, g)
-            action = given[:live, number] if emulated else _choose(t.host(y), left[:live], depth[:live])
-            record.append(y if emulated else action)
+            y = t.affine(self.q, state, self.g)
+            action = of.given[:live, number] if self.emulated else _choose(t.host(y), left[:live], depth[:live])
+            record.append(y if self.emulated else action)
             shifts, reduces = np.flatnonzero(action == stack_rnn.SHIFT), np.flatnonzero(action != stack_rnn.SHIFT)
-            x = t.empty(live, n)
+            x = t.empty(live, self.n)
             if len(shifts):
-                rows = read[shifts, left[shifts]] - count
+                rows = of.read[shifts, left[shifts]] - of.count
                 t.put_(x, t.index(shifts), t.take(vectors, t.index(rows)))
             if len(reduces):
-                upper = tops[reduces]
-                heads = np.where(action[reduces] == stack_rnn.LEFT, upper, upper - 1)
-                pairs = t.index(np.stack([heads, 2 * upper - 1 - heads], axis=1).reshape(-1))
-                composed = t.affine(e, t.take(stack_x, pairs).reshape(-1, 2 * n), u)
-                t.tanh_(composed)
-                t.put_(x, t.index(reduces), composed)
+                t.put_(x, t.index(reduces), self.composed(stacks[0], tops[reduces], action[reduces]))
             left[shifts] -= 1
             depth[shifts] += 1
             depth[reduces] -= 1
-            above = bottoms[:live] + depth[:live]
-            below, above = t.index(above - 1), t.index(above)
-            h, c = t.take(stack_h, below), t.take(stack_c, below)
-            lstm_(t, t.affine(b_stack, t.concat([x, h], 1), w_stack), h, c)
-            for table, rows in zip((stack_x, stack_h, stack_c), (x, h, c), strict=True):
-                t.put_(table, above, rows)
+            self.push(stacks, of.bottoms[:live] + depth[:live], x)
             gates = t.take(history_gates, t.index(action))
-            t.add_product_(gates, history_h[:live], u_history)
+            t.add_product_(gates, history_h[:live], self.u_history)
             lstm_(t, gates, history_h[:live], history_c[:live])
-        return record, t.take(stack_x, bottom_rows + 1)
+        return record, t.take(stacks[0], self.bottom_rows + 1)
 
-    def results(out: tuple[list[Any], Any]) -> list[Any]:
+    def composed(self, stack_x: Any, upper: Array, action: Array) -> Any:
+        """Return what is made of the two entries on top of stacks, the head first."""
+        t = self.t
+        heads = np.where(action == stack_rnn.LEFT, upper, upper - 1)
+        pairs = t.index(np.stack([heads, 2 * upper - 1 - heads], axis=1).reshape(-1))
+        out = t.affine(self.e, t.take(stack_x, pairs).reshape(-1, 2 * self.n), self.u)
+        t.tanh_(out)
+        return out
+
+    def push(self, stacks: tuple[Any, ...], above: Array, x: Any) -> None:
+        """Put new entries on the stacks, at their rows."""
+        t = self.t
+        below, rows_above = t.index(above - 1), t.index(above)
+        h, c = t.take(stacks[1], below), t.take(stacks[2], below)
+        lstm_(t, t.affine(self.b_stack, t.concat([x, h], 1), self.w_stack), h, c)
+        for table, rows in zip(stacks, (x, h, c), strict=True):
+            t.put_(table, rows_above, rows)
+
+    def results(self, out: tuple[list[Any], Any]) -> list[Any]:
+        t, emulated = self.t, self.emulated
         record, top = [t.host(a) if emulated else a for a in out[0]], t.host(out[1])
-        found: list[Any] = [None] * count
-        for k, place in enumerate(order.order):
-            own = [record[m][k] for m in range(2 * lengths[k] - 1)]
+        found: list[Any] = [None] * self.of.count
+        for k, place in enumerate(self.of.order):
+            own = [record[m][k] for m in range(2 * self.of.lengths[k] - 1)]
             found[place] = (own if emulated else [int(a) for a in own]), top[k]
         return found
 
-    return Program(run=run, results=results)
+
+def _parser(t: Library, p: stack_rnn.Params, xs: Sequence[stack_rnn.Sentence], *, emulated: bool) -> Program:
+    parser = _Parser(t, p, xs, emulated=emulated)
+    return Program(run=parser.run, results=parser.results)
 
 
 def _choose(scores: Array, left: Array, depth: Array) -> Array:
@@ -423,20 +453,11 @@ def _beams(t: Library, p: beam_decoder.Params, xs: Sequence[beam_decoder.Start],
     w, w_out = t.weight(np.concatenate([p.cell.w, p.cell.u], axis=1)), t.weight(p.w_out)
     start, embed, begin, b, b_out = map(t.array, (p.start, p.embed, p.begin, p.cell.b, p.b_out))
     rounds = max(len(x.rounds) for x in xs) if emulated else beam_decoder.LENGTH
-    # Of each round: for each place of each beam which candidate it takes, and whether that ends; -1: there is none.
-    given = np.full((rounds, count, beam), -1)
-    ends = np.ones((rounds, count, beam), bool)
-    if emulated:
-        for k, x in enumerate(xs):
-            for r, choices in enumerate(x.rounds):
-                given[r, k, : len(choices)] = [choice.candidate for choice in choices]
-                ends[r, k, : len(choices)] = [choice.ends for choice in choices]
-            last = len(x.rounds[-1])
-            given[len(x.rounds) :, k, :last] = np.arange(last)  # all have ended, and stay
+    given, ends = _choices(xs, rounds) if emulated else (None, None)
 
     def chosen(r: int, scores: Array, words: Array, there: Array, ended: Array) -> tuple[Array, Array]:
         """Return for each place of each beam the candidate (-1: none), and whether it ends."""
-        if not emulated:
+        if given is None or ends is None:
             best = np.argsort(-scores, axis=1, kind="stable")[:, :beam]
             over = np.take_along_axis(np.repeat(ended, beam, axis=1), best, axis=1)
             return best, over | (np.take_along_axis(words, best, axis=1) == beam_decoder.END)
@@ -480,19 +501,31 @@ def _beams(t: Library, p: beam_decoder.Params, xs: Sequence[beam_decoder.Start],
                 h, c, x = t.take(h, from_rows), t.take(c, from_rows), t.take(embed, picked)
         return record, there, score
 
-    def results(out: tuple[list[tuple[Array, Array]], Array, Array]) -> list[list[beam_decoder.Sentence]]:
-        record, there, score = out
-        found: list[list[beam_decoder.Sentence]] = []
-        for k in range(count):
-            sentences = []
-            for place in np.flatnonzero(there[k]):
-                words, at = [], place
-                for parents, chosen_words in reversed(record):
-                    if chosen_words[k, at] >= 0:
-                        words.append(chosen_words[k, at])
-                    at = parents[k, at]
-                sentences.append(beam_decoder.Sentence(words[::-1], score[k, place]))
-            found.append(sentences)
-        return found
+    return Program(run=run, results=lambda out: [_decoded(out, k) for k in range(count)])
 
-    return Program(run=run, results=results)
+
+def _choices(xs: Sequence[beam_decoder.Start], rounds: int) -> tuple[Array, Array]:
+    """Return for each round and each place of each beam the candidate that it takes (-1: none), and whether it ends."""
+    given = np.full((rounds, len(xs), beam_decoder.BEAM), -1)
+    ends = np.ones(given.shape, bool)
+    for k, x in enumerate(xs):
+        for r, choices in enumerate(x.rounds):
+            given[r, k, : len(choices)] = [choice.candidate for choice in choices]
+            ends[r, k, : len(choices)] = [choice.ends for choice in choices]
+        last = len(x.rounds[-1])
+        given[len(x.rounds) :, k, :last] = np.arange(last)  # all have ended, and stay
+    return given, ends
+
+
+def _decoded(out: tuple[list[tuple[Array, Array]], Array, Array], k: int) -> list[beam_decoder.Sentence]:
+    """Return the sentences of one beam, the words of each followed back from its end."""
+    record, there, score = out
+    sentences = []
+    for place in np.flatnonzero(there[k]):
+        words, at = [], place
+        for parents, chosen in reversed(record):
+            if chosen[k, at] >= 0:
+                words.append(chosen[k, at])
+            at = parents[k, at]
+        sentences.append(beam_decoder.Sentence(words[::-1], score[k, place]))
+    return sentences

@@ -14,12 +14,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.data.shared import field_names
+from acronumba.frontend.attributes import attribute, not_none
+from acronumba.frontend.block import Dead, Resweep
+from acronumba.frontend.calls import of_numpy, of_python
 from acronumba.frontend.calls.objects import python_class
-from acronumba.frontend.calls.of_numpy import as_dtype
-from acronumba.frontend.calls.of_python import as_iterable, fold, sort_list
+from acronumba.frontend.calls.of_arrays import as_dtype
+from acronumba.frontend.calls.of_order import sort_list
+from acronumba.frontend.calls.of_python import as_iterable, fold
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
-from acronumba.frontend.emitter import Dead, Resweep
+from acronumba.frontend.comparisons import compare_values
+from acronumba.frontend.comprehensions import extend
+from acronumba.frontend.conditions import host_value, truth
+from acronumba.frontend.lists import append, check_mutable, checked_index, element_of, list_slice, new_list
+from acronumba.frontend.names import alias, default_value
+from acronumba.frontend.operators import binary
 from acronumba.frontend.values import (
     NOT_CONST,
     DictVal,
@@ -43,10 +52,12 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.types import words
 
 if TYPE_CHECKING:
-    from acronumba.frontend.lower import Lowerer
+    from acronumba.frontend.walker import Walker
+
+HANDLERS = (of_numpy, of_python)  # their rows are in `ROWS` and `METHODS` when they are imported
 
 
-def call_static(w: Lowerer, value: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call something that exists at compile time."""
     if isinstance(value, type):
         return construct(w, value, args, kwargs, node)
@@ -71,12 +82,12 @@ def _name_of(node: Node, default: str) -> str:
     return ast.unparse(node.func) if isinstance(node, ast.Call) else default
 
 
-def call_row(w: Lowerer, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
+def call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
     """Call what has a row."""
     return _distribute(w, row, Args(w, row, args, kwargs, node), node)
 
 
-def _distribute(w: Lowerer, row: Row, a: Args, node: Node) -> Val:
+def _distribute(w: Walker, row: Row, a: Args, node: Node) -> Val:
     """Call a handler for each alternative of those of its arguments that are one of several kinds."""
     if row.whole:
         return _as_python(w, row, a, row.handler(w, a, node))
@@ -90,11 +101,11 @@ def _distribute(w: Lowerer, row: Row, a: Args, node: Node) -> Val:
                 rest = TupleVal((*items[:k], case, *items[k + 1 :]))
                 return _distribute(w, row, a.replaced(name, rest if name.startswith("*") else case), node)
 
-            return w.each(item if name in a.optional else w.not_none(item, node), one, node)
+            return w.each(item if name in a.optional else not_none(w, item, node), one, node)
     return _as_python(w, row, a, row.handler(w, a, node))
 
 
-def _as_python(w: Lowerer, row: Row, a: Args, result: Val) -> Val:
+def _as_python(w: Walker, row: Row, a: Args, result: Val) -> Val:
     """Return the result of a call with the Python type that it has: without axes, an array or a NumPy scalar."""
     if not isinstance(result, Tensor) or result.type.rank or row.rank0 == "any":
         return result
@@ -110,14 +121,14 @@ def _as_python(w: Lowerer, row: Row, a: Args, result: Val) -> Val:
     return replace(result, array0=number(True)) if result.base is not None else w.as_array(result)
 
 
-def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call a class: a conversion, a dtype, a dataclass or NamedTuple."""
     known = ROWS.get(cls)
     if known is not None:
         return call_row(w, known, args, kwargs, node)
     if issubclass(cls, np.generic):
 
-        def scalar(w: Lowerer, a: Args, node: Node) -> Val:
+        def scalar(w: Walker, a: Args, node: Node) -> Val:
             return as_dtype(w, a["x"], w.dtype_name(cls, node), node)
 
         return call_row(w, Row(function=cls, what=cls.__name__, honoured="x", handler=scalar), args, kwargs, node)
@@ -141,44 +152,48 @@ def construct(w: Lowerer, cls: type, args: list[Val], kwargs: dict[str, Val], no
     if issubclass(cls, BaseException):
         raise w.refuse("ACR108", node, seen="an exception that is not raised at once")
     if dataclasses.is_dataclass(cls):
-        w.witness.layout(cls)
-        _only_fields(w, cls, node)
-        fields = [f for f in dataclasses.fields(cls) if f.init]
-        out = _bind_fields(
-            w, cls, [f.name for f in fields if not f.kw_only], [f.name for f in fields], args, kwargs, node
-        )
-        for f in dataclasses.fields(cls):
-            if f.name in out:
-                continue
-            if f.default is not dataclasses.MISSING:
-                out[f.name] = w.default_value(f.default, f, "default", f"{cls.__name__}({f.name})")
-            elif f.default_factory is not dataclasses.MISSING:
-                factory = f.default_factory
-                out[f.name] = (
-                    w.new_list((), node or ast.Constant(0))
-                    if factory is list
-                    else w.call(Static(factory), (), {}, node)
-                )
-            else:
-                raise w.refuse("ACR203", node, seen=f"{cls.__name__} without {f.name}")
-        names = tuple(f.name for f in dataclasses.fields(cls))
-        return Record(cls, names, tuple(out[n] for n in names))
+        return _dataclass(w, cls, args, kwargs, node)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        w.witness.layout(cls)
-        _only_fields(w, cls, node)
-        names = field_names(cls)
-        out = _bind_fields(w, cls, list(names), list(names), args, kwargs, node)
-        defaults = getattr(cls, "_field_defaults", {})
-        for name, value in defaults.items():
-            if name not in out:
-                out[name] = w.default_value(value, defaults, name, f"{cls.__name__}({name})")
-        missing = [n for n in names if n not in out]
-        if missing:
-            raise w.refuse("ACR203", node, seen=f"{cls.__name__} without {', '.join(missing)}")
-        return Record(cls, names, tuple(out[n] for n in names))
+        return _named_tuple(w, cls, args, kwargs, node)
     if cls is functools.partial:
         raise w.refuse("ACR210", node, seen="functools.partial", rewrite="a lambda")
     raise w.refuse("ACR201", node, seen=f"the class {cls.__name__}, which is neither a dataclass nor a NamedTuple")
+
+
+def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+    w.witness.layout(cls)
+    _only_fields(w, cls, node)
+    fields = [f for f in dataclasses.fields(cls) if f.init]
+    out = _bind_fields(w, cls, [f.name for f in fields if not f.kw_only], [f.name for f in fields], args, kwargs, node)
+    for f in dataclasses.fields(cls):
+        if f.name in out:
+            continue
+        if f.default is not dataclasses.MISSING:
+            out[f.name] = default_value(w, f.default, f, "default", f"{cls.__name__}({f.name})")
+        elif f.default_factory is not dataclasses.MISSING:
+            factory = f.default_factory
+            out[f.name] = (
+                new_list(w, (), node or ast.Constant(0)) if factory is list else w.call(Static(factory), (), {}, node)
+            )
+        else:
+            raise w.refuse("ACR203", node, seen=f"{cls.__name__} without {f.name}")
+    names = tuple(f.name for f in dataclasses.fields(cls))
+    return Record(cls, names, tuple(out[n] for n in names))
+
+
+def _named_tuple(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+    w.witness.layout(cls)
+    _only_fields(w, cls, node)
+    names = field_names(cls)
+    out = _bind_fields(w, cls, list(names), list(names), args, kwargs, node)
+    defaults = getattr(cls, "_field_defaults", {})
+    for name, value in defaults.items():
+        if name not in out:
+            out[name] = default_value(w, value, defaults, name, f"{cls.__name__}({name})")
+    missing = [n for n in names if n not in out]
+    if missing:
+        raise w.refuse("ACR203", node, seen=f"{cls.__name__} without {', '.join(missing)}")
+    return Record(cls, names, tuple(out[n] for n in names))
 
 
 def _named(name: str, kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD) -> inspect.Parameter:
@@ -186,7 +201,7 @@ def _named(name: str, kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD) -> in
 
 
 def _arguments(
-    w: Lowerer, what: str, signature: inspect.Signature, args: list[Val], kwargs: dict[str, Val], node: Node
+    w: Walker, what: str, signature: inspect.Signature, args: list[Val], kwargs: dict[str, Val], node: Node
 ) -> dict[str, Val]:
     """Bind a call to a signature; return the arguments that were given, by name."""
     values, _ = bind(w, what, signature.parameters, args, kwargs, node)
@@ -196,7 +211,7 @@ def _arguments(
     return values
 
 
-def _only_fields(w: Lowerer, cls: type, node: Node) -> None:
+def _only_fields(w: Walker, cls: type, node: Node) -> None:
     """Refuse a class that does anything else when it is called than to store its fields."""
     for name in ("__init__", "__new__", "__setattr__", "__post_init__"):
         w.witness.attribute(cls, name)
@@ -228,19 +243,19 @@ def own_constructor(cls: Any) -> str:
 
 
 def _bind_fields(
-    w: Lowerer, cls: type, positional: list[str], names: list[str], args: list[Val], kwargs: dict[str, Val], node: Node
+    w: Walker, cls: type, positional: list[str], names: list[str], args: list[Val], kwargs: dict[str, Val], node: Node
 ) -> dict[str, Val]:
     keywords = [_named(n, inspect.Parameter.KEYWORD_ONLY) for n in names if n not in positional]
     parameters = {p.name: p for p in (*map(_named, positional), *keywords)}
     out, _ = bind(w, cls.__name__, parameters, args, kwargs, node)
     for v in out.values():
-        w.alias(v)
+        alias(v)
         if isinstance(v, Generator):
             raise w.refuse("ACR114", v.node)
     return out
 
 
-def replace_fields(w: Lowerer, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def replace_fields(w: Walker, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """`dataclasses.replace` and `_replace`."""
     if len(args) != 1:
         raise w.refuse("ACR203", place_of(node, 1, len(args)), seen=f"{len(args)} arguments for replace(obj)")
@@ -257,9 +272,9 @@ def replace_fields(w: Lowerer, args: list[Val], kwargs: dict[str, Val], node: No
                 raise w.refuse("ACR307", node, seen=f"{cls.__name__} has no field {k!r}")
         if dataclasses.is_dataclass(cls):  # it is called
             init = [f.name for f in dataclasses.fields(cls) if f.init]
-            given = {n: kwargs[n] if n in kwargs else w.attribute(obj, n, node) for n in init}
+            given = {n: kwargs[n] if n in kwargs else attribute(w, obj, n, node) for n in init}
             return construct(w, cls, [], given | kwargs, node)
-        return Record(cls, names, tuple(kwargs[n] if n in kwargs else w.attribute(obj, n, node) for n in names))
+        return Record(cls, names, tuple(kwargs[n] if n in kwargs else attribute(w, obj, n, node) for n in names))
 
     return w.each(args[0], one, node)
 
@@ -267,7 +282,7 @@ def replace_fields(w: Lowerer, args: list[Val], kwargs: dict[str, Val], node: No
 # ---- methods of built-in types
 
 
-def call_method(w: Lowerer, method: Method, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call a method of a tensor, list, dict or tuple."""
     owner, name = method.owner, method.name
     if isinstance(owner, Tensor):
@@ -291,7 +306,7 @@ def call_method(w: Lowerer, method: Method, args: list[Val], kwargs: dict[str, V
     if isinstance(owner, DictVal) or (isinstance(owner, SharedVal) and owner.node.kind == "dict"):
         return dict_method(w, owner, name, args, kwargs, node)
     if name in ("copy",) and isinstance(owner, StaticList):
-        return w.new_list(owner.items, node or ast.Constant(0))
+        return new_list(w, owner.items, node or ast.Constant(0))
     if isinstance(owner, StrVal):
         return _string_method(w, owner, name, args, kwargs, node)
     if name == "_replace":
@@ -301,13 +316,13 @@ def call_method(w: Lowerer, method: Method, args: list[Val], kwargs: dict[str, V
         if items is not None and len(args) == 1 and name == "count":
             out = number(0)
             for v in items:
-                equal = w.truth(w.compare(ast.Eq(), v, args[0], node or ast.Constant(0)), node)
+                equal = truth(w, compare_values(w, ast.Eq(), v, args[0], node or ast.Constant(0)), node)
                 out = w.scalar("add", out, w.as_int(equal))
             return out
     raise w.refuse("ACR209", node, seen=f"the method .{name} of {w.describe(owner)}")
 
 
-def _string_method(w: Lowerer, owner: StrVal, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def _string_method(w: Walker, owner: StrVal, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call a method of a constant string, when the model is compiled."""
     values = [w.static(v, node) for v in args]
     if name.startswith("_") or not hasattr(str, name) or kwargs or NOT_CONST in values:
@@ -318,64 +333,66 @@ def _string_method(w: Lowerer, owner: StrVal, name: str, args: list[Val], kwargs
         w.fail(type(error).__name__, str(error), node)
         raise Dead from None
     if isinstance(out, list):
-        return w.new_list([w.constant(v) for v in out], node or ast.Constant(0))
+        return new_list(w, [w.constant(v) for v in out], node or ast.Constant(0))
     return TupleVal(tuple(map(w.constant, out))) if isinstance(out, tuple) else w.constant(out)
 
 
 _LIST_CHANGES = ("append", "pop", "extend", "insert", "sort", "reverse", "clear", "remove")
 
 
-def list_method(w: Lowerer, base: ListVal, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def list_method(w: Walker, base: ListVal, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     where = node or ast.Constant(0)
     match name, args:
         case "append", [val]:
             if isinstance(val, Generator):
                 raise w.refuse("ACR114", val.node)
-            w.append(base, val, where)
+            append(w, base, val, where)
             return NoneVal()
         case "extend", [val]:
-            w.extend(base, as_iterable(w, val, node), where)
+            extend(w, base, as_iterable(w, val, node), where)
             return NoneVal()
         case "pop", [] | [_]:
-            w.check_mutable(base, where)
+            check_mutable(w, base, where)
             n = w.list_lengths(base, node)
             w.check(w.scalar("gt", n, number(0)), "IndexError", "pop from empty list", (), node)
             if args:
-                i = w.checked_index(
-                    w.host_value(args[0], node, ".pop()", index=True), n, where, "pop index out of range"
+                i = checked_index(
+                    w, host_value(w, args[0], node, ".pop()", index=True), n, where, "pop index out of range"
                 )
             else:
                 i = w.scalar("sub", n, number(1))
             outs = tuple(w.var("item", t) for t in words(base.item))
             if w.block is not None:
                 w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(i)), loc=w.at(node)))
-            return w.element_of(base, outs)
+            return element_of(w, base, outs)
         case "insert", [index, val]:
-            w.check_mutable(base, where)
-            n, i = w.list_lengths(base, node), w.read(w.as_int(w.host_value(index, node, ".insert()", index=True)))
+            check_mutable(w, base, where)
+            n, i = w.list_lengths(base, node), w.read(w.as_int(host_value(w, index, node, ".insert()", index=True)))
             i = w.select(
                 w.scalar("lt", i, number(0)), w.scalar("max", number(0), w.scalar("add", i, n)), w.scalar("min", i, n)
             )
-            w.append(base, val, where, "insert", i)
+            append(w, base, val, where, "insert", i)
             return NoneVal()
         case "sort", []:
-            w.check_mutable(base, where)
+            check_mutable(w, base, where)
             sort_list(w, base, kwargs.get("key", NoneVal()), kwargs.get("reverse", number(False)), node)
             return NoneVal()
         case "copy", []:
-            return w.list_slice(base, number(0), 1, w.list_lengths(base, node), where)
+            return list_slice(w, base, number(0), 1, w.list_lengths(base, node), where)
         case "count", [val]:
             return fold(
                 w,
                 base,
                 number(0),
-                lambda acc, v: w.binary(ast.Add(), acc, w.truth(w.compare(ast.Eq(), v, val, where), node), where),
+                lambda acc, v: binary(
+                    w, ast.Add(), acc, truth(w, compare_values(w, ast.Eq(), v, val, where), node), where
+                ),
                 node,
             )
     raise w.refuse("ACR209", node, seen=f"the method .{name} of a list")
 
 
-def dict_method(w: Lowerer, owner: Val, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def dict_method(w: Walker, owner: Val, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     val = w.materialise(owner) if isinstance(owner, SharedVal) else owner
     assert isinstance(val, DictVal)
     keys = tuple(StrVal(k) for k in val.keys)

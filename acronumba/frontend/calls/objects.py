@@ -26,14 +26,7 @@ from acronumba.frontend.values import (
     TupleVal,
     Val,
 )  # fmt: skip
-from acronumba.ir.types import (
-    Array0T,
-    ListT,
-    NoneT,
-    StructT,
-    TensorT,
-    Type,
-)  # fmt: skip
+from acronumba.ir.types import Array0T, ListT, NoneT, StructT, TensorT, Type
 
 _FOREIGN = (sysconfig.get_path("stdlib"), str(Path(np.__file__).parent))
 

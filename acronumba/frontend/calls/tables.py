@@ -3,7 +3,7 @@
 A row names the parameters that its handler honours; their places, defaults and all others come from the signature of
 the function itself (`signatures`). A call is bound to it as Python would bind it. An argument for a parameter that is
 not honoured is refused, with the caret under it, unless it changes nothing. A handler takes the walker, the bound
-arguments (`Args`) and the node, and returns an abstract value. The rows are in `of_python`, `of_numpy` and `of_math`.
+arguments (`Args`) and the node, and returns an abstract value. The rows are in the files `of_...`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from acronumba.frontend.attributes import not_none
 from acronumba.frontend.calls.signatures import UNSET, signature_of
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -32,7 +33,6 @@ from acronumba.frontend.values import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from acronumba.frontend.lower import Lowerer
     from acronumba.frontend.walker import Walker
 
 
@@ -108,7 +108,7 @@ def place_of(node: Node, which: int | str, count: int) -> Node:
 class Args:
     """The arguments of a call, under the names that a handler has for the parameters that it honours."""
 
-    def __init__(self, w: Lowerer, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> None:
+    def __init__(self, w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> None:
         self.w, self.what, self.node = w, row.what, node
         self.places = [place_of(node, k, len(args)) for k in range(len(args))]  # of the positional ones
         signature = signature_of(row.function)
@@ -164,7 +164,7 @@ class Args:
     def tensor(self, name: str) -> Tensor:
         val = self.values[name]
         if isinstance(val, UnionVal):
-            val = self.w.not_none(val, self.where[name])
+            val = not_none(self.w, val, self.where[name])
         return self.w.as_tensor(val, node=self.where[name])
 
     def static(self, name: str) -> Any:
@@ -240,7 +240,7 @@ class Args:
                 )  # fmt: skip
 
 
-def _default(w: Lowerer, value: Any) -> Val:
+def _default(w: Walker, value: Any) -> Val:
     return NoneVal() if value is UNSET else TupleVal(()) if value == () else w.constant(value)
 
 
@@ -251,7 +251,7 @@ REWRITES = {
 }  # fmt: skip
 
 
-Handler = Callable[["Lowerer", Args, Node], Val]
+Handler = Callable[["Walker", Args, Node], Val]
 # What a result without axes is: a NumPy scalar, an array of rank 0, what the first argument is (an array, if that has
 # axes or is a Python number), or whatever the handler returns.
 Rank0: TypeAlias = Literal["scalar", "array", "first", "any"]

@@ -10,310 +10,346 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from llvmlite import ir
+from numba import cuda, types
+from numba.cuda import libdevice
+from numba.cuda.extending import intrinsic
+
 from acronumba.emit.intrinsics import INTRINSICS
 
 ALL = 0xFFFFFFFF  # lanes of a warp
 _POOL = "acronumba_pool"  # memory that a block shares, as large as its launch says
+_BIT, _WORD = ir.IntType(1), ir.IntType(64)
+_INTEGERS = {"i8": types.int8, "i16": types.int16, "i32": types.int32, "i64": types.int64}
 
 
 @functools.cache
 def names() -> Mapping[str, Any]:
     """Return the names that the text of a kernel finds."""
-    from llvmlite import ir
-    from numba import cuda, types
-    from numba.cuda import libdevice
-    from numba.cuda.extending import intrinsic
-
-    i1, word = ir.IntType(1), ir.IntType(64)
     out: dict[str, Any] = {
         "cuda": cuda, "range": range, "inf": float("inf"), "nan": float("nan"),
-        "i8": types.int8, "i16": types.int16, "i32": types.int32, "i64": types.int64,
-        "f32": types.float32, "f64": types.float64,
+        **_INTEGERS, "f32": types.float32, "f64": types.float64,
     }  # fmt: skip
-    kinds = {"i8": types.int8, "i16": types.int16, "i32": types.int32, "i64": types.int64}
+    for name, (parameters, typed) in _TYPED.items():
+        out[name] = _intrinsic(name, parameters, typed)
+    return {**out, **_instructions(), **_functions(), **_lanes(), **_memory()}
 
-    def define(name: str, parameters: str, typed: Callable[..., Any]) -> None:
-        """Make an intrinsic with so many parameters: Numba looks at their number."""
-        given = ", ".join(["typingctx", *([parameters] if parameters else [])])
-        text = f"def {name}({given}):\n    return typed({parameters})\n"
-        space: dict[str, Any] = {"typed": typed}
-        exec(text, space)  # text of this module
-        out[name] = intrinsic(space[name])
 
-    def pointer(context: Any, builder: Any, address: Any, type: Any) -> Any:
-        return builder.inttoptr(address, context.get_data_type(type).as_pointer())
+def _intrinsic(name: str, parameters: str, typed: Callable[..., Any]) -> Any:
+    """Return an intrinsic with so many parameters: Numba looks at their number."""
+    given = ", ".join(["typingctx", *([parameters] if parameters else [])])
+    text = f"def {name}({given}):\n    return typed({parameters})\n"
+    space: dict[str, Any] = {"typed": typed}
+    exec(text, space)  # text of this module
+    return intrinsic(space[name])
 
-    # ---- memory
 
-    def load(type: Any, address: Any) -> Any:
-        t = type.instance_type
+def _device(f: Callable[..., Any]) -> Any:
+    return cuda.jit(device=True, inline="always")(f)
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.load(pointer(context, builder, args[1], t))
 
-        return t(type, types.int64), generate
+# What Numba is told of an intrinsic: the types of its result and arguments, and what writes it.
 
-    def load_if(condition: Any, type: Any, address: Any) -> Any:
-        t = type.instance_type
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            before = builder.block
-            with builder.if_then(args[0]):
-                there = builder.load(pointer(context, builder, args[2], t))
-                inside = builder.block
-            result = builder.phi(there.type)
-            result.add_incoming(ir.Constant(there.type, 0), before)
-            result.add_incoming(there, inside)
-            return result
+def _pointer(context: Any, builder: Any, address: Any, type: Any) -> Any:
+    return builder.inttoptr(address, context.get_data_type(type).as_pointer())
 
-        return t(types.boolean, type, types.int64), generate
 
-    def store(address: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            builder.store(args[1], pointer(context, builder, args[0], value))
-            return context.get_dummy_value()
+def _load(type: Any, address: Any) -> Any:
+    t = type.instance_type
 
-        return types.void(types.int64, value), generate
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(_pointer(context, builder, args[1], t))
 
-    def ld(address: Any, index: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            at = builder.add(args[0], builder.shl(args[1], ir.Constant(word, 3)))
-            return builder.load(pointer(context, builder, at, types.int64))
+    return t(type, types.int64), generate
 
-        return types.int64(types.int64, types.int64), generate
 
-    def st(address: Any, index: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            at = builder.add(args[0], builder.shl(args[1], ir.Constant(word, 3)))
-            builder.store(args[2], pointer(context, builder, at, types.int64))
-            return context.get_dummy_value()
+def _load_if(condition: Any, type: Any, address: Any) -> Any:
+    t = type.instance_type
 
-        return types.void(types.int64, types.int64, types.int64), generate
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        before = builder.block
+        with builder.if_then(args[0]):
+            there = builder.load(_pointer(context, builder, args[2], t))
+            inside = builder.block
+        result = builder.phi(there.type)
+        result.add_incoming(ir.Constant(there.type, 0), before)
+        result.add_incoming(there, inside)
+        return result
 
-    def address(array: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            made = context.make_array(signature.args[0])(context, builder, args[0])
-            return builder.ptrtoint(made.data, word)
+    return t(types.boolean, type, types.int64), generate
 
-        return types.int64(array), generate
 
-    def pool(type: Any, first: Any, count: Any) -> Any:
-        t = type.instance_type
-        array = types.Array(t, 1, "C")
+def _store(address: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(args[1], _pointer(context, builder, args[0], value))
+        return context.get_dummy_value()
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            shared, kind = 3, context.get_data_type(t)
-            all_of_it = ir.ArrayType(ir.IntType(8), 0)
-            if _POOL not in builder.module.globals:
-                made = ir.GlobalVariable(builder.module, all_of_it, _POOL, shared)
-                made.linkage, made.align = "external", 16
-            at = builder.gep(builder.module.globals[_POOL], [word(0), args[1]])
-            size = word(t.bitwidth // 8)
-            out = context.make_array(array)(context, builder)
-            context.populate_array(
-                out, data=builder.addrspacecast(builder.bitcast(at, kind.as_pointer(shared)), kind.as_pointer()),
-                shape=[args[2]], strides=[size], itemsize=size, meminfo=None,
-            )  # fmt: skip
-            return out._getvalue()
+    return types.void(types.int64, value), generate
 
-        return array(type, types.int64, types.int64), generate
 
-    define("pool", "type, first, count", pool)
-    define("load", "type, address", load)
-    define("load_if", "condition, type, address", load_if)
-    define("store", "address, value", store)
-    define("ld_at", "address, index", ld)
-    define("st", "address, index, value", st)
-    define("address", "array", address)
+def _ld(address: Any, index: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        at = builder.add(args[0], builder.shl(args[1], ir.Constant(_WORD, 3)))
+        return builder.load(_pointer(context, builder, at, types.int64))
 
-    # ---- instructions that Numba has no name for
+    return types.int64(types.int64, types.int64), generate
 
-    def assembly(name: str, text: str, constraints: str, result: Any, arguments: tuple[Any, ...]) -> None:
-        """Make an intrinsic of one instruction; a result of several numbers is a tuple."""
-        several = isinstance(result, types.UniTuple)
 
-        def typed(*given: Any) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                if several:
-                    kind: Any = ir.LiteralStructType([context.get_value_type(result.dtype)] * result.count)
-                else:
-                    kind = ir.VoidType() if result == types.void else context.get_value_type(result)
-                inline = ir.InlineAsm(ir.FunctionType(kind, [a.type for a in args]), text, constraints, True)
-                out = builder.call(inline, args)
-                if several:
-                    parts = [builder.extract_value(out, k) for k in range(result.count)]
-                    return context.make_tuple(builder, result, parts)
-                return context.get_dummy_value() if result == types.void else out
+def _st(address: Any, index: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        at = builder.add(args[0], builder.shl(args[1], ir.Constant(_WORD, 3)))
+        builder.store(args[2], _pointer(context, builder, at, types.int64))
+        return context.get_dummy_value()
 
-            return result(*arguments), generate
+    return types.void(types.int64, types.int64, types.int64), generate
 
-        define(name, ", ".join(f"a{k}" for k in range(len(arguments))), typed)
 
-    f4 = types.UniTuple(types.float32, 4)
-    for name, shape in (("mma", "m16n8k8.row.col.f32.tf32.tf32"), ("mma_bf16", "m16n8k16.row.col.f32.bf16.bf16")):
-        assembly(
-            name, f"mma.sync.aligned.{shape}.f32 {{$0,$1,$2,$3}},{{$4,$5,$6,$7}},{{$8,$9}},{{$10,$11,$12,$13}};",
-            "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", f4, (types.int32,) * 6 + (types.float32,) * 4,
+def _address(array: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        made = context.make_array(signature.args[0])(context, builder, args[0])
+        return builder.ptrtoint(made.data, _WORD)
+
+    return types.int64(array), generate
+
+
+def _pool(type: Any, first: Any, count: Any) -> Any:
+    t = type.instance_type
+    array = types.Array(t, 1, "C")
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        shared, kind = 3, context.get_data_type(t)
+        all_of_it = ir.ArrayType(ir.IntType(8), 0)
+        if _POOL not in builder.module.globals:
+            made = ir.GlobalVariable(builder.module, all_of_it, _POOL, shared)
+            made.linkage, made.align = "external", 16
+        at = builder.gep(builder.module.globals[_POOL], [_WORD(0), args[1]])
+        size = _WORD(t.bitwidth // 8)
+        out = context.make_array(array)(context, builder)
+        context.populate_array(
+            out, data=builder.addrspacecast(builder.bitcast(at, kind.as_pointer(shared)), kind.as_pointer()),
+            shape=[args[2]], strides=[size], itemsize=size, meminfo=None,
         )  # fmt: skip
-    assembly("tf32", "cvt.rna.tf32.f32 $0, $1;", "=r,f", types.int32, (types.float32,))
-    # two numbers in one register, the first in its lower half
-    assembly("bf16", "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f", types.int32, (types.float32,) * 2)
-    assembly(
-        "copy_later", "{ .reg .u64 s; .reg .u32 t; cvta.to.shared.u64 s, $0; cvt.u32.u64 t, s; "
-        "cp.async.cg.shared.global [t], [$1], 16; }", "l,l,~{memory}", types.void, (types.int64, types.int64),
+        return out._getvalue()
+
+    return array(type, types.int64, types.int64), generate
+
+
+def _bits(type: Any, x: Any) -> Any:
+    t = type.instance_type
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[1], context.get_value_type(t))
+
+    return t(type, x), generate
+
+
+def _unsigned(type: Any, x: Any) -> Any:
+    t = type.instance_type
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        ty = context.get_value_type(t)
+        if isinstance(x, types.Float):
+            return builder.fptoui(args[1], ty)
+        if isinstance(t, types.Float):
+            return builder.uitofp(args[1], ty)
+        return builder.trunc(args[1], ty) if x.bitwidth > t.bitwidth else builder.zext(args[1], ty)
+
+    return t(type, x), generate
+
+
+def _truncated(type: Any, x: Any) -> Any:
+    t = type.instance_type
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fptosi(args[1], context.get_value_type(t))
+
+    return t(type, x), generate
+
+
+def _binary(instruction: str, result: Any = None) -> Callable[[Any, Any], Any]:
+    def typed(a: Any, b: Any) -> Any:
+        t = a if isinstance(a, types.Float) else types.int64 if a.bitwidth == 64 or b.bitwidth == 64 else a
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return getattr(builder, instruction)(*args)
+
+        return (result or t)(t, t), generate
+
+    return typed
+
+
+def _unsigned_compare(op: str) -> Callable[[Any, Any], Any]:
+    def typed(a: Any, b: Any) -> Any:
+        t = types.int64 if a.bitwidth == 64 or b.bitwidth == 64 else a
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.icmp_unsigned(op, *args)
+
+        return types.boolean(t, t), generate
+
+    return typed
+
+
+def _unsigned_choice(op: str) -> Callable[[Any, Any], Any]:
+    def typed(a: Any, b: Any) -> Any:
+        t = types.int64 if a.bitwidth == 64 or b.bitwidth == 64 else a
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.select(builder.icmp_unsigned(op, *args), *args)
+
+        return t(t, t), generate
+
+    return typed
+
+
+def _fma(a: Any, b: Any, c: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fma(*args)
+
+    return a(a, a, a), generate
+
+
+def _select(condition: Any, a: Any, b: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        test = args[0] if args[0].type == _BIT else builder.trunc(args[0], _BIT)
+        return builder.select(test, args[1], args[2])
+
+    t = a if a == b else types.int64
+    return t(types.boolean, t, t), generate
+
+
+_TYPED: dict[str, tuple[str, Callable[..., Any]]] = {
+    "pool": ("type, first, count", _pool),
+    "load": ("type, address", _load),
+    "load_if": ("condition, type, address", _load_if),
+    "store": ("address, value", _store),
+    "st": ("address, index, value", _st),
+    "address": ("array", _address),
+    "bits": ("type, x", _bits),
+    "unsigned": ("type, x", _unsigned),
+    "truncated": ("type, x", _truncated),
+    **{name: ("a, b", _binary(name)) for name in ("sdiv", "srem", "fdiv", "udiv", "urem", "lshr")},
+    **{n: ("a, b", _unsigned_compare(op)) for n, op in (("ult", "<"), ("ule", "<="), ("ugt", ">"), ("uge", ">="))},
+    "umin": ("a, b", _unsigned_choice("<")),
+    "umax": ("a, b", _unsigned_choice(">")),
+    "fma": ("a, b, c", _fma),
+    "select": ("condition, a, b", _select),
+}
+
+
+def _assembly(name: str, text: str, constraints: str, result: Any, arguments: tuple[Any, ...]) -> Any:
+    """Return an intrinsic of one instruction; a result of several numbers is a tuple."""
+    several = isinstance(result, types.UniTuple)
+
+    def typed(*given: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            if several:
+                kind: Any = ir.LiteralStructType([context.get_value_type(result.dtype)] * result.count)
+            else:
+                kind = ir.VoidType() if result == types.void else context.get_value_type(result)
+            inline = ir.InlineAsm(ir.FunctionType(kind, [a.type for a in args]), text, constraints, True)
+            out = builder.call(inline, args)
+            if several:
+                parts = [builder.extract_value(out, k) for k in range(result.count)]
+                return context.make_tuple(builder, result, parts)
+            return context.get_dummy_value() if result == types.void else out
+
+        return result(*arguments), generate
+
+    return _intrinsic(name, ", ".join(f"a{k}" for k in range(len(arguments))), typed)
+
+
+def _instructions() -> dict[str, Any]:
+    """Return the instructions that Numba has no name for."""
+    f4, i4, i8, f32 = types.UniTuple(types.float32, 4), types.int32, types.int64, types.float32
+    product = (
+        "mma.sync.aligned.{}.f32 {{$0,$1,$2,$3}},{{$4,$5,$6,$7}},{{$8,$9}},{{$10,$11,$12,$13}};",
+        "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", f4, (i4,) * 6 + (f32,) * 4,
     )  # fmt: skip
-    assembly("this_thread", "mov.u32 $0, %tid.x;", "=r", types.int32, ())  # unlike Numba's, never taken out of a loop
-    assembly("copies_end", "cp.async.commit_group;", "~{memory}", types.void, ())
-    assembly("wait_for_copies", "cp.async.wait_group 0;", "~{memory}", types.void, ())
-    assembly("wait_for_older_copies", "cp.async.wait_group 1;", "~{memory}", types.void, ())
-    assembly("wait_for_oldest_copies", "cp.async.wait_group 2;", "~{memory}", types.void, ())
-    assembly("arrive", "red.release.gpu.global.add.u64 [$0], $1;", "l,l,~{memory}", types.void, (types.int64,) * 2)
-    assembly("acquire", "ld.acquire.gpu.global.u64 $0, [$1];", "=l,l,~{memory}", types.int64, (types.int64,))
+    tf32, bf16 = "m16n8k8.row.col.f32.tf32.tf32", "m16n8k16.row.col.f32.bf16.bf16"
+    rows: dict[str, tuple[str, str, Any, tuple[Any, ...]]] = {
+        "mma": (product[0].format(tf32), *product[1:]),
+        "mma_bf16": (product[0].format(bf16), *product[1:]),
+        "tf32": ("cvt.rna.tf32.f32 $0, $1;", "=r,f", i4, (f32,)),
+        # two numbers in one register, the first in its lower half
+        "bf16": ("cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f", i4, (f32, f32)),
+        "copy_later": (
+            "{ .reg .u64 s; .reg .u32 t; cvta.to.shared.u64 s, $0; cvt.u32.u64 t, s; "
+            "cp.async.cg.shared.global [t], [$1], 16; }", "l,l,~{memory}", types.void, (i8, i8),
+        ),
+        "this_thread": ("mov.u32 $0, %tid.x;", "=r", i4, ()),  # unlike Numba's, never taken out of a loop
+        "copies_end": ("cp.async.commit_group;", "~{memory}", types.void, ()),
+        "wait_for_copies": ("cp.async.wait_group 0;", "~{memory}", types.void, ()),
+        "wait_for_older_copies": ("cp.async.wait_group 1;", "~{memory}", types.void, ()),
+        "wait_for_oldest_copies": ("cp.async.wait_group 2;", "~{memory}", types.void, ()),
+        "arrive": ("red.release.gpu.global.add.u64 [$0], $1;", "l,l,~{memory}", types.void, (i8, i8)),
+        "acquire": ("ld.acquire.gpu.global.u64 $0, [$1];", "=l,l,~{memory}", i8, (i8,)),
+    }  # fmt: skip
+    out = {name: _assembly(name, *row) for name, row in rows.items()}
+    this_thread, i64 = out["this_thread"], types.int64
+    out["thread_anew"] = _device(lambda: i64(this_thread()) & 1023)  # the compiler sees how large it is
+    return out
 
-    # ---- conversions
 
-    def bits(type: Any, x: Any) -> Any:
-        t = type.instance_type
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.bitcast(args[1], context.get_value_type(t))
-
-        return t(type, x), generate
-
-    def unsigned(type: Any, x: Any) -> Any:
-        t = type.instance_type
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            ty = context.get_value_type(t)
-            if isinstance(x, types.Float):
-                return builder.fptoui(args[1], ty)
-            if isinstance(t, types.Float):
-                return builder.uitofp(args[1], ty)
-            return builder.trunc(args[1], ty) if x.bitwidth > t.bitwidth else builder.zext(args[1], ty)
-
-        return t(type, x), generate
-
-    def truncated(type: Any, x: Any) -> Any:
-        t = type.instance_type
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.fptosi(args[1], context.get_value_type(t))
-
-        return t(type, x), generate
-
-    define("bits", "type, x", bits)
-    define("unsigned", "type, x", unsigned)
-    define("truncated", "type, x", truncated)
-
-    # ---- arithmetic
-
-    def binary(instruction: str, result: Any = None) -> Callable[[Any, Any], Any]:
-        def typed(a: Any, b: Any) -> Any:
-            t = a if isinstance(a, types.Float) else types.int64 if a.bitwidth == 64 or b.bitwidth == 64 else a
-
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                return getattr(builder, instruction)(*args)
-
-            return (result or t)(t, t), generate
-
-        return typed
-
-    def unsigned_compare(op: str) -> Callable[[Any, Any], Any]:
-        def typed(a: Any, b: Any) -> Any:
-            t = types.int64 if a.bitwidth == 64 or b.bitwidth == 64 else a
-
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                return builder.icmp_unsigned(op, *args)
-
-            return types.boolean(t, t), generate
-
-        return typed
-
-    def unsigned_choice(op: str) -> Callable[[Any, Any], Any]:
-        def typed(a: Any, b: Any) -> Any:
-            t = types.int64 if a.bitwidth == 64 or b.bitwidth == 64 else a
-
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                return builder.select(builder.icmp_unsigned(op, *args), *args)
-
-            return t(t, t), generate
-
-        return typed
-
-    for name, instruction in (
-        ("sdiv", "sdiv"), ("srem", "srem"), ("fdiv", "fdiv"), ("udiv", "udiv"), ("urem", "urem"), ("lshr", "lshr"),
-    ):  # fmt: skip
-        define(name, "a, b", binary(instruction))
-    for name, op in (("ult", "<"), ("ule", "<="), ("ugt", ">"), ("uge", ">=")):
-        define(name, "a, b", unsigned_compare(op))
-    define("umin", "a, b", unsigned_choice("<"))
-    define("umax", "a, b", unsigned_choice(">"))
-
-    def fma(a: Any, b: Any, c: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.fma(*args)
-
-        return a(a, a, a), generate
-
-    def select(condition: Any, a: Any, b: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            test = args[0] if args[0].type == i1 else builder.trunc(args[0], i1)
-            return builder.select(test, args[1], args[2])
-
-        t = a if a == b else types.int64
-        return t(types.boolean, t, t), generate
-
-    define("fma", "a, b, c", fma)
-    define("select", "condition, a, b", select)
-
-    def device(f: Callable[..., Any]) -> Any:
-        return cuda.jit(device=True, inline="always")(f)
-
+def _functions() -> dict[str, Any]:
+    """Return the functions of numbers."""
+    out: dict[str, Any] = {}
     for suffix, end in (("f32", "f"), ("f64", "")):
         for row in INTRINSICS.values():
             if row.gpu == "typed":
                 out[f"{row.name}_{suffix}"] = getattr(libdevice, f"{row.c}{end}")
-    for name, kind in kinds.items():
-        out[f"abs_{name}"] = device(lambda x, kind=kind: kind(abs(x)))
+    for name, kind in _INTEGERS.items():
+        out[f"abs_{name}"] = _device(lambda x, kind=kind: kind(abs(x)))
+    return {**out, "max_abs": _device(_max_abs)}
 
-    def max_abs(a, b):  # type: ignore[no-untyped-def]
-        a, b = libdevice.fabsf(a), libdevice.fabsf(b)
-        return a if a >= b or a != a else b
 
-    out["max_abs"] = device(max_abs)
+def _lanes() -> dict[str, Any]:
+    """Return what is done with the lanes of a warp."""
+    return {
+        "exchange": _device(lambda x, d: cuda.shfl_xor_sync(ALL, x, d)),
+        "of_lane": _device(lambda x, k: cuda.shfl_sync(ALL, x, k)),
+        "hsum": _device(_hsum),
+        "hmax": _device(_hmax),
+        "hmin": _device(_hmin),
+    }
 
-    # ---- lanes of a warp
 
-    out["exchange"] = device(lambda x, d: cuda.shfl_xor_sync(ALL, x, d))
-    out["of_lane"] = device(lambda x, k: cuda.shfl_sync(ALL, x, k))
-
-    def hsum(x):  # type: ignore[no-untyped-def]
-        for k in range(5):
-            x = x + cuda.shfl_xor_sync(ALL, x, 16 >> k)
-        return x
-
-    def hmax(x):  # type: ignore[no-untyped-def]
-        for k in range(5):
-            y = cuda.shfl_xor_sync(ALL, x, 16 >> k)
-            x = x if x > y or x != x else y
-        return cuda.shfl_sync(ALL, x, 0)
-
-    def hmin(x):  # type: ignore[no-untyped-def]
-        for k in range(5):
-            y = cuda.shfl_xor_sync(ALL, x, 16 >> k)
-            x = x if x < y or x != x else y
-        return cuda.shfl_sync(ALL, x, 0)
-
-    out["hsum"], out["hmax"], out["hmin"] = device(hsum), device(hmax), device(hmin)
-
-    load_, store_, i8 = out["load"], out["store"], types.int8
+def _memory() -> dict[str, Any]:
+    """Return the functions of memory that are made of others."""
+    load_, store_ = (_intrinsic(name, *_TYPED[name]) for name in ("load", "store"))
+    ld_at, i8 = _intrinsic("ld_at", "address, index", _ld), types.int8
 
     def copy_bytes(lane, to, source, size):  # type: ignore[no-untyped-def]
         for k in range(lane, size, 32):
             store_(to + k, load_(i8, source + k))
 
-    out["copy_bytes"] = device(copy_bytes)
-    ld_at, this_thread, i64 = out.pop("ld_at"), out["this_thread"], types.int64
-    out["thread_anew"] = device(lambda: i64(this_thread()) & 1023)  # the compiler sees how large it is
-    out["ld"] = device(lambda address, index=0: ld_at(address, index))
-    return out
+    return {"copy_bytes": _device(copy_bytes), "ld": _device(lambda address, index=0: ld_at(address, index))}
+
+
+# Python that Numba compiles for the device.
+
+
+def _max_abs(a, b):  # type: ignore[no-untyped-def]
+    a, b = libdevice.fabsf(a), libdevice.fabsf(b)
+    return a if a >= b or a != a else b
+
+
+def _hsum(x):  # type: ignore[no-untyped-def]
+    for k in range(5):
+        x = x + cuda.shfl_xor_sync(ALL, x, 16 >> k)
+    return x
+
+
+def _hmax(x):  # type: ignore[no-untyped-def]
+    for k in range(5):
+        y = cuda.shfl_xor_sync(ALL, x, 16 >> k)
+        x = x if x > y or x != x else y
+    return cuda.shfl_sync(ALL, x, 0)
+
+
+def _hmin(x):  # type: ignore[no-untyped-def]
+    for k in range(5):
+        y = cuda.shfl_xor_sync(ALL, x, 16 >> k)
+        x = x if x < y or x != x else y
+    return cuda.shfl_sync(ALL, x, 0)

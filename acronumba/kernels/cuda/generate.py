@@ -22,7 +22,7 @@ from acronumba.emit import simt, tree
 from acronumba.emit.target import Target
 from acronumba.emit.tree import I64, Ty
 from acronumba.ir.spec import KernelSpec
-from acronumba.kernels.cpu import Generator, SharedUse, _power
+from acronumba.kernels.cpu import Generator, SharedUse, power
 from acronumba.kernels.cuda.tiles import Tile
 from acronumba.kernels.cuda.writer import WARPS, Grid, SimtWriter
 from acronumba.kernels.stages.index import Poly
@@ -120,7 +120,7 @@ class _Generator(Generator):
                 w.nodes(stage.items)
             functions.append(w.f.function())
             grids.append((Grid(WARPS, 1),))
-        helpers = [_power(name) for name in self.kernel.helpers]
+        helpers = [power(name) for name in self.kernel.helpers]
         maths = math.closure(self.kernel.wanted)
         entries = tuple(f.name for f in functions)
         module = tree.Module(self.spec.name, (*maths, *helpers, *functions), entries, header=self._header())

@@ -90,7 +90,7 @@ class Deadlock(Exception):
 
 
 class Race(Exception):
-    """A block reads what another one has stored, and nothing says that it is there."""
+    """A block reads what another has stored, without having waited for it."""
 
 
 class _Wrapping(ast.NodeTransformer):

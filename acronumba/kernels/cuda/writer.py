@@ -269,7 +269,7 @@ class SimtWriter(ProductWriter):
 
     def one_product(self, product: Product) -> None:
         self.note_names([product.value])
-        if product.how in ("lanes", "turned"):
+        if product.how in ("lanes", "transposed"):
             self.lanes_product(product)
         else:
             self.loops_product(product)
@@ -356,7 +356,7 @@ class SimtWriter(ProductWriter):
 
     @contextmanager
     def anew(self) -> Iterator[None]:
-        """Compute inside whatever is bound inside: nothing that a tile need not know takes its registers."""
+        """Bind inside what is computed inside: a value that leaves a loop would take a register of each tile."""
         outer, self.scopes = self.scopes, [Scope(self.f.body) for _ in self.scopes]
         try:
             yield

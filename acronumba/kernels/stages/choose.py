@@ -56,7 +56,7 @@ class Chooser:
         return found is not None and self.leaf(found)
 
     def ordered(self, v: int, axis: int) -> int | None:
-        """Return `beside` by addressing alone: what decides on bits must not depend on what is stored."""
+        """Return `beside` down to operands: the order of a sum must not depend on what is stored."""
         return self.beside(v, axis, lambda u: u < self.graph.first)
 
     def view(self, v: int) -> bool:
@@ -76,7 +76,7 @@ class Chooser:
         else:
             pieces = (v,)
         for piece in pieces:
-            self.in_rows_plain(piece)
+            self.piece_in_rows(piece)
         return pieces
 
     def product(self, v: int) -> Product:
@@ -92,16 +92,16 @@ class Chooser:
             return Product(v, "shared", y, w.operand, self.in_rows(y), (), sx[0], flip=not w.flip, weight=w)
         matrix, vector = (x, y) if len(sy) == 1 else (y, x)
         large = floats and {len(sx), len(sy)} == {1, 2} and (count(graph.shape(matrix)).constant or 0) >= LARGE
-        by_rows = "turned" if large else "lanes"
+        by_rows = "transposed" if large else "lanes"
         if floats and len(sy) == 1 and self.ordered(x, len(sx) - 1) is not None:
-            self.in_rows_plain(x)
-            self.in_rows_plain(y)
+            self.piece_in_rows(x)
+            self.piece_in_rows(y)
             return Product(v, by_rows, x, y, (x,), (), 1)
         if floats and len(sx) == 1 and len(sy) == 2 and self.there(y) and (below := self.ordered(y, 0)) is not None:
             if not self.contiguous(y, 0):
                 self.stored.add(below)
             if self.contiguous(y, 0):
-                self.in_rows_plain(x)
+                self.piece_in_rows(x)
                 return Product(v, by_rows, y, x, (y,), (), 1, flip=True)
         if floats and len(sx) >= 2 and len(sy) >= 2 and (isinstance(sx[-2], Dim) or sx[-2] >= 4):
             pieces = self.in_rows(x)
@@ -123,7 +123,7 @@ class Chooser:
         """
         graph = self.graph
         product = self.products.get(v)
-        if product is None or product.how not in ("turned", "loops"):
+        if product is None or product.how not in ("transposed", "loops"):
             return False
         shape = graph.shape(product.left)
         if len(shape) != 2 or len(graph.shape(product.right)) != 1 or (count(shape).constant or 0) < LARGE:
@@ -132,7 +132,7 @@ class Chooser:
         if len(dtypes) > 1 or DTYPES[graph.dtype(v)].kind != "f":
             return False
         summed = 0 if product.flip else 1
-        near = summed if product.how == "turned" else 1 - summed
+        near = summed if product.how == "transposed" else 1 - summed
         below = self.beside(product.left, near, self.leaf)
         step = self.row_step(product.left, 1 - near)
         if below is None or below >= graph.first or len(graph.users[below]) > 1 or step is None:
@@ -164,7 +164,7 @@ class Chooser:
             v = op.args[0]
         return v
 
-    def in_rows_plain(self, v: int) -> None:
+    def piece_in_rows(self, v: int) -> None:
         if not self.contiguous(v, len(self.graph.shape(v)) - 1) or not self.there(v):
             self.stored.add(v)
 

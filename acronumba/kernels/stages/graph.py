@@ -67,7 +67,7 @@ class Graph:
         return "concat" if op.op == "concat" else TENSORS[op.op].kind
 
     def checked(self, v: int) -> tuple[int, ...]:
-        """Return the values that decide whether the operation `v` fails: what is empty fails by its shape."""
+        """Return the values that decide whether the operation `v` fails; none where its shape alone does."""
         op = self.op(v)
         return op.args if op is not None and self.kind(v) == "element" else ()
 

@@ -23,15 +23,15 @@ class Product:
     """A matrix product and how it is computed."""
 
     value: int
-    how: str  # "shared" | "panel" | "lanes" | "turned" | "loops"
-    left: int  # shared, panel: read in rows; lanes, turned: the matrix, read in rows; also in loops if it is large
-    right: int  # shared: the weight's operand; lanes, turned: the vector; also in loops if the matrix is large
+    how: str  # "shared" | "panel" | "lanes" | "transposed" | "loops"
+    left: int  # shared, panel, and the matrix of lanes, transposed: read in rows; also in loops if it is large
+    right: int  # shared: the weight's operand; lanes, transposed: the vector; also in loops if the matrix is large
     pieces: tuple[int, ...]  # of the left operand, along its last axis
     lead: tuple[Size, ...]  # shared: rows of one node
     columns: Size  # of the result
     flip: bool = False  # shared: the weight has its columns first; otherwise: the matrix lies the other way
     weight: Weight | None = None  # shared: the right operand
-    step: int = 0  # of a grouped stage: elements from one row of the matrix to the next, or one column if not turned
+    step: int = 0  # of a grouped stage: elements from one row of the matrix to the next (transposed), or one column
 
     @property
     def matrix(self) -> tuple[object, ...]:
@@ -104,7 +104,7 @@ class Stages:
 
     @property
     def leads(self) -> list[Poly]:
-        """Rows of a node in each product stage: blocks have so many nodes that their rows stay in the cache."""
+        """Rows of a node in each product stage. The rows of all nodes of a block stay in the cache."""
         return [count(s.lead) for s in self.stages if isinstance(s, ProductStage)]
 
     @property

@@ -108,7 +108,7 @@ class GroupWriter(ProductWriter):
             ragged = n % (q * lanes) != 0
             for k, j in vectors():
                 with self.when(j < n) if ragged and k else nullcontext():
-                    if product.how == "turned":
+                    if product.how == "transposed":
                         self.pack_rows(product, matrix, j, n, size, panel + k * lanes * t.size, width)
                     else:
                         left = n - j if n % lanes else None
@@ -146,7 +146,7 @@ class GroupWriter(ProductWriter):
         whole = size - size % lanes
 
         def square(k: Expr, count: int, left: Expr | None) -> None:
-            for i, column in enumerate(self.turned([Load(row + k * t.size, ty, left) for row in rows])[:count]):
+            for i, column in enumerate(self.transposed([Load(row + k * t.size, ty, left) for row in rows])[:count]):
                 f.store_lanes(panel + (k + i) * width, column)
 
         if whole:

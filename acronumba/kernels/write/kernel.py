@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 
 from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.target import Target
-from acronumba.emit.tree import (
-    Ty,
-)
+from acronumba.emit.tree import Ty
 from acronumba.ir.spec import FIXED
 from acronumba.kernels.stages.index import Poly
 from acronumba.kernels.stages.tasks import Stages

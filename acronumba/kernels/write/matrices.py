@@ -2,7 +2,7 @@
 
 In: a `Product` that reads no shared weight. Out: statements of one function. With a few rows on the left, columns of
 the right operand are packed into scratch and multiplied by register tiles; a vector takes loops of its own: along
-memory, or with squares of the matrix turned in registers.
+memory, or with squares of the matrix transposed in registers.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class MatrixWriter(NestWriter):
             self.panel_product(product)
         elif product.how == "lanes":
             self.lanes_product(product)
-        elif product.how == "turned":
-            self.turned_product(product)
+        elif product.how == "transposed":
+            self.transposed_product(product)
         else:
             self.loops_product(product)
 
@@ -210,9 +210,10 @@ class MatrixWriter(NestWriter):
 
         self.space(range(rank - 1), op.shape, at, inner)
 
-    def turned_product(self, product: Product) -> None:
-        """A large matrix that is read in rows, along which is summed: squares of it are turned in registers, so that
-        sums are those of the tiles, k ascending, and a matrix that several nodes have can be multiplied by tiles.
+    def transposed_product(self, product: Product) -> None:
+        """A large matrix that is read in rows, and summed along them: squares of it are transposed in registers.
+
+        So sums are those of the tiles, k ascending, and a matrix that several nodes have can be multiplied by tiles.
         """
         f, v, matrix = self.f, product.value, product.left
         shape = self.graph.shape(matrix)
@@ -240,7 +241,7 @@ class MatrixWriter(NestWriter):
 
             def squares(first: Expr, stop: Expr, total: Local) -> None:
                 with self.loop("k", first, stop, lanes) as k:
-                    terms(self.turned([Load(row + k * t.size, ty) for row in rows]), k, total)
+                    terms(self.transposed([Load(row + k * t.size, ty) for row in rows]), k, total)
 
             chunks = size - size % CHUNK if size > CHUNK else 0
             if chunks:
@@ -255,12 +256,12 @@ class MatrixWriter(NestWriter):
                     squares(const(chunks, I64), const(whole, I64), rest)
                 if whole < size:
                     last = [Load(row + whole * t.size, ty, const(size - whole, I64)) for row in rows]
-                    terms(self.turned(last)[: size - whole], const(whole, I64), rest)
+                    terms(self.transposed(last)[: size - whole], const(whole, I64), rest)
                 if chunks:
                     f.set(total, total + rest)
             self.put_lanes(v, Index((n,), (ZERO if n == 1 else Poly.of(j.name),)), total, j, lanes)
 
-    def turned(self, rows: Sequence[Expr]) -> list[Local]:
+    def transposed(self, rows: Sequence[Expr]) -> list[Local]:
         """Return the columns of a square whose rows are in vectors."""
         out = [self.local("row", row) for row in rows]
         d = len(out) // 2

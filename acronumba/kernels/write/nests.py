@@ -10,17 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from acronumba.emit import tree
-from acronumba.emit.tree import (
-    I32,
-    I64,
-    Expr,
-    Local,
-    Ty,
-    const,
-    convert,
-    intrinsic,
-    select,
-)
+from acronumba.emit.tree import I32, I64, Expr, Local, Ty, const, convert, intrinsic, select
 from acronumba.ir.spec import Dim, Size
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.tasks import Nest

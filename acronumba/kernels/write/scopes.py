@@ -12,17 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from acronumba.emit import tree
-from acronumba.emit.tree import (
-    I64,
-    Builder,
-    Const,
-    Expr,
-    Load,
-    Local,
-    const,
-    convert,
-    select,
-)
+from acronumba.emit.tree import I64, Builder, Const, Expr, Load, Local, const, convert, select
 from acronumba.ir.spec import Size
 from acronumba.kernels.stages.index import ZERO, Poly
 from acronumba.kernels.write.kernel import Kernel

@@ -14,19 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from acronumba.emit import tree
-from acronumba.emit.tree import (
-    I1,
-    I8,
-    I64,
-    Const,
-    Expr,
-    Load,
-    Local,
-    const,
-    convert,
-    intrinsic,
-    select,
-)
+from acronumba.emit.tree import I1, I8, I64, Const, Expr, Load, Local, const, convert, intrinsic, select
 from acronumba.ir.spec import FIXED, Dim, Size
 from acronumba.kernels.stages.graph import axis_of, stretch, through
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, divide, reindex, size_poly
@@ -358,7 +346,7 @@ class Writer(Scopes):
         return self.bind(name, x, floor)
 
     def strided(self, v: int, index: Index) -> Expr:
-        """Load a vector whose lanes are apart. An extent that is 1 or that of the lanes is one or the other vector."""
+        """Load a vector whose lanes are apart. A run-time extent may be 1: then all lanes are one element."""
         flat = index.flat
         slope = flat.slope(self.lane or "")
         if slope is not None and len(slope.terms) == 1 and slope.terms[0][1] == 1:

@@ -1,0 +1,132 @@
+"""The arguments of a call, bound to the model's signature.
+
+In: the function, and what the user passes to `Model.batch`. Out: a `Call`: one column per positional parameter, and
+the shared parameters; or what is wrong with them, in the words of the signature.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from acronumba.api.columns import as_columns, is_packed
+from acronumba.api.snapshot import Snapshot
+from acronumba.data.witness import Witness
+from acronumba.errors import NOWHERE, Loc
+from acronumba.errors.codes import refuse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """The arguments of a batch, checked."""
+
+    columns: tuple[Any, ...]  # one sequence per positional parameter
+    shared: Mapping[str, Any]  # every keyword-only parameter
+    frozen: frozenset[str]  # names of the shared parameters that are snapshots, so that nobody changes them
+    count: int  # instances
+    numbers: Sequence[int] | None = None  # of the instances, if they are some of a mini-batch
+
+    def again(self) -> Call:
+        """Return the call with what is in packs as objects, to be packed anew."""
+        return replace(self, columns=tuple(c.again() if is_packed(c) else c for c in self.columns))
+
+    def some(self, members: Sequence[int]) -> Call:
+        """Return the call for some of the instances."""
+        columns = tuple(_some(column, members) for column in self.columns)
+        numbers = members if self.numbers is None else [self.numbers[k] for k in members]
+        return replace(self, columns=columns, count=len(members), numbers=numbers)
+
+
+def _some(column: Any, members: Sequence[int]) -> Any:
+    return column.some(members) if hasattr(column, "twins") else [column[k] for k in members]
+
+
+class Signature:
+    """The parameters of a model."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn = fn
+        self.name = getattr(fn, "__qualname__", repr(fn))
+        loc = def_loc(fn)
+        try:
+            parameters = inspect.signature(fn, follow_wrapped=False).parameters.values()
+        except (TypeError, ValueError):
+            raise refuse("ACR210", loc, seen=f"{self.name}, of class {type(fn).__name__}") from None
+        if not isinstance(fn, types.FunctionType):
+            raise refuse("ACR210", loc, seen=f"{self.name}, of class {type(fn).__name__}")
+        variadic = [p for p in parameters if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        if variadic:
+            raise refuse(
+                "ACR208", loc, seen=", ".join(map(str, variadic)), message="`*args` and `**kw` are not in the language"
+            )
+        self._witness = Witness()
+        self._witness.function(fn)
+        self.positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        self.shared = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
+        if not self.positional:
+            raise refuse(
+                "ACR208",
+                loc,
+                seen="no positional parameter",
+                message="a model needs a parameter that varies by instance",
+            )
+
+    def holds(self, fn: Callable[..., Any]) -> bool:
+        """Whether these are still the parameters of the function."""
+        return fn is self.fn and self._witness.holds()
+
+    def bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Call:
+        """Return the arguments, completed by defaults, or raise what is wrong with them."""
+        names = [p.name for p in self.positional]
+        if not columns or len(columns) > len(names):
+            seen = f"{len(columns)} positional arguments"
+            raise self._wrong(f"takes a column for each of: {', '.join(names)}", seen)
+        for name in shared:
+            if name not in self.shared:
+                kind = "varies by instance: pass its column by position" if name in names else "is not a parameter"
+                raise self._wrong(f"`{name}` {kind}", f"{name}=...")
+        values: dict[str, Any] = {}
+        frozen = set()
+        for name, p in self.shared.items():
+            if name not in shared and p.default is p.empty:
+                raise self._wrong(
+                    f"the shared parameter `{name}` is missing", ", ".join(shared) or "no shared parameter"
+                )
+            value = shared.get(name, p.default)
+            if type(value) is Snapshot:
+                frozen.add(name)
+                value = value.value
+            values[name] = list(value) if is_packed(value) else value
+        given = as_columns(columns, names)
+        count = len(given[0])
+        for name, column in zip(names, given, strict=False):
+            if len(column) != count:
+                seen = f"{names[0]}: {count} instances, {name}: {len(column)}"
+                raise refuse("ACR707", message=f"{self.name}: the columns have different lengths", seen=seen)
+        for p in self.positional[len(given) :]:
+            if p.default is p.empty:
+                raise self._wrong(f"the column for `{p.name}` is missing", f"{len(given)} positional arguments")
+            given.append([p.default] * count)
+        return Call(columns=tuple(given), shared=values, frozen=frozenset(frozen), count=count)
+
+    def _wrong(self, message: str, seen: str) -> Exception:
+        return refuse("ACR706", message=f"{self.name}: {message}", seen=seen)
+
+
+def def_loc(fn: Any) -> Loc:
+    """Return where a function is defined."""
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        return NOWHERE
+    import linecache
+
+    line = code.co_firstlineno
+    for number in range(line, line + 20):  # past the decorators
+        text = linecache.getline(code.co_filename, number)
+        if text.lstrip().startswith(("def ", "async def ")):
+            column = len(text) - len(text.lstrip())
+            return Loc(code.co_filename, fn.__qualname__, number, column, number, len(text.rstrip().encode()))
+    return Loc(code.co_filename, fn.__qualname__, line, 0, line, 1)

@@ -1,0 +1,94 @@
+"""The columns of a call: positional arguments as sequences of instances.
+
+In: what the user passes for a positional parameter. Out: a list, an array, or what `pack` has made. An iterator that
+does not end is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count, cycle, islice, repeat
+from operator import length_hint
+from typing import Any
+
+import numpy as np
+
+from acronumba.data.shared import is_object
+from acronumba.errors.codes import refuse
+from acronumba.locks import undivided
+
+_SOME = 1 << 16  # what is taken of an iterator before looking at how much memory is left
+
+
+def as_columns(values: Sequence[Any], names: Sequence[str]) -> list[Any]:
+    """Return the positional arguments of a batch as sequences. One that does not end is not followed to its end."""
+    found = [None if isinstance(v, Iterator) else _column(v, n) for v, n in zip(values, names, strict=False)]
+    count = min((len(column) for column in found if column is not None), default=None)
+    for k, value in enumerate(values):
+        if found[k] is None:
+            # One more than there are instances is enough to see that there are too many.
+            found[k] = _drained(value, names[k]) if count is None else list(islice(value, count + 1))
+    return found
+
+
+def _drained(values: Iterator[Any], name: str) -> list[Any]:
+    """Return what an iterator gives, or raise if it does not end: if it fills the memory, or is known for it."""
+    with undivided:
+        from acronumba.memory import available
+
+    endless = type(values) in (count, cycle) or (type(values) is repeat and not _has_length(values))
+    out: list[Any] = []
+    free = available()
+    while not endless and (some := list(islice(values, _SOME))):
+        out += some
+        endless = len(some) == _SOME and available() < free // 2
+    if endless:
+        del out
+        raise refuse(
+            "ACR706",
+            message=f"the column for `{name}` does not end, or takes more than half of the memory that was free",
+            seen=type(values).__name__,
+            rewrite="itertools.islice(values, n) for the first n",
+        )
+    return out
+
+
+def _column(value: Any, name: str) -> Any:
+    """Return one positional argument of a batch as a sequence."""
+    if _is_table(value):
+        keys = [k for k in getattr(value, "column_names", value.columns) if isinstance(k, str)][:2] or ["a", "b"]
+        raise refuse(
+            "ACR706",
+            message=f"the column for `{name}` is a table: its columns are instances of one parameter each",
+            seen=type(value).__name__,
+            rewrite=", ".join(f'df["{k}"]' for k in keys),
+        )
+    if is_packed(value) or type(value) is list:
+        return value
+    if isinstance(value, np.ndarray) and value.ndim:
+        return value if type(value) in (np.ndarray, np.memmap) else list(value)  # subclasses have rows of their own
+    if isinstance(value, str | bytes | Mapping | np.ndarray) or is_object(value) or not isinstance(value, Iterable):
+        raise refuse(
+            "ACR706",
+            message=f"the column for `{name}` must be a sequence of instances",
+            seen=type(value).__name__,
+            rewrite=f"for one instance, call the model itself or pass [{name}]",
+        )
+    return list(value)
+
+
+def _has_length(values: Iterator[Any]) -> bool:
+    """Whether an iterator knows how much it has left."""
+    try:
+        return length_hint(values, -1) >= 0
+    except TypeError:
+        return False
+
+
+def _is_table(value: Any) -> bool:
+    """Whether a value is a table with named columns, such as a DataFrame: as a sequence it would be those names."""
+    return hasattr(type(value), "__dataframe__") or not callable(getattr(value, "columns", len))
+
+
+def is_packed(value: Any) -> bool:
+    return getattr(type(value), "__acronumba_packed__", False)

@@ -1,0 +1,283 @@
+"""The plain call in float64, along the plain call.
+
+In: the user's function and the arguments of an instance. Out: an `Outcome`: what the function returns, with a second
+value in float64 beside each float (`twin`). Nothing of the compiler takes part: it is the user's own code that runs.
+
+So that no second value is lost on the way, functions are copied, with other globals: `float` makes a `Number`, and
+NumPy, `math` and the classes of the user are seen through copies, too. No text is edited.
+"""
+
+from __future__ import annotations
+
+import abc
+import builtins
+import enum
+import math
+import sys
+import types
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from acronumba import nn, random
+from acronumba.api.plain import PlainCall, Range
+from acronumba.api.twin import STAND_INS, Number, Run, Twin, apply, current, with_second
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run came to."""
+
+    result: Any  # the function's, with twins; see `wide`
+    error: Exception | None  # what it raised
+    choices: int  # how many decisions by near values there were
+    nearest: float  # how near the nearest of them are, in parts of their magnitude
+    single: bool  # whether there were values of float32
+
+
+class Reference:
+    """A function with its shared values, ready to be run along the plain call.
+
+    Parameters
+    ----------
+    call : PlainCall
+        The plain call of the function.
+    """
+
+    def __init__(self, call: PlainCall) -> None:
+        self._copies = _Copies()
+        shared = {name: self._copies.of(value) for name, value in call.shared.items()}
+        self._call = replace(call, fn=self._copies.of(call.fn), shared=shared)
+
+    def run(self, instance: Sequence[Any], flips: Collection[int] = (), *, steps: int | None = None) -> Outcome:
+        """Run an instance, for fewer `steps` if given.
+
+        Exceptions of the function are in the `Outcome`; see also `PlainCall.run`.
+        """
+        call = self._call if steps is None else replace(self._call, steps=steps)
+        args = [self._copies.of(value) for value in instance]
+        before = getattr(current, "run", None)
+        current.run = run = Run(flips)
+        result, error = None, None
+        try:
+            result = call.run(args)
+        except Exception as raised:
+            error = raised
+            error.__traceback__ = None
+        finally:
+            current.run = before
+        return Outcome(result=result, error=error, choices=run.choices, nearest=run.nearest, single=run.single)
+
+
+class _Copies:
+    """Values of the plain call, and what is made of them: one copy of each object."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Any] = {}  # by `id`
+        self._kept: list[Any] = []  # what the numbers are of
+        self._globals: dict[int, dict[str, Any]] = {}
+        inside = dict(vars(builtins), float=Number, sum=_calls(sum), range=Range)
+        self._builtins = inside
+
+    def of(self, value: Any) -> Any:
+        """Return the copy of a value, with all that it leads to."""
+        stack = [value]
+        later: list[tuple[Any, Any]] = []  # containers, and their empty copies
+        while stack:
+            v = stack[-1]
+            if id(v) in self._made or _is_simple(v):
+                stack.pop()
+                continue
+            if isinstance(v, tuple) and (type(v) is tuple or hasattr(v, "_fields")):
+                rest = [x for x in v if id(x) not in self._made and not _is_simple(x)]
+                if rest:
+                    stack += rest
+                    continue
+                cls = tuple if type(v) is tuple else self._class(type(v))
+                self._keep(v, tuple.__new__(cls, map(self._known, v)))
+            elif type(v) in (list, dict, set) or self._is_object(v):
+                shell = type(v)() if type(v) in (list, dict, set) else object.__new__(self._class(type(v)))
+                self._keep(v, shell)
+                later.append((v, shell))
+                stack.pop()
+                stack += v if type(v) in (list, set) else v.values() if type(v) is dict else _state(v).values()
+                continue
+            else:
+                self._keep(v, self._leaf(v))
+            stack.pop()
+        for v, shell in later:
+            self._fill(v, shell)
+        return self._known(value)
+
+    def _keep(self, value: Any, made: Any) -> Any:
+        self._made[id(value)] = made
+        self._kept.append(value)
+        return made
+
+    def _known(self, value: Any) -> Any:
+        return value if _is_simple(value) else self._made[id(value)]
+
+    def _is_object(self, v: Any) -> bool:
+        return not isinstance(v, type) and type(v) not in STAND_INS and self._class(type(v)) is not type(v)
+
+    def _fill(self, v: Any, shell: Any) -> None:
+        if isinstance(v, list):
+            shell += map(self._known, v)
+        elif isinstance(v, dict):
+            shell.update((k, self._known(x)) for k, x in v.items())
+        elif isinstance(v, set):
+            shell.update(map(self._known, v))
+        else:
+            for name, x in _state(v).items():
+                object.__setattr__(shell, name, self._known(x))
+
+    def _leaf(self, v: Any) -> Any:
+        if isinstance(v, np.generic):
+            return with_second(STAND_INS[type(v)], v, np.float64(v)) if type(v) in STAND_INS else v
+        if type(v) is float:
+            return with_second(Number, v, v)
+        if isinstance(v, type):
+            return STAND_INS.get(v) or self._class(v)
+        if isinstance(v, np.ndarray) or (hasattr(v, "__array__") and not hasattr(v, "__array_function__")):
+            array = np.asarray(v)
+            return array.view(Twin) if array.dtype.kind in "fiub" else v
+        if getattr(type(v), "__acronumba_model__", False):
+            return self.of(v.__wrapped__)
+        if isinstance(v, types.FunctionType):
+            if v in _AS_ONE or _is_of_numpy(v):
+                return _calls(v)
+            return self._function(v) if _is_code_of_users(v.__module__) else v
+        if isinstance(v, types.MethodType):
+            return types.MethodType(self.of(v.__func__), self.of(v.__self__))
+        if isinstance(v, types.ModuleType):
+            if v is math or v.__name__.partition(".")[0] == "numpy" or _is_code_of_users(v.__name__):
+                return _Seen(v, self)
+            return v
+        return _calls(v) if _is_of_numpy(v) else v
+
+    def _function(self, fn: types.FunctionType) -> Any:
+        scope = self._globals.setdefault(
+            id(fn.__globals__), {"__builtins__": self._builtins, "__name__": fn.__module__}
+        )
+        self._kept.append(fn.__globals__)
+        cells = tuple(types.CellType() for _ in fn.__closure__ or ())
+        made = types.FunctionType(fn.__code__, scope, fn.__name__, None, cells or None)
+        self._keep(fn, made)
+        made.__qualname__, made.__dict__ = fn.__qualname__, dict(fn.__dict__)
+        made.__defaults__ = fn.__defaults__ and tuple(map(self.of, fn.__defaults__))
+        made.__kwdefaults__ = fn.__kwdefaults__ and {k: self.of(v) for k, v in fn.__kwdefaults__.items()}
+        for cell, old in zip(cells, fn.__closure__ or (), strict=True):
+            try:
+                cell.cell_contents = self.of(old.cell_contents)
+            except ValueError:
+                continue  # nothing is assigned to it yet
+        for name in _names(fn.__code__):
+            if name in fn.__globals__ and name not in scope:
+                scope[name] = self.of(fn.__globals__[name])
+        return made
+
+    def _class(self, cls: Any) -> Any:
+        """Return the class whose methods are the copies; classes of libraries, and odd ones, are left as they are."""
+        if id(cls) in self._made:
+            return self._made[id(cls)]
+        odd = type(cls) not in (type, abc.ABCMeta) or issubclass(cls, BaseException | enum.Enum)
+        odd = odd or (issubclass(cls, tuple) and not hasattr(cls, "_fields"))
+        if odd or not _is_code_of_users(cls.__module__) or not all(map(self._can_be_base, cls.__bases__)):
+            return self._keep(cls, cls)
+        own = {k: v for k, v in vars(cls).items() if not isinstance(v, _DESCRIPTORS)}
+        code = {k: v for k, v in own.items() if isinstance(v, _CODE)}
+        rest = {k: v for k, v in own.items() if k not in code and k not in ("__dict__", "__weakref__")}
+        rest["__init_subclass__"] = classmethod(lambda made, **options: None)  # the user's has seen the class
+        bases = tuple(map(self._class, cls.__bases__))
+        rest["__twin_of__"] = cls
+        made = self._keep(cls, type(cls)(cls.__name__, bases, rest))
+        made.__qualname__ = cls.__qualname__
+        for name, v in code.items():
+            if isinstance(v, property):
+                v = property(*(f and self.of(f) for f in (v.fget, v.fset, v.fdel)))
+            elif isinstance(v, staticmethod | classmethod):
+                v = type(v)(self.of(v.__func__))
+            else:
+                v = self.of(v)
+            setattr(made, name, v)
+        for name, v in rest.items():
+            if isinstance(v, np.ndarray | np.generic | float):
+                setattr(made, name, self.of(v))
+        return made
+
+    def _can_be_base(self, cls: type) -> bool:
+        return cls in (object, tuple) or self._class(cls) is not cls or cls.__module__ in ("typing", "abc")
+
+
+_CODE = (types.FunctionType, staticmethod, classmethod, property)
+_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+_AS_ONE: frozenset[Any] = frozenset((nn.sigmoid, nn.erf, random.threefry))  # operations, though in Python
+_OWN = ("acronumba.nn", "acronumba.random", "acronumba.zoo", "acronumba.bench")  # what models are made of
+_SIMPLE = (bool, int, str, bytes, complex, type(None), enum.Enum, np.dtype, types.CodeType)
+
+
+def _is_simple(v: Any) -> bool:
+    return isinstance(v, _SIMPLE)
+
+
+def _is_code_of_users(module: str | None) -> bool:
+    """Whether functions and classes of a module are copied: those that are not of a library."""
+    if module is None:
+        return True
+    root = module.partition(".")[0]
+    if root == "acronumba":
+        return module.startswith(_OWN)
+    return root == "__main__" or (root not in sys.stdlib_module_names and root not in ("numpy", "builtins"))
+
+
+def _is_of_numpy(v: Any) -> bool:
+    """Whether it is a function of NumPy or of `math`."""
+    module = getattr(v, "__module__", None) or ""
+    return isinstance(v, np.ufunc) or (callable(v) and (module.partition(".")[0] == "numpy" or module == "math"))
+
+
+def _calls(func: Any) -> Callable[..., Any]:
+    """Return the function for twins."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if func is sum and not isinstance(args[0], list | tuple):
+            args = (list(args[0]), *args[1:])
+        return apply(func, args, kwargs)
+
+    return call
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Yield the names that code, and the code inside of it, looks up."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _names(inner)
+
+
+def _state(v: Any) -> dict[str, Any]:
+    """Return the attributes of an object: of its own dict and of slots."""
+    slots = (s for cls in type(v).__mro__ for s in _slots(cls))
+    found = {name: getattr(v, name) for name in slots if hasattr(v, name)}
+    return {**found, **getattr(v, "__dict__", {})}
+
+
+def _slots(cls: type) -> Sequence[str]:
+    slots = vars(cls).get("__slots__", ())
+    names = (slots,) if isinstance(slots, str) else tuple(slots)
+    return [n for n in names if n not in ("__dict__", "__weakref__")]
+
+
+class _Seen:
+    """A module as the copies see it."""
+
+    def __init__(self, module: types.ModuleType, copies: _Copies) -> None:
+        self._module = module
+        self._copies = copies
+
+    def __getattr__(self, name: str) -> Any:
+        value = self._copies.of(getattr(self._module, name))
+        self.__dict__[name] = value
+        return value

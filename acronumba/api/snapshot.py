@@ -1,0 +1,89 @@
+"""Snapshots: instances or shared values that nobody changes any more.
+
+In: a sequence of instances, or an object or dict of shared values. Out: a pack of `data.pack`, or a `Snapshot`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from acronumba.api.columns import as_columns, is_packed
+from acronumba.data.shared import field_names, is_object
+from acronumba.errors.codes import refuse
+from acronumba.locks import undivided
+
+PACKABLE = "pack takes a sequence of instances, or shared values"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """Shared values that nobody changes any more; what `pack` makes of them. Accepted wherever the values are."""
+
+    value: Any
+
+    def __repr__(self) -> str:
+        return f"Snapshot({type(self.value).__name__})"
+
+
+def pack(values: Any) -> Any:
+    """Return a snapshot of instances, or of shared values.
+
+    Parameters
+    ----------
+    values : sequence of instances, or a dataclass, NamedTuple or dict of shared values
+        A sequence becomes one column; slicing it is free.
+
+    Returns
+    -------
+    object
+        Accepted by `Model.batch` (and all its relatives) in the place of `values`. Later changes of `values` are not
+        seen.
+    """
+    if type(values) is Snapshot or is_packed(values):
+        return values
+    if is_object(values) or isinstance(values, dict):
+        return Snapshot(_frozen_copy(values))
+    if isinstance(values, np.ndarray) and not values.ndim:
+        raise refuse("ACR706", seen="an array of rank 0", message=PACKABLE, rewrite="pack([x]) for one instance")
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        seen = type(values).__name__
+        raise refuse("ACR706", seen=seen, message=PACKABLE, rewrite="pack([x]) for one instance")
+    column = as_columns([values], ["pack"])[0]
+    with undivided:
+        from acronumba.data import pack as packing
+
+    return packing.pack(column)
+
+
+def _frozen_copy(value: Any) -> Any:
+    """Return a copy in which no array can be changed; one object stays one object."""
+    memo: dict[int, Any] = {}
+
+    def visit(v: Any) -> Any:
+        if isinstance(v, np.ndarray) or (hasattr(v, "__array__") and not isinstance(v, np.generic)):
+            if id(v) not in memo:
+                memo[id(v)] = np.array(v, order="C")
+                memo[id(v)].flags.writeable = False
+            return memo[id(v)]
+        if isinstance(v, dict):
+            return {k: visit(inner) for k, inner in v.items()}
+        if isinstance(v, tuple):
+            items = [visit(inner) for inner in v]
+            return type(v)(*items) if hasattr(v, "_fields") else tuple(items)
+        if isinstance(v, list):
+            return [visit(inner) for inner in v]
+        if is_object(v):
+            if id(v) not in memo:
+                memo[id(v)] = out = copy.copy(v)
+                for name in field_names(type(v)):
+                    if hasattr(v, name):
+                        object.__setattr__(out, name, visit(getattr(v, name)))
+            return memo[id(v)]
+        return v
+
+    return visit(value)

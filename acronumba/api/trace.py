@@ -1,0 +1,121 @@
+"""What `Model.trace` gives: the face of `runtime.trace.TraceData`, which prints and draws itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import networkx
+
+    from acronumba.api.results import Results
+    from acronumba.runtime.trace import BatchRecord, TraceData
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trace:
+    """What `Model.trace` recorded.
+
+    Parameters
+    ----------
+    model : str
+        Name of the model.
+    results : Results
+        The results of the instances (None where one failed).
+    data : TraceData
+        The dataflow graph, its schedule and their costs.
+    errors : dict
+        The exceptions of the instances that failed.
+    """
+
+    model: str
+    results: Results
+    data: TraceData
+    errors: Mapping[int, BaseException] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes of the dataflow graph."""
+        return self.data.nodes
+
+    @property
+    def batches(self) -> tuple[BatchRecord, ...]:
+        """The batches in order of execution, each with `phase`, `depth`, `kernel` (name) and `size`."""
+        return self.data.batches
+
+    @property
+    def lower_bound(self) -> int:
+        """No schedule has fewer batches; of several parts, none of these parts."""
+        return self.data.lower_bound
+
+    @property
+    def optimal(self) -> bool:
+        """Whether there are as few batches as possible (proved)."""
+        return self.data.optimal
+
+    @property
+    def rounds(self) -> int:
+        """How often what was recorded was run, since all waited for values or at the end: 1 without waits."""
+        return self.data.rounds
+
+    @property
+    def parts(self) -> int:
+        """In how many parts the mini-batch ran, one after the other, so that values stay in the caches."""
+        return self.data.parts
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Of ``pack``, ``record``, ``schedule``, ``layout``, ``execute`` and ``total``."""
+        return self.data.seconds
+
+    @property
+    def peak_bytes(self) -> int:
+        """Memory of intermediate results."""
+        return self.data.peak_bytes
+
+    @property
+    def graph(self) -> networkx.DiGraph[int]:
+        """The dataflow graph, one node per node of it."""
+        from acronumba.views import graphs
+
+        return graphs.graph(self.data)
+
+    def __repr__(self) -> str:
+        bound = "proved optimal" if self.optimal else f"at least {self.lower_bound}"
+        size = f"{len(self.results)} instances, {self.nodes} nodes in {len(self.batches)} batches ({bound})"
+        return f"<trace of {self.model}: {size}>"
+
+    def __str__(self) -> str:
+        from acronumba.views import report
+
+        return report.trace_text(self.data, self.model)
+
+    def __rich__(self) -> Any:
+        from acronumba.views import report
+
+        return report.trace_view(self.data, self.model)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a page that shows the trace; return its path."""
+        from acronumba.views import html
+
+        return _write(path, html.trace_html(self.data, self.model))
+
+    def to_dot(self, path: str | Path) -> Path:
+        """Write the dataflow graph for Graphviz; return its path."""
+        from acronumba.views import graphs
+
+        return _write(path, graphs.trace_dot(self.data))
+
+    def to_perfetto(self, path: str | Path) -> Path:
+        """Write the times and batches for ui.perfetto.dev; return its path."""
+        from acronumba.views import perfetto
+
+        return _write(path, perfetto.trace_json(self.data))
+
+
+def _write(path: str | Path, text: str) -> Path:
+    Path(path).write_text(text, encoding="utf-8")
+    return Path(path)

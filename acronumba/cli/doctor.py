@@ -1,0 +1,82 @@
+"""`acronumba doctor`: what the machine has, and what was found wrong."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Callable
+
+
+def doctor(args: argparse.Namespace) -> int:
+    """Print what was found, one row each; return 1 if something is wrong."""
+    from acronumba import __version__
+
+    rows: list[tuple[str, str, bool]] = [
+        ("acronumba", __version__, True),
+        ("Python", f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}", True),
+        ("system", f"{platform.system()} {platform.machine()}", True),
+    ]
+    for package in ("numpy", "numba", "llvmlite", "networkx", "rich", "safetensors", "platformdirs"):
+        try:
+            rows.append((package, importlib.metadata.version(package), True))
+        except importlib.metadata.PackageNotFoundError:
+            rows.append((package, "is missing: pip install " + package, False))
+    rows += [_probe("processor", _processor), _probe("threads", _threads), _probe("compiler", _compiler)]
+    rows += [_probe("cache", _cache_state), _probe("CUDA", _cuda)]
+    width = max(len(name) for name, _, _ in rows)
+    for name, text, good in rows:
+        print(f"{name:<{width}}  {'ok ' if good else 'BAD'}  {text}")
+    return 0 if all(good for _, _, good in rows) else 1
+
+
+def _probe(name: str, find: Callable[[], str]) -> tuple[str, str, bool]:
+    try:
+        return name, find(), True
+    except Exception as error:  # the doctor must not fall ill
+        return name, f"{type(error).__name__}: {error}", False
+
+
+def _cuda() -> str:
+    from acronumba.runtime.devices import driver as gpu
+
+    if why := gpu.missing():
+        return f"not used: {why}"
+    one = gpu.gpu(0)
+    return f"{one.name}, compute capability {one.capability[0]}.{one.capability[1]}"
+
+
+def _processor() -> str:
+    from acronumba.emit.target import host
+
+    target = host()
+    return f"{target.name}, vectors of {target.vector_bits} bits"
+
+
+def _threads() -> str:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{usable} usable"
+
+
+def _compiler() -> str:
+    from acronumba.emit import compile as compiler
+    from acronumba.emit import parse, tree
+
+    (function,) = parse.parse("def answer(a: i64) -> i64:\n    return a + 42\n")
+    (compiled,) = compiler.load([tree.Module(name="doctor", functions=(function,), exports=("answer",))])
+    result = compiled.call("answer", 0)
+    if result != 42:
+        raise RuntimeError(f"a compiled function gave {result} in place of 42")
+    return "a small function was compiled and gave the right answer"
+
+
+def _cache_state() -> str:
+    from acronumba.config import cache_limit
+    from acronumba.emit import cache
+
+    held = cache.entries()
+    size, limit = sum(held.values()) / 2**20, cache_limit() / 2**20
+    most = f"at most {cache.MOST:,} and {limit:,.0f} MB (ACRONUMBA_CACHE_LIMIT)"
+    return f"{cache.directory()}: {len(held):,} modules, {size:,.1f} MB; {most}"

@@ -1,0 +1,131 @@
+"""`acronumba show`: what the compiler makes of a model of a file.
+
+In: a file, and the name of a model in it. Out: the model with instances to show it on, and the texts of its stages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from acronumba.config import at_terminal
+
+
+def show(args: argparse.Namespace) -> int:
+    """Print an explanation, a stage, or the names of the stages; return the exit status."""
+    file, _, name = str(args.model).rpartition(":")
+    if not file or not name:
+        print("Say which model: acronumba show FILE.py:MODEL", file=sys.stderr)
+        return 2
+    model, columns, shared = find_example(file, name)
+    stages = model.stages(*columns, **shared)
+    if args.stage in (None, "explain"):
+        from rich.console import Console
+
+        explanation = model.explain(*columns, **shared)
+        if at_terminal(sys.stdout):
+            Console().print(explanation)
+        else:
+            print(explanation)
+        if args.stage is None:
+            print("\nstages: " + ", ".join([*stages, "explain"]))
+        return 0
+    if args.stage == "list":
+        print("\n".join([*stages, "explain"]))
+        return 0
+    from acronumba.views.stages import print_stages
+
+    try:
+        print_stages(stages, [args.stage])
+    except KeyError as error:
+        print(error.args[0], file=sys.stderr)
+        return 2
+    return 0
+
+
+def find_example(file: str, name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Return a model of a file with instances to show it on.
+
+    The instances come from the file: from its function ``example()``, which returns the columns (a tuple) and the
+    shared values (a dict); else from ``instances(n)`` and ``params()``, as the models of `acronumba.zoo` have them;
+    else from what its ``main()`` passes to the model.
+    """
+    from acronumba.api.model import Model
+    from acronumba.errors.codes import refuse
+
+    module = _load(file)
+    model = getattr(module, name, None)
+    if not isinstance(model, Model):
+        models = [k for k, v in vars(module).items() if isinstance(v, Model)]
+        seen = f"models: {', '.join(models) or 'none'}"
+        rewrite = f"acronumba show {file}:{models[0]}" if models else "put `@model` before the function"
+        raise refuse("ACR710", message=f"{file} has no model `{name}`", seen=seen, rewrite=rewrite)
+    if hasattr(module, "example"):
+        columns, shared = module.example()
+        return model, tuple(columns), dict(shared)
+    if hasattr(module, "instances"):
+        names = [p.name for p in _keyword_only(model)]
+        shared = {n: module.params() for n in names} if hasattr(module, "params") else {}
+        return model, (module.instances(4),), shared
+    call = _observe(module, model)
+    if call is None:
+        raise refuse(
+            "ACR710",
+            message=f"{file} does not say what `{name}` is called with",
+            rewrite="define `example()` in the file; it returns a tuple of columns and a dict of shared values",
+        )
+    return model, *call
+
+
+def _keyword_only(model: Any) -> list[Any]:
+    import inspect
+
+    return [p for p in inspect.signature(model.__wrapped__).parameters.values() if p.kind is p.KEYWORD_ONLY]
+
+
+def _load(file: str) -> Any:
+    """Import a module by its file, or by its name."""
+    path = Path(file)
+    if path.suffix != ".py" and re.fullmatch(r"\w+(\.\w+)*", file) and not path.exists():
+        return importlib.import_module(file)
+    if not path.is_file():
+        from acronumba.errors.codes import refuse
+
+        raise refuse("ACR710", message=f"there is no file {file}", rewrite="give the path of a Python file")
+    sys.path.insert(0, str(path.resolve().parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class _Seen(BaseException):
+    """Ends `main` when it has called the model."""
+
+
+def _observe(module: Any, model: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Return what `main` passes to the model first, not running it any further."""
+    import contextlib
+    import io
+
+    from acronumba.api.model import watched
+
+    if not callable(getattr(module, "main", None)):
+        return None
+    found: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    def see(called: Any, columns: Any, shared: Any) -> None:
+        if called.__wrapped__ is model.__wrapped__:
+            found.append((tuple(columns), dict(shared)))
+            raise _Seen
+
+    with contextlib.suppress(_Seen), contextlib.redirect_stdout(io.StringIO()), watched(see):
+        module.main()
+    return found[0] if found else None

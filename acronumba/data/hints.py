@@ -1,0 +1,235 @@
+"""Hints: what the annotations of fields and parameters say of types, and what they leave to the data.
+
+In: an annotation, or a class. Out: a `Hint`: a type, or what is still to be observed.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import enum
+import re
+import sys
+import types
+import typing
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from acronumba.data.shared import field_names, is_struct
+from acronumba.data.witness import Witness, witness_of
+from acronumba.ir.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    NONE,
+    EnumT,
+    OpaqueT,
+    StrT,
+    Type,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Anything: the data decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayHint:
+    """An array; the data decides dtype and rank."""
+
+    scalar: type  # np.float32 of NDArray[np.float32]; np.generic: any
+
+
+@dataclass(frozen=True, slots=True)
+class ClassHint:
+    """An object of the class, or of a class derived from it."""
+
+    cls: type
+
+
+@dataclass(frozen=True, slots=True)
+class ListHint:
+    item: Hint
+
+
+@dataclass(frozen=True, slots=True)
+class TupleHint:
+    items: tuple[Hint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DictHint:
+    item: Hint  # of every key
+
+
+@dataclass(frozen=True, slots=True)
+class KeysHint:
+    """A `TypedDict`."""
+
+    keys: tuple[str, ...]
+    items: tuple[Hint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnionHint:
+    members: tuple[Hint, ...]
+
+
+Hint: TypeAlias = "Type | Observed | ArrayHint | ClassHint | ListHint | TupleHint | DictHint | KeysHint | UnionHint"
+
+OBSERVED = Observed()
+_PLAIN: dict[object, Hint] = {
+    int: INT,
+    float: FLOAT,
+    bool: BOOL,
+    None: NONE,
+    type(None): NONE,
+    str: OpaqueT("a str"),
+    bytes: OpaqueT("bytes"),
+    object: OBSERVED,
+    Any: OBSERVED,
+}
+_SEQUENCES = {list, collections.abc.Sequence, collections.abc.Collection, collections.abc.Iterable}
+_SEQUENCES |= {collections.abc.MutableSequence}
+_MAPPINGS = {dict, collections.abc.Mapping, collections.abc.MutableMapping}
+
+
+def read_hint(annotation: object) -> Hint:
+    """Return what a resolved annotation says."""
+    try:
+        if annotation in _PLAIN:
+            return _PLAIN[annotation]
+    except TypeError:  # not hashable
+        return OBSERVED
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Union or origin is types.UnionType:
+        return UnionHint(tuple(read_hint(a) for a in args))
+    if origin is typing.Literal:
+        return UnionHint(tuple(StrT(a) if isinstance(a, str) else OBSERVED for a in args))
+    if origin in (typing.Annotated, typing.Final):
+        return read_hint(args[0])
+    if origin is tuple:
+        if len(args) == 2 and args[1] is Ellipsis:
+            return ListHint(read_hint(args[0]))
+        return TupleHint(() if args == ((),) else tuple(read_hint(a) for a in args))
+    if origin in _SEQUENCES and args:
+        return ListHint(read_hint(args[0]))
+    if origin in _MAPPINGS and len(args) == 2:
+        return DictHint(read_hint(args[1])) if args[0] is str else OBSERVED
+    if origin is np.ndarray:
+        scalar = typing.get_args(args[1]) if len(args) == 2 else ()
+        named = bool(scalar) and isinstance(scalar[0], type) and issubclass(scalar[0], np.generic)
+        return ArrayHint(scalar[0] if named else np.generic)
+    if isinstance(annotation, typing.NewType):
+        return read_hint(annotation.__supertype__)
+    if hasattr(annotation, "__value__"):  # `type X = ...`
+        return read_hint(annotation.__value__)
+    cls = origin if isinstance(origin, type) else annotation
+    if not isinstance(cls, type):
+        return OBSERVED
+    if typing.is_typeddict(cls):
+        hints = typing.get_type_hints(cls)
+        return KeysHint(tuple(hints), tuple(read_hint(h) for h in hints.values()))
+    if issubclass(cls, enum.Enum):
+        return EnumT(cls)
+    if issubclass(cls, np.ndarray):
+        return ArrayHint(np.generic)
+    if issubclass(cls, np.generic):
+        return ArrayHint(cls)
+    if getattr(cls, "_is_protocol", False):  # says what a class has, not which it is
+        return OBSERVED
+    if is_struct(cls) or (cls.__module__ != "builtins" and cls not in _SEQUENCES | _MAPPINGS):
+        return ClassHint(cls)
+    return OBSERVED
+
+
+_HINTS: OrderedDict[type, tuple[Witness, dict[str, Hint]]] = OrderedDict()  # the oldest first
+_MOST_HINTS = 1024  # classes: those that a notebook has defined anew are forgotten in time
+
+
+def class_hints(cls: type, others: Iterable[type] = ()) -> dict[str, Hint]:
+    """Return what the annotations of a class say, by field.
+
+    Parameters
+    ----------
+    cls : type
+        A dataclass or NamedTuple.
+    others : iterable of type
+        Classes that annotations may name; needed where classes are defined inside a function.
+    """
+    known = _HINTS.get(cls)
+    if known is not None and known[0].holds():
+        return known[1]
+    names = field_names(cls)
+    local = _local_names(cls, others)
+    try:
+        found = typing.get_type_hints(cls, localns=local)
+        hints = {name: read_hint(found[name]) if name in found else OBSERVED for name in names}
+    except Exception:  # a name that cannot be resolved: each field on its own
+        return {name: _one_hint(cls, name, local) for name in names}
+    _HINTS[cls] = hints_witness(cls), hints
+    while len(_HINTS) > _MOST_HINTS:
+        _HINTS.popitem(last=False)
+    return hints
+
+
+def hints_witness(cls: type) -> Witness:
+    """Return a witness of what `class_hints` reads: the fields, their annotations, and the names that are in those."""
+    out = witness_of((cls,))
+    for base in cls.__mro__:
+        space = sys.modules.get(base.__module__)
+        for annotation in vars(base).get("__annotations__", {}).values():
+            if space is not None and isinstance(annotation, str):
+                for name in re.findall(r"[^\W\d]\w*", annotation):
+                    out.item(space, name)
+    return out
+
+
+def _local_names(cls: type, others: Iterable[type]) -> dict[str, Any]:
+    """Return the names that a nested class sees: itself, and the known classes of the same scope."""
+    scope, dot, _ = cls.__qualname__.rpartition(".")
+    if not dot:
+        return {}
+    near = [c for c in others if c.__module__ == cls.__module__ and c.__qualname__.rpartition(".")[0] == scope]
+    return {c.__name__: c for c in [*near, cls]}
+
+
+def _one_hint(cls: type, name: str, local: dict[str, Any]) -> Hint:
+    owner = next((c for c in cls.__mro__ if name in vars(c).get("__annotations__", {})), None)
+    if owner is None:
+        return OBSERVED
+    holder = type("_", (), {"__annotations__": {name: vars(owner)["__annotations__"][name]}})
+    space = vars(sys.modules[owner.__module__]) if owner.__module__ in sys.modules else {}
+    try:
+        return read_hint(typing.get_type_hints(holder, globalns=space, localns=local)[name])
+    except Exception:  # the annotation names what is not there at run time (TYPE_CHECKING): the data decides
+        return OBSERVED
+
+
+def may_hold(hint: Hint) -> bool:
+    """Whether a value may hold objects, lists, tuples or dicts that must be followed."""
+    match hint:
+        case UnionHint():
+            return any(may_hold(m) for m in hint.members)
+        case Observed() | ClassHint() | ListHint() | TupleHint() | DictHint() | KeysHint():
+            return True
+    return False
+
+
+def decided(hint: Hint) -> bool:
+    match hint:
+        case Observed() | ArrayHint() | DictHint():
+            return False
+        case ClassHint():
+            return is_struct(hint.cls)
+        case ListHint():
+            return decided(hint.item)
+        case TupleHint() | KeysHint():
+            return all(map(decided, hint.items))
+        case UnionHint():
+            return all(map(decided, hint.members))
+    return True

@@ -1,0 +1,192 @@
+"""Assignment: to names, items and several of them; `x op= y`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from acronumba.frontend.attributes import not_none
+from acronumba.frontend.block import Resweep
+from acronumba.frontend.calls.objects import python_class
+from acronumba.frontend.comprehensions import extend, to_list
+from acronumba.frontend.handlers import STATEMENTS, TARGETS, handles
+from acronumba.frontend.lists import list_get, list_slice, new_list
+from acronumba.frontend.names import alias, bind_name, check_free, forget
+from acronumba.frontend.operators import MAGIC, OPERATORS, binary
+from acronumba.frontend.subscripts import get_item, item_place, set_item
+from acronumba.frontend.values import ListVal, SharedVal, StaticList, Tensor, TupleVal, UnionVal, Val, number
+from acronumba.frontend.walker import Walker
+from acronumba.ir.nodes import SharedArg
+from acronumba.ir.types import Array0T, TensorT, members
+
+
+def assign_starred(w: Walker, elts: Sequence[ast.expr], val: Val, node: ast.AST) -> None:
+    """Assign the items of a value to targets of which one takes all that is left."""
+    items = w.items_of(val)
+    at = next(k for k, e in enumerate(elts) if isinstance(e, ast.Starred))
+    after = len(elts) - at - 1
+    if items is None:
+        xs = to_list(w, not_none(w, val, node) if isinstance(val, UnionVal) else val, node)
+        n = w.list_lengths(xs, node)
+        text = f"not enough values to unpack (expected at least {at + after}, got {{0}})"
+        w.check(w.scalar("ge", n, number(at + after)), "ValueError", text, (n,), node)
+        for k, e in enumerate(elts):
+            if isinstance(e, ast.Starred):
+                rest = w.scalar("sub", n, number(at + after))
+                w.assign(e.value, list_slice(w, xs, number(at), 1, rest, node))
+                continue
+            place = number(k) if k < at else w.scalar("sub", n, number(len(elts) - k))
+            w.assign(e, list_get(w, xs, place, node))
+        return
+    if len(items) < at + after:
+        raise w.refuse("ACR305", node, seen=f"{len(items)} values for at least {at + after} names")
+    star = elts[at]
+    assert isinstance(star, ast.Starred)
+    middle = items[at : len(items) - after]
+    for e, v in zip(elts[:at], items[:at], strict=True):
+        w.assign(e, v)
+    w.assign(star.value, new_list(w, middle, node))
+    for e, v in zip(elts[at + 1 :], items[len(items) - after :], strict=True):
+        w.assign(e, v)
+
+
+def unpack(w: Walker, val: Val, count: int, node: ast.AST) -> Sequence[Val]:
+    """Return the items of a value that is unpacked into `count` names."""
+    w.check_poison(val)
+    items = w.items_of(val)
+    if items is not None:
+        if len(items) != count:
+            raise w.refuse("ACR305", node, seen=f"{len(items)} values for {count} names")
+        return items
+    match val:
+        case Tensor() if val.type.rank:
+            n = w.same_extent(val.dims[0], count, "values to unpack", node)
+            x = w.refine(val, (n, *val.dims[1:]))
+            return [w.take(x, number(k), 0, node) for k in range(count)]
+        case ListVal():
+            length = w.list_lengths(val, node)
+            text = f"expected {count} values to unpack, got {{0}}"
+            w.check(w.scalar("eq", length, number(count)), "ValueError", text, (length,), node)
+            return [list_get(w, val, number(k), node) for k in range(count)]
+        case UnionVal():
+            got = w.each(val, lambda v: TupleVal(tuple(unpack(w, v, count, node))), node)
+            if isinstance(got, TupleVal):
+                return got.items
+    raise w.refuse("ACR305", node, seen=f"{w.describe(val)} cannot be unpacked")
+
+
+@handles(STATEMENTS, ast.AugAssign)
+def augmented(w: Walker, stmt: ast.AugAssign) -> None:
+    """Walk `x op= y`."""
+    target = stmt.target
+    if isinstance(target, ast.Subscript):
+        base, where = item_place(w, target)
+        old = get_item(w, base, where, target)
+        if any(isinstance(t, Array0T) or (isinstance(t, TensorT) and t.rank) for t in members(w.type_of(old))):
+            place = ast.unparse(target)  # of a list: the array may have other names
+            seen = f"{place}, {w.describe(old)}, may be seen elsewhere"
+            raise w.refuse("ACR112", stmt, seen=seen, rewrite=_written_out(stmt))
+        set_item(w, base, where, target, in_place(w, old, w.expr(stmt.value), stmt))
+        return
+    if not isinstance(target, ast.Name):
+        raise w.refuse("ACR113", target, seen="an augmented assignment to a field")
+    old = w.expr(ast.copy_location(ast.Name(target.id, ast.Load()), target))
+    new = in_place(w, old, w.expr(stmt.value), stmt)
+    if new is not old:
+        forget(w, w.frame.scope, target.id)
+        bind_name(w, target.id, new)
+
+
+def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val:
+    """Return the value of `old op= value`: the same list, changed, or what `old op value` is."""
+    w.check_poison(old, value)
+    if isinstance(old, UnionVal):
+        return w.each(old, lambda v: in_place(w, v, value, stmt), stmt)
+    cls = python_class(old)
+    if cls is list and not isinstance(value, Tensor):  # NumPy takes an array's operator before the list's
+        if isinstance(stmt.op, ast.Mult):
+            seen = f"*= of {w.describe(old)}, which may have another name"
+            raise w.refuse("ACR209", stmt, seen=seen, rewrite=_written_out(stmt))
+        if isinstance(old, SharedVal):
+            raise w.refuse("ACR113", stmt, seen=f"a change of {w.describe(old)}")
+        if isinstance(stmt.op, ast.Add):
+            if isinstance(old, StaticList):
+                w.make_real(old.cell)
+                raise Resweep
+            assert isinstance(old, ListVal)
+            extend(w, old, value, stmt)
+            return old
+    magic = f"__i{MAGIC[type(stmt.op)]}__"
+    if cls not in (list, dict) and w.has(cls, magic):
+        raise w.refuse("ACR209", stmt, seen=magic, rewrite=_written_out(stmt))
+    new = binary(w, stmt.op, old, value, stmt)
+    if isinstance(old, Tensor) and (old.type.rank or old.array0 is not None):
+        check_in_place(w, old, new, stmt)
+    if isinstance(new, Tensor):
+        kept = old.array0 if isinstance(old, Tensor) else None
+        new = Tensor(new.type, new.ref, new.dims, fresh=True, array0=kept)
+    return new
+
+
+def check_in_place(w: Walker, old: Tensor, new: Val, stmt: ast.AugAssign) -> None:
+    """Refuse `x op= y` where it is not the same as `x = x op y`."""
+    name = ast.unparse(stmt.target)
+    rewrite = _written_out(stmt)
+    if old.array0 is not None and old.array0.const is not True:
+        seen = f"{name} may be an array of rank 0, which keeps its place, or a NumPy scalar"
+        raise w.refuse("ACR112", stmt, seen=seen, rewrite=rewrite)
+    if not old.own or isinstance(old.ref, SharedArg):
+        raise w.refuse("ACR112", stmt, seen=f"{name}, {w.describe(old)}, may be seen elsewhere", rewrite=rewrite)
+    if isinstance(new, Tensor) and (new.type.dtype != old.type.dtype or new.type.rank != old.type.rank):
+        seen = f"{w.describe(old)} would become {w.describe(new)}"
+        raise w.refuse("ACR112", stmt, seen=seen, rewrite=rewrite)
+    if isinstance(new, Tensor):
+        for a, b in zip(old.dims, new.dims, strict=True):
+            w.same_extent(a, b, "in-place result", stmt)
+
+
+def _written_out(stmt: ast.AugAssign) -> str:
+    """Return the assignment that makes a new value: `x = x + y` for `x += y`."""
+    place = ast.unparse(stmt.target)
+    return f"{place} = {place} {OPERATORS[type(stmt.op)]} {ast.unparse(stmt.value)}"
+
+
+@handles(STATEMENTS, ast.Assign)
+def _assign(w: Walker, stmt: ast.Assign) -> None:
+    val = w.expr(stmt.value)
+    if len(stmt.targets) > 1:
+        alias(val)
+    for target in stmt.targets:
+        w.assign(target, val)
+
+
+@handles(STATEMENTS, ast.AnnAssign)
+def _annotated(w: Walker, stmt: ast.AnnAssign) -> None:
+    if stmt.value is not None:
+        w.assign(stmt.target, w.expr(stmt.value))
+
+
+@handles(TARGETS, ast.Name)
+def _to_name(w: Walker, target: ast.Name, val: Val) -> None:
+    check_free(w, val)
+    bind_name(w, target.id, val)
+
+
+@handles(TARGETS, ast.Tuple, ast.List)
+def _to_several(w: Walker, target: ast.Tuple | ast.List, val: Val) -> None:
+    elts = target.elts
+    if any(isinstance(e, ast.Starred) for e in elts):
+        assign_starred(w, elts, val, target)
+        return
+    for e, v in zip(elts, unpack(w, val, len(elts), target), strict=True):
+        w.assign(e, v)
+
+
+@handles(TARGETS, ast.Subscript)
+def _to_item(w: Walker, target: ast.Subscript, val: Val) -> None:
+    set_item(w, *item_place(w, target), target, val)
+
+
+@handles(TARGETS, ast.Attribute)
+def _to_field(w: Walker, target: ast.Attribute, val: Val) -> None:
+    raise w.refuse("ACR113", target, seen=f"an assignment to the field .{target.attr}")

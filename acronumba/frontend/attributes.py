@@ -1,0 +1,282 @@
+"""Attributes: of objects by their rows and classes, of modules, enums and arrays."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from acronumba.data.shared import SharedConst, can_hide, field_names, hiding
+from acronumba.data.witness import ABSENT
+from acronumba.frontend.block import conversion
+from acronumba.frontend.calls.objects import as_function, python_class
+from acronumba.frontend.handlers import EXPRESSIONS, handles
+from acronumba.frontend.names import behind, function_value, outside, path_of
+from acronumba.frontend.values import (
+    NOT_CONST,
+    Bound,
+    DictVal,
+    EnumVal,
+    Func,
+    ListVal,
+    Method,
+    NoneVal,
+    Num,
+    Poison,
+    Record,
+    Ref,
+    SharedVal,
+    Static,
+    StaticList,
+    StrVal,
+    Tensor,
+    TupleVal,
+    UnionVal,
+    Val,
+    members_of,
+    number,
+)
+from acronumba.frontend.walker import Walker
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import INT, NoneT, OpaqueT, UnionT, words
+
+
+def not_none(w: Walker, val: UnionVal, node: ast.AST | None) -> Val:
+    """Let the instance fail if the value is None; return it without that possibility."""
+    if not any(isinstance(m, NoneT) for m in val.possible):
+        return val
+    rest = w.keep(val, lambda t: not isinstance(t, NoneT))
+    if w.block is None or not rest.possible:
+        return Poison()
+    good = w.is_case(val, lambda t: not isinstance(t, NoneT))
+    what = f"'{node.attr}'" if isinstance(node, ast.Attribute) else "it"
+    error = "AttributeError" if isinstance(node, ast.Attribute) else "TypeError"
+    text = (
+        f"'NoneType' object has no attribute {what}" if isinstance(node, ast.Attribute) else "this value is None here"
+    )
+    w.check(good, error, text, (), node)
+    return w.narrowed(rest)
+
+
+def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
+    """Read an attribute."""
+    w.check_poison(owner)
+    match owner:
+        case Ref() if len(owner.classes) == 1:
+            cls = owner.classes[0]
+            if name in field_names(cls):
+                return load(w, owner, name, node)
+            return inherited_attribute(w, owner, cls, name, node)
+        case Ref() | UnionVal():
+            return w.each(owner, lambda v: attribute(w, v, name, node), node)
+        case Record():
+            if name in owner.names:
+                return owner.items[owner.names.index(name)]
+            return inherited_attribute(w, owner, owner.cls, name, node)
+        case SharedVal(node=shared) if shared.kind == "object":
+            item = shared.item(name)
+            if item is not None:
+                if isinstance(item, SharedConst):
+                    function = behind(w, item.value)
+                    if function is not None:
+                        return function_value(w, function, node)
+                return w.shared_value(item)
+            return inherited_attribute(w, owner, shared.cls, name, node)
+        case Tensor():
+            return tensor_attribute(w, owner, name, node)
+        case Static(value=value):
+            return static_attribute(w, value, name, node)
+        case Func() if name in ("batch", "on", "trace", "with_options"):
+            raise w.refuse("ACR205", node, seen=f".{name}")
+        case EnumVal():
+            return enum_attribute(w, owner, name, node)
+        case ListVal() | StaticList() | DictVal() | SharedVal() | TupleVal() if hasattr(python_class(owner), name):
+            return builtin_method(w, owner, python_class(owner), name, node)
+        case NoneVal():
+            raise w.refuse("ACR307", node, seen=f"None has no attribute {name!r}")
+        case Num() if name in ("real",):
+            return owner
+        case Num() | StrVal() if hasattr(python_class(owner), name):
+            return builtin_method(w, owner, python_class(owner), name, node)
+    raise w.refuse("ACR307", node, seen=f"{w.describe(owner)} has no attribute {name!r}")
+
+
+@handles(EXPRESSIONS, ast.Attribute)
+def attribute_expr(w: Walker, node: ast.Attribute) -> Val:
+    """Read an attribute; what a test has told of it holds."""
+    path = path_of(w, node)
+    if path is not None and path in w.state:
+        return w.state[path]
+    return attribute_of(w, attribute_owner(w, node), node)
+
+
+def attribute_owner(w: Walker, node: ast.Attribute) -> Val:
+    """Evaluate the object of an attribute, which is not None from then on."""
+    owner = w.expr(node.value)
+    if isinstance(owner, UnionVal):
+        owner = not_none(w, owner, node)
+        base = path_of(w, node.value)
+        if base is not None and w.block is not None and (base in w.state or len(base) > 2):
+            w.state[base] = owner
+    return owner
+
+
+def attribute_of(w: Walker, owner: Val, node: ast.Attribute) -> Val:
+    """Read an attribute of a value, and keep it as what is known of the name."""
+    path = path_of(w, node)
+    val = attribute(w, owner, node.attr, node)
+    if path is not None and isinstance(owner, Ref) and not isinstance(val, Bound | Static | Func):
+        w.state[path] = val
+    return val
+
+
+def builtin_method(w: Walker, owner: Val, cls: type, name: str, node: ast.AST | None) -> Method:
+    """Return a method of a built-in type. Its other attributes, `x.flags`, are not in the language."""
+    if name == "__class__" or not callable(getattr(cls, name)):
+        rewrite = "type(x)" if name == "__class__" else ""
+        raise w.refuse("ACR209", node, seen=f"{w.describe(owner)}.{name}", rewrite=rewrite)
+    return Method(owner, name)
+
+
+def inherited_attribute(w: Walker, owner: Val, cls: type, name: str, node: ast.AST | None) -> Val:
+    """Read what an object has by its class, as long as no attribute of its own hides it.
+
+    That an object of the data has none is looked up when it is packed, and for shared values when they are read.
+    Python itself looks up `__call__`, `__len__` and operators in the class alone: see `class_attribute`.
+    """
+    if can_hide(cls, w.witness.attribute(cls, name)):
+        w.inherited.setdefault((cls, name), w.at(node))
+        if issubclass(cls, enum.Enum):
+            for member in cls:
+                if w.witness.item(member, name) is not ABSENT:
+                    seen, rewrite = hiding(cls, name)
+                    raise w.refuse("ACR308", node, f"{cls.__name__}.{member.name}: {seen}", rewrite)
+    return class_attribute(w, owner, cls, name, node)
+
+
+def class_attribute(w: Walker, owner: Val, cls: type, name: str, node: ast.AST | None) -> Val:
+    """Read a method, property or class variable of an object."""
+    raw = w.witness.attribute(cls, name)
+    if raw is ABSENT:
+        raise w.refuse("ACR307", node, seen=f"{cls.__name__} has no attribute {name!r}")
+    if isinstance(raw, property):
+        if raw.fget is None:
+            raise w.refuse("ACR307", node, seen=f"{cls.__name__}.{name}")
+        return w.call(Bound(_own_method(w, raw.fget, node), owner), (), {}, node)
+    if isinstance(raw, staticmethod):
+        return _own_method(w, raw.__func__, node)
+    if isinstance(raw, classmethod):
+        return Bound(_own_method(w, raw.__func__, node), Static(cls))
+    if name in ("_replace", "_asdict") and issubclass(cls, tuple):
+        return Method(owner, name)
+    if as_function(raw) is not None:
+        return Bound(_own_method(w, raw, node), owner)
+    holder = w.witness.owner(cls, name)
+    return outside(w, raw, name, holder, node, f"{cls.__name__}.{name}") if holder else w.constant(raw)
+
+
+def _own_method(w: Walker, fn: Any, node: ast.AST | None) -> Func:
+    function = behind(w, fn)
+    if function is None:
+        raise w.refuse("ACR210", node, seen=repr(fn))
+    out = function_value(w, function, node)
+    assert isinstance(out, Func)
+    return out
+
+
+def static_attribute(w: Walker, value: Any, name: str, node: ast.AST | None) -> Val:
+    """Read an attribute of a module, class or dtype."""
+    if value is np and name == "random":
+        raise w.refuse("ACR211", node)
+    if isinstance(value, types.ModuleType):
+        if not hasattr(value, name):
+            raise w.refuse("ACR307", node, seen=f"module {value.__name__} has no attribute {name!r}")
+        inner = getattr(value, name)
+        if value is np or value.__name__ == "math" or name not in vars(value):
+            w.witness.item(value, name)
+            return w.constant(inner)
+        return outside(w, inner, name, vars(value), node, f"{value.__name__.rsplit('.', 1)[-1]}.{name}")
+    if isinstance(value, type):
+        if issubclass(value, enum.Enum) and name in value.__members__:
+            return w.constant(value[name])
+        if name in ("__name__", "__qualname__", "__module__"):
+            return w.constant(getattr(value, name))
+        return class_attribute(w, Static(value), value, name, node)
+    if type(value).__name__ == "Model" and name in ("batch", "on", "trace", "with_options"):
+        raise w.refuse("ACR205", node, seen=f".{name}")
+    if isinstance(value, np.dtype | np.finfo | np.iinfo) and hasattr(value, name):
+        found = getattr(value, name)
+        return w.scalar_constant(found, node) if isinstance(found, np.generic) else w.constant(found)
+    raise w.refuse("ACR209", node, seen=f"{w.describe(Static(value))}.{name}")
+
+
+def enum_attribute(w: Walker, owner: EnumVal, name: str, node: ast.AST | None) -> Val:
+    """Read an attribute of a member of an enum."""
+    if owner.const is not NOT_CONST:
+        if name in ("name", "value"):
+            return w.constant(getattr(owner.const, name))
+    elif name == "value":
+        values = [m.value for m in members_of(owner.cls)]
+        if all(type(v) is int for v in values) or all(type(v) is float for v in values):
+            return by_member(w, owner, lambda member: member.value)
+        raise w.refuse("ACR308", node, seen=f"values of {owner.cls.__name__} that are not all int or all float")
+    return inherited_attribute(w, owner, owner.cls, name, node)
+
+
+def by_member(w: Walker, owner: EnumVal, value: Callable[[Any], Any]) -> Num:
+    """Return what a number is for a member: it is known for each member, the member perhaps only at run time."""
+    if owner.const is not NOT_CONST:
+        return number(value(owner.const))
+    values = [value(member) for member in members_of(owner.cls)]
+    out: Num = number(values[-1])
+    if all(v == values[-1] for v in values):
+        return out
+    for k, v in list(enumerate(values))[-2::-1]:
+        out = w.select(w.scalar("eq", Num(INT, var=w.word(owner)), number(k)), number(v), out)
+    return out
+
+
+def load(w: Walker, ref: Ref, name: str, node: ast.AST | None) -> Val:
+    """Read a field of an object of one class."""
+    cls = ref.classes[0]
+    t = w.know.fields.get(cls, {}).get(name)
+    if t is None:
+        raise w.refuse("ACR304", node, seen=f"{cls.__name__}.{name}, of which no instance has a value")
+    if isinstance(t, OpaqueT):
+        raise w.refuse("ACR304", node, seen=f"{cls.__name__}.{name} is {t.what}", rewrite=conversion(t.what))
+    if isinstance(t, UnionT) and any(isinstance(m, OpaqueT) for m in t.members):
+        what = next(m.what for m in t.members if isinstance(m, OpaqueT))
+        raise w.refuse("ACR304", node, seen=f"{cls.__name__}.{name} is {what} in some instances")
+    w.reads.setdefault(cls, set()).add(name)
+    outs = tuple(w.var(name, e) for e in words(t))
+    if w.block is None:
+        return Poison()
+    if outs:
+        w.emit(ir.Load(outs=outs, ref=ref.var, cls=cls, field=name, loc=w.at(node)))
+    return w.from_words(t, outs)
+
+
+def tensor_attribute(w: Walker, x: Tensor, name: str, node: ast.AST | None) -> Val:
+    """Read an attribute of an array."""
+    match name:
+        case "T":
+            return w.transpose(x, tuple(reversed(range(x.type.rank))), node)
+        case "shape":
+            return TupleVal(tuple(w.extent(d) for d in x.dims))
+        case "ndim":
+            return number(x.type.rank)
+        case "size":
+            return w.count(x.dims)
+        case "dtype":
+            return Static(np.dtype(x.type.dtype))
+        case "itemsize":
+            return number(np.dtype(x.type.dtype).itemsize)
+        case "nbytes":
+            return w.scalar("mul", w.count(x.dims), number(np.dtype(x.type.dtype).itemsize))
+    if not hasattr(np.ndarray, name):
+        raise w.refuse("ACR307", node, seen=f"an array has no attribute {name!r}")
+    return builtin_method(w, x, np.ndarray, name, node)

@@ -1,0 +1,477 @@
+"""Writing IR while the user's code is walked: blocks, points, sites, and scalars.
+
+`Blocks` holds the point of emission (`block`, None where the code cannot be reached) and the state of all names in
+scope (`state`). `Cells`, `Words`, `Merge` and the operations on tensors are built on it, and the walker on those.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from acronumba.data.shared import SharedLeaf
+from acronumba.errors import NOWHERE, AcronumbaError, Loc
+from acronumba.errors.codes import refuse
+from acronumba.frontend.source import Source
+from acronumba.frontend.values import (
+    NOT_CONST,
+    Bound,
+    Cell,
+    Choice,
+    EnumVal,
+    Func,
+    Maybe,
+    NoneVal,
+    Num,
+    Poison,
+    SharedVal,
+    Static,
+    StaticList,
+    StrVal,
+    Tensor,
+    TupleVal,
+    Val,
+    members_of,
+    note_named,
+    number,
+    type_of,
+)  # fmt: skip
+from acronumba.ir import nodes as ir
+from acronumba.ir.nodes import Extent, Var
+from acronumba.ir.notes import Note
+from acronumba.ir.ops import SCALARS
+from acronumba.ir.types import BOOL, FLOAT, INT, NONE, Array0T, ListT, Type, Word, type_text
+
+State = dict[Any, Val]  # by (scope, name); also facts: (scope, name, part, ...)
+
+
+Point = tuple[int, State]  # a place from which control flow goes on
+
+
+def conversion(what: str) -> str:
+    """Return the rewrite for an array of a dtype that is not in the language, or nothing."""
+    floating = re.search(r"an array of dtype [<>]?f", what)  # float16, or not in the processor's byte order
+    return "convert it before the batch: `x.astype(np.float32)`" if floating else ""
+
+
+class Refused(Exception):
+    """An expression is refused; caught at the statement, which is then skipped."""
+
+    def __init__(self, error: AcronumbaError | None):
+        super().__init__(error)
+        self.error = error
+
+
+class Dead(Exception):
+    """The rest of an expression cannot be reached; caught where control flow goes on."""
+
+
+class Abandoned(Exception):
+    """What is only tried does more than what it is tried for; caught where it is tried."""
+
+
+class Resweep(Exception):
+    """What was assumed about the program proved too narrow: walk everything again."""
+
+
+@dataclass
+class FunctionCode:
+    """The IR of one function while it is written."""
+
+    name: str
+    loc: Loc
+    params: tuple[Var, ...] = ()
+    results: tuple[Word, ...] = ()
+    blocks: list[list[ir.Instr]] = field(default_factory=list)
+    ends: list[ir.End | None] = field(default_factory=list)
+    names: dict[str, int] = field(default_factory=dict)
+    given: dict[Var, str] = field(default_factory=dict)  # the user's names of what was bound
+
+    def note_name(self, val: Val, name: str) -> None:
+        """Note the name that the user gives to a value."""
+        var = val.ref if isinstance(val, Tensor) else val.var if isinstance(val, Num) else None
+        if isinstance(var, Var) and not name.startswith("#"):
+            self.given.setdefault(var, name)
+
+
+class Knowledge:
+    """What outlives a sweep: it only grows, until a sweep changes nothing."""
+
+    def __init__(self) -> None:
+        self.cells: dict[Any, Cell] = {}
+        self.fields: dict[type, dict[str, Type]] = {}  # of every class that has rows
+        self.built: set[type] = set()  # classes that the program makes rows of
+        self.recursive: set[Any] = set()  # code of functions that are called, not inlined
+        self.results: dict[Any, Type | None] = {}  # of called functions, by key; None: not known to return yet
+        self.plain: dict[Any, set[int]] = {}  # parameters of called functions whose constants are dropped
+        self.loose: set[Any] = set()  # called functions whose tensor extents are dropped
+        self.carried: dict[
+            Any, set[type]
+        ] = {}  # called functions to which shared tensors are passed; classes in pieces
+        self.changed = False
+
+
+class Blocks:
+    """The point of emission: blocks, sites, scalars; see the module's text."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self.know = knowledge
+        self.code = FunctionCode("", NOWHERE)
+        self.block: int | None = None
+        self.state: State = {}
+        self.loc: Loc = NOWHERE
+        self.trying = False  # whether what is walked is only tried, as a straight line
+        self.outer_loc: Loc | None = None  # where the user called the library function that is being walked
+        self.source: Source | None = None
+        self.sites: dict[ir.Site, int] = {}
+        self.shared_index: dict[str, int] = {}
+        self.shared_params: list[ir.SharedParam] = []
+        self.reads: dict[type, set[str]] = {}  # fields that are loaded
+        self.stored: dict[type, set[str]] = {}  # fields of what is made here
+        self.demanded: set[str] = set()
+        self.constants: dict[str, Any] = {}
+        self.errors: list[AcronumbaError] = []
+        self.notes: list[Note] = []  # for `explain`
+        self.widenings: dict[Loc, None] = {}  # where float32 becomes float64 by NumPy's rules
+        self.lengths: dict[int, Var] = {}  # variables that are extents of some array, by identity
+        self.data_lists: set[ListT] = set()  # types of lists that instances or shared parameters hold
+
+    # ---- refusing
+
+    def at(self, node: ast.AST | Loc | None) -> Loc:
+        """Return the position of a node of the function being walked (in a library function: of the user's call)."""
+        if self.outer_loc is not None:
+            return self.outer_loc
+        if isinstance(node, Loc):
+            return node
+        if node is None or self.source is None or not hasattr(node, "lineno"):
+            return self.loc
+        return self.source.loc(node)
+
+    def refuse(
+        self, code: str, node: ast.AST | Loc | None = None, seen: str = "", rewrite: str = "", message: str = ""
+    ) -> Refused:
+        """Return the exception to raise for something that is not in the language."""
+        return Refused(refuse(code, self.at(node), seen, rewrite, message))
+
+    # ---- words for people
+
+    def describe(self, val: Val) -> str:
+        """Return what a value is, in the user's terms."""
+        match val:
+            case Static(value=value):
+                return getattr(value, "__name__", None) or repr(value)[:60]
+            case Func():
+                return f"function {val.source.name}"
+            case Bound():
+                return f"method {val.func.source.name}"
+            case Poison():
+                return "something refused"
+            case SharedVal(node=node):
+                return f"{node.path}, a {node.cls.__name__}"
+            case StrVal(value=value):
+                return f"the string {value!r}"
+            case NoneVal():
+                return "None"
+            case TupleVal(items=items):
+                return f"tuple[{', '.join(self.describe(v) for v in items)}]"
+            case Maybe(value=value):
+                return self.describe(value)
+            case Choice(options=options):
+                return " or ".join(map(self.describe, options))
+            case StaticList(items=items):
+                return f"list[{' | '.join(sorted({type_text(type_of(v) or NONE) for v in items}))}]"
+            case Num() if val.const is not NOT_CONST:
+                return f"{type_text(val.type)} {val.const}"
+            case Tensor() if val.array0 is None:
+                dims = ", ".join(str(d) if isinstance(d, int) else "?" for d in val.dims)
+                return f"{val.type.dtype}[{dims}]"
+        t = type_of(val)
+        return type_text(t) if t is not None else type(val).__name__.lower()
+
+    def check_poison(self, *vals: Val, node: ast.AST | None = None) -> None:
+        for v in vals:
+            if isinstance(v, Poison):
+                raise (
+                    self.refuse(v.code or "ACR206", node, seen=v.why, rewrite=conversion(v.why))
+                    if v.why
+                    else Refused(None)
+                )
+
+    # ---- blocks
+
+    def new_block(self) -> int:
+        if self.trying:
+            raise Abandoned
+        self.code.blocks.append([])
+        self.code.ends.append(None)
+        return len(self.code.blocks) - 1
+
+    def emit(self, instr: ir.Instr) -> None:
+        if self.block is not None:
+            self.code.blocks[self.block].append(instr)
+
+    def end(self, end: ir.End) -> None:
+        """End the current block; what follows cannot be reached until a block is entered."""
+        if self.block is not None:
+            assert self.code.ends[self.block] is None
+            self.code.ends[self.block] = end
+            self.block = None
+
+    def var(self, name: str, type: Word) -> Var:
+        """Return a new variable, named after the user's where there is a name; "#fold(...)" is named fold."""
+        names = self.code.names
+        if name.startswith("#") and "(" in name:
+            name = name[1:].partition("(")[0]
+        base = name or "v"
+        out = base
+        while out in names or not name:
+            names[base] = names.get(base, 0) + 1
+            out = f"{base}_{names[base]}"
+            if out not in names:
+                break
+        names.setdefault(out, 0)
+        return Var(out, type)
+
+    def point(self) -> Point:
+        if self.block is None:
+            raise Dead
+        return self.block, self.state
+
+    def enter(self, point: Point) -> None:
+        """Go on from a point, with a state of its own."""
+        self.block, self.state = point[0], dict(point[1])
+
+    def meet(self, ends: Sequence[int], state: State) -> None:
+        """Let several blocks go on in a new one, with a state that holds at the end of each of them."""
+        target = self.new_block()
+        for k in ends:
+            assert self.code.ends[k] is None
+            self.code.ends[k] = ir.Jump(block=target, loc=self.loc)
+        self.block, self.state = target, state
+
+    def meet_again(self, points: Sequence[Point]) -> None:
+        """Go on where the ways meet that were taken to tell the cases of one value apart: they bind no name."""
+        if len(points) > 1:
+            self.meet([block for block, _ in points], dict(points[0][1]))
+            for val in self.state.values():
+                note_named(val)
+        elif points:
+            self.block, self.state = points[0]
+        else:
+            self.block = None
+
+    def fork(self, cond: Num) -> tuple[Point | None, Point | None]:
+        """Branch on a bool: return the points where it is true and false (None: cannot be)."""
+        if self.block is None:
+            return None, None
+        if cond.const is not NOT_CONST:
+            here = self.point()
+            self.block = None
+            return (here, None) if cond.const else (None, here)
+        yes, no = self.new_block(), self.new_block()
+        state = self.state
+        self.end(ir.Branch(cond=self.word(cond), yes=yes, no=no, loc=self.loc))
+        return (yes, dict(state)), (no, dict(state))
+
+    def site(self, error: str, text: str, node: ast.AST | Loc | None = None) -> int:
+        return self.sites.setdefault(ir.Site(error, text, self.at(node)), len(self.sites))
+
+    def check(
+        self, cond: Num, error: str, text: str, args: Sequence[Num] = (), node: ast.AST | Loc | None = None
+    ) -> None:
+        """Let the instance fail unless a bool holds."""
+        if self.block is None or (cond.const is not NOT_CONST and cond.const):
+            return
+        site = self.site(error, text, node)
+        values = tuple(self.word(a) for a in args)
+        if cond.const is not NOT_CONST:
+            self.end(ir.Fail(site=site, args=values, loc=self.at(node)))
+            return
+        self.emit(ir.Check(cond=self.word(cond), site=site, args=values, loc=self.at(node)))
+
+    def fail(self, error: str, text: str, node: ast.AST | Loc | None = None) -> None:
+        if self.block is not None:
+            self.end(ir.Fail(site=self.site(error, text, node), args=(), loc=self.at(node)))
+
+    # ---- scalars
+
+    def never(self, node: ast.AST | Loc | None = None) -> Dead:
+        """Return the exception to raise where a value is needed that there never is: a list's that stays empty."""
+        self.fail("IndexError", "list index out of range", node)
+        return Dead()
+
+    def const(self, value: Any) -> Num:
+        return number(value)
+
+    def word(self, num: Num | EnumVal) -> Var:
+        """Return the variable of a number, emitting a constant or the read of a shared number if need be."""
+        if num.var is None:
+            if isinstance(num, EnumVal):
+                value: Any = members_of(num.cls).index(num.const)
+                num = Num(INT, const=value)
+            if num.const is NOT_CONST:
+                assert num.shared is not None
+                out = self.var(last_name(num.shared.path), num.type)
+                self.emit(ir.Shared(out=out, index=self.shared(num.shared), loc=self.loc))
+                return out
+            out = self.var("", num.type)
+            value = num.const
+            if num.type == INT and not -(2**63) <= value < 2**63:
+                self.fail("OverflowError", "int too large for 64 bits")
+                raise Refused(None)
+            self.emit(ir.Const(out=out, value=value, loc=self.loc))
+            return out
+        return num.var
+
+    def shared(self, leaf: SharedLeaf) -> int:
+        if leaf.path not in self.shared_index:
+            self.shared_index[leaf.path] = len(self.shared_params)
+            word = leaf.type.scalar if isinstance(leaf.type, Array0T) else leaf.type
+            self.shared_params.append(ir.SharedParam(path=leaf.path, type=word))
+        return self.shared_index[leaf.path]
+
+    def known(self, num: Num) -> Any:
+        """Return the constant value of a number, or NOT_CONST; a shared int becomes a constant by this."""
+        if num.const is NOT_CONST and num.shared is not None and num.shared.path in self.constants:
+            self.demanded.add(num.shared.path)
+        return self.present(num)
+
+    def present(self, num: Num) -> Any:
+        """Return the same, for a decision that does not depend on it: a shared int stays a value of run time."""
+        if num.const is NOT_CONST and num.shared is not None:
+            return self.constants.get(num.shared.path, NOT_CONST)
+        return num.const
+
+    def scalar(self, op: str, *args: Num, node: ast.AST | Loc | None = None) -> Num:
+        """Apply an operation of `SCALARS`, folding constants."""
+        row = SCALARS[op]
+        result: Any = {"i": INT, "f": FLOAT, "b": BOOL}.get(row.result) or args[-1].type
+        if all(a.const is not NOT_CONST for a in args):
+            try:
+                if _endless(op, [a.const for a in args]):
+                    raise OverflowError(TOO_LARGE)
+                value = row.reference(*(a.const for a in args))
+            except (ArithmeticError, ValueError) as error:
+                self.fail(type(error).__name__, str(error), node)
+                return Num(result, var=self.var("", result))
+            if not isinstance(value, complex):
+                return Num(result, const=value)
+        if self.block is None:
+            return Num(result, var=self.var("", result))
+        vars = tuple(self.word(a) for a in args)
+        site = -1
+        if row.fails:
+            site = self.site(*_scalar_failure(op, result), node)
+        out = self.var("", result)
+        self.emit(ir.Scalar(out=out, op=op, args=vars, site=site, loc=self.at(node)))
+        return Num(result, var=out)
+
+    def as_int(self, num: Num) -> Num:
+        if num.type != BOOL:
+            return num
+        num = self.read(num)
+        return number(int(num.const)) if num.const is not NOT_CONST else self.scalar("int", num)
+
+    def as_float(self, num: Num) -> Num:
+        num = self.read(num)
+        if num.type == FLOAT:
+            return num
+        if num.const is not NOT_CONST:
+            try:
+                return number(float(num.const))
+            except OverflowError as error:
+                self.fail("OverflowError", str(error))
+                return Num(FLOAT, var=self.var("", FLOAT))
+        return self.scalar("float", self.as_int(num))
+
+    def float_power(self, a: Num, b: Num, error: str, text: str, node: ast.AST | Loc | None = None) -> Num:
+        """Return a power of Python floats; `error` and `text` say what zero to a negative power is."""
+        x, y, zero = self.as_float(a), self.as_float(b), number(0.0)
+        finite = self.scalar("isfinite", y)
+        below = self.both(finite, self.scalar("lt", y, zero))
+        if below.const is NOT_CONST or below.const:
+            self.check(self.negate(self.both(below, self.scalar("eq", x, zero))), error, text, (), node)
+        broken = finite
+        if y.const is NOT_CONST or math.isfinite(y.const):
+            broken = self.both(finite, self.scalar("ne", self.scalar("mod", y, number(1.0)), zero))
+        if broken.const is NOT_CONST or broken.const:
+            negative = self.both(self.scalar("lt", x, zero), self.scalar("isfinite", x))
+            domain = "math domain error" if error == "ValueError" else "a root of a negative number is complex"
+            self.check(self.negate(self.both(broken, negative)), "ValueError", domain, (), node)
+        return self.scalar("pow", x, y, node=node)
+
+    def read(self, num: Num) -> Num:
+        """Return the number with a variable if it is shared (constants stay)."""
+        if num.var is None and num.const is NOT_CONST and self.block is not None:
+            return Num(num.type, var=self.word(num))
+        return num
+
+    def select(self, cond: Num, a: Num, b: Num) -> Num:
+        if cond.const is not NOT_CONST:
+            return a if cond.const else b
+        return self.scalar("select", cond, a, b)
+
+    def both(self, a: Num, b: Num) -> Num:
+        if a.const is not NOT_CONST:
+            return b if a.const else a
+        if b.const is not NOT_CONST:
+            return a if b.const else b
+        return self.scalar("both", a, b)
+
+    def either(self, a: Num, b: Num) -> Num:
+        if a.const is not NOT_CONST:
+            return a if a.const else b
+        if b.const is not NOT_CONST:
+            return b if b.const else a
+        return self.scalar("either", a, b)
+
+    def negate(self, a: Num) -> Num:
+        return number(not a.const) if a.const is not NOT_CONST else self.scalar("not", a)
+
+    # ---- extents
+
+    def extent(self, e: Extent) -> Num:
+        return number(e) if isinstance(e, int) else Num(INT, var=e)
+
+    def as_extent(self, num: Num) -> Extent:
+        value = self.known(num)
+        return value if value is not NOT_CONST else self.word(num)
+
+
+def last_name(path: str) -> str:
+    out = "".join(c if c.isalnum() else "_" for c in path.rsplit(".", 1)[-1]).strip("_")
+    return out or "shared"
+
+
+TOO_LARGE = "the result does not fit 64 bits"
+
+
+ZERO_DIVISION = "integer division or modulo by zero"
+
+
+_RANGE = frozenset("add sub mul neg abs exp expm1 sinh cosh hypot pow".split())  # of floats: what can only be too large
+
+
+_WHOLE = frozenset("trunc round floor ceil".split())
+
+
+def _scalar_failure(op: str, result: Type) -> tuple[str, str]:
+    """Return the exception of an operation on Python's numbers, and its message."""
+    if op in ("div", "quotient", "mod") or (op == "floordiv" and result == FLOAT):
+        return "ZeroDivisionError", "division by zero" if result == FLOAT else ZERO_DIVISION
+    if result == INT:
+        return "OverflowError", TOO_LARGE
+    return ("OverflowError", "math range error") if op in _RANGE else ("ValueError", "math domain error")
+
+
+def _endless(op: str, args: Sequence[Any]) -> bool:
+    """Whether a constant power or shift has so many digits that no program wants it."""
+    if op not in ("pow", "lshift") or not all(isinstance(a, int) for a in args):
+        return False
+    base, by = args
+    return bool(by > 0 and by * (base.bit_length() if op == "pow" else 1) > 1 << 14)

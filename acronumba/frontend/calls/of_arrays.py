@@ -1,0 +1,210 @@
+"""NumPy's functions that make arrays, and those of dtypes; what makes Python's data of arrays."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from acronumba.frontend.calls.of_shapes import extents, runtime_list, with_axis
+from acronumba.frontend.calls.tables import Args, Handler, Node, row
+from acronumba.frontend.comprehensions import built, comprehend
+from acronumba.frontend.conditions import host_value
+from acronumba.frontend.loops import iterate
+from acronumba.frontend.tensors import PYTHON
+from acronumba.frontend.values import (
+    NOT_CONST,
+    Generator,
+    ListVal,
+    NoneVal,
+    Num,
+    Static,
+    Tensor,
+    Val,
+    number,
+)  # fmt: skip
+from acronumba.ir.types import BOOL, INT, FloatT, IntT, TensorT
+
+if TYPE_CHECKING:
+    from acronumba.frontend.walker import Walker
+
+
+def _filled(value: float | None, default: str = "float64") -> Handler:
+    def handler(w: Walker, a: Args, node: Node) -> Val:
+        dtype = a.dtype() or default
+        return w.full(extents(w, a), number(value), dtype, node)
+
+    return handler
+
+
+row("shape dtype", np.zeros, np.empty, rank0="array")(_filled(0.0))
+row("shape dtype", np.ones, rank0="array")(_filled(1.0))
+
+
+@row("shape fill_value dtype", np.full, rank0="array")
+def _full(w: Walker, a: Args, node: Node) -> Val:
+    value = a["fill_value"]
+    if not isinstance(value, Num | Tensor):
+        raise w.refuse("ACR301", node, seen=f"np.full of {w.describe(value)}")
+    return w.full(extents(w, a), value, a.dtype(), node)
+
+
+def _like(value: float | None) -> Handler:
+    def handler(w: Walker, a: Args, node: Node) -> Val:
+        x = a.tensor("x")
+        fill = number(value) if value is not None else a["fill_value"]
+        if not isinstance(fill, Num | Tensor):
+            raise w.refuse("ACR301", node, seen=f"np.full_like of {w.describe(fill)}")
+        dims = x.dims if isinstance(a["shape"], NoneVal) else extents(w, a)
+        return w.full(dims, fill, a.dtype() or x.type.dtype, node)
+
+    return handler
+
+
+row("x dtype shape", np.zeros_like, np.empty_like, rank0="array")(_like(0.0))
+row("x dtype shape", np.ones_like, rank0="array")(_like(1.0))
+row("x fill_value dtype shape", np.full_like, rank0="array")(_like(None))
+
+
+@row("start stop step dtype", np.arange)
+def _arange(w: Walker, a: Args, node: Node) -> Val:
+    start, stop = a["start"], a["stop"]
+    if isinstance(stop, NoneVal):
+        start, stop = number(0), start
+    elif "start" not in a.given:
+        start = number(0)
+    if isinstance(stop, NoneVal) or (isinstance(a["stop"], NoneVal) and isinstance(a.where["start"], ast.keyword)):
+        raise w.refuse("ACR203", node, seen="np.arange without stop")
+    if isinstance(start, NoneVal):
+        raise w.refuse("ACR301", a.where["start"], seen="None for start of np.arange", rewrite="np.arange(0, stop)")
+    first, last, step = (host_value(w, v, node, "np.arange()") for v in (start, stop, a["step"]))
+    return w.arange(first, last, step, a.dtype(), node)
+
+
+@row("n m k dtype", np.eye)
+def _eye(w: Walker, a: Args, node: Node) -> Val:
+    n = extents(w, a, "n")[0]
+    m = n if isinstance(a["m"], NoneVal) else extents(w, a, "m")[0]
+    return w.eye(n, m, a.whole("k"), a.dtype() or "float64", node)
+
+
+@row("n dtype", np.identity)
+def _identity(w: Walker, a: Args, node: Node) -> Val:
+    n = extents(w, a, "n")[0]
+    return w.eye(n, n, 0, a.dtype() or "float64", node)
+
+
+@row("x dtype", np.array, np.asarray, rank0="array")
+def _array(w: Walker, a: Args, node: Node) -> Val:
+    dtype = a.dtype()
+    val = a["x"]
+    if isinstance(val, Num):
+        return w.from_number(val, dtype or w.natural(val, node), node)
+    runtime = runtime_list(w, val, node)
+    if runtime is not None:
+        if dtype is not None:
+            _check_list(w, runtime, dtype, node)
+        return w.array_of(runtime, dtype, node)
+    if isinstance(val, Generator):
+        val = comprehend(w, val.node)
+    return w.array_of(val, dtype, node)
+
+
+def _check_list(w: Walker, val: ListVal, dtype: str, node: Node) -> None:
+    """Check that the elements of a list are values of a dtype, as NumPy does where they are numbers."""
+    item = val.item
+    if isinstance(item, TensorT):
+        w.fits_array(item, dtype, node)
+    if not isinstance(item, IntT | FloatT) or np.dtype(dtype).kind not in "iu" or (item, dtype) == (INT, "int64"):
+        return
+    scope = (w.frame.scope, "#item")
+    where, target = node or ast.Constant(0), ast.Name("#item", ast.Store())
+
+    def turn() -> None:
+        number_ = w.state[scope]
+        if isinstance(number_, Num):
+            w.from_number(number_, dtype, node)
+
+    iterate(w, val, where, target, turn, (), ())
+
+
+@row("x dtype", np.ascontiguousarray)
+def _ascontiguousarray(w: Walker, a: Args, node: Node) -> Val:
+    x = _array(w, a, node)
+    return with_axis(w, x, node) if isinstance(x, Tensor) else x
+
+
+def as_dtype(w: Walker, val: Val, dtype: str, node: Node) -> Tensor:
+    if isinstance(val, Num):
+        return w.from_number(val, dtype, node)
+    return w.cast(w.as_tensor(val, node=node), dtype, node)
+
+
+@row("x dtype casting copy", method="astype", rank0="first")
+def _astype(w: Walker, a: Args, node: Node) -> Val:
+    x, dtype = a.tensor("x"), a.dtype() or "float64"
+    a.may_cast([x], dtype)
+    out = w.cast(x, dtype, node)
+    if out is x and a.flag("copy"):
+        return Tensor(out.type, out.ref, out.dims, fresh=True, array0=x.array0)
+    return out
+
+
+@row("*args", np.result_type)
+def _result_type(w: Walker, a: Args, node: Node) -> Val:
+    return Static(np.result_type(*(_kind(w, v, a.where["*args"]) for v in a.rest)))
+
+
+@row("x y", np.promote_types)
+def _promote_types(w: Walker, a: Args, node: Node) -> Val:
+    return Static(np.promote_types(a.static("x"), a.static("y")))
+
+
+def _kind(w: Walker, val: Val, node: Node) -> Any:
+    """Return what NumPy's rules of promotion see of a value."""
+    if isinstance(val, Num):
+        return PYTHON[val.type](0)
+    out = np.dtype(val.type.dtype) if isinstance(val, Tensor) else w.static(val, node)
+    if out is NOT_CONST:
+        raise w.refuse("ACR301", node, seen=f"np.result_type of {w.describe(val)}")
+    return out
+
+
+@row("x", np.finfo, np.iinfo)
+def _finfo(w: Walker, a: Args, node: Node) -> Val:
+    dtype = np.dtype(a.static("x"))
+    return Static(np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype))
+
+
+@row("x *args", method="item")
+def _item(w: Walker, a: Args, node: Node) -> Val:
+    x, where = a.tensor("x"), [host_value(w, v, a.where["*args"], ".item()", index=True) for v in a.rest]
+    if not where:
+        message = "can only convert an array of size 1 to a Python scalar"
+        return w.host(w.only_element(x, message, message, node), ".item()", node)
+    if any(i.type == BOOL for i in where):
+        raise w.refuse("ACR301", a.where["*args"], seen=".item() of bool", rewrite="int(i)")
+    if len(where) == 1:
+        x = w.flatten(x, node)
+    if len(where) != x.type.rank:
+        raise w.refuse("ACR402", a.where["*args"], seen=f"{len(where)} indices for {w.describe(x)}")
+    for i in where:
+        x = w.take(x, i, 0, node)
+    return w.host(x, ".item()", node)
+
+
+@row("x", method="tolist")
+def _tolist(w: Walker, a: Args, node: Node) -> Val:
+    x = a.tensor("x")
+    if not x.type.rank:
+        return w.host(x, ".tolist()", node)
+    if x.type.rank > 1:
+        raise w.refuse("ACR202", node, seen=f".tolist() of {w.describe(x)}", rewrite="[row.tolist() for row in x]")
+    where, target, item = node or ast.Constant(0), ast.Name("#item", ast.Store()), (w.frame.scope, "#item")
+
+    def value() -> Val:
+        return w.each(w.state[item], lambda v: host_value(w, v, node, ".tolist()"), node)
+
+    rows = built(w, x, where, target, lambda: w.state[item], (), what="rows")  # all, then the value of each: one wait
+    return built(w, rows, where, target, value, (), what="values")

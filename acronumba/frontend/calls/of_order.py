@@ -1,0 +1,265 @@
+"""Calls of what orders values: `min`, `max`, `sorted` and `.sort`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from acronumba.frontend.attributes import not_none
+from acronumba.frontend.block import Dead, Refused
+from acronumba.frontend.calls.of_python import as_iterable
+from acronumba.frontend.calls.tables import Args, Node, row
+from acronumba.frontend.comparisons import compare_values
+from acronumba.frontend.comprehensions import built, to_list
+from acronumba.frontend.conditions import AMBIGUOUS, EMPTY, host_value, truth
+from acronumba.frontend.lists import list_get, list_slice
+from acronumba.frontend.loops import iterate, protocol
+from acronumba.frontend.source import spot
+from acronumba.frontend.values import (
+    EnumVal,
+    ListVal,
+    NoneVal,
+    Num,
+    Poison,
+    Tensor,
+    TupleVal,
+    UnionVal,
+    Val,
+    Zip,
+    number,
+)  # fmt: skip
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import FLOAT, NEVER, Array0T, BoolT, FloatT, IntT, TensorT, TupleT, Type
+
+if TYPE_CHECKING:
+    from acronumba.frontend.walker import Walker
+
+
+@row("*args key default", min, rank0="any")
+def _min(w: Walker, a: Args, node: Node) -> Val:
+    return _extreme(w, a, node, "lt")
+
+
+@row("*args key default", max, rank0="any")
+def _max(w: Walker, a: Args, node: Node) -> Val:
+    return _extreme(w, a, node, "gt")
+
+
+def _extreme(w: Walker, a: Args, node: Node, op: str) -> Val:
+    """`min` and `max`: the first of equal ones."""
+    where = node or ast.Constant(0)
+    compare = ast.Lt() if op == "lt" else ast.Gt()
+    key_func, what = a["key"], "min()" if op == "lt" else "max()"
+    default = a["default"] if "default" in a.given else None
+
+    def key_of(v: Val) -> Val:
+        return v if isinstance(key_func, NoneVal) else w.call(key_func, (v,), {}, node)
+
+    def pick(best: tuple[Val, Val], v: Val, k: Val) -> tuple[Val, Val]:
+        test = truth(w, compare_values(w, compare, k, best[1], where), node)
+        if isinstance(v, Num) and isinstance(best[0], Num) and v.type == best[0].type and isinstance(key_func, NoneVal):
+            out = w.select(test, w.read(v), w.read(best[0]))
+            return out, out
+        yes, no = w.fork(test)
+        points = [p for p in (yes, no) if p is not None]
+        vals: list[Val] = [TupleVal(pair) for pair, p in (((v, k), yes), (best, no)) if p is not None]
+        got = w.join_values(points, vals)
+        if not isinstance(got, TupleVal):
+            raise Refused(None)
+        return got.items[0], got.items[1]
+
+    if default is not None and len(a.rest) > 1:
+        raise w.refuse("ACR203", a.where["default"], seen=f"default= of {what} of several values")
+    if not a.rest:
+        raise w.refuse("ACR203", node, seen=f"{what} without values")
+    if len(a.rest) == 1:
+        val = as_iterable(w, a.rest[0], node)
+        items = w.items_of(val)
+    else:
+        val, items = TupleVal(tuple(a.rest)), tuple(a.rest)
+    if items is not None:
+        if not items:
+            if default is not None:
+                return default
+            w.fail("ValueError", "min() or max() of an empty sequence", node)
+            return number(0)
+        keys = [key_of(v) for v in items]
+        if len(items) > 1 and any(map(_has_tensor, keys)) and not _mixed(keys):
+            keys = [_host_key(w, k, node, what) for k in keys]
+        best = (items[0], keys[0])
+        for v, k in zip(items[1:], keys[1:], strict=True):
+            best = pick(best, v, k)
+        return best[0]
+    return _best_at_run_time(w, val, default, key_of, pick, what, node)
+
+
+def _best_at_run_time(
+    w: Walker, val: Val, default: Val | None, key_of: Callable[[Val], Val], pick: Callable[..., tuple[Val, Val]],
+    what: str, node: Node,
+) -> Val:  # fmt: skip
+    """Return the best element of a sequence, or the default if it is empty at run time."""
+    length, get = protocol(w, val, node or ast.Constant(0))
+    some = w.scalar("gt", length(), number(0))
+    points: list[Any] = []
+    vals: list[Val] = []
+    if default is None:
+        w.check(some, "ValueError", "min() or max() of an empty sequence", (), node)
+    else:
+        yes, no = w.fork(some)
+        if no is not None:
+            points.append(no)
+            vals.append(default)
+        w.join([yes] if yes is not None else [])
+    if w.block is not None:
+        try:
+            best_val = _first_of_best(w, val, get, key_of, pick, what, node)
+        except Dead:  # there is never an element
+            w.block = None
+    if w.block is not None:
+        points.append(w.point())
+        vals.append(best_val)
+        w.block = None
+    return w.join_values(points, vals)
+
+
+def _first_of_best(
+    w: Walker, val: Val, get: Callable[[Num], Val], key_of: Callable[[Val], Val], pick: Callable[..., tuple[Val, Val]],
+    what: str, node: Node,
+) -> Val:  # fmt: skip
+    """Return the best element of a sequence that is not empty, by a loop."""
+    where = node or ast.Constant(0)
+    before = w.mark()
+    first = get(number(0))
+    first_key = key_of(first)
+    keyed = w.block is not None and _has_tensor(first_key)
+    if keyed:  # all keys first, then the value of each: one wait
+        w.go_back(before)
+        items_list = to_list(w, val, where)
+        keys_list = _host_keys(w, _keys(w, items_list, key_of, "keys", node), what, node)
+        val = Zip((items_list, keys_list))
+        first, first_key = (list_get(w, part, number(0), node) for part in (items_list, keys_list))
+    key = (w.frame.scope, f"#best{spot(node)}")
+    w.state[key] = TupleVal((first, first_key))
+
+    def body() -> None:
+        old, v = w.state[key], w.state[(w.frame.scope, "#item")]
+        assert isinstance(old, TupleVal)
+        pair = v.items if keyed and isinstance(v, TupleVal) else (v, key_of(v))
+        got = pick((old.items[0], old.items[1]), *pair)
+        if w.block is not None:
+            w.state[key] = TupleVal(got)
+
+    iterate(w, val, where, ast.Name("#item", ast.Store()), body, (), (key,))
+    best = w.state.pop(key, None)
+    return best.items[0] if isinstance(best, TupleVal) else Poison()
+
+
+@row("x key reverse", sorted, whole=True)
+def _sorted(w: Walker, a: Args, node: Node) -> Val:
+    val = as_iterable(w, a["x"], node)
+    where = node or ast.Constant(0)
+    if isinstance(val, ListVal):
+        copy = list_slice(w, val, number(0), 1, w.list_lengths(val, node), where)
+    else:
+        copy = to_list(w, val, where)
+    sort_list(w, copy, a["key"], a["reverse"], node)
+    return copy
+
+
+def sort_list(w: Walker, base: ListVal, key: Val, reverse: Val, node: Node) -> None:
+    """Sort a list in place, stably."""
+
+    def key_of(v: Val) -> Val:
+        return v if isinstance(key, NoneVal) else w.call(key, (v,), {}, node)
+
+    def sort(val: ListVal, by: ListVal) -> None:
+        args = (val.var, by.var, w.word(down))
+        w.emit(ir.ListOp(outs=(), op="sort", width=w.width(val), args=args, loc=w.at(node)))
+
+    def part(k: int) -> Callable[[Val], Val]:
+        return lambda v: v.items[k] if isinstance(v, TupleVal) else v
+
+    keys = _keys(w, base, key_of, "keys", node)
+    if w.block is None or keys.item == NEVER:
+        return
+    keys = _host_keys(w, keys, "a sort", node)
+    if w.block is None:
+        return
+    down = truth(w, host_value(w, reverse, node, "reverse", index=True), node)
+    if not isinstance(keys.item, TupleT):
+        sort(base, keys)
+        return
+    for k in reversed(range(len(keys.item.items))):  # the sort is stable: by the last part first
+        parts = _keys(w, keys, part(k), f"keys{k}", node)
+        if w.block is None:
+            return
+        sort(base, parts)
+        sort(keys, parts)
+
+
+def _keys(w: Walker, source: ListVal, value: Callable[[Val], Val], what: str, node: Node) -> ListVal:
+    """Return the list of something of each element of a list."""
+    item = (w.frame.scope, "#key")
+    target = ast.Name("#key", ast.Store())
+    return built(w, source, node or ast.Constant(0), target, lambda: value(w.state[item]), (), what=what)
+
+
+def _host_keys(w: Walker, keys: ListVal, what: str, node: Node) -> ListVal:
+    """Return keys as numbers and tuples of numbers, all that are tensors read in one go."""
+    if w.block is None or all(isinstance(t, IntT | FloatT | BoolT) for t in _parts(keys.item)):
+        return keys
+    return _keys(w, keys, lambda k: _host_key(w, k, node, what), "numbers", node)
+
+
+def _parts(t: Type) -> tuple[Type, ...]:
+    return t.items if isinstance(t, TupleT) else (t,)
+
+
+def _mixed(keys: Sequence[Val]) -> bool:
+    """Whether keys are scalars of which NumPy compares some in another type than their own: float32 and a number."""
+    dtypes = {
+        "int64" if isinstance(k, Num) and k.type != FLOAT else "float64" for k in keys if not isinstance(k, Tensor)
+    }
+    dtypes |= {k.type.dtype for k in keys if isinstance(k, Tensor)}
+    plain = all(isinstance(k, Num) or (isinstance(k, Tensor) and not k.type.rank) for k in keys)
+    return plain and len(dtypes) > 1 and any(d.startswith("float") for d in dtypes)
+
+
+def _has_tensor(key: Val) -> bool:
+    """Whether a key, or a part of it, is a tensor."""
+    match key:
+        case TupleVal():
+            return any(map(_has_tensor, key.items))
+        case UnionVal():
+            return any(isinstance(u, TensorT | Array0T) for t in key.possible for u in _parts(t))
+    return isinstance(key, Tensor)
+
+
+def _host_key(w: Walker, key: Val, node: Node, what: str) -> Val:
+    """Return a key as numbers, which are compared as NumPy compares the scalars that they were.
+
+    A tuple in a tuple is compared as its items in its place are.
+    """
+    if isinstance(key, TupleVal):
+        parts = [_host_key(w, part, node, what) for part in key.items]
+        return TupleVal(tuple(v for part in parts for v in (part.items if isinstance(part, TupleVal) else (part,))))
+    if not isinstance(key, UnionVal):
+        return _host_part(w, key, node, what)
+    val = not_none(w, key, node)
+    single = any(isinstance(t, TensorT | Array0T) and t.dtype == "float32" for t in key.possible)
+
+    def one(v: Val) -> Val:
+        if single and isinstance(v, Num):  # beside float32 scalars NumPy takes Python's numbers for float32
+            v = w.from_number(v, "float32", node)
+        return w.as_float(_host_part(w, v, node, what))
+
+    return w.each(val, one, node)
+
+
+def _host_part(w: Walker, part: Val, node: Node, what: str) -> Num:
+    if isinstance(part, Tensor):
+        part = w.only_element(part, EMPTY, AMBIGUOUS, node)
+    elif not isinstance(part, Num | EnumVal):
+        raise w.refuse("ACR301", node, seen=f"{what} by {w.describe(part)}", rewrite="sort by a number")
+    return host_value(w, part, node, what)

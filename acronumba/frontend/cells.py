@@ -1,0 +1,143 @@
+"""What is known of lists: the types of their elements, and whether they may be changed.
+
+Each list has a cell. Lists that meet under one name share theirs; what is known of one grows from sweep to sweep.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from acronumba.frontend.block import Blocks
+from acronumba.frontend.values import Cell, ListVal
+from acronumba.ir.nodes import Var
+from acronumba.ir.types import NEVER, Array0T, DictT, ListT, TensorT, TupleT, Type, UnionT, type_text, union
+
+
+class Cells(Blocks):
+    """Cells: made, widened, unified."""
+
+    def cell(self, key: Any) -> Cell:
+        return self.know.cells.setdefault(key, Cell()).find()
+
+    def widen_cell(self, cell: Cell, item: Type) -> None:
+        """Note a type of elements."""
+        cell = cell.find()
+        wider = union(cell.item, item)
+        if wider != cell.item:
+            if cell.fixed:
+                raise self.refuse("ACR303", seen=f"list[{type_text(cell.item)}] and an element {type_text(item)}")
+            if endless(wider):
+                raise self.refuse("ACR303", seen=type_text(wider)[:200])
+            cell.item = wider
+            self.know.changed = True
+
+    def make_real(self, cell: Cell) -> None:
+        cell = cell.find()
+        if not cell.real:
+            cell.real = True
+            self.know.changed = True
+
+    def stays_empty(self, a: Cell, b: Cell) -> bool:
+        """Whether the lists of a cell stay empty, or hold lists that do, by a given type, and not those of another.
+
+        The two are not unified: such a list may stand where another type is expected if it is not changed there.
+        """
+        a, b = a.find(), b.find()
+        return a.fixed and emptier(a.item, b.item)
+
+    def unify_cells(self, a: Cell, b: Cell) -> Cell:
+        a, b = a.find(), b.find()
+        if a is b:
+            return a
+        for one, other in ((a, b), (b, a)):
+            if self.stays_empty(one, other):
+                self.mix(other, one.item == NEVER)  # the lists in it have other types elsewhere
+                return other
+        self.mix(a, not b.mixed)
+        self.mix(b, not a.mixed)
+        if a.fixed and b.fixed:
+            if a.item != b.item:
+                raise self.refuse("ACR303", seen=f"list[{type_text(a.item)}] and list[{type_text(b.item)}]")
+            return a
+        if b.fixed:
+            a, b = b, a
+        before, self.know.changed = self.know.changed, True
+        self.widen_cell(a, b.item)
+        a.real = a.real or b.real
+        if not a.fixed:
+            b.link = a
+        elif b.item != a.item:
+            self.widen_cell(b, a.item)
+        else:
+            self.know.changed = before or b.item != a.item
+        return a
+
+    def mix(self, cell: Cell, own: bool) -> None:
+        """Note that an element goes into the lists of a cell, which may be a list that was not made in the call."""
+        cell = cell.find()
+        if not own and not cell.mixed:
+            cell.mixed = True
+            self.know.changed = True
+
+    def cells_by_type(self, t: ListT) -> Cell:
+        key = ("type", t)
+        cell = self.know.cells.get(key)
+        if cell is None:
+            cell = self.know.cells[key] = Cell(item=t.item, real=True, fixed=True, data=t in self.data_lists)
+            cell.unsure = t.item in self.data_lists
+        return cell
+
+    def list_of(self, t: ListT, var: Var, own: bool = False) -> ListVal:
+        """Return a list of unknown origin: it must not be changed if lists of its type may be instance data."""
+        cell = self.cells_by_type(t)
+        return ListVal(cell, var, own or not (cell.data or t.item == NEVER))
+
+    def check_unchanged(self, val: ListVal, t: ListT) -> None:
+        """See to it that a list that stays empty by its type is not changed under another type, or refuse it.
+
+        Where the instances have such lists, those of the other type cannot be changed from now on.
+        """
+        empty = self.stays_empty(val.cell, self.cells_by_type(t))
+        if t.item == NEVER or (val.own and not empty):
+            return
+        given = not val.own and any(emptier(d.item, t.item) for d in self.data_lists)
+        inner: Type = val.item
+        outer: Type = t
+        while isinstance(outer, ListT):
+            by_type = self.cells_by_type(outer)
+            if given and not by_type.data:
+                by_type.data = True
+                self.know.changed = True
+            elif not given and by_type.touched and (val.own or not by_type.data):
+                raise self.refuse("ACR303", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+            if not empty or not isinstance(inner, ListT):
+                return
+            inner, outer = inner.item, outer.item
+
+
+def emptier(a: Type, b: Type) -> bool:
+    """Whether two types of elements differ only in that lists of the first stay empty."""
+    if a == NEVER:
+        return b != NEVER
+    return isinstance(a, ListT) and isinstance(b, ListT) and emptier(a.item, b.item)
+
+
+def endless(t: Type) -> bool:
+    """Whether a type is so large that it would go on growing."""
+    if isinstance(t, UnionT):
+        tensors = sum(isinstance(m, TensorT | Array0T) for m in t.members)
+        tuples = sum(isinstance(m, TupleT | DictT) for m in t.members)
+        if tensors > 6 or tuples > 12:
+            return True
+    return _depth(t) > 12
+
+
+def _depth(t: Type) -> int:
+    match t:
+        case TupleT() | DictT():
+            return 1 + max((_depth(u) for u in t.items), default=0)
+        case ListT():
+            return 1 + _depth(t.item)
+        case UnionT():
+            return max(_depth(u) for u in t.members)
+    return 0

@@ -1,0 +1,268 @@
+"""Comparisons of values of all kinds, and `in`."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from acronumba.frontend.attributes import by_member
+from acronumba.frontend.block import Dead, Point
+from acronumba.frontend.conditions import host_value, truth, truth_value
+from acronumba.frontend.handlers import EXPRESSIONS, handles
+from acronumba.frontend.loops import iterate
+from acronumba.frontend.operators import is_float, is_index
+from acronumba.frontend.values import (
+    NOT_CONST,
+    DictVal,
+    EnumVal,
+    Func,
+    ListVal,
+    NoneVal,
+    Num,
+    Range,
+    Record,
+    Ref,
+    Static,
+    StaticList,
+    StrVal,
+    Tensor,
+    TupleVal,
+    Val,
+    number,
+)
+from acronumba.frontend.walker import Walker
+from acronumba.ir import nodes as ir
+from acronumba.ir.nodes import Var
+from acronumba.ir.types import BOOL, FLOAT, INT
+
+_COMPARE = {
+    ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Is: "eq",
+    ast.IsNot: "ne",
+}  # fmt: skip
+
+
+_COMPARE_BY: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
+}  # fmt: skip
+
+
+# What never equals a value of another of these kinds.
+_KINDS: dict[type, str] = {
+    Num: "number", StrVal: "string", NoneVal: "None", TupleVal: "tuple", DictVal: "dict", ListVal: "list",
+    StaticList: "list", Range: "range", Func: "function",
+}  # fmt: skip
+
+
+@handles(EXPRESSIONS, ast.Compare)
+def compare_expr(w: Walker, node: ast.Compare) -> Val:
+    """Evaluate a comparison or a chain of them, as far as Python does."""
+    if len(node.ops) == 1:
+        op, right = node.ops[0], node.comparators[0]
+        if isinstance(op, ast.Is | ast.IsNot) and isinstance(right, ast.Constant) and right.value is None:
+            return truth_value(w, node)
+        return compare_values(w, op, w.expr(node.left), w.expr(right), node)
+    left = w.expr(node.left)
+    points: list[Point] = []
+    vals: list[Val] = []
+    for k, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
+        try:
+            right_val = w.expr(comparator)
+        except Dead:
+            w.block = None
+            break
+        result = compare_values(w, op, left, right_val, node)
+        left = right_val
+        if k == len(node.ops) - 1:
+            if w.block is not None:
+                points.append(w.point())
+                vals.append(result)
+                w.block = None
+            break
+        yes, no = w.fork(truth(w, result, node))
+        if no is not None:
+            points.append(no)
+            vals.append(result if isinstance(result, Tensor) else number(False))
+        w.join([yes] if yes is not None else [])
+        if w.block is None:
+            break
+    return w.join_values(points, vals)
+
+
+def compare_values(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
+    """Compare values that may be one of several."""
+    w.check_poison(a, b)
+    if isinstance(op, ast.In | ast.NotIn):
+        found = contains(w, a, b, node)
+        return w.negate(found) if isinstance(op, ast.NotIn) else found
+    return w.each(a, lambda x: w.each(b, lambda y: compare_one(w, op, x, y, node), node), node)
+
+
+def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
+    """Compare two values."""
+    name = _COMPARE.get(type(op))
+    equality = isinstance(op, ast.Eq | ast.NotEq | ast.Is | ast.IsNot)
+    negated = isinstance(op, ast.NotEq | ast.IsNot)
+    if isinstance(op, ast.Is | ast.IsNot):
+        if isinstance(a, Ref) and isinstance(b, Ref):
+            same = scalar_same(w, a.var, b.var)
+            return w.negate(same) if negated else same
+        if isinstance(a, Tensor | Record) or isinstance(b, Tensor | Record):
+            raise w.refuse("ACR117", node, seen=f"`is` of {w.describe(a)} and {w.describe(b)}")
+    elif (isinstance(a, Tensor) or isinstance(b, Tensor)) and name is not None:
+        if isinstance(a, NoneVal | StrVal) or isinstance(b, NoneVal | StrVal):
+            raise w.refuse("ACR301", node, seen=f"{w.describe(a)} compared with {w.describe(b)}")
+        return w.ufunc(name, (a, b), node)
+    if isinstance(a, Num) and isinstance(b, Num) and name is not None:
+        if isinstance(op, ast.Is | ast.IsNot) and a.type != b.type:
+            return number(negated)
+        if FLOAT in (a.type, b.type):
+            return compare_floats(w, name, a, b, node)
+        return w.scalar(name, w.as_int(a), w.as_int(b), node=node)
+    if isinstance(a, EnumVal) or isinstance(b, EnumVal):
+        known = compare_enum(w, op, a, b, node)
+        if known is not None:
+            return known
+    if isinstance(a, EnumVal) and isinstance(b, EnumVal) and a.cls is b.cls and equality:
+        if a.const is not NOT_CONST and b.const is not NOT_CONST:
+            return number((a.const is b.const) != negated)
+        x, y = (Num(INT, var=w.word(v)) for v in (a, b))
+        return w.scalar("ne" if negated else "eq", x, y)
+    if isinstance(a, EnumVal) and issubclass(a.cls, int) and isinstance(b, Num):
+        return compare_one(w, op, by_member(w, a, int), b, node)
+    if isinstance(b, EnumVal) and issubclass(b.cls, int) and isinstance(a, Num):
+        return compare_one(w, op, a, by_member(w, b, int), node)
+    if isinstance(a, StrVal) and isinstance(b, StrVal):
+        table = {
+            ast.Lt: a.value < b.value,
+            ast.Gt: a.value > b.value,
+            ast.LtE: a.value <= b.value,
+            ast.GtE: a.value >= b.value,
+        }
+        return number(table.get(type(op), (a.value == b.value) != negated))
+    if equality and (isinstance(a, NoneVal) or isinstance(b, NoneVal)):
+        return number((isinstance(a, NoneVal) and isinstance(b, NoneVal)) != negated)
+    if equality and (isinstance(a, Static) or isinstance(b, Static)):
+        return compare_known(w, op, a, b, node)
+    if isinstance(a, TupleVal) and isinstance(b, TupleVal) and not isinstance(op, ast.Is | ast.IsNot):
+        return compare_tuples(w, op, a, b, node)
+    kinds = {_KINDS.get(type(v)) for v in (a, b)}
+    if equality and len(kinds) == 2 and None not in kinds:  # a string never equals a tuple
+        return number(negated)
+    lists = isinstance(a, ListVal | StaticList) and isinstance(b, ListVal | StaticList)
+    rewrite = "len(a) == len(b) and all(x == y for x, y in zip(a, b))" if lists and equality else ""
+    seen = f"{w.describe(a)} compared with {w.describe(b)}"
+    raise w.refuse("ACR301", node, seen=seen, rewrite=rewrite)
+
+
+def compare_tuples(w: Walker, op: ast.cmpop, a: TupleVal, b: TupleVal, node: ast.AST) -> Num:
+    """Compare tuples item by item."""
+    if isinstance(op, ast.Eq | ast.NotEq):
+        negated = isinstance(op, ast.NotEq)
+        if len(a.items) != len(b.items):
+            return number(negated)
+        out = number(True)
+        for x, y in zip(a.items, b.items, strict=True):
+            out = w.both(out, truth(w, compare_values(w, ast.Eq(), x, y, node), node))
+        return w.negate(out) if negated else out
+    out = truth(w, compare_values(w, op, number(len(a.items)), number(len(b.items)), node), node)
+    for x, y in reversed(list(zip(a.items, b.items, strict=False))):  # the first that differ decide
+        less = truth(w, compare_values(w, op, x, y, node), node)
+        out = w.select(truth(w, compare_values(w, ast.Eq(), x, y, node), node), out, less)
+    return out
+
+
+def compare_enum(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num | None:
+    """Compare a member of an enum with something else, where the result is known for each member; else None."""
+    for v in (a, b):
+        own = w.deciding(v.cls, f"__{_COMPARE[type(op)]}__") if isinstance(v, EnumVal) else ""
+        if own and not isinstance(op, ast.Is | ast.IsNot):
+            raise w.refuse("ACR209", node, seen=f"{own} of {w.describe(v)}")
+    test = _COMPARE_BY[type(op)]
+    member, other = (a, b) if isinstance(a, EnumVal) else (b, a)
+    assert isinstance(member, EnumVal)
+    cls: Any = member.cls
+    if isinstance(op, ast.Is | ast.IsNot) and not isinstance(other, EnumVal):
+        return number(isinstance(op, ast.IsNot))
+    if isinstance(op, ast.Eq | ast.NotEq) and cls.__eq__ is object.__eq__ and type(other) in _KINDS:
+        return number(isinstance(op, ast.NotEq))
+    known = other.value if isinstance(other, StrVal) else NOT_CONST
+    if isinstance(other, Num | EnumVal):
+        known = other.const
+    if known is NOT_CONST or (isinstance(other, EnumVal) and isinstance(a, EnumVal) and a.cls is other.cls):
+        return None
+    try:
+        return by_member(w, member, lambda m: bool(test(m, known) if member is a else test(known, m)))
+    except TypeError:  # of `<`
+        return None
+
+
+def compare_known(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num:
+    """Compare what is known when the model is compiled: dtypes, classes, modules."""
+    x, y = w.static(a, node), w.static(b, node)
+    if x is not NOT_CONST and y is not NOT_CONST:
+        try:
+            return number(bool(_COMPARE_BY[type(op)](x, y)))
+        except TypeError:  # a dtype and a string that is none
+            pass
+    raise w.refuse("ACR301", node, seen=f"{w.describe(a)} compared with {w.describe(b)}")
+
+
+def compare_floats(w: Walker, name: str, a: Num, b: Num, node: ast.AST) -> Num:
+    """Compare Python's numbers of which one is a float; an int that is no float is not rounded."""
+    x, y = w.as_float(a), w.as_float(b)
+    near = w.scalar(name, x, y, node=node)
+    if is_float(a) or is_float(b):
+        return near
+    rests = [number(0) if v.type == FLOAT else w.scalar("rest", w.read(v)) for v in (a, b)]
+    return w.select(w.scalar("eq", x, y), w.scalar(name, *rests, node=node), near)
+
+
+def scalar_same(w: Walker, a: Var, b: Var) -> Num:
+    """Return whether two references are of one object."""
+    out = w.var("", BOOL)
+    w.emit(ir.Scalar(out=out, op="same", args=(a, b), site=-1, loc=w.loc))
+    return Num(BOOL, var=out)
+
+
+def contains(w: Walker, a: Val, b: Val, node: ast.AST) -> Num:
+    """`a in b`."""
+    if isinstance(b, Range) and is_index(a):
+        a = host_value(w, a, node, "`in` a range", index=True)
+    if isinstance(b, Range) and isinstance(a, Num) and a.type == INT:
+        inside = w.both(w.scalar("ge", a, b.start), w.scalar("lt", a, b.stop))
+        if b.step.const == 1:
+            return inside
+    items = w.items_of(b)
+    if items is None and isinstance(b, ListVal | Range):
+        return contains_at_run_time(w, a, b, node)
+    if items is None:
+        raise w.refuse("ACR301", node, seen=f"`in` {w.describe(b)}", rewrite="any(x == a for x in xs)")
+    out = number(False)
+    for item in items:
+        out = w.either(out, truth(w, compare_values(w, ast.Eq(), a, item, node), node))
+    return out
+
+
+def contains_at_run_time(w: Walker, a: Val, b: Val, node: ast.AST) -> Num:
+    """`a in b` by a loop that ends where it is found."""
+    w.counter += 1
+    key = (w.frame.scope, f"#in{w.counter}")
+    w.state[key] = number(False)
+
+    def turn() -> None:
+        item = w.state[(w.frame.scope, "#item")]
+        yes, no = w.fork(truth(w, compare_values(w, ast.Eq(), a, item, node), node))
+        if yes is not None:
+            w.enter(yes)
+            w.state[key] = number(True)
+            w.frame.loops[-1].breaks.append(w.point())
+            w.block = None
+        w.join([no] if no is not None else [])
+
+    iterate(w, b, node, ast.Name("#item", ast.Store()), turn, (), (key,))
+    found = w.state.pop(key)
+    assert isinstance(found, Num)
+    return found

@@ -1,0 +1,334 @@
+"""Comprehensions, and other lists that a loop makes: of an iterable, of two lists, of arrays that are joined."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
+from acronumba.frontend.lists import append, check_mutable, list_get, list_slice, new_list
+from acronumba.frontend.loops import iterate, note_turns, unrolled_range
+from acronumba.frontend.names import forget, part_of
+from acronumba.frontend.source import assigned_names, spot
+from acronumba.frontend.tensors import HOST
+from acronumba.frontend.values import (
+    NOT_CONST,
+    Func,
+    Generator,
+    ListVal,
+    Num,
+    Poison,
+    Range,
+    StaticList,
+    Tensor,
+    Val,
+    is_own,
+    number,
+)
+from acronumba.frontend.walker import UNROLL, Walker
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import (
+    FLOAT,
+    NEVER,
+    Array0T,
+    BoolT,
+    FloatT,
+    IntT,
+    ListT,
+    NeverT,
+    TensorT,
+    UnionT,
+    members,
+    union,
+)
+
+
+def built(
+    w: Walker, iterable: Val, node: ast.AST, target: ast.expr, value: Callable[[], Val], inner: Sequence[ast.AST],
+    conditions: Sequence[ast.expr] = (), what: str = "built", several: bool = False,
+) -> ListVal:  # fmt: skip
+    """Build a list by a loop at run time; `what` tells the lists apart that one expression builds.
+
+    Each turn adds a value, or `several`: those of a list.
+    """
+    cell = w.cell((what, w.frame.path, *spot(node)))
+    cell.real = True
+    out = ListVal(cell.find(), w.var("list", ListT(cell.find().item)))
+    w.emit(ir.ListNew(out=out.var, width=w.width(out), args=(), count=0, loc=w.at(node)))
+
+    def turn() -> None:
+        go_on_where(w, conditions)
+        val = value() if w.block is not None else None
+        if val is not None and w.block is not None:
+            (extend if several else append)(w, out, val, node)
+
+    iterate(w, iterable, node, target, turn, inner)
+    return out
+
+
+def go_on_where(w: Walker, conditions: Sequence[ast.expr]) -> None:
+    """Go on with the turn of a loop where all conditions hold; else the next turn begins."""
+    for c in conditions:
+        yes, no = w.branch(c)
+        w.frame.loops[-1].continues += no
+        w.join(yes)
+        if w.block is None:
+            return
+
+
+def collect(w: Walker, iterable: Val, f: Callable[[Val], Val], node: ast.AST) -> ListVal | StaticList:
+    """Return the list of f(item) over an iterable."""
+    items = w.items_of(iterable)
+    if items is not None:
+        got = new_list(w, [f(v) for v in items], node)
+        assert isinstance(got, ListVal | StaticList)
+        return got
+    return built(w, iterable, node, ast.Name("#item", ast.Store()), lambda: f(w.state[(w.frame.scope, "#item")]), ())
+
+
+def uniform(w: Walker, val: ListVal, node: Any) -> ListVal:
+    """Return a list of arrays (and numbers, which become arrays) as one whose elements all have one type.
+
+    Arrays of several ranks are refused: each list may still hold those of one rank alone. A number among arrays
+    with axes fails at run time, as NumPy does.
+    """
+    if not isinstance(val.item, UnionT | Array0T):
+        return val
+    kinds: set[TensorT] = set()
+    numbers: set[TensorT] = set()
+    for m in members(val.item):
+        m = m.scalar if isinstance(m, Array0T) else m
+        if isinstance(m, TensorT):
+            kinds.add(TensorT(m.dtype, (None,) * m.rank))
+        elif isinstance(m, IntT | FloatT | BoolT):
+            numbers.add(TensorT(HOST[m], ()))
+    rank = max((t.rank for t in kinds), default=0)
+    if not rank:
+        kinds |= numbers
+    if len(kinds) != 1:
+        raise w.refuse("ACR303", node, seen=w.describe(val))
+
+    def one(v: Val) -> Val:
+        x = w.as_scalar(w.as_tensor(v, node=node))
+        if x.type.rank != rank:
+            w.fail("ValueError", "all input arrays must have the same shape", node)
+        return x
+
+    item = ast.Name("#item", ast.Store())
+    return built(w, val, node, item, lambda: w.each(w.state[(w.frame.scope, "#item")], one, node), ())
+
+
+def stack_list(
+    w: Walker, val: ListVal, axis: int, node: Any = None, dtype: str | None = None, empty: bool = False
+) -> Tensor:
+    """Stack a list whose length is known only at run time."""
+    val = uniform(w, val, node)
+    item = val.item
+    if not isinstance(item, TensorT) or None not in item.shape:
+        return w.stack_rows(val, axis, node, dtype, empty)
+    w.some_arrays(val, "stack", node)
+    axis = w.axes_of(axis, item.rank + 1, node)[0]
+    out = join_list(w, val, axis, node, lambda x: w.reshape(x, (*x.dims[:axis], 1, *x.dims[axis:]), node))
+    return out if dtype is None else w.cast(out, dtype, node)
+
+
+def concat_list(w: Walker, val: ListVal, axis: int, node: Any = None) -> Tensor:
+    """Concatenate a list whose length is known only at run time."""
+    val = uniform(w, val, node)
+    w.some_arrays(val, "concatenate", node)
+    item = val.item
+    if not isinstance(item, TensorT) or None not in item.shape:
+        return w.concat_rows(val, axis, node)
+    return join_list(w, val, w.axes_of(axis, item.rank, node)[0], node, lambda x: x)
+
+
+def join_list(w: Walker, val: ListVal, axis: int, node: Any, f: Callable[[Tensor], Tensor]) -> Tensor:
+    """Concatenate f(x) of all arrays of a list, one after the other: their extents are known only at run time."""
+    n = w.list_lengths(val, node)
+    key = (w.frame.scope, "#joined")
+    first = list_get(w, val, number(0), node)
+    assert isinstance(first, Tensor)
+    w.state[key] = f(first)
+
+    def turn() -> None:
+        joined, x = w.state[key], w.state[(w.frame.scope, "#item")]
+        assert isinstance(joined, Tensor) and isinstance(x, Tensor)
+        w.state[key] = w.concat([joined, f(x)], axis, node)
+
+    rest = list_slice(w, val, number(1), 1, w.scalar("sub", n, number(1)), node)
+    iterate(w, rest, node, ast.Name("#item", ast.Store()), turn, (), (key,))
+    out = w.state.pop(key)
+    assert isinstance(out, Tensor)
+    return out
+
+
+def to_list(w: Walker, val: Val, node: ast.AST) -> ListVal:
+    """Return an iterable as a list at run time (the same one if it is a list)."""
+    if isinstance(val, ListVal):
+        return val
+    if isinstance(val, StaticList):
+        return w.realise(val)
+    if isinstance(val, Generator):
+        got = comprehend(w, val.node)
+        return to_list(w, got, node)
+    out = collect(w, val, lambda v: v, node)
+    return w.realise(out) if isinstance(out, StaticList) else out
+
+
+def extend(w: Walker, base: ListVal, val: Val, node: ast.AST) -> None:
+    """Put the items of an iterable at the end of a list."""
+    check_mutable(w, base, node)
+    items = w.items_of(val)
+    if items is not None:
+        for v in items:
+            append(w, base, v, node)
+        return
+    other = to_list(w, val, node)
+    if other.item == NEVER:
+        return
+    w.mix(base.cell, other.cell.pure)
+    w.widen_cell(base.cell, other.item)
+    if other.item != base.item:
+        w.unify_cells(base.cell, other.cell)
+    if w.block is not None:
+        args = (base.var, other.var)
+        w.emit(ir.ListOp(outs=(), op="extend", width=w.width(base), args=args, loc=w.at(node)))
+
+
+def list_concat(w: Walker, a: Val, b: Val, node: ast.AST) -> ListVal:
+    """Return a new list of the elements of two."""
+    x, y = to_list(w, a, node), to_list(w, b, node)
+    if x.item == NEVER:
+        x, y = y, x
+    if y.item != NEVER:
+        item = union(x.item, y.item)
+        for part in (x, y):
+            if part.item != item:
+                w.widen_cell(part.cell, item)
+    out = list_slice(w, x, number(0), 1, w.list_lengths(x, node), node)
+    if y.item == NEVER:
+        return out
+    w.mix(out.cell, y.cell.pure)
+    if out.item != y.item:  # later more is added to the new list than there ever is in the two
+        w.unify_cells(out.cell, y.cell)
+    if w.block is not None:
+        w.emit(ir.ListOp(outs=(), op="extend", width=w.width(out), args=(out.var, y.var), loc=w.at(node)))
+    return out
+
+
+def list_repeat(w: Walker, seq: StaticList | ListVal, times: Num, node: ast.AST) -> Val:
+    """Return a new list that has the elements of another several times."""
+    k = w.known(times)
+    if isinstance(seq, StaticList) and k is not NOT_CONST and k <= UNROLL:
+        return new_list(w, seq.items * k, node)
+    if isinstance(seq, ListVal) or len(seq.items) != 1:
+        part = to_list(w, seq, node)
+        whole = list_slice(w, part, number(0), 1, number(0), node)
+        turns = Range(number(0), times, number(1))
+        iterate(w, turns, node, ast.Name("#item", ast.Store()), lambda: extend(w, whole, part, node), ())
+        return whole
+    cell = w.cell(("repeat", w.frame.path, *spot(node)))
+    cell.real = True
+    w.widen_cell(cell, w.type_of(seq.items[0]))
+    w.mix(cell, is_own(seq.items[0]))
+    out = ListVal(cell.find(), w.var("list", ListT(cell.find().item)))
+    args = (w.word(w.scalar("max", w.read(times), number(0))), *w.to_words(seq.items[0], out.item))
+    w.emit(ir.ListOp(outs=(out.var,), op="fill", width=w.width(out), args=args, loc=w.at(node)))
+    return out
+
+
+@handles(EXPRESSIONS, ast.ListComp)
+def comprehend(w: Walker, node: ast.ListComp | ast.GeneratorExp) -> Val:
+    """Evaluate a comprehension: known items one by one, others by a loop."""
+    names = assigned_names([ast.Assign([g.target], ast.Constant(0)) for g in node.generators])
+    w.counter += 1
+    scope = (*w.frame.scope, "comprehension", w.counter)
+    first = w.expr(node.generators[0].iter)
+    w.scopes[scope] = (names, comprehension_func(w))
+    overlays = w.frame.overlays
+    overlays.append((scope, names))
+    try:
+        return generators(w, node, 0, first)
+    finally:
+        overlays.pop()
+        for name in names:
+            w.state.pop((scope, name), None)
+            forget(w, scope, name)
+
+
+def comprehension_func(w: Walker) -> Func:
+    """Return the function that encloses what is nested in a comprehension: its own names are in scope."""
+    func = w.frame.func
+    scope = w.frame.overlays[-1][0] if w.frame.overlays else w.frame.scope
+    return Func(func.source, func.globals, func.closure, scope, func.fn)
+
+
+def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterable: Val) -> Val:
+    """Evaluate a comprehension from its k-th `for` on, over an iterable that is evaluated already."""
+    gen = node.generators[k]
+    if gen.is_async:
+        raise w.refuse("ACR104", node)
+    last = k == len(node.generators) - 1
+    items = w.items_of(iterable)
+    inner: list[ast.AST] = [ast.Expr(node.elt), *(ast.Expr(c) for g in node.generators[k:] for c in g.ifs)]
+    if items is None and isinstance(iterable, Range):
+        items = unrolled_range(w, iterable, gen.target, inner)
+        if items is not None:
+            note_turns(w, len(items), gen.iter)
+    if items is not None and last:
+        flags = []
+        out: list[Val] = []
+        decided = True
+        if gen.ifs:
+            before = w.mark()
+            for item in items:
+                w.assign(gen.target, item)
+                verdict: Any = True
+                for c in gen.ifs:
+                    v = w.static(w.expr(c), c)
+                    verdict = verdict and v if v is not NOT_CONST else NOT_CONST
+                    if verdict is NOT_CONST:
+                        break
+                flags.append(verdict)
+            decided = NOT_CONST not in flags
+            w.go_back(before)
+        if decided:
+            for n, item in enumerate(items):
+                if flags and not flags[n]:
+                    continue
+                w.assign(gen.target, item)
+                val = part_of(w, node.elt)
+                if w.block is None:
+                    return Poison()
+                out.append(val)
+            return new_list(w, out, node)
+    if last:
+        return built(w, iterable, node, gen.target, lambda: part_of(w, node.elt), inner, gen.ifs)
+    rest = node.generators[k + 1].iter
+    return built(
+        w, iterable, node, gen.target, lambda: generators(w, node, k + 1, w.expr(rest)), inner, gen.ifs,
+        what=f"nested {k}", several=True,
+    )  # fmt: skip
+
+
+@handles(EXPRESSIONS, ast.GeneratorExp)
+def _generator(w: Walker, node: ast.GeneratorExp) -> Val:
+    return Generator(node, w.frame.scope)
+
+
+@handles(ITEMS, Generator)
+def _items_of_generator(w: Walker, val: Generator) -> tuple[Val, ...] | None:
+    return w.items_of(comprehend(w, val.node))
+
+
+@handles(ARRAYS, ListVal)
+def array_of_list(w: Walker, val: ListVal, dtype: str | None, node: Any) -> Tensor:
+    """Return the array of a list that may be empty: that is of floats, whatever the list could hold."""
+    item = val.item
+    numbers = isinstance(item, IntT | FloatT | BoolT | NeverT) or (isinstance(item, TensorT) and not item.rank)
+    if not (numbers and (dtype or item in (FLOAT, NEVER))):
+        text = "np.array of an empty list is float64[0], not what it is of others; give it a dtype, or test `if xs:`"
+        some = w.scalar("gt", w.list_lengths(val, node), number(0))
+        w.check(some, "TypeError", text, (), node)
+    return stack_list(w, val, 0, node, dtype, empty=numbers)

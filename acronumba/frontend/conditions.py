@@ -1,0 +1,382 @@
+"""Conditions: what decides a branch, and what a test tells of the name that it tests."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import types
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from acronumba.data.shared import SharedNode
+from acronumba.frontend.attributes import by_member, class_attribute, not_none
+from acronumba.frontend.block import Dead, Point, Refused
+from acronumba.frontend.calls.objects import python_class, runtime_class
+from acronumba.frontend.handlers import CONDITIONS, EXPRESSIONS, handles
+from acronumba.frontend.loops import range_count
+from acronumba.frontend.names import path_of
+from acronumba.frontend.values import (
+    NOT_CONST,
+    Bound,
+    Choice,
+    DictVal,
+    EnumVal,
+    Func,
+    ListVal,
+    Maybe,
+    NoneVal,
+    Num,
+    Range,
+    Record,
+    Ref,
+    SharedVal,
+    Static,
+    StaticList,
+    StrVal,
+    Tensor,
+    TupleVal,
+    UnionVal,
+    Val,
+    case_slices,
+    number,
+)
+from acronumba.frontend.walker import Walker
+from acronumba.ir.types import BOOL, Array0T, FloatT, NoneT, StructT, Type, type_text
+
+AMBIGUOUS = "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
+
+
+EMPTY = "The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty."
+
+
+def narrow_to(w: Walker, node: ast.expr, val: Val, wanted: Callable[[Type], bool]) -> tuple[list[Point], list[Point]]:
+    """Branch on what a value is, and narrow its name on both sides."""
+    w.check_poison(val)
+    if w.block is None:
+        return [], []
+    path = path_of(w, node)
+    if isinstance(val, UnionVal):
+        test, either = is_any(w, val, wanted)
+        sides: list[Val] = [
+            w.keep(val, lambda t: t in either or wanted(t)),
+            w.keep(val, lambda t: t in either or not wanted(t)),
+        ]
+    elif isinstance(val, Ref) and len(val.classes) > 1:
+        keep = tuple(c for c in val.classes if wanted(StructT(c)))
+        drop = tuple(c for c in val.classes if not wanted(StructT(c)))
+        test = number(bool(keep)) if not keep or not drop else w.class_test(val.var, keep)
+        sides = [Ref(keep, val.var), Ref(drop, val.var)]
+    elif isinstance(val, Tensor) and val.array0 is not None and val.array0.const is NOT_CONST:
+        array, scalar = (wanted(t) for t in (Array0T(val.type.dtype), val.type))
+        test = number(array) if array == scalar else val.array0 if array else w.negate(val.array0)
+        as_array, as_scalar = replace(val, array0=number(True)), replace(val, array0=None)
+        sides = [val, val] if array == scalar else [as_array, as_scalar] if array else [as_scalar, as_array]
+    else:
+        here = w.point()
+        w.block = None
+        kind = kind_of(w, val)
+        return ([here], []) if kind is not None and wanted(kind) else ([], [here])
+    points: list[list[Point]] = []
+    for point, side in zip(w.fork(test), sides, strict=True):
+        if point is None:
+            points.append([])
+            continue
+        w.enter(point)
+        if path is not None and (path in w.state or len(path) > 2):
+            w.state[path] = w.narrowed(side) if isinstance(side, UnionVal) else side
+        points.append([w.point()])
+    w.block = None
+    return points[0], points[1]
+
+
+def is_any(w: Walker, val: UnionVal, wanted: Callable[[Type], bool]) -> tuple[Num, set[Type]]:
+    """Return the bool whether a value is of a wanted type, and the members whose values may be or not be."""
+    parts = {m: (Array0T(m.dtype), m.scalar) for m in val.possible if isinstance(m, Array0T) and not m.sure}
+    either: set[Type] = {m for m, (array, scalar) in parts.items() if wanted(array) != wanted(scalar)}
+    test = w.is_case(val, lambda t: t not in either and wanted(t))
+    for case, where in case_slices(val.type) if either else ():
+        if case in either and isinstance(case, Array0T):
+            array = Num(BOOL, var=val.vars[where][0])
+            kind = array if wanted(Array0T(case.dtype)) else w.negate(array)
+            test = w.either(test, w.both(w.is_case(val, partial(operator.eq, case)), kind))
+    return test, either
+
+
+def kind_of(w: Walker, val: Val) -> Type | None:
+    """Return a type that stands for the class of a value, for `isinstance` and `is None`."""
+    match val:
+        case SharedVal(node=node):
+            if node.kind == "object":
+                return StructT(node.cls)
+            val = w.materialise(val)
+        case Maybe():
+            return kind_of(w, val.value)
+    try:
+        return w.type_of(val)
+    except Refused:
+        return None
+
+
+def class_filter(w: Walker, kinds: Val, node: ast.AST) -> Callable[[Type], bool]:
+    """Return the test that `isinstance` makes of a type."""
+    if isinstance(kinds, TupleVal):
+        tests = [class_filter(w, k, node) for k in kinds.items]
+        return lambda t: any(f(t) for f in tests)
+    if isinstance(kinds, Static) and isinstance(kinds.value, types.UnionType):
+        tests = [class_filter(w, Static(c), node) for c in kinds.value.__args__]
+        return lambda t: any(f(t) for f in tests)
+    if isinstance(kinds, NoneVal):
+        return lambda t: isinstance(t, NoneT)
+    if not isinstance(kinds, Static) or not isinstance(kinds.value, type):
+        raise w.refuse("ACR308", node, seen=w.describe(kinds))
+    cls = kinds.value
+
+    def is_one(t: Type) -> bool:
+        if not isinstance(t, Array0T) or t.sure:
+            return issubclass(runtime_class(t), cls)
+        found = {is_one(Array0T(t.dtype)), is_one(t.scalar)}
+        if len(found) > 1:
+            raise w.refuse("ACR308", node, seen=f"a test of {type_text(t)} beside other types")
+        return found.pop()
+
+    return is_one
+
+
+def truth(w: Walker, val: Val, node: ast.AST | None) -> Num:
+    """Return the bool that Python takes a value for."""
+    w.check_poison(val)
+    match val:
+        case Num():
+            if val.type == BOOL:
+                return w.read(val)
+            val = w.read(val)
+            return number(bool(val.const)) if val.const is not NOT_CONST else w.scalar("bool", val)
+        case NoneVal():
+            return number(False)
+        case StrVal(value=value):
+            return number(bool(value))
+        case TupleVal() | StaticList() | DictVal():
+            return number(bool(val.items))
+        case ListVal():
+            return w.scalar("gt", w.list_lengths(val, node), number(0))
+        case Tensor():
+            return truth(w, truth_of_array(w, val, node), node)
+        case Record() | Ref() | SharedVal(node=SharedNode(kind="object")):
+            classes = val.classes if isinstance(val, Ref) else (python_class(val),)
+            if any(w.has(c, "__bool__") for c in classes):
+                raise w.refuse("ACR209", node, seen="__bool__")
+            if any(issubclass(c, tuple) or w.has(c, "__len__") for c in classes):
+                if all(issubclass(c, tuple) for c in classes):
+                    return number(True)
+                raise w.refuse("ACR209", node, seen="__len__ as a condition")
+            return number(True)
+        case SharedVal(node=shared):
+            return number(bool(shared.items))
+        case EnumVal(cls=cls):
+            decides = w.deciding(cls, "__bool__", "__len__")
+            if decides == "__bool__":
+                method = class_attribute(w, val, cls, decides, node)
+                return truth(w, w.call(method, (), {}, node), node)
+            if decides:
+                raise w.refuse("ACR209", node, seen=f"{decides} as a condition")
+            return by_member(w, val, bool)
+        case Static() | Func() | Bound() | Choice():
+            return number(True)
+        case UnionVal():
+            out = w.each(val, lambda v: truth(w, v, node), node)
+            assert isinstance(out, Num)
+            return out
+        case Range():
+            return w.scalar("gt", range_count(w, val), number(0))
+    raise w.refuse("ACR301", node, seen=f"{w.describe(val)} as a condition")
+
+
+def truth_of_array(w: Walker, x: Tensor, node: ast.AST | None) -> Num:
+    """Read what decides whether an array of one element is true."""
+    x = w.only_element(x, EMPTY, AMBIGUOUS, node)
+    if x.type.dtype == "uint64":  # which a host number may not hold
+        x = w.cast(x, "bool", node)
+    return w.host(x, "a condition", node)
+
+
+def host_value(w: Walker, val: Val, node: ast.AST | None, what: str, index: bool = False) -> Num:
+    """Return a value as a Python number; that of a tensor is read, which may wait.
+
+    Parameters
+    ----------
+    what
+        Who needs the number, in the user's terms: "float()".
+    index
+        Python asks for an integer: floats and NumPy's bools are none.
+    """
+    if isinstance(val, UnionVal):
+        val = not_none(w, val, node)
+    if isinstance(val, EnumVal) and issubclass(val.cls, int):
+        val = by_member(w, val, int)
+    if isinstance(val, Tensor):
+        if val.type.rank:
+            raise w.refuse("ACR601", node, seen=f"{what} of {w.describe(val)}")
+        if not index or val.type.dtype.startswith(("int", "uint")):
+            return w.host(val, what, node)
+    if not isinstance(val, Num) or (index and isinstance(val.type, FloatT)):
+        rewrite = "int(x)" if isinstance(val, Num | Tensor) else ""
+        raise w.refuse("ACR301", node, seen=f"{what} of {w.describe(val)}", rewrite=rewrite)
+    return val
+
+
+def truth_value(w: Walker, node: ast.expr) -> Val:
+    """Return whether a condition holds, as a bool."""
+    yes, no = w.branch(node)
+    points = [*yes, *no]
+    return w.join_values(points, [number(True)] * len(yes) + [number(False)] * len(no))
+
+
+def conditional(w: Walker, test: ast.expr, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
+    """Return one of two values, of which only one is computed."""
+    on, off = w.branch(test)
+    points: list[Point] = []
+    vals: list[Val] = []
+    for starts, f in ((on, yes), (off, no)):
+        w.join(starts)
+        if w.block is None:
+            continue
+        try:
+            val = f()
+        except Dead:
+            w.block = None
+            continue
+        points.append(w.point())
+        vals.append(val)
+        w.block = None
+    return w.join_values(points, vals)
+
+
+@handles(EXPRESSIONS, ast.BoolOp)
+def bool_op(w: Walker, node: ast.BoolOp) -> Val:
+    """`and` and `or` as values: the last one evaluated."""
+    points: list[Point] = []
+    vals: list[Val] = []
+    for k, value in enumerate(node.values):
+        if k == len(node.values) - 1:
+            try:
+                val = w.expr(value)
+            except Dead:
+                w.block = None
+                break
+            points.append(w.point())
+            vals.append(val)
+            w.block = None
+            break
+        try:
+            val = w.expr(value)
+        except Dead:
+            w.block = None
+            break
+        some: Val = val
+        none: Val = val
+        if isinstance(val, UnionVal) and any(isinstance(m, NoneT) for m in val.possible):
+            on, off = narrow_to(w, value, val, lambda t: not isinstance(t, NoneT))
+            rest = w.keep(val, lambda t: not isinstance(t, NoneT))
+            if isinstance(node.op, ast.And):
+                for p in off:
+                    points.append(p)
+                    vals.append(NoneVal())
+                w.join(on)
+            else:
+                w.join(on)
+            if w.block is None:
+                w.join(off)
+                continue
+            some = none = w.narrowed(rest)
+            yes, no = w.fork(truth(w, some, value))
+            leave, stay = (no, yes) if isinstance(node.op, ast.And) else (yes, no)
+            if leave is not None:
+                points.append(leave)
+                vals.append(some)
+            stays = [stay] if stay is not None else []
+            w.join([*stays, *(off if isinstance(node.op, ast.Or) else [])])
+        else:
+            yes, no = w.fork(truth(w, val, value))
+            leave, stay = (no, yes) if isinstance(node.op, ast.And) else (yes, no)
+            if leave is not None:
+                points.append(leave)
+                vals.append(none)
+            w.join([stay] if stay is not None else [])
+        if w.block is None:
+            break
+    return w.join_values(points, vals)
+
+
+@handles(CONDITIONS, ast.BoolOp)
+def _one_or_all(w: Walker, test: ast.BoolOp) -> tuple[list[Point], list[Point]]:
+    rest: list[Point] = [w.point()]
+    done: list[Point] = []
+    for value in test.values:
+        w.join(rest)
+        if w.block is None:
+            rest = []
+            break
+        try:
+            yes, no = w.branch(value)
+        except Dead:
+            w.block = None
+            rest = []
+            break
+        rest, leave = (yes, no) if isinstance(test.op, ast.And) else (no, yes)
+        done += leave
+    return (rest, done) if isinstance(test.op, ast.And) else (done, rest)
+
+
+@handles(CONDITIONS, ast.UnaryOp)
+def _negated(w: Walker, test: ast.UnaryOp) -> tuple[list[Point], list[Point]]:
+    if not isinstance(test.op, ast.Not):
+        return by_truth(w, test)
+    yes, no = w.branch(test.operand)
+    return no, yes
+
+
+@handles(CONDITIONS, ast.Compare)
+def _is_none(w: Walker, test: ast.Compare) -> tuple[list[Point], list[Point]]:
+    match test:
+        case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
+            yes, no = narrow_to(w, left, w.expr(left), lambda t: isinstance(t, NoneT))
+            return (yes, no) if isinstance(op, ast.Is) else (no, yes)
+    return by_truth(w, test)
+
+
+@handles(CONDITIONS, ast.Call)
+def _is_instance(w: Walker, test: ast.Call) -> tuple[list[Point], list[Point]]:
+    match test:
+        case ast.Call(func=ast.Name(id="isinstance"), args=[what, kinds]) if not test.keywords:
+            wanted = class_filter(w, w.expr(kinds), kinds)
+            val = w.expr(what)
+            w.check_poison(val)
+            if w.block is not None and kind_of(w, val) is None:
+                raise w.refuse("ACR308", what, seen=f"isinstance of {w.describe(val)}")
+            return narrow_to(w, what, val, wanted)
+    return by_truth(w, test)
+
+
+@handles(CONDITIONS, ast.expr)
+def by_truth(w: Walker, test: ast.expr) -> tuple[list[Point], list[Point]]:
+    """Branch on whether Python takes a value for true; one that may be None is not where it is true."""
+    val = w.expr(test)
+    if w.block is None:
+        return [], []
+    if isinstance(val, UnionVal) and any(isinstance(m, NoneT) for m in val.possible):
+        some, none = narrow_to(w, test, val, lambda t: not isinstance(t, NoneT))
+        w.join(some)
+        path = path_of(w, test)
+        only = w.narrowed(w.keep(val, lambda t: not isinstance(t, NoneT)))
+        if path is not None and path in w.state:
+            only = w.state[path]
+        on, off = w.fork(truth(w, only, test))
+        return [p for p in (on,) if p], [p for p in (off,) if p] + none
+    on, off = w.fork(truth(w, val, test))
+    return [p for p in (on,) if p], [p for p in (off,) if p]
+
+
+@handles(EXPRESSIONS, ast.IfExp)
+def _if_expression(w: Walker, node: ast.IfExp) -> Val:
+    return conditional(w, node.test, lambda: w.expr(node.body), lambda: w.expr(node.orelse))

@@ -1,0 +1,179 @@
+"""Reductions and products."""
+
+from __future__ import annotations
+
+import string
+import warnings
+from typing import Any
+
+import numpy as np
+
+from acronumba.frontend.block import Refused
+from acronumba.frontend.tensors import Node
+from acronumba.frontend.ufuncs import Ufuncs
+from acronumba.frontend.values import Num, Tensor, number
+from acronumba.ir.nodes import Extent, Var
+
+
+class Contract(Ufuncs):
+    """Reductions and products."""
+
+    def reduce(
+        self, op: str, x: Tensor, axis: Any, keepdims: bool, node: Node = None, dtype: str | None = None
+    ) -> Tensor:
+        axes = self.axes_of(axis, x.type.rank, node)
+        if op in ("sum", "prod"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                native = getattr(np, op)(np.ones((1,) * x.type.rank, x.type.dtype)).dtype
+            x = self.cast(x, dtype or self.dtype_name(native), node)
+        elif op in ("any", "all"):
+            x = self.cast(x, "bool", node)
+        else:
+            self._not_empty(x, axes, node)
+        rest = tuple(d for a, d in enumerate(x.dims) if a not in axes)
+        out = self.op(op, (x.ref,), x.type.dtype, rest, (axes,), node) if axes else x
+        if keepdims:
+            out = self.reshape(out, tuple(1 if a in axes else d for a, d in enumerate(x.dims)), node)
+        return out
+
+    def _not_empty(self, x: Tensor, axes: tuple[int, ...], node: Node) -> None:
+        message = "zero-size array to reduction operation which has no identity"
+        for a in axes:
+            d = x.dims[a]
+            if d == 0:
+                self.fail("ValueError", message, node)
+                return
+            if isinstance(d, Var) and self.block is not None:
+                self.check(self.scalar("gt", self.extent(d), number(0)), "ValueError", message, (), node)
+
+    def mean(self, x: Tensor, axis: Any, keepdims: bool, node: Node = None, dtype: str | None = None) -> Tensor:
+        dtype = dtype or (x.type.dtype if x.type.dtype.startswith("float") else "float64")
+        wide = dtype if dtype.startswith("float") else "float64"  # integers are summed as such, and divided as floats
+        total = self.cast(self.reduce("sum", self.cast(x, dtype, node), axis, keepdims, node, dtype), wide, node)
+        count = self.count([x.dims[a] for a in self.axes_of(axis, x.type.rank, node)])
+        mean = self.element("div", [total, self.from_number(self.read_float(count), wide, node)], wide, node)
+        return self.cast(mean, dtype, node)
+
+    def read_float(self, num: Num) -> Num:
+        return self.as_float(num)
+
+    def variance(self, x: Tensor, axis: Any, keepdims: bool, ddof: Num, node: Node = None) -> Tensor:
+        dtype = x.type.dtype if x.type.dtype.startswith("float") else "float64"
+        x = self.cast(x, dtype, node)
+        centred = self.element("sub", [x, self.mean(x, axis, True, node)], dtype, node)
+        total = self.reduce("sum", self.element("mul", [centred, centred], dtype, node), axis, keepdims, node, dtype)
+        count = self.as_float(self.count([x.dims[a] for a in self.axes_of(axis, x.type.rank, node)]))
+        count = self.scalar("max", self.scalar("sub", count, self.as_float(ddof)), number(0.0))
+        return self.element("div", [total, self.from_number(count, dtype, node)], dtype, node)
+
+    def arg_reduce(self, op: str, x: Tensor, axis: int | None, keepdims: bool, node: Node = None) -> Tensor:
+        if axis is None:
+            shape = (1,) * x.type.rank
+            x = self.flatten(x, node)
+            axis = 0
+        else:
+            axis = self.axes_of(axis, x.type.rank, node)[0]
+            shape = tuple(1 if a == axis else d for a, d in enumerate(x.dims))  # type: ignore[misc]
+        if x.dims[axis] == 0 or isinstance(x.dims[axis], Var):
+            good = self.scalar("gt", self.extent(x.dims[axis]), number(0))
+            self.check(good, "ValueError", f"attempt to get {op} of an empty sequence", (), node)
+        rest = tuple(d for a, d in enumerate(x.dims) if a != axis)
+        out = self.op(op, (x.ref,), "int64", rest, (axis,), node)
+        return self.reshape(out, shape, node) if keepdims else out
+
+    # ---- products
+
+    def matmul(self, x: Tensor, y: Tensor, node: Node = None) -> Tensor:
+        if not x.type.rank or not y.type.rank:
+            raise self.refuse("ACR401", node, seen=f"{self.describe(x)} @ {self.describe(y)}", rewrite="use *")
+        ins, dtype = self.resolve(np.matmul, [x, y], node)
+        x, y = self.promote(x, ins[0], node), self.promote(y, ins[1], node)
+        inner = 0 if y.type.rank == 1 else y.type.rank - 2
+        try:
+            k = self.same_extent(x.dims[-1], y.dims[inner], "the inner extents of a product", node)
+        except Refused:
+            raise self.refuse("ACR401", node, seen=f"{self.describe(x)} @ {self.describe(y)}") from None
+        x = self.refine(x, (*x.dims[:-1], k))
+        y = self.refine(y, tuple(k if a == inner else d for a, d in enumerate(y.dims)))
+        rows = x.dims[-2:-1] if x.type.rank > 1 else ()
+        columns = y.dims[-1:] if y.type.rank > 1 else ()
+        batch = self.broadcast_dims([x.dims[:-2], y.dims[:-2]], node)
+        return self.op("matmul", (x.ref, y.ref), dtype, (*batch, *rows, *columns), (), node)
+
+    def dot(self, x: Tensor, y: Tensor, node: Node = None) -> Tensor:
+        if not x.type.rank or not y.type.rank:
+            return self.ufunc("mul", (x, y), node)
+        if y.type.rank > 2:
+            raise self.refuse("ACR202", node, seen="np.dot with a tensor of rank 3", rewrite="use np.einsum or @")
+        if x.type.rank > 2 and y.type.rank == 2:
+            return self.matmul(x, y, node)
+        return self.matmul(x, y, node)
+
+    def outer(self, x: Tensor, y: Tensor, node: Node = None) -> Tensor:
+        x, y = self.flatten(x, node), self.flatten(y, node)
+        return self.ufunc("mul", (self.reshape(x, (x.dims[0], 1), node), self.reshape(y, (1, y.dims[0]), node)), node)
+
+    def einsum(self, spec: str, tensors: list[Tensor], node: Node = None) -> Tensor:
+        """Contract by an Einstein summation; operands are contracted from left to right."""
+        spec = spec.replace(" ", "")
+        if "." in spec:
+            raise self.refuse("ACR202", node, seen=f"einsum {spec!r}", rewrite="write the axes out, without ...")
+        left, arrow, out = spec.partition("->")
+        terms = left.split(",")
+        wrong = sorted(c for c in {*left.replace(",", ""), *out} if c not in string.ascii_letters)
+        if wrong:
+            seen = f"einsum {spec!r} with {', '.join(map(repr, wrong))} for an axis"
+            raise self.refuse("ACR202", node, seen=seen, rewrite="name each axis by a letter")
+        if not arrow:
+            out = "".join(sorted(c for c in set(left) if left.count(c) == 1 and c != ","))
+        if len(terms) != len(tensors) or any(len(t) != x.type.rank for t, x in zip(terms, tensors, strict=False)):
+            raise self.refuse("ACR401", node, seen=f"einsum {spec!r} of {', '.join(map(self.describe, tensors))}")
+        dtype = self.dtype_name(np.result_type(*(np.dtype(x.type.dtype) for x in tensors)), node)
+        sizes: dict[str, Extent] = {}
+        for t, x in zip(terms, tensors, strict=True):
+            if len(set(t)) != len(t):
+                raise self.refuse("ACR202", node, seen=f"einsum {spec!r}: an axis twice in one operand")
+            for c, d in zip(t, x.dims, strict=True):
+                sizes[c] = self.same_extent(sizes[c], d, f"axis {c!r} of einsum", node) if c in sizes else d
+        labels, acc = terms[0], self._labelled(self.promote(tensors[0], dtype, node), terms[0], sizes)
+        for k in range(1, len(tensors)):
+            y = self._labelled(self.promote(tensors[k], dtype, node), terms[k], sizes)
+            later = set("".join(terms[k + 1 :]) + out)
+            acc, labels = self._contract(acc, labels, y, terms[k], later, sizes, node)
+        gone = tuple(a for a, c in enumerate(labels) if c not in out)
+        if gone:
+            acc = self.reduce("sum", acc, gone, False, node, dtype)
+            labels = "".join(c for c in labels if c in out)
+        if set(labels) != set(out):
+            raise self.refuse("ACR401", node, seen=f"einsum {spec!r}")
+        return self.transpose(acc, tuple(labels.index(c) for c in out), node)
+
+    def _labelled(self, x: Tensor, labels: str, sizes: dict[str, Extent]) -> Tensor:
+        return self.refine(x, tuple(sizes[c] for c in labels))
+
+    def _contract(
+        self, x: Tensor, a: str, y: Tensor, b: str, keep: set[str], sizes: dict[str, Extent], node: Node
+    ) -> tuple[Tensor, str]:
+        alone = tuple(i for i, c in enumerate(a) if c not in b and c not in keep)
+        if alone:
+            x, a = self.reduce("sum", x, alone, False, node, x.type.dtype), "".join(c for c in a if c in b or c in keep)
+        alone = tuple(i for i, c in enumerate(b) if c not in a and c not in keep)
+        if alone:
+            y, b = self.reduce("sum", y, alone, False, node, y.type.dtype), "".join(c for c in b if c in a or c in keep)
+        batch = [c for c in a if c in b and c in keep]
+        summed = [c for c in a if c in b and c not in keep]
+        rows, columns = [c for c in a if c not in b], [c for c in b if c not in a]
+
+        def grouped(t: Tensor, labels: str, groups: list[list[str]]) -> Tensor:
+            t = self.transpose(t, tuple(labels.index(c) for g in groups for c in g), node)
+            dims: list[Extent] = [sizes[c] for c in groups[0]]
+            for g in groups[1:]:
+                dims.append(self.as_extent(self.count([sizes[c] for c in g])))
+            return self.reshape(t, dims, node)
+
+        p = grouped(x, a, [batch, rows, summed])
+        q = grouped(y, b, [batch, summed, columns])
+        out = self.matmul(p, q, node)
+        labels = "".join([*batch, *rows, *columns])
+        return self.reshape(out, tuple(sizes[c] for c in labels), node), labels

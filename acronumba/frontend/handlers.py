@@ -1,0 +1,34 @@
+"""Tables from the type of a node, or of a value, to the function that walks it.
+
+A topic registers its functions with `handles`; the walker looks them up. So no topic imports another one only because
+a node of that may be part of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+# By the type of a node: (walker, node), and what is assigned.
+EXPRESSIONS: dict[type, Callable[..., Any]] = {}  # -> Val
+CONDITIONS: dict[type, Callable[..., Any]] = {}  # -> the points where it is true and false; `ast.expr` is any other
+STATEMENTS: dict[type, Callable[..., Any]] = {}
+TARGETS: dict[type, Callable[..., Any]] = {}  # of an assignment
+# By the type of a value.
+CALLS: dict[type, Callable[..., Any]] = {}  # what is called, with arguments -> Val
+ITEMS: dict[type, Callable[..., Any]] = {}  # an iterable -> its items, None if they are not known one by one
+ARRAYS: dict[type, Callable[..., Any]] = {}  # what is made an array of, its dtype -> Tensor
+
+
+def handles(table: dict[type, Callable[..., Any]], *kinds: type) -> Callable[[Handler], Handler]:
+    """Register a function for some types."""
+
+    def register(handler: Handler) -> Handler:
+        for kind in kinds:
+            assert kind not in table, f"{kind.__name__} has a handler"
+            table[kind] = handler
+        return handler
+
+    return register

@@ -1,0 +1,397 @@
+"""Functions that call themselves: one instance for each set of argument types."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from acronumba.config import COPIES
+from acronumba.data.shared import Shared, SharedLeaf, SharedNode, shared_key
+from acronumba.errors import Loc
+from acronumba.frontend.block import Abandoned, FunctionCode, Refused, Resweep
+from acronumba.frontend.cells import endless
+from acronumba.frontend.templates import (
+    TChoice,
+    Template,
+    TList,
+    TParts,
+    TPoison,
+    TStatic,
+    TTensor,
+    TType,
+    equal_templates,
+)
+from acronumba.frontend.values import (
+    NOT_CONST,
+    Bound,
+    Choice,
+    DictVal,
+    EnumVal,
+    Func,
+    ListVal,
+    Maybe,
+    Method,
+    NoneVal,
+    Num,
+    Poison,
+    Record,
+    SharedVal,
+    Static,
+    StaticList,
+    StrVal,
+    Tensor,
+    TupleVal,
+    Val,
+    Zip,
+    held,
+    is_own,
+)
+from acronumba.frontend.walker import Frame, Instance, Walker
+from acronumba.ir import nodes as ir
+from acronumba.ir.nodes import SharedArg, Var
+from acronumba.ir.types import Array0T, BoolT, EnumT, FloatT, IntT, ListT, TensorT, type_text, union, words
+
+NEVER_RETURNS = "this call never returns"
+
+
+def fails_itself(code: FunctionCode | None, sites: Mapping[ir.Site, int]) -> bool:
+    """Whether a function that never returns has a place where it fails, other than by calling what never returns."""
+    numbers = {number for site, number in sites.items() if site.text != NEVER_RETURNS}
+    return code is not None and any(isinstance(end, ir.Fail) and end.site in numbers for end in code.ends)
+
+
+def call_instance(w: Walker, func: Func, params: dict[str, Val], node: ast.AST | Loc | None) -> Val:
+    """Call a recursive function: one instance for each set of argument types."""
+    if w.trying:
+        raise Abandoned
+    code = func.code
+    captured, scopes = captured_by(w, func, params.values())
+    given = [*params.values(), *captured.values()]
+    same_code = [i for i in w.instances.values() if i.func.code == code]
+    plain = w.know.plain.setdefault(code, set())
+    carried = w.know.carried.get(code)
+    if carried is not None:
+        given = [as_carried(w, v, carried) for v in given]
+    templates: list[Template] = []
+    for k, val in enumerate(given):
+        templates.append(parameter_of(w, val, (code, k), k in plain, code in w.know.loose))
+    key = (code, tuple(template_key(w, t) for t in templates), scopes)
+    instance = w.instances.get(key)
+    if instance is None:
+        for other in same_code:
+            if not other.walking:
+                continue
+            for k, (old, new) in enumerate(zip(other.templates, templates, strict=False)):
+                if k not in plain and _is_number(old) and _is_number(new) and not equal_templates(old, new):
+                    plain.add(k)
+                    raise Resweep
+        kind = (code, tuple(template_key(w, t, which=False) for t in templates), scopes)
+        if sum(i.kind == kind for i in same_code) >= COPIES and carried is None:
+            w.know.carried[code] = set()
+            raise Resweep
+        kinds = {i.kind for i in same_code} | {kind}
+        if len(kinds) > 13 and code not in w.know.loose:
+            w.know.loose.add(code)
+            raise Resweep
+        if len(kinds) > 61:
+            raise w.refuse("ACR303", node, seen=f"{func.source.name} is called with ever new types of arguments")
+        instance = Instance(key, kind, len(w.functions), func, tuple(templates))
+        w.instances[key] = instance
+        w.functions.append(None)
+        walk_instance(w, instance, [*params], captured)
+    flat: list[Var] = []
+    for shape, val in zip(instance.templates, given, strict=True):
+        flat += template_words(w, shape, val)
+    result = w.know.results.get(key)
+    if result is None:
+        if w.block is not None:
+            w.emit(ir.Call(outs=(), function=instance.index, args=tuple(flat), loc=w.at(node)))
+            w.fail("RecursionError", NEVER_RETURNS, node)
+        return Poison()
+    if w.block is None:
+        return Poison()
+    outs = tuple(w.var(f"{func.source.name.rsplit('.', 1)[-1]}", e) for e in words(result))
+    w.emit(ir.Call(outs=outs, function=instance.index, args=tuple(flat), loc=w.at(node)))
+    return w.from_words(result, outs)
+
+
+def captured_by(w: Walker, func: Func, args: Iterable[Val]) -> tuple[dict[Any, Val], tuple[int, ...]]:
+    """Return what nested functions use of enclosing calls: a function, those in its arguments, those they use.
+
+    In an order that is the same for all calls with functions from the same places. Also returns which of these
+    functions have a scope in common.
+    """
+    out: dict[Any, Val] = {}
+    todo = [func, *(f for v in args for f in functions_in(v))]
+    seen = set()
+    scopes: dict[Any, int] = {}
+    ranks = []
+    for inner in todo:  # it grows
+        ranks.append(scopes.setdefault(inner.scope, len(scopes)))
+        if inner.key in seen:
+            continue
+        seen.add(inner.key)
+        scope, outer = inner.scope, inner
+        while scope is not None:
+            names, outer = w.scopes[scope]
+            for name in sorted(inner.source.facts.named & names):
+                val = w.state.get((scope, name))
+                if val is not None and not isinstance(val, Poison) and (scope, name) not in out:
+                    out[(scope, name)] = val
+                    todo += functions_in(val)
+            scope = outer.scope
+    return out, tuple(ranks)
+
+
+def as_carried(w: Walker, val: Val, classes: set[type]) -> Val:
+    """Return an argument with its shared tensors as values of run time: there are too many for instances."""
+    match val:
+        case Tensor(ref=SharedArg()):
+            return replace(w.tensor(w.tensor_var(val)), array0=val.array0)
+        case SharedVal(node=node) if node.kind != "list":
+            if node.kind == "object":
+                classes.add(node.cls)
+            return as_carried(w, w.materialise(val), classes)
+        case TupleVal() | DictVal() | Record():
+            return replace(val, items=tuple(as_carried(w, v, classes) for v in val.items))
+    return val
+
+
+def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose: bool) -> Template:
+    """Return what the callee may know of an argument; `where`: code of the callee, number, numbers of parts."""
+    match val:
+        case Num() if not plain and val.const is not NOT_CONST:
+            return TStatic(val)
+        case Num():
+            return TType(val.type)
+        case EnumVal():
+            return TStatic(val) if val.const is not NOT_CONST and not plain else w.template(val)
+        case Tensor() if isinstance(val.ref, SharedArg):
+            return TStatic(val)
+        case Tensor():
+            dims = tuple(None if loose or not isinstance(d, int) else d for d in val.dims)
+            if isinstance(val.python_type, Array0T):
+                return TType(val.python_type)
+            return TTensor(TensorT(val.type.dtype, dims), dims, False, False)
+        case TupleVal() | DictVal() | Record():
+            kind = "tuple" if isinstance(val, TupleVal) else "dict" if isinstance(val, DictVal) else "record"
+            meta: Any = len(val.items)
+            if isinstance(val, DictVal):
+                meta = val.keys
+            if isinstance(val, Record):
+                if val.cls not in w.know.carried.get(where[0], ()):
+                    return TType(w.type_of(val))
+                meta = (val.cls, val.names)
+            parts = enumerate(val.items)
+            return TParts(kind, meta, tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in parts))
+        case ListVal() | StaticList():
+            if isinstance(val, StaticList):
+                w.make_real(val.cell)
+                w.type_of(val)
+            cell = val.cell.find()
+            if not is_own(val):
+                return TType(ListT(cell.item))
+            mine = w.cell(("parameter", where))
+            mine.real = True
+            if w.stays_empty(mine, cell):
+                return TType(ListT(cell.item))
+            return TList(w.unify_cells(mine, cell), True)
+        case Maybe():
+            raise w.refuse("ACR306", None, seen="an argument that may have no value")
+        case SharedVal():
+            return TStatic(val)
+        case Choice():
+            return TChoice(tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in enumerate(val.options)))
+    if held(val):
+        parts = enumerate(held(val))
+        return TParts("holder", val, tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in parts))
+    shape = w.template(val)
+    if loose and isinstance(shape, TType):
+        return shape
+    return shape
+
+
+def template_key(w: Walker, shape: Template, which: bool = True) -> Any:
+    """Return what tells a parameter apart; not `which`: but for which shared tensors it is."""
+
+    def keys(items: Iterable[Template]) -> tuple[Any, ...]:
+        return tuple(template_key(w, item, which) for item in items)
+
+    match shape:
+        case TStatic(val=val):
+            return ("static", static_key(w, val, which))
+        case TParts(kind="holder"):
+            return (holder_key(w, shape.meta), keys(shape.items))
+        case TParts():
+            return (shape.kind, shape.meta, keys(shape.items))
+        case TChoice(options=options):
+            return ("choice", keys(options))
+        case TTensor():
+            return w.template_type(shape)
+        case TList():
+            return ("list", id(shape.cell.find()), shape.cell.find().item)
+        case TType():
+            return shape.type
+    return repr(shape)
+
+
+def static_key(w: Walker, val: Val, which: bool = True) -> Any:
+    """Return what tells a value apart that is known when the model is compiled."""
+    match val:
+        case Num():
+            return (val.type, repr(val.const), val.shared and val.shared.path)
+        case EnumVal():
+            return (val.cls, val.const)
+        case Tensor(ref=SharedArg(index=index)):
+            return ("shared", w.shared_params[index].path if which else val.type, val.python_type)
+        case SharedVal(node=node):
+            return ("shared", node.path if which else structure(node))
+        case Func():
+            return (val.code, val.scope if val.scope is None else val.scope[1:])
+        case Bound():
+            return (static_key(w, val.func, which), static_key(w, val.self, which))
+        case StrVal(value=value):
+            return value
+        case NoneVal():
+            return None
+        case Static(value=value):
+            return id(value)
+        case TupleVal():
+            return tuple(static_key(w, v, which) for v in val.items)
+    return id(val)
+
+
+def holder_key(w: Walker, val: Val) -> Any:
+    """Return what tells a value apart, but for what it holds."""
+    match val:
+        case Func():
+            return static_key(w, val)
+        case Bound(func=func):
+            return ("bound", static_key(w, func))
+        case Method(name=name):
+            return ("method", name)
+        case Zip(strict=strict):
+            return ("zip", strict)
+    return type(val)
+
+
+def template_words(w: Walker, shape: Template, val: Val) -> list[Var]:
+    """Return the argument words of a value for a parameter."""
+    match shape:
+        case TStatic() | TPoison():
+            return []
+        case TParts(kind="holder"):
+            return [e for s, v in zip(shape.items, held(val), strict=True) for e in template_words(w, s, v)]
+        case TChoice():
+            assert isinstance(val, Choice)
+            parts = zip(shape.options, val.options, strict=True)
+            return [w.word(val.index), *(e for s, v in parts for e in template_words(w, s, v))]
+        case TParts():
+            assert isinstance(val, TupleVal | DictVal | Record)
+            return [e for s, v in zip(shape.items, val.items, strict=True) for e in template_words(w, s, v)]
+    return list(w.to_words(val, w.template_type(shape)))
+
+
+def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured: Mapping[Any, Val]) -> None:
+    """Write the code of a recursive function for one set of argument types."""
+    func = instance.func
+    saved = w.code, w.block, w.state, w.source, w.loc, w.frames
+    w.code = FunctionCode(function_name(w, func), func.source.loc(func.source.node))
+    w.loc = w.code.loc
+    w.source = func.source
+    w.frames = []
+    frame = w.push(func, (func.source.name, func.source.node.lineno))
+    w.block = w.new_block()
+    w.state = {}
+    params: list[Var] = []
+    keys = [*((frame.scope, n) for n in names), *captured]
+    for key, shape in zip(keys, instance.templates, strict=True):
+        val, vars = w.instantiate(shape, key[1])
+        params += vars
+        w.state[key] = val
+    w.code.params = tuple(params)
+    w.settle_all()
+    w.body(func.source.body)
+    if w.block is not None:
+        frame.returns.append((w.point(), NoneVal(), w.loc))
+        w.block = None
+    finish(w, instance.key, frame)
+    w.functions[instance.index] = w.code
+    instance.walking = False
+    w.code, w.block, w.state, w.source, w.loc, w.frames = saved
+
+
+def function_name(w: Walker, func: Func) -> str:
+    """Return a name for a function of the program that no other one has."""
+    base = func.source.name.rsplit(".", 1)[-1].strip("<>")
+    name, k = base, 1
+    while name in w.taken:
+        k += 1
+        name = f"{base}_{k}"
+    w.taken.add(name)
+    return name
+
+
+def finish(w: Walker, key: Any, frame: Frame) -> None:
+    """Return the values of all returns as one type."""
+    old = w.know.results.get(key)
+    types_ = []
+    for point, val, w.loc in frame.returns:
+        w.enter(point)
+        try:
+            types_.append(w.type_of(val))
+        except Refused as error:
+            if error.error is not None:
+                w.errors.append(error.error)
+    if not types_:
+        w.know.results.setdefault(key, None)
+        if old is not None:  # what was found to return in an earlier sweep, before more was known
+            w.code.results = words(old)
+        return
+    result = union(*types_, *(() if old is None else (old,)))
+    if endless(result):
+        w.errors.append(w.refuse("ACR303", w.code.loc, seen=type_text(result)[:200]).error)  # type: ignore[arg-type]
+        return
+    if result != old:
+        w.know.results[key] = result
+        w.know.changed = True
+    w.code.results = words(result)
+    for point, val, w.loc in frame.returns:
+        w.enter(point)
+        try:
+            args = w.to_words(val, result)
+            if w.block is not None:
+                w.end(ir.Return(args=args, loc=w.loc))
+        except Refused as error:
+            if error.error is not None:
+                w.errors.append(error.error)
+
+
+def structure(shared: Shared) -> Any:
+    """Return what shared values have in common that are the same but for their places."""
+    match shared:
+        case SharedNode(kind=kind, cls=cls, names=names, items=items):
+            return kind, cls, names, tuple(map(structure, items))
+        case SharedLeaf(type=t):
+            return t
+    return shared_key(shared)
+
+
+def functions_in(val: Val) -> list[Func]:
+    """Return the functions that a value consists of."""
+    match val:
+        case Func():
+            return [val, *(f for v in held(val) for f in functions_in(v))]
+        case Bound(func=func):
+            return [func, *functions_in(val.self)]
+        case TupleVal(items=parts) | DictVal(items=parts) | Record(items=parts) | Choice(options=parts):
+            return [f for v in parts for f in functions_in(v)]
+    return [f for v in held(val) for f in functions_in(v)]
+
+
+def _is_number(shape: Template) -> bool:
+    if isinstance(shape, TStatic):
+        return isinstance(shape.val, Num | EnumVal)
+    return isinstance(shape, TType) and isinstance(shape.type, IntT | FloatT | BoolT | EnumT)

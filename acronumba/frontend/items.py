@@ -1,0 +1,86 @@
+"""Items that are known one by one, by the kind of what has them."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from acronumba.data.shared import field_names
+from acronumba.frontend.attributes import load
+from acronumba.frontend.handlers import ITEMS, handles
+from acronumba.frontend.values import (
+    DictVal,
+    Enumerate,
+    Record,
+    Ref,
+    Reversed,
+    SharedVal,
+    Static,
+    StaticList,
+    StrVal,
+    TupleVal,
+    Val,
+    Zip,
+    number,
+)
+from acronumba.frontend.walker import Walker
+
+
+@handles(ITEMS, TupleVal, StaticList)
+def _of_sequence(w: Walker, val: TupleVal | StaticList) -> tuple[Val, ...] | None:
+    return val.items
+
+
+@handles(ITEMS, Record)
+def _of_record(w: Walker, val: Record) -> tuple[Val, ...] | None:
+    return val.items if issubclass(val.cls, tuple) else None
+
+
+@handles(ITEMS, SharedVal)
+def _of_shared(w: Walker, val: SharedVal) -> tuple[Val, ...] | None:
+    if val.node.kind == "dict":
+        return tuple(StrVal(n) for n in val.node.names)
+    return w.shared_items(val) if val.node.kind != "object" or issubclass(val.node.cls, tuple) else None
+
+
+@handles(ITEMS, DictVal)
+def _of_dict(w: Walker, val: DictVal) -> tuple[Val, ...] | None:
+    return tuple(StrVal(k) for k in val.keys)
+
+
+@handles(ITEMS, Ref)
+def _of_row(w: Walker, val: Ref) -> tuple[Val, ...] | None:
+    if len(val.classes) > 1 or not issubclass(val.classes[0], tuple):
+        return None
+    return tuple(load(w, val, n, None) for n in field_names(val.classes[0]))
+
+
+@handles(ITEMS, Static)
+def _of_enum(w: Walker, val: Static) -> tuple[Val, ...] | None:
+    members = list[Any](val.value) if isinstance(val.value, enum.EnumMeta) else None
+    return None if members is None else tuple(map(w.constant, members))
+
+
+@handles(ITEMS, Zip)
+def _of_zip(w: Walker, val: Zip) -> tuple[Val, ...] | None:
+    columns = [c for c in map(w.items_of, val.parts) if c is not None]
+    if len(columns) < len(val.parts):
+        return None
+    lengths = set(map(len, columns))
+    if val.strict and len(lengths) > 1:
+        raise w.refuse("ACR305", None, seen=f"zip of {sorted(lengths)} items")
+    return tuple(TupleVal(t) for t in zip(*columns, strict=False))
+
+
+@handles(ITEMS, Enumerate)
+def _of_enumerate(w: Walker, val: Enumerate) -> tuple[Val, ...] | None:
+    inner = w.items_of(val.inner)
+    if inner is None:
+        return None
+    return tuple(TupleVal((w.scalar("add", val.start, number(k)), v)) for k, v in enumerate(inner))
+
+
+@handles(ITEMS, Reversed)
+def _of_reversed(w: Walker, val: Reversed) -> tuple[Val, ...] | None:
+    inner = w.items_of(val.inner)
+    return None if inner is None else tuple(reversed(inner))

@@ -1,0 +1,357 @@
+"""Loops: unrolled over known items, else walked until what they carry has a stable type."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from acronumba.frontend.attributes import not_none
+from acronumba.frontend.block import Abandoned, Dead, Point, Refused, State
+from acronumba.frontend.handlers import STATEMENTS, handles
+from acronumba.frontend.lists import at_run_time, list_get
+from acronumba.frontend.source import assigned_names
+from acronumba.frontend.templates import TAbsent, Template, TStatic, equal_templates
+from acronumba.frontend.values import (
+    NOT_CONST,
+    Enumerate,
+    ListVal,
+    Num,
+    Poison,
+    Range,
+    Reversed,
+    SharedVal,
+    StaticList,
+    Tensor,
+    TupleVal,
+    UnionVal,
+    Val,
+    Zip,
+    number,
+)
+from acronumba.frontend.walker import MOST_OPERATIONS, UNROLL, Loop, Walker
+from acronumba.ir import nodes as ir
+from acronumba.ir.nodes import Var
+from acronumba.ir.notes import Note
+from acronumba.ir.types import INT
+from acronumba.ir.visit import reads, writes
+
+
+def write_loop(
+    w: Walker,
+    names: Sequence[tuple[Any, str]],
+    test: Callable[[], tuple[list[Point], list[Point]]],
+    body: Callable[[], None],
+    advance: Callable[[], None],
+) -> None:
+    """Write a loop: `names` are the state keys that it assigns. Walked until their templates are stable."""
+    entry_block, entry_state = w.point()
+    assumed: dict[Any, Template] = {
+        key: w.loop_template(entry_state[key]) if key in entry_state else TAbsent() for key in names
+    }
+    for _ in range(20):
+        before = w.mark()
+        w.block, w.state = entry_block, dict(entry_state)
+        head, vars = _enter_loop(w, assumed, entry_state)
+        frame = w.frame
+        frame.loops.append(Loop())
+        yes, no = test()
+        w.join(yes)
+        if w.block is not None:
+            try:
+                body()
+            except Dead:
+                w.block = None
+        here = frame.loops.pop()
+        points = [*here.continues, *([w.point()] if w.block is not None else [])]
+        w.join(points)
+        if w.block is not None:
+            advance()
+        stable = True
+        if w.block is not None:
+            wider = {
+                key: shape if _is_refused(w.state.get(key)) else
+                w.join_templates(shape, TStatic(w.state[key]) if key in w.state else TAbsent())
+                for key, shape in assumed.items()
+            }  # fmt: skip
+            stable = all(equal_templates(wider[k], assumed[k]) for k in assumed)
+            if stable:
+                if not any(_is_refused(w.state.get(key)) for key in assumed):
+                    store_back(w, assumed, vars)
+                w.end(ir.Jump(block=head, loc=w.loc))
+            else:
+                assumed = wider
+        if stable:
+            w.join([*no, *here.breaks])
+            return
+        w.go_back(before)
+    raise w.refuse("ACR303", None, seen="a variable whose type changes at every turn of the loop")
+
+
+def _enter_loop(
+    w: Walker, assumed: Mapping[Any, Template], entry: State
+) -> tuple[int, dict[Any, tuple[Var, ...]]]:  # fmt: skip
+    """Begin the block where each turn begins, with variables for what is carried; return it, and these."""
+    vars: dict[Any, tuple[Var, ...]] = {}
+    facts = {(k[0], k[1]) for k in assumed}
+    state: State = {k: v for k, v in entry.items() if len(k) == 2 or (k[0], k[1]) not in facts}
+    for key, shape in assumed.items():
+        val, vars[key] = w.instantiate(shape, key[1])
+        if val is not None:
+            state[key] = val
+        if vars[key]:
+            w.store(shape, vars[key], entry.get(key))
+    head = w.new_block()
+    w.end(ir.Jump(block=head, loc=w.loc))
+    w.block, w.state = head, state
+    w.settle_all()
+    return head, vars
+
+
+def store_back(w: Walker, assumed: Mapping[Any, Template], vars: Mapping[Any, tuple[Var, ...]]) -> None:
+    """Assign the values at the end of a turn to the loop's variables, all at once."""
+    assert w.block is not None
+    start_block, start = w.block, len(w.code.blocks[w.block])
+    for key, shape in assumed.items():
+        if vars[key]:
+            w.store(shape, vars[key], w.state.get(key))
+    outs = {v for vs in vars.values() for v in vs}
+    if w.block != start_block:
+        return  # conversions made blocks of their own: their results are fresh variables
+    tail = w.code.blocks[start_block][start:]
+    written: set[Var] = set()
+    hazard = False
+    for instr in tail:
+        hazard = hazard or any(r in written for r in reads(instr))
+        written.update(v for v in writes(instr) if v in outs)
+    if not hazard:
+        return
+    del w.code.blocks[start_block][start:]
+    late: list[ir.Instr] = []
+    for instr in tail:
+        if isinstance(instr, ir.Copy) and instr.out in outs:
+            temp = w.var(instr.out.name, instr.out.type)
+            w.emit(replace(instr, out=temp))
+            late.append(replace(instr, src=temp))
+        else:
+            w.emit(instr)
+    for instr in late:
+        w.emit(instr)
+
+
+def loop_names(w: Walker, body: Sequence[ast.stmt] | Sequence[ast.AST], *more: str) -> list[tuple[Any, str]]:
+    """Return the state keys of the names that a loop assigns."""
+    names = sorted(assigned_names(body) | set(more))
+    return [(w.frame.scope, n) for n in names]
+
+
+@handles(STATEMENTS, ast.While)
+def while_loop(w: Walker, stmt: ast.While) -> None:
+    """Walk a `while` loop."""
+    if stmt.orelse:
+        raise w.refuse("ACR110", stmt.orelse[0])
+    names = loop_names(w, [*stmt.body, ast.Expr(stmt.test)])
+    write_loop(w, names, lambda: w.branch(stmt.test), lambda: w.body(stmt.body), lambda: None)
+
+
+@handles(STATEMENTS, ast.For)
+def for_loop(w: Walker, stmt: ast.For) -> None:
+    """Walk a `for` loop."""
+    if stmt.orelse:
+        raise w.refuse("ACR110", stmt.orelse[0])
+    iterable = w.expr(stmt.iter)
+    iterate(w, iterable, stmt, stmt.target, lambda: w.body(stmt.body), stmt.body)
+
+
+def iterate(
+    w: Walker, iterable: Val, node: ast.AST, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
+    extra: Sequence[tuple[Any, str]] = (),
+) -> None:  # fmt: skip
+    """Walk a body for each item of an iterable: unrolled if the items are known, else as a loop."""
+    w.check_poison(iterable)
+    if isinstance(iterable, UnionVal):
+        iterable = not_none(w, iterable, node)
+        if isinstance(iterable, UnionVal):
+            raise w.refuse("ACR302", node, seen=w.describe(iterable))
+    items = w.items_of(iterable)
+    if items is None and isinstance(iterable, Range):
+        items = unrolled_range(w, iterable, target, inner, body)
+    if items is not None:
+        if isinstance(iterable, Range):
+            note_turns(w, len(items), node.iter if isinstance(node, ast.For) else node)
+        unrolled(w, items, target, body)
+        return
+    length, get = protocol(w, iterable, node)
+    w.counter += 1
+    index_key = (w.frame.scope, f"#{w.counter}")
+    w.state[index_key] = number(0)
+
+    def index() -> Num:
+        out = w.state[index_key]
+        assert isinstance(out, Num)
+        return out
+
+    def test() -> tuple[list[Point], list[Point]]:
+        yes, no = w.fork(w.scalar("lt", index(), length()))
+        return [p for p in (yes,) if p], [p for p in (no,) if p]
+
+    def turn() -> None:
+        w.assign(target, get(index()))
+        body()
+
+    def advance() -> None:
+        w.state[index_key] = w.scalar("add", index(), number(1))
+
+    overlay = w.frame.overlays[-1][0] if w.frame.overlays else None
+    names = [*loop_names(w, inner), index_key, *extra]
+    for n in sorted(assigned_names([ast.Assign([target], ast.Constant(0))])):
+        scope = overlay if overlay is not None and n in w.frame.overlays[-1][1] else w.frame.scope
+        names.append((scope, n))
+    write_loop(w, list(dict.fromkeys(names)), test, turn, advance)
+    w.state.pop(index_key, None)
+
+
+def unrolled(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], None]) -> None:
+    """Walk a body once for each of some known items."""
+    frame = w.frame
+    loop = Loop()
+    frame.loops.append(loop)
+    for item in items:
+        if w.block is None:
+            break
+        try:
+            w.assign(target, item)
+            body()
+        except Dead:
+            w.block = None
+        points = [*loop.continues, *([w.point()] if w.block is not None else [])]
+        loop.continues = []
+        w.join(points)
+    frame.loops.pop()
+    w.join([*([w.point()] if w.block is not None else []), *loop.breaks])
+
+
+def unrolled_range(
+    w: Walker, r: Range, target: ast.expr, inner: Sequence[ast.AST], body: Callable[[], None] | None = None
+) -> tuple[Val, ...] | None:
+    """Return the values of a short constant range if its variable indexes something or its `body` is small.
+
+    Where the variable indexes, shared ints that the range is made of become constants; a small body is no reason
+    to compile again for another value of a parameter.
+    """
+    if not isinstance(target, ast.Name):
+        return None
+    values = [w.present(v) for v in (r.start, r.stop, r.step)]
+    if NOT_CONST in values or values[2] == 0:
+        return None
+    items = tuple(number(k) for k in range(*values)[: UNROLL + 1])
+    if len(items) > UNROLL:
+        return None
+    used = any(
+        isinstance(n, ast.Subscript) and any(isinstance(m, ast.Name) and m.id == target.id for m in ast.walk(n.slice))
+        for stmt in inner
+        for n in ast.walk(stmt)
+    )
+    if not used and (not items or body is None or any(is_given(w, v) for v in (r.start, r.stop, r.step))):
+        return None
+    if not used and body is not None and not is_small(w, items, target, body):
+        return None
+    for v in (r.start, r.stop, r.step):
+        w.known(v)
+    return items
+
+
+def is_given(w: Walker, num: Num) -> bool:
+    """Return whether a number is that of a shared parameter, not of a global or a constant."""
+    return num.const is NOT_CONST and num.shared is not None and re.split(r"[.[]", num.shared.path)[0] in w.roots
+
+
+def note_turns(w: Walker, count: int, over: ast.AST) -> None:
+    """Note for `explain` that a loop over a range is written out."""
+    text = f"the {count} turns are written out, one after the other"
+    w.notes.append(Note(loc=w.at(over), kind="unrolled", text=text, option=""))
+
+
+def is_small(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], None]) -> bool:
+    """Try the first turn of a loop: whether it is a straight line of so few operations that one kernel has all.
+
+    As a loop, each turn would be nodes of its own.
+    """
+    assert w.block is not None
+    before, loc, block = w.mark(), w.loc, w.block
+    start, errors = len(w.code.blocks[block]), len(w.errors)
+    w.trying = True
+    w.frame.loops.append(Loop())
+    try:
+        w.assign(target, items[0])
+        body()
+    except (Abandoned, Dead, Refused):
+        w.block = None
+    straight = w.block == block and len(w.errors) == errors
+    operations = sum(isinstance(i, ir.Op) for i in w.code.blocks[block][start:])
+    w.go_back(before)
+    w.loc = loc
+    return straight and 0 < operations * len(items) <= MOST_OPERATIONS
+
+
+def range_count(w: Walker, r: Range) -> Num:
+    """Return how many numbers a range has."""
+    gap = w.scalar("sub", r.stop, r.start)
+    count = w.scalar("neg", w.scalar("floordiv", w.scalar("neg", gap), r.step))
+    return w.scalar("max", count, number(0))
+
+
+def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
+    """Return how to get the length of an iterable, and an item of it."""
+    match iterable:
+        case Range():
+            count, step, start = range_count(w, iterable), iterable.step, iterable.start
+            return lambda: count, lambda i: w.scalar("add", start, w.scalar("mul", i, step))
+        case ListVal():
+            return lambda: w.list_lengths(iterable, node), lambda i: list_get(w, iterable, i, node)
+        case Tensor() if iterable.type.rank:
+            n = w.extent(iterable.dims[0])
+            return lambda: n, lambda i: row_of(w, iterable, i, node)
+        case Enumerate():
+            length, get = protocol(w, iterable.inner, node)
+            start = iterable.start
+            return length, lambda i: TupleVal((w.scalar("add", i, start), get(i)))
+        case Reversed():
+            length, get = protocol(w, iterable.inner, node)
+            n = length()
+            last = w.scalar("sub", n, number(1))
+            return lambda: n, lambda i: get(w.scalar("sub", last, i))
+        case Zip():
+            parts = [protocol(w, at_run_time(w, p), node) for p in iterable.parts]
+            if iterable.strict:
+                first = parts[0][0]()
+                for length, _ in parts[1:]:
+                    good = w.scalar("eq", first, length())
+                    w.check(good, "ValueError", "zip() arguments have different lengths", (), node)
+
+            def shortest() -> Num:
+                out = parts[0][0]()
+                for length, _ in parts[1:]:
+                    out = w.scalar("min", out, length())
+                return out
+
+            return shortest, lambda i: TupleVal(tuple(get(i) for _, get in parts))
+        case StaticList() | SharedVal() | TupleVal() if w.items_of(iterable) is not None:
+            return protocol(w, at_run_time(w, iterable), node)
+        case Tensor():
+            raise w.refuse("ACR301", node, seen="iteration over a rank-0 array")
+    raise w.refuse("ACR301", node, seen=f"{w.describe(iterable)} cannot be iterated over")
+
+
+def row_of(w: Walker, x: Tensor, index: Num, node: ast.AST) -> Tensor:
+    """Return row `index` of a tensor; the index is known to be inside."""
+    rest = x.dims[1:]
+    ref = w.word(w.read(index)) if w.block is not None else w.var("", INT)
+    return w.op("take", (x.ref, ref), x.type.dtype, rest, (0,), node, base=x)
+
+
+def _is_refused(val: Val | None) -> bool:
+    """Whether a value is missing because an expression was refused."""
+    return isinstance(val, Poison) and not val.why

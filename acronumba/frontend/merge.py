@@ -1,0 +1,466 @@
+"""Merging states where control flow joins: the least template of what a name holds, and its variables."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from acronumba.errors import Loc
+from acronumba.frontend.block import Dead, Point, Refused, State
+from acronumba.frontend.cells import endless
+from acronumba.frontend.templates import (
+    TAbsent,
+    TChoice,
+    Template,
+    TList,
+    TMaybe,
+    TParts,
+    TPoison,
+    TStatic,
+    TTensor,
+    TType,
+    choices_of,
+    only,
+)
+from acronumba.frontend.values import (
+    Choice,
+    DictVal,
+    EnumVal,
+    ListVal,
+    Maybe,
+    NoneVal,
+    Num,
+    Poison,
+    Record,
+    SharedVal,
+    StaticList,
+    Tensor,
+    TupleVal,
+    Val,
+    alike,
+    held,
+    holding,
+    is_several,
+    loosest,
+    note_named,
+    note_shared,
+    number,
+    options_of,
+    same,
+    type_of,
+)  # fmt: skip
+from acronumba.frontend.words import Words
+from acronumba.ir import nodes as ir
+from acronumba.ir.nodes import Var
+from acronumba.ir.types import BOOL, INT, Array0T, DictT, ListT, StructT, TensorT, TupleT, Type, type_text, union, words
+
+
+@dataclass(slots=True, eq=False)
+class _Pending:
+    """A merged value whose extents have not been read yet."""
+
+    type: Type
+    vars: tuple[Var, ...]
+    fresh: bool = False
+
+
+class Merge(Words):
+    """Points and values that meet."""
+
+    def each(self, val: Val, f: Callable[[Val], Val], node: ast.AST | Loc | None = None) -> Val:
+        """Apply `f` to each alternative of a value and merge the results.
+
+        An alternative whose type does not fit fails at run time, as the plain call would; if none fits, the first
+        refusal stands. What the language does not have is refused.
+        """
+        if not is_several(val):
+            return f(val)
+        points: list[Point] = []
+        results: list[Val] = []
+        refused: list[Refused] = []
+        for case in self.alternatives(val):
+            try:
+                result = f(case)
+            except Dead:
+                self.block = None
+                continue
+            except Refused as error:
+                if error.error is not None and not _fails_plainly(error.error.code):
+                    raise
+                refused.append(error)
+                self._fail_as(error, case, node)
+                self.block = None
+                continue
+            if self.block is not None:
+                points.append(self.point())
+                results.append(result)
+                self.block = None
+        if not points:
+            if refused:
+                raise refused[0]
+            return Poison()
+        return self.join_values(points, results)
+
+    def _fail_as(self, error: Refused, case: Val, node: ast.AST | Loc | None) -> None:
+        what = self.describe(case)
+        name = "AttributeError" if error.error is not None and error.error.code == "ACR307" else "TypeError"
+        self.fail(name, f"this value is {what} here", node)
+
+    # ---- merging
+
+    def join(self, points: Sequence[Point]) -> None:
+        """Go on where control flow from several points meets."""
+        self.join_values(points, None)
+
+    def join_values(self, points: Sequence[Point], values: Sequence[Val] | None) -> Val:
+        """Merge the states of several points, and one value of each; the current block is where they meet."""
+        if not points:
+            self.block = None
+            return Poison()
+        if len(points) == 1:
+            self.block, self.state = points[0]
+            return values[0] if values is not None else NoneVal()
+        keys = dict.fromkeys(k for _, s in points for k in s)
+        ends = [p[0] for p in points]
+        states = [p[1] for p in points]
+        merged: State = {}
+        for key in keys:
+            if key == "refined":
+                continue
+            vals = [s.get(key) for s in states]
+            if all(v is vals[0] for v in vals):
+                merged[key] = vals[0]  # type: ignore[assignment]
+                continue
+            if len(key) > 2:  # a fact about a part of a name: kept only if it is the same everywhere
+                continue
+            merged[key] = self._merge(vals, ends, states, str(key[1]))
+        result: Val = NoneVal()
+        for v in values or ():
+            note_shared(v)
+        if values is not None:
+            result = self._merge(list(values), ends, states, "")
+        self.meet(ends, merged)
+        self.settle_all()
+        return self.settle(result)
+
+    def settle_all(self) -> None:
+        """Read the extents that merges left open, now that the merged block is current."""
+        for key, val in list(self.state.items()):
+            self.state[key] = self.settle(val)
+            note_named(self.state[key])
+
+    def settle(self, val: Val) -> Val:
+        if not _has_pending(val):
+            return val
+        match val:
+            case _Pending(type=TensorT()):
+                return self.tensor(val.vars[0], val.fresh)
+            case _Pending():
+                return self.from_words(val.type, val.vars)
+            case TupleVal():
+                return TupleVal(tuple(map(self.settle, val.items)))
+            case DictVal():
+                return DictVal(val.keys, tuple(map(self.settle, val.items)))
+            case Record():
+                return Record(val.cls, val.names, tuple(map(self.settle, val.items)))
+            case Maybe():
+                return Maybe(self.settle(val.value), val.bound)
+            case Choice():
+                return Choice(tuple(map(self.settle, val.options)), val.index)
+        return holding(val, tuple(map(self.settle, held(val))))
+
+    def _merge(self, vals: list[Val | None], ends: list[int], states: list[State], name: str) -> Val:
+        """Merge one name: find the least template of its values, and store each at the end of its point."""
+        shape: Template = TStatic(vals[0]) if vals[0] is not None else TAbsent()
+        for v in vals[1:]:
+            shape = self.join_templates(shape, TStatic(v) if v is not None else TAbsent())
+        out, vars = self.instantiate(shape, name)
+        for k, v in enumerate(vals):
+            if vars:
+                self._in(ends, states, k, partial(self.store, shape, vars, v))
+        result: Val = out
+        return result
+
+    def _in(self, ends: list[int], states: list[State], k: int, f: Callable[[], None]) -> None:
+        """Emit at the end of the k-th point."""
+        saved = self.block, self.state
+        self.block, self.state = ends[k], states[k]
+        try:
+            f()
+            assert self.block is not None
+            ends[k] = self.block
+        finally:
+            self.block, self.state = saved
+
+    def template(self, val: Val) -> Template:
+        """Return what is kept of a value where others may take its place: its parts and types, not its constants."""
+        match val:
+            case TupleVal():
+                return TParts("tuple", len(val.items), tuple(map(self.template, val.items)))
+            case DictVal():
+                return TParts("dict", val.keys, tuple(map(self.template, val.items)))
+            case Record():
+                return TParts("record", (val.cls, val.names), tuple(map(self.template, val.items)))
+            case Tensor():
+                if isinstance(val.python_type, Array0T) and not val.python_type.sure:
+                    return TType(val.python_type)
+                return TTensor(val.type, val.dims, val.own, val.array0 is not None)
+            case ListVal():
+                return TList(val.cell, val.own)
+            case StaticList():
+                self.make_real(val.cell)
+                self.type_of(val)
+                return TList(val.cell, True)
+            case Maybe():
+                return TMaybe(self.template(val.value))
+            case Poison():
+                return TPoison(val.why, val.code)
+            case SharedVal():
+                return self.template(self.materialise(val))
+            case Choice():
+                return TChoice(tuple(map(self.template, val.options)))
+        if held(val):
+            return TParts("holder", val, tuple(map(self.template, held(val))))
+        t = type_of(val)
+        return TStatic(val) if t is None else TType(t)
+
+    def loop_template(self, val: Val) -> Template:
+        """Return the first assumption about a name that a loop assigns."""
+        match val:
+            case Num() | EnumVal():
+                return self.template(val)
+            case TupleVal():
+                return TParts("tuple", len(val.items), tuple(map(self.loop_template, val.items)))
+            case Record():
+                return TParts("record", (val.cls, val.names), tuple(map(self.loop_template, val.items)))
+        return TStatic(val)
+
+    def join_templates(self, a: Template, b: Template) -> Template:
+        """Return the least template that holds what either of two holds."""
+        match a, b:
+            case (TPoison(), _):
+                return a
+            case (_, TPoison()):
+                return b
+            case (TAbsent(), TAbsent()):
+                return a
+            case (TAbsent(), TStatic()):
+                return TMaybe(self.template(b.val) if not isinstance(b.val, Maybe) else self.template(b.val.value))
+            case (TAbsent(), TMaybe()):
+                return b
+            case (TAbsent(), _):
+                return TMaybe(b)
+            case (_, TAbsent()):
+                return self.join_templates(b, a)
+            case (TStatic(), TStatic()) if same(a.val, b.val):
+                return TStatic(loosest([a.val, b.val]))
+            case (TStatic(), _) | (_, TStatic()):
+                return self._join_known(a, b)
+            case (TParts(kind="holder"), TParts(kind="holder")) if alike(a.meta, b.meta):
+                return TParts("holder", a.meta, tuple(map(self.join_templates, a.items, b.items)))
+            case (TChoice(), TChoice()):
+                return self._join_choices(a, b)
+            case (TParts(kind="holder") | TChoice(), TParts(kind="holder") | TChoice()) if choices_of(a) and choices_of(
+                b
+            ):
+                return self.join_templates(TChoice(choices_of(a)), TChoice(choices_of(b)))
+            case (TMaybe(), TMaybe()):
+                return TMaybe(self.join_templates(a.inner, b.inner))
+            case (TMaybe(), _):
+                return TMaybe(self.join_templates(a.inner, b))
+            case (_, TMaybe()):
+                return TMaybe(self.join_templates(a, b.inner))
+            case (TParts(), TParts()) if (a.kind, a.meta) == (b.kind, b.meta):
+                return TParts(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)))
+            case (TTensor(), TTensor()) if (a.type.dtype, a.type.rank, a.array0) == (
+                b.type.dtype,
+                b.type.rank,
+                b.array0,
+            ):
+                dims = tuple(x if x is not None and x == y else None for x, y in zip(a.dims, b.dims, strict=True))
+                t = union(a.type, b.type)
+                assert isinstance(t, TensorT)
+                return TTensor(t, dims, a.fresh and b.fresh, a.array0)
+            case (TList(), TList()):
+                self.make_real(a.cell)
+                self.make_real(b.cell)
+                kept = self.stays_empty(a.cell, b.cell) or self.stays_empty(b.cell, a.cell)
+                return TList(self.unify_cells(a.cell, b.cell), a.own and b.own and not kept)
+        try:
+            t = union(self.template_type(a), self.template_type(b))
+        except Refused as error:
+            return TPoison(error.error.seen if error.error is not None else "")
+        if endless(t):
+            return TPoison(f"it has types without end: {type_text(t)[:100]}")
+        return TType(t)
+
+    def _join_known(self, a: Template, b: Template) -> Template:
+        """Join templates of which one is a value itself, and not the other's."""
+        x, y = (self.template(t.val) if isinstance(t, TStatic) else t for t in (a, b))
+        if not isinstance(x, TStatic) and not isinstance(y, TStatic):
+            return self.join_templates(x, y)
+        options = choices_of(x), choices_of(y)
+        if options[0] and options[1]:
+            return self.join_templates(TChoice(options[0]), TChoice(options[1]))
+        seen = [self.describe(t.val) if isinstance(t, TStatic) else "something else" for t in (a, b)]
+        return TPoison(f"{seen[0]} in one branch, {seen[1]} in another")
+
+    def _join_choices(self, a: TChoice, b: TChoice) -> TChoice:
+        """Join functions and classes of which either may be one: each is an option once."""
+        joined = list(a.options)
+        for option in b.options:
+            k = next((k for k, other in enumerate(joined) if alike(only(other), only(option))), None)
+            if k is None:
+                joined.append(option)
+            else:
+                joined[k] = self.join_templates(joined[k], option)
+        return TChoice(tuple(joined))
+
+    def template_type(self, a: Template) -> Type:
+        """Return the type of what a template holds."""
+        match a:
+            case TType():
+                return a.type
+            case TTensor():
+                return Array0T(a.type.dtype) if a.array0 else a.type
+            case TList():
+                return ListT(a.cell.find().item)
+            case TParts(kind="holder"):
+                raise self.refuse("ACR206", seen=self.describe(a.meta))
+            case TParts(kind="tuple"):
+                return TupleT(tuple(map(self.template_type, a.items)))
+            case TParts(kind="dict"):
+                return DictT(a.meta, tuple(map(self.template_type, a.items)))
+            case TParts():
+                return StructT(a.meta[0])
+            case TStatic():
+                return self.type_of(a.val)
+            case TChoice():
+                raise self.refuse("ACR206", seen=" or ".join(self.describe(only(option)) for option in a.options))
+        raise self.refuse("ACR308", seen="a value that may be missing")
+
+    def instantiate(self, a: Template, name: str) -> tuple[Any, tuple[Var, ...]]:
+        """Return fresh variables for a template, and the value they hold (to be settled in the merged block)."""
+        match a:
+            case TStatic():
+                return a.val, ()
+            case TPoison():
+                return Poison(a.why, a.code), ()
+            case TAbsent():
+                return None, ()
+            case TMaybe():
+                bound = self.var(f"{name}_bound", BOOL)
+                inner, vars = self.instantiate(a.inner, name)
+                return Maybe(inner, Num(BOOL, var=bound)), (bound, *vars)
+            case TParts():
+                parts = [self.instantiate(item, name) for item in a.items]
+                items = tuple(p[0] for p in parts)
+                flat = tuple(v for p in parts for v in p[1])
+                if a.kind == "tuple":
+                    return TupleVal(items), flat
+                if a.kind == "dict":
+                    return DictVal(a.meta, items), flat
+                if a.kind == "holder":
+                    return holding(a.meta, items), flat
+                return Record(a.meta[0], a.meta[1], items), flat
+            case TTensor():
+                var = self.var(name, a.type)
+                if all(isinstance(d, int) for d in a.dims):
+                    dims: Any = a.dims
+                    flag = number(True) if a.array0 else None
+                    return Tensor(a.type, var, dims, fresh=a.fresh, aliased=not a.fresh, array0=flag), (var,)
+                return _Pending(a.type, (var,), a.fresh), (var,)
+            case TList():
+                var = self.var(name, ListT(a.cell.find().item))
+                return ListVal(a.cell.find(), var, a.own), (var,)
+            case TChoice():
+                var = self.var(name, INT)
+                parts = [self.instantiate(option, name) for option in a.options]
+                choice = Choice(tuple(p[0] for p in parts), Num(INT, var=var))
+                return choice, (var, *(v for p in parts for v in p[1]))
+            case TType():
+                vars = tuple(self.var(name, w) for w in words(a.type))
+                return _Pending(a.type, vars), vars
+
+    def template_width(self, a: Template) -> int:
+        match a:
+            case TMaybe():
+                return 1 + self.template_width(a.inner)
+            case TParts():
+                return sum(map(self.template_width, a.items))
+            case TStatic() | TPoison() | TAbsent():
+                return 0
+            case TChoice():
+                return 1 + sum(map(self.template_width, a.options))
+            case TList():
+                return 1
+        return len(words(self.template_type(a)))
+
+    def store(self, a: Template, vars: tuple[Var, ...], val: Val | None) -> None:
+        """Assign a value to the variables of a template, at the point of emission."""
+        match a:
+            case TStatic() | TPoison() | TAbsent():
+                return
+            case TMaybe():
+                flag = val.bound if isinstance(val, Maybe) else number(val is not None)
+                self.emit(ir.Copy(out=vars[0], src=self.word(flag), loc=self.loc))
+                inner = val.value if isinstance(val, Maybe) else val
+                if inner is not None:
+                    self.store(a.inner, vars[1:], inner)
+                else:
+                    for out in vars[1:]:
+                        self.emit(ir.Copy(out=out, src=self.zero(out.type), loc=self.loc))
+            case TParts():
+                if isinstance(val, SharedVal):
+                    val = self.materialise(val)
+                assert val is not None
+                at = 0
+                parts = val.items if isinstance(val, TupleVal | DictVal | Record) else held(val)
+                for item, v in zip(a.items, parts, strict=True):
+                    width = self.template_width(item)
+                    self.store(item, vars[at : at + width], v)
+                    at += width
+            case TTensor() if isinstance(val, Tensor):  # under the same name as before: no other sees it
+                src = self.variable(val)
+                if vars[0] is not src:
+                    self.emit(ir.Copy(out=vars[0], src=src, loc=self.loc))
+            case TList() if isinstance(val, ListVal):
+                if vars[0] is not val.var:
+                    self.emit(ir.Copy(out=vars[0], src=val.var, loc=self.loc))
+            case TChoice():
+                assert val is not None
+                self.emit(ir.Copy(out=vars[0], src=self.word(a.index_of(val, self)), loc=self.loc))
+                at = 1
+                for option in a.options:
+                    outs = vars[at : at + self.template_width(option)]
+                    at += len(outs)
+                    given = next((v for v in options_of(val) if alike(v, only(option))), None)
+                    if given is not None:
+                        self.store(option, outs, given)
+                        continue
+                    for out in outs:
+                        self.emit(ir.Copy(out=out, src=self.zero(out.type), loc=self.loc))
+            case _:
+                assert val is not None
+                srcs = self.to_words(val, self.template_type(a))
+                for out, src in zip(vars, srcs, strict=True):
+                    if out is not src:
+                        self.emit(ir.Copy(out=out, src=src, loc=self.loc))
+
+
+def _has_pending(val: Any) -> bool:
+    if isinstance(val, TupleVal | DictVal | Record):
+        return any(_has_pending(v) for v in val.items)
+    if isinstance(val, Maybe):
+        return _has_pending(val.value)
+    if isinstance(val, Choice):
+        return any(map(_has_pending, val.options))
+    return isinstance(val, _Pending) or any(_has_pending(v) for v in held(val))
+
+
+def _fails_plainly(code: str) -> bool:
+    """Whether the plain call, too, fails where an operation on one of several types is refused with a code."""
+    return (code[3] in "346" and code not in ("ACR310", "ACR403")) or code == "ACR203"

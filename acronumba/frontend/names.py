@@ -1,0 +1,224 @@
+"""Names: what they are bound to, in a function, around it, in its module and in Python; how values get them."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import types
+from typing import Any
+
+from acronumba.data.shared import SharedConst, describe_value, values_of
+from acronumba.data.witness import ABSENT
+from acronumba.errors import Loc
+from acronumba.frontend.block import Refused
+from acronumba.frontend.calls.objects import as_function, is_foreign
+from acronumba.frontend.source import NoSource, read_source
+from acronumba.frontend.values import (
+    PRIMITIVES,
+    DictVal,
+    Func,
+    Generator,
+    Maybe,
+    Poison,
+    Record,
+    Static,
+    StaticList,
+    Tensor,
+    TupleVal,
+    Val,
+    held,
+    number,
+)
+from acronumba.frontend.walker import GlobalRead, Walker
+from acronumba.ir.types import INT
+
+
+def path_of(w: Walker, node: ast.expr) -> tuple[Any, ...] | None:
+    """Return the state key of a name or of a part of it: what a test may narrow."""
+    match node:
+        case ast.Name(id=name):
+            for overlay, names in reversed(w.frame.overlays):
+                if name in names:
+                    return (overlay, name)
+            return (w.frame.scope, name) if name in w.frame.locals else None
+        case ast.Attribute(value=value, attr=attr):
+            base = path_of(w, value)
+            return None if base is None else (*base, attr)
+        case ast.NamedExpr(target=target):
+            return path_of(w, target)
+    return None
+
+
+def forget(w: Walker, scope: Any, name: str) -> None:
+    """Forget what is known of the parts of a name: it is bound anew."""
+    for key in [k for k in w.state if len(k) > 2 and k[0] == scope and k[1] == name]:
+        del w.state[key]
+
+
+def bind_name(w: Walker, name: str, val: Val) -> None:
+    """Bind a local name; what was known of its parts is forgotten."""
+    scope = w.frame.scope
+    for overlay, names in reversed(w.frame.overlays):
+        if name in names:
+            scope = overlay
+            break
+    forget(w, scope, name)
+    name_views(val)
+    w.code.note_name(val, name)
+    w.state[(scope, name)] = val
+
+
+def name_views(val: Val) -> None:
+    """Note that a value gets a name: if it has one, or is a view of what has one, there are two from now on."""
+    match val:
+        case Tensor():
+            if val.named or (val.base is not None and not val.own):
+                val.seen()
+            val.named = True
+        case TupleVal() | DictVal() | Record() | StaticList():
+            for v in val.items:
+                name_views(v)
+        case _:
+            for v in held(val):  # by a function's defaults, or a method
+                alias(v)
+
+
+def alias(val: Val) -> None:
+    """Note that a value has another name."""
+    match val:
+        case Tensor():
+            val.seen()
+        case TupleVal() | DictVal() | Record() | StaticList():
+            for v in val.items:
+                alias(v)
+
+
+def check_free(w: Walker, val: Val) -> None:
+    """Refuse a generator, which is walked where it is written, as a value."""
+    if isinstance(val, Generator):
+        raise w.refuse("ACR114", val.node)
+
+
+def part_of(w: Walker, node: ast.expr) -> Val:
+    """Evaluate an expression that becomes part of something: it has another name from then on."""
+    val = w.expr(node)
+    check_free(w, val)
+    if not isinstance(node, ast.Constant):
+        alias(val)
+    return val
+
+
+def read_name(w: Walker, name: str, node: ast.AST) -> Val:
+    """Return what a name stands for, as Python looks it up: in the function, around it, outside."""
+    frame = w.frame
+    for overlay, names in reversed(frame.overlays):
+        if name in names:
+            return bound_value(w, w.state.get((overlay, name)), name, (overlay, name), node)
+    scope: Any = frame.scope
+    func = frame.func
+    local = frame.locals
+    while True:
+        if name in local:
+            return bound_value(w, w.state.get((scope, name)), name, (scope, name), node)
+        if func.scope is None:
+            break
+        scope = func.scope
+        local, func = w.scopes[scope]
+    return outer_name(w, func, name, node)
+
+
+def bound_value(w: Walker, val: Val | None, name: str, key: Any, node: ast.AST) -> Val:
+    """Return the value of a local name; the instance fails where it has none."""
+    if val is None:
+        raise w.refuse("ACR306", node, seen=f"{name} has no value on any path to here")
+    if isinstance(val, Maybe):
+        text = f"cannot access local variable '{name}' where it is not associated with a value"
+        w.check(val.bound, "UnboundLocalError", text, (), node)
+        if w.block is not None:
+            w.state[key] = val.value
+        val = val.value
+    if isinstance(val, Poison):
+        if val.why:
+            raise w.refuse(val.code or "ACR303", node, seen=f"{name}: {val.why}")
+        raise Refused(None)
+    return val
+
+
+def outer_name(w: Walker, func: Func, name: str, node: ast.AST) -> Val:
+    """Return a closure variable of a function object, a global or a builtin."""
+    if name in func.closure:
+        cell = func.closure[name]
+        try:
+            return outside(w, cell.cell_contents, name, cell, node)
+        except ValueError:
+            raise w.refuse("ACR306", node, seen=name) from None
+    if name in func.globals:
+        return outside(w, func.globals[name], name, func.globals, node)
+    w.witness.item(func.globals, name)  # one of this name would hide the builtin
+    builtin = w.witness.item(builtins, name)
+    if builtin is not ABSENT:
+        return Static(builtin)
+    raise w.refuse("ACR306", node, seen=f"the name {name} does not exist")
+
+
+def default_value(w: Walker, value: Any, holder: Any, name: Any, path: str) -> Val:
+    """Return a default of a parameter or field: a constant, or else a shared value, read anew at each mini-batch.
+
+    Nobody can put another in its place unnoticed (see `Witness.function` and `Witness.layout`), but an array or a
+    list may be changed.
+    """
+    if type(value) in (int, float):
+        return number(value)
+    function = behind(w, value)
+    if function is not None:
+        return function_value(w, function, None)
+    shared = describe_value(path, value)
+    return w.constant(value) if isinstance(shared, SharedConst) else outside(w, value, name, holder, None, path)
+
+
+def outside(w: Walker, value: Any, name: Any, holder: Any, node: ast.AST | None, label: str = "") -> Val:
+    """Return the value of a global or closure variable: a shared value, read anew at each mini-batch."""
+    key = (id(holder), name)
+    known = w.globals.get(key)
+    if known is None:
+        shared = describe_value(label or name, value)
+        taken = {g.path for g in w.globals.values()} | w.roots
+        path = label or name
+        while path in taken:
+            path += "'"
+        if path != (label or name):
+            shared = describe_value(path, value)
+        known = w.globals[key] = GlobalRead(path=path, holder=holder, name=name, shared=shared)
+        if known.fixed:
+            w.witness.place(holder, name)
+        w.constants |= {leaf.path: v for leaf, v in values_of(shared, value) if leaf.type == INT}
+    if isinstance(known.shared, SharedConst):
+        function = behind(w, value)
+        if function is not None:
+            return function_value(w, function, node)
+    return w.shared_value(known.shared)
+
+
+def behind(w: Walker, value: Any) -> types.FunctionType | None:
+    """Return a function itself, or the one behind a model, else None."""
+    function = as_function(value)
+    if function is not None and function is not value:
+        w.witness.item(value, "__wrapped__")
+    return function
+
+
+def function_value(w: Walker, fn: types.FunctionType, node: ast.AST | Loc | None) -> Val:
+    """Return a function object as a value; those of `PRIMITIVES` stay themselves."""
+    body = w.witness.function(fn)
+    if f"{fn.__module__}.{fn.__name__}" in PRIMITIVES or is_foreign(fn):
+        return Static(fn)
+    try:
+        source = read_source(fn, body)
+    except NoSource as error:
+        raise w.refuse("ACR204", node, seen=f"{fn.__qualname__}: {error}") from None
+    if source.node not in w.scanned:
+        w.scanned.add(source.node)
+        for code, bad in source.facts.forbidden:
+            w.errors.append(w.refuse(code, source.loc(bad)).error)  # type: ignore[arg-type]
+    closure = dict(zip(body.co_freevars, fn.__closure__ or (), strict=True))
+    return Func(source, fn.__globals__, closure, None, fn)

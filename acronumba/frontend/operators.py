@@ -1,0 +1,218 @@
+"""Operators on numbers, arrays, sequences and objects that have methods for them."""
+
+from __future__ import annotations
+
+import ast
+import types
+
+from acronumba.frontend.attributes import by_member, class_attribute
+from acronumba.frontend.block import ZERO_DIVISION
+from acronumba.frontend.calls.objects import is_tuple, python_class
+from acronumba.frontend.comprehensions import list_concat, list_repeat
+from acronumba.frontend.conditions import host_value, truth_value
+from acronumba.frontend.handlers import EXPRESSIONS, handles
+from acronumba.frontend.lists import new_list
+from acronumba.frontend.values import (
+    NOT_CONST,
+    EnumVal,
+    ListVal,
+    NoneVal,
+    Num,
+    Record,
+    Ref,
+    SharedVal,
+    Static,
+    StaticList,
+    StrVal,
+    Tensor,
+    TupleVal,
+    Val,
+    number,
+)
+from acronumba.frontend.walker import Walker
+from acronumba.ir.types import BOOL, FLOAT, INT, BoolT
+
+_BINARY = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
+    ast.Pow: "pow", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "lshift", ast.RShift: "rshift",
+}  # fmt: skip
+
+
+OPERATORS = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>", ast.MatMult: "@",
+}  # fmt: skip
+
+
+MAGIC = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
+    ast.Pow: "pow", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "lshift", ast.RShift: "rshift",
+    ast.MatMult: "matmul",
+}  # fmt: skip
+
+
+def unary(w: Walker, op: ast.unaryop, val: Val, node: ast.AST) -> Val:
+    """Apply `-`, `+` or `~`."""
+
+    def one(v: Val) -> Val:
+        match op, v:
+            case (ast.USub(), Tensor()):
+                return w.ufunc("neg", (v,), node)
+            case (ast.UAdd(), Tensor()):
+                return w.ufunc("positive", (v,), node)
+            case (ast.Invert(), Tensor()):
+                return w.ufunc("not", (v,), node)
+            case (ast.USub(), Num()):
+                return w.scalar("neg", w.as_int(v) if v.type != FLOAT else w.read(v), node=node)
+            case (ast.UAdd(), Num()):
+                return w.as_int(v)
+            case (ast.Invert(), Num()) if v.type != FLOAT:
+                return w.scalar("invert", w.as_int(v), node=node)
+        raise w.refuse("ACR301", node, seen=f"{type(op).__name__} of {w.describe(v)}")
+
+    name = {ast.USub: "__neg__", ast.UAdd: "__pos__", ast.Invert: "__invert__"}.get(type(op))
+    return w.each(val, lambda v: one(as_python(w, v, (name,)) if name else v), node)
+
+
+def binary(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
+    """Apply an operator to values that may be one of several."""
+    w.check_poison(a, b)
+    return w.each(a, lambda x: w.each(b, lambda y: binary_one(w, op, x, y, node), node), node)
+
+
+def as_python(w: Walker, val: Val, names: tuple[str, ...]) -> Val:
+    """Return a member of an `IntEnum` as its int, a NamedTuple as a tuple, where Python's own operators do that."""
+    if isinstance(val, EnumVal) and issubclass(val.cls, int):
+        kept = all(w.witness.attribute(val.cls, name) is vars(int)[name] for name in names)
+        return by_member(w, val, int) if kept else val
+    cls = python_class(val) if isinstance(val, Record | Ref | SharedVal) else None
+    if cls is None or not issubclass(cls, tuple):
+        return val
+    kept = not any(isinstance(w.witness.attribute(cls, name), types.FunctionType) for name in names)
+    items = w.items_of(val) if kept else None
+    return val if items is None else TupleVal(tuple(items))
+
+
+def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
+    """Apply an operator to two values."""
+    name = _BINARY.get(type(op))
+    if not isinstance(a, Tensor) and not isinstance(b, Tensor):  # for NumPy a member is no Python int: it is strong
+        names = (f"__{MAGIC[type(op)]}__", f"__r{MAGIC[type(op)]}__")
+        a, b = as_python(w, a, names), as_python(w, b, names)
+    if isinstance(op, ast.Mult):  # an integer scalar repeats a list or tuple, as an int does
+        if (_is_list(a) or is_tuple(a)) and is_index(b):
+            b = host_value(w, b, node, "the length of a sequence", index=True)
+        elif (_is_list(b) or is_tuple(b)) and is_index(a):
+            a = host_value(w, a, node, "the length of a sequence", index=True)
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        if all(isinstance(v, Tensor | Num) or w.sequence(v) is not None for v in (a, b)):
+            x = a if isinstance(a, Num) else w.as_tensor(a, node=node)
+            y = b if isinstance(b, Num) else w.as_tensor(b, node=node)
+            if isinstance(op, ast.MatMult):
+                return w.matmul(w.as_tensor(x), w.as_tensor(y), node)
+            if name is None:
+                raise w.refuse("ACR202", node, seen=f"{OPERATORS[type(op)]} of arrays")
+            if name == "pow":
+                return w.power(x, y, node)
+            return w.ufunc(name, (x, y), node)
+    if isinstance(a, Num) and isinstance(b, Num):
+        return arithmetic(w, name, a, b, node)
+    if isinstance(op, ast.BitOr) and all(isinstance(v, Static | NoneVal) for v in (a, b)):  # isinstance(x, A | B)
+        return TupleVal((a, b))
+    if isinstance(op, ast.Add):
+        if isinstance(a, TupleVal) and isinstance(b, TupleVal):
+            return TupleVal(a.items + b.items)
+        if isinstance(a, StrVal) and isinstance(b, StrVal):
+            return StrVal(a.value + b.value)
+        if _is_list(a) and _is_list(b):
+            head, tail = w.items_of(a), w.items_of(b)
+            if head is not None and tail is not None:
+                return new_list(w, (*head, *tail), node)
+            return list_concat(w, a, b, node)
+    if isinstance(op, ast.Mult):
+        for seq, times in ((a, b), (b, a)):
+            if isinstance(times, Num) and times.type == INT:
+                if isinstance(seq, TupleVal) and w.known(times) is not NOT_CONST:
+                    return TupleVal(seq.items * w.known(times))
+                if isinstance(seq, StaticList | ListVal):
+                    return list_repeat(w, seq, times, node)
+    magic = operator_method(w, op, a, b, node)
+    if magic is not None:
+        return magic
+    raise w.refuse("ACR301", node, seen=f"{w.describe(a)} {OPERATORS[type(op)]} {w.describe(b)}")
+
+
+def operator_method(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val | None:
+    """Call `__add__` and so on of a dataclass."""
+    cls = a.classes[0] if isinstance(a, Ref) else a.cls if isinstance(a, Record) else None
+    name = f"__{MAGIC[type(op)]}__"
+    if cls is None or not w.has(cls, name) or issubclass(cls, tuple):
+        return None
+    return w.call(class_attribute(w, a, cls, name, node), (b,), {}, node)
+
+
+def arithmetic(w: Walker, op: str | None, a: Num, b: Num, node: ast.AST) -> Num:
+    """Arithmetic on Python numbers."""
+    if op is None:
+        raise w.refuse("ACR301", node, seen=f"{w.describe(a)} @ {w.describe(b)}")
+    if op in ("and", "or", "xor") and a.type == BOOL and b.type == BOOL:
+        if op == "xor":
+            return w.scalar("differ", w.read(a), w.read(b), node=node)
+        return (w.both if op == "and" else w.either)(w.read(a), w.read(b))
+    if op in ("and", "or", "xor", "lshift", "rshift"):
+        if FLOAT in (a.type, b.type):
+            raise w.refuse("ACR301", node, seen=f"{w.describe(a)} {op} {w.describe(b)}")
+        a, b = w.read(w.as_int(a)), w.read(w.as_int(b))
+        if op in ("lshift", "rshift"):
+            w.check(w.scalar("ge", b, number(0)), "ValueError", "negative shift count", (), node)
+        return w.scalar(op, a, b, node=node)
+    if op == "pow" and FLOAT not in (a.type, b.type):
+        exponent = w.known(b)
+        if exponent is not NOT_CONST and exponent < 0:
+            return w.float_power(a, b, "ZeroDivisionError", "0.0 cannot be raised to a negative power", node)
+        whole = w.scalar("ge", w.as_int(b), number(0))
+        w.check(whole, "TypeError", "an int to a negative power is a float: write float(a) ** b", (), node)
+    if op == "pow" and FLOAT in (a.type, b.type):
+        return w.float_power(a, b, "ZeroDivisionError", "0.0 cannot be raised to a negative power", node)
+    if FLOAT in (a.type, b.type):
+        return w.scalar(op, w.as_float(a), w.as_float(b), node=node)
+    if op == "div" and is_float(a) and is_float(b):
+        return w.scalar(op, w.as_float(a), w.as_float(b), node=node)
+    if op == "div":
+        return w.scalar("quotient", w.as_int(a), w.as_int(b), node=node)
+    a, b = w.read(w.as_int(a)), w.read(w.as_int(b))
+    if op == "floordiv":  # which may also overflow
+        w.check(w.scalar("ne", b, number(0)), "ZeroDivisionError", ZERO_DIVISION, (), node)
+    return w.scalar(op, a, b, node=node)
+
+
+def is_float(num: Num) -> bool:
+    """Whether a number is certainly a float, or becomes one without being rounded; so does what equals it."""
+    if num.const is NOT_CONST:
+        return isinstance(num.type, BoolT)
+    return not abs(num.const) > 2**53
+
+
+def _is_list(val: Val) -> bool:
+    return isinstance(val, ListVal | StaticList) or (isinstance(val, SharedVal) and val.node.kind == "list")
+
+
+def is_index(val: Val) -> bool:
+    """Whether a value is an integer scalar of NumPy, which repeats a list (an array of rank 0 does not)."""
+    return (
+        isinstance(val, Tensor)
+        and val.array0 is None
+        and not val.type.rank
+        and val.type.dtype.startswith(("int", "uint"))
+    )
+
+
+@handles(EXPRESSIONS, ast.BinOp)
+def _binary_operator(w: Walker, node: ast.BinOp) -> Val:
+    a = w.expr(node.left)
+    return binary(w, node.op, a, w.expr(node.right), node)
+
+
+@handles(EXPRESSIONS, ast.UnaryOp)
+def _unary_operator(w: Walker, node: ast.UnaryOp) -> Val:
+    return truth_value(w, node) if isinstance(node.op, ast.Not) else unary(w, node.op, w.expr(node.operand), node)

@@ -1,0 +1,208 @@
+"""`match`: patterns against values; what does not fit goes on to the next case."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from acronumba.frontend.attributes import attribute
+from acronumba.frontend.block import Dead, Point
+from acronumba.frontend.calls.objects import runtime_class
+from acronumba.frontend.comparisons import compare_values
+from acronumba.frontend.conditions import class_filter, narrow_to, truth
+from acronumba.frontend.handlers import STATEMENTS, handles
+from acronumba.frontend.lists import list_get, list_slice, new_list
+from acronumba.frontend.names import bind_name, path_of
+from acronumba.frontend.values import DictVal, ListVal, Ref, Static, UnionVal, Val, number
+from acronumba.frontend.walker import Walker
+from acronumba.ir.types import NoneT, StructT, Type
+
+
+@handles(STATEMENTS, ast.Match)
+def match_statement(w: Walker, stmt: ast.Match) -> None:
+    """Walk a `match` statement."""
+    subject = w.expr(stmt.subject)
+    path = path_of(w, stmt.subject)
+    rest = [w.point()]
+    done: list[Point] = []
+    current = subject
+    for case in stmt.cases:
+        w.join(rest)
+        rest = []
+        if w.block is None:
+            break
+        if path is not None and path in w.state:
+            current = w.state[path]
+        try:
+            pattern(w, case.pattern, current, rest, path)
+            if case.guard is not None and w.block is not None:
+                yes, no = w.branch(case.guard)
+                rest += no
+                w.join(yes)
+        except Dead:
+            w.block = None
+        if w.block is not None:
+            w.body(case.body)
+        if w.block is not None:
+            done.append(w.point())
+            w.block = None
+    w.join([*done, *rest])
+
+
+def pattern(w: Walker, p: ast.pattern, val: Val, fails: list[Point], path: tuple[Any, ...] | None) -> None:
+    """Match a value: go on where it fits, collect where it does not."""
+    match p:
+        case ast.MatchAs(pattern=inner, name=name):
+            if inner is not None:
+                pattern(w, inner, val, fails, path)
+            if name is not None and w.block is not None:
+                if path is not None and path in w.state:
+                    val = w.state[path]
+                bind_name(w, name, val)
+        case ast.MatchOr(patterns=patterns):
+            rest = [w.point()]
+            done: list[Point] = []
+            for q in patterns:
+                w.join(rest)
+                rest = []
+                if w.block is None:
+                    break
+                try:
+                    pattern(w, q, val, rest, path)
+                except Dead:
+                    w.block = None
+                if w.block is not None:
+                    done.append(w.point())
+                    w.block = None
+            fails += rest
+            w.join(done)
+        case ast.MatchSingleton(value=value):
+            if value is None:
+                _split_match(w, val, lambda t: isinstance(t, NoneT), fails, path)
+            else:
+                _match_test(w, compare_values(w, ast.Is(), val, w.constant(value), p), fails)
+        case ast.MatchValue(value=value):
+            _match_test(w, compare_values(w, ast.Eq(), val, w.expr(value), p), fails)
+        case ast.MatchClass():
+            class_pattern(w, p, val, fails, path)
+        case ast.MatchSequence(patterns=patterns):
+            sequence_pattern(w, p, patterns, val, fails)
+        case _:
+            raise w.refuse("ACR117", p, seen=type(p).__name__)
+
+
+def _match_test(w: Walker, test: Val, fails: list[Point]) -> None:
+    yes, no = w.fork(truth(w, test, None))
+    if no is not None:
+        fails.append(no)
+    w.join([yes] if yes is not None else [])
+
+
+def _split_match(w: Walker, val: Val, wanted: Callable[[Type], bool], fails: list[Point], path: Any) -> Val:
+    """Go on where a value is of the wanted kind; return it narrowed."""
+    fake = ast.Constant(value=0)
+    yes, no = narrow_to(w, fake, val, wanted)
+    fails_from = no
+    inner: Val = val
+    if isinstance(val, UnionVal):
+        inner_u, outer_u = w.keep(val, wanted), w.keep(val, lambda t: not wanted(t))
+        inner = inner_u
+        for point in fails_from:
+            if path is not None and outer_u.possible:
+                w.enter(point)
+                w.state[path] = w.narrowed(outer_u)
+                fails.append(w.point())
+                w.block = None
+            else:
+                fails.append(point)
+        w.join(yes)
+        if w.block is not None:
+            inner = w.narrowed(inner_u)
+    elif isinstance(val, Ref) and len(val.classes) > 1:
+        keep = tuple(c for c in val.classes if wanted(StructT(c)))
+        drop = tuple(c for c in val.classes if not wanted(StructT(c)))
+        for point in fails_from:
+            if path is not None and drop:
+                point[1][path] = Ref(drop, val.var)
+            fails.append(point)
+        w.join(yes)
+        inner = Ref(keep, val.var)
+    else:
+        fails += fails_from
+        w.join(yes)
+    if path is not None and w.block is not None:
+        w.state[path] = inner
+    return inner
+
+
+def class_pattern(w: Walker, p: ast.MatchClass, val: Val, fails: list[Point], path: Any) -> None:
+    """Match a value against a class, and its attributes."""
+    cls = w.expr(p.cls)
+    if not isinstance(cls, Static) or not isinstance(cls.value, type):
+        raise w.refuse("ACR308", p.cls, seen=w.describe(cls))
+    inner = _split_match(w, val, class_filter(w, cls, p), fails, path)
+    if w.block is None:
+        return
+    kind = cls.value
+    if p.patterns and kind in (int, float, bool, str):
+        pattern(w, p.patterns[0], inner, fails, path)
+        return
+    w.witness.attribute(kind, "__match_args__")
+    names = list(getattr(kind, "__match_args__", ()))
+    if len(p.patterns) > len(names):
+        raise w.refuse("ACR203", p, seen=f"{kind.__name__}() with {len(p.patterns)} positional patterns")
+    for name, q in [*zip(names, p.patterns, strict=False), *zip(p.kwd_attrs, p.kwd_patterns, strict=True)]:
+        if w.block is None:
+            return
+        pattern(w, q, attribute(w, inner, name, p), fails, None)
+
+
+def sequence_pattern(w: Walker, p: ast.AST, patterns: Sequence[ast.pattern], val: Val, fails: list[Point]) -> None:
+    """Match a value against patterns for its items."""
+    star = next((k for k, q in enumerate(patterns) if isinstance(q, ast.MatchStar)), None)
+    if isinstance(val, UnionVal):
+        val = _split_match(
+            w, val, lambda t: runtime_class(t) in (tuple, list) or issubclass(runtime_class(t), tuple), fails, None
+        )
+        if w.block is None:
+            return
+    items = w.items_of(val)
+    if items is None and isinstance(val, ListVal):
+        n = w.list_lengths(val, p)
+        fixed = len(patterns) - (star is not None)
+        _match_test(w, w.scalar("eq" if star is None else "ge", n, number(fixed)), fails)
+        if w.block is None:
+            return
+        for k, q in enumerate(patterns):
+            if k == star:
+                count = w.scalar("sub", n, number(fixed))
+                assert isinstance(q, ast.MatchStar)
+                if q.name:
+                    bind_name(w, q.name, list_slice(w, val, number(k), 1, count, p))
+                continue
+            back = len(patterns) - k
+            at = number(k) if star is None or k < star else w.scalar("sub", n, number(back))
+            pattern(w, q, list_get(w, val, at, p), fails, None)
+        return
+    if items is None or isinstance(val, DictVal):
+        fails.append(w.point())
+        w.block = None
+        return
+    if (star is None and len(items) != len(patterns)) or (star is not None and len(items) < len(patterns) - 1):
+        fails.append(w.point())
+        w.block = None
+        return
+    if star is not None:
+        q = patterns[star]
+        assert isinstance(q, ast.MatchStar)
+        after = len(patterns) - star - 1
+        if q.name:
+            bind_name(w, q.name, new_list(w, items[star : len(items) - after], p))
+        pairs = [*zip(patterns[:star], items[:star], strict=True)]
+        pairs += [*zip(patterns[star + 1 :], items[len(items) - after :], strict=True)]
+    else:
+        pairs = [*zip(patterns, items, strict=True)]
+    for q, item in pairs:
+        if w.block is not None:
+            pattern(w, q, item, fails, None)

@@ -1,0 +1,363 @@
+"""Shapes of tensors: addressing, joining, splitting and creation."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from acronumba.frontend.tensors import HOST, Node, TensorOps, dims_text
+from acronumba.frontend.values import NOT_CONST, ListVal, Num, Tensor, number
+from acronumba.ir import nodes as ir
+from acronumba.ir.nodes import Extent, Var
+from acronumba.ir.types import FLOAT, INT, NEVER, BoolT, FloatT, IntT, TensorT
+
+
+class Shapes(TensorOps):
+    """Addressing, joining, splitting and creation."""
+
+    # ---- addressing
+
+    def reshape(self, x: Tensor, dims: Sequence[Extent], node: Node = None) -> Tensor:
+        """Reshape to extents whose product is known to be right."""
+        if tuple(dims) == x.dims:
+            return x
+        return self.op("reshape", (x.ref,), x.type.dtype, dims, (), node, base=x)
+
+    def reshape_to(self, x: Tensor, shape: Sequence[Num], node: Node = None) -> Tensor:
+        """Reshape as NumPy does, with at most one negative extent, which is what is left."""
+        values = [self.known(n) for n in shape]
+        holes = [k for k, v in enumerate(values) if v is not NOT_CONST and v < 0]
+        if len(holes) > 1:
+            raise self.refuse("ACR404", node, seen=f"reshape to {tuple(values)}")
+        total = self.count(x.dims)
+        loose = [k for k, v in enumerate(values) if v is NOT_CONST and id(shape[k].var) not in self.lengths]
+        if loose and not holes:
+            shape = self._with_rest(shape, loose, total, node)
+        for n, v in zip(shape, values, strict=True):
+            if v is NOT_CONST:
+                whole = self.scalar("ge", self.read(n), number(0))
+                self.check(whole, "ValueError", "can only specify one unknown dimension", (), node)
+        dims: list[Extent] = [self.as_extent(self.as_int(n)) for n in shape]
+        given = self.count([d for k, d in enumerate(dims) if k not in holes])
+        message = "cannot reshape an array of size {0} into shape with {1} elements"
+        if holes:
+            if given.const is not NOT_CONST and total.const is not NOT_CONST:
+                if given.const == 0 or total.const % given.const:
+                    raise self.refuse("ACR404", node, seen=f"{self.describe(x)} to {tuple(values)}")
+                dims[holes[0]] = total.const // given.const
+            else:
+                self.check(self.scalar("gt", given, number(0)), "ValueError", message, (total, given), node)
+                rest = self.scalar("mod", total, given, node=node)
+                self.check(self.scalar("eq", rest, number(0)), "ValueError", message, (total, given), node)
+                dims[holes[0]] = self.as_extent(self.scalar("floordiv", total, given, node=node))
+        elif given.const is not NOT_CONST and total.const is not NOT_CONST:
+            if given.const != total.const:
+                raise self.refuse("ACR404", node, seen=f"{self.describe(x)} to {tuple(values)}")
+        else:
+            self.check(self.scalar("eq", total, given), "ValueError", message, (total, given), node)
+        return self.reshape(x, dims, node)
+
+    def _with_rest(self, shape: Sequence[Num], loose: Sequence[int], total: Num, node: Node) -> list[Num]:
+        """Return a shape with what is left of `total` in the place of a number that is negative at run time."""
+        out = [self.read(n) for n in shape]
+        unknown = {k: self.scalar("lt", out[k], number(0)) for k in loose}
+        given, several = number(1), number(0)
+        for k, n in enumerate(out):
+            given = self.scalar("mul", given, self.select(unknown[k], number(1), n) if k in unknown else n)
+        for hole in unknown.values():
+            several = self.scalar("add", several, self.scalar("int", hole))
+        once = self.scalar("le", several, number(1))
+        self.check(once, "ValueError", "can only specify one unknown dimension", (), node)
+        fits = self.either(self.scalar("eq", several, number(0)), self.scalar("gt", given, number(0)))
+        self.check(fits, "ValueError", "cannot reshape an array of size {0}", (total,), node)
+        rest = self.scalar("floordiv", total, self.scalar("max", given, number(1)), node=node)
+        return [self.select(unknown[k], rest, n) if k in unknown else n for k, n in enumerate(out)]
+
+    def flatten(self, x: Tensor, node: Node = None) -> Tensor:
+        return x if x.type.rank == 1 else self.reshape(x, (self.as_extent(self.count(x.dims)),), node)
+
+    def transpose(self, x: Tensor, order: Sequence[int], node: Node = None) -> Tensor:
+        if sorted(order) != list(range(x.type.rank)):
+            raise self.refuse("ACR402", node, seen=f"axes {tuple(order)} of a tensor of rank {x.type.rank}")
+        if list(order) == list(range(x.type.rank)):
+            return x
+        dims = tuple(x.dims[a] for a in order)
+        return self.op("transpose", (x.ref,), x.type.dtype, dims, (tuple(order),), node, base=x)
+
+    def broadcast_to(self, x: Tensor, dims: Sequence[Extent], node: Node = None) -> Tensor:
+        if x.type.rank > len(dims):
+            raise self.refuse("ACR401", node, seen=f"{self.describe(x)} to {dims_text(dims)}")
+        for have, want in zip(x.dims, dims[len(dims) - x.type.rank :], strict=True):
+            if isinstance(have, int) and isinstance(want, int):
+                if have not in (1, want):
+                    raise self.refuse("ACR401", node, seen=f"{self.describe(x)} to {dims_text(dims)}")
+            elif have is not want and have != 1:
+                one = self.scalar("eq", self.extent(have), number(1))
+                good = self.either(one, self.scalar("eq", self.extent(have), self.extent(want)))
+                self.check(
+                    good,
+                    "ShapeMismatch",
+                    "cannot broadcast an extent {0} to {1}",
+                    (self.extent(have), self.extent(want)),
+                    node,
+                )
+        if tuple(dims) == x.dims:
+            return x
+        return self.op("broadcast", (x.ref,), x.type.dtype, dims, (), node, base=x)
+
+    def slice(self, x: Tensor, parts: Sequence[tuple[Extent, int, Extent]], node: Node = None) -> Tensor:
+        """Cut out of each axis the elements start + step * k, k < count."""
+        if all(s == 0 and step == 1 and n == d for (s, step, n), d in zip(parts, x.dims, strict=True)):
+            return x
+        starts, steps = tuple(p[0] for p in parts), tuple(p[1] for p in parts)
+        dims = tuple(p[2] for p in parts)
+        return self.op("slice", (x.ref,), x.type.dtype, dims, (starts, steps), node, base=x)
+
+    def slice_part(
+        self, length: Extent, start: Num | None, stop: Num | None, step: int, node: Node = None
+    ) -> tuple[Extent, int, Extent]:
+        """Return start, step and count of Python's slice of a sequence of some length."""
+        n = self.extent(length)
+        values = [None if v is None else self.known(v) for v in (start, stop)]
+        if n.const is not NOT_CONST and NOT_CONST not in values:
+            r = range(*slice(values[0], values[1], step).indices(n.const))
+            return (r.start if len(r) else 0), step, len(r)
+        low = number(0 if step > 0 else -1)
+        high = n if step > 0 else self.scalar("sub", n, number(1))
+
+        def clamp(v: Num | None, default: Num) -> Num:
+            if v is None:
+                return default
+            v = self.as_int(v)
+            value = self.known(v)
+            v = number(value) if value is not NOT_CONST else self.read(v)
+            if v.const is not NOT_CONST:
+                shifted = self.scalar("add", v, n) if v.const < 0 else v
+            else:
+                below = self.scalar("min", v, number(0))  # so that the sum cannot overflow
+                shifted = self.select(self.scalar("lt", v, number(0)), self.scalar("add", below, n), v)
+            return self.scalar("max", low, self.scalar("min", high, shifted))
+
+        first, last = (clamp(start, low), clamp(stop, high)) if step > 0 else (clamp(start, high), clamp(stop, low))
+        gap = self.scalar("sub", last, first) if step > 0 else self.scalar("sub", first, last)
+        count = self.scalar("floordiv", self.scalar("add", gap, number(abs(step) - 1)), number(abs(step)), node=node)
+        count = self.scalar("max", count, number(0))
+        if count.const is not NOT_CONST and count.const == 0:
+            first = number(0)
+        elif first.const is NOT_CONST or first.const < 0:
+            first = self.select(self.scalar("eq", count, number(0)), number(0), first)
+        return self.as_extent(first), step, self.as_extent(count)
+
+    def take(self, x: Tensor, index: Num | Tensor, axis: int, node: Node = None) -> Tensor:
+        """Index one axis by an int, an integer scalar or an integer array."""
+        d = x.dims[axis]
+        rest = (x.dims[:axis], x.dims[axis + 1 :])
+        text = f"index {{0}} is out of bounds for axis {axis} with size {{1}}"
+        if isinstance(index, Tensor):
+            if np.dtype(index.type.dtype).kind not in "iu":
+                raise self.refuse("ACR301", node, seen=f"an index of dtype {index.type.dtype}")
+            size = d if isinstance(d, int) else "?"
+            site = self.site("IndexError", f"an index is out of bounds for axis {axis} with size {size}", node)
+            args = (self.cast(index, "int64", node).ref, self.argument(self.extent(d)))
+            checked = self.op("index", args, "int64", index.dims, (), node, site)
+            dims = (*rest[0], *index.dims, *rest[1])
+            return self.op("take", (x.ref, checked.ref), x.type.dtype, dims, (axis,), node)
+        if index.type == FLOAT:
+            raise self.refuse("ACR301", node, seen=f"an index {self.describe(index)}")
+        i = self.as_int(index)
+        value = self.known(i)
+        if value is not NOT_CONST and isinstance(d, int):
+            if not -d <= value < d:
+                self.fail("IndexError", f"index {value} is out of bounds for axis {axis} with size {d}", node)
+                return self.op("take", (x.ref,), x.type.dtype, (*rest[0], *rest[1]), (axis,), node)
+            i = number(value % d)
+        else:
+            i, n = self.read(i), self.extent(d)
+            inside = self.both(self.scalar("ge", i, self.scalar("neg", n)), self.scalar("lt", i, n))
+            self.check(inside, "IndexError", text, (i, n), node)
+            if self.block is not None and not (i.const is not NOT_CONST and i.const >= 0):
+                i = self.select(self.scalar("lt", i, number(0)), self.scalar("add", i, n), i)
+        return self.op("take", (x.ref, self.argument(i)), x.type.dtype, (*rest[0], *rest[1]), (axis,), node, base=x)
+
+    def concat(self, tensors: list[Tensor], axis: int, node: Node = None, dtype: str | None = None) -> Tensor:
+        if not tensors:
+            raise self.refuse("ACR401", node, seen="no arrays to concatenate")
+        rank = tensors[0].type.rank
+        if any(t.type.rank != rank for t in tensors):
+            raise self.refuse("ACR401", node, seen=", ".join(map(self.describe, tensors)))
+        if not rank:
+            raise self.refuse("ACR401", node, seen="numbers, which cannot be concatenated", rewrite="use np.stack")
+        axis = self.axes_of(axis, rank, node)[0]
+        cast = self.promote if dtype is None else self.cast
+        dtype = dtype or self.dtype_name(np.result_type(*(np.dtype(t.type.dtype) for t in tensors)), node)
+        tensors = [cast(t, dtype, node) for t in tensors]
+        dims = list(tensors[0].dims)
+        for t in tensors[1:]:
+            for a in range(rank):
+                if a != axis:
+                    dims[a] = self.same_extent(dims[a], t.dims[a], "extents of concatenated arrays", node)
+        total = number(0)
+        for t in tensors:
+            total = self.scalar("add", total, self.extent(t.dims[axis]))
+        tensors = [self.refine(t, (*dims[:axis], t.dims[axis], *dims[axis + 1 :])) for t in tensors]
+        dims[axis] = self.as_extent(total)
+        if len(tensors) == 1:
+            return tensors[0]
+        return self.op("concat", [t.ref for t in tensors], dtype, dims, (axis,), node)
+
+    def stack(self, tensors: list[Tensor], axis: int, node: Node = None) -> Tensor:
+        rank = tensors[0].type.rank + 1
+        axis = self.axes_of(axis, rank, node)[0]
+        if any(t.type.rank != rank - 1 for t in tensors):
+            raise self.refuse("ACR401", node, seen=", ".join(map(self.describe, tensors)))
+        return self.concat([self.reshape(t, (*t.dims[:axis], 1, *t.dims[axis:]), node) for t in tensors], axis, node)
+
+    def split(self, x: Tensor, sections: int | Sequence[Num], axis: int, node: Node = None) -> list[Tensor]:
+        """Return the parts of a tensor along an axis: equal ones, or those between some indices."""
+        axis = self.axes_of(axis, x.type.rank, node)[0]
+        d = x.dims[axis]
+        cuts: list[tuple[Num, Num]] = []
+        if isinstance(sections, int):
+            if sections <= 0:
+                raise self.refuse("ACR404", node, seen=f"a split into {sections} parts")
+            if isinstance(d, int):
+                if d % sections:
+                    raise self.refuse("ACR404", node, seen=f"an extent of {d} in {sections} equal parts")
+                size = number(d // sections)
+            else:
+                rest = self.scalar("mod", self.extent(d), number(sections), node=node)
+                message = "array split does not result in an equal division"
+                self.check(self.scalar("eq", rest, number(0)), "ValueError", message, (), node)
+                size = self.scalar("floordiv", self.extent(d), number(sections), node=node)
+            cuts = [(self.scalar("mul", size, number(k)), size) for k in range(sections)]
+            parts = [(self.as_extent(a), 1, self.as_extent(n)) for a, n in cuts]
+        else:
+            bounds: list[Num | None] = [None, *sections, None]
+            parts = [self.slice_part(d, a, b, 1, node) for a, b in itertools.pairwise(bounds)]
+        whole: list[tuple[Extent, int, Extent]] = [(0, 1, n) for n in x.dims]
+        return [self.slice(x, [*whole[:axis], p, *whole[axis + 1 :]], node) for p in parts]
+
+    # ---- creation
+
+    def full(self, dims: Sequence[Extent], value: Num | Tensor, dtype: str | None, node: Node = None) -> Tensor:
+        if isinstance(value, Num):  # a float becomes an array first, which is then cast, without a check
+            dtype = dtype or self.natural(value, node)
+            first = "int64" if dtype == "bool" and value.type == INT else dtype
+            first = "float64" if value.type == FLOAT and dtype != "float32" else first
+            scalar = self.cast(self.from_number(value, first, node), dtype, node)
+        else:
+            scalar = self.cast(value, dtype or value.type.dtype, node)
+        self.not_negative(dims, node)
+        return self.as_array(self.broadcast_to(scalar, dims, node))
+
+    def not_negative(self, dims: Sequence[Extent], node: Node = None) -> None:
+        """Check extents that the user computed."""
+        message = "negative dimensions are not allowed"
+        for d in dims:
+            if isinstance(d, Var):
+                self.check(self.scalar("ge", self.extent(d), number(0)), "ValueError", message, (), node)
+            elif d < 0:
+                raise self.refuse("ACR401", node, seen=f"an extent of {d}")
+
+    def iota(self, n: Extent, dtype: str, node: Node = None) -> Tensor:
+        return self.op("iota", (), dtype, (n,), (), node)
+
+    def arange(self, start: Num, stop: Num, step: Num, dtype: str | None, node: Node = None) -> Tensor:
+        if dtype == "bool":
+            raise self.refuse("ACR202", node, seen="np.arange of bools")
+        if FLOAT in (start.type, stop.type, step.type):
+            values = [self.known(v) for v in (start, stop, step)]
+            if NOT_CONST in values:
+                raise self.refuse("ACR403", node, seen="np.arange of floats that are known only at run time")
+            array = np.arange(*values, dtype=dtype)
+            name = self.dtype_name(array.dtype)
+            parts = [self.from_number(number(v.item()), name, node) for v in array]
+            return self.stack(parts, 0, node) if parts else self.full((0,), number(0), name, node)
+        start, stop, step = (self.as_int(self.read(v)) for v in (start, stop, step))
+        message = "Maximum allowed size exceeded"
+        self.check(self.scalar("ne", step, number(0)), "ZeroDivisionError", message, (), node)
+        gap = self.scalar("sub", stop, start, node=node)
+        count = self.scalar("neg", self.scalar("floordiv", self.scalar("neg", gap), step, node=node), node=node)
+        count = self.scalar("max", count, number(0))
+        out = self.iota(self.as_extent(count), dtype or "int64", node)
+        if step.const != 1:
+            out = self.element("mul", [out, self.from_number(step, out.type.dtype, node)], out.type.dtype, node)
+        if start.const != 0:
+            out = self.element("add", [out, self.from_number(start, out.type.dtype, node)], out.type.dtype, node)
+        return out
+
+    def eye(self, rows: Extent, columns: Extent, k: int, dtype: str, node: Node = None) -> Tensor:
+        self.not_negative((rows, columns), node)
+        i = self.reshape(self.iota(rows, "int64", node), (rows, 1), node)
+        j = self.reshape(self.iota(columns, "int64", node), (1, columns), node)
+        if k:
+            i = self.element("add", [i, self.from_number(number(k), "int64", node)], "int64", node)
+        return self.cast(self.element("eq", [i, j], "bool", node), dtype, node)
+
+    def only_element(self, x: Tensor, empty: str, several: str, node: Node = None) -> Tensor:
+        """Return the one element of an array as a tensor of rank 0.
+
+        An array of another size is refused if that is known, else the instance fails with one of the messages.
+        """
+        if not x.type.rank:
+            return x
+        n = self.count(x.dims)
+        if n.const is not NOT_CONST and n.const != 1:
+            raise self.refuse("ACR601", node, seen=self.describe(x))
+        if empty != several:
+            self.check(self.scalar("gt", n, number(0)), "ValueError", empty, (), node)
+        self.check(self.scalar("eq", n, number(1)), "ValueError", several, (), node)
+        if self.block is None:
+            return self.op("reshape", (x.ref,), x.type.dtype, (), (), node)
+        return self.reshape(x, (), node)
+
+    def some_arrays(self, val: ListVal, what: str, node: Node) -> None:
+        """Check that a list has elements; what follows cannot be reached where it stays empty."""
+        some = self.scalar("gt", self.list_lengths(val, node), number(0))
+        self.check(some, "ValueError", f"need at least one array to {what}", (), node)
+        if val.item == NEVER:
+            raise self.never(node)
+
+    def stack_rows(
+        self, val: ListVal, axis: int, node: Node = None, dtype: str | None = None, empty: bool = False
+    ) -> Tensor:
+        """Stack a list of numbers, or of arrays of one known shape; `empty`: of numbers it may be empty."""
+        item = val.item
+        if item == NEVER and empty:
+            return self.full((0,), number(0), dtype or "float64", node)
+        n = self.list_lengths(val, node)
+        if not (empty and (isinstance(item, IntT | FloatT | BoolT) or (isinstance(item, TensorT) and not item.rank))):
+            self.some_arrays(val, "stack", node)
+        if isinstance(item, IntT | FloatT | BoolT):
+            item = TensorT(HOST[item], ())
+        if not isinstance(item, TensorT):
+            raise self.refuse("ACR301", node, seen=f"a stack of {self.describe(val)}")
+        dims = (self.as_extent(n), *(d for d in item.shape if d is not None))
+        # The operation runs later: it reads a copy, which nothing changes.
+        copy = self.var("rows", val.var.type)
+        args = (val.var, self.word(number(0)), self.word(number(1)), self.word(n))
+        self.emit(ir.ListOp(outs=(copy,), op="slice", width=self.width(val), args=args, loc=self.at(node)))
+        out = self.op("stack", (copy,), item.dtype, dims, (), node)
+        if dtype is not None:
+            out = self.cast(out, dtype, node)
+        if axis != 0:
+            axis = self.axes_of(axis, out.type.rank, node)[0]
+            order = list(range(1, out.type.rank))
+            order.insert(axis, 0)
+            out = self.transpose(out, order, node)
+        return out
+
+    def concat_rows(self, val: ListVal, axis: int, node: Node = None) -> Tensor:
+        """Concatenate a list of arrays of one known shape."""
+        stacked = self.stack_rows(val, 0, node)
+        rank = stacked.type.rank - 1
+        if not rank:
+            raise self.refuse("ACR401", node, seen=self.describe(val), rewrite="use np.stack")
+        axis = self.axes_of(axis, rank, node)[0]
+        order = list(range(1, rank + 1))
+        order.insert(axis, 0)
+        moved = self.transpose(stacked, order, node)
+        joined = self.as_extent(self.count([moved.dims[axis], moved.dims[axis + 1]]))
+        return self.reshape(moved, (*moved.dims[:axis], joined, *moved.dims[axis + 2 :]), node)

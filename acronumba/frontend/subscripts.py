@@ -1,0 +1,366 @@
+"""Subscripts: of arrays, lists, tuples and dicts, read and assigned."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from acronumba.frontend.attributes import not_none
+from acronumba.frontend.block import Dead, Resweep
+from acronumba.frontend.calls.objects import is_tuple, python_class
+from acronumba.frontend.comprehensions import stack_list
+from acronumba.frontend.conditions import host_value
+from acronumba.frontend.handlers import EXPRESSIONS, handles
+from acronumba.frontend.lists import (
+    at_run_time,
+    check_mutable,
+    checked_index,
+    describe_index,
+    list_get,
+    list_slice,
+    new_list,
+    widen_list,
+)
+from acronumba.frontend.names import alias
+from acronumba.frontend.values import (
+    NOT_CONST,
+    Choice,
+    DictVal,
+    EnumVal,
+    ListVal,
+    NoneVal,
+    Num,
+    Poison,
+    Record,
+    SharedVal,
+    Static,
+    StaticList,
+    StrVal,
+    Tensor,
+    TupleVal,
+    UnionVal,
+    Val,
+    is_choosable,
+    is_own,
+    number,
+)
+from acronumba.frontend.walker import Walker
+from acronumba.ir import nodes as ir
+from acronumba.ir.nodes import Extent
+from acronumba.ir.types import BOOL, FLOAT, INT, NEVER
+
+
+def index_of(w: Walker, node: ast.expr) -> Any:
+    """Evaluate an index: a value, or a `slice` of bounds and an int; a tuple of them for several axes."""
+    if isinstance(node, ast.Tuple):
+        return tuple(index_part(w, e) for e in node.elts)
+    return index_part(w, node)
+
+
+def index_part(w: Walker, node: ast.expr) -> Any:
+    """Evaluate the index of one axis."""
+    if not isinstance(node, ast.Slice):
+        return w.expr(node)
+    parts = [None if x is None else (w.expr(x), x) for x in (node.lower, node.upper, node.step)]
+    start, stop = (None if p is None else slice_bound(w, *p) for p in parts[:2])
+    return slice(start, stop, 1 if parts[2] is None else slice_step(w, *parts[2]))
+
+
+def slice_bound(w: Walker, val: Val, node: ast.AST | None) -> Num | UnionVal | None:
+    """Return a bound of a slice: a number, None where there is none, or a value that may be either at run time."""
+    if isinstance(val, NoneVal):
+        return None
+    if isinstance(val, UnionVal):
+        return val
+    if isinstance(val, Tensor) and val.type.dtype == "uint64":
+        val = w.signed(val, node)
+    return host_value(w, val, node, "a slice bound", index=True)
+
+
+def slice_step(w: Walker, val: Val, node: ast.AST) -> int:
+    """Return the step of a slice, which must be known when the model is compiled."""
+    step = 1 if isinstance(val, NoneVal) else w.static(val, node)
+    if step is NOT_CONST:
+        raise w.refuse("ACR403", node, seen="a slice whose step is known only at run time")
+    if not isinstance(step, int):
+        raise w.refuse("ACR301", node, seen=f"a slice step of {w.describe(val)}")
+    if step == 0:
+        w.fail("ValueError", "slice step cannot be zero", node)
+        raise Dead
+    return int(step)
+
+
+def cut(w: Walker, length: Extent, where: slice, node: ast.AST) -> tuple[Extent, int, Extent]:
+    """Return start, step and count of a slice of a sequence of some length."""
+    n, step = w.extent(length), where.step
+    ends = (number(0), n) if step > 0 else (w.scalar("sub", n, number(1)), w.scalar("invert", n))
+    start, stop = (
+        bound_or(w, v, end, node) if isinstance(v, UnionVal) else v
+        for v, end in zip((where.start, where.stop), ends, strict=True)
+    )
+    return w.slice_part(length, start, stop, step, node)
+
+
+def bound_or(w: Walker, val: UnionVal, end: Num, node: ast.AST) -> Num:
+    """Return a bound that may be None at run time, which means the end of the sequence on its side."""
+
+    def one(v: Val) -> Val:
+        bound = slice_bound(w, v, node)
+        return end if bound is None else w.as_int(bound) if isinstance(bound, Num) else bound
+
+    out = w.each(val, one, node)
+    if w.block is None:
+        raise Dead
+    assert isinstance(out, Num)
+    return out
+
+
+def subscript(w: Walker, base: Val, index: ast.expr, node: ast.AST) -> Val:
+    """Read an item, or several, of a value that may be one of several."""
+    where = index_of(w, index)
+    if isinstance(base, UnionVal):
+        base = not_none(w, base, node)
+    return w.each(base, lambda v: get_item(w, v, where, node), node)
+
+
+def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
+    """Read an item, or several, of a value that is one thing; an index may be one of several."""
+    w.check_poison(base)
+    if isinstance(base, Tensor):
+        return tensor_item(w, base, where, node)
+    if isinstance(where, tuple):
+        where = TupleVal(tuple(_no_slices(w, where, node)))
+    if isinstance(where, UnionVal):
+        where = not_none(w, where, node)
+        if isinstance(where, UnionVal):
+            return w.each(where, lambda e: get_item(w, base, e, node), node)
+    match base:
+        case DictVal() | SharedVal():
+            if isinstance(base, DictVal) or base.node.kind == "dict":
+                return dict_item(w, base, where, node)
+        case Static(value=value) if isinstance(value, enum.EnumMeta) and isinstance(where, StrVal):
+            return w.constant(value[where.value])
+        case Static():  # list[int] in an annotation
+            return base
+    if isinstance(where, Tensor):
+        where = list_index(w, where, node)
+    elif isinstance(where, EnumVal):
+        where = host_value(w, where, node, "an index of a list", index=True)
+    items = w.items_of(base)
+    found = known_item(w, base, items, where, node) if items is not None else None
+    if found is not None:
+        return found
+    if items is not None and (isinstance(where, Num) or (isinstance(where, slice) and python_class(base) is list)):
+        if isinstance(base, StaticList):
+            w.make_real(base.cell)
+        base = at_run_time(w, base)
+    if isinstance(base, ListVal):
+        return index_list(w, base, where, node)
+    raise w.refuse("ACR301", node, seen=f"{w.describe(base)} cannot be indexed by {describe_index(w, where)}")
+
+
+def tensor_item(w: Walker, base: Tensor, where: Any, node: ast.AST) -> Val:
+    """Index an array by a value or several, each of which may be one of several."""
+    if isinstance(where, UnionVal):
+        return w.each(where, lambda e: get_item(w, base, e, node), node)
+    if not isinstance(where, tuple | slice) and is_tuple(where):  # one index for each axis
+        where = w.items_of(where)
+    parts = where if isinstance(where, tuple) else (where,)
+    for k, v in enumerate(parts):
+        if isinstance(v, UnionVal):  # also None, which is a new axis
+
+            def one(e: Val, k: int = k) -> Val:
+                return get_item(w, base, (*parts[:k], e, *parts[k + 1 :]), node)
+
+            return w.each(v, one, node)
+    return index_tensor(w, base, parts, node)
+
+
+def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Any, node: ast.AST) -> Val | None:
+    """Return what lies at an index among items that are known one by one; None if that is known at run time."""
+    if isinstance(where, slice):
+        ends = [None if v is None else w.static(v, node) for v in (where.start, where.stop)]
+        if NOT_CONST in ends:
+            return None
+        part = items[slice(ends[0], ends[1], where.step)]
+        return TupleVal(part) if isinstance(base, TupleVal | Record) else new_list(w, part, node)
+    if not isinstance(where, Num):
+        return None
+    host_value(w, where, node, "an index of a list", index=True)
+    k = w.known(w.as_int(where) if where.type == BOOL else where)
+    if k is NOT_CONST and items:
+        choice = all(map(is_choosable, items))
+        return Choice(items, checked_index(w, where, number(len(items)), node)) if choice else None
+    if k is NOT_CONST or not -len(items) <= k < len(items):
+        w.fail("IndexError", "index out of range", node)
+        return Poison()
+    w.check_poison(items[int(k)], node=node)
+    return items[int(k)]
+
+
+def list_index(w: Walker, x: Tensor, node: ast.AST) -> Num:
+    """Return the value of a NumPy scalar that is the index of a list."""
+    if x.type.dtype == "uint64" and not x.type.rank:
+        most = w.from_number(number(2**63 - 1), "uint64", node)
+        small = w.host(w.ufunc("le", (x, most), node), "an index of a list", node)
+        w.check(small, "IndexError", "cannot fit 'numpy.uint64' into an index-sized integer", (), node)
+        x = w.cast(x, "int64", node)
+    return host_value(w, x, node, "an index of a list", index=True)
+
+
+def _no_slices(w: Walker, where: tuple[Any, ...], node: ast.AST) -> Iterator[Val]:
+    for e in where:
+        if isinstance(e, slice):
+            raise w.refuse("ACR301", node, seen="a slice in a tuple index of something that is not an array")
+        yield e
+
+
+def dict_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
+    """Read the item of a dict under a constant key."""
+    if not isinstance(where, StrVal):
+        raise w.refuse("ACR309", node, seen=describe_index(w, where))
+    if isinstance(base, DictVal):
+        if where.value in base.keys:
+            val = base.items[base.keys.index(where.value)]
+            w.check_poison(val, node=node)
+            return val
+    else:
+        assert isinstance(base, SharedVal)
+        item = base.node.item(where.value)
+        if item is not None:
+            return w.shared_value(item)
+    w.fail("KeyError", where.value, node)
+    return Poison()
+
+
+def index_list(w: Walker, base: ListVal, where: Any, node: ast.AST) -> Val:
+    """Read an element of a list at run time, or several as a new list."""
+    n = w.list_lengths(base, node)
+    if isinstance(where, slice):
+        start, step, count = cut(w, w.word(n), where, node)
+        return list_slice(w, base, w.extent(start), step, w.extent(count), node)
+    if not isinstance(where, Num) or where.type == FLOAT:
+        raise w.refuse("ACR301", node, seen=f"an index {w.describe(where)}")
+    return list_get(w, base, checked_index(w, where, n, node), node)
+
+
+def index_tensor(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> Val:
+    """NumPy's basic indexing, and one integer array."""
+    parts, ellipsis = _index_of_each_axis(w, x, where, node)
+    cuts: list[Any] = []
+    axis = 0
+    for e in parts:  # 1. slices
+        if isinstance(e, NoneVal):
+            continue
+        if isinstance(e, slice):
+            cuts.append(cut(w, x.dims[axis], e, node))
+        else:
+            cuts.append((0, 1, x.dims[axis]))
+        axis += 1
+    out = w.slice(x, cuts, node)
+    axis = 0
+    shape: list[Any] = []
+    for e in parts:  # 2. integers and arrays, 3. new axes
+        if isinstance(e, NoneVal):
+            shape.append(1)
+            continue
+        if isinstance(e, slice):
+            shape.append(out.dims[axis])
+            axis += 1
+            continue
+        if isinstance(e, EnumVal):
+            e = host_value(w, e, node, "an index of an array", index=True)
+        if isinstance(e, Num) and e.type == INT:
+            out = w.take(out, e, axis, node)
+            continue
+        if not isinstance(e, Tensor):
+            if w.sequence(e) is None and not isinstance(e, ListVal):
+                raise w.refuse("ACR301", node, seen=f"an index {w.describe(e)}")
+            e = index_array(w, e, node)
+        if e.type.dtype == "bool":
+            raise w.refuse("ACR202", node, seen="a mask as an index: the extent would depend on values",
+                              rewrite="np.where(mask, x, 0)")  # fmt: skip
+        if not e.type.rank and e.type.dtype == "uint64":
+            e = w.signed(e, node)
+        out = w.take(out, e, axis, node)
+        for d in e.dims:
+            shape.append(d)
+            axis += 1
+    if any(isinstance(e, NoneVal) for e in parts):
+        out = w.reshape(out, shape, node)
+    if ellipsis and not out.type.rank:  # an array that may be a view; else a scalar
+        return out if out.array0 is not None and out.array0.const is True else replace(out, array0=number(True))
+    return w.as_scalar(out)
+
+
+def _index_of_each_axis(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> tuple[list[Any], bool]:
+    """Return an index for each axis and None for each new one, without an ellipsis; and whether there was one."""
+    ellipsis = [k for k, e in enumerate(where) if isinstance(e, Static) and e.value is Ellipsis]
+    if len(ellipsis) > 1:
+        raise w.refuse("ACR301", node, seen="two ellipses in one index", rewrite="write one of them as `:`")
+    used = sum(1 for e in where if not isinstance(e, NoneVal) and not (isinstance(e, Static) and e.value is Ellipsis))
+    if used > x.type.rank:
+        raise w.refuse("ACR402", node, seen=f"{used} indices for {w.describe(x)}")
+    full = [slice(None, None, 1)] * (x.type.rank - used)
+    parts = list(where)
+    if ellipsis:
+        parts[ellipsis[0] : ellipsis[0] + 1] = full
+    else:
+        parts += full
+    arrays = [
+        e
+        for e in parts
+        if isinstance(e, Tensor | StaticList | TupleVal | SharedVal | ListVal)
+        and not (isinstance(e, Tensor) and e.type.rank == 0)
+    ]
+    if len(arrays) > 1 or (arrays and any(isinstance(e, Num | Tensor) and e is not arrays[0] for e in parts)):
+        raise w.refuse("ACR202", node, seen="several indices that are arrays", rewrite="index one axis after the other")
+    return parts, bool(ellipsis)
+
+
+def index_array(w: Walker, e: Val, node: ast.AST) -> Tensor:
+    """Return a sequence of indices as an array; an empty one is of ints, as in NumPy."""
+    if isinstance(e, ListVal):
+        return stack_list(w, e, 0, node, "int64" if e.item == NEVER else None, empty=True)
+    return w.as_tensor(e, node=node)
+
+
+def item_place(w: Walker, target: ast.Subscript) -> tuple[ListVal, Any]:
+    """Evaluate the list and the index of an item that is assigned: once, also where it is read first."""
+    base = w.expr(target.value)
+    w.check_poison(base)
+    if isinstance(base, Tensor):
+        raise w.refuse("ACR111", target, seen=f"an assignment into {w.describe(base)}")
+    if isinstance(base, StaticList):
+        w.make_real(base.cell)
+        raise Resweep
+    if not isinstance(base, ListVal):
+        raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")
+    check_mutable(w, base, target)
+    return base, index_of(w, target.slice)
+
+
+def set_item(w: Walker, base: ListVal, where: Any, target: ast.Subscript, val: Val) -> None:
+    """Assign to an element of a list."""
+    if isinstance(where, slice):
+        raise w.refuse("ACR109", target, seen="an assignment to a slice of a list")
+    if isinstance(where, tuple):
+        where = TupleVal(tuple(_no_slices(w, where, target)))
+    if isinstance(where, Tensor):
+        where = list_index(w, where, target.slice)
+    where = host_value(w, where, target.slice, "an index of a list", index=True)
+    i = checked_index(w, where, w.list_lengths(base, target), target, "list assignment index out of range")
+    alias(val)
+    w.mix(base.cell, is_own(val))
+    widen_list(w, base, val)
+    args = (base.var, w.word(i), *w.to_words(val, base.item))
+    if w.block is not None:
+        w.emit(ir.ListOp(outs=(), op="set", width=w.width(base), args=args, loc=w.at(target)))
+
+
+@handles(EXPRESSIONS, ast.Subscript)
+def _subscript_expression(w: Walker, node: ast.Subscript) -> Val:
+    return subscript(w, w.expr(node.value), node.slice, node)

@@ -1,0 +1,121 @@
+"""Templates: what values of one name have in common where control flow meets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from acronumba.frontend.block import Blocks
+from acronumba.frontend.values import Cell, Choice, Num, Val, alike, is_choosable, number, same
+from acronumba.ir.nodes import Extent
+from acronumba.ir.types import TensorT, Type
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TStatic:
+    """The very same value on every path."""
+
+    val: Val
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TParts:
+    """A tuple, dict or object in pieces, or a function, method or range with what it holds."""
+
+    kind: str  # "tuple" | "dict" | "record" | "holder"
+    meta: Any
+    items: tuple[Template, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TTensor:
+    type: TensorT
+    dims: tuple[Extent | None, ...]
+    fresh: bool
+    array0: bool  # whether it is an array of rank 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TList:
+    cell: Cell
+    own: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TChoice:
+    """One of several functions or classes."""
+
+    options: tuple[Template, ...]  # TStatic or a holder
+
+    def index_of(self, val: Val, w: Blocks) -> Num:
+        """Return the number of a value among the options."""
+        if not isinstance(val, Choice):
+            return number(next(k for k, option in enumerate(self.options) if alike(only(option), val)))
+        places = [self.index_of(v, w) for v in val.options]
+        out = places[-1]
+        for k in range(len(places) - 1):
+            out = w.select(w.scalar("eq", val.index, number(k)), places[k], out)
+        return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TType:
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TMaybe:
+    """Bound on some paths only."""
+
+    inner: Template
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TAbsent:
+    pass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TPoison:
+    why: str
+    code: str = ""
+
+
+Template: TypeAlias = TStatic | TParts | TTensor | TList | TType | TMaybe | TAbsent | TPoison | TChoice
+
+
+def equal_templates(a: Template, b: Template) -> bool:
+    """Whether two templates assume the same."""
+    match a, b:
+        case (TStatic(), TStatic()):
+            return same(a.val, b.val)
+        case (TParts(), TParts()):
+            kind = a.kind == b.kind and (alike(a.meta, b.meta) if a.kind == "holder" else a.meta == b.meta)
+            return kind and all(map(equal_templates, a.items, b.items))
+        case (TTensor(), TTensor()):
+            return (a.type, a.dims, a.fresh, a.array0) == (b.type, b.dims, b.fresh, b.array0)
+        case (TList(), TList()):
+            return a.cell.find() is b.cell.find() and a.own == b.own
+        case (TChoice(), TChoice()):
+            return len(a.options) == len(b.options) and all(map(equal_templates, a.options, b.options))
+        case (TType(), TType()):
+            return a.type == b.type
+        case (TMaybe(), TMaybe()):
+            return equal_templates(a.inner, b.inner)
+        case (TPoison(), TPoison()) | (TAbsent(), TAbsent()):
+            return True
+    return False
+
+
+def only(option: Template) -> Val:
+    """Return the value of an option of a choice."""
+    assert isinstance(option, TStatic | TParts)
+    return option.val if isinstance(option, TStatic) else option.meta
+
+
+def choices_of(a: Template) -> tuple[Template, ...]:
+    """Return the functions and classes that a template is one of; none if it is something else."""
+    if isinstance(a, TChoice):
+        return a.options
+    holds = isinstance(a, TStatic) or (isinstance(a, TParts) and a.kind == "holder")
+    return (a,) if holds and is_choosable(only(a)) else ()

@@ -1,0 +1,224 @@
+"""NumPy's rules for what becomes an array, for dtypes and for element-wise functions."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from acronumba.frontend.handlers import ARRAYS
+from acronumba.frontend.shapes import Shapes
+from acronumba.frontend.tensors import PYTHON, Node
+from acronumba.frontend.values import NOT_CONST, ListVal, Num, SharedVal, StaticList, Tensor, TupleVal, Val, number
+from acronumba.ir.types import INT, Array0T
+
+CLIP: Any = getattr(np, "_core").umath.clip  # noqa: B009 -- its rules of dtypes have no public name
+
+
+COMPARISONS = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+}  # fmt: skip
+
+
+UFUNCS: dict[str, Any] = {
+    "neg": np.negative, "abs": np.absolute, "sign": np.sign, "exp": np.exp, "log": np.log, "sqrt": np.sqrt,
+    "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "floor": np.floor, "not": np.invert, "isnan": np.isnan,
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "floordiv": np.floor_divide,
+    "mod": np.remainder, "pow": np.power, "maximum": np.maximum, "minimum": np.minimum, "and": np.bitwise_and,
+    "or": np.bitwise_or, "xor": np.bitwise_xor, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
+    "gt": np.greater, "ge": np.greater_equal, "lshift": np.left_shift, "rshift": np.right_shift,
+    "square": np.square, "reciprocal": np.reciprocal, "positive": np.positive, "clip": CLIP,
+}  # fmt: skip
+
+
+class Ufuncs(Shapes):
+    """What becomes an array, and element-wise functions."""
+
+    def sequence(self, val: Val) -> tuple[Val, ...] | None:
+        """Return the items of a sequence whose length is known, else None."""
+        match val:
+            case TupleVal() | StaticList():
+                return val.items
+            case SharedVal(node=node) if node.kind in ("tuple", "list"):
+                return self.shared_items(val)
+        return None
+
+    def as_tensor(self, val: Val, dtype: str | None = None, node: Node = None) -> Tensor:
+        """Return a value as a tensor; host numbers become rank 0, lists and tuples are stacked.
+
+        `dtype` is what a host number is cast to (by default NumPy's own choice for it).
+        """
+        if isinstance(val, Num):
+            return self.from_number(val, dtype or self.natural(val, node), node)
+        return self.array_of(val, None, node)
+
+    def array_of(self, val: Val, dtype: str | None, node: Node = None) -> Tensor:
+        """Return what np.array makes of an array, or of nested sequences of arrays and numbers."""
+        match val:
+            case Tensor():
+                return val if dtype is None else self.cast(val, dtype, node)
+            case TupleVal() | StaticList() | SharedVal() if self.sequence(val) is not None:
+                items = self.sequence(val)
+                assert items is not None
+                if not items:
+                    return self.full((0,), number(0.0), dtype or "float64", node)
+                return self.stack([self._item(v, dtype, node) for v in items], 0, node)
+            case ListVal():
+                return ARRAYS[ListVal](self, val, dtype, node)  # type: ignore[no-any-return]
+        raise self.refuse("ACR301", node, seen=self.describe(val), rewrite="pass an array or a number")
+
+    def _item(self, val: Val, dtype: str | None, node: Node) -> Tensor:
+        """Return an item of a sequence that becomes an array."""
+        if isinstance(val, Num):
+            return self.from_number(val, dtype or self.natural(val, node), node)
+        if isinstance(val, Tensor) and dtype is not None and val.python_type != Array0T(val.type.dtype):
+            self.fits_array(val.type, dtype, node)
+        return self.array_of(val, dtype, node)
+
+    def ufunc(self, op: str, args: Sequence[Val], node: Node = None) -> Tensor:
+        """Apply an element-wise operation that is a NumPy ufunc."""
+        parts = [a if isinstance(a, Num) else self.as_tensor(a, node=node) for a in args]
+        if op in COMPARISONS:
+            return self._comparison(op, parts, node)
+        ins, out = self.resolve(UFUNCS[op], parts, node)
+        tensors = self._operands(parts, ins, out, node)
+        if op == "pow":
+            self._check_power(parts, ins, node)
+        match op:
+            case "positive":
+                return self.as_scalar(tensors[0])
+            case "square":
+                return self.element("mul", [tensors[0], tensors[0]], out, node)
+            case "reciprocal":  # of integers: 1 / x without its fraction
+                wide = out if out.startswith("float") else "float64"
+                one = self.from_number(number(1), wide, node)
+                return self.cast(self.element("div", [one, self.cast(tensors[0], wide, node)], wide, node), out, node)
+            case "clip":
+                first, *bounds = tensors
+                for name, bound in zip(("maximum", "minimum"), bounds, strict=True):
+                    pair = [first, bound]  # of zeros of two signs the second wins: with single bounds, x
+                    if all(d == 1 for t in bounds for d in t.dims):
+                        pair.reverse()
+                    first = self.element(name, pair, out, node)
+                return first
+            case "pow" if out.startswith("float"):
+                return self._power(tensors, parts, out, node)
+        return self.element(op, tensors, out, node)
+
+    def _operands(self, parts: Sequence[Tensor | Num], ins: Sequence[str], out: str, node: Node) -> list[Tensor]:
+        """Return operands with the dtypes that a ufunc asks for."""
+        cast = self.promote if out == "float64" else self.cast  # a comparison has no float64 to warn of
+        return [
+            cast(p, d, node) if isinstance(p, Tensor) else self.from_number(p, d, node)
+            for p, d in zip(parts, ins, strict=True)
+        ]
+
+    def _comparison(self, op: str, parts: list[Tensor | Num], node: Node) -> Tensor:
+        """Compare; of integers the values, whatever their dtypes hold."""
+        for k, p in enumerate(parts):
+            other = parts[1 - k]
+            if not isinstance(p, Num) or p.type != INT or not isinstance(other, Tensor):
+                continue
+            if np.dtype(other.type.dtype).kind not in "iu":
+                continue
+            info = np.iinfo(other.type.dtype)
+            if p.const is NOT_CONST:
+                if other.type.dtype != "int64":
+                    parts[k] = self.from_number(p, "int64", node)
+            elif not -(2**63) <= p.const < 2**64:  # beyond all integers of NumPy
+                sides = [p.const if a is p else 0 for a in parts]
+                always = self.from_number(number(COMPARISONS[op](*sides)), "bool", node)
+                return self.broadcast_to(always, other.dims, node)
+            elif not info.min <= p.const <= info.max:
+                parts[k] = self.from_number(p, self.natural(p, node), node)
+        ins, out = self.resolve(UFUNCS[op], parts, node)
+        x, y = self._operands(parts, ins, out, node)
+        if sorted(ins) != ["int64", "uint64"]:
+            return self.element(op, [x, y], out, node)
+        signed = ins.index("int64")
+        both = [x, y]
+        zero = self.from_number(number(0), "int64", node)
+        negative = self.element("lt", [both[signed], zero], "bool", node)
+        sides = [-1 if k == signed else 0 for k in range(2)]
+        then = self.from_number(number(COMPARISONS[op](*sides)), "bool", node)
+        both[signed] = self.cast(both[signed], "uint64", node)
+        return self.element("where", [negative, then, self.element(op, both, out, node)], out, node)
+
+    def bound_of(self, num: Num, upper: bool, limit: int, node: Node = None) -> Num:
+        """Return a bound of np.clip: a Python int beyond the limit of the dtype is that limit."""
+        if num.const is not NOT_CONST:
+            return number((min if upper else max)(num.const, limit))
+        fits = -(2**63) <= limit < 2**63
+        return self.scalar("min" if upper else "max", num, number(limit), node=node) if fits else num
+
+    def power(self, x: Tensor | Num, y: Tensor | Num, node: Node = None) -> Tensor:
+        """The operator `**`: of NumPy's scalars it has no square roots, and no squares of bools."""
+        array = number(any(p.type.rank for p in (x, y) if isinstance(p, Tensor)))
+        for p in (x, y):
+            array = self.either(array, p.array0) if isinstance(p, Tensor) and p.array0 is not None else array
+        if array.const is not False and isinstance(x, Tensor) and x.type.dtype == "bool" and y.type == INT:
+            value = self.known(y) if isinstance(y, Num) and array.const is not NOT_CONST else NOT_CONST
+            if value is NOT_CONST and isinstance(y, Num):  # the dtype would depend on it
+                raise self.refuse("ACR301", node, seen="bools to the power of an int that is no constant",
+                                  rewrite="x.astype(np.int64) ** n")  # fmt: skip
+            if value == 2:
+                return self.ufunc("square", (x,), node)
+        if array.const is True:
+            return self.ufunc("pow", (x, y), node)
+        ins, out = self.resolve(np.power, [x, y], node)
+        tensors = self._operands([x, y], ins, out, node)
+        self._check_power([x, y], ins, node)
+        power = self.element("pow", tensors, out, node)
+        if array.const is False or not out.startswith("float"):
+            return power
+        root = self._power(tensors, [x, y], out, node)
+        return self.element("where", [self.from_number(array, "bool", node), root, power], out, node)
+
+    def _power(self, tensors: list[Tensor], parts: list[Tensor | Num], dtype: str, node: Node) -> Tensor:
+        """np.power of floats: with one exponent for all, 0.5 is the square root, of infinities and zeros too."""
+        x, exponent = tensors
+        if any(d != 1 for d in exponent.dims):
+            return self.element("pow", tensors, dtype, node)
+        given = parts[1]
+        value = self.known(given) if isinstance(given, Num) else NOT_CONST
+        if value is not NOT_CONST and value != 0.5:
+            return self.element("pow", tensors, dtype, node)
+        root = self.element("sqrt", [x], dtype, node)
+        if value is not NOT_CONST:
+            return root
+        half = self.element("eq", [exponent, self.from_number(number(0.5), dtype, node)], "bool", node)
+        return self.element("where", [half, root, self.element("pow", tensors, dtype, node)], dtype, node)
+
+    def _check_power(self, parts: list[Tensor | Num], ins: list[str], node: Node) -> None:
+        if np.dtype(ins[1]).kind != "i":
+            return
+        exponent = parts[1]
+        message = "Integers to negative integer powers are not allowed."
+        if isinstance(exponent, Num):
+            self.check(self.scalar("ge", self.as_int(exponent), number(0)), "ValueError", message, (), node)
+        else:
+            raise self.refuse("ACR202", node, seen="an integer array to the power of an integer array",
+                              rewrite="use a Python int as the exponent, or float arrays")  # fmt: skip
+
+    def where(self, cond: Val, a: Val, b: Val, node: Node = None) -> Tensor:
+        c = self.cast(self.as_tensor(cond, node=node), "bool", node)
+        parts = [x if isinstance(x, Num) else self.as_tensor(x, node=node) for x in (a, b)]
+        kinds = [np.dtype(p.type.dtype) if isinstance(p, Tensor) else PYTHON[p.type](0) for p in parts]
+        whole = [self.natural(p, node) if isinstance(p, Num) else p.type.dtype for p in parts]
+        dtype = self.dtype_name(np.result_type(*kinds), node)
+        x, y = (  # a Python number becomes an array first, which is then cast, without a check
+            self.promote(p, dtype, node)
+            if isinstance(p, Tensor)
+            else self.cast(self.from_number(p, n if self.const_wraps(p, dtype) else dtype, node), dtype, node)
+            for p, n in zip(parts, whole, strict=True)
+        )
+        return self.element("where", [c, x, y], dtype, node)
+
+    def const_wraps(self, num: Num, dtype: str) -> bool:
+        """Whether a Python int may not be a value of an integer dtype, and is then cast like an array."""
+        if num.type != INT or np.dtype(dtype).kind not in "iu":
+            return False
+        info = np.iinfo(dtype)
+        return num.const is NOT_CONST or not info.min <= num.const <= info.max

@@ -1,0 +1,530 @@
+"""Abstract values become words, and words values; the cases of a union are told apart."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
+from acronumba.frontend.block import Point, conversion, last_name
+from acronumba.frontend.cells import Cells, endless
+from acronumba.frontend.values import (
+    NOT_CONST,
+    Bound,
+    Choice,
+    DictVal,
+    EnumVal,
+    Func,
+    ListVal,
+    Maybe,
+    NoneVal,
+    Num,
+    Poison,
+    Record,
+    Ref,
+    SharedVal,
+    Static,
+    StaticList,
+    StrVal,
+    Tensor,
+    TupleVal,
+    UnionVal,
+    Val,
+    case_slices,
+    is_own,
+    number,
+    type_of,
+)  # fmt: skip
+from acronumba.ir import nodes as ir
+from acronumba.ir.nodes import Extent, SharedArg, Var
+from acronumba.ir.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    Array0T,
+    BoolT,
+    DictT,
+    EnumT,
+    FloatT,
+    IntT,
+    ListT,
+    NeverT,
+    NoneT,
+    OpaqueT,
+    RefT,
+    StrT,
+    StructT,
+    TensorT,
+    TupleT,
+    Type,
+    UnionT,
+    Word,
+    members,
+    type_text,
+    union,
+    union_word,
+    words,
+)  # fmt: skip
+
+
+class Words(Cells):
+    """Values as words of their types, and back."""
+
+    # ---- values and words
+
+    def tensor(self, ref: Var, fresh: bool = False) -> Tensor:
+        """Return the abstract value of a tensor variable, reading the extents that are run-time."""
+        assert isinstance(ref.type, TensorT)
+        dims: list[Extent] = []
+        for axis, n in enumerate(ref.type.shape):
+            if n is None:
+                out = self.var(f"n{axis}", INT)
+                self.emit(ir.ExtentOf(out=out, tensor=ref, axis=axis, loc=self.loc))
+                dims.append(out)
+                self.lengths[id(out)] = out
+            else:
+                dims.append(n)
+        return Tensor(ref.type, ref, tuple(dims), fresh=fresh)
+
+    def shared_value(self, node: SharedLeaf | SharedConst | SharedNode | SharedOpaque) -> Val:
+        """Return the abstract value of a part of the shared parameters."""
+        match node:
+            case SharedLeaf(type=TensorT() as t):
+                dims = tuple(n for n in t.shape if n is not None)
+                return Tensor(t, SharedArg(self.shared(node)), dims, aliased=True)
+            case SharedLeaf(type=Array0T() as t):
+                return Tensor(t.scalar, SharedArg(self.shared(node)), (), aliased=True, array0=number(True))
+            case SharedLeaf(type=IntT() | FloatT() as t):
+                return Num(t, shared=node)
+            case SharedLeaf(type=t):
+                return self.from_words(t, tuple(self._shared_word(node, w) for w in words(t)))
+            case SharedConst(value=value):
+                return self.constant(value)
+            case SharedNode():
+                return SharedVal(node)
+            case SharedOpaque(path=path, what=what):
+                raise self.refuse("ACR501", seen=f"{path}: {what}", rewrite=conversion(what))
+
+    def _shared_word(self, leaf: SharedLeaf, word: Word) -> Var:
+        out = self.var(last_name(leaf.path), word)
+        self.emit(ir.Shared(out=out, index=self.shared(leaf), loc=self.loc))
+        return out
+
+    def constant(self, value: Any) -> Val:
+        """Return the abstract value of a compile-time constant."""
+        import enum
+
+        if value is None:
+            return NoneVal()
+        if isinstance(value, enum.Enum):
+            return EnumVal(type(value), const=value)
+        if isinstance(value, bool | int | float) and type(value) in (bool, int, float):
+            return number(value)
+        if isinstance(value, str):
+            return StrVal(value)
+        return Static(value)
+
+    def shared_items(self, val: SharedVal) -> tuple[Val, ...]:
+        return tuple(self.shared_value(item) for item in val.node.items)
+
+    def materialise(self, val: SharedVal) -> Val:
+        """Return a shared structure as an ordinary value made of its leaves."""
+        items = self.shared_items(val)
+        match val.node.kind:
+            case "object":
+                return Record(val.node.cls, val.node.names, items)
+            case "tuple":
+                return TupleVal(items)
+            case "dict":
+                return DictVal(val.node.names, items)
+            case _:
+                cell = self.cell(("shared", val.node.path))
+                return StaticList(items, cell)
+
+    def static(self, val: Any, node: ast.AST | None) -> Any:
+        """Return the Python value of something known when the model is compiled, NOT_CONST if it is not known."""
+        match val:
+            case Num():
+                return self.known(val)
+            case NoneVal():
+                return None
+            case StrVal(value=value) | Static(value=value):
+                return value
+            case EnumVal():
+                return val.const
+            case TupleVal() | StaticList():
+                items = [self.static(v, node) for v in val.items]
+                return NOT_CONST if NOT_CONST in items else tuple(items)
+            case SharedVal(node=shared) if shared.kind in ("tuple", "list"):
+                items = [self.static(v, node) for v in self.shared_items(val)]
+                return NOT_CONST if NOT_CONST in items else tuple(items)
+        return NOT_CONST
+
+    def type_of(self, val: Val) -> Type:
+        """Return the run-time type of a value, or refuse what exists only at compile time."""
+        self.check_poison(val)
+        if isinstance(val, Maybe):
+            return self.type_of(val.value)
+        if isinstance(val, SharedVal):
+            return self.type_of(self.materialise(val))
+        if isinstance(val, StaticList):
+            cell = val.cell.find()
+            for v in val.items:
+                self.widen_cell(cell, self.type_of(v))
+        if isinstance(val, TupleVal | DictVal | Record):
+            for v in val.items:
+                self.type_of(v)
+        t = type_of(val) if not isinstance(val, TupleVal | DictVal) else None
+        if isinstance(val, TupleVal):
+            t = TupleT(tuple(self.type_of(v) for v in val.items))
+        elif isinstance(val, DictVal):
+            t = DictT(val.keys, tuple(self.type_of(v) for v in val.items))
+        if t is None:
+            code = "ACR206" if isinstance(val, Func | Bound | Choice) else "ACR308"
+            raise self.refuse(code, seen=self.describe(val))
+        return t
+
+    def to_words(self, val: Val, t: Type) -> tuple[Var, ...]:
+        """Emit what is needed to hold the value as the words of a type that includes its own."""
+        self.check_poison(val)
+        if isinstance(val, SharedVal):
+            val = self.materialise(val)
+        if isinstance(val, Maybe):
+            val = val.value
+        if isinstance(t, UnionT) and not (isinstance(val, UnionVal) and val.type == t):
+            return self._to_union(val, t)
+        match t, val:
+            case (IntT() | FloatT() | BoolT(), Num()) if val.type == t:
+                return (self.word(val),)
+            case (EnumT(), EnumVal()) if val.cls is t.cls:
+                return (self.word(val),)
+            case (NoneT(), NoneVal()) | (StrT(), StrVal()):
+                return ()
+            case (TensorT(), Tensor()) if val.array0 is None and (val.type.dtype, val.type.rank) == (t.dtype, t.rank):
+                return (self.tensor_var(val),)
+            case (Array0T(), Tensor()) if union(t, val.python_type) == t:
+                flag = () if t.sure else (self.word(val.array0 or number(False)),)
+                return (*flag, self.tensor_var(val))
+            case (StructT(), Ref()):
+                return (val.var,)
+            case (StructT(), Record()) if val.cls is t.cls:
+                return (self.store_record(val),)
+            case (TupleT(), TupleVal()) if len(t.items) == len(val.items):
+                return tuple(w for v, u in zip(val.items, t.items, strict=True) for w in self.to_words(v, u))
+            case (DictT(), DictVal()) if t.keys == val.keys:
+                return tuple(w for v, u in zip(val.items, t.items, strict=True) for w in self.to_words(v, u))
+            case (ListT(), ListVal()):
+                by_type = self.cells_by_type(t)
+                self.check_unchanged(val, t)
+                if val.item != t.item:
+                    self.unify_cells(val.cell, by_type)
+                self.mix(val.cell, not by_type.mixed)  # it may be changed through a name of this type
+                return (val.var,)
+            case (ListT(), StaticList()):
+                if val.stored or self.cells_by_type(t).touched:  # it is one list under two names, or may be changed
+                    self.make_real(val.cell)
+                val.stored = True
+                self.widen_cell(val.cell, t.item)
+                return (self.realise(val).var,)
+            case (_, UnionVal()) if val.type == t:
+                return val.vars
+            case (_, UnionVal()):
+                return self._cases_to_words(val, t)
+        raise self.refuse("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+
+    def realise(self, val: StaticList) -> ListVal:
+        """Make the run-time list of a static one."""
+        cell = val.cell.find()
+        for v in val.items:
+            t = self.type_of(v)
+            self.widen_cell(cell, t)
+            self.mix(cell, is_own(v))
+        item = cell.item
+        flat = tuple(w for v in val.items for w in self.to_words(v, item))
+        out = self.var("list", ListT(item))
+        self.emit(ir.ListNew(out=out, width=len(words(item)), args=flat, count=len(val.items), loc=self.loc))
+        return ListVal(cell, out)
+
+    def _to_union(self, val: Val, t: UnionT) -> tuple[Var, ...]:
+        single = union_word(t)
+        if isinstance(val, UnionVal):
+            if single is not None and union_word(val.type) is not None:
+                return val.vars
+            return self._cases_to_words(val, t)
+        if single is not None:
+            if isinstance(val, NoneVal):
+                return (self.null(single),)
+            if isinstance(single, RefT):
+                if isinstance(val, Ref):
+                    return (val.var,)
+                if isinstance(val, Record):
+                    return (self.store_record(val),)
+            else:
+                return self.to_words(val, single)
+        mine = self.type_of(val)
+        out: list[Var] = []
+        tag = -1
+        for k, (case, _) in enumerate(case_slices(t)):
+            fits = tag < 0 and union(case, mine) == case
+            if fits:
+                tag = k
+                out += self.to_words(val, case)
+            else:
+                out += [self.zero(w) for w in words(case)]
+        if tag < 0:
+            raise self.refuse("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+        return (self.word(number(tag)), *out)
+
+    def _cases_to_words(self, val: UnionVal, t: Type) -> tuple[Var, ...]:
+        """Convert a union to another layout: case by case, merged into fresh variables."""
+        outs = tuple(self.var("", w) for w in words(t))
+
+        def one(case: Val) -> None:
+            for out, src in zip(outs, self.to_words(case, t), strict=True):
+                self.emit(ir.Copy(out=out, src=src, loc=self.loc))
+
+        points: list[Point] = []
+        for case in self.alternatives(val):
+            one(case)
+            if self.block is not None:
+                points.append(self.point())
+                self.block = None
+        self.meet_again(points)
+        return outs
+
+    def null(self, word: Word) -> Var:
+        out = self.var("none", word)
+        self.emit(ir.Const(out=out, value=None, loc=self.loc))
+        return out
+
+    def zero(self, word: Word) -> Var:
+        if isinstance(word, IntT | FloatT | BoolT):
+            return self.word(number({INT: 0, FLOAT: 0.0, BOOL: False}[word]))
+        return self.null(word)
+
+    def tensor_var(self, val: Tensor) -> Var:
+        """Return the tensor as a variable; a shared one becomes an ordinary value."""
+        val.seen()
+        return self.variable(val)
+
+    def variable(self, val: Tensor) -> Var:
+        """Return the variable of a tensor that is only looked at."""
+        if isinstance(val.ref, Var):
+            return val.ref
+        param = self.shared_params[val.ref.index]
+        out = self.var(last_name(param.path), param.type)  # type: ignore[arg-type]
+        self.emit(ir.Shared(out=out, index=val.ref.index, loc=self.loc))
+        return out
+
+    def store_record(self, val: Record) -> Var:
+        """Make the row of an object."""
+        table = self.know.fields.setdefault(val.cls, {})
+        self.know.built.add(val.cls)
+        flat: list[Var] = []
+        self.stored.setdefault(val.cls, set()).update(val.names)
+        for name, v in zip(val.names, val.items, strict=True):
+            t = self.type_of(v)
+            old = table.get(name)
+            wider = t if old is None or isinstance(old, OpaqueT) else union(old, t)
+            if wider != old:
+                if endless(wider):
+                    raise self.refuse("ACR303", seen=type_text(wider)[:200])
+                table[name] = wider
+                self.know.changed = True
+            flat += self.to_words(v, wider)
+        out = self.var(val.cls.__name__.lower(), RefT((val.cls,)))
+        self.emit(ir.New(out=out, cls=val.cls, args=tuple(flat), loc=self.loc))
+        return out
+
+    def from_words(self, t: Type, vars: tuple[Var, ...]) -> Val:
+        """Return the abstract value that lies in the words of a type."""
+        match t:
+            case IntT() | FloatT() | BoolT():
+                return Num(t, var=vars[0])
+            case EnumT():
+                return EnumVal(t.cls, var=vars[0])
+            case NoneT():
+                return NoneVal()
+            case NeverT():
+                raise self.never()
+            case StrT():
+                return StrVal(t.value)
+            case TensorT():
+                return self.tensor(vars[0])
+            case Array0T():
+                return Tensor(t.scalar, vars[-1], (), array0=number(True) if t.sure else Num(BOOL, var=vars[0]))
+            case StructT():
+                return Ref((t.cls,), vars[0])
+            case TupleT() | DictT():
+                items: list[Val] = []
+                at = 0
+                for u in t.items:
+                    width = len(words(u))
+                    if isinstance(u, OpaqueT):  # refused where it is read
+                        items.append(Poison(u.what, "ACR304"))
+                        continue
+                    items.append(self.from_words(u, vars[at : at + width]))
+                    at += width
+                return TupleVal(tuple(items)) if isinstance(t, TupleT) else DictVal(t.keys, tuple(items))
+            case ListT():
+                return self.list_of(t, vars[0])
+            case UnionT():
+                return self.narrowed(UnionVal(t, vars, t.members))
+            case OpaqueT():
+                raise self.refuse("ACR304", seen=t.what, rewrite=conversion(t.what))
+
+    # ---- unions
+
+    def narrowed(self, val: UnionVal) -> Val:
+        """Return a union as an ordinary value where only one kind is left."""
+        rest = val.possible
+        single = union_word(val.type)
+        if all(isinstance(m, StructT) for m in rest):
+            classes = tuple(m.cls for m in rest if isinstance(m, StructT))
+            return Ref(classes, val.vars[0] if single is not None else self._struct_word(val))
+        if len(rest) > 1:
+            return val
+        only = rest[0]
+        if single is not None:
+            return NoneVal() if isinstance(only, NoneT) else self.from_words(only, val.vars)
+        for case, where in case_slices(val.type):
+            if case == only:
+                return self.from_words(case, val.vars[where])
+        raise AssertionError(only)
+
+    def _struct_word(self, val: UnionVal) -> Var:
+        case, where = case_slices(val.type)[0]
+        assert all(isinstance(m, StructT) for m in members(case))
+        return val.vars[where][0]
+
+    def keep(self, val: UnionVal, wanted: Callable[[Type], bool]) -> UnionVal:
+        return UnionVal(val.type, val.vars, tuple(m for m in val.possible if wanted(m)))
+
+    def is_case(self, val: UnionVal, wanted: Callable[[Type], bool]) -> Num:
+        """Return the bool whether the value is one of the wanted members."""
+        yes = [m for m in val.possible if wanted(m)]
+        if not yes or len(yes) == len(val.possible):
+            return number(bool(yes))
+        if union_word(val.type) is not None:
+            null = self.var("", BOOL)
+            self.emit(ir.IsNull(out=null, ref=val.vars[0], loc=self.loc))
+            is_null = Num(BOOL, var=null)
+            if any(isinstance(m, NoneT) for m in val.possible):
+                if all(isinstance(m, NoneT) for m in yes):
+                    return is_null
+                structs = [m for m in val.possible if not isinstance(m, NoneT)]
+                if len(yes) == len(structs) and not any(isinstance(m, NoneT) for m in yes):
+                    return self.negate(is_null)
+                # some classes only: the tag may be read only where the reference is not None
+                return self._guarded_class_test(val.vars[0], is_null, yes)
+            return self.class_test(val.vars[0], tuple(m.cls for m in yes if isinstance(m, StructT)))
+        tag = Num(INT, var=val.vars[0])
+        out: Num = number(False)
+        for k, (case, where) in enumerate(case_slices(val.type)):
+            kinds = [m for m in members(case) if m in val.possible]
+            chosen = [m for m in kinds if m in yes]
+            if not chosen:
+                continue
+            here = self.scalar("eq", tag, number(k))
+            if len(chosen) < len(kinds):  # one case holds several classes
+                ref = val.vars[where][0]
+                here = self._guarded_class_test(ref, self.negate(here), chosen)
+            out = self.either(out, here)
+        return out
+
+    def _guarded_class_test(self, ref: Var, absent: Num, yes: Sequence[Type]) -> Num:
+        out = self.var("", BOOL)
+        no, here = self.fork(absent)
+        points = []
+        for point, test in ((no, False), (here, True)):
+            if point is None:
+                continue
+            self.enter(point)
+            found = self.class_test(ref, tuple(m.cls for m in yes if isinstance(m, StructT))) if test else number(False)
+            if not test and any(isinstance(m, NoneT) for m in yes):
+                found = number(True)
+            self.emit(ir.Copy(out=out, src=self.word(found), loc=self.loc))
+            points.append(self.point())
+            self.block = None
+        self.meet_again(points)
+        return Num(BOOL, var=out)
+
+    def class_test(self, ref: Var, classes: tuple[type, ...]) -> Num:
+        tag = self.var("", INT)
+        self.emit(ir.ClassTag(out=tag, ref=ref, loc=self.loc))
+        out: Num = number(False)
+        for cls in classes:
+            out = self.either(out, self.scalar("eq", Num(INT, var=tag), Num(INT, var=self.class_number(cls))))
+        return out
+
+    def class_number(self, cls: type) -> Var:
+        """Return the tag of a class as a constant; it is put in when the layouts are known."""
+        out = self.var(cls.__name__, INT)
+        self.emit(ir.Const(out=out, value=ClassNumber(cls), loc=self.loc))  # type: ignore[arg-type]
+        return out
+
+    def alternatives(self, val: Val) -> Iterable[Val]:
+        """Yield the alternatives of a value in turn, each with the point of emission where it holds.
+
+        The caller leaves each alternative by `end` or by keeping `point()`.
+        """
+        rest: Point | None = None
+        match val:
+            case UnionVal():
+                groups = list(val.possible)
+                for k, member in enumerate(groups):
+                    if rest is not None:
+                        self.enter(rest)
+                    if k == len(groups) - 1:
+                        yield self.narrowed(self.keep(val, partial(operator.eq, member)))
+                        return
+                    left = UnionVal(val.type, val.vars, tuple(groups[k:]))
+                    yes, rest = self.fork(self.is_case(left, partial(operator.eq, member)))
+                    if yes is None:
+                        continue
+                    self.enter(yes)
+                    yield self.narrowed(self.keep(val, partial(operator.eq, member)))
+                    self.block = None
+                    if rest is None:
+                        return
+            case Ref() if len(val.classes) > 1:
+                for k, cls in enumerate(val.classes):
+                    if rest is not None:
+                        self.enter(rest)
+                    if k == len(val.classes) - 1:
+                        yield Ref((cls,), val.var)
+                        return
+                    yes, rest = self.fork(self.class_test(val.var, (cls,)))
+                    assert yes is not None and rest is not None
+                    self.enter(yes)
+                    yield Ref((cls,), val.var)
+                    self.block = None
+            case Choice():
+                for k, option in enumerate(val.options):
+                    if rest is not None:
+                        self.enter(rest)
+                    if k == len(val.options) - 1:
+                        yield option
+                        return
+                    yes, rest = self.fork(self.scalar("eq", val.index, number(k)))
+                    if yes is None:
+                        assert rest is not None
+                        continue
+                    self.enter(yes)
+                    yield option
+                    self.block = None
+                    if rest is None:
+                        return
+            case _:
+                yield val
+
+
+@dataclass(frozen=True, slots=True)
+class ClassNumber:
+    """Placeholder of a class's tag."""
+
+    cls: type

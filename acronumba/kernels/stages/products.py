@@ -1,0 +1,172 @@
+"""Stages of products with shared weights: which share one, and what is computed on their panels.
+
+In: a `Pending`. Out: a `ProductStage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from acronumba.ir.spec import Size
+from acronumba.kernels.stages.graph import Symbolic, Untraceable, axis_of, stretch, through
+from acronumba.kernels.stages.index import ZERO, Index, Poly, reindex
+from acronumba.kernels.stages.pending import Pending
+from acronumba.kernels.stages.tasks import Part, Product, ProductStage
+from acronumba.kernels.write.element import DTYPES
+
+MOST_GATES = 6
+
+
+def product_stage(pending: Pending) -> ProductStage:
+    """Return a stage of the next product that is ready, and of what can share it."""
+    ready = [v for v in pending.tasks if v in pending.products and pending.ready(v)]
+    first = pending.products[ready[0]]
+    best: tuple[tuple[int, int], ProductStage] | None = None
+    for n in _widths(pending, first):
+        stage = _try_stage(pending, first, n, ready)
+        score = (len(stage.tail), n)
+        if best is None or score > best[0]:
+            best = (score, stage)
+    assert best is not None
+    stage = best[1]
+    computed = {part.product.value for part in stage.parts}
+    fused = computed | set(stage.tail)
+    needed = set(pending.graph.spec.results) & computed
+    for v in pending.tasks:
+        if v not in fused:
+            needed |= pending.reads[v].keys() & computed
+    for v in pending.fails:
+        needed |= pending.check_reads(v) & computed
+    stage.tail[:0] = sorted(needed)
+    return stage
+
+
+def _widths(pending: Pending, product: Product) -> list[int]:
+    """Return the columns of a gate to try: all of them, or those of what the product is split into."""
+    whole = product.columns
+    assert isinstance(whole, int)
+    out = [whole]
+    if not pending.fusion.vertical:
+        return out
+    lanes = pending.target.column_step(DTYPES[pending.graph.dtype(product.value)].ty)
+    for v in pending.tasks:
+        if product.value in pending.reads[v] and v not in pending.products:
+            shape = pending.graph.shape(v)
+            n = shape[-1] if shape else 0
+            if isinstance(n, int) and 0 < n < whole and whole % n == 0 and whole // n <= MOST_GATES:
+                if -(-n // lanes) * (whole // n) <= 2 * -(-whole // lanes):
+                    out.append(n)
+    return list(dict.fromkeys(out))
+
+
+def _try_stage(pending: Pending, first: Product, n: int, ready: Sequence[int]) -> ProductStage:
+    """Return the stage of a product with gates of `n` columns: others that are alike, and what follows."""
+    group = [first.value]
+    dtype = pending.graph.dtype(first.value)
+
+    def fits(v: int) -> bool:
+        p = pending.products.get(v)
+        if p is None or v not in ready or p.how != "shared" or p.lead != first.lead:
+            return False
+        if not pending.fusion.horizontal:
+            return False
+        whole = p.columns
+        return (
+            isinstance(whole, int)
+            and pending.graph.dtype(v) == dtype
+            and whole % max(n, 1) == 0
+            and (whole == n or whole // max(n, 1) <= MOST_GATES)
+        )
+
+    # What is ready depends on nothing that is not done: no product of the group feeds another.
+    alike = [v for v in ready if v not in group and fits(v)]
+    while joined := [v for v in alike if any(_alike(pending, v, u) for u in group)]:
+        group += joined
+        alike = [v for v in alike if v not in joined]
+    tail: list[int] = []
+    space = (*first.lead, n)
+    changed = pending.fusion.vertical
+    while changed:
+        changed = False
+        for v in pending.tasks:
+            if v in tail or pending.loops_of(v) != (space, ()) or v in pending.products:
+                continue
+            unmet = [u for u in pending.reads[v] if u not in pending.done and u not in group and u not in tail]
+            if any(not fits(u) for u in unmet):
+                continue
+            if not any(u in group or u in unmet for u in pending.reads[v]) and not any(
+                u in tail for u in pending.reads[v]
+            ):
+                continue
+            if _matches(pending, v, n, space, {*group, *unmet}, set(tail)):
+                group += unmet
+                tail.append(v)
+                changed = True
+    parts = []
+    for v in group:
+        p = pending.products[v]
+        assert isinstance(p.columns, int)
+        parts.append(Part(p, p.columns // n if n else 1))
+    order = {v: k for k, v in enumerate(pending.tasks)}
+    return ProductStage(first.lead, n, parts, sorted(tail, key=order.__getitem__))
+
+
+def _alike(pending: Pending, v: int, u: int) -> bool:
+    """Whether two products read the same left operand or the same weight."""
+    p, q = pending.products[v], pending.products[u]
+    return p.pieces == q.pieces or p.matrix == q.matrix
+
+
+def _matches(pending: Pending, v: int, n: int, space: tuple[Size, ...], group: set[int], tail: set[int]) -> bool:
+    """Whether the stored value `v` can be computed panel by panel: products are read at the panel's own columns."""
+    names = [f"i{k}" for k in range(len(space))]
+    at = tuple(ZERO if s == 1 else Poly.of(x) for s, x in zip(space, names, strict=True))
+    here = Index(space, at)
+    places = Symbolic(dict(zip(names, space, strict=True)), names[-1])
+    seen: set[tuple[int, Index]] = set()
+    op = pending.graph.op(v)
+    todo = [(v, here)]
+    while todo:
+        u, index = todo.pop()
+        if (u, index) in seen:
+            continue
+        seen.add((u, index))
+        if u != v and pending.chosen.leaf(u):
+            if u in group:
+                try:
+                    own = reindex(index, pending.graph.shape(u), places.split)
+                except Untraceable:
+                    return False
+                offset = (own.at[-1] - here.at[-1]).constant
+                if own.at[:-1] != here.at[:-1] or offset is None or n == 0 or offset % n:
+                    return False
+            elif u in tail:
+                if index != here:
+                    return False
+            elif u >= pending.graph.first and u not in pending.done:
+                return False
+            continue
+        op = pending.graph.op(u)
+        if op is None or pending.graph.kind(u) == "create":
+            continue
+        try:
+            if pending.graph.kind(u) == "element":
+                for a in op.args:
+                    if pending.graph.shape(a) == op.shape:
+                        todo.append((a, index))
+                    else:
+                        todo.append(
+                            (a, stretch(places, reindex(index, op.shape, places.split), pending.graph.shape(a)))
+                        )
+            elif pending.graph.kind(u) == "view":
+                todo.append(through(places, pending.graph, u, index))
+                if op.op == "take":
+                    own = reindex(index, op.shape, places.split)
+                    axis, shape = axis_of(op), pending.graph.shape(op.args[1])
+                    todo.append((op.args[1], Index(shape, own.at[axis : axis + len(shape)])))
+            else:
+                return False
+        except Untraceable:
+            if pending.chosen.below(u) & (group | tail):
+                return False
+    return True
