@@ -61,15 +61,13 @@ class Cells(Blocks):
             return a
         if b.fixed:
             a, b = b, a
-        before, self.know.changed = self.know.changed, True
         self.widen_cell(a, b.item)
         a.real = a.real or b.real
-        if not a.fixed:
-            b.link = a
-        elif b.item != a.item:
+        if a.fixed:
             self.widen_cell(b, a.item)
         else:
-            self.know.changed = before or b.item != a.item
+            b.link = a
+            self.know.changed = True
         return a
 
     def mix(self, cell: Cell, own: bool) -> None:

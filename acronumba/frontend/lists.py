@@ -88,7 +88,12 @@ def list_slice(w: Walker, base: ListVal, start: Num, step: int, count: Num, node
     """Return a new list of some elements."""
     if w.block is None:
         return base
-    cell = made_cell(w, "slice", base.item, node)
+    cell = base.cell.find()
+    if cell.fixed:
+        cell = made_cell(w, "slice", base.item, node)
+        w.mix(cell, base.cell.pure)
+    else:  # both may be given elements of other types later: one is known as the other is
+        w.make_real(cell)
     if base.item == NEVER:  # nothing was ever put into it: the part is a new empty list
         empty = ListVal(cell, w.var("part", ListT(cell.item)))
         w.emit(ir.ListNew(out=empty.var, width=w.width(empty), args=(), count=0, loc=w.at(node)))
@@ -96,7 +101,6 @@ def list_slice(w: Walker, base: ListVal, start: Num, step: int, count: Num, node
     out = w.var("part", ListT(base.item))
     args = (base.var, w.word(start), w.word(number(step)), w.word(count))
     w.emit(ir.ListOp(outs=(out,), op="slice", width=w.width(base), args=args, loc=w.at(node)))
-    w.mix(cell, base.cell.pure)
     return ListVal(cell, out)
 
 

@@ -58,3 +58,22 @@ def optional_array_or_number(n, x):
 def test_results_that_are_optional_arrays():
     columns = [0, 1, 2, 3, 5], [np.arange(2, dtype=np.float32) + k for k in range(5)]
     agree(outcomes(optional_array_or_number.batch, *columns), plain(optional_array_or_number, *columns))
+
+
+@model
+def best_three(n, x, *, w):
+    beam = [(n, x)]
+    for _ in range(n):
+        found = []
+        for score, h in beam:
+            found.append((score + 1, np.minimum(w, 2.0)))
+            found.append((score, h * 0.5 + w))
+        beam = sorted(found, key=lambda one: -one[0])[:3]
+    return beam[0][1]
+
+
+def test_part_of_a_list_may_take_what_the_list_takes():
+    """The beam begins with an array of any length, and goes on with arrays of the length of a weight."""
+    w = np.arange(4, dtype=np.float32)
+    columns = [0, 1, 2, 3], [w + k for k in range(4)]
+    agree(outcomes(best_three._interpret, *columns, w=w), plain(best_three, *columns, w=w))
