@@ -24,7 +24,7 @@ from acronumba.api import twin
 from acronumba.api.failures import is_final
 from acronumba.api.plain import Endless, PlainCall
 from acronumba.api.reference import Outcome, Reference
-from acronumba.api.results import equal, parts_of
+from acronumba.api.results import Done, equal, parts_of
 from acronumba.api.twin import BOUNDS, FACTOR
 from acronumba.errors import DataError
 from acronumba.pipeline.failures import TOO_MANY_STEPS
@@ -77,7 +77,7 @@ class Check:
     __repr__ = __str__
 
 
-def check(fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], done: Any) -> Check:
+def check(fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], done: Done) -> Check:
     """Compare a mini-batch that has run with the plain call.
 
     Parameters
@@ -86,12 +86,12 @@ def check(fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: Mapp
         The user's.
     columns, shared
         Its arguments.
-    done : object
-        With `results`, `errors` and `compiled` (for its options) of the run.
+    done : Done
+        The run.
     """
     count = len(columns[0])
     out: list[Verdict] = []
-    if count:
+    if done.compiled is not None:  # else there are no instances
         options = done.compiled.options
         of_instance = Checker(PlainCall.of(fn, shared, options), done.results, done.errors, options.max_steps)
         out = [of_instance(k, [column[k] for column in columns]) for k in range(count)]

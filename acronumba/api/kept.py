@@ -9,7 +9,7 @@ import itertools
 import types
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from acronumba.api.arguments import Call
 from acronumba.config import Options
@@ -17,6 +17,7 @@ from acronumba.data.shared import describe, shared_key
 from acronumba.locks import ForkLock, undivided
 
 if TYPE_CHECKING:
+    from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
 
 
@@ -27,6 +28,14 @@ MODULES = 4096  # as long as they have no more modules of machine code: each tak
 CACHES: weakref.WeakSet[Cache] = weakref.WeakSet()
 clock = itertools.count()  # when a specialisation was used last
 _keeping = ForkLock()  # held while `CACHES`, or the lists of specialisations, change
+
+
+class Fit(NamedTuple):
+    """A specialisation that fits a call."""
+
+    compiled: Compiled
+    leaves: list[Any]  # the values of its shared leaves
+    packed: Batch | None  # the instances, if they are wanted
 
 
 def keep(compiled: Compiled, entries: list[Compiled]) -> None:

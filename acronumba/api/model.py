@@ -13,7 +13,7 @@ import time
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import update_wrapper
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from acronumba.api.arguments import Call, Signature, def_loc
 from acronumba.api.columns import is_packed
 from acronumba.api.failures import plain_failure
-from acronumba.api.kept import Cache, clock, fitting, keep
+from acronumba.api.kept import Cache, Fit, clock, fitting, keep
 from acronumba.api.plain import SOON, PlainCall
-from acronumba.api.results import Results
+from acronumba.api.results import Done, Results
 from acronumba.api.snapshot import Snapshot
 from acronumba.api.trace import Trace
 from acronumba.config import Options, verify_level
@@ -182,6 +182,7 @@ class Model:
         batches and times are those of the largest group.
         """
         done = self._run(columns, shared, trace=True)
+        assert done.trace is not None
         return Trace(model=self.__qualname__, results=done.results, data=done.trace, errors=done.errors)
 
     def explain(self, *columns: Any, **shared: Any) -> Explanation:
@@ -217,12 +218,13 @@ class Model:
         from acronumba.api.check import check
 
         call = self._bind(columns, shared)
-        done = self._execute(call) if call.count else _Done(Results.of([]), {})
+        done = self._execute(call) if call.count else Done(Results.of([]), {})
         return check(self.__wrapped__, call.columns, call.shared, done)
 
     def _record(self, call: Call) -> tuple[Compiled, TraceData]:
-        """Record and schedule a mini-batch; nothing is computed that no value is read of."""
+        """Record and schedule a mini-batch; computed is only what the program reads values of."""
         compiled, leaves, packed = self._specialise(call)
+        assert packed is not None
         return compiled, compiled.record(packed, leaves)
 
     def _recorded(self, call: Call, options: Options, compiled: Compiled, trace: TraceData) -> TraceData:
@@ -254,13 +256,13 @@ class Model:
             raise InstanceErrors(errors, out)
         return out
 
-    def _run(self, columns: Sequence[Any], shared: Mapping[str, Any], trace: bool = False) -> _Done:
+    def _run(self, columns: Sequence[Any], shared: Mapping[str, Any], trace: bool = False) -> Done:
         start = time.perf_counter()
         call = self._bind(columns, shared)
         if not call.count:
             from acronumba.runtime.trace import empty_trace
 
-            return _Done(Results.of([]), {}, trace=empty_trace() if trace else None)
+            return Done(Results.of([]), {}, trace=empty_trace() if trace else None)
         done = self._execute(call, trace, start)
         if verify_level() > 1:
             from acronumba.api.check import check
@@ -270,7 +272,7 @@ class Model:
                 raise refuse("ACR799", message="a mini-batch differs from the plain call", seen=str(verdict))
         return done
 
-    def _execute(self, call: Call, trace: bool = False, start: float | None = None) -> _Done:
+    def _execute(self, call: Call, trace: bool = False, start: float | None = None) -> Done:
         """Run a mini-batch; where the types of its instances do not go together, in groups."""
         begin = time.perf_counter() if start is None else start
         found = self._kept(call)
@@ -287,7 +289,7 @@ class Model:
         return self._execute_found(call, found, trace, begin)
 
     def _was_apart(self, call: Call) -> bool:
-        """Whether such a mini-batch was refused as a whole and ran in groups, and nothing of the model has changed."""
+        """Whether a mini-batch of such types ran in groups, being refused as a whole, and the model is unchanged."""
         if not self._cache.apart:
             return False
         fn = self._plain()
@@ -296,7 +298,7 @@ class Model:
             c is not None and c.fn is fn and c.leaves(call.shared, call.frozen) is not None for c in found
         )
 
-    def _execute_apart(self, call: Call, trace: bool, refusal: AcronumbaError | None = None) -> _Done | None:
+    def _execute_apart(self, call: Call, trace: bool, refusal: AcronumbaError | None = None) -> Done | None:
         """Run the instances of each type on their own, the most frequent first; others that fit are with them.
 
         What the function refuses for a group is the failure of its instances. Returns None if it is refused for all of
@@ -307,7 +309,7 @@ class Model:
         # A slice of a pack has the types of all that was packed: those of its own instances may do.
         if len(left) < 2 and not any(map(is_packed, whole.columns)):
             return None
-        parts: list[tuple[list[int], _Done]] = []
+        parts: list[tuple[list[int], Done]] = []
         refused: dict[int, BaseException] = {}
         while left:
             members, begin = left.pop(0), time.perf_counter()
@@ -323,7 +325,7 @@ class Model:
             members = sorted(chain(members, *fitting))
             some = call.some(members)
             rows = compiled.pack(some.columns, some.numbers)
-            parts.append((members, self._execute_found(some, (compiled, leaves, rows), trace, begin)))
+            parts.append((members, self._execute_found(some, Fit(compiled, leaves, rows), trace, begin)))
         if not parts:
             return None
         if refusal is not None and not refused:
@@ -342,10 +344,11 @@ class Model:
 
         results = Results(call.count, _unless(errors, result), _unless(errors, there))
         largest = max(parts, key=lambda part: len(part[0]))[1]
-        return _Done(results, errors, compiled=largest.compiled, trace=largest.trace)
+        return Done(results, errors, compiled=largest.compiled, trace=largest.trace)
 
-    def _execute_found(self, call: Call, found: tuple[Compiled, list[Any], Any], trace: bool, begin: float) -> _Done:
+    def _execute_found(self, call: Call, found: Fit, trace: bool, begin: float) -> Done:
         compiled, leaves, packed = found
+        assert packed is not None
         packing = time.perf_counter() - begin
         run = compiled.run(packed, leaves, frozen=call.frozen, timed=trace, device=self.device)
         errors: dict[int, BaseException] = dict(packed.errors)
@@ -366,15 +369,15 @@ class Model:
             _unless(errors, compiled.decoder(run, packed, stay=True)) if run.pending is not None else None,
         )
         data = compiled.trace(run, packing, time.perf_counter() - begin) if trace else None
-        return _Done(results, errors, compiled=compiled, trace=data)
+        return Done(results, errors, compiled=compiled, trace=data)
 
     def _told(self, instance: Sequence[Any], call: Call, failure: BaseException, soon: bool = False) -> BaseException:
-        """Return a failure in the words of the plain call, if it tells it; `soon`: if it does not take long to."""
+        """Return the plain call's own exception, if it raises one; `soon`: only if it does so after few steps."""
         plain = PlainCall.of(self.__wrapped__, call.shared, self._options)
         return plain_failure(replace(plain, steps=SOON) if soon else plain, instance, failure)
 
     def _in_order(self, call: Call, instances: Sequence[int]) -> dict[int, BaseException]:
-        """Return the failures of instances that are run again, one fiber each: those that come first in the program."""
+        """Run instances again without fibers; return their failures, which are those that come first in the program."""
         serial = self.with_options(forkjoin=False)
         serial._specialise(call, packed=False)  # for the types of the whole mini-batch
         columns = tuple([column[k] for k in instances] for column in call.columns)
@@ -399,11 +402,11 @@ class Model:
         check_device(self.device)
         return self._signature.bind(columns, shared)
 
-    def _specialise(self, call: Call, packed: bool = True) -> tuple[Compiled, list[Any], Any]:
+    def _specialise(self, call: Call, packed: bool = True) -> Fit:
         """Return a specialisation that fits the call, the values of its shared leaves, and the packed instances."""
         return self._kept(call, packed) or self._compile(call, packed)
 
-    def _kept(self, call: Call, packed: bool = True) -> tuple[Compiled, list[Any], Any] | None:
+    def _kept(self, call: Call, packed: bool = True) -> Fit | None:
         """Return what `_specialise` does, if it has been compiled."""
         fn = self._plain()
         others = []
@@ -416,15 +419,15 @@ class Model:
             rows = compiled.pack(call.columns, call.numbers, whole=True) if packed else None
             if rows is not None:
                 compiled.used = next(clock)
-                return compiled, leaves, rows
+                return Fit(compiled, leaves, rows)
             others.append((compiled, leaves))
         for compiled, leaves in others:
             if compiled.fits(call.columns):  # the types are these: if it could not be packed, the data is wrong
                 compiled.used = next(clock)
-                return compiled, leaves, compiled.pack(call.columns, call.numbers) if packed else None
+                return Fit(compiled, leaves, compiled.pack(call.columns, call.numbers) if packed else None)
         return None
 
-    def _compile(self, call: Call, packed: bool = True) -> tuple[Compiled, list[Any], Any]:
+    def _compile(self, call: Call, packed: bool = True) -> Fit:
         """Return what `_specialise` does, compiled now."""
         entries, fn = self._entries, self._plain()
         with undivided, self._cache.lock:
@@ -447,17 +450,7 @@ class Model:
                     break
             if found is None:
                 raise refuse("ACR712", def_loc(fn), seen=f"{TRIES} changes while {self.__qualname__} was compiled")
-        return *found, found[0].pack(call.columns, call.numbers) if packed else None
-
-
-@dataclass(slots=True)
-class _Done:
-    """A mini-batch that has run."""
-
-    results: Results
-    errors: dict[int, BaseException]
-    compiled: Compiled | None = None
-    trace: Any = None
+        return Fit(*found, found[0].pack(call.columns, call.numbers) if packed else None)
 
 
 def _groups(columns: Sequence[Any]) -> list[list[int]]:

@@ -7,13 +7,18 @@ when they are first asked for and are then kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from acronumba.data.shared import field_names, is_object
 from acronumba.errors.codes import refuse
+
+if TYPE_CHECKING:
+    from acronumba.pipeline.compiled import Compiled
+    from acronumba.runtime.trace import TraceData
 
 _UNSET: Any = object()
 
@@ -107,6 +112,16 @@ class Results(Sequence[Any]):
         if not len(self):
             raise refuse("ACR703", message="there are no results to stack")
         return _stack(list(self), "result")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A mini-batch that has run."""
+
+    results: Results
+    errors: dict[int, BaseException]
+    compiled: Compiled | None = None  # None: there are no instances
+    trace: TraceData | None = None  # if it was asked for
 
 
 def is_device_array(value: Any) -> bool:

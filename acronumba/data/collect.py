@@ -42,7 +42,7 @@ def ids_of(objects: Sequence[Any]) -> Words:
 
 
 def _extend(out: array[Any], values: list[Any], dtype: npt.DTypeLike) -> None:
-    """Add numbers to an array: many at the speed of NumPy, few without what a call of it takes."""
+    """Add numbers to an array. NumPy is faster where there are many; for a few, the call alone takes longer."""
     if len(values) < FEW:
         out.extend(values)
     else:
@@ -114,7 +114,7 @@ class Room:
             raise TooLarge(self._bytes)
 
     def more(self) -> bool:
-        """Whether something was found that was not looked at yet."""
+        """Whether objects or lists were found whose own fields or elements have not been read yet."""
         return any(pool.done < len(pool.todo) for pool in self._pools)
 
     def allocate(self) -> Heap:
@@ -417,7 +417,7 @@ class ArrayColumn:
         self.add(values)
 
     def _look(self) -> None:
-        """Look at what was added, while it is in the cache; raise `Mismatch` if it is not what is stored here."""
+        """Check what was added while it is still in the cache; raise `Mismatch` if this column cannot hold it."""
         new = self._values[self._looked :]
         self._looked = len(self._values)
         if self._optional:

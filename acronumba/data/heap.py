@@ -123,7 +123,7 @@ class Owned:
 
 
 class Visible:
-    """What is read of a class through its objects, which an attribute of an object's own would hide.
+    """What a program reads of a class through its objects. An attribute of an object's own would hide it.
 
     Objects are asked for the attribute instead of for their `__dict__`: Python makes that when it is first asked for,
     which takes time, and memory for as long as the object lives.
@@ -152,7 +152,7 @@ AllVisible: TypeAlias = Mapping[type, Visible]
 
 
 def _shows(cls: type, name: str) -> Callable[[list[Any]], bool]:
-    """Return the function that says whether objects of a class all have an attribute from their class, or none."""
+    """Return the function that says whether no object has an attribute of its own in the place of the class's."""
     spaces, read = [vars(base) for base in cls.__mro__ if name in vars(base)], attrgetter(name)
     if not spaces:
         return lambda objects: not [0 for o in objects if hasattr(o, name)]
@@ -246,7 +246,7 @@ def mover(pieces: Sequence[tuple[int, int, int, int]]) -> Move:
 
 
 def rebase(heap: Heap, base: int, pool_bases: Mapping[str, int]) -> Move:
-    """Let references that were made for other places of the words and pools point to where these are now."""
+    """Make references point to where words and pools are now; they were made when these lay at other addresses."""
     pieces = [(base, 1, heap.base, 1)]
     pieces += [(pool_bases[name], 1, int(pool.ctypes.data), 1) for name, pool in heap.pools.items()]
     move = mover(pieces)

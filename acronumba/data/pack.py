@@ -273,7 +273,7 @@ class Packer:
         return Packer(schema, make_layouts(restrict(schema, None).fields))
 
     def _try(self, params: tuple[int, ...], columns: list[Any], count: int) -> tuple[Heap, Words] | BaseException:
-        """Return what `_call` does, or why it fails: with a value, or with whatever a property of the user's raises."""
+        """Return what `_call` returns, or what it raises: a property of the user's may raise anything."""
         try:
             return self._call(params, columns, count)
         except KeyboardInterrupt:
@@ -383,7 +383,7 @@ class _Store:
         return Memory(self.heap.buffers)
 
     def stored(self) -> dict[type, frozenset[str]]:
-        """Return which fields of the classes the words hold."""
+        """Return the fields that the words hold, by class."""
         return {layout.cls: frozenset(f.name for f in layout.fields) for layout in self.layouts}
 
     def rest(self, new: bool = True) -> Callable[[int], Any]:
