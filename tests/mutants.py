@@ -153,7 +153,8 @@ MUTANTS = (
     # The host program
     Mutant(
         "host: a wait goes on before the value is there", "host/machine.py",
-        "with b.when((load(record, 1) >> 32) >= 0):", "with b.when((load(record, 1) >> 32) > 0):",
+        'with b.when(node_of(load(record, RECORD.at["head"])) >= 0):',
+        'with b.when(node_of(load(record, RECORD.at["head"])) > 0):',
         "tests/analysis/test_waits.py", "compiled",
     ),
     Mutant(

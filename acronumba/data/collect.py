@@ -17,9 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acronumba.data.heap import (
-    HEAD,
     INPUT,
-    RECORD,
     SMALL,
     Heap,
     Mismatch,
@@ -30,6 +28,7 @@ from acronumba.data.heap import (
     aligned,
     free_bytes,
 )
+from acronumba.data.words import LIST, RECORD
 from acronumba.ir.types import ListT
 
 FEW = 32  # numbers that are not worth a call of NumPy
@@ -233,7 +232,7 @@ class Lists(Pooled):
         return list(chain.from_iterable(lists))
 
     def _reserve(self, count: int) -> None:
-        self.region = self.room.add("heads", count, HEAD, (0,), listed=self.listed)
+        self.region = self.room.add("heads", count, LIST.count, (LIST.at["items"],), listed=self.listed)
         self.items = self.room.add("items", sum(self.lengths), self.width, self.refs)
 
     def place(self, heap: Heap) -> None:
@@ -506,7 +505,8 @@ class Arrays:
         shapes = [(n,) for n in np.unique(self._sizes).tolist()] if self._flat else [v.shape for v in found]
         room.shapes.update(dict.fromkeys(shapes, 0))
         room.shapes.update(dict.fromkeys([c.shape[1:] for c in self._blocks], 0))
-        self._region = room.add("records", len(found) + self._block_rows, RECORD, (2,), dtype=self.dtype)
+        count, shape = len(found) + self._block_rows, RECORD.at["shape"]
+        self._region = room.add("records", count, RECORD.count, (shape,), dtype=self.dtype)
         split = int(self._sizes.sum())
         self.pool = pool = aligned(split + sum(c.size for c in self._blocks), self.dtype)
         if found:
@@ -539,11 +539,11 @@ class Arrays:
     def addresses(self, first: int, count: int) -> Words:
         """Return the addresses of the records of arrays, by the place of the first."""
         numbers = np.arange(first, first + count) if self._numbers is None else self._numbers[first : first + count]
-        return self._base + 8 * RECORD * numbers
+        return self._base + RECORD.size * numbers
 
     def block_addresses(self, first: int, count: int) -> Words:
         """Return the addresses of the records of rows, by the number of the first."""
-        return self._base + 8 * RECORD * np.arange(len(self._found) + first, len(self._found) + first + count)
+        return self._base + RECORD.size * np.arange(len(self._found) + first, len(self._found) + first + count)
 
 
 _NO_WORDS: Words = np.zeros(0, np.int64)

@@ -36,8 +36,6 @@ from acronumba.ir.types import ListT, RefT, TensorT, Word, words
 Words: TypeAlias = npt.NDArray[np.int64]
 Pool: TypeAlias = npt.NDArray[Any]
 
-RECORD = 3  # words of a value record
-HEAD = 3  # words of a list
 INPUT = -1  # word 1 of the value record of an input: node -1, depth -1
 SMALL = 1 << 24  # bytes that are taken without a look at how many are free
 

@@ -247,7 +247,7 @@ def divider(type: Ty, rest: bool) -> Callable[[Any, Any], Any]:
 
 
 # For each intrinsic: what returns its function at the type of a result.
-INTRINSICS: dict[str, Callable[[Ty], Callable[..., Any]]] = {
+RULES: dict[str, Callable[[Ty], Callable[..., Any]]] = {
     "fma": fma,
     "sqrt": lambda type: scalar_by(np.sqrt, type),
     "floor": lambda type: scalar_by(np.floor, type),

@@ -24,7 +24,7 @@ import numpy as np
 
 from acronumba.emit import tree
 from acronumba.emit.arithmetic import (
-    INTRINSICS,
+    RULES,
     compare_unsigned,
     converter,
     divider,
@@ -35,6 +35,7 @@ from acronumba.emit.arithmetic import (
     shift,
     wrap,
 )
+from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.tree import I64, VOID, Ty
 
 _FORMATS = {"i1": "B", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "f32": "f", "f64": "d"}
@@ -248,7 +249,7 @@ def _swapper(memory: Memory) -> Callable[[int, int, int], bool]:
     return swap
 
 
-_OF_MEMORY: dict[str, Callable[[Memory], Callable[..., Any]]] = {
+OF_MEMORY: dict[str, Callable[[Memory], Callable[..., Any]]] = {
     "copy_bytes": _copier,
     "move_bytes": _mover,
     "fill_bytes": _filler,
@@ -261,13 +262,12 @@ _OF_MEMORY: dict[str, Callable[[Memory], Callable[..., Any]]] = {
 
 def _intrinsic(name: str, e: tree.Call, memory: Memory) -> Callable[..., Any]:
     """Return the function of an intrinsic at the types of one call."""
-    if name.startswith("libm_"):
-        return lanewise(name.removeprefix("libm_"), e.type)
-    if name in _OF_MEMORY:
-        return _OF_MEMORY[name](memory)
-    if name in INTRINSICS:
-        return INTRINSICS[name](e.type)
-    raise KeyError(f"no function and no intrinsic {name!r}")
+    row = INTRINSICS.get(name)
+    if row is None:
+        raise KeyError(f"no function and no intrinsic {name!r}")
+    if row.called:
+        return lanewise(row.c, e.type)
+    return OF_MEMORY[name](memory) if name in OF_MEMORY else RULES[name](e.type)
 
 
 class _Writer:

@@ -10,35 +10,33 @@ import sys
 from collections.abc import Callable
 
 from acronumba.emit import tree
+from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.llvm_text import lanes_text, llvm_type, suffix
 from acronumba.emit.llvm_values import Values
 from acronumba.emit.tree import I8, I64, Ty
-
-_LIBM = {name.removeprefix("libm_"): 2 if text == "two arguments" else 1
-         for name, text in tree.INTRINSICS.items() if name.startswith("libm_")}  # fmt: skip
 
 
 class Intrinsics(Values):
     """Expressions, intrinsics among them."""
 
     def intrinsic(self, e: tree.Call) -> str:
-        name = e.name if e.name in _INTRINSICS else "libm" if e.name.startswith("libm_") else ""
-        if not name:
+        row = INTRINSICS.get(e.name)
+        if row is None:
             raise self.wrong(f"call of unknown function {e.name!r}")
-        return _INTRINSICS[name](self, e)
+        return self.i_libm(e, row.c) if row.called else RULES[e.name](self, e)
 
     def args(self, e: tree.Call, count: int, *, same: bool = True) -> list[str]:
         if len(e.args) != count or (same and any(a.type != e.args[0].type for a in e.args)):
             raise self.wrong(f"{e.name}({', '.join(str(a.type) for a in e.args)})")
         return [self.expr(a) for a in e.args]
 
-    def through(self, e: tree.Call, name: str, count: int) -> str:
-        args = self.args(e, count)
+    def through(self, e: tree.Call, name: str) -> str:
+        args = self.args(e, len(INTRINSICS[e.name].args))
         return self.intrinsic_call(f"{name}.{suffix(e.type)}", e.type, *[(a, e.type) for a in args])
 
     def i_abs(self, e: tree.Call) -> str:
         if e.type.kind == "f":
-            return self.through(e, "llvm.fabs", 1)
+            return self.through(e, "llvm.fabs")
         (a,) = self.args(e, 1)
         return self.intrinsic_call(f"llvm.abs.{suffix(e.type)}", e.type, (a, e.type), extra="i1 false")
 
@@ -46,12 +44,11 @@ class Intrinsics(Values):
         a, b = self.args(e, 2)
         return self.value(f"{e.name} {llvm_type(e.type)} {a}, {b}")
 
-    def i_libm(self, e: tree.Call) -> str:
+    def i_libm(self, e: tree.Call, base: str) -> str:
         """Call C's function lane by lane."""
-        base = e.name.removeprefix("libm_")
-        if base not in _LIBM or e.type.kind != "f":
+        if e.type.kind != "f":
             raise self.wrong(f"{e.name} of {e.type}")
-        args = self.args(e, _LIBM[base])
+        args = self.args(e, len(INTRINSICS[e.name].args))
         scalar = llvm_type(e.type.scalar)
         f = self.outside.need(base + ("f" if e.type.bits == 32 else ""), scalar, ", ".join([scalar] * len(args)))
 
@@ -185,22 +182,21 @@ class Intrinsics(Values):
         return self.value(f"shufflevector {type} {a}, {type} {b}, <{n} x i32> <{picked}>")
 
 
-def _through(name: str, count: int) -> Callable[[Intrinsics, tree.Call], str]:
-    return lambda lowering, e: lowering.through(e, name, count)
+def _through(name: str) -> Callable[[Intrinsics, tree.Call], str]:
+    return lambda lowering, e: lowering.through(e, name)
 
 
-_INTRINSICS: dict[str, Callable[[Intrinsics, tree.Call], str]] = {
-    "fma": _through("llvm.fma", 3),
-    "sqrt": _through("llvm.sqrt", 1),
-    "floor": _through("llvm.floor", 1),
+RULES: dict[str, Callable[[Intrinsics, tree.Call], str]] = {
+    "fma": _through("llvm.fma"),
+    "sqrt": _through("llvm.sqrt"),
+    "floor": _through("llvm.floor"),
     "abs": Intrinsics.i_abs,
-    "copysign": _through("llvm.copysign", 2),
-    "umin": _through("llvm.umin", 2),
-    "umax": _through("llvm.umax", 2),
+    "copysign": _through("llvm.copysign"),
+    "umin": _through("llvm.umin"),
+    "umax": _through("llvm.umax"),
     "udiv": Intrinsics.i_plain,
     "urem": Intrinsics.i_plain,
     "lshr": Intrinsics.i_plain,
-    "libm": Intrinsics.i_libm,
     "lanes": Intrinsics.i_lanes,
     "hsum": Intrinsics.i_hsum,
     "hmax": Intrinsics.i_extreme,

@@ -10,6 +10,7 @@ Comes in: source text, or files of it that import each other. Goes out: `tree.Fu
         y = exp(-x)                      a local has the type of its first assignment (whole numbers i64, others f64)
         return 1.0 / (1.0 + y)           a number takes the type of the other side; a scalar beside a vector is spread
 
+`x, y = a, b` is `x = a`, then `y = b`, which must not read `x`; `x, y = lds(a, 3, 5)` is `x, y = ld(a, 3), ld(a, 5)`.
 `if`, `elif`, `else`, `while`, `for k in range(...)`, `break`, `continue`, `return`, `pass`; `and`, `or` and `not`
 on conditions: the right side is evaluated only if needed where it stands in an `if` or `while`, and must be free of
 loads and calls elsewhere. `a if c else b`, `min` and `max` evaluate both sides. `//` and `%` truncate toward zero.
@@ -19,14 +20,15 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TypeAlias
 
 from acronumba.emit import tree
+from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.tree import F32, F64, I1, I8, I16, I32, I64, VOID, Expr, Ty
 
 Value: TypeAlias = "Expr | int | float | bool"  # numbers have no type until something beside them gives one
@@ -40,10 +42,6 @@ _UNSIGNED = {"ult": "u<", "ule": "u<=", "ugt": "u>", "uge": "u>="}
 _WIDTHS = {"": I64, "f": F64, "f32": F32, "32": I32, "16": I16, "8": I8}
 _SCALARS = {str(t): t for t in (I1, I8, I16, I32, I64, F32, F64)}
 _NUMBERS = {"inf": float("inf"), "nan": float("nan")}
-_FLAGS = ("add_overflows", "sub_overflows", "mul_overflows", "atomic_cas")
-_EFFECTS = ("prefetch", "copy_bytes", "move_bytes", "fill_bytes", "atomic_store", "pause", "give_way")
-_WORDS = ("atomic_load", "atomic_add")
-_REDUCE = ("hsum", "hmax", "hmin", "extract")
 
 
 def parse_type(name: str, types: Mapping[str, Ty] | None = None) -> Ty | None:
@@ -64,8 +62,9 @@ class _Parser:
         types: Mapping[str, Ty],
         constants: Mapping[str, int | float],
         signatures: Mapping[str, tuple[tuple[Ty, ...], Ty]],
+        macros: Mapping[str, Callable[..., Value]],
     ) -> None:
-        self.types, self.constants, self.signatures = types, constants, signatures
+        self.types, self.constants, self.signatures, self.macros = types, constants, signatures, macros
         self.locals: dict[str, tree.Local] = {}
         self.result = VOID
         self.dispatch: list[tuple[str, frozenset[int], int]] = []  # variable, numbers of its blocks, loops around it
@@ -140,6 +139,19 @@ class _Parser:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 out.append(self.assign(node, name, self.expr(value), None))
+            case ast.Assign(
+                targets=[ast.Tuple(elts=names)],
+                value=ast.Call(func=ast.Name(id="lds"), args=[ast.Name() as array, *places]),
+            ) if len(names) == len(places):
+                for target, place in zip(names, places, strict=True):
+                    load = ast.Call(ast.Name("ld"), [array, place], [])
+                    self.stmt(ast.copy_location(ast.Assign([target], load), node), out)
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
+                for k, (target, value) in enumerate(zip(names, values, strict=True)):
+                    assigned = {ast.unparse(name) for name in names[:k]}
+                    if any(isinstance(n, ast.Name) and n.id in assigned for n in ast.walk(value)):
+                        raise self.wrong(node, "a value reads what the same statement assigns")
+                    self.stmt(ast.copy_location(ast.Assign([target], value), node), out)
             case ast.AnnAssign(target=ast.Name(id=name), annotation=note, value=ast.expr() as value):
                 out.append(self.assign(node, name, self.expr(value), self.annotation(note, I64)))
             case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
@@ -382,7 +394,8 @@ class _Parser:
             for n in values[1:]:
                 for c in ast.walk(n):
                     name = c.func.id if isinstance(c, ast.Call) and isinstance(c.func, ast.Name) else ""
-                    if name in self.signatures or name.startswith(("ld", "load", "call_address")):
+                    acts = name in INTRINSICS and INTRINSICS[name].effect
+                    if acts or name in self.signatures or name.startswith(("ld", "load", "call_address")):
                         raise self.wrong(node, "the right side would be evaluated in any case")
         whole: Expr | None = None
         for v in values:
@@ -400,6 +413,8 @@ class _Parser:
         return tree.select(cond, yes, no)
 
     def call(self, node: ast.Call, name: str, nodes: list[ast.expr]) -> Value:
+        if name in self.macros:
+            return self.macros[name](*map(self.expr, nodes))
         if name in self.signatures:
             params, result = self.signatures[name]
             if len(params) != len(nodes):
@@ -441,7 +456,7 @@ class _Parser:
             result = parse_type(name.removeprefix("call_address_")) or VOID
             address, *rest = [self.typed(node, v, I64) for v in values]
             return tree.call_address(address, *rest, result=result)
-        if name in tree.INTRINSICS:
+        if name in INTRINSICS:
             return self.intrinsic(node, name, values)
         raise self.wrong(node, f"unknown function {name!r}")
 
@@ -455,27 +470,15 @@ class _Parser:
         return tree.convert(value, type)
 
     def intrinsic(self, node: ast.AST, name: str, values: list[Value]) -> Expr:
-        if name in _EFFECTS or name in _FLAGS or name in _WORDS:
-            result = VOID if name in _EFFECTS else I1 if name in _FLAGS else I64
-            given = [
-                self.typed(node, v, None if name == "fill_bytes" and k == 1 else I64) for k, v in enumerate(values)
-            ]
-            return tree.Call(name, tuple(given), result)
-        lead = next((v.type for v in values if isinstance(v, Expr)), F64)
-        if name in _REDUCE:
-            return tree.Call(
-                name, tuple(self.typed(node, v, I64 if k else lead) for k, v in enumerate(values)), lead.scalar
-            )
-        if name == "insert":
-            wanted: list[Ty] = [lead, I64, lead.scalar]
-            return tree.Call(name, tuple(self.typed(node, v, t) for v, t in zip(values, wanted, strict=True)), lead)
-        if name in ("shuffle_low", "shuffle_high"):
-            a, b, d = values
-            return tree.Call(
-                name, (self.typed(node, a, lead), self.typed(node, b, lead), self.typed(node, d, I64)), lead
-            )
-        lead = max((v.type for v in values if isinstance(v, Expr)), key=lambda t: t.lanes, default=lead)
-        return tree.Call(name, tuple(self.typed(node, v, lead) for v in values), lead)
+        """A call whose arguments get the types of the row; those of letter v agree on one."""
+        row = INTRINSICS[name]
+        if "t" in row.args or len(values) != len(row.args):
+            raise self.wrong(node, f"{name} takes {len(row.args)} arguments")
+        given = [v.type for v, letter in zip(values, row.args, strict=True) if letter == "v" and isinstance(v, Expr)]
+        lead = max(given, key=lambda t: t.lanes, default=F64)
+        types = {"v": lead, "s": lead.scalar, "i": I64, "c": I64, "b": I1, "x": None, "-": VOID}
+        args = tuple(self.typed(node, v, types[letter]) for v, letter in zip(values, row.args, strict=True))
+        return tree.Call(name, args, types[row.result] or VOID)
 
 
 def parse(
@@ -511,7 +514,8 @@ def parse_files(names: Sequence[str]) -> tuple[tree.Function, ...]:
     """Read files in the language of this module, which import each other.
 
     They are Python as far as an editor can tell: what they use of the language they import from `emit.language`, a
-    function of each other by its name, and a number from any other module, whose value is taken as it is.
+    function of each other by its name. Of any other module they import numbers, whose values are taken as they are, and
+    functions of Python, which get the trees of their arguments and return the one that stands in place of the call.
 
     Parameters
     ----------
@@ -551,13 +555,14 @@ class _File:
     ) -> None:
         self.types, self.signatures, self.others = types, signatures, others
         self.constants: dict[str, int | float] = {}
+        self.macros: dict[str, Callable[..., Value]] = {}
         self.definitions: list[ast.FunctionDef] = []
         self.imports: list[ast.ImportFrom] = []  # of other files
         for node in ast.parse(source).body:
             self.read(node)
 
     def parser(self) -> _Parser:
-        return _Parser(self.types, self.constants, self.signatures)
+        return _Parser(self.types, self.constants, self.signatures, self.macros)
 
     def read(self, node: ast.stmt) -> None:
         parser = self.parser()
@@ -584,12 +589,15 @@ class _File:
                 raise parser.wrong(node, "only functions and constants")
 
     def take(self, node: ast.ImportFrom, module: ModuleType, alias: ast.alias) -> None:
-        """Let the file know a number of a module; names of the language it knows."""
+        """Let the file know a number or a function of a module; names of the language it knows."""
         known = getattr(module, alias.name, None)
         if module.__name__ == LANGUAGE and known is not None:
             return
+        if isinstance(known, FunctionType) and not alias.asname:
+            self.macros[alias.name] = known
+            return
         if alias.asname or not isinstance(known, int | float):
-            raise self.parser().wrong(node, f"no number: {alias.name!r}")
+            raise self.parser().wrong(node, f"no number and no function: {alias.name!r}")
         self.constants[alias.name] = known
 
     def link(self, files: Mapping[str, _File]) -> None:

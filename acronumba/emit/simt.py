@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from acronumba.emit import text, tree
+from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.tree import I1, I64, Expr, Ty
 
 WARP = 32
@@ -47,7 +48,6 @@ NAMES = frozenset(
     "this_thread max_abs tf32 mma bf16 mma_bf16".split()
 )
 _WIDTH = re.compile(r"(?<=[a-z0-9])x\d+\b")
-_FUNCTIONS = frozenset("sqrt floor abs copysign".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,14 +244,13 @@ class _Printer(text._Printer):
                 return self.called(f"{e.name}_{gates}x{columns}_{rows}_{stages}", args)
             case "copy_bytes":
                 return f"copy_bytes({self.lane()}, {', '.join(args)})"
-        if e.name in _FUNCTIONS or e.name.startswith("libm_"):
-            return f"{e.name}_{t}({', '.join(args)})"
-        if e.name in ("umin", "umax", "udiv", "urem", "lshr") and t.bits < 64:
-            return f"{t}({e.name}({', '.join(args)}))"
-        if e.name not in ("umin", "umax", "udiv", "urem", "lshr", "fma") and e.name not in self.names:
+        if e.name in self.names:
+            return self.called(_WIDTH.sub("", e.name), args)
+        row = INTRINSICS.get(e.name)
+        if row is None or row.gpu not in ("name", "typed"):
             raise TypeError(f"no function of a GPU: {e.name}")
-        name = _WIDTH.sub("", e.name)
-        return self.called(name, args) if e.name in self.names else f"{name}({', '.join(args)})"
+        written = f"{e.name}{f'_{t}' if row.gpu == 'typed' else ''}({', '.join(args)})"
+        return f"{t}({written})" if row.gpu == "name" and t.kind == "i" and t.bits < 64 else written
 
     def exchanged(self, name: str, t: Ty, args: list[str]) -> str:
         """A function that moves values between threads: of 32 or 64 bits."""

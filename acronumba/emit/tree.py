@@ -22,6 +22,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from acronumba.emit.intrinsics import INTRINSICS
+
 
 @dataclass(frozen=True, slots=True)
 class Ty:
@@ -206,7 +208,7 @@ class Load(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call(Expr):
-    """A call: `name` is a function of the module, or an intrinsic of `INTRINSICS`, or "call_address" (args[0] is the
+    """A call: `name` is a function of the module, an intrinsic (`emit.intrinsics`), or "call_address" (args[0] is the
     address of a compiled function of i64 parameters; `type` is its result's).
     """
 
@@ -216,65 +218,6 @@ class Call(Expr):
 
 
 VOID = Ty("v", 0)
-
-# Intrinsics, all on scalars and vectors alike unless said otherwise. Result type = type of the first argument.
-INTRINSICS = {
-    "fma": "a * b + c, rounded once",
-    "sqrt": "square root",
-    "floor": "largest whole number not above",
-    "abs": "absolute value (floats and integers)",
-    "copysign": "magnitude of a, sign of b",
-    "umin": "smaller of two unsigned integers",
-    "umax": "larger of two unsigned integers",
-    "udiv": "unsigned quotient",
-    "urem": "unsigned remainder",
-    "lshr": "logical shift right",
-    "libm_exp": "C's exp and so on, lane by lane",
-    "libm_log": "",
-    "libm_sin": "",
-    "libm_cos": "",
-    "libm_tanh": "",
-    "libm_pow": "two arguments",
-    "libm_erf": "",
-    "libm_expm1": "f64 only, as all that follow",
-    "libm_log2": "",
-    "libm_log10": "",
-    "libm_log1p": "",
-    "libm_tan": "",
-    "libm_asin": "",
-    "libm_acos": "",
-    "libm_atan": "",
-    "libm_sinh": "",
-    "libm_cosh": "",
-    "libm_asinh": "",
-    "libm_acosh": "",
-    "libm_atanh": "",
-    "libm_erfc": "",
-    "libm_atan2": "two arguments",
-    "libm_hypot": "two arguments",
-    "libm_fmod": "two arguments",
-    "lanes": "no argument but a Const of the wanted integer vector type: 0, 1, 2, ...",
-    "hsum": "vector -> scalar: sum by halving (lane i with lane i + half), a fixed tree",
-    "hmax": "vector -> scalar by halving; NaN wins",
-    "hmin": "vector -> scalar by halving; NaN wins",
-    "extract": "vector, i64 -> the element",
-    "insert": "vector, i64, scalar -> vector",
-    "add_overflows": "i64, i64 -> i1",
-    "sub_overflows": "i64, i64 -> i1",
-    "mul_overflows": "i64, i64 -> i1",
-    "prefetch": "address -> nothing",
-    "copy_bytes": "to, from, count -> nothing (areas do not overlap)",
-    "move_bytes": "to, from, count -> nothing (areas may overlap)",
-    "fill_bytes": "to, byte value, count -> nothing",
-    "atomic_load": "address -> i64; what others stored before is seen after",
-    "atomic_store": "address, i64 -> nothing; what was stored before is seen by others that load it",
-    "atomic_add": "address, i64 -> the i64 before",
-    "atomic_cas": "address, expected, new -> i1: stored, as the expected value was there",
-    "pause": "-> nothing: a hint inside a loop that waits for another thread",
-    "give_way": "-> nothing: the system may run another thread here",
-    "shuffle_low": "a, b, Const d: lanes i of a where i & d == 0, else lanes i - d of b (transposition step)",
-    "shuffle_high": "a, b, Const d: lanes i + d of a where i & d == 0, else lanes i of b",
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

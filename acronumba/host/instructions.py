@@ -5,13 +5,14 @@ In: an instruction. Out: its code, written with a `Writer`.
 
 from __future__ import annotations
 
+from acronumba.data.words import RECORD
 from acronumba.emit.tree import I32, I64, Expr, Local, const, convert, load, select
 from acronumba.host.lists import list_operation
 from acronumba.host.numbers import scalar
 from acronumba.host.writer import Writer
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import ListT, TensorT
-from acronumba.runtime.state import RECORD
+from acronumba.runtime.library.records import halves, node_of
 
 
 def instruction(w: Writer, instr: ir.Instr) -> None:
@@ -72,7 +73,7 @@ def instruction(w: Writer, instr: ir.Instr) -> None:
 
 def emit_words(emit: ir.Emit) -> int:
     moving = sum(len(shape) for shape in emit.shapes if any(isinstance(x, ir.Var) for x in shape))
-    return len(emit.args) + len(emit.dims) + RECORD * len(emit.outs) + moving
+    return len(emit.args) + len(emit.dims) + RECORD.count * len(emit.outs) + moving
 
 
 def _deepest(w: Writer, it: Expr) -> Local:
@@ -104,9 +105,9 @@ def _emit(w: Writer, emit: ir.Emit) -> None:
         depth = d if k == 0 else b.let("d", select(d > depth, d, depth))
     if depths:
         depth = b.let("d", depth + 1)
-    head = b.let("value", (n << 32) | depth)
+    head = b.let("value", halves(n, depth))
     at = len(given)
-    moving = at + RECORD * len(emit.outs)
+    moving = at + RECORD.count * len(emit.outs)
     for v, shape in zip(emit.outs, emit.shapes, strict=True):
         b.store(row, at + 1, head)
         if any(isinstance(x, ir.Var) for x in shape):
@@ -117,7 +118,7 @@ def _emit(w: Writer, emit: ir.Emit) -> None:
         else:
             b.store(row, at + 2, reg["shapes"] + 8 * w.shape(tuple(x for x in shape if isinstance(x, int))))
         w.assign(v, row + 8 * at)
-        at += RECORD
+        at += RECORD.count
     b.store(reg["kind"], n, emit.kernel, I32)
     b.store(reg["depth"], n, convert(depth, I32))
     b.store(reg["instance"], n, convert(reg["inst"], I32))
@@ -131,14 +132,14 @@ def _pad(w: Writer, pad: ir.Pad) -> None:
     b, record, top = w.b, w[pad.src], w.reg["top"]
     w.assign(pad.out, record)
     with b.when(record.ne(0)):  # None, or bound on another path
-        node = b.let("of", load(record, 1) >> 32)
+        node = b.let("of", node_of(load(record, RECORD.at["head"])))
         depth = b.let("d", convert(load(record, 2, I32), I64) + pad.levels)
         with b.when(node >= 0):
             most = b.let("most", convert(load(w.reg["depth"], node, I32), I64) + w.ghosts)
             b.store(record, 2, convert(select(depth < most, depth, most), I32), I32)
         with b.otherwise():
             b.store(top, 0, load(record))
-            b.store(top, 1, (node << 32) | select(depth < w.ghosts, depth, w.ghosts - 1))
+            b.store(top, 1, halves(node, select(depth < w.ghosts, depth, w.ghosts - 1)))
             b.store(top, 2, load(record, 2))
             w.assign(pad.out, top)
-            b.set(top, top + 8 * RECORD)
+            b.set(top, top + RECORD.size)

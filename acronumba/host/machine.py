@@ -31,6 +31,7 @@ import re
 
 from acronumba.analysis.plan import Plan
 from acronumba.config import Options
+from acronumba.data.words import RECORD
 from acronumba.emit import tree
 from acronumba.emit.tree import F32, F64, I1, I8, I16, I32, I64, Expr, Local, Ty, const, convert, load, select
 from acronumba.errors import Loc
@@ -42,8 +43,9 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.types import BoolT, FloatT, TensorT, Word
 from acronumba.ir.visit import writes
 from acronumba.runtime import state
+from acronumba.runtime.library.records import node_of
 from acronumba.runtime.program import Host
-from acronumba.runtime.state import AT, FRAME, RECORD
+from acronumba.runtime.state import AT, FRAME
 
 _PADDING = 16  # levels; the columns of levels have room for so many per node
 
@@ -141,7 +143,7 @@ class _Machine(Writer):
         entry = self.frames[0]
         if self.waiting:
             self._resume()
-        with b.when(self.word("next") >= self.word("batch")):
+        with b.when(self.word("next") >= self.word("part_end")):
             if self.waiting:
                 with b.when(self.word("wtop") > 0):
                     self.leave(state.WAIT, 0, state.SCHEDULER)
@@ -202,7 +204,7 @@ class _Machine(Writer):
         """Take the value of a tensor; wait if there is none yet, and try again."""
         b = self.b
         record = self[instr.tensor]
-        with b.when((load(record, 1) >> 32) >= 0):
+        with b.when(node_of(load(record, RECORD.at["head"])) >= 0):
             back = self.spill(segment)
             self.waits[back] = instr.loc
             b.store(self.reg["fp"], 1, back)
@@ -317,7 +319,7 @@ class _Machine(Writer):
             case ir.ListNew():
                 return 3 + instr.count * instr.width
             case ir.Pad():
-                return RECORD
+                return RECORD.count
             case ir.Call():
                 return self.frames[instr.function].words
         return 0

@@ -10,9 +10,11 @@ import math
 from collections.abc import Callable
 
 from acronumba.emit import tree
+from acronumba.emit.intrinsics import OF_C
 from acronumba.emit.tree import F64, I1, I64, Expr, Local, const, convert, intrinsic, select
 from acronumba.host.writer import Writer
 from acronumba.ir.nodes import Scalar
+from acronumba.ir.ops import MATH
 from acronumba.ir.types import FloatT
 
 _LEAST = -(1 << 63)
@@ -23,7 +25,7 @@ def scalar(w: Writer, instr: Scalar) -> None:
     args = [w[a] for a in instr.args]
     floats = isinstance(instr.args[0].type, FloatT)
     make = (_FLOATS if floats else _INTS).get(instr.op) or _ANY.get(instr.op)
-    if make is None and instr.op in _MATH:
+    if make is None and instr.op in MATH:
         _math(w, instr, args)
         return
     if make is None:
@@ -35,15 +37,7 @@ def _math(w: Writer, instr: Scalar, args: list[Local]) -> None:
     """A function of `math`: NaN from numbers and infinity from finite ones are its failures."""
     b = w.b
     name = instr.op
-    if name == "sqrt":
-        value = intrinsic("sqrt", args[0])
-    elif name == "fabs":
-        value = intrinsic("abs", args[0])
-    elif name == "copysign":
-        value = intrinsic("copysign", *args)
-    else:
-        value = intrinsic(f"libm_{name}", *args)
-    y = b.let("y", value)
+    y = b.let("y", intrinsic(OF_C[name].name, *args))
     if instr.site >= 0 and name not in ("fabs", "copysign", "atan2", "erf", "erfc"):
         numbers, finite = args[0].eq(args[0]), _finite(args[0])
         for a in args[1:]:
@@ -269,8 +263,3 @@ _FLOATS: dict[str, _Make] = {
     "isinf": lambda w, i, x: _infinite(x),
     "isfinite": lambda w, i, x: _finite(x),
 }
-
-_MATH = frozenset(
-    "sqrt exp expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc fabs "
-    "atan2 hypot copysign fmod".split()
-)

@@ -49,6 +49,7 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.emit.intrinsics import OF_C
 from acronumba.random import threefry
 
 Array = Any  # np.ndarray or NumPy scalar
@@ -302,6 +303,10 @@ class ScalarOp:
     reference: Callable[..., Any]
 
 
+# Functions of `math` that are C's and give a float. `math.floor` gives an int; powers are an operator's.
+MATH = tuple(name for name in OF_C if name not in ("fma", "floor", "pow"))
+
+
 def _scalars() -> dict[str, ScalarOp]:
     import operator as o
 
@@ -331,15 +336,8 @@ def _scalars() -> dict[str, ScalarOp]:
         row("trunc", "f", "i", True, int), row("round", "f", "i", True, round),
         row("floor", "f", "i", True, math.floor), row("ceil", "f", "i", True, math.ceil),
     ]  # fmt: skip
-    rows += [
-        row(k, "f", "f", True, getattr(math, k))
-        for k in (
-            "sqrt exp expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc "
-            "fabs"
-        ).split()
-    ]
+    rows += [row(k, "f" * len(OF_C[k].args), "f", True, getattr(math, k)) for k in MATH]
     rows += [row(k, "f", "b", False, getattr(math, k)) for k in ("isnan", "isinf", "isfinite")]
-    rows += [row(k, "ff", "f", True, getattr(math, k)) for k in ("atan2", "hypot", "copysign", "fmod")]
     return {r.name: r for r in rows}
 
 

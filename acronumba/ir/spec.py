@@ -11,11 +11,7 @@ The compiled form (see `kernels.cpu`) is these functions of i64 parameters:
                              OUT[0] = bytes of scratch needed, OUT[1 + k] = bytes of one row of result k,
                              OUT[1 + results] = bytes of the largest tensor of a node, stored or not
     run(P, lo, hi, S)        nodes lo..hi of the batch; S: scratch, aligned to 64 bytes; P: address of an int64 table
-                             P[0]              address of int64[batch]: address of each node's argument words
-                             P[1]              address of int64[batch]: a failure (1 + site) is written here
-                             P[2]              address of the run-time extents
-                             P[3]              how many batches of the kernel have begun: parity decides on the way
-                                               through its weights
+                             P[0] .. P[3]      words of PARAMETERS
                              P[FIXED + k]      address of result k of the batch: contiguous rows, in batch order
                              P[FIXED + results + j]  address of entry j of `KernelCode.shared`: the array or its packing
     begin(P, lo, hi, S)      of kernels with stages, which `run` consists of: prepare S for a block of nodes from lo on;
@@ -34,6 +30,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from acronumba.emit.words import Words
 from acronumba.errors import Loc
 
 
@@ -44,7 +41,14 @@ class Dim:
     index: int
 
 
-FIXED = 4  # words of P that every kernel has
+# The first words of P, which every kernel has.
+PARAMETERS = Words("""
+nodes       address of int64[batch]: address of each node's argument words
+fails       address of int64[batch]: a failure (1 + site) is written here
+extents     address of the run-time extents
+begun       how many batches of the kernel have begun: parity decides on the way through its weights
+""")
+FIXED = PARAMETERS.count
 
 Size: TypeAlias = "int | Dim"  # extents are known when code is generated, or run-time extents of the batch
 

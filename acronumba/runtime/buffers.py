@@ -26,8 +26,11 @@ _FIBERS = 256  # that the first queues have room for
 _KEPT = 1 << 28  # a larger heap or arena is given back to the system when its run is over
 
 # int32 tables of the search for a schedule, by what they have entries for; see `acronumba.runtime.state`
-_OF_GROUPS = tuple("component deepest lfirst bfirst size mixed kfirst turned fallen".split())
-_OF_MEMBERS = tuple("height efirst sfirst position skind degree queue word best step late due turn turns falls".split())
+_OF_GROUPS = tuple("component deepest lfirst bfirst size mixed kfirst agenda_lengths depth_lengths".split())
+_OF_MEMBERS = tuple(
+    "height efirst sfirst position skind degree queue word best ran_at late due agenda_step agenda_words "
+    "depth_words".split()
+)
 _OF_KINDS = tuple("sstart rstart peak counted fresh touched".split())
 
 Words = NDArray[np.int64]
@@ -134,7 +137,7 @@ class Buffers:
             "visit": np.zeros(5 * groups + 1, np.int32),
             **{name: np.zeros(groups + 1, np.int32) for name in _OF_GROUPS},
             "sizes": np.zeros(most + 3, np.int64),  # a device's `plan` uses one word more than it returns
-            "warm": np.zeros(2 * _WARMS, np.int64),
+            "ahead": np.zeros(2 * _WARMS, np.int64),
             "heap": np.zeros(32, np.int64),
         }
         for name, array in self.fixed.items():
@@ -142,11 +145,11 @@ class Buffers:
             self[name] = address(array)
         self["kernels"], self["most"], self["keyed"], self["most_groups"] = kernels, most, int(keyed), MOST_GROUPS
         self["ghosts"] = ghosts
-        self["scratch"], self["ssize"] = address(self.scratch), len(self.scratch)
+        self["scratch"], self["scratch_size"] = address(self.scratch), len(self.scratch)
         self.lives: Words = np.empty(0, np.int64)
         self.queues: dict[str, Words] = {}  # `runnable` and `waiting`; not there if the program does not wait
-        self.heat = (0, 0)  # nodes of the last run, bytes of the heap that it used
-        self._warm: tuple[object, ...] = ()  # what the pieces of `warm` were made of
+        self.last_run = (0, 0)  # nodes of the last run, bytes of the heap that it used
+        self._ahead_of: tuple[object, ...] = ()  # what the pieces of `ahead` were made of
         self.grow_nodes(_NODES, 0)
 
     def __setitem__(self, name: str, value: int) -> None:
@@ -158,7 +161,7 @@ class Buffers:
     @property
     def peak(self) -> int:
         """How many bytes the mini-batch needs at once."""
-        return self.bytes + self["kept"] + self["used"] + max(self["wused"], self["wmost"])
+        return self.bytes + self["kept"] + self["arena_used"] + max(self["work_used"], self["work_most"])
 
     @property
     def bytes(self) -> int:
@@ -167,28 +170,28 @@ class Buffers:
             c.nbytes for c in (*self.chunks, *self.columns.values(), *self.tables.values(), *self.queues.values())
         )
 
-    def warm(self, arrays: Sequence[NDArray[Any]]) -> None:
+    def fetch_ahead(self, arrays: Sequence[NDArray[Any]]) -> None:
         """Note what the next run will use: packed instances, and as much of heap and columns as the last run.
 
         It is only fetched, so that it may be wrong: another array may have the number of one that is gone.
         """
-        known = (*map(id, arrays[:8]), self.heat, self.starts[0], self["ncap"])
-        if known == self._warm:
+        known = (*map(id, arrays[:8]), self.last_run, self.starts[0], self["ncap"])
+        if known == self._ahead_of:
             return
-        self._warm = known
-        nodes, heap = self.heat
+        self._ahead_of = known
+        nodes, heap = self.last_run
         pieces = [(address(a), a.nbytes) for a in arrays[:8] if a.dtype == np.int64]
         pieces.append((self.starts[0], min(heap, self.chunks[0].nbytes)))
         many = min(nodes, self["ncap"])
         pieces += [(self[name], self.columns[name].itemsize * many) for name in ("kind", "depth", "instance", "row")]
         if sum(size for _, size in pieces) > _CACHE:
             pieces = []
-        self.fixed["warm"][: 2 * len(pieces)] = [x for piece in pieces for x in piece]
-        self["warms"] = len(pieces)
+        self.fixed["ahead"][: 2 * len(pieces)] = [x for piece in pieces for x in piece]
+        self["ahead_count"] = len(pieces)
 
-    def cool(self) -> None:
+    def note_run(self) -> None:
         """Note what the run that is over has used."""
-        self.heat = (self["n"], self["top"] - self.starts[0] if self.used == 1 else 0)
+        self.last_run = (self["n"], self["top"] - self.starts[0] if self.used == 1 else 0)
 
     # ---- heap
 
@@ -199,7 +202,7 @@ class Buffers:
         if self["ncap"] > _MANY:
             self.grow_nodes(_NODES, 0)
             self.tables = {}
-            for name in ("ccap", "scap", "ecap", "founds", "xcap"):
+            for name in ("ccap", "scap", "ecap", "found_room", "xcap"):
                 self[name] = 0
 
     def begin(self) -> None:
@@ -302,12 +305,12 @@ class Buffers:
     def grow_lives(self, status: int) -> None:
         """Give the tables of `liveness` room for the results of all batches, or those of what results lead to."""
         if status == GROW_FOUND:
-            self["founds"] = max(4 * self["founds"], self["batch"] + 64)
-            self.add_tables({"found": (4 * self["founds"], 8)})
+            self["found_room"] = max(4 * self["found_room"], self["part_end"] + 64)
+            self.add_tables({"found": (4 * self["found_room"], 8)})
         else:
             self["xcap"] = count = self["need"] + self["need"] // 2
             self.add_tables(dict.fromkeys(("last", "dying", "beside"), (count, 4)))
-            self.add_tables({"room": (count, 8), "returned": (count, 8), "freed": (2 * PIECES, 8)})
+            self.add_tables({"room": (count, 8), "returned": (count, 8), "free_pieces": (2 * PIECES, 8)})
 
     def add_tables(self, lengths: Mapping[str, tuple[int, int]]) -> None:
         for name, (length, size) in lengths.items():
@@ -322,7 +325,7 @@ class Buffers:
     def grow_scratch(self, size: int) -> None:
         self.scratch = aligned(size)
         self.reach(self.scratch)
-        self["scratch"], self["ssize"] = address(self.scratch), size
+        self["scratch"], self["scratch_size"] = address(self.scratch), size
 
     def begin_fibers(self, batch: int) -> None:
         """Give the queues room for the fibers of so many instances."""

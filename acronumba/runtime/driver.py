@@ -45,8 +45,9 @@ _FRESH = np.array(  # words that are 0 when a run begins
     [
         AT[name]
         for name in (
-            "stage pc n next batches used edges failures spent run_batches taken rounds more single kept rtop wtop "
-            "stubs planned plain wsize wused wmost plains past part weighed weight"
+            "stage pc n next batches arena_used edges failures spent run_batches taken rounds more single kept rtop "
+            "wtop stubs planned result_bytes work_size work_used work_most result_bytes_before nodes_before part_start "
+            "part_nodes part_bytes"
         ).split()
     ]
 )
@@ -98,7 +99,7 @@ class Processor:
 
     def whole(self, m: MiniBatch, caller: bool) -> bool:
         m.buffers["single"] = int(m.timed or caller)
-        m.buffers["patience"] = -1 if m.timed else state.PATIENCE
+        m.buffers["run_slice"] = -1 if m.timed else state.RUN_SLICE
         return False
 
     def stops(self, m: MiniBatch, caller: bool) -> Sequence[int]:
@@ -186,7 +187,7 @@ class Executable:
             self._describe(buffers, k, spec, kernel)
         table = buffers.fixed["table"].reshape(-1, len(TABLE))
         weights = table[: len(specs), TABLE["bytes"]]
-        buffers["heaviest"] = int(weights.max(initial=1)) if weights.all() else _HEAVY
+        buffers["node_most"] = int(weights.max(initial=1)) if weights.all() else _HEAVY
         buffers["machine"] = self.engine.address["machine"]
         buffers["policy"] = self._policy
         buffers["phased"] = int(self.options.phases)
@@ -249,17 +250,17 @@ class Executable:
         st = buffers.st
         st[AT["free"] :] = 0
         st[_FRESH] = 0
-        buffers["stop"] = 4
+        buffers["stop"] = state.EXECUTED
         buffers["fuel"] = buffers["granted"] = buffers["steps"]
         buffers["instances"] = batch
-        buffers["batch"] = min(batch, 1) if parts else batch
+        buffers["part_end"] = min(batch, 1) if parts else batch
         buffers["aim"], buffers["least"] = min(_AIM, buffers["ceiling"]), _LEAST
         buffers["roots"] = address(m.roots)
         buffers["results"] = buffers.words("results", batch * self.recorded.result_words)
         buffers.results[: batch * self.recorded.result_words] = 0  # instances that fail leave it so
         buffers["etop"] = buffers.words("errors", batch * (3 + self.host.values))
         buffers["shared"] = prepared.address
-        buffers["arena"], buffers["asize"] = m.arenas[0].address, m.arenas[0].size
+        buffers["arena"], buffers["arena_size"] = m.arenas[0].address, m.arenas[0].size
         buffers["plenty"] = _PLENTY if self.options.recycle else state.NEVER
         if self.host.waiting:
             buffers["inst"] = -1
@@ -366,7 +367,7 @@ class Executable:
         )
         self._begin(m)
         self.room.work_in(m)
-        buffers.warm(keep)
+        buffers.fetch_ahead(keep)
         return m
 
     def _with_threads(self, m: MiniBatch) -> None:
@@ -392,7 +393,7 @@ class Executable:
             buffers["policy"] = self._policy
             for stop in self.executor.stops(m, caller):
                 taken = 0.0
-                if caller and buffers["stage"] == 1:
+                if caller and buffers["stage"] == state.TO_SCHEDULE:
                     start = time.perf_counter()
                     self._levels(buffers)
                     buffers["policy"] = state.BY_CALLER
@@ -405,7 +406,7 @@ class Executable:
                         start = time.perf_counter()
                         m.rounds.append(self.recorded.round(buffers, m.rounds))
                         m.noted += time.perf_counter() - start
-            if not buffers["more"] and buffers["batch"] == buffers["instances"]:
+            if not buffers["more"] and buffers["part_end"] == buffers["instances"]:
                 return
 
     def _levels(self, buffers: Buffers) -> None:
@@ -428,11 +429,13 @@ class Executable:
         buffers = m.buffers
         if buffers["stage"] == _EXECUTE:
             self._recent = 1e-9 * buffers["taken"]
-        used = buffers["kept"] + buffers["used"]
-        buffers.cool()
+        used = buffers["kept"] + buffers["arena_used"]
+        buffers.note_run()
         self.arenas.wanted = max(used, self.arenas.wanted - self.arenas.wanted // 8)
         if m.works:
-            self.works.wanted = max(buffers["wused"], buffers["wmost"], self.works.wanted - self.works.wanted // 8 - 1)
+            self.works.wanted = max(
+                buffers["work_used"], buffers["work_most"], self.works.wanted - self.works.wanted // 8 - 1
+            )
 
 
 def _bytes(spec: KernelSpec) -> int:

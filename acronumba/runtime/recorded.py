@@ -18,6 +18,7 @@ from acronumba.runtime import state
 from acronumba.runtime.buffers import Buffers, Words
 from acronumba.runtime.engines import Interpreted, Native
 from acronumba.runtime.levels import COLUMNS
+from acronumba.runtime.library.records import result_of, results_at
 from acronumba.runtime.program import Host
 from acronumba.runtime.state import AT, TABLE
 from acronumba.runtime.trace import BatchRecord, Wait
@@ -178,11 +179,11 @@ class Recorded:
         if self.host.waiting:
             table = buffers.fixed["table"].reshape(-1, len(TABLE))[buffers.column("kind", n)]
             args, dims, several = (table[:, TABLE[name]] for name in ("args", "dims", "results"))
-            records = buffers.column("row", n) + 8 * (args + dims)
+            row, own = buffers.column("row", n), results_at(args, dims)
             if start:
                 older = [(results[a], start + v) for v in range(n) for a in self._operands(buffers, v) if a in results]
                 edges = np.concatenate([np.array(older, np.int32).reshape(-1, 2), edges])
-            results.update({int(records[v]) + 24 * j: start + v for v in range(n) for j in range(several[v])})
+            results.update({int(result_of(row[v], own[v], j)): start + v for v in range(n) for j in range(several[v])})
         return edges
 
     def _phases(self, buffers: Buffers) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

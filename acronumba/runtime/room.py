@@ -104,7 +104,7 @@ class Room:
                 arena = self.arenas.take(max(need, min(room, most)), most)
                 m.arenas.append(arena)
                 self.engine.reach(arena.block)
-                buffers["arena"], buffers["asize"] = arena.address, arena.size
+                buffers["arena"], buffers["arena_size"] = arena.address, arena.size
             case state.GROW_FIBERS:
                 buffers.grow_fibers(2 * buffers["fcap"])
             case state.NODES_FAILED:
@@ -116,7 +116,7 @@ class Room:
         """Make a block the work area, if there is one."""
         for arena in m.works:
             self.engine.reach(arena.block)
-            m.buffers["work"], m.buffers["wsize"] = arena.address, arena.size
+            m.buffers["work"], m.buffers["work_size"] = arena.address, arena.size
 
     def _abandon(self, m: MiniBatch, site: int) -> None:
         """Fail the instance that runs; what it has allocated is forgotten."""
@@ -188,7 +188,7 @@ class Room:
         np.maximum.at(peaks, of[turns], np.cumsum(change[turns]))
         if found := np.flatnonzero(peaks > self.limit).tolist():
             raise TooLarge(found)
-        seen = buffers["used"] + buffers["wused"] if buffers["planned"] else int(need.sum())
+        seen = buffers["arena_used"] + buffers["work_used"] if buffers["planned"] else int(need.sum())
         seen += buffers["kept"]  # of earlier rounds or parts
         what = "for results" if seen > self.limit else "at once"
         seen = seen if seen > self.limit else buffers.peak

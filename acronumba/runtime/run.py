@@ -18,6 +18,7 @@ from acronumba.data.unpack import Memory, Pending
 from acronumba.ir.types import BoolT, FloatT, Word
 from acronumba.memory import address, word_at
 from acronumba.runtime.buffers import Buffers, Words
+from acronumba.runtime.library.records import node_of
 from acronumba.runtime.minibatch import MiniBatch
 from acronumba.runtime.recorded import Failure, Recorded
 from acronumba.runtime.trace import TraceData
@@ -107,7 +108,7 @@ class Run:
     @property
     def nodes(self) -> int:
         """Number of nodes of the dataflow graph."""
-        return self.buffers["past"] + self.buffers["n"]
+        return self.buffers["nodes_before"] + self.buffers["n"]
 
     @property
     def batches(self) -> int:
@@ -149,7 +150,7 @@ class Run:
                 if o.kind == "tensor" and (spec.rows is None or spec.rows[o.index] != "item"):
                     records = [word_at(int(rows[v]) + 8 * o.index) for v in nodes]
                     found = {
-                        (word_at(record), word_at(record + 8) >> 32) for record in records
+                        (word_at(record), node_of(word_at(record + 8))) for record in records
                     }  # nodes may share a place
                     if len(found) == 1:
                         where = arrays.get(found.pop()[0], "one array of the instances")
@@ -199,7 +200,7 @@ class Run:
             waits=waits,
             seconds=self.seconds,
             peak_bytes=buffers.peak,
-            unshared_bytes=buffers["plains"] + buffers["plain"] + buffers.bytes,
+            unshared_bytes=buffers["result_bytes_before"] + buffers["result_bytes"] + buffers.bytes,
             extents=tuple(x for r in rounds for x in r.extents),
         )
 

@@ -11,8 +11,8 @@ What the addresses lead to, in words of 8 bytes:
                    that spawn fibers, +3 is 1 + the number of those that have not returned, less 1 while it waits
                    for them
     stub           +0 parent   +1 the block where fibers arrive   +2 block after the spawn: what a fiber has as parent
-    value record   +0 address of the data   +1 node << 32 | depth   +2 address of the shape
-    list           +0 address of the segment   +1 length   +2 capacity
+    value record   words of `data.words.RECORD`
+    list           words of `data.words.LIST`
     row of a class +0 number of the class   +1.. fields
     row of a node  arguments, run-time extents, value records of the results, run-time shapes
 """
@@ -22,190 +22,191 @@ from __future__ import annotations
 from acronumba.emit.words import Words
 
 STATE = Words("""
-machine     address of the host machine
-policy      who gives each node its level: BY_DEPTH, BY_AGENDA, BY_CALLER or BY_LOOKAHEAD
-stage       where `drive` goes on: TO_RECORD, TO_SCHEDULE, TO_LAYOUT, TO_EXECUTE, or EXECUTED
-stop        `drive` returns before this stage, so that stages can be timed; EXECUTED: never
-pc          block of the machine to go on with
-fp          frame of the running call
-inst        instance that runs
-n           nodes recorded
-top         first free byte of the heap's chunk
-end         limit of the chunk
-fuel        steps that the instance has left
-ncap        capacity of the node columns
-status      what the machine returns
-need        what a status asks for: bytes, nodes or edges
-batch       instances up to the end of this part of the mini-batch
-instances   ... of the mini-batch
-part        ... before this part
-aim         bytes that the nodes of a part should take
-least       instances that a part should have, even if they take more
-ceiling     ... but not if they take more than so many bytes
-heaviest    bytes that no node takes more than, where that is known before extents are
-weighed     nodes of the part that `weight` knows
-weight      about how many bytes they take if no two results share a place
-next        first instance that has not been started
-steps       fuel of each instance at its start: at most SLICE
-rest        steps that each instance may take beyond `steps`
-left        the same of the current instance
-spent       about how many steps were taken since the machine was entered
-first       `n` when the fiber that runs was started or went on
-base        `top` when it was
-waits       whether the program reads values of tensors: only then the words down to `lives` are used
-rounds      rounds that have been executed
-more        whether fibers wait for the values of this round
-single      whether `drive` returns after each stage that it is to stop at, of each round
-kept        bytes of the arenas that hold results of earlier rounds or parts
-past        nodes of earlier rounds or parts
-fcap        fibers that `runnable` and `waiting` have room for
-runnable    int64[fcap, 2]: frame and instance of fibers that can go on, the next one last
-rtop        number of them
-waiting     int64[fcap, 2]: frame and instance of fibers that wait for a value
-wtop        number of them
-granted     fuel at which `spent` was measured last
-stubs       head of the list of free stubs
-lives       int64[batch]: steps that each instance has left; DEAD if it has failed
-roots       int64[batch, words of the parameters]
-results     int64[batch, words of the result]
-shared      int64[shared parameters]: number, reference, or address of a value record
-shapes      int64[]: constant shapes
-etop        where the next error record goes: instance, site, frame, values
-root        the frame below all others: a parent without meaning,
-root_pc     ... whose resume block is the scheduler
+machine             address of the host machine
+policy              who gives each node its level: BY_DEPTH, BY_AGENDA, BY_CALLER or BY_LOOKAHEAD
+stage               where `drive` goes on: TO_RECORD, TO_SCHEDULE, TO_LAYOUT, TO_EXECUTE, or EXECUTED
+stop                `drive` returns before this stage, so that stages can be timed; EXECUTED: never
+pc                  block of the machine to go on with
+fp                  frame of the running call
+inst                instance that runs
+n                   nodes recorded
+top                 first free byte of the heap's chunk
+end                 limit of the chunk
+fuel                steps that the instance has left
+ncap                capacity of the node columns
+status              what the machine returns
+need                what a status asks for: bytes, nodes or edges
+part_end            instances up to the end of this part of the mini-batch
+instances           ... of the mini-batch
+part_start          ... before this part
+aim                 bytes that the nodes of a part should take
+least               instances that a part should have, even if they take more
+ceiling             ... but not if they take more than so many bytes
+node_most           bytes that no node takes more than, where that is known before extents are
+part_nodes          nodes of the part that `part_bytes` knows
+part_bytes          about how many bytes they take if no two results share a place
+next                first instance that has not been started
+steps               fuel of each instance at its start: at most SLICE
+rest                steps that each instance may take beyond `steps`
+left                the same of the current instance
+spent               about how many steps were taken since the machine was entered
+first               `n` when the fiber that runs was started or went on
+base                `top` when it was
+waits               whether the program reads values of tensors: only then the words down to `lives` are used
+rounds              rounds that have been executed
+more                whether fibers wait for the values of this round
+single              whether `drive` returns after each stage that it is to stop at, of each round
+kept                bytes of the arenas that hold results of earlier rounds or parts
+nodes_before        nodes of earlier rounds or parts
+fcap                fibers that `runnable` and `waiting` have room for
+runnable            int64[fcap, 2]: frame and instance of fibers that can go on, the next one last
+rtop                number of them
+waiting             int64[fcap, 2]: frame and instance of fibers that wait for a value
+wtop                number of them
+granted             fuel at which `spent` was measured last
+stubs               head of the list of free stubs
+lives               int64[batch]: steps that each instance has left; DEAD if it has failed
+roots               int64[batch, words of the parameters]
+results             int64[batch, words of the result]
+shared              int64[shared parameters]: number, reference, or address of a value record
+shapes              int64[]: constant shapes
+etop                where the next error record goes: instance, site, frame, values
+root                the frame below all others: a parent without meaning,
+root_pc             ... whose resume block is the scheduler
 root_dst
-kind        int32[n]: kernel of the node
-depth       int32[n]: 1 + the largest depth of its operands, ghosts included; 0 without
-instance    int32[n]: instance that recorded it
-row         int64[n]: address of its row
-kernels     number of kernels
-table       int64[kernels, 15]: the kernels, see TABLE
-key         int32[n]: number of its (kernel, extents); the same column as `kind` unless `keyed`
-level       int32[n]: number of its (component, depth in it), or of its step
-levels      number of levels
-order       int32[n]: nodes in order of execution
-spare       int32[n]
-counts      int32[(1 + ghosts) n + 2]
-tally       int32[n + kernels]: zero between uses
-ghosts      most levels that a value may be deeper than its node: 0 without ghosts
-keyed       whether any kernel has run-time extents
-keys        number of keys
-keytab      int64[n + kernels, 2]: kernel and address of the extents of each key
-hash        int32[...]: 0, or 1 + key; its length, a power of two, is at least 2 n, and a round uses what it needs
-phased      whether `depth` is that in the component
-place       int64[n], and one before it for what is no node: component << 48 | depth in it << 16 | group
-most_groups so many keys are groups; if there are more, the kernels are
-groups      number of groups: vertices of the graph whose components are sought
-group       int32[n]: group of the node, the column of `key` or of `kind`
-marks       words of a row of the bit matrices: room for one bit more than there are groups
-adjacent    bits[groups, groups]: a node of the row's group reads one of the column's
-known       the same of the graph that `component` was made from
+kind                int32[n]: kernel of the node
+depth               int32[n]: 1 + the largest depth of its operands, ghosts included; 0 without
+instance            int32[n]: instance that recorded it
+row                 int64[n]: address of its row
+kernels             number of kernels
+table               int64[kernels, 15]: the kernels, see TABLE
+key                 int32[n]: number of its (kernel, extents); the same column as `kind` unless `keyed`
+level               int32[n]: number of its (component, depth in it), or of its step
+levels              number of levels
+order               int32[n]: nodes in order of execution
+spare               int32[n]
+counts              int32[(1 + ghosts) n + 2]
+tally               int32[n + kernels]: zero between uses
+ghosts              most levels that a value may be deeper than its node: 0 without ghosts
+keyed               whether any kernel has run-time extents
+keys                number of keys
+keytab              int64[n + kernels, 2]: kernel and address of the extents of each key
+hash                int32[...]: 0, or 1 + key; its length, a power of two, is at least 2 n, and a round uses what it
+                    needs
+phased              whether `depth` is that in the component
+place               int64[n], and one before it for what is no node: component << 48 | depth in it << 16 | group
+most_groups         so many keys are groups; if there are more, the kernels are
+groups              number of groups: vertices of the graph whose components are sought
+group               int32[n]: group of the node, the column of `key` or of `kind`
+marks               words of a row of the bit matrices: room for one bit more than there are groups
+adjacent            bits[groups, groups]: a node of the row's group reads one of the column's
+known               the same of the graph that `component` was made from
 known_groups
-component   int32[groups]: its component; what a component reads has smaller numbers
-deepest     int32[groups]: number of levels of each component
-lfirst      int32[groups + 1]: first level of each component
-bfirst      int32[groups + 1]: first batch of each component
-size        int32[groups]: number of keys of each component
-mixed       int32[groups]: whether a level of the component may hold several keys
-visit       int32[groups, 5]: of the search for components
-kfirst      int32[groups + 1]: first key of each component in `kinds`
-kinds       int32[keys]: keys, by component
-local       int32[keys]: number of the key in its component
-bound       no schedule has fewer batches; -1: not looked for
-effort      of the search, 0 to 3; -1: as it pays
-launch      nanoseconds that a batch costs beside its nodes
-ccap        nodes that `chains` has room for
-chains      int32[n, 8]: most nodes of eight kinds on a path to, or from, a node
-own         int32[n]: most nodes of its own kind on a path to the node (in one component, as all that follows)
-height      int32[n]: the same on a path from it
-longest     int32[keys]: the largest of `own` of each kind
-scap        1 + nodes that the tables of the search have room for; 0: there are none
-ecap        edges that they have room for
-edges       number of edges
-members     nodes of the graph that is searched: of a component, or all
-gkinds      kinds of it
-efirst      int32[members + 1]: first operand of each member
-efrom       int32[edges]: operands
-sfirst      int32[members + 1]: first successor of each member
-snext       int32[edges]: successors
-position    int32[n]: place of the node in `order`
-skind       int32[members]: kind of the member
-sstart      int32[kinds + 1]: number of members of smaller kinds
-degree      int32[members]: operands (or successors) that have not run
-queue       int32[members]: members that are ready, by kind
-ready       int32[kinds, 2]: of each kind, first and last entry of the queue
-mean        float64[keys]: mean depth of each key
-score       float64[kinds]: how promising it is to run the kind next
-rstart      int32[kinds]: where the kind's rows of `remain` and `able` begin
-remain      int32[members + kinds]: members by kind and height that have not run
-able        int32[members + kinds]: those of them that are ready
-peak        int32[kinds]: the largest height of those that have not run
-counted     int32[kinds]: end of the part of the queue that `able` knows
-fresh       int32[kinds]: what a step would make ready; zero between uses
-touched     int32[kinds]: kinds whose `fresh` is not zero
-budget      visits that looking ahead may still take
-word        int32[members]: a schedule: the kind of each step
-best        int32[members]: the shortest so far
-step        int32[members]: number of the step at which it runs
-late        int32[members]: the last step at which it can run
-due         int32[members + 1]: members for which a step is the last
-turn        int32[n]: number of its batch by the agenda
-turns       int32[n]: the agenda's schedule of each component, beginning at its first place in `order`
-turned      int32[groups]: length of each
-falls       int32[n]: the same of the schedule by depth without phases
-fallen      int32[groups]
-whole       whether `turns` and `falls` are of this mini-batch
-batches     number of batches
-run_batches number of batches that have run
-bstart      int32[batches + 1]: first position in `order`
-bkey        int32[batches]: key
-blevel      int32[batches]: level
-offset      int64[batches, most, 2]: where each result begins (an address when `layout` is done), and the size of a
-            node's, in bytes
-most        largest number of results of a kernel
-sizes       int64[2 + most]: for a kernel's `plan`
-largest     bytes that no tensor of a node may need, stored or not
-arena       address, aligned to 64
-asize       bytes of it
-used        bytes of it in use
-planned     how far `layout` has come: 0; 1: no two results share a place, but some should; 2: places are shared
-plenty      places are shared if the results of each node, and of 4096 more, could take more than so many bytes
-plain       bytes of results if no two share a place
-plains      the same of earlier rounds or parts
-work        address, aligned to 64: of the work area, where what is not returned lies if places are shared
-wsize       bytes of it
-wused       bytes of it in use
-wmost       most bytes of it that earlier parts have used
-copies      where in the arena the next copy of what is returned goes
-spoil       whether places that are free are filled with bits that no value should have
-xcap        results that the next five have room for; result j of batch b is number x = b most + j
-last        int32[x]: last batch that reads the result; its own if none does
-dying       int32[batches]: 0, or 1 + a result that no batch after this one reads,
-beside      int32[x]: ... 0, or 1 + the next of them
-room        int64[x]: bytes of the place of a result
-returned    int64[x]: bytes of nodes that are to be copied to the arena when the batch has run
-freed       int64[PIECES, 2]: free pieces of the work area by address: where, how many bytes
-freeds      number of them
-forms       int64[1 + classes]: addresses of the forms of results and rows, see `runtime.forms`
-heap        int64[chunks, 2]: begin and end of the chunks of the heap
-chunks      number of them
-found       int64[founds, 4]: rows and lists that results lead to
-founds      what it has room for
-scratch     address, aligned to 64: what each thread needs, then the rows of a batch
-ssize       bytes of it
-space       bytes of it that the batches need
-stride      bytes of it for one thread
-threads     threads that may work on a batch, the caller's included
-pool        address of the pool; 0: the caller works alone
-warm        int64[warms, 2]: address and bytes of memory that the machine is about to use
-warms       how many such pieces
-args        int64[n]: row of each node, in order of execution
-fail        int64[n]: failure of each node, in order of execution: 0, or 1 + site; only of kernels that can fail
-failures    not 0: some node has failed
-taken       about how many nanoseconds the kernels that have run would take one thread
-patience    about how many nanoseconds of kernels run before `execute` returns; -1: it returns after each batch
-sorter      address of the function that orders numbers of which some are NaN, as Python does
-free        heads of the lists of free frames follow
+component           int32[groups]: its component; what a component reads has smaller numbers
+deepest             int32[groups]: number of levels of each component
+lfirst              int32[groups + 1]: first level of each component
+bfirst              int32[groups + 1]: first batch of each component
+size                int32[groups]: number of keys of each component
+mixed               int32[groups]: whether a level of the component may hold several keys
+visit               int32[groups, 5]: of the search for components
+kfirst              int32[groups + 1]: first key of each component in `kinds`
+kinds               int32[keys]: keys, by component
+local               int32[keys]: number of the key in its component
+bound               no schedule has fewer batches; -1: not looked for
+effort              of the search, 0 to 3; -1: as it pays
+launch              nanoseconds that a batch costs beside its nodes
+ccap                nodes that `chains` has room for
+chains              int32[n, 8]: most nodes of eight kinds on a path to, or from, a node
+own                 int32[n]: most nodes of its own kind on a path to the node (in one component, as all that follows)
+height              int32[n]: the same on a path from it
+longest             int32[keys]: the largest of `own` of each kind
+scap                1 + nodes that the tables of the search have room for; 0: there are none
+ecap                edges that they have room for
+edges               number of edges
+members             nodes of the graph that is searched: of a component, or all
+gkinds              kinds of it
+efirst              int32[members + 1]: first operand of each member
+efrom               int32[edges]: operands
+sfirst              int32[members + 1]: first successor of each member
+snext               int32[edges]: successors
+position            int32[n]: place of the node in `order`
+skind               int32[members]: kind of the member
+sstart              int32[kinds + 1]: number of members of smaller kinds
+degree              int32[members]: operands (or successors) that have not run
+queue               int32[members]: members that are ready, by kind
+ready               int32[kinds, 2]: of each kind, first and last entry of the queue
+mean                float64[keys]: mean depth of each key
+score               float64[kinds]: how promising it is to run the kind next
+rstart              int32[kinds]: where the kind's rows of `remain` and `able` begin
+remain              int32[members + kinds]: members by kind and height that have not run
+able                int32[members + kinds]: those of them that are ready
+peak                int32[kinds]: the largest height of those that have not run
+counted             int32[kinds]: end of the part of the queue that `able` knows
+fresh               int32[kinds]: what a step would make ready; zero between uses
+touched             int32[kinds]: kinds whose `fresh` is not zero
+budget              visits that looking ahead may still take
+word                int32[members]: a schedule: the kind of each step
+best                int32[members]: the shortest so far
+ran_at              int32[members]: number of the step at which it runs
+late                int32[members]: the last step at which it can run
+due                 int32[members + 1]: members for which a step is the last
+agenda_step         int32[n]: number of its batch by the agenda
+agenda_words        int32[n]: the agenda's schedule of each component, beginning at its first place in `order`
+agenda_lengths      int32[groups]: length of each
+depth_words         int32[n]: the same of the schedule by depth without phases
+depth_lengths       int32[groups]
+restricted          whether `agenda_words` and `depth_words` are of this mini-batch
+batches             number of batches
+run_batches         number of batches that have run
+bstart              int32[batches + 1]: first position in `order`
+bkey                int32[batches]: key
+blevel              int32[batches]: level
+offset              int64[batches, most, 2]: where each result begins (an address when `layout` is done), and the size
+                    of a node's, in bytes
+most                largest number of results of a kernel
+sizes               int64[2 + most]: for a kernel's `plan`
+largest             bytes that no tensor of a node may need, stored or not
+arena               address, aligned to 64
+arena_size          bytes of it
+arena_used          bytes of it in use
+planned             how far `layout` has come: 0; 1: no two results share a place, but some should; 2: places are shared
+plenty              places are shared if the results of each node, and of 4096 more, could take more than so many bytes
+result_bytes        bytes of results if no two share a place
+result_bytes_before the same of earlier rounds or parts
+work                address, aligned to 64: of the work area, where what is not returned lies if places are shared
+work_size           bytes of it
+work_used           bytes of it in use
+work_most           most bytes of it that earlier parts have used
+copy_at             where in the arena the next copy of what is returned goes
+spoil               whether places that are free are filled with bits that no value should have
+xcap                results that the next five have room for; result j of batch b is number x = b most + j
+last                int32[x]: last batch that reads the result; its own if none does
+dying               int32[batches]: 0, or 1 + a result that no batch after this one reads,
+beside              int32[x]: ... 0, or 1 + the next of them
+room                int64[x]: bytes of the place of a result
+returned            int64[x]: bytes of nodes that are to be copied to the arena when the batch has run
+free_pieces         int64[PIECES, 2]: free pieces of the work area by address: where, how many bytes
+free_count          number of them
+forms               int64[1 + classes]: addresses of the forms of results and rows, see `runtime.forms`
+heap                int64[chunks, 2]: begin and end of the chunks of the heap
+chunks              number of them
+found               int64[found_room, 4]: rows and lists that results lead to
+found_room          what it has room for
+scratch             address, aligned to 64: what each thread needs, then the rows of a batch
+scratch_size        bytes of it
+scratch_wanted      bytes of it that the batches need
+stride              bytes of it for one thread
+threads             threads that may work on a batch, the caller's included
+pool                address of the pool; 0: the caller works alone
+ahead               int64[ahead_count, 2]: address and bytes of memory that the machine is about to use
+ahead_count         how many such pieces
+args                int64[n]: row of each node, in order of execution
+fail                int64[n]: failure of each node, in order of execution: 0, or 1 + site; only of kernels that can fail
+failures            not 0: some node has failed
+taken               about how many nanoseconds the kernels that have run would take one thread
+run_slice           about how many nanoseconds of kernels run before `execute` returns; -1: it returns after each batch
+sorter              address of the function that orders numbers of which some are NaN, as Python does
+free                heads of the lists of free frames follow
 """)
 AT = STATE.at
 
@@ -226,11 +227,36 @@ rows        0, or the address of int64[2, args] if its nodes are several rows. T
             many bytes; then follow the ranks of those tensors
 begin       0, or the address of the function `begin` of a kernel that can be run stage by stage
 stages      their number
-shares      address of int64[stages, 3]: address of the function, nanoseconds per node or row, and those that its shared
-            weights take
+shares      address of rows of STAGE
 bytes       bytes that a node takes, about; 0: they depend on its extents
 """)
 TABLE = KERNEL.at
+
+# A stage of a kernel that threads can share, see `shares`.
+STAGE = Words("""
+run         address of the function
+cost        nanoseconds per node or row
+weights     nanoseconds that its shared weights take
+""")
+
+# What the threads of `runtime.threads` share; each part has a cache line of its own.
+POOL = Words("""
+claim[8]    epoch << 32 | next unit
+jobs[16]    two rows of JOB: that of the epoch, and that of the one before
+finished[8] units that are done
+lock[8]     whether there is a job
+wanted[8]   most threads that any of the mini-batches that run may use, their callers' included
+""")
+JOB = Words("""
+run         address of a function of params, low, high, scratch
+params      what it is given
+rows        what is to be shared
+units       into how many parts
+scratch     of the caller,
+stride      ... and how far apart those of threads are
+slots       threads that have one
+free
+""")
 
 TO_RECORD, TO_SCHEDULE, TO_LAYOUT, TO_EXECUTE, EXECUTED = range(5)  # values of `stage` and `stop`
 
@@ -245,7 +271,7 @@ STUB = 3  # words of a stub
 
 SLICE = 1 << 21  # steps of the machine after which it returns
 # About how many nanoseconds of kernels run before `execute` returns. Tiny numbers take ten times as long as others.
-PATIENCE = 20_000_000
+RUN_SLICE = 20_000_000
 
 # Blocks of the machine that every host program has.
 SCHEDULER, FAILED, LEAVE = range(3)
@@ -255,8 +281,7 @@ BY_DEPTH, BY_AGENDA, BY_CALLER, BY_LOOKAHEAD = range(4)  # values of `policy`
 MOST_GROUPS = 1024  # a graph of more keys is cut into components by kernels: its bit matrix would be too large
 
 FRAME = 3  # words of a frame before its slots
-RECORD = 3  # words of a value record
-MARKED = 1 << 31  # bit of a value record's second word, above its depth: the value is returned
+MARKED = 1 << 31  # bit of the head of a value record, above its depth: the value is returned
 
 NEVER = 1 << 62  # value of `plenty`: no two results share a place
 PIECES = 256  # pieces of free memory that are remembered; what is freed when there are so many is not used again

@@ -15,10 +15,11 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from acronumba.memory import address, aligned
+from acronumba.runtime.library.records import high_half
+from acronumba.runtime.state import POOL
 
-_WORDS = 48  # of the pool's memory; each part has a cache line of its own
-_WANTED = 40  # most threads that any of the mini-batches that run may use, their callers' included
-_PATIENCE = 20_000  # idle turns, about 0.2 to 1 ms, before a worker sleeps
+_WANTED = POOL.at["wanted"]
+_IDLE_TURNS = 20_000  # idle turns, about 0.2 to 1 ms, before a worker sleeps
 
 
 class Pool:
@@ -37,7 +38,7 @@ class Pool:
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
-        self._memory = aligned(8 * _WORDS).view(np.int64)
+        self._memory = aligned(POOL.size).view(np.int64)
         self._memory[:] = 0
         self._users: list[int] = []  # threads that each mini-batch that runs may use
         self._awake: list[threading.Event] = []
@@ -46,7 +47,7 @@ class Pool:
     @property
     def jobs(self) -> int:
         """Number of batches, or stages of batches, that were shared (until the number starts again)."""
-        return int(self._memory[0]) >> 32
+        return high_half(int(self._memory[POOL.at["claim"]]))
 
     def enter(self, threads: int) -> int:
         """Wake workers for a run that may use so many threads, the caller's included; return the pool's address."""
@@ -86,7 +87,7 @@ class Pool:
         memory = self._memory  # keeps it alive
         while True:
             awake.wait()
-            self._worker(pool, slot, _PATIENCE)
+            self._worker(pool, slot, _IDLE_TURNS)
             with self._lock:
                 if slot >= memory[_WANTED]:
                     awake.clear()

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from acronumba import AcronumbaError
-from acronumba.emit import cache, compile, parse
+from acronumba.emit import cache, compile, parse, version
 from acronumba.emit.tree import Module
 
 
@@ -268,6 +268,13 @@ def test_a_change_of_the_source_is_not_taken_for_what_was_imported(tmp_path: Pat
         for what in ("leave", "change", "leave")
     ]
     assert said[0] == said[1] != said[2]
+
+
+def test_what_no_code_is_generated_from_leaves_the_code_as_it_is() -> None:
+    package = Path(compile.__file__).parent.parent
+    rooms = {path.relative_to(package).parts[0] for path in version.sources(package)}
+    assert rooms >= {"analysis", "data", "emit", "frontend", "host", "ir", "kernels", "runtime", "config.py"}
+    assert not rooms & version.ASIDE and all((package / name).exists() for name in version.ASIDE)
 
 
 def test_clear_removes_what_is_ours_and_nothing_else(place: Path) -> None:

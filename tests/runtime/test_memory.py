@@ -86,10 +86,10 @@ def planned(rec: recorded.Recorded, sizes: Sequence[int], returned: Sequence[int
     if not rec.compiled:
         for array in (results, *found):
             rec.memory.add(array)
-    buffers["results"], buffers["batch"], buffers["forms"] = address(results), len(returned), address(found[0])
-    buffers["plenty"], buffers["asize"], buffers["wsize"] = -1, 1 << 50, 1 << 50
+    buffers["results"], buffers["part_end"], buffers["forms"] = address(results), len(returned), address(found[0])
+    buffers["plenty"], buffers["arena_size"], buffers["work_size"] = -1, 1 << 50, 1 << 50
     buffers["arena"], buffers["work"] = 1 << 52, 1 << 54
-    buffers["stage"], buffers["stop"] = 2, 3
+    buffers["stage"], buffers["stop"] = state.TO_LAYOUT, state.TO_EXECUTE
     rec.call("drive")
     return [plans, results, found]
 
@@ -129,8 +129,8 @@ def test_no_two_results_that_are_needed_at_once_share_a_byte(
     for k, (low, high, first, end) in enumerate(places):
         for other_low, other_high, other_first, other_last in places[:k]:
             assert high <= other_low or other_high <= low or end < other_first or other_last < first
-    assert all(high <= (1 << 54) + buffers["wused"] for _, high, _, _ in places)
-    assert buffers["wused"] <= buffers["plain"]
+    assert all(high <= (1 << 54) + buffers["work_used"] for _, high, _, _ in places)
+    assert buffers["work_used"] <= buffers["result_bytes"]
     del keep
 
 
@@ -139,7 +139,11 @@ def test_a_long_chain_needs_two_places(spoilt: None) -> None:
     rec = recorded.Recorded([(0, [v - 1] if v else []) for v in range(n)], 1)
     rec.run()
     keep = planned(rec, [1 << 12], [n - 1])
-    assert rec.buffers["plain"] == n << 12 and rec.buffers["wused"] == 2 << 12 and rec.buffers["used"] == 1 << 12
+    assert (
+        rec.buffers["result_bytes"] == n << 12
+        and rec.buffers["work_used"] == 2 << 12
+        and rec.buffers["arena_used"] == 1 << 12
+    )
     del keep
 
 

@@ -199,10 +199,10 @@ def test_blocks_that_wait_in_vain_give_up() -> None:
     run = Batches(together(chain), xs, w=w)
     wanted = run(xs)
     words = run.executor.persistent
-    assert words["patience"] == persistent.PATIENCE
-    words["patience"] = 1
+    assert words["looks"] == persistent.LOOKS
+    words["looks"] = 1
     lost = run.start(xs)
-    words["patience"] = persistent.PATIENCE
+    words["looks"] = persistent.LOOKS
     right = run.start(xs)
     same_bits(run.results(right), wanted)  # the counter is as it was, and each run has a word of its own
     for _ in range(2):
@@ -439,7 +439,7 @@ def test_steps_are_written_for_all_functions() -> None:
     barrier = kernel.BARRIER.count
     out = np.full(barrier + 3 * kernel.STEP.count, 7)
     about = np.zeros(ABOUT.count, np.int64)
-    for name, word in (("word", 11), ("patience", 12), ("most", 20)):
+    for name, word in (("word", 11), ("looks", 12), ("most", 20)):
         about[ABOUT.at[name]] = word
     stream = np.zeros(marshal.STREAM.count, np.int64)
     for name, word in (("tail", out.ctypes.data), ("delta", 1 << 40), ("table", table.ctypes.data), ("launches", 2)):

@@ -103,7 +103,7 @@ class Recorded:
         """Return the batches: lists of nodes."""
         buffers = self.buffers
         buffers["policy"], buffers["phased"], buffers["effort"] = policy, int(phased), effort
-        buffers["stage"], buffers["stop"] = 1, 2
+        buffers["stage"], buffers["stop"] = state.TO_SCHEDULE, state.TO_LAYOUT
         self.call("drive")
         n = len(self.graph)
         order = buffers.column("order", n)

@@ -1,7 +1,7 @@
 """Kernels that measure a GPU, as PTX: the driver compiles it, so that no toolkit is needed where they run.
 
 In: nothing. Out: the text of modules. Parameters are words of 64 bits. Whoever waits for others counts how often it
-has looked: after `PATIENCE` times it stops, and says so in memory, so that a GPU that does otherwise than expected
+has looked: after `LOOKS` times it stops, and says so in memory, so that a GPU that does otherwise than expected
 does not hang.
 
     empty()                         nothing
@@ -26,7 +26,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-PATIENCE = 1 << 22  # looks: some seconds
+LOOKS = 1 << 22  # looks: some seconds
 LOADS, CHAINS, TILES = 4, 16, 8
 REPEATS = 8  # of them in a round, so that counting rounds costs nothing
 _CHANNEL = 256  # bytes between the two words of `hop`, so that they lie in different lines
@@ -51,7 +51,7 @@ def _wait(label: str, look: str, until: str, give_up: str) -> str:
     """Return a loop that looks until %p1 holds; %d15 counts the looks."""
     return (
         f"{label}:\n{look}\n{until}\n    @%p1 bra {label}_done;\n    add.u64 %d15, %d15, 1;\n"
-        f"    setp.lt.u64 %p2, %d15, {PATIENCE};\n    @%p2 bra {label};\n{give_up}\n    ret;\n{label}_done:"
+        f"    setp.lt.u64 %p2, %d15, {LOOKS};\n    @%p2 bra {label};\n{give_up}\n    ret;\n{label}_done:"
     )
 
 

@@ -42,7 +42,7 @@ from acronumba.frontend.values import (
     Zip,
     number,
 )  # fmt: skip
-from acronumba.ir.ops import SCALARS
+from acronumba.ir.ops import MATH, SCALARS
 from acronumba.ir.types import BOOL, FLOAT, INT, Array0T, Type
 
 if TYPE_CHECKING:
@@ -361,10 +361,9 @@ def _math(name: str) -> Handler:
     return handler
 
 
-for _name in (
-    "sqrt exp expm1 log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc fabs "
-    "isnan isinf isfinite atan2 copysign fmod"
-).split():
+for _name in (*MATH, "isnan", "isinf", "isfinite"):
+    if _name in ("log", "hypot"):
+        continue  # a base may be given; any number of arguments
     row(" ".join("xy"[: len(SCALARS[_name].args)]), getattr(math, _name))(_math(_name))
 
 

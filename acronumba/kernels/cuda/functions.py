@@ -15,13 +15,12 @@ from numba import cuda, types
 from numba.cuda import libdevice
 from numba.cuda.extending import intrinsic
 
+from acronumba.emit.intrinsics import INTRINSICS
+
 ALL = 0xFFFFFFFF  # lanes of a warp
 _POOL = "acronumba_pool"  # memory that a block shares, as large as its launch says
 _BIT, _WORD = ir.IntType(1), ir.IntType(64)
 _INTEGERS = {"i8": types.int8, "i16": types.int16, "i32": types.int32, "i64": types.int64}
-_LIBM = """
-exp log sin cos tanh pow erf expm1 log2 log10 log1p tan asin acos atan sinh cosh asinh acosh atanh erfc atan2 hypot fmod
-""".split()
 
 
 @functools.cache
@@ -297,9 +296,9 @@ def _functions() -> dict[str, Any]:
     """Return the functions of numbers."""
     out: dict[str, Any] = {}
     for suffix, end in (("f32", "f"), ("f64", "")):
-        for name, function in (("sqrt", "sqrt"), ("floor", "floor"), ("abs", "fabs"), ("copysign", "copysign")):
-            out[f"{name}_{suffix}"] = getattr(libdevice, f"{function}{end}")
-        out |= {f"libm_{name}_{suffix}": getattr(libdevice, f"{name}{end}") for name in _LIBM}
+        for row in INTRINSICS.values():
+            if row.gpu == "typed":
+                out[f"{row.name}_{suffix}"] = getattr(libdevice, f"{row.c}{end}")
     for name, kind in _INTEGERS.items():
         out[f"abs_{name}"] = _device(lambda x, kind=kind: kind(abs(x)))
     return {**out, "max_abs": _device(_max_abs)}

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from acronumba.emit import tree
 from acronumba.emit.tree import I64, Builder, Expr, Local, const
 from acronumba.emit.words import Words
-from acronumba.ir.spec import FIXED, Dim, KernelSpec, Size
+from acronumba.ir.spec import FIXED, PARAMETERS, Dim, KernelSpec, Size
 from acronumba.kernels.cuda.generate import CudaCode
 
 STREAM = Words("""
@@ -118,7 +118,7 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
     results, shared = len(spec.results), len(code.shared)
     stream = f.let("stream", tree.load(f["P"], FIXED + results + shared))
     nodes = f.let("nodes", f["hi"] - f["lo"])
-    extents = f.let("extents", tree.load(f["P"], 2))
+    extents = f.let("extents", tree.load(f["P"], PARAMETERS.at["extents"]))
 
     def number(size: Size) -> Expr:
         return tree.load(extents, size.index) if isinstance(size, Dim) else const(size, I64)
@@ -146,7 +146,7 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
     resolve = {o.index: _Resolver(f, stream, o.name) for o in arguments if o.kind in ("tensor", "list")}
     row = f.let("row", words)
     with f.loop("i", f["lo"], f["hi"]) as i:
-        node = f.let("node", tree.load(tree.load(f["P"], 0), i))
+        node = f.let("node", tree.load(tree.load(f["P"], PARAMETERS.at["nodes"]), i))
         for o in arguments:
             word = tree.load(node, o.index)
             if o.kind == "tensor":
@@ -161,17 +161,25 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
     for k in range(spec.dims):
         f.store(dims, k, tree.load(extents, k))
     found = fails + delta if fallible else fails
-    for k, at in enumerate((words + delta, found, dims + delta, tree.load(f["P"], 3))):
-        f.store(table, k, at)
+    begun = tree.load(f["P"], PARAMETERS.at["begun"])
+    for name, word in (("nodes", words + delta), ("fails", found), ("extents", dims + delta), ("begun", begun)):
+        f.store(table, PARAMETERS.at[name], word)
     for k in range(results + shared):
         f.store(table, FIXED + k, _Resolver(f, stream, "place")(tree.load(f["P"], FIXED + k)))
     f.store(stream, STREAM.at["top"], end)
     if fallible:
         f.store(stream, STREAM.at["end"], fails)
+    kernel = tree.load(f["P"], FIXED + results + shared + 1)
+    _launch(f, stream, extents, kernel=kernel, nodes=nodes, table=table + delta, fails=found)
+    f.ret()
+    return f.function()
+
+
+def _launch(f: Builder, stream: Local, extents: Local, *, kernel: Expr, nodes: Local, table: Expr, fails: Expr) -> None:
+    """Add a row to the table of launches."""
     count = f.let("count", tree.load(stream, STREAM.at["launches"]))
     launch = f.let("launch", tree.load(stream, STREAM.at["table"]) + count * ROW.size)
-    kernel = tree.load(f["P"], FIXED + results + shared + 1)
-    for name, word in (("kernel", kernel), ("nodes", nodes), ("p", table + delta), ("fails", found)):
+    for name, word in (("kernel", kernel), ("nodes", nodes), ("p", table), ("fails", fails)):
         f.store(launch, ROW.at[name], word)
     f.comment("bytes of scratch, and of rows, which are known already: the next launch overwrites them")
     f.do(tree.Call("sizes", (extents, nodes, f["S"]), tree.VOID))
@@ -182,8 +190,6 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
         with f.when(most > tree.load(stream, STREAM.at[name])):
             f.store(stream, STREAM.at[name], most)
     f.store(stream, STREAM.at["launches"], count + 1)
-    f.ret()
-    return f.function()
 
 
 def _items(

@@ -39,7 +39,7 @@ blocks      by how many blocks it is run
 BARRIER = Words("""
 come        how often blocks have come, 0 at first
 word        address of a word that is set to 1 when blocks have waited in vain
-patience    how often a block looks before it gives up
+looks       how often a block looks before it gives up
 free
 """)
 GONE = 1 << 40  # more than blocks can come
@@ -51,7 +51,7 @@ def met(barrier, wanted):
     gone = i32(0)
     if cuda.threadIdx.x == 0:
         arrive(barrier, 1)
-        left = ld(barrier, {BARRIER.at["patience"]})
+        left = ld(barrier, {BARRIER.at["looks"]})
         come = acquire(barrier)
         while come < wanted and left > 0:
             left -= 1

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.emit import arithmetic, interpret, tree
+from acronumba.emit.intrinsics import INTRINSICS, Intrinsic
 from acronumba.emit.simt import WARP
 
 MASK = (1 << 64) - 1
@@ -339,7 +340,7 @@ class Simulator:
         for t, kind in (("f32", np.float32), ("f64", np.float64)):
             names |= {
                 f"sqrt_{t}": np.sqrt, f"floor_{t}": np.floor, f"abs_{t}": abs, f"copysign_{t}": np.copysign,
-                **{f"libm_{f}_{t}": _libm(f, kind) for f in _LIBM},
+                **{f"{row.name}_{t}": _libm(row, kind) for row in INTRINSICS.values() if row.called},
             }  # fmt: skip
         for t, whole in (("i8", I8), ("i16", I16), ("i32", I32), ("i64", _i64)):
             names[f"abs_{t}"] = lambda x, whole=whole: whole(abs(x))
@@ -507,15 +508,9 @@ class _Cuda:
 
 # ---- operations that Python spells differently
 
-_LIBM = {
-    "exp": 1, "log": 1, "sin": 1, "cos": 1, "tanh": 1, "pow": 2, "erf": 1, "expm1": 1, "log2": 1, "log10": 1,
-    "log1p": 1, "tan": 1, "asin": 1, "acos": 1, "atan": 1, "sinh": 1, "cosh": 1, "asinh": 1, "acosh": 1, "atanh": 1,
-    "erfc": 1, "atan2": 2, "hypot": 2, "fmod": 2,
-}  # fmt: skip
 
-
-def _libm(name: str, kind: Any) -> Callable[..., Any]:
-    f = arithmetic.libm(name, _LIBM[name], 64)
+def _libm(row: Intrinsic, kind: Any) -> Callable[..., Any]:
+    f = arithmetic.libm(row.c, len(row.args), 64)
     return lambda *args: kind(f(*map(float, args)))
 
 

@@ -9,7 +9,7 @@ import keyword
 import re
 from dataclasses import dataclass, field
 
-from acronumba.emit import tree
+from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.target import Target
 from acronumba.emit.tree import Ty
 from acronumba.ir.spec import FIXED
@@ -118,6 +118,6 @@ def identifier(name: str, fallback: str) -> str:
     out = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
     if not out or out[0].isdigit():
         out = fallback if not out else f"v_{out}"
-    if keyword.iskeyword(out) or out in RESERVED or out in tree.INTRINSICS or out in DTYPES:
+    if keyword.iskeyword(out) or out in RESERVED or out in INTRINSICS or out in DTYPES:
         out += "_"
     return out

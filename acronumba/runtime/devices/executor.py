@@ -49,7 +49,7 @@ _ROOM = 1 << 16  # bytes of the first buffer for what launches need
 _LAUNCHES = 256  # that the first table has room for
 _ARENAS = 4  # of which it is known where they are
 _EXECUTE = STAGES.index("execute")
-_PATIENCE = 1 << 62  # of `execute`: what it does takes no time, as kernels run elsewhere
+_UNLIMITED = 1 << 62  # nanoseconds: what `execute` does takes no time, as kernels run elsewhere
 
 
 @dataclass(slots=True, eq=False)
@@ -378,7 +378,7 @@ class DeviceExecutor:
     def whole(self, m: MiniBatch, caller: bool) -> bool:
         """Run all stages in one call if everything is where it was, and nothing must grow; else some, or none."""
         m.buffers["single"] = int(self.host.waiting)
-        m.buffers["patience"] = _PATIENCE
+        m.buffers["run_slice"] = _UNLIMITED
         if not m.stable or m.last < _EXECUTE or m.timed or caller or self.host.waiting:
             return False
         with self._lock, self.device:
@@ -402,7 +402,9 @@ class DeviceExecutor:
     def stops(self, m: MiniBatch, caller: bool) -> Sequence[int]:
         if m.timed:
             return range(1, m.last + 1)
-        return [stop for stop in (*((1,) if caller else ()), _EXECUTE - 1, m.last) if stop <= m.last]
+        return [
+            stop for stop in (*((state.TO_SCHEDULE,) if caller else ()), state.TO_EXECUTE, m.last) if stop <= m.last
+        ]
 
     def advance(self, m: MiniBatch, stop: int) -> float:
         start = time.perf_counter()
@@ -426,7 +428,7 @@ class DeviceExecutor:
             self._write_down(m, stream)
             while missing := stream["missing"]:
                 stream.room(2 * (len(stream.buffer) + missing), buffers["batches"] + _LAUNCHES)
-                buffers["stage"], buffers["run_batches"], buffers["rounds"] = 3, 0, rounds
+                buffers["stage"], buffers["run_batches"], buffers["rounds"] = state.TO_EXECUTE, 0, rounds
                 self._write_down(m, stream)
             word = None
             if m.timed:
@@ -437,7 +439,7 @@ class DeviceExecutor:
 
     def _settle(self, m: MiniBatch, stream: _Stream, word: Words | None) -> None:
         """Note where results will be, and what says whether the run has failed; bring back what must be known now."""
-        start, size = m.buffers["arena"], m.buffers["used"]
+        start, size = m.buffers["arena"], m.buffers["arena_used"]
         stream.pending = _Pending(self.device, m.arenas[-1], start, size, word, self.persistent)
         if self.host.waiting:
             stream.pending.all()

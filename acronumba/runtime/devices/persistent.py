@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from acronumba.runtime.devices.device import Device
 
 GIVEN_UP = "the blocks of a mini-batch have waited for each other in vain: with_options(persistent=False)"
-PATIENCE = 1 << 25  # times that a block looks whether others have come: many seconds
+LOOKS = 1 << 25  # times that a block looks whether others have come: many seconds
 _TRIALS = 3  # of each way, after one that is not counted
 _LONG = 0.1  # seconds of trials, after which there are no more
 _LATE = 64  # runs whose results nobody has asked for, at most, before all is waited for
@@ -76,7 +76,7 @@ class PersistentRun:
         self._words = self._array.data
         for k, name in enumerate(("steps", "count", "scratch", "warps", "barrier")):
             self._words[ABOUT.at["parameters"] + k] = self.about + 8 * ABOUT.at[name]
-        self["patience"] = PATIENCE
+        self["looks"] = LOOKS
         if self._code:
             self["most"], self["handle"], self["shared"] = self._resident, self._handle, self._code.shared
 

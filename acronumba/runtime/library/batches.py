@@ -6,7 +6,7 @@ keeps instances in order), `args`, and where each batch begins, with its key.
 
 from __future__ import annotations
 
-from acronumba.emit.language import fill_bytes, i64, ld, ld32, st, st32
+from acronumba.emit.language import fill_bytes, i64, ld, ld32, lds, st, st32
 
 from acronumba.runtime.library.words import (  # isort: skip
     ARGS, BATCHES, BFIRST, BKEY, BLEVEL, BSTART, COUNTS, GROUPS, KEY, KEYS, LEVEL, LEVELS, LFIRST, MIXED, N, ORDER,
@@ -16,8 +16,7 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 def count_levels(ST: i64) -> None:
     """Count the nodes of each level."""
-    level = ld(ST, LEVEL)
-    counts = ld(ST, COUNTS)
+    level, counts = lds(ST, LEVEL, COUNTS)
     fill_bytes(counts, 0, 4 * (ld(ST, LEVELS) + 1))
     for v in range(ld(ST, N)):
         l = ld32(level, v)
@@ -26,8 +25,7 @@ def count_levels(ST: i64) -> None:
 
 def sort_level(ST: i64, low: i64, high: i64) -> None:
     """Order positions low..high, all of one level, by key; nodes of one key keep their order."""
-    order = ld(ST, ORDER)
-    key = ld(ST, KEY)
+    order, key = lds(ST, ORDER, KEY)
     if high - low < 24:
         for i in range(low + 1, high):
             v = ld32(order, i)
@@ -44,8 +42,7 @@ def sort_level(ST: i64, low: i64, high: i64) -> None:
                         more = 1
             st32(order, j, v)
     else:
-        spare = ld(ST, SPARE)
-        tally = ld(ST, TALLY)
+        spare, tally = lds(ST, SPARE, TALLY)
         for i in range(low, high):
             v = ld32(order, i)
             st32(spare, i, v)
@@ -65,17 +62,12 @@ def sort_level(ST: i64, low: i64, high: i64) -> None:
         fill_bytes(tally, 0, 4 * ld(ST, KEYS))
 
 
-def make_batches(ST: i64, parts: i64) -> None:
+def make_batches(ST: i64, by_component: i64) -> None:
     """Sort the nodes by (level, key), and cut where either changes; `counts` holds the nodes of each level.
 
-    With `parts`, the levels are those of the components.
+    With `by_component`, the levels are those of the components.
     """
-    level = ld(ST, LEVEL)
-    levels = ld(ST, LEVELS)
-    order = ld(ST, ORDER)
-    counts = ld(ST, COUNTS)
-    row = ld(ST, ROW)
-    args = ld(ST, ARGS)
+    level, levels, order, counts, row, args = lds(ST, LEVEL, LEVELS, ORDER, COUNTS, ROW, ARGS)
     total = 0
     for l in range(levels):
         c = ld32(counts, l)
@@ -88,10 +80,8 @@ def make_batches(ST: i64, parts: i64) -> None:
         st(args, i, ld(row, v))
         st32(counts, l, i + 1)
     batch = 0
-    if parts != 0:
-        lfirst = ld(ST, LFIRST)
-        bfirst = ld(ST, BFIRST)
-        mixed = ld(ST, MIXED)
+    if by_component != 0:
+        lfirst, bfirst, mixed = lds(ST, LFIRST, BFIRST, MIXED)
         for c in range(ld(ST, GROUPS)):
             st32(bfirst, c, batch)
             batch = cut(ST, batch, ld32(lfirst, c), ld32(lfirst, c + 1), ld32(mixed, c))
@@ -104,13 +94,7 @@ def make_batches(ST: i64, parts: i64) -> None:
 
 def cut(ST: i64, batch: i64, begin: i64, end: i64, mixed: i64) -> i64:
     """Make batches of levels begin..end, of which each may hold several keys if `mixed`; number them from `batch`."""
-    key = ld(ST, KEY)
-    order = ld(ST, ORDER)
-    counts = ld(ST, COUNTS)
-    row = ld(ST, ROW)
-    args = ld(ST, ARGS)
-    bstart = ld(ST, BSTART)
-    bkey = ld(ST, BKEY)
+    key, order, counts, row, args, bstart, bkey = lds(ST, KEY, ORDER, COUNTS, ROW, ARGS, BSTART, BKEY)
     blevel = ld(ST, BLEVEL)
     low = 0
     if begin > 0:

@@ -10,38 +10,28 @@ of keys is still the same.
 
 from __future__ import annotations
 
-from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, lshr, st, st32
+from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, lds, lshr, st, st32
+from acronumba.runtime.library.records import component_of, deeper, depth_of, group_of, node_of
 
 from acronumba.runtime.library.words import (  # isort: skip
     ADJACENT, COMPONENT, COUNTS, DEEPEST, DEPTH, GHOSTS, GROUP, GROUPS, KERNELS, KEY, KEYS, KEYTAB, KFIRST, KIND,
-    KINDS, KNOWN, KNOWN_GROUPS, K_LISTS, K_TENSORS, K_WORDS, LEVEL, LEVELS, LFIRST, LOCAL, MARKS, MIXED,
-    MOST_GROUPS, N, PLACE, ROW, SIZE, TABLE, VISIT,
+    KINDS, KNOWN, KNOWN_GROUPS, K_LISTS, K_TENSORS, K_WORDS, LEVEL, LEVELS, LFIRST, LIST_ITEMS, LIST_LENGTH, LOCAL,
+    MARKS, MIXED, MOST_GROUPS, N, PLACE, RECORD_HEAD, ROW, SIZE, TABLE, VISIT,
 )  # fmt: skip
 
 
 def find_components(ST: i64) -> None:
     """Give each node its component and its depth in it, in one pass if the graph of groups is the last one."""
-    n = ld(ST, N)
-    keys = ld(ST, KEYS)
+    n, keys, group = lds(ST, N, KEYS, KEY)
     groups = keys
-    group = ld(ST, KEY)
     if keys > ld(ST, MOST_GROUPS):
-        groups = ld(ST, KERNELS)
-        group = ld(ST, KIND)
+        groups, group = lds(ST, KERNELS, KIND)
     marks = (groups >> 6) + 1
     st(ST, GROUPS, groups)
     st(ST, GROUP, group)
     st(ST, MARKS, marks)
-    kind = ld(ST, KIND)
-    row = ld(ST, ROW)
-    place = ld(ST, PLACE)
-    table = ld(ST, TABLE)
-    adjacent = ld(ST, ADJACENT)
-    known = ld(ST, KNOWN)
-    component = ld(ST, COMPONENT)
-    deepest = ld(ST, DEEPEST)
-    ghosts = ld(ST, GHOSTS)
-    recorded = ld(ST, DEPTH)
+    kind, row, place, table, adjacent, known = lds(ST, KIND, ROW, PLACE, TABLE, ADJACENT, KNOWN)
+    component, deepest, ghosts, recorded = lds(ST, COMPONENT, DEEPEST, GHOSTS, DEPTH)
     if groups != ld(ST, KNOWN_GROUPS):
         st(ST, KNOWN_GROUPS, groups)
         fill_bytes(known, 255, 8 * groups * marks)  # every group reads every other:
@@ -52,35 +42,32 @@ def find_components(ST: i64) -> None:
         fill_bytes(adjacent, 0, 8 * groups * marks)
         fill_bytes(deepest, 0, 4 * groups)
         for v in range(n):
-            g = ld32(group, v)
-            k = table + 8 * K_WORDS * ld32(kind, v)
-            at = ld(row, v)
-            reads = adjacent + 8 * marks * g
-            c = ld32(component, g)
+            g, k, at = ld32(group, v), table + 8 * K_WORDS * ld32(kind, v), ld(row, v)
+            reads, c = adjacent + 8 * marks * g, ld32(component, g)
             here = c << 48
             tensors = ld(k, K_TENSORS)
             for j in range(tensors):
-                p = ld(place, ld(ld(at, j), 1) >> 32)
-                s = p & 65535
+                p = ld(place, node_of(ld(ld(at, j), RECORD_HEAD)))
+                s = group_of(p)
                 bits = ld(reads, s >> 6)
                 if bits & (1 << (s & 63)) == 0:
                     st(reads, s >> 6, bits | (1 << (s & 63)))
-                here = max(here, (p | 65535) + 1)
+                here = max(here, deeper(p))
             for j in range(ld(k, K_LISTS)):
-                items = ld(ld(at, tensors + j), 0)
-                for i in range(ld(ld(at, tensors + j), 1)):
-                    p = ld(place, ld(ld(items, i), 1) >> 32)
-                    s = p & 65535
+                items = ld(ld(at, tensors + j), LIST_ITEMS)
+                for i in range(ld(ld(at, tensors + j), LIST_LENGTH)):
+                    p = ld(place, node_of(ld(ld(items, i), RECORD_HEAD)))
+                    s = group_of(p)
                     bits = ld(reads, s >> 6)
                     if bits & (1 << (s & 63)) == 0:
                         st(reads, s >> 6, bits | (1 << (s & 63)))
-                    here = max(here, (p | 65535) + 1)
+                    here = max(here, deeper(p))
             if ghosts != 0:
                 deep = deepest_operand(ST, v)
-                if (here >> 16) & 4294967295 > 0 or deep < 0:
+                if depth_of(here) > 0 or deep < 0:
                     here = here + ((ld32(recorded, v) - 1 - deep) << 16)
             st(place, v, here | g)
-            depth = (here >> 16) & 4294967295
+            depth = depth_of(here)
             if depth >= ld32(deepest, c):
                 st32(deepest, c, depth + 1)
         again = 0
@@ -102,13 +89,13 @@ def deepest_operand(ST: i64, v: i64) -> i64:
     tensors = ld(k, K_TENSORS)
     deep = 0 - 1
     for j in range(tensors):
-        u = ld(ld(at, j), 1) >> 32
+        u = node_of(ld(ld(at, j), RECORD_HEAD))
         if u >= 0:
             deep = max(deep, ld32(depth, u))
     for j in range(ld(k, K_LISTS)):
-        items = ld(ld(at, tensors + j), 0)
-        for i in range(ld(ld(at, tensors + j), 1)):
-            u = ld(ld(items, i), 1) >> 32
+        items = ld(ld(at, tensors + j), LIST_ITEMS)
+        for i in range(ld(ld(at, tensors + j), LIST_LENGTH)):
+            u = node_of(ld(ld(items, i), RECORD_HEAD))
             if u >= 0:
                 deep = max(deep, ld32(depth, u))
     return deep
@@ -116,11 +103,7 @@ def deepest_operand(ST: i64, v: i64) -> i64:
 
 def components(ST: i64) -> None:
     """Number the strongly connected components of `known`, what is read before what reads it (Tarjan 1972)."""
-    groups = ld(ST, GROUPS)
-    marks = ld(ST, MARKS)
-    known = ld(ST, KNOWN)
-    component = ld(ST, COMPONENT)
-    number = ld(ST, VISIT)
+    groups, marks, known, component, number = lds(ST, GROUPS, MARKS, KNOWN, COMPONENT, VISIT)
     lowest = number + 4 * groups
     stack = lowest + 4 * groups
     path = stack + 4 * groups
@@ -177,15 +160,8 @@ def components(ST: i64) -> None:
 
 def sort_keys(ST: i64) -> None:
     """List the keys of each component."""
-    keys = ld(ST, KEYS)
-    groups = ld(ST, GROUPS)
-    component = ld(ST, COMPONENT)
-    keytab = ld(ST, KEYTAB)
-    size = ld(ST, SIZE)
-    mixed = ld(ST, MIXED)
-    first = ld(ST, KFIRST)
-    local = ld(ST, LOCAL)
-    kinds = ld(ST, KINDS)
+    keys, groups, component, keytab, size, mixed = lds(ST, KEYS, GROUPS, COMPONENT, KEYTAB, SIZE, MIXED)
+    first, local, kinds = lds(ST, KFIRST, LOCAL, KINDS)
     fill_bytes(size, 0, 4 * groups)
     for k in range(keys):
         c = ld32(component, k if groups == keys else ld(keytab, 2 * k))
@@ -204,11 +180,7 @@ def sort_keys(ST: i64) -> None:
 
 def component_levels(ST: i64) -> None:
     """Number the levels of the components one after the other; count the nodes of each."""
-    deepest = ld(ST, DEEPEST)
-    lfirst = ld(ST, LFIRST)
-    place = ld(ST, PLACE)
-    level = ld(ST, LEVEL)
-    counts = ld(ST, COUNTS)
+    deepest, lfirst, place, level, counts = lds(ST, DEEPEST, LFIRST, PLACE, LEVEL, COUNTS)
     total = 0
     for c in range(ld(ST, GROUPS)):
         st32(lfirst, c, total)
@@ -218,16 +190,14 @@ def component_levels(ST: i64) -> None:
     fill_bytes(counts, 0, 4 * (total + 1))
     for v in range(ld(ST, N)):
         p = ld(place, v)
-        l = ld32(lfirst, p >> 48) + ((p >> 16) & 4294967295)
+        l = ld32(lfirst, component_of(p)) + depth_of(p)
         st32(level, v, l)
         st32(counts, l, ld32(counts, l) + 1)
 
 
 def by_depth(ST: i64) -> None:
     """Give each node its depth as level."""
-    n = ld(ST, N)
-    depth = ld(ST, DEPTH)
-    level = ld(ST, LEVEL)
+    n, depth, level = lds(ST, N, DEPTH, LEVEL)
     most = -1
     for v in range(n):
         d = ld32(depth, v)

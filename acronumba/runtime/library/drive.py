@@ -7,7 +7,7 @@ and when they have run, their work area, columns and scratch serve the next ones
 
 from __future__ import annotations
 
-from acronumba.emit.language import call_address, call_address_i64, i64, ld, ld32, prefetch, st
+from acronumba.emit.language import call_address, call_address_i64, i64, ld, ld32, lds, prefetch, st
 from acronumba.runtime.library.execute import execute
 from acronumba.runtime.library.places import layout
 from acronumba.runtime.library.schedule import schedule
@@ -25,10 +25,11 @@ from acronumba.runtime.state import (
 )
 
 from acronumba.runtime.library.words import (  # isort: skip
-    AIM, ARENA, ASIZE, BATCH, BATCHES, CEILING, EDGES, FAILURES, HEAVIEST, INSTANCES, KEPT, KIND, K_ARGS, K_BYTES,
-    K_DIMS, K_PLAN, K_RESULTS, K_ROWS, K_WORDS, LEAST, MACHINE, MORE, N, PART, PAST, PLAIN, PLAINS, PLANNED, ROUNDS,
-    ROW, RTOP, RUNNABLE, RUN_BATCHES, SINGLE, SIZES, STAGE, STOP, TABLE, USED, WAITING, WARM, WARMS, WEIGHED,
-    WEIGHT, WMOST, WTOP, WUSED,
+    AHEAD, AHEAD_COUNT, AIM, ARENA, ARENA_SIZE, ARENA_USED, BATCHES, CEILING, EDGES, FAILURES, INSTANCES, KEPT,
+    KIND, K_ARGS, K_BYTES, K_DIMS, K_PLAN, K_RESULTS, K_ROWS, K_WORDS, LEAST, MACHINE, MORE, N, NODES_BEFORE,
+    NODE_MOST, PART_BYTES, PART_END, PART_NODES, PART_START, PLANNED, RECORD_SHAPE, RESULT_BYTES,
+    RESULT_BYTES_BEFORE, ROUNDS, ROW, RTOP, RUNNABLE, RUN_BATCHES, SINGLE, SIZES, STAGE, STOP, TABLE, WAITING,
+    WORK_MOST, WORK_USED, WTOP,
 )  # fmt: skip
 
 
@@ -38,8 +39,8 @@ def warm_up(ST: i64) -> None:
     Kernels of the last mini-batch have driven it out of the cache, and the machine, which follows references, would
     wait for each line by itself.
     """
-    warm = ld(ST, WARM)
-    for k in range(ld(ST, WARMS)):
+    warm = ld(ST, AHEAD)
+    for k in range(ld(ST, AHEAD_COUNT)):
         at = ld(warm, 2 * k)
         for b in range(0, ld(warm, 2 * k + 1), 64):
             prefetch(at + b)
@@ -50,9 +51,7 @@ def next_round(ST: i64) -> None:
 
     What has run is input from now on: `layout` has made its results values of no node.
     """
-    runnable = ld(ST, RUNNABLE)
-    waiting = ld(ST, WAITING)
-    count = ld(ST, WTOP)
+    runnable, waiting, count = lds(ST, RUNNABLE, WAITING, WTOP)
     for k in range(count):
         st(runnable, 2 * k, ld(waiting, 2 * (count - 1 - k)))
         st(runnable, 2 * k + 1, ld(waiting, 2 * (count - 1 - k) + 1))
@@ -64,14 +63,14 @@ def next_round(ST: i64) -> None:
 
 def forget(ST: i64) -> None:
     """Begin to record anew; results of what has run stay where they are."""
-    used = ld(ST, USED)
+    used = ld(ST, ARENA_USED)
     st(ST, KEPT, ld(ST, KEPT) + used)
     st(ST, ARENA, ld(ST, ARENA) + used)
-    st(ST, ASIZE, ld(ST, ASIZE) - used)
-    st(ST, USED, 0)
-    st(ST, PLAINS, ld(ST, PLAINS) + ld(ST, PLAIN))
-    st(ST, PLAIN, 0)
-    st(ST, PAST, ld(ST, PAST) + ld(ST, N))
+    st(ST, ARENA_SIZE, ld(ST, ARENA_SIZE) - used)
+    st(ST, ARENA_USED, 0)
+    st(ST, RESULT_BYTES_BEFORE, ld(ST, RESULT_BYTES_BEFORE) + ld(ST, RESULT_BYTES))
+    st(ST, RESULT_BYTES, 0)
+    st(ST, NODES_BEFORE, ld(ST, NODES_BEFORE) + ld(ST, N))
     st(ST, N, 0)
     st(ST, EDGES, 0)
     st(ST, BATCHES, 0)
@@ -82,23 +81,19 @@ def forget(ST: i64) -> None:
 
 def next_part(ST: i64) -> None:
     """Go on with the instances after those that have run."""
-    st(ST, WMOST, max(ld(ST, WMOST), ld(ST, WUSED)))
-    st(ST, WUSED, 0)
-    st(ST, WEIGHED, 0)
-    st(ST, WEIGHT, 0)
-    st(ST, PART, ld(ST, BATCH))
-    st(ST, BATCH, ld(ST, BATCH) + 1)
+    st(ST, WORK_MOST, max(ld(ST, WORK_MOST), ld(ST, WORK_USED)))
+    st(ST, WORK_USED, 0)
+    st(ST, PART_NODES, 0)
+    st(ST, PART_BYTES, 0)
+    st(ST, PART_START, ld(ST, PART_END))
+    st(ST, PART_END, ld(ST, PART_END) + 1)
     forget(ST)
 
 
 def weigh(ST: i64) -> None:
-    """Add what the nodes take that were recorded since the last call to `weight`."""
-    kind = ld(ST, KIND)
-    row = ld(ST, ROW)
-    table = ld(ST, TABLE)
-    sizes = ld(ST, SIZES)
-    weight = ld(ST, WEIGHT)
-    for v in range(ld(ST, WEIGHED), ld(ST, N)):
+    """Add what the nodes take that were recorded since the last call to `part_bytes`."""
+    kind, row, table, sizes, weight = lds(ST, KIND, ROW, TABLE, SIZES, PART_BYTES)
+    for v in range(ld(ST, PART_NODES), ld(ST, N)):
         k = K_WORDS * ld32(kind, v)
         size = ld(table, k + K_BYTES)
         if size == 0:
@@ -107,11 +102,11 @@ def weigh(ST: i64) -> None:
             for j in range(ld(table, k + K_RESULTS)):
                 size = min(size + ld(sizes, 1 + j), 1 << 40)
             if ld(table, k + K_ROWS) != 0:
-                size = size * min(ld(ld(at, ld(table, k + K_DIMS) + 2)), 1 << 20)
+                size = size * min(ld(ld(at, ld(table, k + K_DIMS) + RECORD_SHAPE)), 1 << 20)
             size = size + NODE_BYTES
         weight = min(weight + size, 1 << 60)
-    st(ST, WEIGHED, ld(ST, N))
-    st(ST, WEIGHT, weight)
+    st(ST, PART_NODES, ld(ST, N))
+    st(ST, PART_BYTES, weight)
 
 
 def grow_part(ST: i64) -> i64:
@@ -120,27 +115,27 @@ def grow_part(ST: i64) -> i64:
     The more are recorded, the better is known what they take. All parts that are left should take the same; they take
     a little more each where the last would have less than a quarter.
     """
-    if ld(ST, BATCH) == ld(ST, INSTANCES):
+    if ld(ST, PART_END) == ld(ST, INSTANCES):
         return 0
-    mine = ld(ST, BATCH) - ld(ST, PART)
-    rest = ld(ST, INSTANCES) - ld(ST, PART)
-    mean = ld(ST, N) * ld(ST, HEAVIEST) // mine + 1
+    mine = ld(ST, PART_END) - ld(ST, PART_START)
+    rest = ld(ST, INSTANCES) - ld(ST, PART_START)
+    mean = ld(ST, N) * ld(ST, NODE_MOST) // mine + 1
     if ld(ST, AIM) // mean < rest:  # or else there is no need to know it exactly
         weigh(ST)
-        mean = ld(ST, WEIGHT) // mine + 1
+        mean = ld(ST, PART_BYTES) // mine + 1
     each = max(max(ld(ST, AIM) // mean, min(ld(ST, LEAST), ld(ST, CEILING) // mean)), 1)
     parts = max((rest + each - 1 - each // 4) // each, 1)
     goal = (rest + parts - 1) // parts
     if mine >= goal:
         return 0
-    st(ST, BATCH, ld(ST, BATCH) + min(mine, (goal - mine + 1) // 2))
+    st(ST, PART_END, ld(ST, PART_END) + min(mine, (goal - mine + 1) // 2))
     return 1
 
 
 def unfinished(ST: i64) -> i64:
     """Return whether another round or part follows."""
     left = ld(ST, MORE)
-    if ld(ST, BATCH) < ld(ST, INSTANCES):
+    if ld(ST, PART_END) < ld(ST, INSTANCES):
         left = 1
     return left
 
@@ -154,7 +149,7 @@ def drive(ST: i64) -> i64:
                 return DONE
             if ld(ST, MORE) != 0:
                 next_round(ST)
-            elif ld(ST, BATCH) < ld(ST, INSTANCES):
+            elif ld(ST, PART_END) < ld(ST, INSTANCES):
                 next_part(ST)
         if ld(ST, STAGE) == TO_RECORD and stop > TO_RECORD:
             if ld(ST, N) == 0 and ld(ST, ROUNDS) == 0:

@@ -6,7 +6,8 @@ stages of its kernel (`run_batch`).
 
 from __future__ import annotations
 
-from acronumba.emit.language import call_address, call_address_i64, fill_bytes, i64, ld, ld32, st
+from acronumba.emit.language import call_address, call_address_i64, fill_bytes, i64, ld, ld32, lds, st
+from acronumba.ir.spec import FIXED
 from acronumba.runtime.library.liveness import settle
 from acronumba.runtime.library.rows import count_rows, split_rows
 from acronumba.runtime.library.workers import pool_run
@@ -14,8 +15,9 @@ from acronumba.runtime.state import DONE, PAUSE
 
 from acronumba.runtime.library.words import (  # isort: skip
     ARGS, BATCHES, BKEY, BSTART, FAIL, FAILURES, KEYTAB, K_BEGIN, K_COST, K_FALLIBLE, K_PARAMS, K_RESULTS, K_ROWS,
-    K_RUN, K_SHARES, K_STAGES, K_WORDS, MOST, OFFSET, PATIENCE, PLANNED, POOL, RUN_BATCHES, SCRATCH, STRIDE, TABLE,
-    TAKEN, THREADS,
+    K_RUN, K_SHARES, K_STAGES, K_WORDS, MOST, OFFSET, PARAMETERS_BEGUN, PARAMETERS_EXTENTS, PARAMETERS_FAILS,
+    PARAMETERS_NODES, PLANNED, POOL, RUN_BATCHES, RUN_SLICE, SCRATCH, STAGE_BYTES, STAGE_COST, STAGE_RUN,
+    STAGE_WEIGHTS, STRIDE, TABLE, TAKEN, THREADS,
 )  # fmt: skip
 
 
@@ -27,8 +29,8 @@ def run_rows(ST: i64, k: i64, low: i64, high: i64) -> i64:
     fails = words + 8 * count
     split_rows(ST, k, low, high, words, count)
     params = ld(table, k + K_PARAMS)
-    st(params, 0, words)
-    st(params, 1, fails)
+    st(params, PARAMETERS_NODES, words)
+    st(params, PARAMETERS_FAILS, fails)
     if ld(table, k + K_FALLIBLE) == 0:
         run_batch(ST, k, count)
         return count
@@ -48,21 +50,12 @@ def run_rows(ST: i64, k: i64, low: i64, high: i64) -> i64:
 
 def execute(ST: i64) -> i64:
     """Run the kernels, batch by batch; go on where it returned before if called again."""
-    most = ld(ST, MOST)
-    offset = ld(ST, OFFSET)
-    bstart = ld(ST, BSTART)
-    bkey = ld(ST, BKEY)
-    keytab = ld(ST, KEYTAB)
-    table = ld(ST, TABLE)
-    args = ld(ST, ARGS)
-    fail = ld(ST, FAIL)
-    shared = ld(ST, PLANNED)
-    failures = ld(ST, FAILURES)
-    patience = ld(ST, PATIENCE)
+    most, offset, bstart, bkey, keytab, table = lds(ST, MOST, OFFSET, BSTART, BKEY, KEYTAB, TABLE)
+    args, fail, shared, failures, run_slice = lds(ST, ARGS, FAIL, PLANNED, FAILURES, RUN_SLICE)
     time = 0
     first = ld(ST, RUN_BATCHES)
     for b in range(first, ld(ST, BATCHES)):
-        if b > first and time > patience:
+        if b > first and time > run_slice:
             st(ST, RUN_BATCHES, b)
             st(ST, FAILURES, failures)
             st(ST, TAKEN, ld(ST, TAKEN) + time)
@@ -72,12 +65,12 @@ def execute(ST: i64) -> i64:
         low = ld32(bstart, b)
         count = ld32(bstart, b + 1) - low
         params = ld(table, k + K_PARAMS)
-        st(params, 0, args + 8 * low)
-        st(params, 1, fail + 8 * low)
-        st(params, 2, ld(keytab, 2 * key + 1))
-        st(params, 3, ld(params, 3) + 1)
+        st(params, PARAMETERS_NODES, args + 8 * low)
+        st(params, PARAMETERS_FAILS, fail + 8 * low)
+        st(params, PARAMETERS_EXTENTS, ld(keytab, 2 * key + 1))
+        st(params, PARAMETERS_BEGUN, ld(params, PARAMETERS_BEGUN) + 1)
         for j in range(ld(table, k + K_RESULTS)):
-            st(params, 4 + j, ld(offset, 2 * (b * most + j)))
+            st(params, FIXED + j, ld(offset, 2 * (b * most + j)))
         if ld(table, k + K_ROWS) != 0:
             rows = run_rows(ST, k, low, low + count)
             time = time + (rows - count) * ld(table, k + K_COST)
@@ -137,16 +130,17 @@ def run_stages(ST: i64, k: i64, count: i64) -> None:
     """
     table = ld(ST, TABLE)
     params = ld(table, k + K_PARAMS)
-    threads = ld(ST, THREADS)
-    scratch = ld(ST, SCRATCH)
+    threads, scratch = lds(ST, THREADS, SCRATCH)
     low = 0
     while low < count:
         high = call_address_i64(ld(table, k + K_BEGIN), params, low, count, scratch)
         for s in range(ld(table, k + K_STAGES)):
-            stage = ld(table, k + K_SHARES) + 24 * s
-            run = ld(stage)
+            stage = ld(table, k + K_SHARES) + STAGE_BYTES * s
+            run = ld(stage, STAGE_RUN)
             many = ld(scratch, 3 + s)
-            units = min(units_of(max((high - low) * ld(stage, 1), ld(stage, 2))), min(many, threads))
+            units = min(
+                units_of(max((high - low) * ld(stage, STAGE_COST), ld(stage, STAGE_WEIGHTS))), min(many, threads)
+            )
             if units > 1:
                 pool_run(ld(ST, POOL), run, scratch, many, units, scratch, ld(ST, STRIDE), threads)
             else:

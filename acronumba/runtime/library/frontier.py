@@ -7,13 +7,14 @@ nodes have the least mean depth, and again.
 
 from __future__ import annotations
 
-from acronumba.emit.language import f64, fill_bytes, i64, inf, ld, ld32, ldf, st, st32, stf
+from acronumba.emit.language import f64, fill_bytes, i64, inf, ld, ld32, ldf, lds, st, st32, stf
+from acronumba.runtime.library.records import node_of
 from acronumba.runtime.state import DONE, GROW_EDGES
 
 from acronumba.runtime.library.words import (  # isort: skip
     BFIRST, BSTART, DEGREE, DEPTH, ECAP, EDGES, EFIRST, EFROM, GKINDS, KEY, KEYS, KIND, K_LISTS, K_TENSORS, K_WORDS,
-    LEVEL, LEVELS, LFIRST, LOCAL, MEAN, MEMBERS, N, NEED, ORDER, POSITION, QUEUE, READY, ROW, SCAP, SFIRST, SIZE,
-    SKIND, SNEXT, SSTART, TABLE,
+    LEVEL, LEVELS, LFIRST, LIST_ITEMS, LIST_LENGTH, LOCAL, MEAN, MEMBERS, N, NEED, ORDER, POSITION, QUEUE, READY,
+    RECORD_HEAD, ROW, SCAP, SFIRST, SIZE, SKIND, SNEXT, SSTART, TABLE,
 )  # fmt: skip
 
 
@@ -30,8 +31,7 @@ def operands(ST: i64, c: i64) -> i64:
     low = 0
     high = ld(ST, N)
     least = -1 << 40
-    bstart = ld(ST, BSTART)
-    bfirst = ld(ST, BFIRST)
+    bstart, bfirst = lds(ST, BSTART, BFIRST)
     if c >= 0:
         low = ld32(bstart, ld32(bfirst, c))
         high = ld32(bstart, ld32(bfirst, c + 1))
@@ -40,15 +40,8 @@ def operands(ST: i64, c: i64) -> i64:
     if ld(ST, N) >= ld(ST, SCAP):
         st(ST, NEED, 2 * ld(ST, N))
         return GROW_EDGES
-    kind = ld(ST, KIND)
-    row = ld(ST, ROW)
-    order = ld(ST, ORDER)
-    level = ld(ST, LEVEL)
-    position = ld(ST, POSITION)
-    table = ld(ST, TABLE)
-    first = ld(ST, EFIRST)
-    source = ld(ST, EFROM)
-    room = ld(ST, ECAP)
+    kind, row, order, level, position, table = lds(ST, KIND, ROW, ORDER, LEVEL, POSITION, TABLE)
+    first, source, room = lds(ST, EFIRST, EFROM, ECAP)
     m = 0
     st32(first, 0, 0)
     for x in range(low, high):
@@ -60,16 +53,16 @@ def operands(ST: i64, c: i64) -> i64:
         k = table + 8 * K_WORDS * ld32(kind, v)
         tensors = ld(k, K_TENSORS)
         for j in range(tensors):
-            u = ld(ld(at, j), 1) >> 32
+            u = node_of(ld(ld(at, j), RECORD_HEAD))
             if u >= 0:
                 if ld32(level, u) >= least:
                     if m < room:
                         st32(source, m, ld32(position, u))
                     m = m + 1
         for j in range(ld(k, K_LISTS)):
-            items = ld(ld(at, tensors + j), 0)
-            for i in range(ld(ld(at, tensors + j), 1)):
-                u = ld(ld(items, i), 1) >> 32
+            items = ld(ld(at, tensors + j), LIST_ITEMS)
+            for i in range(ld(ld(at, tensors + j), LIST_LENGTH)):
+                u = node_of(ld(ld(items, i), RECORD_HEAD))
                 if u >= 0:
                     if ld32(level, u) >= least:
                         if m < room:
@@ -88,16 +81,8 @@ def graph(ST: i64, c: i64) -> i64:
     status = operands(ST, c)
     if status != DONE:
         return status
-    n = ld(ST, MEMBERS)
-    key = ld(ST, KEY)
-    order = ld(ST, ORDER)
-    local = ld(ST, LOCAL)
-    first = ld(ST, EFIRST)
-    source = ld(ST, EFROM)
-    next = ld(ST, SFIRST)
-    after = ld(ST, SNEXT)
-    kind = ld(ST, SKIND)
-    start = ld(ST, SSTART)
+    n, key, order, local, first, source = lds(ST, MEMBERS, KEY, ORDER, LOCAL, EFIRST, EFROM)
+    next, after, kind, start = lds(ST, SFIRST, SNEXT, SKIND, SSTART)
     low = 0
     kinds = ld(ST, KEYS)
     if c >= 0:
@@ -136,11 +121,7 @@ def start(ST: i64, back: i64) -> None:
     """Make those members ready that have no operands (back: no successors)."""
     n = ld(ST, MEMBERS)
     first = ld(ST, SFIRST if back else EFIRST)
-    kind = ld(ST, SKIND)
-    begin = ld(ST, SSTART)
-    degree = ld(ST, DEGREE)
-    queue = ld(ST, QUEUE)
-    ready = ld(ST, READY)
+    kind, begin, degree, queue, ready = lds(ST, SKIND, SSTART, DEGREE, QUEUE, READY)
     for t in range(ld(ST, GKINDS)):
         st32(ready, 2 * t, ld32(begin, t))
         st32(ready, 2 * t + 1, ld32(begin, t))
@@ -158,10 +139,7 @@ def advance(ST: i64, back: i64, t: i64, number: i64, step: i64) -> None:
     """Run all members of kind t that are ready, as step `number`, which is noted in the column `step`."""
     first = ld(ST, EFIRST if back else SFIRST)
     next = ld(ST, EFROM if back else SNEXT)
-    kind = ld(ST, SKIND)
-    degree = ld(ST, DEGREE)
-    queue = ld(ST, QUEUE)
-    ready = ld(ST, READY)
+    kind, degree, queue, ready = lds(ST, SKIND, DEGREE, QUEUE, READY)
     low = ld32(ready, 2 * t)
     high = ld32(ready, 2 * t + 1)
     st32(ready, 2 * t, high)
@@ -184,13 +162,7 @@ def agenda(ST: i64, step: i64) -> i64:
     status = graph(ST, -1)
     if status != DONE:
         return status
-    n = ld(ST, N)
-    keys = ld(ST, KEYS)
-    key = ld(ST, KEY)
-    depth = ld(ST, DEPTH)
-    mean = ld(ST, MEAN)
-    begin = ld(ST, SSTART)
-    ready = ld(ST, READY)
+    n, keys, key, depth, mean, begin, ready = lds(ST, N, KEYS, KEY, DEPTH, MEAN, SSTART, READY)
     for k in range(keys):
         stf(mean, k, 0.0)
     for v in range(n):

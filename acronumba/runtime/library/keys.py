@@ -5,7 +5,7 @@ In: the node columns of the state table. Out: `key`, and the table of keys.
 
 from __future__ import annotations
 
-from acronumba.emit.language import fill_bytes, i64, ld, ld32, lshr, st, st32
+from acronumba.emit.language import fill_bytes, i64, ld, ld32, lds, lshr, st, st32
 
 from acronumba.runtime.library.words import (  # isort: skip
     HASH, KERNELS, KEY, KEYED, KEYS, KEYTAB, KIND, K_ARGS, K_DIMS, K_WORDS, N, ROW, TABLE,
@@ -14,19 +14,13 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 def number_keys(ST: i64) -> None:
     """Give each node the number of its (kernel, extents); without extents that is the kernel's."""
-    n = ld(ST, N)
-    kernels = ld(ST, KERNELS)
-    keytab = ld(ST, KEYTAB)
+    n, kernels, keytab = lds(ST, N, KERNELS, KEYTAB)
     for k in range(kernels):
         st(keytab, 2 * k, k)
         st(keytab, 2 * k + 1, 0)
     count = kernels
     if ld(ST, KEYED) != 0:
-        kind = ld(ST, KIND)
-        key = ld(ST, KEY)
-        row = ld(ST, ROW)
-        table = ld(ST, TABLE)
-        hash = ld(ST, HASH)
+        kind, key, row, table, hash = lds(ST, KIND, KEY, ROW, TABLE, HASH)
         slots = 2  # as many as this round needs: clearing all that the largest one needed would cost each of them
         while slots < 2 * n:
             slots = 2 * slots

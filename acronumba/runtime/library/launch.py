@@ -23,14 +23,15 @@ the first if all blocks cannot run at the same time.
 
 from __future__ import annotations
 
-from acronumba.emit.language import call_address_i64, i64, ld, st
+from acronumba.emit.language import call_address_i64, i64, ld, lds, st
 from acronumba.kernels.cuda.tiles import THREADS
+from acronumba.runtime.library.records import low_half
 from acronumba.runtime.library.words import ROUNDS, RUN_BATCHES, STAGE, STOP
 from acronumba.runtime.state import DONE, EXECUTED, TO_EXECUTE
 
 from acronumba.runtime.library.launch_words import (  # isort: skip
-    ABOUT_BARRIER, ABOUT_COUNT, ABOUT_HANDLE, ABOUT_MOST, ABOUT_PARAMETERS, ABOUT_PATIENCE, ABOUT_SCRATCH,
-    ABOUT_SHARED, ABOUT_STEPS, ABOUT_WARPS, ABOUT_WIDEST, ABOUT_WORD, BARRIER_BYTES, BARRIER_COME, BARRIER_PATIENCE,
+    ABOUT_BARRIER, ABOUT_COUNT, ABOUT_HANDLE, ABOUT_MOST, ABOUT_PARAMETERS, ABOUT_LOOKS, ABOUT_SCRATCH,
+    ABOUT_SHARED, ABOUT_STEPS, ABOUT_WARPS, ABOUT_WIDEST, ABOUT_WORD, BARRIER_BYTES, BARRIER_COME, BARRIER_LOOKS,
     BARRIER_WORD, FUNCTION_BLOCKS, FUNCTION_BYTES, FUNCTION_COUNT, FUNCTION_GRIDS, FUNCTION_HANDLE, GRID_BYTES,
     GRID_COST, GRID_NODES, GRID_TIMES, KERNEL_BYTES, KERNEL_COUNT, KERNEL_FIRST, LAUNCHED, LAUNCH_BLOCKS,
     LAUNCH_COOPERATE, LAUNCH_DRIVE, LAUNCH_FUNCTIONS, LAUNCH_GRIDS, LAUNCH_KERNELS, LAUNCH_LAUNCH, LAUNCH_MOST,
@@ -63,7 +64,7 @@ def blocks_of(words: i64, function: i64, nodes: i64, most: i64) -> i64:
 
 
 def write(words: i64, stream: i64, state: i64) -> i64:
-    error = call_address_i64(ld(words, LAUNCH_REACH), ld(stream, STREAM_EVENT)) & 4294967295
+    error = low_half(call_address_i64(ld(words, LAUNCH_REACH), ld(stream, STREAM_EVENT)))
     if error != 0:
         return -error
     st(stream, STREAM_TOP, ld(stream, STREAM_START))
@@ -91,24 +92,18 @@ def ready(words: i64, stream: i64) -> i64:
 
 def copy(words: i64, stream: i64, end: i64) -> i64:
     """Copy arguments, and what lies from the failures of nodes to an address, and mark the place behind it."""
-    start = ld(stream, STREAM_START)
-    low = ld(stream, STREAM_END)
-    delta = ld(stream, STREAM_DELTA)
-    error = (
+    start, low, delta = lds(stream, STREAM_START, STREAM_END, STREAM_DELTA)
+    error = low_half(
         call_address_i64(
             ld(words, LAUNCH_UPLOAD), start + delta, start, ld(stream, STREAM_TOP) - start, ld(words, LAUNCH_STREAM)
         )
-        & 4294967295
     )
     if error == 0 and low < end:
-        error = (
+        error = low_half(
             call_address_i64(ld(words, LAUNCH_UPLOAD), low + delta, low, end - low, ld(words, LAUNCH_STREAM))
-            & 4294967295
         )
     if error == 0:
-        error = (
-            call_address_i64(ld(words, LAUNCH_RECORD), ld(stream, STREAM_EVENT), ld(words, LAUNCH_STREAM)) & 4294967295
-        )
+        error = low_half(call_address_i64(ld(words, LAUNCH_RECORD), ld(stream, STREAM_EVENT), ld(words, LAUNCH_STREAM)))
     return error
 
 
@@ -131,7 +126,7 @@ def launch(words: i64, table: i64, count: i64) -> i64:
             blocks = blocks_of(
                 words, function, nodes, max(min(ld(function, FUNCTION_BLOCKS), ld(words, LAUNCH_BLOCKS)), 1)
             )
-            error = (
+            error = low_half(
                 call_address_i64(
                     driver,
                     ld(function, FUNCTION_HANDLE),
@@ -146,7 +141,6 @@ def launch(words: i64, table: i64, count: i64) -> i64:
                     words,
                     0,
                 )
-                & 4294967295
             )
             if error != 0:
                 return error
@@ -162,11 +156,10 @@ def apart(words: i64, stream: i64) -> i64:
 
 def steps(words: i64, stream: i64, about: i64) -> i64:
     """Write the barrier, and a step for each function of each kernel, in order; return where they end."""
-    out = ld(stream, STREAM_TAIL)
-    table = ld(stream, STREAM_TABLE)
+    out, table = lds(stream, STREAM_TAIL, STREAM_TABLE)
     st(out, BARRIER_COME, 0)
     st(out, BARRIER_WORD, ld(about, ABOUT_WORD))
-    st(out, BARRIER_PATIENCE, ld(about, ABOUT_PATIENCE))
+    st(out, BARRIER_LOOKS, ld(about, ABOUT_LOOKS))
     first = out + BARRIER_BYTES
     step = first
     most = max(min(ld(about, ABOUT_MOST), ld(words, LAUNCH_BLOCKS)), 1)
@@ -198,7 +191,7 @@ def together(words: i64, stream: i64, about: i64) -> i64:
     error = copy(words, stream, steps(words, stream, about))
     if error != 0:
         return error
-    return (
+    return low_half(
         call_address_i64(
             ld(words, LAUNCH_COOPERATE),
             ld(about, ABOUT_HANDLE),
@@ -212,7 +205,6 @@ def together(words: i64, stream: i64, about: i64) -> i64:
             ld(words, LAUNCH_STREAM),
             about + 8 * ABOUT_PARAMETERS,
         )
-        & 4294967295
     )
 
 

@@ -61,7 +61,7 @@ warps
 barrier         ... address of its barrier
 parameters[5]   addresses of these
 word            `word` of the barrier
-patience        `patience` of it
+looks           `looks` of it
 widest          how many blocks the widest step has
 most            most blocks that may wait for each other
 handle          of the driver

@@ -14,15 +14,17 @@ use as soon as this one is over. Only the last round is planned: what fibers tha
 
 from __future__ import annotations
 
-from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, move_bytes, st, st32
+from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, lds, move_bytes, st, st32
 from acronumba.runtime.forms import A_ROW, A_TENSOR
+from acronumba.runtime.library.records import result_of, results_at
 from acronumba.runtime.library.rows import count_rows
 from acronumba.runtime.state import DONE, GROW_FOUND, GROW_LIVES, MARKED, PIECES
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARGS, BATCH, BATCHES, BESIDE, BKEY, BSTART, CHUNKS, COPIES, DYING, FORMS, FOUND, FOUNDS, FREED, FREEDS, HEAP,
-    KEYTAB, K_ARGS, K_DIMS, K_LISTS, K_RESULTS, K_ROWS, K_TENSORS, K_WORDS, LAST, MOST, NEED, OFFSET, PART, RESULTS,
-    RETURNED, ROOM, SPOIL, TABLE, USED, WUSED, XCAP,
+    ARENA_USED, ARGS, BATCHES, BESIDE, BKEY, BSTART, CHUNKS, COPY_AT, DYING, FORMS, FOUND, FOUND_ROOM, FREE_COUNT,
+    FREE_PIECES, HEAP, KEYTAB, K_ARGS, K_DIMS, K_LISTS, K_RESULTS, K_ROWS, K_TENSORS, K_WORDS, LAST, LIST_CAPACITY,
+    LIST_ITEMS, LIST_LENGTH, MOST, NEED, OFFSET, PART_END, PART_START, RECORD_DATA, RECORD_HEAD, RESULTS, RETURNED,
+    ROOM, SPOIL, TABLE, WORK_USED, XCAP,
 )  # fmt: skip
 
 
@@ -41,13 +43,12 @@ def mark_returned(ST: i64) -> i64:
     An entry of `found` is a row or a list, as: address of the items, how many, their form, address of the word whose
     bits are inverted as long as the entry is there, so that nothing is entered twice.
     """
-    room = ld(ST, FOUNDS)
+    room = ld(ST, FOUND_ROOM)
     if room == 0:
         return GROW_FOUND
-    found = ld(ST, FOUND)
-    form_of = ld(ST, FORMS)
-    st(found, 0, ld(ST, RESULTS) + 8 * ld(ld(form_of)) * ld(ST, PART))
-    st(found, 1, ld(ST, BATCH) - ld(ST, PART))
+    found, form_of = lds(ST, FOUND, FORMS)
+    st(found, 0, ld(ST, RESULTS) + 8 * ld(ld(form_of)) * ld(ST, PART_START))
+    st(found, 1, ld(ST, PART_END) - ld(ST, PART_START))
     st(found, 2, ld(form_of))
     end = 1
     k = 0
@@ -64,12 +65,12 @@ def mark_returned(ST: i64) -> i64:
                 if word == 0:
                     pass
                 elif kind == A_TENSOR:
-                    if ld(word, 1) >= 0:
-                        st(word, 1, ld(word, 1) | MARKED)
+                    if ld(word, RECORD_HEAD) >= 0:
+                        st(word, RECORD_HEAD, ld(word, RECORD_HEAD) | MARKED)
                 elif in_heap(ST, word) != 0:
                     flag = word
                     if kind != A_ROW:
-                        flag = word + 16
+                        flag = word + 8 * LIST_CAPACITY
                     if ld(flag) >= 0:
                         if end == room:
                             full = 1
@@ -79,8 +80,8 @@ def mark_returned(ST: i64) -> i64:
                                 st(found, 4 * end + 1, 1)
                                 st(found, 4 * end + 2, ld(form_of, 1 + ld(word)))
                             else:
-                                st(found, 4 * end, ld(word))
-                                st(found, 4 * end + 1, ld(word, 1))
+                                st(found, 4 * end, ld(word, LIST_ITEMS))
+                                st(found, 4 * end + 1, ld(word, LIST_LENGTH))
                                 st(found, 4 * end + 2, kind)
                             st(found, 4 * end + 3, flag)
                             st(flag, 0, -1 - ld(flag))
@@ -100,21 +101,14 @@ def find_last(ST: i64) -> None:
 
     Until `layout` writes addresses into the value records, they hold the numbers of their results.
     """
-    most = ld(ST, MOST)
-    bstart = ld(ST, BSTART)
-    bkey = ld(ST, BKEY)
-    keytab = ld(ST, KEYTAB)
-    table = ld(ST, TABLE)
-    args = ld(ST, ARGS)
-    offset = ld(ST, OFFSET)
-    last = ld(ST, LAST)
-    returned = ld(ST, RETURNED)
+    most, bstart, bkey, keytab, table, args = lds(ST, MOST, BSTART, BKEY, KEYTAB, TABLE, ARGS)
+    offset, last, returned = lds(ST, OFFSET, LAST, RETURNED)
     for b in range(ld(ST, BATCHES)):
         k = K_WORDS * ld(keytab, 2 * ld32(bkey, b))
         tensors = ld(table, k + K_TENSORS)
         lists = ld(table, k + K_LISTS)
         results = ld(table, k + K_RESULTS)
-        record = 8 * (ld(table, k + K_ARGS) + ld(table, k + K_DIMS))
+        record = results_at(ld(table, k + K_ARGS), ld(table, k + K_DIMS))
         rows = ld(table, k + K_ROWS)
         for j in range(results):
             st32(last, b * most + j, b)
@@ -123,19 +117,19 @@ def find_last(ST: i64) -> None:
             at = ld(args, i)
             for j in range(tensors):
                 it = ld(at, j)
-                if ld(it, 1) >= 0:
-                    st32(last, ld(it), b)
+                if ld(it, RECORD_HEAD) >= 0:
+                    st32(last, ld(it, RECORD_DATA), b)
             for j in range(tensors, tensors + lists):
-                items = ld(ld(at, j))
-                for m in range(ld(ld(at, j), 1)):
+                items = ld(ld(at, j), LIST_ITEMS)
+                for m in range(ld(ld(at, j), LIST_LENGTH)):
                     it = ld(items, m)
-                    if ld(it, 1) >= 0:
-                        st32(last, ld(it), b)
+                    if ld(it, RECORD_HEAD) >= 0:
+                        st32(last, ld(it, RECORD_DATA), b)
             for j in range(results):
                 x = b * most + j
-                it = at + record + 24 * j
-                st(it, 0, x)
-                if ld(it, 1) & MARKED != 0:
+                it = result_of(at, record, j)
+                st(it, RECORD_DATA, x)
+                if ld(it, RECORD_HEAD) & MARKED != 0:
                     size = ld(offset, 2 * x + 1)
                     if rows != 0:
                         size = size * count_rows(ST, k, i, i + 1)
@@ -144,8 +138,7 @@ def find_last(ST: i64) -> None:
 
 def take_place(ST: i64, size: i64) -> i64:
     """Return where in the work area so many bytes are free, by best fit."""
-    free = ld(ST, FREED)
-    count = ld(ST, FREEDS)
+    free, count = lds(ST, FREE_PIECES, FREE_COUNT)
     best = -1
     least = 1 << 62
     for i in range(count):
@@ -160,22 +153,21 @@ def take_place(ST: i64, size: i64) -> i64:
             st(free, 2 * best + 1, least - size)
             return at
         move_bytes(free + 16 * best, free + 16 * (best + 1), 16 * (count - best - 1))
-        st(ST, FREEDS, count - 1)
+        st(ST, FREE_COUNT, count - 1)
         return at
-    at = ld(ST, WUSED)
+    at = ld(ST, WORK_USED)
     if count > 0:
         i = count - 1
         if ld(free, 2 * i) + ld(free, 2 * i + 1) == at:
             at = ld(free, 2 * i)
-            st(ST, FREEDS, i)
-    st(ST, WUSED, at + size)
+            st(ST, FREE_COUNT, i)
+    st(ST, WORK_USED, at + size)
     return at
 
 
 def give_place(ST: i64, at: i64, size: i64) -> None:
     """Note that these bytes of the work area are free, together with the free ones on either side."""
-    free = ld(ST, FREED)
-    count = ld(ST, FREEDS)
+    free, count = lds(ST, FREE_PIECES, FREE_COUNT)
     i = count
     while i > 0 and ld(free, 2 * i - 2) > at:
         i = i - 1
@@ -190,7 +182,7 @@ def give_place(ST: i64, at: i64, size: i64) -> None:
         if joined != 0:
             st(free, 2 * i + 1, ld(free, 2 * i + 1) + ld(free, 2 * next + 1))
             move_bytes(free + 16 * next, free + 16 * (next + 1), 16 * (count - next - 1))
-            st(ST, FREEDS, count - 1)
+            st(ST, FREE_COUNT, count - 1)
         else:
             st(free, 2 * next, at)
             st(free, 2 * next + 1, ld(free, 2 * next + 1) + size)
@@ -198,13 +190,12 @@ def give_place(ST: i64, at: i64, size: i64) -> None:
         move_bytes(free + 16 * (i + 1), free + 16 * i, 16 * (count - i))
         st(free, 2 * i, at)
         st(free, 2 * i + 1, size)
-        st(ST, FREEDS, count + 1)
+        st(ST, FREE_COUNT, count + 1)
 
 
 def share_places(ST: i64) -> i64:
     """Give each result of each batch its place: in the arena, as -1 - offset, or in the work area."""
-    most = ld(ST, MOST)
-    batches = ld(ST, BATCHES)
+    most, batches = lds(ST, MOST, BATCHES)
     if batches * most > ld(ST, XCAP):
         st(ST, NEED, batches * most)
         return GROW_LIVES
@@ -212,19 +203,11 @@ def share_places(ST: i64) -> i64:
     if status != DONE:
         return status
     find_last(ST)
-    bstart = ld(ST, BSTART)
-    bkey = ld(ST, BKEY)
-    keytab = ld(ST, KEYTAB)
-    table = ld(ST, TABLE)
-    offset = ld(ST, OFFSET)
-    last = ld(ST, LAST)
-    room = ld(ST, ROOM)
-    dying = ld(ST, DYING)
-    beside = ld(ST, BESIDE)
-    returned = ld(ST, RETURNED)
+    bstart, bkey, keytab, table, offset, last = lds(ST, BSTART, BKEY, KEYTAB, TABLE, OFFSET, LAST)
+    room, dying, beside, returned = lds(ST, ROOM, DYING, BESIDE, RETURNED)
     fill_bytes(dying, 0, 4 * batches)
-    st(ST, FREEDS, 0)
-    st(ST, WUSED, 0)
+    st(ST, FREE_COUNT, 0)
+    st(ST, WORK_USED, 0)
     kept = 0
     copies = 0
     for b in range(batches):
@@ -252,32 +235,27 @@ def share_places(ST: i64) -> i64:
         while x >= 0:
             give_place(ST, ld(offset, 2 * x), ld(room, x))
             x = ld32(beside, x) - 1
-    st(ST, USED, (kept + copies + 63) & -64)
-    st(ST, COPIES, kept)
+    st(ST, ARENA_USED, (kept + copies + 63) & -64)
+    st(ST, COPY_AT, kept)
     return DONE
 
 
 def settle(ST: i64, b: i64) -> None:
     """Copy the nodes of a batch that are returned to the arena; spoil what nothing reads any more, if wanted."""
-    most = ld(ST, MOST)
-    bstart = ld(ST, BSTART)
-    table = ld(ST, TABLE)
-    args = ld(ST, ARGS)
-    offset = ld(ST, OFFSET)
-    returned = ld(ST, RETURNED)
+    most, bstart, table, args, offset, returned = lds(ST, MOST, BSTART, TABLE, ARGS, OFFSET, RETURNED)
     k = K_WORDS * ld(ld(ST, KEYTAB), 2 * ld32(ld(ST, BKEY), b))
-    record = 8 * (ld(table, k + K_ARGS) + ld(table, k + K_DIMS))
+    record = results_at(ld(table, k + K_ARGS), ld(table, k + K_DIMS))
     for j in range(ld(table, k + K_RESULTS)):
         x = b * most + j
         if ld(returned, x) > 0:
-            to = ld(ST, COPIES)
-            st(ST, COPIES, to + ld(returned, x))
+            to = ld(ST, COPY_AT)
+            st(ST, COPY_AT, to + ld(returned, x))
             for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
-                it = ld(args, i) + record + 24 * j
-                if ld(it, 1) & MARKED != 0:
+                it = result_of(ld(args, i), record, j)
+                if ld(it, RECORD_HEAD) & MARKED != 0:
                     size = ld(offset, 2 * x + 1) * count_rows(ST, k, i, i + 1)
-                    copy_bytes(to, ld(it), size)
-                    st(it, 0, to)
+                    copy_bytes(to, ld(it, RECORD_DATA), size)
+                    st(it, RECORD_DATA, to)
                     to = to + ((size + 15) & -16)
     if ld(ST, SPOIL) != 0:
         x = ld32(ld(ST, DYING), b) - 1

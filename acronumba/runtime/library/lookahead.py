@@ -46,6 +46,7 @@ from acronumba.emit.language import (
     ld,
     ld32,
     ldf,
+    lds,
     load,
     select,
     st,
@@ -56,14 +57,15 @@ from acronumba.emit.language import (
 from acronumba.runtime.library.batches import make_batches
 from acronumba.runtime.library.components import component_levels, find_components
 from acronumba.runtime.library.frontier import advance, agenda, graph, start
+from acronumba.runtime.library.records import component_of, group_of, node_of, place_of
 from acronumba.runtime.state import DONE, GROW_CHAINS
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ABLE, ARGS, BEST, BFIRST, BKEY, BOUND, BSTART, BUDGET, CCAP, CHAINS, COUNTED, COUNTS, DEEPEST, DEGREE, DEPTH,
-    DUE, EFFORT, EFIRST, EFROM, FALLEN, FALLS, FRESH, GKINDS, GROUPS, HEIGHT, KEY, KEYS, KIND, K_LISTS, K_TENSORS,
-    K_WORDS, LATE, LAUNCH, LEVEL, LFIRST, LOCAL, LONGEST, MEMBERS, MIXED, N, ORDER, OWN, PEAK, PLACE, QUEUE, READY,
-    REMAIN, RSTART, SCORE, SFIRST, SIZE, SKIND, SNEXT, SPARE, STEP, TABLE, TOUCHED, TURN, TURNED, TURNS, WHOLE,
-    WORD,
+    ABLE, AGENDA_LENGTHS, AGENDA_STEP, AGENDA_WORDS, ARGS, BEST, BFIRST, BKEY, BOUND, BSTART, BUDGET, CCAP, CHAINS,
+    COUNTED, COUNTS, DEEPEST, DEGREE, DEPTH, DEPTH_LENGTHS, DEPTH_WORDS, DUE, EFFORT, EFIRST, EFROM, FRESH, GKINDS,
+    GROUPS, HEIGHT, KEY, KEYS, KIND, K_LISTS, K_TENSORS, K_WORDS, LATE, LAUNCH, LEVEL, LFIRST, LIST_ITEMS,
+    LIST_LENGTH, LOCAL, LONGEST, MEMBERS, MIXED, N, ORDER, OWN, PEAK, PLACE, QUEUE, RAN_AT, READY, RECORD_HEAD,
+    REMAIN, RESTRICTED, RSTART, SCORE, SFIRST, SIZE, SKIND, SNEXT, SPARE, TABLE, TOUCHED, WORD,
 )  # fmt: skip
 
 NEAR = 8  # so many heights below the largest count in the score of a kind
@@ -76,13 +78,11 @@ def lookahead(ST: i64, improve: i64) -> i64:
     """Make batches by component; compute the bound; search the components that have more, if `improve`."""
     find_components(ST)
     make_batches(ST, 1)
-    groups = ld(ST, GROUPS)
-    size = ld(ST, SIZE)
-    bfirst = ld(ST, BFIRST)
+    groups, size, bfirst = lds(ST, GROUPS, SIZE, BFIRST)
     total = 0
     searched = 0
     unknown = 0
-    st(ST, WHOLE, 0)
+    st(ST, RESTRICTED, 0)
     for c in range(groups):
         batches = ld32(bfirst, c + 1) - ld32(bfirst, c)
         least = batches
@@ -107,26 +107,15 @@ def lookahead(ST: i64, improve: i64) -> i64:
 
 
 def chains(ST: i64, c: i64, back: i64) -> i64:
-    """Find the most nodes of its own kind on a path to each node of component c, `own` (back: from it, `height`).
-
-    Eight kinds at a time. Returns the sum over the kinds of the largest.
-    """
-    kind = ld(ST, KIND)
-    key = ld(ST, KEY)
-    order = ld(ST, ORDER)
-    args = ld(ST, ARGS)
-    level = ld(ST, LEVEL)
-    local = ld(ST, LOCAL)
-    table = ld(ST, TABLE)
-    chain = ld(ST, CHAINS)
-    longest = ld(ST, LONGEST)
-    own = ld(ST, HEIGHT if back else OWN)
+    """Find the most nodes of its kind on a path to each member, `own` (back: from it, `height`); sum up the largest."""
+    kind, key, order, args, level, local, table = lds(ST, KIND, KEY, ORDER, ARGS, LEVEL, LOCAL, TABLE)
+    chain, longest, own = lds(ST, CHAINS, LONGEST, HEIGHT if back else OWN)
     first = ld32(ld(ST, LFIRST), c)
     low = ld32(ld(ST, BSTART), ld32(ld(ST, BFIRST), c))
     high = ld32(ld(ST, BSTART), ld32(ld(ST, BFIRST), c + 1))
     kinds = ld32(ld(ST, SIZE), c)
     fill_bytes(longest, 0, 4 * kinds)
-    for block in range(0, kinds, 8):
+    for block in range(0, kinds, 8):  # eight kinds at a time
         if back != 0:
             for x in range(low, high):
                 store(chain + 32 * ld32(order, x), i32x8(0))
@@ -144,13 +133,13 @@ def chains(ST: i64, c: i64, back: i64) -> i64:
             else:
                 tensors = ld(k, K_TENSORS)
                 for j in range(tensors):
-                    u = ld(ld(at, j), 1) >> 32
+                    u = node_of(ld(ld(at, j), RECORD_HEAD))
                     if u >= 0 and ld32(level, u) >= first:
                         most = max(most, load(i32x8, chain + 32 * u))
                 for j in range(ld(k, K_LISTS)):
-                    items = ld(ld(at, tensors + j), 0)
-                    for e in range(ld(ld(at, tensors + j), 1)):
-                        u = ld(ld(items, e), 1) >> 32
+                    items = ld(ld(at, tensors + j), LIST_ITEMS)
+                    for e in range(ld(ld(at, tensors + j), LIST_LENGTH)):
+                        u = node_of(ld(ld(items, e), RECORD_HEAD))
                         if u >= 0 and ld32(level, u) >= first:
                             most = max(most, load(i32x8, chain + 32 * u))
             most = most + select(lanes(i32x8) == i32x8(i32(mine)), i32x8(1), i32x8(0))
@@ -162,13 +151,13 @@ def chains(ST: i64, c: i64, back: i64) -> i64:
             if back != 0:
                 tensors = ld(k, K_TENSORS)
                 for j in range(tensors):
-                    u = ld(ld(at, j), 1) >> 32
+                    u = node_of(ld(ld(at, j), RECORD_HEAD))
                     if u >= 0 and ld32(level, u) >= first:
                         store(chain + 32 * u, max(most, load(i32x8, chain + 32 * u)))
                 for j in range(ld(k, K_LISTS)):
-                    items = ld(ld(at, tensors + j), 0)
-                    for e in range(ld(ld(at, tensors + j), 1)):
-                        u = ld(ld(items, e), 1) >> 32
+                    items = ld(ld(at, tensors + j), LIST_ITEMS)
+                    for e in range(ld(ld(at, tensors + j), LIST_LENGTH)):
+                        u = node_of(ld(ld(items, e), RECORD_HEAD))
                         if u >= 0 and ld32(level, u) >= first:
                             store(chain + 32 * u, max(most, load(i32x8, chain + 32 * u)))
     total = 0
@@ -179,8 +168,7 @@ def chains(ST: i64, c: i64, back: i64) -> i64:
 
 def pays(ST: i64, c: i64, batches: i64) -> i64:
     """Return whether one more search of component c may be worth its time, if it can save so many batches at most."""
-    bstart = ld(ST, BSTART)
-    bfirst = ld(ST, BFIRST)
+    bstart, bfirst = lds(ST, BSTART, BFIRST)
     members = ld32(bstart, ld32(bfirst, c + 1)) - ld32(bstart, ld32(bfirst, c))
     if batches * ld(ST, LAUNCH) > members * SEARCH * SAVES:
         return 1
@@ -209,7 +197,7 @@ def search(ST: i64, c: i64, least: i64) -> i64:
     if count > least and (effort < 0 or effort > 1) and more != 0:
         count = consider(ST, look(ST, 1), count, 1)
     if count > least and (effort < 0 or effort > 2) and more != 0:
-        if ld(ST, WHOLE) == 0:
+        if ld(ST, RESTRICTED) == 0:
             status = guarantees(ST)
             if status != DONE:
                 return status
@@ -219,11 +207,11 @@ def search(ST: i64, c: i64, least: i64) -> i64:
         for i in range(depths):
             st32(word, i, ld32(ld(ST, LOCAL), ld32(ld(ST, BKEY), first + i)))
         count = consider(ST, depths, count, 1)
-        length = ld32(ld(ST, TURNED), c)
-        copy_bytes(word, ld(ST, TURNS) + 4 * low, 4 * length)
+        length = ld32(ld(ST, AGENDA_LENGTHS), c)
+        copy_bytes(word, ld(ST, AGENDA_WORDS) + 4 * low, 4 * length)
         count = consider(ST, length, count, 1)
-        length = ld32(ld(ST, FALLEN), c)
-        copy_bytes(word, ld(ST, FALLS) + 4 * low, 4 * length)
+        length = ld32(ld(ST, DEPTH_LENGTHS), c)
+        copy_bytes(word, ld(ST, DEPTH_WORDS) + 4 * low, 4 * length)
         count = consider(ST, length, count, 1)
     if count < depths:
         follow(ST, c, ld(ST, BEST), count)
@@ -242,7 +230,7 @@ def consider(ST: i64, length: i64, most: i64, more: i64) -> i64:
 
 def follow(ST: i64, c: i64, word: i64, length: i64) -> None:
     """Give the nodes of component c the steps at which a schedule runs them, as depths."""
-    step = ld(ST, STEP)
+    step = ld(ST, RAN_AT)
     start(ST, 0)
     for i in range(length):
         advance(ST, 0, ld32(word, i), i, step)
@@ -250,35 +238,28 @@ def follow(ST: i64, c: i64, word: i64, length: i64) -> None:
     place = ld(ST, PLACE)
     for i in range(ld(ST, MEMBERS)):
         v = ld32(order, i)
-        st(place, v, (c << 48) | (ld32(step, i) << 16) | (ld(place, v) & 65535))
+        st(place, v, place_of(c, ld32(step, i), group_of(ld(place, v))))
     st32(ld(ST, DEEPEST), c, length)
     st32(ld(ST, MIXED), c, 0)
 
 
 def guarantees(ST: i64) -> i64:
     """Cut the schedules of the whole graph by the agenda and by depth into those of the components, once."""
-    if ld(ST, WHOLE) != 0:
+    if ld(ST, RESTRICTED) != 0:
         return DONE
-    status = agenda(ST, ld(ST, TURN))
+    status = agenda(ST, ld(ST, AGENDA_STEP))
     if status != DONE:
         return status
-    restrict(ST, ld(ST, TURN), ld(ST, TURNS), ld(ST, TURNED))
-    restrict(ST, ld(ST, DEPTH), ld(ST, FALLS), ld(ST, FALLEN))
-    st(ST, WHOLE, 1)
+    restrict(ST, ld(ST, AGENDA_STEP), ld(ST, AGENDA_WORDS), ld(ST, AGENDA_LENGTHS))
+    restrict(ST, ld(ST, DEPTH), ld(ST, DEPTH_WORDS), ld(ST, DEPTH_LENGTHS))
+    st(ST, RESTRICTED, 1)
     return DONE
 
 
 def restrict(ST: i64, time: i64, words: i64, lengths: i64) -> None:
     """Write the schedule that runs nodes in the order of `time` as a word for each component."""
-    n = ld(ST, N)
-    key = ld(ST, KEY)
-    local = ld(ST, LOCAL)
-    place = ld(ST, PLACE)
-    bstart = ld(ST, BSTART)
-    bfirst = ld(ST, BFIRST)
-    sorted = ld(ST, SPARE)
-    last = ld(ST, COUNTED)
-    counts = ld(ST, COUNTS)
+    n, key, local, place, bstart, bfirst, sorted = lds(ST, N, KEY, LOCAL, PLACE, BSTART, BFIRST, SPARE)
+    last, counts = lds(ST, COUNTED, COUNTS)
     fill_bytes(counts, 0, 4 * (n + 1))
     for v in range(n):
         t = ld32(time, v) + 1
@@ -297,7 +278,7 @@ def restrict(ST: i64, time: i64, words: i64, lengths: i64) -> None:
         t = ld32(time, v)
         if ld32(last, k) != t:
             st32(last, k, t)
-            c = ld(place, v) >> 48
+            c = component_of(ld(place, v))
             length = ld32(lengths, c)
             st32(words, ld32(bstart, ld32(bfirst, c)) + length, ld32(local, k))
             st32(lengths, c, length + 1)
@@ -309,11 +290,7 @@ def prune(ST: i64, length: i64) -> i64:
     Members run as late as they can in one pass from the back; then from the front as early as they can, where a step
     is skipped if it is the last chance of no member that has not run.
     """
-    word = ld(ST, WORD)
-    late = ld(ST, LATE)
-    due = ld(ST, DUE)
-    queue = ld(ST, QUEUE)
-    ready = ld(ST, READY)
+    word, late, due, queue, ready = lds(ST, WORD, LATE, DUE, QUEUE, READY)
     start(ST, 1)
     for i in range(length):
         at = length - 1 - i
@@ -330,7 +307,7 @@ def prune(ST: i64, length: i64) -> i64:
             for x in range(ld32(ready, 2 * t), ld32(ready, 2 * t + 1)):
                 at = ld32(late, ld32(queue, x))
                 st32(due, at, ld32(due, at) - 1)
-            advance(ST, 0, t, left, ld(ST, STEP))
+            advance(ST, 0, t, left, ld(ST, RAN_AT))
             st32(word, left, t)
             left = left + 1
     return left
@@ -338,20 +315,10 @@ def prune(ST: i64, length: i64) -> i64:
 
 def look(ST: i64, back: i64) -> i64:
     """Write a schedule to `word`, by soft tightness; back: on the reversed graph, and then reverse it."""
-    n = ld(ST, MEMBERS)
-    kinds = ld(ST, GKINDS)
-    kind = ld(ST, SKIND)
+    n, kinds, kind = lds(ST, MEMBERS, GKINDS, SKIND)
     height = ld(ST, OWN if back else HEIGHT)
-    longest = ld(ST, LONGEST)
-    queue = ld(ST, QUEUE)
-    ready = ld(ST, READY)
-    begin = ld(ST, RSTART)
-    remain = ld(ST, REMAIN)
-    able = ld(ST, ABLE)
-    peak = ld(ST, PEAK)
-    counted = ld(ST, COUNTED)
-    score = ld(ST, SCORE)
-    word = ld(ST, WORD)
+    longest, queue, ready, begin, remain, able = lds(ST, LONGEST, QUEUE, READY, RSTART, REMAIN, ABLE)
+    peak, counted, score, word = lds(ST, PEAK, COUNTED, SCORE, WORD)
     start(ST, back)
     total = 0
     for t in range(kinds):
@@ -391,7 +358,7 @@ def look(ST: i64, back: i64) -> i64:
             st32(remain, at, ld32(remain, at) - 1)
             st32(able, at, ld32(able, at) - 1)
         done = done + high - low
-        advance(ST, back, best, length, ld(ST, STEP))
+        advance(ST, back, best, length, ld(ST, RAN_AT))
         at = ld32(peak, best)
         while at > 0 and ld32(remain, ld32(begin, best) + at) == 0:
             at = at - 1
@@ -426,22 +393,12 @@ def tightness(ST: i64, t: i64) -> f64:
 
 def peek(ST: i64, back: i64, otherwise: i64) -> i64:
     """Return the best kind among those after whose run some kind is tight, if there is one."""
-    kinds = ld(ST, GKINDS)
-    kind = ld(ST, SKIND)
+    kinds, kind = lds(ST, GKINDS, SKIND)
     first = ld(ST, EFIRST if back else SFIRST)
     next = ld(ST, EFROM if back else SNEXT)
     height = ld(ST, OWN if back else HEIGHT)
-    degree = ld(ST, DEGREE)
-    queue = ld(ST, QUEUE)
-    ready = ld(ST, READY)
-    begin = ld(ST, RSTART)
-    remain = ld(ST, REMAIN)
-    able = ld(ST, ABLE)
-    peak = ld(ST, PEAK)
-    score = ld(ST, SCORE)
-    fresh = ld(ST, FRESH)
-    touched = ld(ST, TOUCHED)
-    left = ld(ST, BUDGET)
+    degree, queue, ready, begin, remain, able = lds(ST, DEGREE, QUEUE, READY, RSTART, REMAIN, ABLE)
+    peak, score, fresh, touched, left = lds(ST, PEAK, SCORE, FRESH, TOUCHED, BUDGET)
     best = otherwise
     most = -1.0
     for t in range(kinds):

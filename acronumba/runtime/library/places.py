@@ -7,15 +7,17 @@ one arena of bytes; each result of each batch begins at a multiple of 64 bytes. 
 
 from __future__ import annotations
 
-from acronumba.emit.language import call_address, i64, ld, ld32, st
+from acronumba.emit.language import call_address, i64, ld, ld32, lds, st
 from acronumba.runtime.library.liveness import share_places
+from acronumba.runtime.library.records import result_of, results_at
 from acronumba.runtime.library.rows import count_rows, rows_width
 from acronumba.runtime.state import DONE, GROW_ARENA, GROW_SCRATCH, GROW_WORK, NEVER
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARENA, ARGS, ASIZE, BATCH, BATCHES, BKEY, BSTART, COPIES, INSTANCES, KEYTAB, K_ARGS, K_DIMS, K_PLAN, K_RESULTS,
-    K_ROWS, K_WORDS, LARGEST, MORE, MOST, N, NEED, OFFSET, PART, PLAIN, PLANNED, PLENTY, SIZES, SPACE, SSIZE,
-    STRIDE, TABLE, THREADS, USED, WORK, WSIZE, WUSED,
+    ARENA, ARENA_SIZE, ARENA_USED, ARGS, BATCHES, BKEY, BSTART, COPY_AT, INSTANCES, KEYTAB, K_ARGS, K_DIMS, K_PLAN,
+    K_RESULTS, K_ROWS, K_WORDS, LARGEST, MORE, MOST, N, NEED, OFFSET, PART_END, PART_START, PLANNED, PLENTY,
+    RECORD_DATA, RECORD_HEAD, RESULT_BYTES, SCRATCH_SIZE, SCRATCH_WANTED, SIZES, STRIDE, TABLE, THREADS, WORK,
+    WORK_SIZE, WORK_USED,
 )  # fmt: skip
 
 
@@ -26,23 +28,23 @@ def layout(ST: i64) -> i64:
         if status != DONE:
             return status
         plenty = ld(ST, PLENTY)
-        if plenty < NEVER and ld(ST, BATCH) - ld(ST, PART) < ld(ST, INSTANCES):
+        if plenty < NEVER and ld(ST, PART_END) - ld(ST, PART_START) < ld(ST, INSTANCES):
             plenty = -1  # other parts use the places of this one
-        if ld(ST, MORE) == 0 and ld(ST, PLAIN) // (ld(ST, N) + 4096) > plenty:
+        if ld(ST, MORE) == 0 and ld(ST, RESULT_BYTES) // (ld(ST, N) + 4096) > plenty:
             st(ST, PLANNED, 1)
     if ld(ST, PLANNED) == 1:
         status = share_places(ST)
         if status != DONE:
             return status
         st(ST, PLANNED, 2)
-    if ld(ST, USED) > ld(ST, ASIZE):
-        st(ST, NEED, ld(ST, USED))
+    if ld(ST, ARENA_USED) > ld(ST, ARENA_SIZE):
+        st(ST, NEED, ld(ST, ARENA_USED))
         return GROW_ARENA
-    if ld(ST, WUSED) > ld(ST, WSIZE):
-        st(ST, NEED, ld(ST, WUSED))
+    if ld(ST, WORK_USED) > ld(ST, WORK_SIZE):
+        st(ST, NEED, ld(ST, WORK_USED))
         return GROW_WORK
-    if ld(ST, SPACE) > ld(ST, SSIZE):
-        st(ST, NEED, ld(ST, SPACE))
+    if ld(ST, SCRATCH_WANTED) > ld(ST, SCRATCH_SIZE):
+        st(ST, NEED, ld(ST, SCRATCH_WANTED))
         return GROW_SCRATCH
     give_addresses(ST)
     return DONE
@@ -50,14 +52,8 @@ def layout(ST: i64) -> i64:
 
 def measure(ST: i64) -> i64:
     """Find the sizes of all results, places for them none of which two share, and how much scratch is needed."""
-    most = ld(ST, MOST)
-    sizes = ld(ST, SIZES)
-    offset = ld(ST, OFFSET)
-    bstart = ld(ST, BSTART)
-    bkey = ld(ST, BKEY)
-    keytab = ld(ST, KEYTAB)
-    table = ld(ST, TABLE)
-    batches = ld(ST, BATCHES)
+    most, sizes, offset, bstart, bkey, keytab = lds(ST, MOST, SIZES, OFFSET, BSTART, BKEY, KEYTAB)
+    table, batches = lds(ST, TABLE, BATCHES)
     total = 0
     scratch = 0
     space = 0
@@ -95,35 +91,29 @@ def measure(ST: i64) -> i64:
                     large = 1
                     total = 0
     if large != 0:
-        st(ST, USED, 1 << 62)
+        st(ST, ARENA_USED, 1 << 62)
         st(ST, NEED, 1 << 62)
         return GROW_ARENA
-    st(ST, PLAIN, total)
-    st(ST, USED, total)
+    st(ST, RESULT_BYTES, total)
+    st(ST, ARENA_USED, total)
     stride = (scratch + 127) & -64
     st(ST, STRIDE, stride)
-    st(ST, SPACE, space + stride * ld(ST, THREADS))
+    st(ST, SCRATCH_WANTED, space + stride * ld(ST, THREADS))
     return DONE
 
 
 def give_addresses(ST: i64) -> None:
     """Write the addresses of all results into the value records; those of a round that is not the last are inputs."""
-    most = ld(ST, MOST)
-    offset = ld(ST, OFFSET)
-    bstart = ld(ST, BSTART)
-    bkey = ld(ST, BKEY)
-    keytab = ld(ST, KEYTAB)
-    table = ld(ST, TABLE)
-    args = ld(ST, ARGS)
-    arena = ld(ST, ARENA)
+    most, offset, bstart, bkey, keytab, table = lds(ST, MOST, OFFSET, BSTART, BKEY, KEYTAB, TABLE)
+    args, arena = lds(ST, ARGS, ARENA)
     work = arena
     if ld(ST, PLANNED) == 2:
         work = ld(ST, WORK)
-        st(ST, COPIES, ld(ST, COPIES) + arena)
+        st(ST, COPY_AT, ld(ST, COPY_AT) + arena)
     more = ld(ST, MORE)
     for b in range(ld(ST, BATCHES)):
         k = K_WORDS * ld(keytab, 2 * ld32(bkey, b))
-        record = 8 * (ld(table, k + K_ARGS) + ld(table, k + K_DIMS))
+        record = results_at(ld(table, k + K_ARGS), ld(table, k + K_DIMS))
         for j in range(ld(table, k + K_RESULTS)):
             data = ld(offset, 2 * (b * most + j))
             if data >= 0:
@@ -134,12 +124,12 @@ def give_addresses(ST: i64) -> None:
             size = ld(offset, 2 * (b * most + j) + 1)
             if ld(table, k + K_ROWS) == 0:
                 for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
-                    st(ld(args, i) + record + 24 * j, 0, data)
+                    st(result_of(ld(args, i), record, j), RECORD_DATA, data)
                     data = data + size
             else:
                 for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
-                    st(ld(args, i) + record + 24 * j, 0, data)
+                    st(result_of(ld(args, i), record, j), RECORD_DATA, data)
                     data = data + size * count_rows(ST, k, i, i + 1)
             if more != 0:
                 for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
-                    st(ld(args, i) + record + 24 * j, 1, -1)
+                    st(result_of(ld(args, i), record, j), RECORD_HEAD, -1)

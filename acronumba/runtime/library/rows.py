@@ -6,8 +6,11 @@ each row gets argument words of its own, so that kernels see a row as they see a
 
 from __future__ import annotations
 
-from acronumba.emit.language import i64, ld, st
-from acronumba.runtime.library.words import ARGS, K_ARGS, K_DIMS, K_ROWS, K_TENSORS, TABLE
+from acronumba.emit.language import i64, ld, lds, st
+
+from acronumba.runtime.library.words import (  # isort: skip
+    ARGS, K_ARGS, K_DIMS, K_ROWS, K_TENSORS, RECORD_DATA, RECORD_SHAPE, TABLE,
+)  # fmt: skip
 
 
 def count_rows(ST: i64, k: i64, low: i64, high: i64) -> i64:
@@ -19,7 +22,7 @@ def count_rows(ST: i64, k: i64, low: i64, high: i64) -> i64:
     record = ld(table, k + K_ARGS) + ld(table, k + K_DIMS)
     count = 0
     for i in range(low, high):
-        count = min(count + min(ld(ld(ld(args, i), record + 2)), 1 << 40), 1 << 40)
+        count = min(count + min(ld(ld(ld(args, i), record + RECORD_SHAPE)), 1 << 40), 1 << 40)
     return count
 
 
@@ -35,8 +38,7 @@ def split_rows(ST: i64, k: i64, low: i64, high: i64, words: i64, count: i64) -> 
     At `words` are the addresses of the rows' words, then `count` words for failures, then for each row its argument
     words and, for each of its tensors, the first word of a value record.
     """
-    table = ld(ST, TABLE)
-    args = ld(ST, ARGS)
+    table, args = lds(ST, TABLE, ARGS)
     how = ld(table, k + K_ROWS)
     given = ld(table, k + K_ARGS)
     width = given + ld(table, k + K_TENSORS)
@@ -54,12 +56,12 @@ def split_rows(ST: i64, k: i64, low: i64, high: i64, words: i64, count: i64) -> 
                 for r in range(rows):
                     st(to, width * r, word)
             else:
-                data = ld(word)
+                data = ld(word, RECORD_DATA)
                 if size < 0:
                     for r in range(rows):
                         st(to, width * r, ld(data, r))
                 else:
-                    shape = ld(word, 2)
+                    shape = ld(word, RECORD_SHAPE)
                     for axis in range(1, ld(how, given + j)):
                         size = size * ld(shape, axis)
                     record = at + 8 * (given + j)

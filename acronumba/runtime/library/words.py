@@ -1,18 +1,25 @@
-"""The words of the state table and of kernels by their names, for the files of the library.
+"""The words of tables by their names, for the files of the library.
 
 `N` is the place of the word `n` of `state.STATE`, `K_ARGS` that of `args` in a row of `state.KERNEL`, which has
-`K_WORDS` words.
+`K_WORDS` words; `RECORD_HEAD` that of `head` in a value record, of `RECORD_BYTES` bytes, and so on.
 """
 
 from __future__ import annotations
 
-from acronumba.runtime.state import KERNEL, STATE
+from acronumba.data import words as _values
+from acronumba.ir import spec as _spec
+from acronumba.runtime import state as _state
 
-_PLACES = STATE.constants() | KERNEL.constants("K_") | {"K_WORDS": KERNEL.count}
+_PLACES = _state.STATE.constants() | _state.KERNEL.constants("K_") | {"K_WORDS": _state.KERNEL.count}
+for _prefix, _table in {
+    "RECORD_": _values.RECORD, "LIST_": _values.LIST, "PARAMETERS_": _spec.PARAMETERS, "STAGE_": _state.STAGE,
+    "POOL_": _state.POOL, "JOB_": _state.JOB,
+}.items():  # fmt: skip
+    _PLACES |= _table.constants(_prefix) | {f"{_prefix}BYTES": _table.size}
 
 
 def __getattr__(name: str) -> int:
     try:
         return _PLACES[name]
     except KeyError:
-        raise AttributeError(f"no word of the state table or of a kernel: {name}") from None
+        raise AttributeError(f"no word of a table: {name}") from None

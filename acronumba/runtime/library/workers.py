@@ -20,13 +20,12 @@ from acronumba.emit.language import (
     pause,
     st,
 )
+from acronumba.runtime.library.records import high_half, low_half
 
-# The pool's memory, in bytes: each part has a cache line of its own.
-POOL_CLAIM = 0
-POOL_JOBS = 64
-POOL_FINISHED = 192
-POOL_LOCK = 256
-POOL_WANTED = 320
+from acronumba.runtime.library.words import (  # isort: skip
+    JOB_BYTES, JOB_PARAMS, JOB_ROWS, JOB_RUN, JOB_SCRATCH, JOB_SLOTS, JOB_STRIDE, JOB_UNITS, POOL_CLAIM,
+    POOL_FINISHED, POOL_JOBS, POOL_LOCK, POOL_WANTED,
+)  # fmt: skip
 
 
 def pool_work(pool: i64, slot: i64) -> None:
@@ -34,24 +33,24 @@ def pool_work(pool: i64, slot: i64) -> None:
     more = 1
     while more != 0:
         more = 0
-        claim = atomic_load(pool + POOL_CLAIM)
-        job = pool + POOL_JOBS + 64 * ((claim >> 32) & 1)
-        run = ld(job, 0)
-        params = ld(job, 1)
-        rows = ld(job, 2)
-        units = ld(job, 3)
-        scratch = ld(job, 4)
-        stride = ld(job, 5)
-        slots = ld(job, 6)
-        unit = claim & 4294967295
+        claim = atomic_load(pool + 8 * POOL_CLAIM)
+        job = pool + 8 * POOL_JOBS + JOB_BYTES * (high_half(claim) & 1)
+        run = ld(job, JOB_RUN)
+        params = ld(job, JOB_PARAMS)
+        rows = ld(job, JOB_ROWS)
+        units = ld(job, JOB_UNITS)
+        scratch = ld(job, JOB_SCRATCH)
+        stride = ld(job, JOB_STRIDE)
+        slots = ld(job, JOB_SLOTS)
+        unit = low_half(claim)
         if unit < units:
             if slot < slots:
                 more = 1
-                if atomic_cas(pool + POOL_CLAIM, claim, claim + 1):
+                if atomic_cas(pool + 8 * POOL_CLAIM, claim, claim + 1):
                     low = rows * unit // units
                     high = rows * (unit + 1) // units
                     call_address(run, params, low, high, scratch + slot * stride)
-                    atomic_add(pool + POOL_FINISHED, 1)
+                    atomic_add(pool + 8 * POOL_FINISHED, 1)
 
 
 def wait_turn(turn: i64) -> None:
@@ -62,18 +61,18 @@ def wait_turn(turn: i64) -> None:
         pause()
 
 
-def pool_worker(pool: i64, slot: i64, patience: i64) -> None:
+def pool_worker(pool: i64, slot: i64, idle_turns: i64) -> None:
     """Work while a mini-batch runs that wants this worker; return after so many idle turns in which none does."""
     idle = 0
     turn = 1
-    while idle < patience:
-        claim = atomic_load(pool + POOL_CLAIM)
-        job = pool + POOL_JOBS + 64 * ((claim >> 32) & 1)
-        if (claim & 4294967295) < ld(job, 3):
+    while idle < idle_turns:
+        claim = atomic_load(pool + 8 * POOL_CLAIM)
+        job = pool + 8 * POOL_JOBS + JOB_BYTES * (high_half(claim) & 1)
+        if low_half(claim) < ld(job, JOB_UNITS):
             pool_work(pool, slot)
             idle = 0
             turn = 1
-        if slot >= atomic_load(pool + POOL_WANTED):
+        if slot >= atomic_load(pool + 8 * POOL_WANTED):
             idle = idle + 1
         wait_turn(turn)
         turn = turn + 1
@@ -84,23 +83,23 @@ def pool_run(pool: i64, run: i64, params: i64, rows: i64, units: i64, scratch: i
 
     Each thread has scratch of its own, `stride` bytes apart; the caller's is the first.
     """
-    if atomic_cas(pool + POOL_LOCK, 0, 1):
-        epoch = ((atomic_load(pool + POOL_CLAIM) >> 32) + 1) & 1073741823
-        job = pool + POOL_JOBS + 64 * (epoch & 1)
-        st(job, 0, run)
-        st(job, 1, params)
-        st(job, 2, rows)
-        st(job, 3, units)
-        st(job, 4, scratch)
-        st(job, 5, stride)
-        st(job, 6, slots)
-        atomic_store(pool + POOL_FINISHED, 0)
-        atomic_store(pool + POOL_CLAIM, epoch << 32)
+    if atomic_cas(pool + 8 * POOL_LOCK, 0, 1):
+        epoch = (high_half(atomic_load(pool + 8 * POOL_CLAIM)) + 1) & 1073741823
+        job = pool + 8 * POOL_JOBS + JOB_BYTES * (epoch & 1)
+        st(job, JOB_RUN, run)
+        st(job, JOB_PARAMS, params)
+        st(job, JOB_ROWS, rows)
+        st(job, JOB_UNITS, units)
+        st(job, JOB_SCRATCH, scratch)
+        st(job, JOB_STRIDE, stride)
+        st(job, JOB_SLOTS, slots)
+        atomic_store(pool + 8 * POOL_FINISHED, 0)
+        atomic_store(pool + 8 * POOL_CLAIM, epoch << 32)
         pool_work(pool, 0)
         turn = 1
-        while atomic_load(pool + POOL_FINISHED) < units:
+        while atomic_load(pool + 8 * POOL_FINISHED) < units:
             wait_turn(turn)
             turn = turn + 1
-        atomic_store(pool + POOL_LOCK, 0)
+        atomic_store(pool + 8 * POOL_LOCK, 0)
     else:
         call_address(run, params, 0, rows, scratch)

@@ -1,0 +1,16 @@
+"""What values are in words of 8 bytes: tensors and lists."""
+
+from __future__ import annotations
+
+from acronumba.emit.words import Words
+
+RECORD = Words("""
+data        address of the data
+head        node << 32 | depth; -1: it was given, no node computes it
+shape       address of the extents
+""")
+LIST = Words("""
+items       address of the elements
+length      how many there are
+capacity    ... may be
+""")
