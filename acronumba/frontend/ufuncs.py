@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,25 +11,18 @@ from acronumba.frontend.handlers import ARRAYS
 from acronumba.frontend.shapes import Shapes
 from acronumba.frontend.tensors import PYTHON, Node
 from acronumba.frontend.values import NOT_CONST, ListVal, Num, SharedVal, StaticList, Tensor, TupleVal, Val, number
+from acronumba.ir.ops import SCALARS, TENSORS
 from acronumba.ir.types import INT, Array0T
 
 CLIP: Any = getattr(np, "_core").umath.clip  # noqa: B009 -- its rules of dtypes have no public name
 
 
-COMPARISONS = {
-    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+# What users call: operations of the IR, and what is made of them.
+CALLED: dict[str, np.ufunc] = {
+    **{name: row.ufunc for name, row in TENSORS.items() if row.ufunc is not None},
+    "square": np.square, "reciprocal": np.reciprocal,
 }  # fmt: skip
-
-
-UFUNCS: dict[str, Any] = {
-    "neg": np.negative, "abs": np.absolute, "sign": np.sign, "exp": np.exp, "log": np.log, "sqrt": np.sqrt,
-    "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "floor": np.floor, "not": np.invert, "isnan": np.isnan,
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "floordiv": np.floor_divide,
-    "mod": np.remainder, "pow": np.power, "maximum": np.maximum, "minimum": np.minimum, "and": np.bitwise_and,
-    "or": np.bitwise_or, "xor": np.bitwise_xor, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
-    "gt": np.greater, "ge": np.greater_equal, "lshift": np.left_shift, "rshift": np.right_shift,
-    "square": np.square, "reciprocal": np.reciprocal, "positive": np.positive, "clip": CLIP,
-}  # fmt: skip
+UFUNCS: dict[str, Any] = {**CALLED, "positive": np.positive, "clip": CLIP}
 
 
 class Ufuncs(Shapes):
@@ -80,7 +72,7 @@ class Ufuncs(Shapes):
     def ufunc(self, op: str, args: Sequence[Val], node: Node = None) -> Tensor:
         """Apply an element-wise operation that is a NumPy ufunc."""
         parts = [a if isinstance(a, Num) else self.as_tensor(a, node=node) for a in args]
-        if op in COMPARISONS:
+        if op in TENSORS and TENSORS[op].compares:
             return self._comparison(op, parts, node)
         ins, out = self.resolve(UFUNCS[op], parts, node)
         tensors = self._operands(parts, ins, out, node)
@@ -129,7 +121,7 @@ class Ufuncs(Shapes):
                     parts[k] = self.from_number(p, "int64", node)
             elif not -(2**63) <= p.const < 2**64:  # beyond all integers of NumPy
                 sides = [p.const if a is p else 0 for a in parts]
-                always = self.from_number(number(COMPARISONS[op](*sides)), "bool", node)
+                always = self.from_number(number(SCALARS[op].reference(*sides)), "bool", node)
                 return self.broadcast_to(always, other.dims, node)
             elif not info.min <= p.const <= info.max:
                 parts[k] = self.from_number(p, self.natural(p, node), node)
@@ -142,7 +134,7 @@ class Ufuncs(Shapes):
         zero = self.from_number(number(0), "int64", node)
         negative = self.element("lt", [both[signed], zero], "bool", node)
         sides = [-1 if k == signed else 0 for k in range(2)]
-        then = self.from_number(number(COMPARISONS[op](*sides)), "bool", node)
+        then = self.from_number(number(SCALARS[op].reference(*sides)), "bool", node)
         both[signed] = self.cast(both[signed], "uint64", node)
         return self.element("where", [negative, then, self.element(op, both, out, node)], out, node)
 

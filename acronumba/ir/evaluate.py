@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.ir.ops import FALLIBLE, TENSORS, Array
+from acronumba.ir.ops import TENSORS, Array
 
 
 class OperationFailed(Exception):
@@ -59,7 +59,7 @@ def apply(op: str, args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[i
     try:
         out = np.asarray(TENSORS[op].reference(args, attrs, shape, dtype))
     except (IndexError, ValueError) as e:
-        if op in FALLIBLE:
+        if TENSORS[op].fails:
             raise OperationFailed(str(e)) from e
         raise WrongResult(f"{op}{tuple(np.shape(a) for a in args)} to {shape}: {e}") from e
     if out.shape != shape:

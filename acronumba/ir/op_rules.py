@@ -5,25 +5,23 @@ In: an `Op`, with the dtypes and shapes of its arguments and of its result. Out:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
-
-from acronumba.ir.nodes import Op, Var
-from acronumba.ir.ops import COMPARISONS
-from acronumba.ir.types import ListT
-
-if TYPE_CHECKING:
-    pass
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from acronumba.ir.agree import Wrong, demand
-
-FLOAT_ONLY = frozenset("exp log sqrt sin cos tanh sigmoid erf div".split())
-
-
-LOGICAL = frozenset("and or xor not".split())
-
+from acronumba.ir.nodes import Op, Var
+from acronumba.ir.ops import TENSORS
+from acronumba.ir.types import ListT
 
 _Shape = tuple[int | None, ...]
+
+_TAKES: Mapping[str, Callable[[str], bool]] = {
+    "any": lambda dtype: True,
+    "float": lambda dtype: dtype.startswith("float"),
+    "logical": lambda dtype: not dtype.startswith("float"),
+    "integer": lambda dtype: dtype.startswith(("int", "uint")),
+    "int64": lambda dtype: dtype == "int64",
+}
 
 
 def _agree(shape: _Shape, wanted: _Shape, what: str = "the result") -> None:
@@ -68,13 +66,8 @@ def _element(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: 
         demand(dtypes[0] == "bool", f"a condition of dtype {dtypes[0]}")
         dtypes = dtypes[1:]
     demand(len(set(dtypes)) == 1, f"dtypes {', '.join(dtypes)} in one operation")
-    if i.op in FLOAT_ONLY:
-        demand(dtypes[0].startswith("float"), f"{i.op} of {dtypes[0]}")
-    if i.op == "index":
-        demand(dtypes[0] == "int64", f"an index of dtype {dtypes[0]}")
-    if i.op in LOGICAL:
-        demand(not dtypes[0].startswith("float"), f"{i.op} of {dtypes[0]}")
-    wanted = "bool" if i.op in COMPARISONS else dtypes[0]
+    demand(_TAKES[TENSORS[i.op].takes](dtypes[0]), f"{i.op} of {dtypes[0]}")
+    wanted = "bool" if TENSORS[i.op].gives == "bool" else dtypes[0]
     demand(dtype == wanted, f"the result is {dtype}, not {wanted}")
 
 
@@ -84,10 +77,8 @@ def _reduce(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _
     for axis in axes:
         _axis(i, axis, len(shapes[0]))
     _agree(shape, tuple(n for k, n in enumerate(shapes[0]) if k not in axes))
-    if i.op in ("max", "min"):
-        demand(dtype == dtypes[0], f"{i.op} of {dtypes[0]} to {dtype}")
-    if i.op in ("any", "all"):
-        demand(dtype == "bool", f"{i.op} to {dtype}")
+    wanted = {"same": dtypes[0], "bool": "bool", "any": dtype}[TENSORS[i.op].gives]
+    demand(dtype == wanted, f"{i.op} of {dtypes[0]} to {dtype}")
 
 
 def _arg(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Shape) -> None:

@@ -1,8 +1,8 @@
 """The operations of the IR, one row each: what NumPy and `math` calls are reduced to.
 
 `TENSORS` are the operations of `ir.nodes.Op` and `ir.spec.KernelOp`; `SCALARS` those of `ir.nodes.Scalar`.
-`reference` is the operation's definition in NumPy or Python. Every backend has a row for every operation here; a test
-proves it.
+`reference` is the operation's definition in NumPy or Python. Every backend has a rule for every operation here;
+`tests/ir/test_op_tables.py` proves it.
 
 Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
 
@@ -36,7 +36,7 @@ Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
     creation       const                      -      attrs (value,); rank 0
                    iota                       -      attrs (); rank 1: 0, 1, 2, ...
 
-What may fail (`FALLIBLE`) has a site. Addressing never does: whoever reads its result can compute it.
+What may fail (`fails`) has a site. Addressing never does: whoever reads its result can compute it.
 """
 
 from __future__ import annotations
@@ -72,13 +72,40 @@ class Rowwise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorOp:
-    """A row of `TENSORS`."""
+    """A row of `TENSORS`: all that does not depend on a machine."""
 
     name: str
-    kind: str  # "element" | "reduce" | "arg" | "product" | "address" | "stack" | "create"
+    kind: str  # "element" | "reduce" | "arg" | "product" | "view" | "concat" | "stack" | "create"
     arity: int  # -1: any number
     reference: Callable[..., Array]  # (arrays, attrs with ints for extents, shape, dtype) -> array
     row: Callable[[Rowwise], Attrs | None]  # attrs of the operation on one row, None if rows are not independent
+    ufunc: np.ufunc | None = None  # NumPy's function that it is
+    takes: str = "any"  # dtypes of arguments: "any" | "float" | "logical" (integers and bool) | "integer" | "int64"
+    gives: str = "same"  # dtype of the result: "same" as the arguments | "bool" | "int64" | "any"
+    fails: bool = False  # whether it may have a site
+    exact: bool = False  # whether every machine computes the same bits for floats
+    sign: str = ""  # how Python writes it between two arguments
+    told: bool = True  # whether people who read about a kernel want to see it
+    # About how long it takes. The three do not agree: which products share a stage, how many threads a kernel is worth,
+    # and what is worth a kernel of its own were each tried with figures of their own.
+    cost: int = 1  # additions, an element; of what is not element-wise, an element that another operation asks for
+    slow: bool = False  # `kernels.cost`: 8 additions
+    slow_alone: bool = False  # `analysis.grouping.hoist`: 6 additions
+
+    @property
+    def moves(self) -> bool:
+        """Whether the result is elements of the arguments, none computed."""
+        return self.kind in ("view", "concat")
+
+    @property
+    def compares(self) -> bool:
+        """Whether it is a comparison of two tensors."""
+        return bool(self.sign) and self.gives == "bool"
+
+    @property
+    def arithmetic(self) -> bool:
+        """Whether it is a sign of arithmetic, rather than of comparison or of bits."""
+        return bool(self.sign) and self.gives == "same" and self.takes in ("any", "float")
 
 
 def _element(f: Callable[..., Array]) -> Callable[..., Array]:
@@ -141,59 +168,6 @@ def _pow(x: Array, y: Array) -> Array:
         half = np.equal(y, 0.5)
         out = np.where(half & np.isneginf(x), np.inf, np.where(half & np.equal(x, 0), 0, out)).astype(out.dtype)
     return out
-
-
-ELEMENT: Mapping[str, Callable[..., Array]] = {
-    "neg": np.negative,
-    "abs": np.abs,
-    "sign": np.sign,
-    "exp": np.exp,
-    "log": np.log,
-    "sqrt": np.sqrt,
-    "sin": np.sin,
-    "cos": np.cos,
-    "tanh": np.tanh,
-    "sigmoid": _sigmoid,
-    "erf": _erf,
-    "floor": np.floor,
-    "not": np.invert,
-    "isnan": np.isnan,
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.divide,
-    "floordiv": np.floor_divide,
-    "mod": np.mod,
-    "pow": _pow,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "lshift": np.left_shift,
-    "rshift": np.right_shift,
-    "threefry": threefry,
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "where": np.where,
-    "cast": lambda x: x,
-    "index": _index,
-}
-VIEWS = frozenset(("reshape", "transpose", "broadcast", "slice", "take"))  # elements of one tensor, moved
-FALLIBLE = frozenset(("index", "pow", "max", "min", "argmax", "argmin"))
-COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "isnan"})
-REDUCTIONS: Mapping[str, Callable[..., Array]] = {
-    "sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "any": np.any, "all": np.all,
-}  # fmt: skip
-_ARITY = {
-    "where": 3,
-    **dict.fromkeys("add sub mul div floordiv mod pow maximum minimum and or xor eq ne lt le gt ge".split(), 2),
-    **dict.fromkeys("lshift rshift threefry index".split(), 2),
-}
 
 
 def _arg(f: Callable[..., Array]) -> Callable[..., Array]:
@@ -263,28 +237,83 @@ def _take_rows(x: Rowwise) -> Attrs | None:
 
 
 def _table() -> dict[str, TensorOp]:
-    def row(
-        name: str, kind: str, arity: int, rule: Callable[[Rowwise], Attrs | None], reference: Callable[..., Array]
-    ) -> TensorOp:
-        return TensorOp(name=name, kind=kind, arity=arity, reference=reference, row=rule)
+    out: dict[str, TensorOp] = {}
 
-    rows = [row(k, "element", _ARITY.get(k, 1), _broadcast_rows, _element(f)) for k, f in ELEMENT.items()]
-    rows += [row(k, "reduce", 1, _reduce_rows, _reduce(f)) for k, f in REDUCTIONS.items()]
-    rows += [
-        row("argmax", "arg", 1, _axis_rows, _arg(np.argmax)),
-        row("argmin", "arg", 1, _axis_rows, _arg(np.argmin)),
-        row("matmul", "product", 2, _product_rows, lambda a, t, s, d: _product(a[0], a[1])),
-        row("reshape", "address", 1, _reshape_rows, lambda a, t, s, d: np.reshape(a[0], s)),
-        row("transpose", "address", 1, _transpose_rows, lambda a, t, s, d: np.transpose(a[0], t[0])),
-        row("broadcast", "address", 1, _broadcast_rows, lambda a, t, s, d: np.broadcast_to(a[0], s)),
-        row("slice", "address", 1, _slice_rows, _slice),
-        row("take", "address", 2, _take_rows, _take),
-        row("concat", "address", -1, _axis_rows, lambda a, t, s, d: np.concatenate(a, axis=t[0])),
-        row("stack", "stack", 1, lambda x: x.attrs, lambda a, t, s, d: np.asarray(a[0]).reshape(s)),
-        row("const", "create", 0, _no_rows, lambda a, t, s, d: np.asarray(t[0], d)),
-        row("iota", "create", 0, _no_rows, lambda a, t, s, d: np.arange(s[0], dtype=d)),
-    ]
-    return {row.name: row for row in rows}
+    def row(
+        name: str,
+        kind: str,
+        arity: int,
+        rule: Callable[[Rowwise], Attrs | None],
+        reference: Callable[..., Array],
+        cost: int = 3,
+        **more: Any,
+    ) -> None:
+        out[name] = TensorOp(name=name, kind=kind, arity=arity, reference=reference, row=rule, cost=cost, **more)
+
+    def element(name: str, f: Callable[..., Array], arity: int = 1, cost: int = 1, **more: Any) -> None:
+        ufunc = more.pop("ufunc", f if isinstance(f, np.ufunc) else None)
+        row(name, "element", arity, _broadcast_rows, _element(f), cost, ufunc=ufunc, **more)
+
+    def function(name: str, f: Callable[..., Array], cost: int = 20) -> None:
+        element(name, f, cost=cost, takes="float", slow=True, slow_alone=True)
+
+    element("neg", np.negative, exact=True)
+    element("abs", np.absolute, exact=True)
+    element("sign", np.sign)
+    function("exp", np.exp)
+    function("log", np.log)
+    element("sqrt", np.sqrt, cost=5, takes="float", exact=True, slow=True, slow_alone=True)
+    function("sin", np.sin)
+    function("cos", np.cos)
+    function("tanh", np.tanh)
+    function("sigmoid", _sigmoid)
+    function("erf", _erf)
+    element("floor", np.floor)
+    element("not", np.invert, takes="logical")
+    element("isnan", np.isnan, gives="bool")
+    element("add", np.add, 2, exact=True, sign="+")
+    element("sub", np.subtract, 2, exact=True, sign="-")
+    element("mul", np.multiply, 2, exact=True, sign="*")
+    element("div", np.divide, 2, cost=5, takes="float", exact=True, slow=True, slow_alone=True, sign="/")
+    element("floordiv", np.floor_divide, 2, cost=8, slow_alone=True, sign="//")
+    element("mod", np.remainder, 2, cost=8, slow_alone=True, sign="%")
+    element("pow", _pow, 2, cost=20, ufunc=np.power, fails=True, slow=True, slow_alone=True, sign="**")
+    element("maximum", np.maximum, 2)
+    element("minimum", np.minimum, 2)
+    element("and", np.bitwise_and, 2, takes="logical", sign="&")
+    element("or", np.bitwise_or, 2, takes="logical", sign="|")
+    element("xor", np.bitwise_xor, 2, takes="logical", sign="^")
+    element("lshift", np.left_shift, 2, takes="integer", sign="<<")
+    element("rshift", np.right_shift, 2, takes="integer", sign=">>")
+    element("threefry", threefry, 2, cost=100, slow_alone=True)
+    element("eq", np.equal, 2, gives="bool", sign="==")
+    element("ne", np.not_equal, 2, gives="bool", sign="!=")
+    element("lt", np.less, 2, gives="bool", sign="<")
+    element("le", np.less_equal, 2, gives="bool", sign="<=")
+    element("gt", np.greater, 2, gives="bool", sign=">")
+    element("ge", np.greater_equal, 2, gives="bool", sign=">=")
+    element("where", np.where, 3)
+    element("cast", lambda x: x, gives="any", exact=True)
+    element("index", _index, 2, takes="int64", fails=True, told=False)
+    row("sum", "reduce", 1, _reduce_rows, _reduce(np.sum), gives="any")
+    row("prod", "reduce", 1, _reduce_rows, _reduce(np.prod), gives="any")
+    row("max", "reduce", 1, _reduce_rows, _reduce(np.max), fails=True)
+    row("min", "reduce", 1, _reduce_rows, _reduce(np.min), fails=True)
+    row("any", "reduce", 1, _reduce_rows, _reduce(np.any), gives="bool")
+    row("all", "reduce", 1, _reduce_rows, _reduce(np.all), gives="bool")
+    row("argmax", "arg", 1, _axis_rows, _arg(np.argmax), gives="int64", fails=True)
+    row("argmin", "arg", 1, _axis_rows, _arg(np.argmin), gives="int64", fails=True)
+    row("matmul", "product", 2, _product_rows, lambda a, t, s, d: _product(a[0], a[1]), sign="@")
+    row("reshape", "view", 1, _reshape_rows, lambda a, t, s, d: np.reshape(a[0], s), told=False)
+    row("transpose", "view", 1, _transpose_rows, lambda a, t, s, d: np.transpose(a[0], t[0]), told=False)
+    row("broadcast", "view", 1, _broadcast_rows, lambda a, t, s, d: np.broadcast_to(a[0], s), told=False)
+    row("slice", "view", 1, _slice_rows, _slice)
+    row("take", "view", 2, _take_rows, _take)
+    row("concat", "concat", -1, _axis_rows, lambda a, t, s, d: np.concatenate(a, axis=t[0]))
+    row("stack", "stack", 1, lambda x: x.attrs, lambda a, t, s, d: np.asarray(a[0]).reshape(s))
+    row("const", "create", 0, _no_rows, lambda a, t, s, d: np.asarray(t[0], d), gives="any")
+    row("iota", "create", 0, _no_rows, lambda a, t, s, d: np.arange(s[0], dtype=d), gives="any")
+    return out
 
 
 TENSORS: Mapping[str, TensorOp] = _table()

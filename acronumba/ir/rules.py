@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, assert_never
 
 from acronumba.ir import nodes as ir
-from acronumba.ir.ops import FALLIBLE, SCALARS, TENSORS
+from acronumba.ir.ops import SCALARS, TENSORS
 from acronumba.ir.types import (
     BOOL,
     DTYPES,
@@ -302,7 +302,7 @@ class Rules:
             _sizes(tuple(None if isinstance(n, ir.Var) else n for n in shape)[skip:], op.shape, out.name)
         for op in spec.body:
             self._site(op.site, needed=op.op == "index")
-            demand(op.site < 0 or op.op in FALLIBLE, f"{op.op} does not fail")
+            demand(op.site < 0 or TENSORS[op.op].fails, f"{op.op} does not fail")
 
     @staticmethod
     def _row(arg: ir.Var, operand: Operand, way: str) -> None:
@@ -343,7 +343,7 @@ def _op(i: ir.Op, rules: Rules) -> None:
             args.append(a.type)
     demand(len(args) == row.arity if row.arity >= 0 else args, f"{len(args)} arguments")
     rules._site(i.site, needed=i.op == "index")
-    demand(i.site < 0 or i.op in FALLIBLE, f"{i.op} does not fail")
+    demand(i.site < 0 or TENSORS[i.op].fails, f"{i.op} does not fail")
     out = i.out.type
     if not isinstance(out, TensorT):
         raise Wrong(f"{i.out.name} is not a tensor")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from acronumba.emit.target import Target, host
 from acronumba.errors import Loc
 from acronumba.ir.notes import Note
+from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.kernels.stages.index import Poly
 from acronumba.kernels.stages.order import plan_stages
@@ -294,14 +295,6 @@ def _below(stages: Stages, roots: Sequence[int], ends: Iterable[int] = ()) -> se
     return {v for v in out if stages.graph.kind(v) != "create"}
 
 
-SYMBOLS = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
-    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "&", "or": "|", "xor": "^",
-    "lshift": "<<", "rshift": ">>",
-}  # fmt: skip
-
-
-ADDRESSING = frozenset(("reshape", "broadcast", "transpose", "index"))  # not worth a word
 TEMPORARY = re.compile(r"(v_?\d+)?")  # names that the user did not write
 
 
@@ -340,8 +333,8 @@ class _Words:
                 return f"{inner[0]}[{inner[1]}]"
             case "reshape" | "broadcast" | "index":
                 return inner[0]
-        if op.op in SYMBOLS:
-            return f"({inner[0]} {SYMBOLS[op.op]} {inner[1]})"
+        if sign := TENSORS[op.op].sign:
+            return f"({inner[0]} {sign} {inner[1]})"
         return f"{op.op}({', '.join(inner)})"
 
     def product(self, v: int) -> str:
@@ -362,16 +355,16 @@ class _Words:
         if op.op == "slice":
             cuts = [u for u in among if (o := self.graph.op(u)) is not None and o.op == "slice" and o.args == op.args]
             return "split" if len(cuts) > 1 else "slice"
-        if op.op in SYMBOLS:
+        if sign := TENSORS[op.op].sign:
             known = [a < self.graph.first or self.graph.kind(a) == "create" for a in op.args]
             left = self.label(op.args[0]) + " " if known[0] else ""
             right = " " + self.label(op.args[1]) if known[1] else ""
-            return f"{left}{SYMBOLS[op.op]}{right}"
+            return f"{left}{sign}{right}"
         return op.op
 
     def operations(self, values: Iterable[int]) -> str:
         """Return what the operations do, each text once."""
-        values = sorted(v for v in values if (op := self.graph.op(v)) is not None and op.op not in ADDRESSING)
+        values = sorted(v for v in values if (op := self.graph.op(v)) is not None and TENSORS[op.op].told)
         return ", ".join(dict.fromkeys(self.operation(v, values) for v in values))
 
 

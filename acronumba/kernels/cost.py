@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import KernelSpec
 
-_TRANSCENDENTAL = frozenset("exp log sqrt sin cos tanh sigmoid erf pow div".split())
 MOST = 1 << 40  # what counts: of an array with many axes of unknown extent, the guess is a number without end
 
 
@@ -34,7 +33,7 @@ def cost(spec: KernelSpec, values: Iterable[int] | None = None) -> int:
             inner = shapes[op.args[0]][-1]
             total += size(op.shape) * (inner if isinstance(inner, int) else 16) / 64
         elif TENSORS[op.op].kind == "element":
-            total += size(op.shape) * (0.4 if op.op in _TRANSCENDENTAL else 0.05)
+            total += size(op.shape) * (0.4 if TENSORS[op.op].slow else 0.05)
         elif TENSORS[op.op].kind in ("reduce", "arg"):
             total += size(shapes[op.args[0]]) * 0.1
     return int(min(total, MOST)) + 1

@@ -23,7 +23,7 @@ from acronumba.errors import NOWHERE, Loc
 from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions, dominators, fixed_variables
 from acronumba.ir.notes import Note
-from acronumba.ir.ops import TENSORS, VIEWS
+from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand, Size
 from acronumba.ir.types import INT, BoolT, FloatT, IntT, ListT, TensorT
 from acronumba.ir.visit import reads, writes
@@ -98,7 +98,7 @@ class Grouping:
         """
         out: dict[ir.Var, ir.Op] = {}
         for op in (op for block in self.function.blocks for op in block.instrs if isinstance(op, ir.Op)):
-            if op.op in VIEWS and self.fixed.issuperset(reads(op)):
+            if TENSORS[op.op].kind == "view" and self.fixed.issuperset(reads(op)):
                 source, *index = op.args
                 shared = isinstance(source, ir.SharedArg) or source in self.free or source in out
                 if shared and all(isinstance(a, ir.Var) and a.type in (INT, TensorT("int64", ())) for a in index):
@@ -129,7 +129,7 @@ class Grouping:
         if not self.table.options.blocks:
             read = {a for i in block.instrs if isinstance(i, ir.Op) for a in i.args if isinstance(a, ir.Var)}
             for op in block.instrs:
-                if isinstance(op, ir.Op) and TENSORS[op.op].kind == "address" and self.used_in[op.out] <= {here}:
+                if isinstance(op, ir.Op) and TENSORS[op.op].moves and self.used_in[op.out] <= {here}:
                     if op.out in read and op.out not in self.host_reads:
                         moved[op.out] = op
         if self.table.options.hoist:
@@ -182,7 +182,7 @@ class Grouping:
             args = {a for a in op.args if isinstance(a, ir.Var)}
             if op.op == "matmul" and not any(isinstance(a, ir.SharedArg) for a in op.args):
                 read |= args
-            elif TENSORS[op.op].kind == "address" and op.out in read and args <= self.fixed:
+            elif TENSORS[op.op].moves and op.out in read and args <= self.fixed:
                 out[op.out] = op
                 read |= args
         return out
@@ -597,7 +597,7 @@ class _Spec:
         first, body, out = len(self.operands), list(self.body), []
         for v in results:
             op = self.body[v - first]
-            if TENSORS[op.op].kind == "address" and any(v in user.args for user in self.body):
+            if TENSORS[op.op].moves and any(v in user.args for user in self.body):
                 body.append(op)
                 v = first + len(body) - 1
             out.append(v)

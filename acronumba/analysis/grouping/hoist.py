@@ -52,8 +52,6 @@ ELEMENT = 0.05  # an element of anything else
 WORTH = 4.0  # what is split off takes at least so many times what the split costs
 UNKNOWN = 16  # stands for a run-time extent
 
-_FUNCTIONS = frozenset("exp log sqrt sin cos tanh sigmoid erf pow div mod floordiv threefry".split())
-
 
 def work(op: Op) -> float:
     """Return about how many nanoseconds an operation takes."""
@@ -63,7 +61,7 @@ def work(op: Op) -> float:
         return MULTIPLY * inner * _elements(_shape(op.out))
     if kind in ("reduce", "arg"):
         return ELEMENT * max((_elements(_shape(a)) for a in op.args if isinstance(a, Var)), default=0)
-    return (FUNCTION if op.op in _FUNCTIONS else ELEMENT) * _elements(_shape(op.out))
+    return (FUNCTION if TENSORS[op.op].slow_alone else ELEMENT) * _elements(_shape(op.out))
 
 
 def cost(op: Op) -> float:
@@ -253,7 +251,7 @@ class _Numbers:
                 continue
             together = [k]
             sources = [u for u in self.flow.near[k] if not self.fixed[u]]
-            if TENSORS[self.ops[k].op].kind == "address" and len(sources) == 1:
+            if TENSORS[self.ops[k].op].moves and len(sources) == 1:
                 together = [r for r in self.near[sources[0]] if self.moves(r, numbers)]
             new = {
                 u
@@ -268,7 +266,7 @@ class _Numbers:
     def moves(self, k: int, numbers: Sequence[int]) -> bool:
         """Whether an operation that only moves elements is read by later kernels alone."""
         return (
-            TENSORS[self.ops[k].op].kind == "address"
+            TENSORS[self.ops[k].op].moves
             and self.cycle[k] < 0
             and not self.kept[k]
             and bool(self.near[k])
@@ -286,7 +284,7 @@ class _Numbers:
         ]
         while work:
             k, u = work.pop()
-            if TENSORS[self.ops[u].op].kind == "address" and not self.fixed[u]:
+            if TENSORS[self.ops[u].op].moves and not self.fixed[u]:
                 if numbers[u] != numbers[k]:
                     out.add(u)
                 work += [(k, x) for x in self.flow.near[u]]

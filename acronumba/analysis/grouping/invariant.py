@@ -187,7 +187,7 @@ class _Mover:
         """Return the operations among those to move that only move elements and that something else reads as well."""
         gone = {id(i) for i in moved}
         left = {v for b in function.blocks for i in (*b.instrs, b.end) if id(i) not in gone for v in reads(i)}
-        return [i for i in moved if isinstance(i, ir.Op) and TENSORS[i.op].kind == "address" and i.out in left]
+        return [i for i in moved if isinstance(i, ir.Op) and TENSORS[i.op].moves and i.out in left]
 
     def _invariant(self, function: ir.Function, head: int, body: set[int], ready: set[ir.Var]) -> list[ir.Instr]:
         """Return the instructions to move out of a loop, in order."""

@@ -247,7 +247,9 @@ class Rows:
             if shapes.leads(o.shape, n):
                 if self.row_attrs(o, n, shapes) is None:
                     return None
-            elif shapes.mention(o, n) or (o is not op and TENSORS[o.op].kind not in ("element", "address", "create")):
+            elif shapes.mention(o, n) or (
+                o is not op and TENSORS[o.op].kind not in ("element", "view", "concat", "create")
+            ):
                 return None
         return n
 

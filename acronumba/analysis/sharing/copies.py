@@ -45,7 +45,7 @@ def weights_of(spec: KernelSpec) -> set[int]:
         seen.add(v)
         if v < first:
             out.add(v)
-        elif TENSORS[(op := spec.body[v - first]).op].kind == "address":
+        elif TENSORS[(op := spec.body[v - first]).op].moves:
             work += op.args if op.op == "concat" else op.args[:1]
     return {v for v in out if spec.operands[v].kind == "shared"}
 

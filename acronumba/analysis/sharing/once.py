@@ -34,12 +34,11 @@ from acronumba.errors import Loc
 from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions
 from acronumba.ir.notes import Note
-from acronumba.ir.ops import TENSORS, VIEWS
+from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import BoolT, FloatT, IntT, TensorT
 from acronumba.ir.visit import reads
 
 LARGEST = 1 << 26  # bytes of a tensor that is computed before it is known whether anything reads it
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "pow": "**", "floordiv": "//", "mod": "%"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +63,7 @@ class _Value:
 
     @property
     def views(self) -> bool:
-        return self.op.op in VIEWS
+        return TENSORS[self.op.op].kind == "view"
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,9 +322,9 @@ def _rewritten(function: ir.Function, free: Mapping[ir.Var, _Value], index: Mapp
 def _expression(op: ir.Op, attrs: tuple[Any, ...], args: list[str]) -> str:
     """Return the operation as the user would write it, shortened."""
     inner = [a if len(a) <= 30 else "..." for a in args]
-    if op.op in _SIGNS:
+    if TENSORS[op.op].arithmetic:
         sides = [f"({a})" if " " in a and not a.endswith(")") else a for a in inner]
-        return f" {_SIGNS[op.op]} ".join(sides)
+        return f" {TENSORS[op.op].sign} ".join(sides)
     match op.op:
         case "transpose" if attrs == ((1, 0),):
             return f"{inner[0]}.T"

@@ -34,7 +34,7 @@ def matrices(function: ir.Function) -> set[tuple[int, int]]:
         every = op.op in ("matmul", "concat")
         for k, a in enumerate(op.args if every else op.args[:1]):
             by = single.get(a) if isinstance(a, ir.Var) else None
-            if isinstance(by, ir.Op) and TENSORS[by.op].kind == "address":
+            if isinstance(by, ir.Op) and TENSORS[by.op].moves:
                 if id(by) not in seen:
                     seen.add(id(by))
                     work.append(by)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from acronumba import nn, random
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.tables import Args, Handler, Node, row
 from acronumba.frontend.conditions import host_value
+from acronumba.frontend.ufuncs import CALLED
 from acronumba.frontend.values import (
     NoneVal,
     Num,
@@ -57,22 +58,8 @@ def _ufunc(op: str) -> Handler:
     return handler
 
 
-_UNARY: dict[str, tuple[Any, ...]] = {
-    "neg": (np.negative,), "sign": (np.sign,), "exp": (np.exp,), "log": (np.log,), "sqrt": (np.sqrt,),
-    "sin": (np.sin,), "cos": (np.cos,), "tanh": (np.tanh,), "floor": (np.floor,), "isnan": (np.isnan,),
-    "abs": (np.absolute,), "not": (np.invert,), "square": (np.square,), "reciprocal": (np.reciprocal,),
-}  # fmt: skip
-_BINARY: dict[str, tuple[Any, ...]] = {
-    "add": (np.add,), "sub": (np.subtract,), "mul": (np.multiply,), "div": (np.divide,), "floordiv": (np.floor_divide,),
-    "mod": (np.mod,), "pow": (np.power,), "maximum": (np.maximum,), "minimum": (np.minimum,), "and": (np.bitwise_and,),
-    "or": (np.bitwise_or,), "xor": (np.bitwise_xor,), "eq": (np.equal,), "ne": (np.not_equal,), "lt": (np.less,),
-    "le": (np.less_equal,), "gt": (np.greater,), "ge": (np.greater_equal,), "lshift": (np.left_shift,),
-    "rshift": (np.right_shift,),
-}  # fmt: skip
-for _op, _fs in _UNARY.items():
-    row("x", *_fs)(_ufunc(_op))
-for _op, _fs in _BINARY.items():
-    row("x y", *_fs)(_ufunc(_op))
+for _op, _f in CALLED.items():
+    row("x" if _f.nin == 1 else "x y", _f)(_ufunc(_op))
 
 
 def _logical(op: str, count: int) -> Handler:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from acronumba.emit.target import Target
+from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import Dim, KernelSpec, Operand, Size
 from acronumba.kernels.stages.graph import Graph, Symbolic, Untraceable, axis_of, through
 from acronumba.kernels.stages.index import ONE, Index, Poly, count
 from acronumba.kernels.stages.tasks import Product
 from acronumba.kernels.stages.weights import weight
 from acronumba.kernels.strategy import Fusion
-from acronumba.kernels.write.element import COST, DTYPES
+from acronumba.kernels.write.element import DTYPES
 
 LARGE = 4096  # elements of a matrix from which on it pays to look for nodes that have the same one
 DEAR = 6  # a value that costs more is stored rather than computed twice
@@ -218,7 +219,7 @@ class Chooser:
                 graph.kind(v) in ("reduce", "arg", "product", "concat", "stack")
             )
             inner = sum(0 if self.leaf(a) else cost[a] for a in op.args)
-            cost[v] = min(inner + COST.get(op.op, 3), 1 << 20)
+            cost[v] = min(inner + TENSORS[op.op].cost, 1 << 20)
         contexts: list[set[tuple[int, tuple[Size, ...], bool]]] = [set() for _ in range(graph.count)]
         for v in reversed(range(graph.first, graph.count)):
             here = contexts[v]
@@ -240,7 +241,7 @@ class Chooser:
             repeated = any(more for _, _, more in here) and not single
             if repeated or len({(at, space) for at, space, _ in here}) > 1:
                 self.stored.add(v)
-            elif here and COST.get(op_name, 0) >= DEAR - 1 and all(at > level[v] for at, _, _ in here):
+            elif here and TENSORS[op_name].cost >= DEAR - 1 and all(at > level[v] for at, _, _ in here):
                 # read in a later stage: keep it instead of the products below it
                 if any(u in self.products and self.products[u].how == "shared" for u in self.below(v)):
                     self.stored.add(v)

@@ -15,8 +15,6 @@ from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import KernelOp, KernelSpec
 from acronumba.kernels.write.element import DTYPES
 
-EXACT = frozenset("neg abs sqrt add sub mul div cast".split())
-
 
 def fold(spec: KernelSpec) -> KernelSpec:
     """Return the specification with its constant scalars computed."""
@@ -37,7 +35,7 @@ def _value(op: KernelOp, known: dict[int, Any]) -> Any:
     """Return the constant that an operation computes, of its dtype; None if it is none, or is not a number."""
     if op.op == "const":
         return np.asarray(op.attrs[0]).astype(op.dtype)
-    if op.op not in EXACT or op.shape or op.site >= 0 or DTYPES[op.dtype].kind == "b":
+    if not TENSORS[op.op].exact or op.shape or op.site >= 0 or DTYPES[op.dtype].kind == "b":
         return None
     if not op.args or not all(a in known for a in op.args):
         return None

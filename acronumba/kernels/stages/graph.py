@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from acronumba.ir.ops import TENSORS, VIEWS
+from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand, Size
 from acronumba.kernels.stages.index import ZERO, Index, Poly, divide, reindex, size_poly
 
@@ -58,13 +58,9 @@ class Graph:
         return self.source(v).dtype
 
     def kind(self, v: int) -> str:
-        """Return "leaf" for operands, else the kind of `ir.ops`, with "view" for addressing other than concat."""
+        """Return "leaf" for operands, else the kind of `ir.ops`."""
         op = self.op(v)
-        if op is None:
-            return "leaf"
-        if op.op in VIEWS:
-            return "view"
-        return "concat" if op.op == "concat" else TENSORS[op.op].kind
+        return "leaf" if op is None else TENSORS[op.op].kind
 
     def checked(self, v: int) -> tuple[int, ...]:
         """Return the values that decide whether the operation `v` fails; none where its shape alone does."""

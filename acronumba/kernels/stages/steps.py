@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import Size
 from acronumba.kernels.stages.graph import Symbolic, Untraceable, stretch, through
 from acronumba.kernels.stages.index import ZERO, Index, Poly, reindex
 from acronumba.kernels.stages.tasks import Stages
-from acronumba.kernels.write.element import COST
 
-LONG = 20  # of `COST`: a function whose result is worth a loop of its own
+LONG = 20  # `cost` of a function whose result is worth a loop of its own
 
 Place = tuple[int, Index]  # a value, and where in it
 
@@ -100,7 +100,7 @@ class _Cut:
         op = self.graph.op(v)
         return (
             op is not None
-            and COST.get(op.op, 0) >= LONG
+            and TENSORS[op.op].cost >= LONG
             and op.dtype == self.dtype
             and index.depends(self.names[-1])
             and not any(s.startswith("?") for at in index.at for s in at.symbols)  # known to the code of one place only
@@ -114,7 +114,7 @@ class _Cut:
         while todo:
             place, ready = todo.pop()
             if ready:
-                waits = COST.get(op.op, 0) >= LONG if (op := self.graph.op(place[0])) is not None else False
+                waits = TENSORS[op.op].cost >= LONG if (op := self.graph.op(place[0])) is not None else False
                 depth[place] = max((depth[x] for x in self._under(*place)), default=0) + waits
             elif place not in depth:
                 todo.append((place, True))

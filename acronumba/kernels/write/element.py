@@ -310,16 +310,6 @@ ELEMENT: Mapping[str, Rule] = {
     "cast": lambda w, args, t: args[0],
 }  # fmt: skip
 
-FLOAT_ONLY = frozenset("exp log sqrt sin cos tanh sigmoid erf div".split())  # arguments take the result's dtype first
-
-COST: Mapping[str, int] = {
-    **dict.fromkeys(ELEMENT, 1),
-    **dict.fromkeys("exp log sin cos tanh sigmoid erf pow".split(), 20),
-    **dict.fromkeys("div sqrt".split(), 5),
-    **dict.fromkeys("floordiv mod".split(), 8),
-    "threefry": 100,
-}
-
 
 def combine(op: str, a: Expr, x: Expr, t: Dtype) -> Expr:
     """One step of a reduction: `a` so far, `x` next."""

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I1, I8, I64, Const, Expr, Load, Local, const, convert, intrinsic, select
+from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import FIXED, Dim, Size
 from acronumba.kernels.stages.graph import axis_of, stretch, through
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, divide, reindex, size_poly
-from acronumba.kernels.write.element import DTYPES, ELEMENT, FLOAT_ONLY, Dtype, NeedScalar, cast
+from acronumba.kernels.write.element import DTYPES, ELEMENT, Dtype, NeedScalar, cast
 from acronumba.kernels.write.kernel import Gathered, Home, Kernel
 from acronumba.kernels.write.scopes import Scopes
 
@@ -286,26 +287,20 @@ class Writer(Scopes):
                 place = Index(self.graph.shape(a), (ZERO,) * len(self.graph.shape(a)))
             else:
                 place = stretch(self, self.own(v, index), self.graph.shape(a))
-            x = self.value(a, place)
-            have = DTYPES[self.graph.dtype(a)]
-            if op.op in FLOAT_ONLY or op.op == "cast":
-                x = cast(x, have, t)
-            args.append((x, have))
-        common = t if op.op in FLOAT_ONLY or op.op == "cast" else args[-1][1]
-        if op.op not in ("cast", "where"):
-            common = (
-                max((have for _, have in args), key=lambda h: ("buif".index(h.kind), h.size))
-                if op.op not in FLOAT_ONLY
-                else t
-            )
-            if op.op not in FLOAT_ONLY:
-                args = [(cast(x, have, common), common) for x, have in args]
-        elif op.op == "where":
+            args.append((self.value(a, place), DTYPES[self.graph.dtype(a)]))
+        row = TENSORS[op.op]
+        common = t
+        if op.op == "where":
+            common = args[-1][1]
             args = [args[0], *((cast(x, have, t), t) for x, have in args[1:])]
+        else:
+            if row.takes != "float" and row.gives != "any":
+                common = max((have for _, have in args), key=lambda h: ("buif".index(h.kind), h.size))
+            args = [(cast(x, have, common), common) for x, have in args]
         self.note(op.loc.line)
         exprs = alike([x for x, _ in args])
         out = ELEMENT[op.op](self, exprs, common)
-        if op.op not in ("eq", "ne", "lt", "le", "gt", "ge", "isnan", *FLOAT_ONLY, "cast", "where") and common != t:
+        if row.gives == "same" and op.op != "where":
             out = cast(out, common, t)
         return self.bind(self.kernel.names[v], out)
 
