@@ -453,19 +453,13 @@ TOO_LARGE = "the result does not fit 64 bits"
 ZERO_DIVISION = "integer division or modulo by zero"
 
 
-_RANGE = frozenset("add sub mul neg abs exp expm1 sinh cosh hypot pow".split())  # of floats: what can only be too large
-
-
-_WHOLE = frozenset("trunc round floor ceil".split())
-
-
 def _scalar_failure(op: str, result: Type) -> tuple[str, str]:
     """Return the exception of an operation on Python's numbers, and its message."""
     if op in ("div", "quotient", "mod") or (op == "floordiv" and result == FLOAT):
         return "ZeroDivisionError", "division by zero" if result == FLOAT else ZERO_DIVISION
     if result == INT:
         return "OverflowError", TOO_LARGE
-    return ("OverflowError", "math range error") if op in _RANGE else ("ValueError", "math domain error")
+    return ("OverflowError", "math range error") if SCALARS[op].grows else ("ValueError", "math domain error")
 
 
 def _endless(op: str, args: Sequence[Any]) -> bool:

@@ -14,7 +14,7 @@ from acronumba.emit.intrinsics import OF_C
 from acronumba.emit.tree import F64, I1, I64, Expr, Local, const, convert, intrinsic, select
 from acronumba.host.writer import Writer
 from acronumba.ir.nodes import Scalar
-from acronumba.ir.ops import MATH
+from acronumba.ir.ops import MATH, SCALARS, TENSORS
 from acronumba.ir.types import FloatT
 
 _LEAST = -(1 << 63)
@@ -38,7 +38,7 @@ def _math(w: Writer, instr: Scalar, args: list[Local]) -> None:
     b = w.b
     name = instr.op
     y = b.let("y", intrinsic(OF_C[name].name, *args))
-    if instr.site >= 0 and name not in ("fabs", "copysign", "atan2", "erf", "erfc"):
+    if instr.site >= 0 and not SCALARS[name].total:
         numbers, finite = args[0].eq(args[0]), _finite(args[0])
         for a in args[1:]:
             numbers, finite = numbers & a.eq(a), finite & _finite(a)
@@ -203,12 +203,10 @@ def _compared(op: str) -> _Make:
     return lambda w, i, x, y: tree.compare(op, x, y)
 
 
-_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-
 _BOTH: dict[str, _Make] = {
     "min": lambda w, i, x, y: select(y < x, y, x),
     "max": lambda w, i, x, y: select(y > x, y, x),
-    **{name: _compared(op) for name, op in _COMPARISONS.items()},
+    **{name: _compared(row.sign) for name, row in TENSORS.items() if row.compares},
 }
 
 _ANY: dict[str, _Make] = {

@@ -10,12 +10,12 @@ from typing import Any
 
 from acronumba.ir.agree import Wrong, demand
 from acronumba.ir.nodes import Op, Var
-from acronumba.ir.ops import TENSORS
+from acronumba.ir.ops import TENSORS, Takes
 from acronumba.ir.types import ListT
 
 _Shape = tuple[int | None, ...]
 
-_TAKES: Mapping[str, Callable[[str], bool]] = {
+TAKES: Mapping[Takes, Callable[[str], bool]] = {
     "any": lambda dtype: True,
     "float": lambda dtype: dtype.startswith("float"),
     "logical": lambda dtype: not dtype.startswith("float"),
@@ -66,7 +66,7 @@ def _element(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: 
         demand(dtypes[0] == "bool", f"a condition of dtype {dtypes[0]}")
         dtypes = dtypes[1:]
     demand(len(set(dtypes)) == 1, f"dtypes {', '.join(dtypes)} in one operation")
-    demand(_TAKES[TENSORS[i.op].takes](dtypes[0]), f"{i.op} of {dtypes[0]}")
+    demand(TAKES[TENSORS[i.op].takes](dtypes[0]), f"{i.op} of {dtypes[0]}")
     wanted = "bool" if TENSORS[i.op].gives == "bool" else dtypes[0]
     demand(dtype == wanted, f"the result is {dtype}, not {wanted}")
 

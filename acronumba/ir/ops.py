@@ -45,7 +45,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -55,6 +55,9 @@ from acronumba.random import threefry
 Array = Any  # np.ndarray or NumPy scalar
 Shape = tuple[object, ...]  # of ints, and of whatever stands for run-time extents
 Attrs = tuple[Any, ...]
+Kind = Literal["element", "reduce", "arg", "product", "view", "concat", "stack", "create"]
+Takes = Literal["any", "float", "logical", "integer", "int64"]
+Gives = Literal["same", "bool", "int64", "any"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +78,13 @@ class TensorOp:
     """A row of `TENSORS`: all that does not depend on a machine."""
 
     name: str
-    kind: str  # "element" | "reduce" | "arg" | "product" | "view" | "concat" | "stack" | "create"
+    kind: Kind
     arity: int  # -1: any number
     reference: Callable[..., Array]  # (arrays, attrs with ints for extents, shape, dtype) -> array
     row: Callable[[Rowwise], Attrs | None]  # attrs of the operation on one row, None if rows are not independent
     ufunc: np.ufunc | None = None  # NumPy's function that it is
-    takes: str = "any"  # dtypes of arguments: "any" | "float" | "logical" (integers and bool) | "integer" | "int64"
-    gives: str = "same"  # dtype of the result: "same" as the arguments | "bool" | "int64" | "any"
+    takes: Takes = "any"  # dtypes of arguments; "logical": integers and bool
+    gives: Gives = "same"  # dtype of the result; "same": that of the arguments
     fails: bool = False  # whether it may have a site
     exact: bool = False  # whether every machine computes the same bits for floats
     sign: str = ""  # how Python writes it between two arguments
@@ -241,7 +244,7 @@ def _table() -> dict[str, TensorOp]:
 
     def row(
         name: str,
-        kind: str,
+        kind: Kind,
         arity: int,
         rule: Callable[[Rowwise], Attrs | None],
         reference: Callable[..., Array],
@@ -330,6 +333,8 @@ class ScalarOp:
     result: str  # type of the result; a, x: that of the arguments
     fails: bool  # whether it needs a site: int overflow, division by zero, domain, NaN to int, negative shift
     reference: Callable[..., Any]
+    grows: bool = False  # whether floats fail only where the result is too large
+    total: bool = False  # whether floats never fail, although the operation has a site
 
 
 # Functions of `math` that are C's and give a float. `math.floor` gives an int; powers are an operator's.
@@ -340,8 +345,11 @@ def _scalars() -> dict[str, ScalarOp]:
     import operator as o
 
     def row(name: str, args: str, result: str, fails: bool, reference: Callable[..., Any]) -> ScalarOp:
-        return ScalarOp(name=name, args=args, result=result, fails=fails, reference=reference)
+        grows, total = name in growing, name in defined
+        return ScalarOp(name=name, args=args, result=result, fails=fails, reference=reference, grows=grows, total=total)
 
+    growing = {"add", "sub", "mul", "neg", "abs", "exp", "expm1", "sinh", "cosh", "hypot", "pow"}
+    defined = {"fabs", "copysign", "atan2", "erf", "erfc"}
     rows = [
         row("add", "aa", "a", True, o.add), row("sub", "aa", "a", True, o.sub), row("mul", "aa", "a", True, o.mul),
         row("div", "ff", "f", True, o.truediv),

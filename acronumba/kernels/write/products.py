@@ -7,7 +7,7 @@ Those of a node's own operands are written by `kernels.write.matrices`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
@@ -40,19 +40,10 @@ class ProductWriter(MatrixWriter):
 
     def item(self, item: Nest | Single) -> None:
         """Write a task of the node at hand."""
-        match item:
-            case Nest():
-                self.nest(item)
-            case Single(kind="concat"):
-                self.concat(item.value)
-            case Single(kind="stack"):
-                self.stack(item.value)
-            case Single(kind="arg"):
-                self.arg(item.value)
-            case Single(kind="check"):
-                self.check(item.value)
-            case Single():
-                self.one_product(self.stages.products[item.value])
+        if isinstance(item, Nest):
+            self.nest(item)
+        else:
+            SINGLES[item.kind](self, item.value)
 
     def at_node(self, r: Local, first: Expr | None) -> None:
         """From here on, in the current scope, values are those of one node."""
@@ -352,6 +343,16 @@ class ProductWriter(MatrixWriter):
         self.symbols[j.name] = j
         self.extents[j.name] = n
         return j
+
+
+# How what has loops of its own is written, by its kind.
+SINGLES: Mapping[str, Callable[[ProductWriter, int], None]] = {
+    "concat": lambda w, v: w.concat(v),
+    "stack": lambda w, v: w.stack(v),
+    "arg": lambda w, v: w.arg(v),
+    "check": lambda w, v: w.check(v),
+    "product": lambda w, v: w.one_product(w.stages.products[v]),
+}
 
 
 class _Products:
