@@ -86,6 +86,7 @@ class TensorOp:
     takes: Takes = "any"  # dtypes of arguments; "logical": integers and bool
     gives: Gives = "same"  # dtype of the result; "same": that of the arguments
     fails: bool = False  # whether it may have a site
+    called: bool = False  # whether kernels call a function of that name (`kernels.write.math`), whatever the dtype
     exact: bool = False  # whether every machine computes the same bits for floats
     sign: str = ""  # how Python writes it between two arguments
     told: bool = True  # whether people who read about a kernel want to see it
@@ -258,7 +259,7 @@ def _table() -> dict[str, TensorOp]:
         row(name, "element", arity, _broadcast_rows, _element(f), cost, ufunc=ufunc, **more)
 
     def function(name: str, f: Callable[..., Array], cost: int = 20) -> None:
-        element(name, f, cost=cost, takes="float", slow=True, slow_alone=True)
+        element(name, f, cost=cost, takes="float", called=True, slow=True, slow_alone=True)
 
     element("neg", np.negative, exact=True)
     element("abs", np.absolute, exact=True)
@@ -288,7 +289,7 @@ def _table() -> dict[str, TensorOp]:
     element("xor", np.bitwise_xor, 2, takes="logical", sign="^")
     element("lshift", np.left_shift, 2, takes="integer", sign="<<")
     element("rshift", np.right_shift, 2, takes="integer", sign=">>")
-    element("threefry", threefry, 2, cost=100, slow_alone=True)
+    element("threefry", threefry, 2, cost=100, called=True, slow_alone=True)
     element("eq", np.equal, 2, gives="bool", sign="==")
     element("ne", np.not_equal, 2, gives="bool", sign="!=")
     element("lt", np.less, 2, gives="bool", sign="<")

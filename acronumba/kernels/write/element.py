@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from acronumba.emit.tree import F32, F64, I1, I8, I32, I64, Const, Expr, Ty, const, convert, intrinsic, select
+from acronumba.ir.ops import TENSORS
 
 
 class NeedScalar(Exception):
@@ -292,7 +293,7 @@ def _where(w: Functions, args: list[Expr], t: Dtype) -> Expr:
 
 ELEMENT: Mapping[str, Rule] = {
     "neg": _neg, "abs": _abs, "sign": _sign,
-    **{k: _math(k) for k in ("exp", "log", "sin", "cos", "tanh", "sigmoid", "erf")},
+    **{name: _math(name) for name, row in TENSORS.items() if row.called},
     "sqrt": lambda w, args, t: intrinsic("sqrt", args[0]),
     "floor": _floor,
     "not": lambda w, args, t: ~args[0],
@@ -303,7 +304,7 @@ ELEMENT: Mapping[str, Rule] = {
     "maximum": lambda w, args, t: larger_of(args[0], args[1], t),
     "minimum": lambda w, args, t: smaller_of(args[0], args[1], t),
     "and": _arithmetic("&", "&"), "or": _arithmetic("|", "|"), "xor": _arithmetic("^", "^"),
-    "lshift": _lshift, "rshift": _rshift, "threefry": _math("threefry"),
+    "lshift": _lshift, "rshift": _rshift,
     "eq": _compare("=="), "ne": _compare("!="), "lt": _compare("<"), "le": _compare("<="), "gt": _compare(">"),
     "ge": _compare(">="),
     "where": _where, "index": _index,
