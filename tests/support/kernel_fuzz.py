@@ -151,7 +151,7 @@ class Fuzz:
         floats, any_ = (lambda t: t in FLOATS), (lambda t: True)
         number, whole = (lambda t: t != "bool"), (lambda t: t not in FLOATS)
         accepts = {
-            **dict.fromkeys(("exp", "log", "sqrt", "sin", "cos", "tanh", "sigmoid", "erf", "div", "isnan"), floats),
+            **{name: floats for name, row in TENSORS.items() if row.takes == "float" or name == "isnan"},
             **dict.fromkeys(("neg", "sub", "sign", "floordiv", "mod", "floor"), number),
             "pow": number, **dict.fromkeys(("not", "and", "or", "xor"), whole), "threefry": lambda t: t == "uint64",
             **dict.fromkeys(("lshift", "rshift"), lambda t: t not in (*FLOATS, "bool")),

@@ -14,6 +14,7 @@ Worst error in units in the last place:
     ========  ========  ========  =====================================================================
     exp           1.02      1.05  n ln 2 removed in two steps, polynomial, scaled in two factors
     log           0.86      0.85  float32: polynomial around 1; float64: atanh series of (m - 1) / (m + 1)
+    log1p         1.30      1.30  log of the rounded 1 + x, and what rounding took from it; x - x**2 / 2 near 0
     sin           1.50      1.00  float32: quarter turns removed in three steps, C's beyond 71476; float64: C's
     cos           1.50      1.00  the same
     tanh          1.34      1.35  polynomial or rational below 0.625, else 1 - 2 / (exp(2 x) + 1)
@@ -173,6 +174,13 @@ def log(x: vec) -> vec:
     return select(x > 0.0, select(x < inf, p, x), select(x == 0.0, vec(-inf), nan))
 
 
+def log1p(x: vec) -> vec:
+    """The logarithm of 1 + x: that of the rounded sum, and what rounding took from it."""
+    u = 1.0 + x
+    y = log(u) + select(x < 1.0, x - (u - 1.0), 1.0 - (u - x)) / u
+    return select(abs(x) < 1e-4, fma(-0.5 * x, x, x), select((u > 0.0) & (x < inf), y, log(u)))
+
+
 def turn(x: vec, quarter: ivec) -> vec:
     """The sine of x + quarter * pi / 2, for x up to 71476 on both sides."""
     turned = fma(x, 0.636619747, 12582912.0)
@@ -298,6 +306,13 @@ def log(x: vec) -> vec:
     low = fma(s, h + r, n * 1.9082149292705877e-10)
     p = fma(n, 0.6931471803691238, f - (h - low))
     return select(x > 0.0, select(x < inf, p, x), select(x == 0.0, vec(-inf), nan))
+
+
+def log1p(x: vec) -> vec:
+    """The logarithm of 1 + x: that of the rounded sum, and what rounding took from it."""
+    u = 1.0 + x
+    y = log(u) + select(x < 1.0, x - (u - 1.0), 1.0 - (u - x)) / u
+    return select(abs(x) < 7e-9, fma(-0.5 * x, x, x), select((u > 0.0) & (x < inf), y, log(u)))
 
 
 def sin(x: vec) -> vec:
