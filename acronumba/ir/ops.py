@@ -6,7 +6,7 @@
 
 Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
 
-    element-wise   neg abs sign exp log log1p sqrt sin cos tanh sigmoid erf floor not isnan       x
+    element-wise   neg abs sign exp expm1 log log1p sqrt sin cos tanh sigmoid erf floor not isnan       x
                    add sub mul div floordiv mod pow maximum minimum and or xor              x, y of one dtype
                    index                                                                    x, y of int64
                    lshift rshift                                                            x, y integers of one dtype
@@ -265,6 +265,7 @@ def _table() -> dict[str, TensorOp]:
     element("abs", np.absolute, exact=True)
     element("sign", np.sign)
     function("exp", np.exp)
+    function("expm1", np.expm1)
     function("log", np.log)
     function("log1p", np.log1p)
     element("sqrt", np.sqrt, cost=5, takes="float", exact=True, slow=True, slow_alone=True)

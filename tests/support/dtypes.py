@@ -502,9 +502,20 @@ def _same_failure(mine: Any, plain: Any) -> bool:
 
 
 # Units in the last place that a function may be off (see `kernels.write.math`; C's own functions of float64 are allowed 2).
-ULPS = {"exp": 1.06, "log": 0.9, "log1p": 1.3, "sin": 2.0, "cos": 2.0, "tanh": 1.4, "pow": 2.0, "power": 2.0, "**": 2.0}
+ULPS = {
+    "exp": 1.06,
+    "expm1": 1.85,
+    "log": 0.9,
+    "log1p": 1.3,
+    "sin": 2.0,
+    "cos": 2.0,
+    "tanh": 1.4,
+    "pow": 2.0,
+    "power": 2.0,
+    "**": 2.0,
+}
 SUMS = ("sum(", "prod(", "mean(", "var(", "std(", "norm(", "@", "dot(", "einsum(")
-_FUNCTION = re.compile(r"np\.(exp|log|log1p|sin|cos|tanh|power|pow)\(|(\*\*)|\b(pow)\(")
+_FUNCTION = re.compile(r"np\.(exp|expm1|log|log1p|sin|cos|tanh|power|pow)\(|(\*\*)|\b(pow)\(")
 
 
 def nearness(cell: Cell, operands: Sequence[Value], f: Callable[..., Any]) -> Callable[[Any, Any], bool]:

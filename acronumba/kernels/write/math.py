@@ -13,6 +13,7 @@ Worst error in units in the last place:
     function   float32   float64  method
     ========  ========  ========  =====================================================================
     exp           1.02      1.05  n ln 2 removed in two steps, polynomial, scaled in two factors
+    expm1         1.30      1.85  the same, the powers of 2 added first; x + x**2 / 2 near 0
     log           0.86      0.85  float32: polynomial around 1; float64: atanh series of (m - 1) / (m + 1)
     log1p         1.30      1.30  log of the rounded 1 + x, and what rounding took from it; x - x**2 / 2 near 0
     sin           1.50      1.00  float32: quarter turns removed in three steps, C's beyond 71476; float64: C's
@@ -79,7 +80,17 @@ def floordiv(x: vec, y: vec) -> vec:
     return select(y == 0.0, x / y, whole)
 '''
 
-_SINGLE = '''
+# exp(x - n ln 2) is 1 + r + p * r**2.
+_SINGLE_SERIES = """\
+    r = fma(n, -0.693145752, x)
+    r = fma(n, -1.42860677e-6, r)
+    p = fma(r, 1.9875691500e-4, 1.3981999507e-3)
+    p = fma(p, r, 8.3334519073e-3)
+    p = fma(p, r, 4.1665795894e-2)
+    p = fma(p, r, 1.6666665459e-1)
+    p = fma(p, r, 5.0000001201e-1)"""
+_SINGLE = (
+    '''
 def remainder(x: vec, y: vec) -> vec:
     """Remainder with the sign of x: exact in float64, and a float32."""
     return vec(wide_remainder(wide(x), wide(y)))
@@ -87,14 +98,18 @@ def remainder(x: vec, y: vec) -> vec:
 
 def exp_near(x: vec, n: vec) -> vec:
     """The exponential of x - n ln 2, a difference within half of ln 2."""
-    r = fma(n, -0.693145752, x)
-    r = fma(n, -1.42860677e-6, r)
-    p = fma(r, 1.9875691500e-4, 1.3981999507e-3)
-    p = fma(p, r, 8.3334519073e-3)
-    p = fma(p, r, 4.1665795894e-2)
-    p = fma(p, r, 1.6666665459e-1)
-    p = fma(p, r, 5.0000001201e-1)
+'''
+    + _SINGLE_SERIES
+    + '''
     return fma(p, r * r, r) + 1.0
+
+
+def expm1_near(x: vec, n: vec, half: vec) -> vec:
+    """Half of exp(x) - 1, for half of 2**n: what is exact first."""
+'''
+    + _SINGLE_SERIES
+    + '''
+    return fma(half, p * (r * r), fma(half, r, half - 0.5))
 
 
 def exp(x: vec) -> vec:
@@ -112,6 +127,13 @@ def exp_small(x: vec) -> vec:
     turned = fma(x, 1.44269504, 12582912.0)
     p = exp_near(x, turned - 12582912.0)
     return p * bits(vec, (bits(ivec, turned) << 23) + 0x3F800000)
+
+
+def expm1(x: vec) -> vec:
+    y = select(x > -20.0, select(x < 88.9, x, 88.9), -20.0)
+    turned = fma(y, 1.44269504, 12582912.0)
+    p = expm1_near(y, turned - 12582912.0, bits(vec, (bits(ivec, turned) - 0x4B400000 + 126) << 23))
+    return select(x != x, x, select(abs(x) < 1e-4, copysign(fma(0.5 * x, x, x), x), p + p))
 
 
 def sigmoid(x: vec) -> vec:
@@ -229,15 +251,9 @@ def pow(x: vec, y: vec) -> vec:
     one = (y == 0.0) | (x == 1.0) | ((x == -1.0) & (abs(y) == inf))
     return select(one, 1.0, p)
 '''
+)
 
-_DOUBLE = '''
-def remainder(x: vec, y: vec) -> vec:
-    """Remainder with the sign of x."""
-    return libm_fmod(x, y)
-
-
-def exp_near(x: vec, n: vec) -> vec:
-    """The exponential of x - n ln 2, a difference within half of ln 2."""
+_DOUBLE_SERIES = """\
     r = fma(n, -0.6931471805599453, x)
     r = fma(n, -2.3190468138462996e-17, r)
     p = fma(r, 2.5100472505694996e-08, 2.7620201591031547e-07)
@@ -248,8 +264,28 @@ def exp_near(x: vec, n: vec) -> vec:
     p = fma(p, r, 0.008333333333330039)
     p = fma(p, r, 0.041666666666623824)
     p = fma(p, r, 0.16666666666666669)
-    p = fma(p, r, 0.5000000000000001)
+    p = fma(p, r, 0.5000000000000001)"""
+_DOUBLE = (
+    '''
+def remainder(x: vec, y: vec) -> vec:
+    """Remainder with the sign of x."""
+    return libm_fmod(x, y)
+
+
+def exp_near(x: vec, n: vec) -> vec:
+    """The exponential of x - n ln 2, a difference within half of ln 2."""
+'''
+    + _DOUBLE_SERIES
+    + '''
     return fma(p, r * r, r) + 1.0
+
+
+def expm1_near(x: vec, n: vec, half: vec) -> vec:
+    """Half of exp(x) - 1, for half of 2**n: what is exact first."""
+'''
+    + _DOUBLE_SERIES
+    + '''
+    return fma(half, p * (r * r), fma(half, r, half - 0.5))
 
 
 def exp(x: vec) -> vec:
@@ -267,6 +303,13 @@ def exp_small(x: vec) -> vec:
     turned = fma(x, 1.4426950408889634, 6755399441055744.0)
     p = exp_near(x, turned - 6755399441055744.0)
     return p * bits(vec, (bits(ivec, turned) << 52) + 0x3FF0000000000000)
+
+
+def expm1(x: vec) -> vec:
+    y = select(x > -40.0, select(x < 710.0, x, 710.0), -40.0)
+    turned = fma(y, 1.4426950408889634, 6755399441055744.0)
+    p = expm1_near(y, turned - 6755399441055744.0, bits(vec, (bits(ivec, turned) - 0x4338000000000000 + 1022) << 52))
+    return select(x != x, x, select(abs(x) < 7e-9, copysign(fma(0.5 * x, x, x), x), p + p))
 
 
 def sigmoid(x: vec) -> vec:
@@ -330,6 +373,7 @@ def erf(x: vec) -> vec:
 def pow(x: vec, y: vec) -> vec:
     return libm_pow(x, y)
 '''
+)
 
 _ROUND = """
     x = x + y
