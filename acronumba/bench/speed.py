@@ -186,19 +186,18 @@ def row(
     results = {name: program.results(program.run())[: len(some)] for name, (_, program) in made.items()}
     first, batched = timed(partial(ours.batch, xs, p=p))
     found = _agreements(workload.model, some, p, results, list(batched)[: len(some)])
+    one = burst()
     competitors: dict[str, Callable[[], Any]] = {
         OBJECTS: partial(_run, ours, xs, p),
         PACKED: partial(_run, ours, packed, shared),
     }
-    one = burst()
     if device == "cpu":
         competitors = {PLAIN: partial(yardsticks.plain, workload.model, xs, p), **competitors, BURST: one.run}
     elif HERE not in without:
         competitors[HERE] = partial(_run, ours.on("cpu"), packed, shared)
     competitors |= {name: program.run for name, (_, program) in made.items() if found[name][0] != WRONG}
     seconds = interleaved(competitors, rounds)
-    trace, stages, kernels = _traced(ours, packed, shared, _TRACES if seconds[PACKED].median < SLOWEST else 1)
-    counted = count(trace, ours.options)
+    traces = _TRACES if seconds[PACKED].median < SLOWEST else 1
     return Speed(
         workload=workload.name,
         size=size,
@@ -210,17 +209,26 @@ def row(
         verdicts={name: verdict for name, (verdict, _) in found.items()},
         first=first,
         difference=found[OBJECTS][1],
-        stages=stages,
-        kernels=kernels,
         burst_flops=one.flops,
-        launches=0 if device == "cpu" else _launched(trace, ours.options),
-        ways={} if device == "cpu" else _ways(ours, packed, shared),
-        bytes=counted.bytes,
-        product_flops=counted.product_flops,
-        nodes=trace.nodes,
-        batches=len(trace.batches),
-        lower_bound=trace.lower_bound,
+        **_recorded(ours, packed, shared, traces, device),
     )
+
+
+def _recorded(ours: Model, packed: Any, shared: Any, traces: int, device: str) -> dict[str, Any]:
+    """Return the fields of `Speed` that come of traces: of so many, the fastest."""
+    trace, stages, kernels = _traced(ours, packed, shared, traces)
+    counted = count(trace, ours.options)
+    return {
+        "stages": stages,
+        "kernels": kernels,
+        "launches": 0 if device == "cpu" else _launched(trace, ours.options),
+        "ways": {} if device == "cpu" else _ways(ours, packed, shared),
+        "bytes": counted.bytes,
+        "product_flops": counted.product_flops,
+        "nodes": trace.nodes,
+        "batches": len(trace.batches),
+        "lower_bound": trace.lower_bound,
+    }
 
 
 def _made(

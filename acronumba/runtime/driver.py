@@ -297,8 +297,7 @@ class Executable:
         timed
             Measure the stages one by one.
         last
-            Number in `STAGES` of the last stage; one before "execute" leaves the results without values. A program
-            that waits for values is always executed.
+            Number in `STAGES` of the last stage. Before "execute" results have no values, unless the program waits.
 
         Raises
         ------

@@ -112,6 +112,16 @@ def _plan(spec: KernelSpec) -> tree.Function:
     return f.function()
 
 
+def _leave_without_room(f: Builder, stream: Local, end: Expr, limit: Expr, wanted: Expr) -> None:
+    """Return from the function where the buffer or the table of launches is full; count what is missing."""
+    over = f.let("over", end - limit)
+    full = tree.load(stream, STREAM.at["launches"]) >= tree.load(stream, STREAM.at["capacity"])
+    with f.when((over > 0) | tree.load(stream, STREAM.at["missing"]).ne(0) | full):
+        f.comment("no room: count what is missing")
+        f.store(stream, STREAM.at["missing"], tree.load(stream, STREAM.at["missing"]) + wanted)
+        f.ret()
+
+
 def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
     f = Builder("run", [(p, I64) for p in ("P", "lo", "hi", "S")], doc=f"{spec.name}: note what nodes lo..hi need.")
     arguments = [o for o in spec.operands if o.kind != "shared"]
@@ -134,13 +144,8 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
     for size in many.values():
         end = end + nodes * size * 8
     end = f.let("top", (end + 15) & -16)
-    over = f.let("over", end - (fails if fallible else tree.load(stream, STREAM.at["end"])))
-    full = tree.load(stream, STREAM.at["launches"]) >= tree.load(stream, STREAM.at["capacity"])
-    with f.when((over > 0) | tree.load(stream, STREAM.at["missing"]).ne(0) | full):
-        f.comment("no room: count what is missing")
-        wanted = end - words + nodes * 8 if fallible else end - words
-        f.store(stream, STREAM.at["missing"], tree.load(stream, STREAM.at["missing"]) + wanted)
-        f.ret()
+    limit = fails if fallible else tree.load(stream, STREAM.at["end"])
+    _leave_without_room(f, stream, end, limit, end - words + nodes * 8 if fallible else end - words)
     delta = f.let("delta", tree.load(stream, STREAM.at["delta"]))
 
     resolve = {o.index: _Resolver(f, stream, o.name) for o in arguments if o.kind in ("tensor", "list")}
