@@ -75,7 +75,7 @@ class Ufuncs(Shapes):
         if op in TENSORS and TENSORS[op].compares:
             return self._comparison(op, parts, node)
         ins, out = self.resolve(UFUNCS[op], parts, node)
-        tensors = self._operands(parts, ins, out, node)
+        tensors = self.operands(parts, ins, out, node)
         if op == "pow":
             self._check_power(parts, ins, node)
         match op:
@@ -99,7 +99,7 @@ class Ufuncs(Shapes):
                 return self._power(tensors, parts, out, node)
         return self.element(op, tensors, out, node)
 
-    def _operands(self, parts: Sequence[Tensor | Num], ins: Sequence[str], out: str, node: Node) -> list[Tensor]:
+    def operands(self, parts: Sequence[Tensor | Num], ins: Sequence[str], out: str, node: Node) -> list[Tensor]:
         """Return operands with the dtypes that a ufunc asks for."""
         cast = self.promote if out == "float64" else self.cast  # a comparison has no float64 to warn of
         return [
@@ -126,7 +126,7 @@ class Ufuncs(Shapes):
             elif not info.min <= p.const <= info.max:
                 parts[k] = self.from_number(p, self.natural(p, node), node)
         ins, out = self.resolve(UFUNCS[op], parts, node)
-        x, y = self._operands(parts, ins, out, node)
+        x, y = self.operands(parts, ins, out, node)
         if sorted(ins) != ["int64", "uint64"]:
             return self.element(op, [x, y], out, node)
         signed = ins.index("int64")
@@ -160,7 +160,7 @@ class Ufuncs(Shapes):
         if array.const is True:
             return self.ufunc("pow", (x, y), node)
         ins, out = self.resolve(np.power, [x, y], node)
-        tensors = self._operands([x, y], ins, out, node)
+        tensors = self.operands([x, y], ins, out, node)
         self._check_power([x, y], ins, node)
         power = self.element("pow", tensors, out, node)
         if array.const is False or not out.startswith("float"):

@@ -507,6 +507,7 @@ ULPS = {
     "expm1": 1.85,
     "log": 0.9,
     "log1p": 1.3,
+    "logaddexp": 2.0,
     "sin": 2.0,
     "cos": 2.0,
     "tanh": 1.4,
@@ -515,7 +516,7 @@ ULPS = {
     "**": 2.0,
 }
 SUMS = ("sum(", "prod(", "mean(", "var(", "std(", "norm(", "@", "dot(", "einsum(")
-_FUNCTION = re.compile(r"np\.(exp|expm1|log|log1p|sin|cos|tanh|power|pow)\(|(\*\*)|\b(pow)\(")
+_FUNCTION = re.compile(r"np\.(exp|expm1|log|log1p|logaddexp|sin|cos|tanh|power|pow)\(|(\*\*)|\b(pow)\(")
 
 
 def nearness(cell: Cell, operands: Sequence[Value], f: Callable[..., Any]) -> Callable[[Any, Any], bool]:

@@ -1,0 +1,49 @@
+"""NumPy's functions that are made of others: their values, types and dtypes are NumPy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acronumba import model
+from acronumba.errors import AcronumbaError
+
+
+@model
+def both(x: Any, y: Any) -> Any:
+    return np.logaddexp(x, y)
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulator"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_logaddexp(dtype: Any, device: str) -> None:
+    special = np.array([0, -0.0, 1, -1, 3, 80, -80, 800, np.inf, -np.inf, np.nan, 1e-8], dtype)
+    x, y = (a.ravel() for a in np.meshgrid(special, special))
+    with np.errstate(all="ignore"):
+        exact = np.logaddexp(x.astype(np.longdouble), y.astype(np.longdouble))
+        expected = np.logaddexp(x, y)
+    found = (both if device == "cpu" else both.on(device)).batch([x], [y])[0]
+    assert found.dtype == dtype
+    plainly = ~np.isfinite(expected)
+    assert np.array_equal(found[plainly], expected[plainly], equal_nan=True)
+    found, exact = found[~plainly], exact[~plainly]
+    unit = np.spacing(np.maximum(np.abs(exact), 1).astype(dtype))
+    assert np.max(np.abs(found - exact) / unit) <= 1
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [(1.0, 2), (np.uint16(3), np.uint16(5)), (np.float32(2), 1.5), (np.array(1.0), np.float32(2)), (True, 2.0)],
+)
+def test_dtypes_of_logaddexp(x: Any, y: Any) -> None:
+    (found,), expected = both.batch([x], [y]), np.logaddexp(x, y)
+    assert type(found) is type(expected)
+    assert np.isclose(found, expected, rtol=1e-6, atol=0)
+
+
+def test_a_dtype_that_is_refused_is_the_callers() -> None:
+    with pytest.raises(AcronumbaError) as caught:
+        both.batch([np.int8(3)], [np.int8(5)])
+    assert "np.logaddexp(x, y)" in str(caught.value) and "float16" in str(caught.value)
