@@ -195,7 +195,7 @@ def test_performance_page_shows_the_figures_of_the_repository(root: Path, reques
     "name",
     [
         "README.md",
-        *(f"docs/{page}.md" for page in ("language", "architecture", "tour", "options", "performance")),
+        *(f"docs/{page}.md" for page in ("language", "architecture", "contributing", "tour", "options", "performance")),
         *(
             f"docs/zoo/{m.name}.md"
             for m in pkgutil.iter_modules(zoo.__path__)
@@ -209,6 +209,14 @@ def test_links_lead_somewhere(root: Path, name: str) -> None:
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")) if "://" not in link]
     assert all((page.parent / link).exists() for link in links)
     assert links or name != "README.md"
+
+
+def test_the_page_for_contributors_names_what_there_is(root: Path) -> None:
+    page = (root / "docs" / "contributing.md").read_text(encoding="utf-8")
+    assert all((root / name).exists() for name in re.findall(r"`((?:acronumba|tests|docs)/[\w./]+)`", page))
+    example = page.split("```python\n")[1].split("```")[0].strip()
+    assert example in (root / "acronumba" / "frontend" / "calls" / "written.py").read_text(encoding="utf-8")
+    assert set(re.findall(r"`([A-Z]{4,})`", page)) <= {"PASSES", "KINDS"}
 
 
 def test_every_function_of_nn_is_in_the_language_page(root: Path) -> None:
