@@ -18,7 +18,7 @@ What leads from one cycle to another of the same block stays in it, as the produ
 RNN does: set free, the cells would run one after the other, in twice as many batches.
 
 The numbers. Split as little as possible: with all operations of a block together, an operation that is worth it and
-in no cycle of operations (`carried.in_cycles`) may be in a cycle of kernels; those are set free. An operation that
+in no cycle of operations (`value_flow.in_cycles`) may be in a cycle of kernels; those are set free. An operation that
 a cycle needs first, a step of the cycle, and what reads it get growing numbers along all paths: even where something
 is set free, odd where something is carried. Then every cycle of kernels has one number, and it is odd. Neighbours in
 a block that can be one kernel again without a free operation in a cycle are one.

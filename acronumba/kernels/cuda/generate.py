@@ -3,7 +3,7 @@
 A kernel is a function per stage, launched one after the other over all nodes of a batch; what one leaves for the next
 lies in scratch memory of the batch. The compiled form:
 
-    NAME_0(P, nodes, S, T)   the first stage, NAME_1 the next; by any number of blocks of `writer.THREADS` threads
+    NAME_0(P, nodes, S, T)   the first stage, NAME_1 the next; by any number of blocks of `tiles.THREADS` threads
                              P: table as of the processor's kernels, in the GPU's memory, but
                              P[0]  address of int64[arguments, nodes]: the words of all nodes, argument by argument
                              S: scratch of the batch; T: scratch of the warps, `sizes` of each
