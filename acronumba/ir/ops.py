@@ -55,9 +55,29 @@ from acronumba.random import threefry
 Array = Any  # np.ndarray or NumPy scalar
 Shape = tuple[object, ...]  # of ints, and of whatever stands for run-time extents
 Attrs = tuple[Any, ...]
-Kind = Literal["element", "reduce", "arg", "product", "view", "concat", "stack", "create"]
 Takes = Literal["any", "float", "logical", "integer", "int64"]
 Gives = Literal["same", "bool", "int64", "any"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What the operations of a kind have in common: a row of `KINDS`."""
+
+    loops: bool = False  # whether kernels compute it in loops of its own, not where an element of it is read
+    stored: bool = False  # whether kernels always store its result
+    folds: bool = False  # whether the work is one step for each element of the argument
+
+
+KINDS: Mapping[str, Kind] = {
+    "element": Kind(),
+    "reduce": Kind(loops=True, stored=True, folds=True),
+    "arg": Kind(loops=True, stored=True, folds=True),
+    "product": Kind(loops=True, stored=True),
+    "view": Kind(),
+    "concat": Kind(loops=True),
+    "stack": Kind(loops=True, stored=True),
+    "create": Kind(),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +98,7 @@ class TensorOp:
     """A row of `TENSORS`: all that does not depend on a machine."""
 
     name: str
-    kind: Kind
+    kind: str  # of `KINDS`
     arity: int  # -1: any number
     reference: Callable[..., Array]  # (arrays, attrs with ints for extents, shape, dtype) -> array
     row: Callable[[Rowwise], Attrs | None]  # attrs of the operation on one row, None if rows are not independent
@@ -95,6 +115,14 @@ class TensorOp:
     cost: int = 1  # additions, an element; of what is not element-wise, an element that another operation asks for
     slow: bool = False  # `kernels.cost`: 8 additions
     slow_alone: bool = False  # `analysis.grouping.hoist`: 6 additions
+
+    @property
+    def loops(self) -> bool:
+        return KINDS[self.kind].loops
+
+    @property
+    def folds(self) -> bool:
+        return KINDS[self.kind].folds
 
     @property
     def moves(self) -> bool:
@@ -245,7 +273,7 @@ def _table() -> dict[str, TensorOp]:
 
     def row(
         name: str,
-        kind: Kind,
+        kind: str,
         arity: int,
         rule: Callable[[Rowwise], Attrs | None],
         reference: Callable[..., Array],
