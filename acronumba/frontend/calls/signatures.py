@@ -1,8 +1,8 @@
 """The signatures of what a model calls and is not written in Python: NumPy's own, and Python's.
 
 In: a function, or a method of a built-in type. Out: its `inspect.Signature`. Where `inspect` cannot tell (functions in
-C of NumPy before 2.4, some builtins) or does not say it all (`**kwargs`), the table `TEXTS` does. `handlers` binds
-calls to them.
+C of NumPy before 2.4, some builtins) or does not say it all (`**kwargs`), the table `TEXTS` does; a method of arrays
+that is not there has the parameters of NumPy's function of its name. `handlers` binds calls to them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import builtins
 import functools
 import inspect
 import math
+from types import MethodDescriptorType
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,8 @@ def signature_of(function: Any) -> inspect.Signature:
         return _read(f"({'x' if function.nin == 1 else 'x1, x2'}, /, out=None, {_UFUNC}")
     if isinstance(function, type) and issubclass(function, np.generic):
         return _read("(value=0, /)")
+    if isinstance(function, MethodDescriptorType) and function.__objclass__ is np.ndarray:
+        function = getattr(np, function.__name__)
     known = [p.replace(default=_default(p)) for p in inspect.signature(function).parameters.values()]
     return inspect.Signature(known)
 
