@@ -23,10 +23,7 @@ class Contract(Ufuncs):
     ) -> Tensor:
         axes = self.axes_of(axis, x.type.rank, node)
         if op in ("sum", "prod"):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                native = getattr(np, op)(np.ones((1,) * x.type.rank, x.type.dtype)).dtype
-            x = self.cast(x, dtype or self.dtype_name(native), node)
+            x = self.cast(x, dtype or self._summed(op, x), node)
         elif op in ("any", "all"):
             x = self.cast(x, "bool", node)
         else:
@@ -36,6 +33,19 @@ class Contract(Ufuncs):
         if keepdims:
             out = self.reshape(out, tuple(1 if a in axes else d for a, d in enumerate(x.dims)), node)
         return out
+
+    def scan(self, op: str, x: Tensor, axis: int, dtype: str | None, node: Node = None) -> Tensor:
+        """Return what `op` gives of the elements up to each one along an axis."""
+        x = self.cast(x, dtype or self._summed(op, x), node)
+        return self.op(f"cum{op}", (x.ref,), x.type.dtype, x.dims, (axis,), node)
+
+    def _summed(self, op: str, x: Tensor) -> str:
+        """Return the dtype that NumPy sums, or multiplies, elements in; maxima and minima have their own."""
+        if op in ("max", "min"):
+            return x.type.dtype
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self.dtype_name(getattr(np, op)(np.ones((1,) * x.type.rank, x.type.dtype)).dtype)
 
     def _not_empty(self, x: Tensor, axes: tuple[int, ...], node: Node) -> None:
         message = "zero-size array to reduction operation which has no identity"

@@ -20,6 +20,8 @@ Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
         An argument may be a host number: a tensor of rank 0 and dtype int64, float64 or bool (its variable says which).
     reductions     sum prod max min any all   x      attrs (axes,): sorted tuple; the axes vanish
                    argmax argmin              x      attrs (axis,); result int64; the first wins, NaN wins
+    scans          cumsum cumprod                  x      attrs (axis,); shape and dtype of x: an element is the sum
+                   cummax cummin                          (...) of all up to it along the axis, in this order; NaN stays
     products       matmul                     x, y   NumPy's matmul, ranks 1 and up, leading axes broadcast
     addressing     reshape                    x      to the shape of the result, row-major order
                    transpose                  x      attrs (permutation,)
@@ -72,6 +74,7 @@ KINDS: Mapping[str, Kind] = {
     "element": Kind(),
     "reduce": Kind(loops=True, stored=True, folds=True),
     "arg": Kind(loops=True, stored=True, folds=True),
+    "scan": Kind(loops=True, stored=True, folds=True),
     "product": Kind(loops=True, stored=True),
     "view": Kind(),
     "concat": Kind(loops=True),
@@ -206,6 +209,14 @@ def _arg(f: Callable[..., Array]) -> Callable[..., Array]:
     return lambda args, attrs, shape, dtype: np.asarray(f(args[0], axis=attrs[0]), dtype)
 
 
+def _scan(f: np.ufunc) -> Callable[..., Array]:
+    def reference(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+        with np.errstate(all="ignore"):
+            return f.accumulate(args[0], axis=attrs[0], dtype=dtype)
+
+    return reference
+
+
 # How operations act along axis 0. Rows are computed with the same bits as the whole: where a product of one row would
 # be summed in another order, it has no rows.
 
@@ -337,6 +348,8 @@ def _table() -> dict[str, TensorOp]:
     row("all", "reduce", 1, _reduce_rows, _reduce(np.all), gives="bool")
     row("argmax", "arg", 1, _axis_rows, _arg(np.argmax), gives="int64", fails=True)
     row("argmin", "arg", 1, _axis_rows, _arg(np.argmin), gives="int64", fails=True)
+    for name, f in (("sum", np.add), ("prod", np.multiply), ("max", np.maximum), ("min", np.minimum)):
+        row(f"cum{name}", "scan", 1, _axis_rows, _scan(f))
     row("matmul", "product", 2, _product_rows, lambda a, t, s, d: _product(a[0], a[1]), sign="@")
     row("reshape", "view", 1, _reshape_rows, lambda a, t, s, d: np.reshape(a[0], s), told=False)
     row("transpose", "view", 1, _transpose_rows, lambda a, t, s, d: np.transpose(a[0], t[0]), told=False)

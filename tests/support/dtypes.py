@@ -254,6 +254,7 @@ def literals() -> Iterator[Cell]:
 
 def reductions() -> Iterator[Cell]:
     """Reductions of vectors and matrices, with and without dtype=."""
+    scans = ("np.cumsum(x)", "x.cumsum(axis=0)", "np.cumprod(x, axis=-1)", "np.cumsum(x.reshape(-1, 1), axis=0)")
     names = "sum prod max min any all mean var std argmax argmin".split()
     for dtype in DTYPES:
         vector = numbers(dtype)
@@ -262,6 +263,7 @@ def reductions() -> Iterator[Cell]:
             many = [[0.5, -1.0, 3.0], [0.0, -0.0], [-0.0, 0.0], [-0.0], [1.0, math.nan, 2.0, math.nan], [math.inf, 1.0],
                     [math.inf, -math.inf], []]  # fmt: skip
         rows = tuple((tuple(v),) for v in many)
+        yield Cell("np.cumsum(x)", (Kind(dtype),))
         for name in names:
             yield Cell(f"x.{name}()", (Kind(dtype, 1),), rows)
             yield Cell(f"np.{name}(x, axis=0, keepdims=True)", (Kind(dtype, 1),), rows)
@@ -270,7 +272,9 @@ def reductions() -> Iterator[Cell]:
             if name in ("sum", "prod", "mean"):
                 for d in DTYPES:
                     yield Cell(f"np.{name}(x, dtype=np.{'bool_' if d == 'bool' else d})", (Kind(dtype, 1),), rows)
-        for text in ("np.linalg.norm(x)", "sum(x)", "min(x)", "max(x)", "sorted(x)", "any(x)", "all(x)", "list(x)", "x.tolist()",
+                    if name == "sum":
+                        yield Cell(f"np.cumsum(x, dtype=np.{'bool_' if d == 'bool' else d})", (Kind(dtype, 1),), rows)
+        for text in (*scans, "np.linalg.norm(x)", "sum(x)", "min(x)", "max(x)", "sorted(x)", "any(x)", "all(x)", "list(x)", "x.tolist()",
                      "len(x)", "np.flip(x)", "x[::-1]"):  # fmt: skip
             yield Cell(text, (Kind(dtype, 1),), rows)
     nan = math.nan

@@ -170,6 +170,21 @@ row("a axis keepdims", np.argmax, method="argmax")(_arg_reduction("argmax"))
 row("a axis keepdims", np.argmin, method="argmin")(_arg_reduction("argmin"))
 
 
+def _scan(op: str) -> Handler:
+    def handler(w: Walker, a: Args, node: Node) -> Val:
+        x = a.tensor("a")
+        if a.static("axis") is None or not x.type.rank:
+            x = w.flatten(x, node)
+        axis = 0 if a.static("axis") is None else a.axis("axis", x.type.rank)
+        return w.scan(op, x, axis, a.dtype(), node)
+
+    return handler
+
+
+row("a axis dtype", np.cumsum, method="cumsum")(_scan("sum"))
+row("a axis dtype", np.cumprod, method="cumprod")(_scan("prod"))
+
+
 @row("x ord axis keepdims", np.linalg.norm)
 def _norm(w: Walker, a: Args, node: Node) -> Val:
     """The root of the sum of squares: of vectors, or of matrices (the Frobenius norm); of all elements by default."""
