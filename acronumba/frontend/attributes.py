@@ -265,6 +265,12 @@ def tensor_attribute(w: Walker, x: Tensor, name: str, node: ast.AST | None) -> V
     match name:
         case "T":
             return w.transpose(x, tuple(reversed(range(x.type.rank))), node)
+        case "mT" if x.type.rank > 1:
+            return w.transpose(x, (*range(x.type.rank - 2), x.type.rank - 1, x.type.rank - 2), node)
+        case "real":
+            return x
+        case "imag":
+            return w.full(x.dims, number(0), x.type.dtype, node)
         case "shape":
             return TupleVal(tuple(w.extent(d) for d in x.dims))
         case "ndim":

@@ -6,8 +6,10 @@
 
 Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
 
-    element-wise   neg abs sign exp expm1 log log1p sqrt sin cos tanh sigmoid erf floor not isnan       x
-                   add sub mul div floordiv mod pow maximum minimum and or xor              x, y of one dtype
+    element-wise   neg abs sign exp expm1 log log1p log2 log10 sqrt sin cos tan arcsin arccos arctan    x
+                   sinh cosh tanh arcsinh arccosh arctanh sigmoid erf floor not isnan       x
+                   add sub mul div floordiv mod pow arctan2 copysign maximum minimum and or xor
+                                                                                            x, y of one dtype
                    index                                                                    x, y of int64
                    lshift rshift                                                            x, y integers of one dtype
                    threefry                                                                 key, counter: uint64
@@ -110,6 +112,7 @@ class TensorOp:
     gives: Gives = "same"  # dtype of the result; "same": that of the arguments
     fails: bool = False  # whether it may have a site
     called: bool = False  # whether kernels call a function of that name (`kernels.write.math`), whatever the dtype
+    c: str = ""  # the function of C's library that this function is, rounded once to float32
     exact: bool = False  # whether every machine computes the same bits for floats
     sign: str = ""  # how Python writes it between two arguments
     told: bool = True  # whether people who read about a kernel want to see it
@@ -297,8 +300,9 @@ def _table() -> dict[str, TensorOp]:
         ufunc = more.pop("ufunc", f if isinstance(f, np.ufunc) else None)
         row(name, "element", arity, _broadcast_rows, _element(f), cost, ufunc=ufunc, **more)
 
-    def function(name: str, f: Callable[..., Array], cost: int = 20) -> None:
-        element(name, f, cost=cost, takes="float", called=True, slow=True, slow_alone=True)
+    def function(name: str, f: Callable[..., Array], c: str = "") -> None:
+        arity = f.nin if isinstance(f, np.ufunc) else 1
+        element(name, f, arity, cost=20, takes="float", called=True, slow=True, slow_alone=True, c=c)
 
     element("neg", np.negative, exact=True)
     element("abs", np.absolute, exact=True)
@@ -307,10 +311,21 @@ def _table() -> dict[str, TensorOp]:
     function("expm1", np.expm1)
     function("log", np.log)
     function("log1p", np.log1p)
+    function("log2", np.log2, "log2")
+    function("log10", np.log10, "log10")
     element("sqrt", np.sqrt, cost=5, takes="float", exact=True, slow=True, slow_alone=True)
     function("sin", np.sin)
     function("cos", np.cos)
+    function("tan", np.tan, "tan")
+    function("arcsin", np.arcsin, "asin")
+    function("arccos", np.arccos, "acos")
+    function("arctan", np.arctan, "atan")
+    function("sinh", np.sinh, "sinh")
+    function("cosh", np.cosh, "cosh")
     function("tanh", np.tanh)
+    function("arcsinh", np.arcsinh, "asinh")
+    function("arccosh", np.arccosh, "acosh")
+    function("arctanh", np.arctanh, "atanh")
     function("sigmoid", _sigmoid)
     function("erf", _erf)
     element("floor", np.floor)
@@ -323,6 +338,8 @@ def _table() -> dict[str, TensorOp]:
     element("floordiv", np.floor_divide, 2, cost=8, slow_alone=True, sign="//")
     element("mod", np.remainder, 2, cost=8, slow_alone=True, sign="%")
     element("pow", _pow, 2, cost=20, ufunc=np.power, fails=True, slow=True, slow_alone=True, sign="**")
+    function("arctan2", np.arctan2, "atan2")
+    element("copysign", np.copysign, 2, takes="float", exact=True)
     element("maximum", np.maximum, 2)
     element("minimum", np.minimum, 2)
     element("and", np.bitwise_and, 2, takes="logical", sign="&")
