@@ -92,6 +92,27 @@ class Contract(Ufuncs):
         out = self.op(op, (x.ref,), "int64", rest, (axis,), node)
         return self.reshape(out, shape, node) if keepdims else out
 
+    def places(self, mask: Tensor, why: str, node: Node = None) -> list[Tensor]:
+        """Return where a mask holds, as a place on each axis, in order: how many there are is waited for.
+
+        The k-th is after as many elements as have at most k before and in them.
+        """
+        flat = self.flatten(self.cast(mask, "bool", node), node)
+        so_far = self.scan("sum", flat, 0, None, node)
+        found = self.host(self.reduce("sum", flat, (0,), False, node), why, node)
+        many = self.as_extent(found)
+        columns = self.reshape(so_far, (1, *so_far.dims), node)
+        before = self.element(
+            "le", [columns, self.reshape(self.iota(many, "int64", node), (many, 1), node)], "bool", node
+        )
+        at = self.reduce("sum", before, (1,), False, node)
+        out: list[Tensor] = []
+        for d in reversed(mask.dims[1:]):
+            n = self.from_number(self.scalar("max", self.extent(d), number(1)), "int64", node)
+            out.append(self.element("mod", [at, n], "int64", node))
+            at = self.element("floordiv", [at, n], "int64", node)
+        return [at, *reversed(out)]
+
     # ---- products
 
     def matmul(self, x: Tensor, y: Tensor, node: Node = None) -> Tensor:

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 def stands_for(*functions: Any, method: str = "") -> Callable[[Any], Any]:
     """Decorate what computes functions of NumPy, and the method of arrays of that name.
 
-    The arguments of a ufunc have the dtypes with which NumPy computes. Those of other functions are what the call gives;
-    the parameters of what is decorated are honoured, by their names or, where the function has others, by their places.
+    The arguments of a ufunc have the dtypes with which NumPy computes. Those of other functions are what the call
+    gives; the parameters of what is decorated are honoured, by their names or, where the function has others, by their
+    places.
     """
 
     def register(f: Any) -> Any:
@@ -255,7 +256,7 @@ def rounded(a: Any, decimals: Any) -> Any:
     if x.dtype.kind != "f":
         if decimals >= 0:
             return x.copy()[()]
-        step = 10 ** -decimals
+        step = 10**-decimals
         return (np.rint(x / step) * step).astype(x.dtype)
     if decimals == 0:
         return np.rint(x)
