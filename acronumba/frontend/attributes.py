@@ -208,6 +208,8 @@ def static_attribute(w: Walker, value: Any, name: str, node: ast.AST | None) -> 
         return class_attribute(w, Static(value), value, name, node)
     if type(value).__name__ == "Model" and name in ("batch", "on", "trace", "with_options"):
         raise w.refuse("ACR205", node, seen=f".{name}")
+    if isinstance(value, np.ufunc) and callable(getattr(value, name, None)):
+        return Static(getattr(value, name))
     if isinstance(value, np.dtype | np.finfo | np.iinfo) and hasattr(value, name):
         found = getattr(value, name)
         return w.scalar_constant(found, node) if isinstance(found, np.generic) else w.constant(found)

@@ -16,7 +16,7 @@ import numpy as np
 from acronumba.data.shared import field_names
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.block import Dead, Resweep
-from acronumba.frontend.calls import of_numpy, of_python, written, written_orders, written_products, written_shapes
+from acronumba.frontend.calls import every
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.of_order import sort_list
@@ -54,7 +54,7 @@ from acronumba.ir.types import words
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
-HANDLERS = (of_numpy, of_python, written, written_orders, written_products, written_shapes)  # whose rows are there now
+HANDLERS = every.FILES  # their rows are in `ROWS` and `METHODS`
 
 
 def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:

@@ -12,7 +12,7 @@ import builtins
 import functools
 import inspect
 import math
-from types import MethodDescriptorType
+from types import BuiltinMethodType, MethodDescriptorType
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,6 @@ TEXTS: dict[Any, str] = {
     np.ascontiguousarray: "(a, dtype=None, *, like=None)",
     np.result_type: "(*arrays_and_dtypes)",
     np.promote_types: "(type1, type2, /)",
-    np.matmul: f"(x1, x2, /, out=None, *, axes=..., axis=..., keepdims=..., {_UFUNC.replace('*, where=True, ', '')}",
     np.ndarray.clip: f"(self, /, min=..., max=..., out=None, {_UFUNC}",
     np.ndarray.sum: f"(self, /, {_REDUCED}",
     np.ndarray.prod: f"(self, /, {_REDUCED}",
@@ -95,11 +94,27 @@ TEXTS: dict[Any, str] = {
 }
 
 
+# Methods of ufuncs.
+OF_UFUNCS = {
+    "reduce": "(array, /, axis=0, dtype=None, out=None, keepdims=False, initial=..., where=True)",
+    "accumulate": "(array, /, axis=0, dtype=None, out=None)",
+    "outer": f"(A, B, /, out=None, {_UFUNC}",
+}
+
+
 @functools.cache
 def signature_of(function: Any) -> inspect.Signature:
     """Return the signature of a function, or of a method of a built-in type (with `self`)."""
     if function in TEXTS:
         return _read(TEXTS[function])
+    if isinstance(function, np.ufunc) and function.signature is not None:
+        return _read(
+            f"(x1, x2, /, out=None, *, axes=..., axis=..., keepdims=..., {_UFUNC.replace('*, where=True, ', '')}"
+        )
+    if isinstance(function, BuiltinMethodType) and isinstance(function.__self__, np.ufunc):
+        return _read(OF_UFUNCS[function.__name__])
+    if isinstance(function, np.ufunc) and function.nout == 2:
+        return _read(f"({'x' if function.nin == 1 else 'x1, x2'}, out1=None, out2=None, /, out=..., {_UFUNC}")
     if isinstance(function, np.ufunc):
         return _read(f"({'x' if function.nin == 1 else 'x1, x2'}, /, out=None, {_UFUNC}")
     if isinstance(function, type) and issubclass(function, np.generic):

@@ -308,6 +308,8 @@ def row(
 
 def _name(function: Any) -> str:
     """Return how users call a function: "np.sum", "len"."""
+    if isinstance(getattr(function, "__self__", None), np.ufunc):
+        return f"{_name(function.__self__)}.{function.__name__}"
     module = "numpy" if isinstance(function, np.ufunc) else function.__module__
     module = {"numpy": "np", "numpy.linalg": "np.linalg", "builtins": ""}.get(module, module).removeprefix("acronumba.")
     return f"{module}.{function.__name__}".removeprefix(".")

@@ -29,12 +29,12 @@ def stands_for(*functions: Any, method: str = "") -> Callable[[Any], Any]:
 
     def register(f: Any) -> Any:
         for function in functions:
-            if isinstance(function, np.ufunc) and function.nout == 1:
+            if isinstance(function, np.ufunc) and function.nout == 1 and function.signature is None:
                 row("x y"[: 2 * function.nin - 1], function)(_of_ufunc(function, f))
             else:
-                row(" ".join(inspect.signature(f).parameters), function, rank0="any")(_of_function(f))
+                row(" ".join(inspect.signature(f).parameters), function, rank0="any")(of_function(f))
         if method:
-            row(" ".join(inspect.signature(f).parameters), method=method, rank0="any")(_of_function(f))
+            row(" ".join(inspect.signature(f).parameters), method=method, rank0="any")(of_function(f))
         return f
 
     return register
@@ -49,9 +49,11 @@ def _of_ufunc(ufunc: np.ufunc, f: Any) -> Callable[[Walker, Args, Node], Val]:
     return handler
 
 
-def _of_function(f: Any) -> Callable[[Walker, Args, Node], Val]:
+def of_function(f: Any) -> Callable[[Walker, Args, Node], Val]:
+    """Return the handler of a function that is written as models are."""
+
     def handler(w: Walker, a: Args, node: Node) -> Val:
-        return w.call(w.constant(f), tuple(a.values.values()), {}, node)
+        return w.call(w.constant(f), (), a.values, node)
 
     return handler
 

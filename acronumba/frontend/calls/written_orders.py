@@ -141,7 +141,7 @@ def trim_zeros(filt: Any, trim: Any) -> Any:
         return filt[:0]
     first = rest[0] if "f" in trim.lower() else 0
     last = rest[-1] + 1 if "b" in trim.lower() else len(filt)
-    return filt[first:last]
+    return filt[int(first) : int(last)]
 
 
 # ---- sets
@@ -151,7 +151,7 @@ def first_of(s: Any) -> Any:
     """Return where a sorted vector has another element than before; all NaN are one."""
     new = s[1:] != s[:-1]
     if s.dtype.kind == "f":
-        new = new & ~((s[1:] != s[1:]) & (s[:-1] != s[:-1]))
+        new = new & ~(np.isnan(s[1:]) & np.isnan(s[:-1]))
     return np.concatenate([np.ones(min(len(s), 1), np.bool_), new])
 
 
@@ -223,11 +223,11 @@ def setxor1d(ar1: Any, ar2: Any) -> Any:
 def bincount(x: Any, weights: Any, minlength: Any) -> Any:
     """Return how often each number occurs, or the sum of its weights."""
     x = np.asarray(x)
-    size = minlength
-    if len(x):
-        if np.min(x) < 0:
-            raise ValueError("'list' argument must have no negative elements")
-        size = max(int(np.max(x)) + 1, minlength)
+    if len(x) == 0:
+        return np.zeros(minlength, np.int64)
+    if np.min(x) < 0:
+        raise ValueError("'list' argument must have no negative elements")
+    size = max(int(np.max(x)) + 1, minlength)
     hit = x[None, :] == np.arange(size)[:, None]
     if weights is None:
         return np.sum(hit, axis=1)

@@ -193,21 +193,23 @@ def nanargmin(a: Any, axis: Any, keepdims: Any) -> Any:
 
 
 @stands_for(np.vecdot)
-def vecdot(x: Any, y: Any) -> Any:
-    """Return the sums of products of the last axes."""
-    return np.sum(x * y, axis=-1, dtype=x.dtype)
+def vecdot(x1: Any, x2: Any, axis: Any) -> Any:
+    """Return the sums of products of an axis, the last one by default."""
+    if axis is not None:
+        x1, x2 = np.moveaxis(np.asarray(x1), axis, -1), np.moveaxis(np.asarray(x2), axis, -1)
+    return np.sum(x1 * x2, axis=-1, dtype=np.result_type(x1, x2))
 
 
 @stands_for(np.matvec)
-def matvec(x: Any, y: Any) -> Any:
+def matvec(x1: Any, x2: Any) -> Any:
     """Return matrices times vectors."""
-    return np.matmul(x, y[..., None])[..., 0]
+    return np.matmul(x1, np.asarray(x2)[..., None])[..., 0]
 
 
 @stands_for(np.vecmat)
-def vecmat(x: Any, y: Any) -> Any:
+def vecmat(x1: Any, x2: Any) -> Any:
     """Return vectors times matrices."""
-    return np.matmul(x[..., None, :], y)[..., 0, :]
+    return np.matmul(np.asarray(x1)[..., None, :], x2)[..., 0, :]
 
 
 @stands_for(np.kron)
@@ -245,12 +247,13 @@ def convolve(a: Any, v: Any, mode: Any) -> Any:
     a, v = np.atleast_1d(a), np.atleast_1d(v)
     if len(a) == 0 or len(v) == 0:
         raise ValueError("a and v cannot be empty")
-    long, short = (a, v) if len(a) >= len(v) else (v, a)
+    kind = np.result_type(a, v)
+    long, short = (a.astype(kind), v.astype(kind)) if len(a) >= len(v) else (v.astype(kind), a.astype(kind))
     n, m = len(long), len(short)
-    zeros = np.zeros(m - 1, long.dtype)
+    zeros = np.zeros(m - 1, kind)
     padded = np.concatenate([zeros, long, zeros])
     full = np.arange(n + m - 1)[:, None] + np.arange(m)[None, :]
-    out = np.sum(padded[full] * short[::-1], axis=1, dtype=np.result_type(a, v))
+    out = np.sum(padded[full] * short[::-1], axis=1, dtype=kind)
     if mode == "full":
         return out
     return out[m - 1 : n] if mode == "valid" else out[(m - 1) // 2 : (m - 1) // 2 + n]
@@ -259,8 +262,6 @@ def convolve(a: Any, v: Any, mode: Any) -> Any:
 @stands_for(np.correlate)
 def correlate(a: Any, v: Any, mode: Any) -> Any:
     """Return the sums of products of a sequence and another one, at all places."""
-    if len(a) >= len(v):
-        return np.convolve(a, np.asarray(v)[::-1], mode)
     return np.convolve(a, np.asarray(v)[::-1], mode)
 
 
@@ -393,6 +394,11 @@ def matrix_power(a: Any, n: Any) -> Any:
 @stands_for(np.linalg.multi_dot)
 def multi_dot(arrays: Any) -> Any:
     """Return the product of several matrices, from left to right."""
+    if len(arrays) == 3:  # in the order that takes less, as NumPy does: of bools, it matters
+        a, b, c = arrays
+        first = a.shape[0] * b.shape[-1] * (a.shape[-1] + c.shape[-1])
+        if first >= a.shape[-1] * c.shape[-1] * (a.shape[0] + b.shape[-1]):
+            return a @ (b @ c)
     out = arrays[0]
     for k in range(1, len(arrays)):
         out = out @ arrays[k]
@@ -450,3 +456,40 @@ def vector_norm(x: Any, axis: Any, keepdims: Any, ord: Any) -> Any:
 def matrix_norm(x: Any, keepdims: Any, ord: Any) -> Any:
     """Return the size of matrices."""
     return np.linalg.norm(x, ord, (-2, -1), keepdims)
+
+
+# ---- methods of ufuncs
+
+
+@stands_for(np.logaddexp.reduce)
+def logaddexp_reduce(array: Any, axis: Any, keepdims: Any) -> Any:
+    """Return the logarithm of the sum of exponentials."""
+    x = np.asarray(array)
+    most = np.max(
+        np.concatenate([x, np.full_like(np.sum(x, axis=axis, keepdims=True), -np.inf)], axis=axis),
+        axis=axis,
+        keepdims=True,
+    )
+    base = np.where(np.isinf(most), x.dtype.type(0), most)
+    out = np.log(np.sum(np.exp(x - base), axis=axis, keepdims=True)) + base
+    return out if keepdims else np.squeeze(out, axis)
+
+
+@stands_for(np.bitwise_or.reduce)
+def bitwise_or_reduce(array: Any, axis: Any) -> Any:
+    """Return the bits that any element has."""
+    rows = np.moveaxis(np.asarray(array), axis, 0)
+    out = np.zeros(rows.shape[1:], rows.dtype)
+    for k in range(len(rows)):
+        out = out | rows[k]
+    return out[()]
+
+
+@stands_for(np.bitwise_xor.reduce)
+def bitwise_xor_reduce(array: Any, axis: Any) -> Any:
+    """Return the bits that an odd number of elements have."""
+    rows = np.moveaxis(np.asarray(array), axis, 0)
+    out = np.zeros(rows.shape[1:], rows.dtype)
+    for k in range(len(rows)):
+        out = out ^ rows[k]
+    return out[()]

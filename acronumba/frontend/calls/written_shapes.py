@@ -12,7 +12,7 @@ from acronumba.frontend.calls.written import stands_for
 
 
 @stands_for(np.tri)
-def tri(N: Any, M: Any, k: Any, dtype: Any) -> Any:  # noqa: N803 -- NumPy's names
+def tri(N: Any, M: Any, k: Any, dtype: Any) -> Any:
     """Return ones at and below a diagonal."""
     columns = N if M is None else M
     return (np.arange(N)[:, None] >= np.arange(-k, columns - k)[None, :]).astype(dtype)
@@ -72,7 +72,7 @@ def trace(a: Any, offset: Any, axis1: Any, axis2: Any, dtype: Any) -> Any:
 
 
 @stands_for(np.vander)
-def vander(x: Any, N: Any, increasing: Any) -> Any:  # noqa: N803 -- NumPy's names
+def vander(x: Any, N: Any, increasing: Any) -> Any:
     """Return the powers of numbers, a row for each."""
     x = np.asarray(x)
     n = len(x) if N is None else N
@@ -135,14 +135,14 @@ def triu_indices(n: Any, k: Any, m: Any) -> Any:
 
 
 @stands_for(np.hanning)
-def hanning(M: Any) -> Any:  # noqa: N803 -- NumPy's names
+def hanning(M: Any) -> Any:
     """Return the Hann window."""
     n = np.arange(1 - M, M, 2)
     return np.ones(M) if M == 1 else 0.5 + 0.5 * np.cos(np.pi * n / (M - 1))
 
 
 @stands_for(np.hamming)
-def hamming(M: Any) -> Any:  # noqa: N803 -- NumPy's names
+def hamming(M: Any) -> Any:
     """Return the Hamming window."""
     n = np.arange(1 - M, M, 2)
     return np.ones(M) if M == 1 else 0.54 + 0.46 * np.cos(np.pi * n / (M - 1))
@@ -322,3 +322,33 @@ def interp(x: Any, xp: Any, fp: Any, left: Any, right: Any) -> Any:
     y = np.where(x > xp[n - 1], fp[n - 1] if right is None else right, y)
     y = np.where(x < xp[0], fp[0] if left is None else left, y)
     return np.where(np.isnan(x), x, y)[()]
+
+
+# ---- borders, for `np.pad`
+
+
+def bordered(x: Any, axis: Any, low: Any, high: Any, first: Any, last: Any) -> Any:
+    """Return an array with constants before and after an axis."""
+    rows = np.moveaxis(x, axis, 0)
+    before = np.full((low,) + rows.shape[1:], np.asarray(first).astype(x.dtype))
+    after = np.full((high,) + rows.shape[1:], np.asarray(last).astype(x.dtype))
+    return np.moveaxis(np.concatenate([before, rows, after]), 0, axis)
+
+
+def continued(x: Any, axis: Any, low: Any, high: Any, mode: Any) -> Any:
+    """Return an array with more of itself before and after an axis."""
+    n = x.shape[axis]
+    if n == 0:
+        raise ValueError("can't extend empty axis using modes other than 'constant' or 'empty'")
+    at = np.arange(-low, n + high)
+    if mode == "edge":
+        at = np.clip(at, 0, n - 1)
+    elif mode == "wrap":
+        at = at % n
+    elif mode == "reflect":
+        at = at % max(2 * n - 2, 1)
+        at = np.where(at >= n, 2 * n - 2 - at, at)
+    else:
+        at = at % (2 * n)
+        at = np.where(at >= n, 2 * n - 1 - at, at)
+    return np.take(x, at, axis)
