@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls.objects import is_tuple, python_class
@@ -130,6 +132,9 @@ def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
     w.check_poison(base)
     if isinstance(base, Tensor):
         return tensor_item(w, base, where, node)
+    if isinstance(base, Static) and any(base.value is f for f in (np.r_, np.c_, np.mgrid, np.ogrid)):
+        parts = where if isinstance(where, tuple) else (where,)
+        return w.call(base, [_numbers(w, e, node) if isinstance(e, slice) else e for e in parts], {}, node)
     if isinstance(where, tuple):
         where = TupleVal(tuple(_no_slices(w, where, node)))
     if isinstance(where, UnionVal):
@@ -159,6 +164,14 @@ def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
     if isinstance(base, ListVal):
         return index_list(w, base, where, node)
     raise w.refuse("ACR301", node, seen=f"{w.describe(base)} cannot be indexed by {describe_index(w, where)}")
+
+
+def _numbers(w: Walker, where: slice, node: ast.AST) -> Tensor:
+    """Return the numbers of a slice that stands for a range: `np.r_[1:3]`."""
+    first = number(0) if where.start is None else where.start
+    if where.stop is None or not isinstance(first, Num) or not isinstance(where.stop, Num):
+        raise w.refuse("ACR202", node, seen="a range without an end", rewrite="np.arange(start, stop)")
+    return w.arange(first, where.stop, number(where.step), None, node)
 
 
 def tensor_item(w: Walker, base: Tensor, where: Any, node: ast.AST) -> Val:

@@ -7,7 +7,7 @@
 Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
 
     element-wise   neg abs sign exp expm1 log log1p log2 log10 sqrt sin cos tan arcsin arccos arctan    x
-                   sinh cosh tanh arcsinh arccosh arctanh sigmoid erf floor not isnan       x
+                   sinh cosh tanh arcsinh arccosh arctanh sigmoid erf erfc floor not isnan  x
                    add sub mul div floordiv mod pow arctan2 copysign maximum minimum and or xor
                                                                                             x, y of one dtype
                    index                                                                    x, y of int64
@@ -161,6 +161,10 @@ def _sigmoid(x: Array) -> Array:
 
 def _erf(x: Array) -> Array:
     return np.vectorize(math.erf, otypes=[np.float64])(x) if np.size(x) else np.asarray(x, np.float64)
+
+
+def _erfc(x: Array) -> Array:
+    return np.vectorize(math.erfc, otypes=[np.float64])(x) if np.size(x) else np.asarray(x, np.float64)
 
 
 def _product(x: Array, y: Array) -> Array:
@@ -328,6 +332,7 @@ def _table() -> dict[str, TensorOp]:
     function("arctanh", np.arctanh, "atanh")
     function("sigmoid", _sigmoid)
     function("erf", _erf)
+    function("erfc", _erfc, "erfc")
     element("floor", np.floor)
     element("not", np.invert, takes="logical")
     element("isnan", np.isnan, gives="bool")

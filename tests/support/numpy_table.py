@@ -190,7 +190,7 @@ roll: np.roll(v, 1); np.roll(x, -2, axis=1); np.roll(x, k, axis=0); np.roll(x, (
 squeeze: np.squeeze(x[:, :1], axis=1)
 stack: np.stack([x, y]); np.stack([v, w], axis=1)
 tile: np.tile(v, 3); np.tile(x, (2, 1)); np.tile(x, 2)
-unstack: np.unstack(r)[1]; np.unstack(x, axis=1)[0]
+unstack: np.unstack(np.stack([v, w]))[1]; np.unstack(np.stack([v, w]), axis=0)
 searching
 argmax: np.argmax(r); np.argmax(x, axis=1)
 argmin: np.argmin(r); np.argmin(x, axis=1)

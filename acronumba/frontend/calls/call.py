@@ -23,6 +23,7 @@ from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.calls.of_python import as_iterable, fold
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
+from acronumba.frontend.calls.written_special import special_row
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import extend
 from acronumba.frontend.conditions import host_value, truth
@@ -61,10 +62,10 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], 
     """Call something that exists at compile time."""
     if isinstance(value, type):
         return construct(w, value, args, kwargs, node)
-    known = ROWS.get(table_key(value))
+    known = ROWS.get(table_key(value)) or special_row(value)
     if known is not None:
         return call_row(w, known, args, kwargs, node)
-    if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] == "numpy":
+    if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] in ("numpy", "scipy"):
         raise w.refuse("ACR202", node, seen=_name_of(node, f"np.{getattr(value, '__name__', value)}"))
     module = getattr(value, "__module__", None)
     if module == "dataclasses" and getattr(value, "__name__", "") == "replace":

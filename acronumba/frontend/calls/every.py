@@ -9,11 +9,15 @@ from acronumba.frontend.calls import (
     of_python,
     of_ufuncs,
     written,
+    written_math,
+    written_matrices,
     written_orders,
     written_products,
     written_shapes,
+    written_special,
 )
 
 FILES = (
-    of_dtypes, of_layouts, of_numpy, of_python, of_ufuncs, written, written_orders, written_products, written_shapes,
+    of_dtypes, of_layouts, of_numpy, of_python, of_ufuncs, written, written_math, written_matrices, written_orders,
+    written_products, written_shapes, written_special,
 )  # fmt: skip

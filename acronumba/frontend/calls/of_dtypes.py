@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acronumba.frontend.calls.of_arrays import _astype
+from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.tables import Args, Node, row
 from acronumba.frontend.values import NOT_CONST, EnumVal, Num, Static, StrVal, Tensor, Val, number
 
@@ -54,7 +54,11 @@ def _issubdtype(w: Walker, a: Args, node: Node) -> Val:
 def _np_astype(w: Walker, a: Args, node: Node) -> Val:
     if not isinstance(a["x"], Tensor):
         raise w.refuse("ACR301", a.where["x"], seen=f"np.astype of {w.describe(a['x'])}", rewrite="np.asarray(x)")
-    return _astype(w, a.replaced("casting", StrVal("unsafe")), node)
+    return (
+        w.as_array(as_dtype(w, a["x"], a.dtype() or "float64", node))
+        if not a["x"].type.rank
+        else as_dtype(w, a["x"], a.dtype() or "float64", node)
+    )
 
 
 @row("x", np.isscalar, rank0="any")

@@ -129,11 +129,10 @@ def _column_stack(w: Walker, a: Args, node: Node) -> Val:
     return w.concat([w.reshape(t, (*t.dims, 1), node) if t.type.rank == 1 else t for t in columns], 1, node)
 
 
-@row("arrays dtype casting", np.dstack)
+@row("arrays", np.dstack)
 def _dstack(w: Walker, a: Args, node: Node) -> Val:
-    tensors, dtype = _tensor_items(w, a["arrays"], a.where["arrays"]), a.dtype()
-    a.may_cast(tensors, dtype)
-    return w.concat([_of_rank_3(w, t, node) for t in tensors], 2, node, dtype)
+    tensors = _tensor_items(w, a["arrays"], a.where["arrays"])
+    return w.concat([_of_rank_3(w, t, node) for t in tensors], 2, node)
 
 
 def _of_rank_3(w: Walker, x: Tensor, node: Node) -> Tensor:
@@ -185,6 +184,33 @@ def _broadcast_arrays(w: Walker, a: Args, node: Node) -> Val:
     return TupleVal(tuple(w.as_array(w.broadcast_to(p, dims, node)) for p in parts))
 
 
+@row("*parts", np.r_)
+def _r(w: Walker, a: Args, node: Node) -> Val:
+    if any(isinstance(v, StrVal) for v in a.rest):
+        raise w.refuse("ACR202", a.where["*parts"], seen="np.r_ with a string", rewrite="np.concatenate(xs, axis)")
+    return w.concat([with_axis(w, w.as_tensor(v, node=node), node) for v in a.rest], 0, node)
+
+
+@row("*parts", np.c_)
+def _c(w: Walker, a: Args, node: Node) -> Val:
+    columns = [with_axis(w, w.as_tensor(v, node=node), node) for v in a.rest]
+    rank = max(2, *(t.type.rank for t in columns))
+    columns = [w.reshape(t, (*t.dims, *(1,) * (rank - t.type.rank)), node) for t in columns]
+    return w.concat(columns, rank - 1, node)
+
+
+@row("*parts", np.mgrid)
+def _mgrid(w: Walker, a: Args, node: Node) -> Val:
+    rows = [w.as_tensor(v, node=node) for v in a.rest]
+    return rows[0] if len(rows) == 1 else w.stack(_grids(w, rows, False, node), 0, node)
+
+
+@row("*parts", np.ogrid)
+def _ogrid(w: Walker, a: Args, node: Node) -> Val:
+    rows = [w.as_tensor(v, node=node) for v in a.rest]
+    return rows[0] if len(rows) == 1 else TupleVal(tuple(_grids(w, rows, True, node)))
+
+
 # ---- in parts
 
 
@@ -232,7 +258,7 @@ def _unstack(w: Walker, a: Args, node: Node) -> Val:
 # ---- products
 
 
-@row("x y axes", np.tensordot)
+@row("x y axes", np.tensordot, rank0="array")
 def _tensordot(w: Walker, a: Args, node: Node) -> Val:
     x, y, axes = a.tensor("x"), a.tensor("y"), a.static("axes")
     if isinstance(axes, int):

@@ -231,6 +231,10 @@ def _norm(w: Walker, a: Args, node: Node) -> Val:
         raise w.refuse("ACR402", a.where["axis"], seen=f"np.linalg.norm over {len(axes)} axes")
     x = w.cast(x, x.type.dtype if x.type.dtype.startswith("float") else "float64", node)
     if not everything and order not in ((None, 2) if len(axes) == 1 else (None, "fro")):
+        if len(axes) == 2 and x.type.rank == 2 and not isinstance(order, float) and order in (2, -2, "nuc"):
+            sizes = w.as_tensor(w.call(w.constant(np.linalg.svdvals), (x,), {}, node))
+            out = w.reduce({2: "max", -2: "min"}.get(order, "sum"), sizes, (0,), False, node)
+            return w.reshape(out, (1, 1), node) if a.flag("keepdims") else out
         numbers = isinstance(order, int | float) and (len(axes) == 1 or abs(order) in (1, np.inf))
         if isinstance(order, bool) or not numbers:
             what = {1: "vectors", 2: "matrices"}[len(axes)]
@@ -253,8 +257,10 @@ def _vector_norm(
     w: Walker, size: Tensor, order: float, axes: tuple[int, ...], keepdims: bool, node: Node
 ) -> Tensor:  # fmt: skip
     """Return the norm of that order of vectors whose elements have these sizes."""
-    if abs(order) == np.inf:
-        return w.reduce("max" if order > 0 else "min", size, axes, keepdims, node)
+    if order == np.inf:
+        return w.reduce_from("max", size, number(0), axes, keepdims, node)
+    if order == -np.inf:
+        return w.reduce("min", size, axes, keepdims, node)
     if order == 0:
         some = w.ufunc("ne", (size, number(0)), node)
         return w.reduce("sum", w.cast(some, size.type.dtype, node), axes, keepdims, node)

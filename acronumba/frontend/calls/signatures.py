@@ -25,6 +25,10 @@ _EXTREME = "axis=None, out=None, keepdims=False, initial=..., where=True)"
 _CLIP = f"out=None, *, min=..., max=..., {_UFUNC[3:]}"
 
 TEXTS: dict[Any, str] = {
+    np.r_: "(*parts)",
+    np.c_: "(*parts)",
+    np.mgrid: "(*parts)",
+    np.ogrid: "(*parts)",
     np.where: "(condition, x=..., y=..., /)",
     np.clip: f"(a, a_min=..., a_max=..., {_CLIP}",
     np.dot: "(a, b, out=None)",
@@ -39,6 +43,8 @@ TEXTS: dict[Any, str] = {
     np.array: "(object, dtype=None, *, copy=True, order='K', subok=False, ndmin=0, like=None)",
     np.asarray: "(a, dtype=None, order=None, *, device=None, copy=None, like=None)",
     np.ascontiguousarray: "(a, dtype=None, *, like=None)",
+    np.pad: "(array, pad_width, mode='constant', *, constant_values=0, stat_length=None, end_values=0, "
+    "reflect_type='even')",
     np.result_type: "(*arrays_and_dtypes)",
     np.promote_types: "(type1, type2, /)",
     np.ndarray.clip: f"(self, /, min=..., max=..., out=None, {_UFUNC}",

@@ -40,6 +40,16 @@ def stands_for(*functions: Any, method: str = "") -> Callable[[Any], Any]:
     return register
 
 
+def refused(what: str, instead: str) -> Any:
+    """Refuse, in code that is written as models are: what this stands in is no code for such arguments."""
+    raise NotImplementedError(what, instead)
+
+
+@row("what instead", refused)
+def _refused(w: Walker, a: Args, node: Node) -> Val:
+    raise w.refuse("ACR202", node, seen=a.static("what"), rewrite=a.static("instead"))
+
+
 def _of_ufunc(ufunc: np.ufunc, f: Any) -> Callable[[Walker, Args, Node], Val]:
     def handler(w: Walker, a: Args, node: Node) -> Val:
         parts = [v if isinstance(v, Num) else w.as_tensor(v, node=node) for v in a.values.values()]

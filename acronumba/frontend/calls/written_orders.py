@@ -1,7 +1,7 @@
 """NumPy's functions of order, written as models are: sorting, searching, sets, what is counted.
 
-NaN comes last, as in NumPy. Where NumPy leaves an order open (`argsort` without `kind="stable"` among equal elements, the
-two sides of a `partition`), elements stand as in a stable sort.
+NaN comes last, as in NumPy. Where NumPy leaves an order open (`argsort` without `kind="stable"` among equal elements,
+the two sides of a `partition`), elements stand as in a stable sort.
 """
 
 from __future__ import annotations
@@ -11,6 +11,10 @@ from typing import Any
 import numpy as np
 
 from acronumba.frontend.calls.written import stands_for
+
+UniqueAll: Any = type(np.unique_all([0]))
+UniqueCounts: Any = type(np.unique_counts([0]))
+UniqueInverse: Any = type(np.unique_inverse([0]))
 
 
 def before(x: Any, y: Any) -> Any:
@@ -139,8 +143,8 @@ def trim_zeros(filt: Any, trim: Any) -> Any:
     rest = np.nonzero(filt)[0]
     if len(rest) == 0:
         return filt[:0]
-    first = rest[0] if "f" in trim.lower() else 0
-    last = rest[-1] + 1 if "b" in trim.lower() else len(filt)
+    first = rest[0] if trim in ("f", "fb", "bf") else 0
+    last = rest[-1] + 1 if trim in ("b", "fb", "bf") else len(filt)
     return filt[int(first) : int(last)]
 
 
@@ -167,7 +171,7 @@ def unique(ar: Any, return_index: Any, return_inverse: Any, return_counts: Any) 
     out = s[found]
     if not (return_index or return_inverse or return_counts):
         return out
-    more = (out,)
+    more: tuple[Any, ...] = (out,)
     if return_index:
         more = (*more, at[found])
     if return_inverse:
@@ -177,10 +181,25 @@ def unique(ar: Any, return_index: Any, return_inverse: Any, return_counts: Any) 
     return more
 
 
-@stands_for(np.unique_values)
-def unique_values(x: Any) -> Any:
-    """Return the different elements in their order."""
-    return np.unique(x)
+@stands_for(np.unique_all)
+def unique_all(x: Any) -> Any:
+    """Return what `unique` returns, all of it."""
+    values, index, inverse, counts = np.unique(x, True, True, True)
+    return UniqueAll(values, index, inverse, counts)
+
+
+@stands_for(np.unique_counts)
+def unique_counts(x: Any) -> Any:
+    """Return the different elements, and how many there are of each."""
+    values, counts = np.unique(x, return_counts=True)
+    return UniqueCounts(values, counts)
+
+
+@stands_for(np.unique_inverse)
+def unique_inverse(x: Any) -> Any:
+    """Return the different elements, and which one each is."""
+    values, inverse = np.unique(x, return_inverse=True)
+    return UniqueInverse(values, inverse)
 
 
 @stands_for(np.isin)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.calls.written import stands_for
+from acronumba.frontend.calls.written import refused, stands_for
 
 # ---- sums and differences
 
@@ -224,7 +224,7 @@ def kron(a: Any, b: Any) -> Any:
         return (a[:, None] * b[None, :]).reshape(-1)
     if rank == 2:
         return (a[:, None, :, None] * b[None, :, None, :]).reshape(a.shape[0] * b.shape[0], a.shape[1] * b.shape[1])
-    raise NotImplementedError("np.kron of more than two axes")
+    return refused("np.kron of more than two axes", "np.einsum, and reshape")
 
 
 @stands_for(np.linalg.cross)
@@ -268,11 +268,15 @@ def correlate(a: Any, v: Any, mode: Any) -> Any:
 @stands_for(np.cov)
 def cov(m: Any, rowvar: Any, bias: Any, ddof: Any) -> Any:
     """Return the covariances of rows."""
-    x = np.atleast_2d(np.asarray(m) * 1.0)
-    x = x if rowvar or x.shape[0] == 1 else x.T
+    x = np.asarray(m)
+    x = x if x.dtype == np.float64 else x.astype(np.float64)
     less = (0 if bias else 1) if ddof is None else ddof
+    if x.ndim == 1:
+        x = x - np.mean(x)
+        return np.asarray(np.sum(x * x) / max(x.shape[0] - less, 0))
+    x = x if rowvar else x.T
     x = x - np.mean(x, axis=1, keepdims=True)
-    return np.squeeze(x @ x.T / max(x.shape[1] - less, 0)) if x.shape[0] == 1 else x @ x.T / max(x.shape[1] - less, 0)
+    return np.squeeze(x @ x.T / max(x.shape[1] - less, 0))
 
 
 @stands_for(np.corrcoef)
@@ -283,179 +287,6 @@ def corrcoef(x: Any, rowvar: Any) -> Any:
         return c / c
     root = np.sqrt(np.diagonal(c))
     return np.clip(c / root[:, None] / root[None, :], -1, 1)
-
-
-# ---- matrices
-
-
-def one_matrix(a: Any) -> Any:
-    """Return a square matrix of floats."""
-    a = np.asarray(a)
-    if a.ndim != 2:
-        raise NotImplementedError("np.linalg of stacks of matrices")
-    if a.shape[0] != a.shape[1]:
-        raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
-    return a if a.dtype.kind == "f" else a.astype(np.float64)
-
-
-def eliminated(a: Any, right: Any) -> Any:
-    """Solve by elimination: the matrix with zeros below its diagonal, what it makes of the right side, its sign.
-
-    The largest of a column leads, as in LAPACK; rows are exchanged by where they are read.
-    """
-    n = a.shape[0]
-    both = np.concatenate([a, right], axis=1)
-    rows = np.arange(n)
-    sign = a.dtype.type(1)
-    for k in range(n):
-        column = both[:, k]
-        p = np.argmax(np.where(rows >= k, np.abs(column), -1))
-        sign = np.where(p == k, sign, -sign)
-        both = both[np.where(rows == k, p, np.where(rows == p, k, rows))]
-        factor = np.where(rows > k, both[:, k] / both[k, k], 0)
-        both = both - factor[:, None] * np.where(np.arange(both.shape[1]) >= k, both[k], 0)
-    return both[:, :n], both[:, n:], sign
-
-
-def backwards(upper: Any, right: Any) -> Any:
-    """Solve a system whose matrix has zeros below its diagonal."""
-    n = upper.shape[0]
-    rows = np.arange(n)
-    for j in range(n):
-        k = n - 1 - j
-        solved = right[k] / upper[k, k]
-        right = np.where((rows == k)[:, None], solved, right - np.where(rows < k, upper[:, k], 0)[:, None] * solved)
-    return right
-
-
-@stands_for(np.linalg.solve)
-def solve(a: Any, b: Any) -> Any:
-    """Return what a matrix turns into b."""
-    a, b = one_matrix(a), np.asarray(b)
-    kind = np.result_type(a, b) if b.dtype.kind == "f" else a.dtype if a.dtype == np.float64 else np.dtype(np.float64)
-    upper, right, _ = eliminated(a.astype(kind), b.astype(kind).reshape(a.shape[0], -1))
-    if np.any(np.diagonal(upper) == 0):
-        raise np.linalg.LinAlgError("Singular matrix")
-    return backwards(upper, right).reshape(b.shape)
-
-
-@stands_for(np.linalg.inv)
-def inv(a: Any) -> Any:
-    """Return the inverse of a matrix."""
-    a = one_matrix(a)
-    return np.linalg.solve(a, np.eye(a.shape[0], dtype=a.dtype))
-
-
-@stands_for(np.linalg.det)
-def det(a: Any) -> Any:
-    """Return the determinant: what elimination leaves on the diagonal, multiplied."""
-    a = one_matrix(a)
-    upper, _, sign = eliminated(a, a[:, :0])
-    return sign * np.prod(np.diagonal(upper))
-
-
-def sign_and_log(a: Any) -> Any:
-    """Return the sign of the determinant and the logarithm of its size."""
-    a = one_matrix(a)
-    upper, _, sign = eliminated(a, a[:, :0])
-    on = np.diagonal(upper)
-    return sign * np.prod(np.sign(on)), np.sum(np.log(np.abs(on)))
-
-
-@stands_for(np.linalg.cholesky)
-def cholesky(a: Any, upper: Any) -> Any:
-    """Return the lower triangle whose product with its own transpose is the matrix."""
-    a = one_matrix(a)
-    a = a.T if upper else a
-    n = a.shape[0]
-    rows = np.arange(n)
-    out = np.zeros_like(a)
-    for k in range(n):
-        column = a[:, k] - out @ out[k]
-        column = np.where(rows >= k, column / np.sqrt(column[k]), 0)
-        out = np.where(rows == k, column[:, None], out)
-    if not np.all(np.diagonal(out) > 0):
-        raise np.linalg.LinAlgError("Matrix is not positive definite")
-    return out.T if upper else out
-
-
-@stands_for(np.linalg.matrix_power)
-def matrix_power(a: Any, n: Any) -> Any:
-    """Return a power of a square matrix."""
-    a = np.asarray(a)
-    if n < 0:
-        a, n = np.linalg.inv(a), -n
-    out = np.eye(a.shape[-1], dtype=a.dtype)
-    for _ in range(n):
-        out = out @ a
-    return out
-
-
-@stands_for(np.linalg.multi_dot)
-def multi_dot(arrays: Any) -> Any:
-    """Return the product of several matrices, from left to right."""
-    if len(arrays) == 3:  # in the order that takes less, as NumPy does: of bools, it matters
-        a, b, c = arrays
-        first = a.shape[0] * b.shape[-1] * (a.shape[-1] + c.shape[-1])
-        if first >= a.shape[-1] * c.shape[-1] * (a.shape[0] + b.shape[-1]):
-            return a @ (b @ c)
-    out = arrays[0]
-    for k in range(1, len(arrays)):
-        out = out @ arrays[k]
-    return out
-
-
-@stands_for(np.linalg.trace)
-def trace_of_last(x: Any, offset: Any, dtype: Any) -> Any:
-    """Return the sum of a diagonal of the last two axes."""
-    return np.trace(x, offset, -2, -1, dtype)
-
-
-@stands_for(np.matrix_transpose, np.linalg.matrix_transpose)
-def matrix_transpose(x: Any) -> Any:
-    """Return the last two axes exchanged."""
-    return np.swapaxes(np.asarray(x), -1, -2)
-
-
-@stands_for(np.linalg.matmul)
-def linalg_matmul(x1: Any, x2: Any) -> Any:
-    """Return the product of matrices."""
-    return np.matmul(x1, x2)
-
-
-@stands_for(np.linalg.outer)
-def linalg_outer(x1: Any, x2: Any) -> Any:
-    """Return all products."""
-    return np.outer(x1, x2)
-
-
-@stands_for(np.linalg.tensordot)
-def linalg_tensordot(x1: Any, x2: Any, axes: Any) -> Any:
-    """Return sums of products over axes."""
-    return np.tensordot(x1, x2, axes)
-
-
-@stands_for(np.linalg.vecdot)
-def linalg_vecdot(x1: Any, x2: Any, axis: Any) -> Any:
-    """Return the sums of products of an axis."""
-    return np.vecdot(x1, x2, axis=axis)
-
-
-@stands_for(np.linalg.vector_norm)
-def vector_norm(x: Any, axis: Any, keepdims: Any, ord: Any) -> Any:
-    """Return the size of vectors."""
-    x = np.asarray(x)
-    if axis is None:
-        whole = (1,) * x.ndim
-        out = np.linalg.norm(x.reshape(-1), ord)
-        return out.reshape(whole) if keepdims else out
-    return np.linalg.norm(x, ord, axis, keepdims)
-
-
-@stands_for(np.linalg.matrix_norm)
-def matrix_norm(x: Any, keepdims: Any, ord: Any) -> Any:
-    """Return the size of matrices."""
-    return np.linalg.norm(x, ord, (-2, -1), keepdims)
 
 
 # ---- methods of ufuncs
@@ -472,7 +303,7 @@ def logaddexp_reduce(array: Any, axis: Any, keepdims: Any) -> Any:
     )
     base = np.where(np.isinf(most), x.dtype.type(0), most)
     out = np.log(np.sum(np.exp(x - base), axis=axis, keepdims=True)) + base
-    return out if keepdims else np.squeeze(out, axis)
+    return out if keepdims else np.squeeze(out, axis)[()]
 
 
 @stands_for(np.bitwise_or.reduce)

@@ -235,7 +235,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any) -> Any:
         raise IndexError("index is out of bounds for the axis")
     at = at + n if at < 0 else at
     a = np.moveaxis(arr, axis, 0)
-    new = np.broadcast_to(np.asarray(values).astype(arr.dtype), (1,) + a.shape[1:])
+    new = np.broadcast_to(np.asarray(values).astype(arr.dtype), (1, *a.shape[1:]))
     return np.moveaxis(np.concatenate([a[:at], new, a[at:]]), 0, axis)
 
 
@@ -293,7 +293,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any) -> Any:
 def unravel_index(indices: Any, shape: Any) -> Any:
     """Return places on each axis of what is numbered in the order of memory."""
     at = np.asarray(indices)
-    out = ()
+    out: tuple[Any, ...] = ()
     for k in range(len(shape) - 1, 0, -1):
         out = (at % shape[k], *out)
         at = at // shape[k]
@@ -324,14 +324,62 @@ def interp(x: Any, xp: Any, fp: Any, left: Any, right: Any) -> Any:
     return np.where(np.isnan(x), x, y)[()]
 
 
+# ---- frequencies
+
+
+@stands_for(np.fft.fftfreq)
+def fftfreq(n: Any, d: Any) -> Any:
+    """Return the frequencies of a transform."""
+    k = np.arange(n)
+    return np.where(k < (n - 1) // 2 + 1, k, k - n) * (1.0 / (n * d))
+
+
+@stands_for(np.fft.rfftfreq)
+def rfftfreq(n: Any, d: Any) -> Any:
+    """Return the frequencies of a transform of real numbers."""
+    return np.arange(n // 2 + 1) * (1.0 / (n * d))
+
+
+@stands_for(np.fft.fftshift)
+def fftshift(x: Any, axes: Any) -> Any:
+    """Return the middle where the start was."""
+    x = np.asarray(x)
+    for k in range(x.ndim) if axes is None else axes if isinstance(axes, tuple) else (axes,):
+        x = np.roll(x, x.shape[k] // 2, k)
+    return x
+
+
+@stands_for(np.fft.ifftshift)
+def ifftshift(x: Any, axes: Any) -> Any:
+    """Return the start where the middle was."""
+    x = np.asarray(x)
+    for k in range(x.ndim) if axes is None else axes if isinstance(axes, tuple) else (axes,):
+        x = np.roll(x, -(x.shape[k] // 2), k)
+    return x
+
+
+@stands_for(np.unwrap)
+def unwrap(p: Any, discont: Any, axis: Any, period: Any) -> Any:
+    """Return angles without jumps of more than half a period."""
+    p = np.moveaxis(np.asarray(p), axis, -1)
+    if p.dtype.kind != "f":
+        p = p.astype(np.float64)
+    step = p[..., 1:] - p[..., :-1]
+    half = period / 2
+    jump = np.mod(step + half, period) - half
+    jump = np.where((jump == -half) & (step > 0), half, jump)
+    change = np.where(np.abs(step) < (half if discont is None else discont), 0, jump - step)
+    return np.moveaxis(np.concatenate([p[..., :1], p[..., 1:] + np.cumsum(change, axis=-1)], axis=-1), -1, axis)
+
+
 # ---- borders, for `np.pad`
 
 
 def bordered(x: Any, axis: Any, low: Any, high: Any, first: Any, last: Any) -> Any:
     """Return an array with constants before and after an axis."""
     rows = np.moveaxis(x, axis, 0)
-    before = np.full((low,) + rows.shape[1:], np.asarray(first).astype(x.dtype))
-    after = np.full((high,) + rows.shape[1:], np.asarray(last).astype(x.dtype))
+    before = np.full((low, *rows.shape[1:]), np.asarray(first).astype(x.dtype))
+    after = np.full((high, *rows.shape[1:]), np.asarray(last).astype(x.dtype))
     return np.moveaxis(np.concatenate([before, rows, after]), 0, axis)
 
 

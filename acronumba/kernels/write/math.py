@@ -34,6 +34,7 @@ Worst error in units in the last place:
     arcsinh       0.51      1.00  the same
     arccosh       0.51      1.00  the same
     arctanh       0.51      1.00  the same
+    erfc          0.51      1.00  the same
     ========  ========  ========  =====================================================================
 
 sign, maximum, minimum (NaN of either side wins), floordiv and mod (NumPy's) give NumPy's bits. The intrinsics abs,
