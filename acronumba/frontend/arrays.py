@@ -275,7 +275,7 @@ def each_part(
 @handles(SUBSCRIPTS, ArrayRef)
 def item(w: Walker, ref: ArrayRef, where: Sequence[Any], node: ast.AST) -> Val:
     """Read an item of an array that is written to: a view, or, by arrays and masks, a copy."""
-    parts, ellipsis = index_of_each_axis(w, ref, where, node)
+    parts, ellipsis = index_of_each_axis(w, ref, where, node, masks=True)
     places = [index_of_axes(w, e, node) for e in parts]
     if is_advanced(ref, places):
         return index_tensor(w, elements(w, ref, node), where, node)

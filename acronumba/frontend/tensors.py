@@ -148,6 +148,8 @@ class TensorOps(Merge):
             *ins, out = ufunc.resolve_dtypes((*given, None))
         except TypeError as error:
             raise self.refuse("ACR301", node, seen=f"{ufunc.__name__}: {str(error).splitlines()[0]}") from None
+        if out != np.float16:  # what is asked of float16, a float32 of the same value answers
+            ins = [np.dtype(np.float32) if d == np.float16 else d for d in ins]
         return [self.dtype_name(d, node) for d in ins], self.dtype_name(out, node)
 
     def element(self, op: str, tensors: Sequence[Tensor], dtype: str, node: Node = None) -> Tensor:

@@ -42,7 +42,10 @@ from acronumba.ir.types import (
 )  # fmt: skip
 
 # Functions written in NumPy that are one operation to the compiler.
-PRIMITIVES = frozenset(("acronumba.nn.sigmoid", "acronumba.nn.erf", "acronumba.random.threefry"))
+PRIMITIVES = frozenset((
+    "acronumba.nn.sigmoid", "acronumba.nn.erf", "acronumba.random.threefry", "acronumba.frontend.calls.written.refused",
+    "acronumba.frontend.calls.written_special.complement",
+))  # fmt: skip
 
 NOT_CONST: Any = type("NotConst", (), {"__repr__": lambda self: "<run time>"})()
 
