@@ -137,8 +137,10 @@ def as_elements(w: Walker, val: Val, dtype: str, node: ast.AST) -> Tensor:
         scalar = not val.type.rank and val.array0 is None
         if scalar and np.dtype(dtype).kind == "i" and not np.can_cast(val.type.dtype, dtype):
             return w.from_number(w.host(val, "an element of an array of integers", node), dtype, node)
-        return w.as_scalar(w.cast(val, dtype, node))
-    return w.as_scalar(w.cast(w.as_tensor(val, node=node), dtype, node))
+        out = w.cast(val, dtype, node)
+    else:
+        out = w.cast(w.as_tensor(val, node=node), dtype, node)
+    return Tensor(out.type, out.ref, out.dims, aliased=True)  # its elements are copied
 
 
 def put(w: Walker, x: Tensor, cuts: Sequence[Cut], v: Tensor, node: ast.AST, axis: int = 0) -> Tensor:
