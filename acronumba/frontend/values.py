@@ -95,6 +95,7 @@ class Tensor:
     array0: Num | None = None  # of rank 0: the bool whether it is an array, not a NumPy scalar; None: it is a scalar
     places: tuple[ArrayPlace, ...] = ()  # where it was made, if it was made in this call
     filled: Tensor | None = None  # the number that all elements are
+    turned: Tensor | None = None  # of rank 2: what it is the transpose of
     passed: bool = False  # it was an element of a list, a field, or an argument: it has other names there
     read_from: ArrayRef | None = None  # the array that it was read from, which may be written to
 
