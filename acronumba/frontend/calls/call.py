@@ -21,6 +21,7 @@ from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.calls.of_python import as_iterable, fold
+from acronumba.frontend.calls.of_writing import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
 from acronumba.frontend.calls.written_special import special_row
@@ -64,6 +65,9 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], 
     """Call something that exists at compile time."""
     if isinstance(value, type):
         return construct(w, value, args, kwargs, node)
+    view = function_view(w, value, args, kwargs, node)
+    if view is not None:
+        return view
     known = ROWS.get(table_key(value)) or special_row(value)
     if known is not None:
         return call_row(w, known, args, kwargs, node)
@@ -331,9 +335,16 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
 
 def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call a method of an array that is written to."""
-    if name == "fill" and len(args) == 1 and not kwargs and node is not None:
-        assign_item(w, ref, (), args[0], node)
+    where = node or ast.Constant(0)
+    if name == "fill" and len(args) == 1 and not kwargs:
+        assign_item(w, ref, (), args[0], where)
         return NoneVal()
+    if name == "sort":
+        assign_item(w, ref, (), call_static(w, np.sort, [ref, *args], kwargs, node), where)
+        return NoneVal()
+    view = None if kwargs else array_view(w, ref, name, args, node)
+    if view is not None:
+        return view
     return call_method(w, Method(w.whole(ref), name), args, kwargs, node)
 
 
