@@ -29,7 +29,7 @@ from acronumba.data.heap import (
     free_bytes,
 )
 from acronumba.data.words import LIST, RECORD
-from acronumba.ir.types import ListT
+from acronumba.ir.types import NO_VALUE, ListT
 
 FEW = 32  # numbers that are not worth a call of NumPy
 STEP = 1024  # objects per round: few enough to stay in the cache while their fields are read
@@ -387,6 +387,13 @@ _INTS = frozenset((int, bool))
 WHOLE = _INTS | {np.dtype(code).type for code in np.typecodes["AllInteger"]}
 FLOATS = _INTS | {float, np.float64}
 _BOOLS = frozenset((bool,))
+
+
+def none_for_no_value(values: list[Any]) -> list[Any]:
+    """Return None in the place of each value that an object does not have; none may be None."""
+    if type(None) in set(map(type, values)):
+        raise Mismatch
+    return [None if v is NO_VALUE else v for v in values]
 
 
 class ArrayColumn:

@@ -16,9 +16,10 @@ from typing import Any
 
 from acronumba.data.heap import AllVisible, reference_columns, row_references
 from acronumba.data.schema import classes_of
-from acronumba.ir.nodes import StructLayout
+from acronumba.ir.nodes import FieldLayout, StructLayout
 from acronumba.ir.types import (
     BOOL,
+    UNSET,
     Array0T,
     BoolT,
     DictT,
@@ -35,6 +36,7 @@ from acronumba.ir.types import (
     TupleT,
     Type,
     UnionT,
+    UnsetT,
     members,
     type_text,
     union_cases,
@@ -251,7 +253,7 @@ class _Writer:
         if visible := self._visible.get(cls):
             self.line(indent, f"expect_shown(new, {self._constant('VISIBLE', visible)})")
         for slot, f in zip(pool.slots, self.layout(cls)[1].fields, strict=True):
-            self._walk(slot, f"[o.{f.name} for o in new]", indent)
+            self._walk(slot, _values_of(f), indent)
         if len(self._lines) == before:
             self.line(indent, "pass")
 
@@ -261,6 +263,8 @@ class _Writer:
         match t:
             case OpaqueT():
                 pass
+            case UnsetT():
+                self.line(indent, f"expect({source}, NO_VALUES)")
             case NoneT():
                 self.line(indent, f"expect({source}, NONES)")
             case NeverT():
@@ -358,6 +362,15 @@ def _plain_text(t: Type) -> str:
     return type_text(t).replace("\\", "?").replace('"', "'") if not _has_data(t) else "..."
 
 
+def _values_of(f: FieldLayout) -> str:
+    """Return the expression for the values of a field of the new objects."""
+    if UNSET not in members(f.type):
+        return f"[o.{f.name} for o in new]"
+    found = f"[getattr(o, {f.name!r}, NO_VALUE) for o in new]"
+    in_one_word = isinstance(f.type, UnionT) and union_word(f.type) is not None
+    return f"none_for_no_value({found})" if in_one_word else found
+
+
 def _has_data(t: Type) -> bool:
     match t:
         case DictT() | StrT() | OpaqueT():
@@ -385,5 +398,5 @@ def _lower(name: str) -> str:
 _TAKEN = frozenset(
     "pack columns count careful new room heap rows roots o v k zeros int64 fromiter flatnonzero Room expect "
     "expect_constant Ints Floats Bools Enums transpose entries case_numbers are_arrays expect_shown NONES "
-    "NOTHING".split()
+    "NOTHING NO_VALUE NO_VALUES none_for_no_value".split()
 )

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from acronumba.data.classes import field_names, is_record, is_struct, names_among
 from acronumba.data.hints import (
     OBSERVED,
     ArrayHint,
@@ -35,7 +36,6 @@ from acronumba.data.hints import (
     may_hold,
     read_hint,
 )
-from acronumba.data.shared import field_names, is_struct
 from acronumba.ir.types import (
     BOOL,
     DTYPES,
@@ -43,6 +43,7 @@ from acronumba.ir.types import (
     INT,
     NEVER,
     NONE,
+    UNSET,
     Array0T,
     DictT,
     EnumT,
@@ -137,9 +138,10 @@ class _Walk:
         self._boxes: dict[int, Any] = {}  # lists, tuples and dicts by id
         self._leaves: set[type] = set()  # classes that hold nothing
         self._followed: dict[type, tuple[str, ...]] = {}  # fields of a class that may hold something
+        self._seen: dict[type, set[str]] = {}  # fields of plain classes
 
     def fields(self, cls: type) -> list[str]:
-        names = field_names(cls)
+        names = field_names(cls) if is_record(cls) else sorted(self._seen.get(cls, ()))
         return [n for n in names if self.reads is None or n in self.reads.get(cls, ())]
 
     def hints(self, cls: type) -> dict[str, Hint]:
@@ -171,10 +173,17 @@ class _Walk:
                 self._leaves.add(cls)
                 return []
             self.objects[cls] = {}
-            hints = self.hints(cls)
-            self._followed[cls] = tuple(name for name in self.fields(cls) if may_hold(hints[name]))
+            if is_record(cls):
+                hints = self.hints(cls)
+                self._followed[cls] = tuple(name for name in self.fields(cls) if may_hold(hints[name]))
+            else:
+                self._seen[cls] = set() if self.reads is None else set(self.reads.get(cls, ()))
         objects = _unseen(self.objects[cls], values)
         self._count += len(objects)
+        if cls in self._seen:  # what is not followed yet is in no object that was found before
+            if self.reads is None:
+                self._seen[cls] |= names_among(cls, objects)
+            self._followed[cls] = tuple(self.fields(cls))
         return [column_of(objects, name) for name in self._followed[cls]]
 
 
@@ -229,7 +238,7 @@ def infer(
     fields: dict[type, dict[str, Type]] = {}
     for cls, objects in walk.objects.items():
         hints, values = walk.hints(cls), list(objects.values())
-        fields[cls] = {n: _type(hints[n], column_of(values, n)) for n in walk.fields(cls)}
+        fields[cls] = {n: _field(hints[n], column_of(values, n), cls, len(values)) for n in walk.fields(cls)}
     schema = Schema(params=tuple(params), fields=_settle(fields, params, walk))
     for _, other in packed:
         schema = Schema(params=schema.params, fields=_merge_fields(schema.fields, other.fields))
@@ -315,9 +324,9 @@ def _type(hint: Hint, column: Sequence[Any], depth: int = 0) -> Type:
         case ClassHint():
             kinds = set(map(type, column))
             found = sorted((c for c in kinds if issubclass(c, hint.cls) and is_struct(c)), key=class_key)
-            if is_struct(hint.cls) and not found:
+            if is_record(hint.cls) and not found:
                 return StructT(hint.cls)
-            if not is_struct(hint.cls) and not found:
+            if not found:
                 return _observe([v for v in column if issubclass(type(v), hint.cls)], depth)
             return union(*(StructT(c) for c in found))
         case ListHint():
@@ -340,6 +349,12 @@ def _type(hint: Hint, column: Sequence[Any], depth: int = 0) -> Type:
         case UnionHint():
             return storable_union(*(_type(m, column, depth) for m in hint.members))
     return hint
+
+
+def _field(hint: Hint, column: Sequence[Any], cls: type, count: int) -> Type:
+    """Return the type of a field of `count` objects; objects of plain classes may have no value for it."""
+    t = _type(hint, column)
+    return t if len(column) == count or is_record(cls) else storable_union(t, UNSET)
 
 
 def _possible(t: Type) -> bool:

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.data.shared import SharedConst, can_hide, field_names, hiding
+from acronumba.data.classes import field_names, is_record
+from acronumba.data.shared import SharedConst, can_hide, hiding
 from acronumba.data.witness import ABSENT
-from acronumba.frontend.block import conversion
+from acronumba.frontend.block import Dead, conversion
 from acronumba.frontend.calls.objects import as_function, python_class
 from acronumba.frontend.handlers import EXPRESSIONS, handles
 from acronumba.frontend.names import behind, function_value, outside, path_of
@@ -42,7 +43,7 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import INT, NoneT, OpaqueT, UnionT, words
+from acronumba.ir.types import INT, UNSET, NoneT, OpaqueT, UnionT, members, words
 
 
 def not_none(w: Walker, val: UnionVal, node: ast.AST | None) -> Val:
@@ -68,7 +69,7 @@ def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
     match owner:
         case Ref() if len(owner.classes) == 1:
             cls = owner.classes[0]
-            if name in field_names(cls):
+            if name in (field_names(cls) if is_record(cls) else w.know.fields.get(cls, {})):
                 return load(w, owner, name, node)
             return inherited_attribute(w, owner, cls, name, node)
         case Ref() | UnionVal():
@@ -257,7 +258,17 @@ def load(w: Walker, ref: Ref, name: str, node: ast.AST | None) -> Val:
         return Poison()
     if outs:
         w.emit(ir.Load(outs=outs, ref=ref.var, cls=cls, field=name, loc=w.at(node)))
-    return w.from_words(t, outs)
+    return there(w, w.from_words(t, outs), cls, name, node) if UNSET in members(t) else w.from_words(t, outs)
+
+
+def there(w: Walker, val: Val, cls: type, name: str, node: ast.AST | None) -> Val:
+    """Return a field that an object may not have; the instance fails where it does not."""
+    text = f"'{cls.__name__}' object has no attribute '{name}'"
+    if not isinstance(val, UnionVal):
+        w.fail("AttributeError", text, node)
+        raise Dead
+    w.check(w.is_case(val, lambda t: t != UNSET), "AttributeError", text, (), node)
+    return w.narrowed(w.keep(val, lambda t: t != UNSET))
 
 
 def tensor_attribute(w: Walker, x: Tensor, name: str, node: ast.AST | None) -> Val:

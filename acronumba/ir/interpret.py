@@ -18,7 +18,7 @@ from acronumba.errors import NOWHERE, Loc
 from acronumba.ir import nodes as ir
 from acronumba.ir.evaluate import OperationFailed, WrongResult, apply
 from acronumba.ir.ops import SCALARS
-from acronumba.ir.types import BoolT, FloatT, IntT, ListT, TensorT
+from acronumba.ir.types import NO_VALUE, UNSET, BoolT, FloatT, IntT, ListT, TensorT, members
 from acronumba.ir.values import INT_MAX, INT_MIN, List, Memo, Misfit, Row, flatten, unflatten
 
 if TYPE_CHECKING:
@@ -304,10 +304,11 @@ class Interpreter:
         ref = env[i.ref]
         f = self._fields[i.cls, i.field]
         if isinstance(ref, Row):
-            inner = ref.words[f.offset - 1 : f.offset - 1 + f.width]
+            inner: Sequence[Any] = ref.words[f.offset - 1 : f.offset - 1 + f.width]
         else:
             try:
-                inner = flatten(getattr(ref, i.field), f.type, self._memo, f".{i.field}")
+                value = getattr(ref, i.field, NO_VALUE) if UNSET in members(f.type) else getattr(ref, i.field)
+                inner = flatten(value, f.type, self._memo, f".{i.field}")
             except (Misfit, AttributeError) as e:
                 raise _Stop(-1, (), "DataError", str(e)) from e
         env.update(zip(i.outs, inner, strict=True))

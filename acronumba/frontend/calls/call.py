@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acronumba.data.shared import field_names
+from acronumba.data.classes import field_names
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls import of_numpy, of_python, written

@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from acronumba.data.shared import field_names
+from acronumba.data.classes import field_names
 from acronumba.frontend.attributes import attribute, class_attribute, not_none
 from acronumba.frontend.block import Dead, Refused
 from acronumba.frontend.calls import of_math as mathematics
