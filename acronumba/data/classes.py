@@ -19,7 +19,13 @@ from typing import Any
 import numpy as np
 
 _OF_PYTHON = 1 << 9  # of `type.__flags__`: the class was made at run time, not in C
-_HOOKS = ("__getattr__", "__getattribute__", "__setattr__", "__delattr__")  # by which attributes are what code says
+_HOOKS = (
+    "__getattr__",
+    "__getattribute__",
+    "__setattr__",
+    "__delattr__",
+    "__class__",
+)  # by which attributes are what code says
 _ARRAYS = ("__array__", "__array_interface__", "__cuda_array_interface__", "__dlpack__")
 _PLAIN_BASES = ("typing", "abc", "collections.abc", "argparse")  # modules of classes that hold nothing of their own
 _NO_OBJECTS = (type, enum.Enum, BaseException, np.generic, np.ndarray, types.ModuleType)

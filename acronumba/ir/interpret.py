@@ -152,6 +152,7 @@ class Interpreter:
             ir.Check: self._check,
             ir.Load: self._load,
             ir.New: self._new,
+            ir.Store: self._store,
             ir.ListNew: self._list_new,
             ir.ListOp: self._list_op,
             ir.ExtentOf: self._extent_of,
@@ -315,6 +316,11 @@ class Interpreter:
 
     def _new(self, i: ir.New, env: dict[ir.Var, Any]) -> None:
         env[i.out] = Row(self._layouts[i.cls][1], tuple(env[a] for a in i.args))
+
+    def _store(self, i: ir.Store, env: dict[ir.Var, Any]) -> None:
+        ref, f = env[i.ref], self._fields[i.cls, i.field]
+        assert isinstance(ref, Row), "a row that was given changes"
+        ref.words[f.offset - 1 : f.offset - 1 + f.width] = [env[a] for a in i.args]
 
     def _list_new(self, i: ir.ListNew, env: dict[ir.Var, Any]) -> None:
         assert isinstance(i.out.type, ListT)
