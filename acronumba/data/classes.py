@@ -94,14 +94,22 @@ def field_names(cls: type) -> tuple[str, ...]:
     return tuple(maker._fields) if issubclass(cls, tuple) else ()
 
 
+def fields_in_order(cls: type, names: Iterable[str]) -> list[str]:
+    """Return some fields of a class in the order in which its rows have them: declared ones first, others by name."""
+    given = set(names)
+    declared = [n for n in field_names(cls) if n in given]
+    return declared + sorted(given.difference(declared))
+
+
 def names_of(value: Any) -> tuple[str, ...]:
-    """Return the fields of an object: the declared ones, or those that an object of a plain class has."""
+    """Return the fields of an object: the declared ones, or by name those that an object of a plain class has."""
     cls = type(value)
     if is_record(cls):
         return field_names(cls)
     slots, computed = _places_of(cls)
     own = getattr(value, "__dict__", {})
-    return (*(n for n in slots if hasattr(value, n)), *(n for n in own if n not in computed and type(n) is str))
+    found = {n for n in slots if hasattr(value, n)}
+    return tuple(sorted(found.union(n for n in own if n not in computed and type(n) is str)))
 
 
 def names_among(cls: type, objects: Iterable[Any]) -> set[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from acronumba.frontend.attributes import not_none
+from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.handlers import STATEMENTS, TARGETS, handles
 from acronumba.frontend.lists import list_get, list_slice, new_list
+from acronumba.frontend.made import set_attribute
 from acronumba.frontend.names import alias, bind_name, check_free, forget
 from acronumba.frontend.operators import MAGIC, OPERATORS, binary
 from acronumba.frontend.subscripts import get_item, item_place, set_item
@@ -88,8 +89,15 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
             raise w.refuse("ACR112", stmt, seen=seen, rewrite=_written_out(stmt))
         set_item(w, base, where, target, in_place(w, old, w.expr(stmt.value), stmt))
         return
+    if isinstance(target, ast.Attribute):
+        owner = attribute_owner(w, target)
+        old = attribute_of(w, owner, target)
+        new = in_place(w, old, w.expr(stmt.value), stmt)
+        if new is not old:
+            set_attribute(w, owner, target.attr, new, target)
+        return
     if not isinstance(target, ast.Name):
-        raise w.refuse("ACR113", target, seen="an augmented assignment to a field")
+        raise w.refuse("ACR109", target, seen=type(target).__name__)
     old = w.expr(ast.copy_location(ast.Name(target.id, ast.Load()), target))
     new = in_place(w, old, w.expr(stmt.value), stmt)
     if new is not old:
@@ -185,8 +193,3 @@ def _to_several(w: Walker, target: ast.Tuple | ast.List, val: Val) -> None:
 @handles(TARGETS, ast.Subscript)
 def _to_item(w: Walker, target: ast.Subscript, val: Val) -> None:
     set_item(w, *item_place(w, target), target, val)
-
-
-@handles(TARGETS, ast.Attribute)
-def _to_field(w: Walker, target: ast.Attribute, val: Val) -> None:
-    raise w.refuse("ACR113", target, seen=f"an assignment to the field .{target.attr}")

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.data.classes import field_names, is_record
+from acronumba.data.classes import field_names
 from acronumba.data.shared import SharedConst, can_hide, hiding
 from acronumba.data.witness import ABSENT
-from acronumba.frontend.block import Dead, conversion
+from acronumba.frontend.block import Point, conversion
 from acronumba.frontend.calls.objects import as_function, python_class
 from acronumba.frontend.handlers import EXPRESSIONS, handles
-from acronumba.frontend.names import behind, function_value, outside, path_of
+from acronumba.frontend.names import behind, function_value, is_computed, outside, path_of
 from acronumba.frontend.values import (
     NOT_CONST,
     Bound,
@@ -24,6 +24,8 @@ from acronumba.frontend.values import (
     EnumVal,
     Func,
     ListVal,
+    Made,
+    Maybe,
     Method,
     NoneVal,
     Num,
@@ -34,10 +36,12 @@ from acronumba.frontend.values import (
     Static,
     StaticList,
     StrVal,
+    Super,
     Tensor,
     TupleVal,
     UnionVal,
     Val,
+    is_field,
     members_of,
     number,
 )
@@ -69,9 +73,13 @@ def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
     match owner:
         case Ref() if len(owner.classes) == 1:
             cls = owner.classes[0]
-            if name in (field_names(cls) if is_record(cls) else w.know.fields.get(cls, {})):
+            if name in field_names(cls) or name in w.know.fields.get(cls, {}):
                 return load(w, owner, name, node)
             return inherited_attribute(w, owner, cls, name, node)
+        case Made():
+            return made_attribute(w, owner, name, node)
+        case Super():
+            return super_attribute(w, owner, name, node)
         case Ref() | UnionVal():
             return w.each(owner, lambda v: attribute(w, v, name, node), node)
         case Record():
@@ -110,9 +118,48 @@ def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
 def attribute_expr(w: Walker, node: ast.Attribute) -> Val:
     """Read an attribute; what a test has told of it holds."""
     path = path_of(w, node)
-    if path is not None and path in w.state:
+    if path is not None and path in w.state and not is_field(path):
         return w.state[path]
     return attribute_of(w, attribute_owner(w, node), node)
+
+
+def made_attribute(w: Walker, owner: Made, name: str, node: ast.AST | None) -> Val:
+    """Read an attribute of an object whose fields are variables."""
+    key = (owner.key, name)
+    val = w.state.get(key)
+    if val is None or is_computed(w, owner, name):
+        return inherited_attribute(w, owner, owner.cls, name, node)
+    if isinstance(val, Maybe):
+        own = val.value
+        if inherits(w, owner.cls, name):
+            return either(w, val.bound, lambda: own, lambda: class_attribute(w, owner, owner.cls, name, node))
+        w.check(val.bound, "AttributeError", no_attribute(owner.cls, name), (), node)
+        val = own
+        if w.block is not None:
+            w.state[key] = val
+    w.check_poison(val, node=node)
+    return val
+
+
+def either(w: Walker, test: Num, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
+    """Return one of two values, as a bool says."""
+    points: list[Point] = []
+    vals: list[Val] = []
+    for point, get in zip(w.fork(test), (yes, no), strict=True):
+        if point is None:
+            continue
+        w.enter(point)
+        val = get()
+        if w.block is not None:
+            points.append(w.point())
+            vals.append(val)
+            w.block = None
+    return w.join_values(points, vals)
+
+
+def no_attribute(cls: type, name: str) -> str:
+    """Return the message of Python's `AttributeError`."""
+    return f"'{cls.__name__}' object has no attribute '{name}'"
 
 
 def attribute_owner(w: Walker, node: ast.Attribute) -> Val:
@@ -162,25 +209,53 @@ def inherited_attribute(w: Walker, owner: Val, cls: type, name: str, node: ast.A
 def class_attribute(w: Walker, owner: Val, cls: type, name: str, node: ast.AST | None) -> Val:
     """Read a method, property or class variable of an object."""
     raw = w.witness.attribute(cls, name)
-    if raw is ABSENT:
+    if raw is ABSENT or isinstance(raw, types.MemberDescriptorType):
         raise w.refuse("ACR307", node, seen=f"{cls.__name__} has no attribute {name!r}")
+    return bound_attribute(w, owner, cls, name, raw, w.witness.owner(cls, name), node)
+
+
+def bound_attribute(
+    w: Walker, owner: Val, cls: type, name: str, raw: Any, holder: type | None, node: ast.AST | None
+) -> Val:
+    """Return what stands in a class as Python gives it to an object, or to the class itself."""
+    of_class = isinstance(owner, Static)
     if isinstance(raw, property):
-        if raw.fget is None:
+        if raw.fget is None or of_class:
             raise w.refuse("ACR307", node, seen=f"{cls.__name__}.{name}")
-        return w.call(Bound(_own_method(w, raw.fget, node), owner), (), {}, node)
+        return w.call(Bound(own_method(w, raw.fget, node), owner), (), {}, node)
     if isinstance(raw, staticmethod):
-        return _own_method(w, raw.__func__, node)
+        return own_method(w, raw.__func__, node)
     if isinstance(raw, classmethod):
-        return Bound(_own_method(w, raw.__func__, node), Static(cls))
+        return Bound(own_method(w, raw.__func__, node), owner if of_class else Static(cls))
     if name in ("_replace", "_asdict") and issubclass(cls, tuple):
         return Method(owner, name)
     if as_function(raw) is not None:
-        return Bound(_own_method(w, raw, node), owner)
-    holder = w.witness.owner(cls, name)
+        return own_method(w, raw, node) if of_class else Bound(own_method(w, raw, node), owner)
+    if raw in (object.__init__, object.__setattr__):
+        return Static(raw)
+    if hasattr(type(raw), "__get__") and not isinstance(raw, type):
+        raise w.refuse("ACR210", node, seen=f"{cls.__name__}.{name}, a descriptor of class {type(raw).__name__}")
     return outside(w, raw, name, holder, node, f"{cls.__name__}.{name}") if holder else w.constant(raw)
 
 
-def _own_method(w: Walker, fn: Any, node: ast.AST | None) -> Func:
+def inherits(w: Walker, cls: type, name: str) -> bool:
+    """Whether objects of a class that have no attribute of this name of their own have that of the class."""
+    return w.has(cls, name) and not isinstance(w.witness.attribute(cls, name), types.MemberDescriptorType)
+
+
+def super_attribute(w: Walker, owner: Super, name: str, node: ast.AST | None) -> Val:
+    """Read an attribute of `super()`: that of the next class which has it."""
+    cls = owner.self.value if isinstance(owner.self, Static) else python_class(owner.self)
+    w.witness.owner(cls, name)  # and the order in which its bases are asked
+    order = cls.__mro__
+    for base in order[order.index(owner.cls) + 1 :]:
+        raw = vars(base).get(name, ABSENT) if base is object else w.witness.item(base, name)
+        if raw is not ABSENT:
+            return bound_attribute(w, owner.self, cls, name, raw, base, node)
+    raise w.refuse("ACR307", node, seen=f"super() of {cls.__name__} has no attribute {name!r}")
+
+
+def own_method(w: Walker, fn: Any, node: ast.AST | None) -> Func:
     function = behind(w, fn)
     if function is None:
         raise w.refuse("ACR210", node, seen=repr(fn))
@@ -253,22 +328,28 @@ def load(w: Walker, ref: Ref, name: str, node: ast.AST | None) -> Val:
         what = next(m.what for m in t.members if isinstance(m, OpaqueT))
         raise w.refuse("ACR304", node, seen=f"{cls.__name__}.{name} is {what} in some instances")
     w.reads.setdefault(cls, set()).add(name)
+    if cls in w.know.built:
+        w.note(w.know.built[cls], name)
     outs = tuple(w.var(name, e) for e in words(t))
     if w.block is None:
         return Poison()
     if outs:
         w.emit(ir.Load(outs=outs, ref=ref.var, cls=cls, field=name, loc=w.at(node)))
-    return there(w, w.from_words(t, outs), cls, name, node) if UNSET in members(t) else w.from_words(t, outs)
+    val = w.from_words(t, outs)
+    return there(w, ref, val, name, node) if UNSET in members(t) else val
 
 
-def there(w: Walker, val: Val, cls: type, name: str, node: ast.AST | None) -> Val:
-    """Return a field that an object may not have; the instance fails where it does not."""
-    text = f"'{cls.__name__}' object has no attribute '{name}'"
+def there(w: Walker, owner: Ref, val: Val, name: str, node: ast.AST | None) -> Val:
+    """Return a field that an object may not have: then that of its class, or the instance fails."""
+    cls = owner.classes[0]
     if not isinstance(val, UnionVal):
-        w.fail("AttributeError", text, node)
-        raise Dead
-    w.check(w.is_case(val, lambda t: t != UNSET), "AttributeError", text, (), node)
-    return w.narrowed(w.keep(val, lambda t: t != UNSET))
+        return class_attribute(w, owner, cls, name, node)
+    rest = w.keep(val, lambda t: t != UNSET)
+    good = w.is_case(val, lambda t: t != UNSET)
+    if inherits(w, cls, name):
+        return either(w, good, lambda: w.narrowed(rest), lambda: class_attribute(w, owner, cls, name, node))
+    w.check(good, "AttributeError", no_attribute(cls, name), (), node)
+    return w.narrowed(rest)
 
 
 def tensor_attribute(w: Walker, x: Tensor, name: str, node: ast.AST | None) -> Val:

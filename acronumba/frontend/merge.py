@@ -30,6 +30,7 @@ from acronumba.frontend.values import (
     DictVal,
     EnumVal,
     ListVal,
+    Made,
     Maybe,
     NoneVal,
     Num,
@@ -43,6 +44,7 @@ from acronumba.frontend.values import (
     alike,
     held,
     holding,
+    is_field,
     is_several,
     loosest,
     note_named,
@@ -127,8 +129,8 @@ class Merge(Words):
         states = [p[1] for p in points]
         merged: State = {}
         for key in keys:
-            if key == "refined":
-                continue
+            if key == "refined" or (is_field(key) and not all((key[0], "") in s for s in states)):
+                continue  # nobody has an object any more that is not there on every path
             vals = [s.get(key) for s in states]
             if all(v is vals[0] for v in vals):
                 merged[key] = vals[0]  # type: ignore[assignment]
@@ -219,6 +221,9 @@ class Merge(Words):
                 return TPoison(val.why, val.code)
             case SharedVal():
                 return self.template(self.materialise(val))
+            case Made():
+                self.note(self.know.rows, val.site)
+                return TType(StructT(val.cls))
             case Choice():
                 return TChoice(tuple(map(self.template, val.options)))
         if held(val):

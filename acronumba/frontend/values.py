@@ -114,15 +114,38 @@ class Ref:
 
     classes: tuple[type, ...]
     var: ir.Var
+    own: bool = False  # certainly made in the call: it may be changed
+
+
+@dataclass(slots=True, eq=False)
+class Made:
+    """An object made in the call that is changed somewhere, and whose names are all known: its fields are variables.
+
+    They are in the state under `(key, name)`; under `(key, "")` is something as long as the object may be there.
+    Where the object becomes part of something, or is merged with another one, its place makes rows (`Knowledge.rows`).
+    """
+
+    cls: type
+    key: tuple[str, int]
+    site: Any  # where it is made: the same in every sweep
 
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """An object made in the call, still in pieces (it becomes a row where it must be stored)."""
+    """An object made in the call that never changes, still in pieces (it becomes a row where it must be stored)."""
 
     cls: type
     names: tuple[str, ...]
     items: tuple[Val, ...]
+    stored: bool = False  # already made at run time, at a place that keeps it
+
+
+@dataclass(slots=True, eq=False)
+class Super:
+    """`super()`: an object, or class, as the class behind another one in the order of its bases."""
+
+    cls: type
+    self: Val
 
 
 @dataclass(slots=True, eq=False)
@@ -303,9 +326,9 @@ class Poison:
 
 
 Val: TypeAlias = (
-    Num | EnumVal | NoneVal | StrVal | Tensor | Ref | Record | TupleVal | DictVal | ListVal | StaticList | UnionVal
-    | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed | Generator | Maybe | Choice
-    | Poison
+    Num | EnumVal | NoneVal | StrVal | Tensor | Ref | Made | Record | TupleVal | DictVal | ListVal | StaticList
+    | UnionVal | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed | Generator | Maybe | Choice
+    | Poison | Super
 )  # fmt: skip
 
 
@@ -372,7 +395,7 @@ def type_of(val: Val) -> Type | None:
             return val.python_type
         case Ref():
             return union(*(StructT(c) for c in val.classes))
-        case Record():
+        case Record() | Made():
             return StructT(val.cls)
         case TupleVal():
             items = [type_of(v) for v in val.items]
@@ -422,6 +445,8 @@ def same(a: Any, b: Any) -> bool:
             return bool(a.ref == b.ref and a.type == b.type and kinds)
         case Ref():
             return a.var is b.var and a.classes == b.classes
+        case Made():
+            return bool(a.key == b.key)
         case TupleVal():
             return len(a.items) == len(b.items) and all(map(same, a.items, b.items))
         case DictVal():
@@ -480,6 +505,11 @@ def is_choosable(val: Val) -> bool:
 
 def options_of(val: Val) -> tuple[Val, ...]:
     return val.options if isinstance(val, Choice) else (val,)
+
+
+def is_field(key: Any) -> bool:
+    """Whether a key of the state is a field of an object whose names are all known (see `Made`)."""
+    return bool(key[0][0] == "object")
 
 
 def is_own(val: Val) -> bool:
