@@ -10,12 +10,14 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
 from typing import Any
 
 from acronumba.data.classes import field_names, is_record, oddness
 from acronumba.data.witness import ABSENT
 from acronumba.frontend.attributes import attribute_owner, own_method
 from acronumba.frontend.block import Resweep
+from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.handlers import TARGETS, handles
 from acronumba.frontend.names import alias, forget, forget_field, name_views
 from acronumba.frontend.source import spot
@@ -50,9 +52,9 @@ def made_by_init(w: Walker, cls: Any, args: Sequence[Val], kwargs: Mapping[str, 
 
 
 def made_by_fields(
-    w: Walker, cls: Any, fields: Mapping[str, Val], rest: Sequence[Val], node: ast.AST | None
+    w: Walker, cls: Any, fields: Mapping[str, Val], rest: Sequence[Val] | None, node: ast.AST | None
 ) -> Val:  # fmt: skip
-    """Make an object of a dataclass: `rest` is what `__post_init__` gets."""
+    """Make an object of a dataclass: `rest` is what its `__post_init__` gets, if it has one."""
     made = begin(w, cls, node)
     row = self_of(w, made)
     for name, val in fields.items():
@@ -61,8 +63,8 @@ def made_by_fields(
         else:
             name_views(val)
             w.state[(made.key, name)] = val
-    post = w.witness.attribute(cls, "__post_init__")
-    if post is not ABSENT:
+    if rest is not None:
+        post = w.witness.attribute(cls, "__post_init__")
         w.call(Bound(own_method(w, post, node), row), rest, {}, node)
     return finished(w, made)
 
@@ -239,7 +241,12 @@ def _store(w: Walker, owner: Ref, name: str, val: Val, node: ast.AST) -> None:
 def _read_only(w: Walker, owner: Val, name: str, node: ast.AST) -> Exception:
     place = node if isinstance(node, ast.Attribute) else None
     text = ast.unparse(place.value) if place is not None else "x"
-    rewrite = f"make a copy first: copy.copy({text})" if isinstance(owner, Ref | SharedVal | Record) else ""
+    cls = python_class(owner)
+    rewrite = ""
+    if is_record(cls):
+        rewrite = f"{text} = {'dataclasses.replace(' + text + ', ' if is_dataclass(cls) else text + '._replace('}{name}=...)"
+    elif isinstance(owner, Ref | SharedVal | Record):
+        rewrite = f"make a copy first: {text} = copy.copy({text})"
     return w.refuse("ACR113", node, seen=f"an assignment to .{name} of {w.describe(owner)}", rewrite=rewrite)
 
 

@@ -198,7 +198,7 @@ def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val], nod
     names = tuple(f.name for f in dataclasses.fields(cls) if f.name in out)
     if not own and cls not in w.know.changing and len(names) == len(dataclasses.fields(cls)):
         return Record(cls, names, tuple(out[n] for n in names))
-    rest = tuple(out[f.name] for f in fields if f.name not in names and f.name in out)
+    rest = tuple(out[f.name] for f in fields if f.name not in names and f.name in out) if own else None
     return made_by_fields(w, cls, {n: out[n] for n in names}, rest, node)
 
 
@@ -269,7 +269,7 @@ def own_constructor(cls: Any) -> str:
     code = getattr(cls.__setattr__, "__code__", None)
     if code is not None and "__create_fn__" not in code.co_qualname:
         return "__setattr__"
-    return "__post_init__" if hasattr(cls, "__post_init__") else ""
+    return "__post_init__" if "__post_init__" in cls.__init__.__code__.co_names else ""
 
 
 def _bind_fields(
