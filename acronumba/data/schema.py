@@ -36,6 +36,7 @@ from acronumba.data.hints import (
     may_hold,
     read_hint,
 )
+from acronumba.data.shared import Inherited
 from acronumba.ir.types import (
     BOOL,
     DTYPES,
@@ -243,6 +244,14 @@ def infer(
     for _, other in packed:
         schema = Schema(params=schema.params, fields=_merge_fields(schema.fields, other.fields))
     return restrict(schema, reads)
+
+
+def hides(columns: Iterable[Sequence[object]], reads: Reads, inherited: Inherited) -> bool:
+    """Whether an object of a plain class has a field of its own where a program reads what the class has."""
+    walk = _Walk(reads)
+    walk.run(c for c in columns if not isinstance(c, np.ndarray))
+    plain = ((cls, objects) for cls, objects in walk.objects.items() if not is_record(cls) and cls in inherited)
+    return any(not names_among(cls, objects.values()).isdisjoint(inherited[cls]) for cls, objects in plain)
 
 
 _SAMPLE = 1 << 7  # objects from which types are guessed

@@ -47,7 +47,7 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import INT, UNSET, NoneT, OpaqueT, UnionT, members, words
+from acronumba.ir.types import INT, UNSET, NoneT, OpaqueT, Type, UnionT, members, words
 
 
 def not_none(w: Walker, val: UnionVal, node: ast.AST | None) -> Val:
@@ -139,6 +139,42 @@ def made_attribute(w: Walker, owner: Made, name: str, node: ast.AST | None) -> V
             w.state[key] = val
     w.check_poison(val, node=node)
     return val
+
+
+def has_attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Num:
+    """Return the bool whether an object has an attribute."""
+    match owner:
+        case Ref(classes=(cls,)) if name in field_names(cls) or name in w.know.fields.get(cls, {}):
+            t = w.know.fields.get(cls, {}).get(name)
+            if t is None or UNSET not in members(t) or inherits(w, cls, name):
+                return number(True)
+            val = read_field(w, owner, name, t, node)
+            return w.is_case(val, lambda m: m != UNSET) if isinstance(val, UnionVal) else number(False)
+        case Made():
+            kept = w.state.get((owner.key, name))
+            if isinstance(kept, Maybe) and not inherits(w, owner.cls, name):
+                return kept.bound
+            return number(kept is not None or inherits(w, owner.cls, name))
+        case Record(cls=cls, names=names):
+            return number(name in names or inherits(w, cls, name))
+        case SharedVal(node=shared) if shared.kind == "object":
+            found = shared.item(name) is not None or inherits(w, shared.cls, name)
+            if not found:
+                w.inherited.setdefault((shared.cls, name), w.at(node))
+            return number(found)
+        case Ref(classes=(cls,)):
+            w.inherited.setdefault((cls, name), w.at(node))
+            return number(inherits(w, cls, name))
+        case Tensor():
+            return number(hasattr(np.ndarray, name))
+        case Static(value=value) if isinstance(value, types.ModuleType | type):
+            return number(hasattr(value, name))
+        case NoneVal():
+            return number(hasattr(None, name))
+    cls = python_class(owner)
+    if cls is object:
+        raise w.refuse("ACR308", node, seen=f"hasattr of {w.describe(owner)}")
+    return number(hasattr(cls, name))
 
 
 def either(w: Walker, test: Num, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
@@ -327,6 +363,13 @@ def load(w: Walker, ref: Ref, name: str, node: ast.AST | None) -> Val:
     if isinstance(t, UnionT) and any(isinstance(m, OpaqueT) for m in t.members):
         what = next(m.what for m in t.members if isinstance(m, OpaqueT))
         raise w.refuse("ACR304", node, seen=f"{cls.__name__}.{name} is {what} in some instances")
+    val = read_field(w, ref, name, t, node)
+    return there(w, ref, val, name, node) if UNSET in members(t) else val
+
+
+def read_field(w: Walker, ref: Ref, name: str, t: Type, node: ast.AST | None) -> Val:
+    """Read what lies in a field of an object, which may be no value."""
+    cls = ref.classes[0]
     w.reads.setdefault(cls, set()).add(name)
     if cls in w.know.built:
         w.note(w.know.built[cls], name)
@@ -335,8 +378,7 @@ def load(w: Walker, ref: Ref, name: str, node: ast.AST | None) -> Val:
         return Poison()
     if outs:
         w.emit(ir.Load(outs=outs, ref=ref.var, cls=cls, field=name, loc=w.at(node)))
-    val = w.from_words(t, outs)
-    return there(w, ref, val, name, node) if UNSET in members(t) else val
+    return w.from_words(t, outs)
 
 
 def there(w: Walker, owner: Ref, val: Val, name: str, node: ast.AST | None) -> Val:

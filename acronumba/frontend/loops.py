@@ -12,6 +12,7 @@ from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Abandoned, Dead, Point, Refused, State
 from acronumba.frontend.handlers import STATEMENTS, handles
 from acronumba.frontend.lists import at_run_time, list_get
+from acronumba.frontend.magic import iterated
 from acronumba.frontend.source import assigned_names
 from acronumba.frontend.templates import TAbsent, Template, TStatic, equal_templates
 from acronumba.frontend.values import (
@@ -189,6 +190,7 @@ def iterate(
         iterable = not_none(w, iterable, node)
         if isinstance(iterable, UnionVal):
             raise w.refuse("ACR302", node, seen=w.describe(iterable))
+    iterable = iterated(w, iterable, node)
     items = w.items_of(iterable)
     if items is None and isinstance(iterable, Range):
         items = unrolled_range(w, iterable, target, inner, body)

@@ -244,9 +244,10 @@ def _read_only(w: Walker, owner: Val, name: str, node: ast.AST) -> Exception:
     cls = python_class(owner)
     rewrite = ""
     if is_record(cls):
-        rewrite = f"{text} = {'dataclasses.replace(' + text + ', ' if is_dataclass(cls) else text + '._replace('}{name}=...)"
+        call = f"dataclasses.replace({text}, " if is_dataclass(cls) else f"{text}._replace("
+        rewrite = f"{text} = {call}{name}=...)"
     elif isinstance(owner, Ref | SharedVal | Record):
-        rewrite = f"make a copy first: {text} = copy.copy({text})"
+        rewrite = f"make an object of one's own in the call: {text} = {cls.__name__}(...)"
     return w.refuse("ACR113", node, seen=f"an assignment to .{name} of {w.describe(owner)}", rewrite=rewrite)
 
 

@@ -327,8 +327,8 @@ class Poison:
 
 Val: TypeAlias = (
     Num | EnumVal | NoneVal | StrVal | Tensor | Ref | Made | Record | TupleVal | DictVal | ListVal | StaticList
-    | UnionVal | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed | Generator | Maybe | Choice
-    | Poison | Super
+    | UnionVal | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed | Generator | Maybe
+    | Choice | Poison | Super
 )  # fmt: skip
 
 

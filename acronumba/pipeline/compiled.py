@@ -487,7 +487,9 @@ class Compiled:
 
     def fits(self, columns: Sequence[Sequence[Any]]) -> bool:
         """Whether the types of these instances are those that were compiled: what does not conform is bad data."""
-        return self._holds(columns, self.reads)
+        from acronumba.data.schema import hides
+
+        return self._holds(columns, self.reads) and not hides(columns, self.reads, self.lowered.inherited)
 
     def interpreter(self, leaves: Sequence[Any], *, planned: bool = True) -> Interpreter:
         """Return the reference interpreter of the plan (or of the program before it)."""

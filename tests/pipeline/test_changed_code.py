@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, TypeMismatch, model, pack
-from acronumba import Unsupported as Refused
 from acronumba.api import model as api
 from acronumba.api.model import Model
 from acronumba.frontend import lower
