@@ -11,7 +11,7 @@ from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.handlers import STATEMENTS, TARGETS, handles
 from acronumba.frontend.lists import list_get, list_slice, new_list
-from acronumba.frontend.made import set_attribute
+from acronumba.frontend.made import about_to_change, set_attribute
 from acronumba.frontend.names import alias, bind_name, check_free, forget
 from acronumba.frontend.operators import MAGIC, OPERATORS, binary
 from acronumba.frontend.subscripts import get_item, item_place, set_item
@@ -91,6 +91,7 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
         return
     if isinstance(target, ast.Attribute):
         owner = attribute_owner(w, target)
+        about_to_change(w, owner)
         old = attribute_of(w, owner, target)
         new = in_place(w, old, w.expr(stmt.value), stmt)
         if new is not old:

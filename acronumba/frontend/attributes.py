@@ -6,6 +6,7 @@ import ast
 import enum
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import INT, UNSET, NoneT, OpaqueT, Type, UnionT, members, words
+from acronumba.ir.types import INT, UNSET, ListT, NoneT, OpaqueT, Type, UnionT, members, words
 
 
 def not_none(w: Walker, val: UnionVal, node: ast.AST | None) -> Val:
@@ -378,6 +379,8 @@ def read_field(w: Walker, ref: Ref, name: str, t: Type, node: ast.AST | None) ->
         return Poison()
     if outs:
         w.emit(ir.Load(outs=outs, ref=ref.var, cls=cls, field=name, loc=w.at(node)))
+    if isinstance(t, ListT) and ref.own and (cls, name) not in w.know.mixed:
+        return replace(w.list_of(t, outs[0], own=True), place=(cls, name))
     return w.from_words(t, outs)
 
 

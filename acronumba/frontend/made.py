@@ -149,9 +149,17 @@ def forget_object(w: Walker, made: Made) -> None:
 # ---- assignment
 
 
+def about_to_change(w: Walker, owner: Val) -> None:
+    """Note that an object is changed, before what it holds is read."""
+    if isinstance(owner, Record) and class_that_changes(owner) and not {owner.cls} & (w.know.changing | w.know.outside):
+        w.note(w.know.changing, owner.cls)
+        raise Resweep
+
+
 def set_attribute(w: Walker, owner: Val, name: str, val: Val, node: ast.AST) -> None:
     """Assign to an attribute."""
     w.check_poison(owner, val)
+    about_to_change(w, owner)
     cls = class_that_changes(owner)
     if isinstance(owner, UnionVal) or is_several(owner):
         alias(val)
@@ -176,9 +184,6 @@ def set_attribute(w: Walker, owner: Val, name: str, val: Val, node: ast.AST) -> 
             w.state[(owner.key, name)] = val
         case Ref():
             _store(w, owner, name, val, node)
-        case Record() if cls not in w.know.changing and cls not in w.know.outside:
-            w.note(w.know.changing, cls)
-            raise Resweep
         case _:
             raise _read_only(w, owner, name, node)
 
@@ -232,6 +237,7 @@ def _store(w: Walker, owner: Ref, name: str, val: Val, node: ast.AST) -> None:
     t = w.widen_field(cls, name, w.type_of(val))
     if new and w.know.fields[cls].get(name) is None:
         raise Resweep
+    w.note_lists(cls, name, val)
     args = w.to_words(val, t)
     forget_field(w, name)
     if w.block is not None:

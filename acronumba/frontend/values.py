@@ -193,6 +193,7 @@ class ListVal:
     var: ir.Var
     own: bool = True  # certainly made in the call: it may be changed
     outer: ListVal | None = None  # the list that it was read from
+    place: tuple[type, str] | None = None  # the field of an object that it was read from
 
     @property
     def item(self) -> Type:
@@ -514,7 +515,7 @@ def is_field(key: Any) -> bool:
 
 def is_own(val: Val) -> bool:
     """Whether a value, if it is a list, was certainly made in the call."""
-    return not isinstance(val, ListVal) or val.own
+    return not isinstance(val, SharedVal) and (not isinstance(val, ListVal) or val.own)
 
 
 def _equal(a: Any, b: Any) -> bool:
