@@ -131,10 +131,15 @@ class Packer:
     inherited : mapping from class to frozenset of str, optional
         What is read of classes through their objects: an object with an attribute of its own of such a name is an
         error, as it hides what its class has.
+    exact : bool
+        Whether nothing is converted: a number or list that is of another class than the type says does not conform.
     """
 
-    def __init__(self, schema: Schema, layouts: Sequence[StructLayout], inherited: Inherited = _NOTHING) -> None:
+    def __init__(
+        self, schema: Schema, layouts: Sequence[StructLayout], inherited: Inherited = _NOTHING, exact: bool = False
+    ) -> None:
         self.schema = schema
+        self._exact = exact
         self.layouts = tuple(layouts)
         self.visible = {
             cls: Visible(cls, own)
@@ -154,7 +159,7 @@ class Packer:
     def _make(self, params: tuple[int, ...]) -> tuple[PackerText, Any]:
         """Return the packer of some of the parameters."""
         if params not in self._made:
-            made = packer_text([self.schema.params[k] for k in params], self.layouts, self.visible)
+            made = packer_text([self.schema.params[k] for k in params], self.layouts, self.visible, self._exact)
             names = _LIBRARY | dict(made.names)
             exec(_compiled(made.text), names)  # made from types only
             self._made[params] = made, names["pack"]

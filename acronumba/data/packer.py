@@ -74,17 +74,24 @@ class _Slot:
     parts: list[_Slot] = field(default_factory=list)  # of a tuple, a dict, or the cases of a union with a tag
 
 
-def packer_text(params: Sequence[Type], layouts: Sequence[StructLayout], visible: AllVisible) -> PackerText:
+def packer_text(
+    params: Sequence[Type], layouts: Sequence[StructLayout], visible: AllVisible, exact: bool = False
+) -> PackerText:
     """Return the packer of parameters of these types, whose classes lie in memory as the layouts say.
+
+    With `exact` it converts nothing: what is packed has these very types.
 
     It raises `Mismatch` for an object that hides, by an attribute of its own, what must be visible.
     """
-    return _Writer(params, layouts, visible).text()
+    return _Writer(params, layouts, visible, exact).text()
 
 
 class _Writer:
-    def __init__(self, params: Sequence[Type], layouts: Sequence[StructLayout], visible: AllVisible) -> None:
+    def __init__(
+        self, params: Sequence[Type], layouts: Sequence[StructLayout], visible: AllVisible, exact: bool
+    ) -> None:
         self._params = params
+        self._exact = exact
         self._visible = visible
         self._layouts = {layout.cls: (tag, layout) for tag, layout in enumerate(layouts)}
         self._names: dict[str, Any] = {}
@@ -133,7 +140,8 @@ class _Writer:
     def _list_pool(self, listed: ListT) -> _Pool:
         item, name = listed.item, self._name(f"list{len(self._lists)}")
         constant = self._constant(name.upper(), listed)
-        return _Pool(name, f"room.lists({constant}, {len(words(item))}, {reference_columns(words(item))!r})")
+        exact = ", exact=True" if self._exact else ""
+        return _Pool(name, f"room.lists({constant}, {len(words(item))}, {reference_columns(words(item))!r}{exact})")
 
     def _slot(self, t: Type, name: str, first: int) -> _Slot:
         slot = _Slot(t, self._name(name), first, self._name(f"{name}_now"), self._name(f"{name}_case"))
@@ -217,7 +225,8 @@ class _Writer:
         if isinstance(t, EnumT):
             numbers = {id(m): k for k, m in enumerate(t.cls)}  # type: ignore[var-annotated,arg-type]
             return f"Enums({self._constant(_lower(t.cls.__name__).upper(), numbers)})"
-        return {IntT: "Ints()", FloatT: "Floats()", BoolT: "Bools()"}[type(t)]
+        exact = "exact=True" if self._exact else ""
+        return {IntT: f"Ints({exact})", FloatT: f"Floats({exact})", BoolT: "Bools()"}[type(t)]
 
     def _pool(self, t: Type) -> _Pool:
         return self._lists[t] if isinstance(t, ListT) else self._structs[t.cls]  # type: ignore[union-attr]

@@ -109,13 +109,26 @@ def column_of(objects: Sequence[object], name: str) -> list[Any]:
     """Return one field of each object; those without the attribute give nothing."""
     try:
         return list(map(operator.attrgetter(name), objects))
+    except AttributeError:  # not in all of them
+        pass
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a field never set, or a property that fails: such objects are reported when packed
-        found = [v for o in objects if (v := attribute(o, name)) is not MISSING]
-        if len(found) == len(objects) and not isinstance(error, Exception):
-            raise  # no object did this
-        return found
+    except BaseException as error:
+        return _read_one_by_one(objects, name, error)
+    try:
+        return [v for o in objects if (v := getattr(o, name, MISSING)) is not MISSING]
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return _read_one_by_one(objects, name, error)
+
+
+def _read_one_by_one(objects: Sequence[object], name: str, error: BaseException) -> list[Any]:
+    """Return one field of each object where reading it fails: such objects are reported when they are packed."""
+    found = [v for o in objects if (v := attribute(o, name)) is not MISSING]
+    if len(found) == len(objects) and not isinstance(error, Exception):
+        raise error  # no object did this
+    return found
 
 
 def attribute(o: object, name: str) -> object:

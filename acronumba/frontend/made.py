@@ -151,7 +151,7 @@ def forget_object(w: Walker, made: Made) -> None:
 
 def about_to_change(w: Walker, owner: Val) -> None:
     """Note that an object is changed, before what it holds is read."""
-    if isinstance(owner, Record) and class_that_changes(owner) and not {owner.cls} & (w.know.changing | w.know.outside):
+    if isinstance(owner, Record) and owner.own and class_that_changes(owner) and owner.cls not in w.know.changing:
         w.note(w.know.changing, owner.cls)
         raise Resweep
 

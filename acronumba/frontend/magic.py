@@ -56,7 +56,7 @@ def same_object(w: Walker, a: Val, b: Val, node: ast.AST) -> Num | None:
         return Num(BOOL, var=out)
     for v in (a, b):
         if isinstance(v, Record):
-            if issubclass(v.cls, tuple) or v.cls in w.know.outside:
+            if issubclass(v.cls, tuple) or not v.own:
                 return None
             w.note(w.know.changing, v.cls)  # it is seen which object it is
             raise Resweep

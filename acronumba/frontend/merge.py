@@ -166,7 +166,7 @@ class Merge(Words):
             case DictVal():
                 return DictVal(val.keys, tuple(map(self.settle, val.items)))
             case Record():
-                return Record(val.cls, val.names, tuple(map(self.settle, val.items)))
+                return Record(val.cls, val.names, tuple(map(self.settle, val.items)), own=val.own)
             case Maybe():
                 return Maybe(self.settle(val.value), val.bound)
             case Choice():
@@ -369,7 +369,7 @@ class Merge(Words):
                     return DictVal(a.meta, items), flat
                 if a.kind == "holder":
                     return holding(a.meta, items), flat
-                return Record(a.meta[0], a.meta[1], items), flat
+                return Record(a.meta[0], a.meta[1], items, own=a.meta[0] not in self.know.outside), flat
             case TTensor():
                 var = self.var(name, a.type)
                 if all(isinstance(d, int) for d in a.dims):

@@ -138,6 +138,7 @@ class Record:
     names: tuple[str, ...]
     items: tuple[Val, ...]
     stored: bool = False  # already made at run time, at a place that keeps it
+    own: bool = True  # certainly made in the call
 
 
 @dataclass(slots=True, eq=False)

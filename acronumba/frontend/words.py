@@ -140,7 +140,7 @@ class Words(Cells):
         match val.node.kind:
             case "object":
                 self.note(self.know.outside, val.node.cls)
-                return Record(val.node.cls, val.node.names, items)
+                return Record(val.node.cls, val.node.names, items, own=False)
             case "tuple":
                 return TupleVal(items)
             case "dict":
