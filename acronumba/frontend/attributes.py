@@ -14,7 +14,7 @@ import numpy as np
 from acronumba.data.classes import field_names
 from acronumba.data.shared import SharedConst, can_hide, hiding
 from acronumba.data.witness import ABSENT
-from acronumba.frontend.block import Point, conversion
+from acronumba.frontend.block import Dead, Point, conversion
 from acronumba.frontend.calls.objects import as_function, python_class
 from acronumba.frontend.handlers import EXPRESSIONS, handles
 from acronumba.frontend.names import behind, function_value, is_computed, outside, path_of
@@ -128,6 +128,9 @@ def made_attribute(w: Walker, owner: Made, name: str, node: ast.AST | None) -> V
     """Read an attribute of an object whose fields are variables."""
     key = (owner.key, name)
     val = w.state.get(key)
+    if val is None and name in w.know.assigned and not inherits(w, owner.cls, name):  # later, or on another path
+        w.fail("AttributeError", no_attribute(owner.cls, name), node)
+        raise Dead
     if val is None or is_computed(w, owner, name):
         return inherited_attribute(w, owner, owner.cls, name, node)
     if isinstance(val, Maybe):
