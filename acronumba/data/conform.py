@@ -24,6 +24,7 @@ from acronumba.ir.types import (
     NO_VALUE,
     UNSET,
     Array0T,
+    ArrayT,
     BoolT,
     DictT,
     EnumT,
@@ -66,7 +67,7 @@ def accepts(t: Type, value: Any) -> bool:
             return value is NO_VALUE
         case NoneT():
             return value is None
-        case NeverT():
+        case NeverT() | ArrayT():
             return False
         case StrT():
             return type(value) is str and value == t.value

@@ -25,6 +25,7 @@ from acronumba.ir.types import (
     NO_VALUE,
     UNSET,
     Array0T,
+    ArrayT,
     BoolT,
     DictT,
     EnumT,
@@ -324,7 +325,7 @@ def _read(t: Type, at: int) -> Read:
             return lambda reader, row: found[row[at]]
         case UnsetT():
             return lambda reader, row: NO_VALUE
-        case NoneT() | NeverT() | OpaqueT():
+        case NoneT() | NeverT() | OpaqueT() | ArrayT():
             return lambda reader, row: None
         case StrT():
             return lambda reader, row: t.value

@@ -61,6 +61,7 @@ def made_by_fields(
         if isinstance(row, Ref):
             _store(w, row, name, val, node or ast.Constant(0))
         else:
+            w.kept(val)
             name_views(val)
             w.state[(made.key, name)] = val
     if rest is not None:
@@ -178,6 +179,7 @@ def set_attribute(w: Walker, owner: Val, name: str, val: Val, node: ast.AST) -> 
         case Made():
             if owner.key not in w.building:
                 _note_assigned(w, cls, name)
+            w.kept(val)
             name_views(val)
             forget(w, owner.key, name)
             forget_field(w, name)
@@ -229,6 +231,7 @@ def _store(w: Walker, owner: Ref, name: str, val: Val, node: ast.AST) -> None:
         w.note(w.know.changing, cls)
         raise Resweep
     _note_assigned(w, cls, name)
+    w.kept(val)
     alias(val)
     names = w.know.built.setdefault(cls, set())
     new = name not in names

@@ -22,6 +22,7 @@ from acronumba.ir.types import (
     NO_VALUE,
     UNSET,
     Array0T,
+    ArrayT,
     BoolT,
     DictT,
     EnumT,
@@ -159,7 +160,7 @@ def closeness(value: object, t: Type) -> int:
             return 2 if kind is list else int(kind is tuple)
         case UnionT():
             return max(closeness(value, m) for m in t.members)
-        case OpaqueT():
+        case OpaqueT() | ArrayT():
             return 1
         case _:
             assert_never(t)
@@ -235,6 +236,8 @@ def _flatten(value: Any, t: Type, memo: Memo, path: str, out: list[Any]) -> None
             out.append(_list(value, t, memo, path))
         case UnionT():
             _flatten_union(value, t, memo, path, out)
+        case ArrayT():
+            raise TypeError(f"{path}: data hold no {type_text(t)}")
         case _:
             assert_never(t)
 
@@ -362,6 +365,8 @@ class _Builder:
                     if k == tag:
                         found = self._of(iter(inner), (), case)
                 return found
+            case ArrayT():
+                raise TypeError(f"results hold no {type_text(t)}")
             case _:
                 assert_never(t)
 
