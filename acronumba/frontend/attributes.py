@@ -385,9 +385,12 @@ def read_field(w: Walker, ref: Ref, name: str, t: Type, node: ast.AST | None) ->
         return Poison()
     if outs:
         w.emit(ir.Load(outs=outs, ref=ref.var, cls=cls, field=name, loc=w.at(node)))
-    if isinstance(t, ListT) and ref.own and (cls, name) not in w.know.mixed:
+    if isinstance(t, ListT) and ref.own and w.field_cell(cls, name).pure:
         return replace(w.list_of(t, outs[0], own=True), place=(cls, name))
-    return w.from_words(t, outs)
+    out = w.from_words(t, outs)
+    if isinstance(out, Tensor) and ref.own:
+        out.places, out.passed = tuple(w.field_cell(cls, name).places), True
+    return out
 
 
 def there(w: Walker, owner: Ref, val: Val, name: str, node: ast.AST | None) -> Val:

@@ -113,7 +113,6 @@ class Knowledge:
         self.rows: set[Any] = set()  # places that make objects of such classes which are rows from the beginning,
         self.early: set[Any] = set()  # even before `__init__` is done with them
         self.outside: set[type] = set()  # classes of which there are objects that were not made in the call
-        self.mixed: set[tuple[type, str]] = set()  # fields that may hold a list that was not made in the call
         self.assigned: set[str] = set()  # names of fields that are assigned anywhere but to an object being made
         self.recursive: set[Any] = set()  # code of functions that are called, not inlined
         self.results: dict[Any, Type | None] = {}  # of called functions, by key; None: not known to return yet

@@ -240,7 +240,7 @@ def _store(w: Walker, owner: Ref, name: str, val: Val, node: ast.AST) -> None:
     t = w.widen_field(cls, name, w.type_of(val))
     if new and w.know.fields[cls].get(name) is None:
         raise Resweep
-    w.note_lists(cls, name, val)
+    w.put_in(w.field_cell(cls, name), val)
     args = w.to_words(val, t)
     forget_field(w, name)
     if w.block is not None:

@@ -20,6 +20,7 @@ from acronumba.frontend.values import (
     ArrayPlace,
     ArrayRef,
     Bound,
+    Cell,
     Choice,
     DictVal,
     EnumVal,
@@ -44,7 +45,6 @@ from acronumba.frontend.values import (
     array_numbers,
     array_of_words,
     case_slices,
-    is_own,
     number,
     type_of,
 )  # fmt: skip
@@ -419,16 +419,16 @@ class Words(Cells):
             if isinstance(val, Maybe):
                 given = union(given, UNSET)
             t = self.widen_field(cls, name, given)
-            self.note_lists(cls, name, val)
+            if val is not None:
+                self.put_in(self.field_cell(cls, name), val.value if isinstance(val, Maybe) else val)
             flat += self._unset(t) if val is None else self._field_words(val, t)
         out = self.var(cls.__name__.lower(), RefT((cls,)))
         self.emit(ir.New(out=out, cls=cls, args=tuple(flat), loc=self.loc))
         return out
 
-    def note_lists(self, cls: type, name: str, val: Val | None) -> None:
-        """Note that a list which was not made in the call goes into a field: it is not changed there."""
-        if val is not None and not is_own(val.value if isinstance(val, Maybe) else val):
-            self.note(self.know.mixed, (cls, name))
+    def field_cell(self, cls: type, name: str) -> Cell:
+        """Return what is known of the lists and arrays that were put into a field: that of a list with them."""
+        return self.cell(("field", cls, name))
 
     def widen_field(self, cls: type, name: str, given: Type) -> Type:
         """Let a field of a class hold values of a type; return the type of the field."""
