@@ -16,6 +16,7 @@ from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.handlers import STATEMENTS, TARGETS, handles
 from acronumba.frontend.lists import list_get, list_slice, new_list
 from acronumba.frontend.made import about_to_change, set_attribute
+from acronumba.frontend.magic import call_special, has_method, index_value
 from acronumba.frontend.names import alias, bind_name, check_free, forget
 from acronumba.frontend.operators import MAGIC, OPERATORS, binary
 from acronumba.frontend.subscripts import get_item, index_parts, item_place, set_item
@@ -96,6 +97,10 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
             return
         if isinstance(old, Tensor) and old.type.rank and old.whole.places:
             written_tensor(w, old, stmt, "an assignment")
+            return
+        if has_method(w, base, "__setitem__"):
+            new = in_place(w, old, w.expr(stmt.value), stmt)
+            call_special(w, base, "__setitem__", (index_value(w, where, base, target), new), target)
             return
         if not isinstance(base, ListVal):
             raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")
@@ -255,6 +260,9 @@ def _to_several(w: Walker, target: ast.Tuple | ast.List, val: Val) -> None:
 @handles(TARGETS, ast.Subscript)
 def _to_item(w: Walker, target: ast.Subscript, val: Val) -> None:
     base, where = item_place(w, target)
+    if has_method(w, base, "__setitem__"):
+        call_special(w, base, "__setitem__", (index_value(w, where, base, target), val), target)
+        return
     match base:
         case ArrayRef():
             assign_item(w, base, index_parts(w, where), val, target)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Sequence
+from typing import Any
 
 from acronumba.frontend.attributes import class_attribute
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.calls.objects import python_class
-from acronumba.frontend.values import Made, Num, Record, Ref, SharedVal, Val, number
+from acronumba.frontend.values import Made, Num, Record, Ref, SharedVal, TupleVal, Val, number
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL
@@ -38,6 +39,14 @@ def call_special(w: Walker, val: Val, name: str, args: Sequence[Val], node: ast.
     cls = object_class(val)
     assert cls is not None
     return w.call(class_attribute(w, val, cls, name, node), args, {}, node)
+
+
+def index_value(w: Walker, where: Any, val: Val, node: ast.AST) -> Val:
+    """Return the index that `__getitem__` or `__setitem__` of an object gets."""
+    parts = where if isinstance(where, tuple) else (where,)
+    if any(isinstance(e, slice) for e in parts):
+        raise w.refuse("ACR301", node, seen=f"a slice of {w.describe(val)}")
+    return TupleVal(parts) if isinstance(where, tuple) else where
 
 
 def iterated(w: Walker, val: Val, node: ast.AST | None) -> Val:

@@ -531,6 +531,62 @@ def special_methods(x):
     return total, len(w), w[0], w[1], x in u, 7.5 in u, u == v, u != v, u < v, u > v, w(2.0), abs(w), not u, both
 
 
+class Grid:
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self.cells = [0] * (n * n)
+
+    def __getitem__(self, at: Any) -> int:
+        i, j = at
+        return self.cells[i * self.n + j]
+
+    def __setitem__(self, at: Any, value: int) -> None:
+        i, j = at
+        self.cells[i * self.n + j] = value
+
+
+@case(*LISTS)
+def items_of_an_object(xs):
+    g = Grid(3)
+    for k, x in enumerate(xs):
+        g[k % 3, x % 3] = x
+        g[0, 0] += 1
+    return g.cells, g[0, 0]
+
+
+class Memory:
+    """An array as a field that is written into, part by part."""
+
+    def __init__(self, n: int) -> None:
+        self.M = np.zeros((n, 4), np.float32)
+        self.dW = np.zeros(4, np.float32)
+        self.t = 0
+
+    def write(self, x: Any) -> None:
+        self.M[self.t] = x
+        self.dW += x
+        self.t += 1
+
+
+@case(*VECTORS)
+def arrays_as_fields(xs):
+    m = Memory(4)
+    for x in xs:
+        m.write(x)
+    return m.M, m.dW, m
+
+
+@case(*VECTORS)
+def arrays_as_fields_of_several(xs):
+    ms = [Memory(4), Memory(4)]
+    longer = ms[0] if len(xs) > 2 else ms[1]
+    for x in xs:
+        for m in ms:
+            m.write(x)
+    longer.M[0] = 7
+    return [m.M.sum(axis=0) for m in ms]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_like_the_plain_call(name: str) -> None:
     fn, column = CASES[name]
