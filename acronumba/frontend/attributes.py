@@ -6,7 +6,6 @@ import ast
 import enum
 import types
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,7 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import INT, UNSET, ListT, NoneT, OpaqueT, Type, UnionT, members, words
+from acronumba.ir.types import INT, UNSET, NoneT, OpaqueT, Type, UnionT, members, words
 
 
 def not_none(w: Walker, val: UnionVal, node: ast.AST | None) -> Val:
@@ -385,12 +384,7 @@ def read_field(w: Walker, ref: Ref, name: str, t: Type, node: ast.AST | None) ->
         return Poison()
     if outs:
         w.emit(ir.Load(outs=outs, ref=ref.var, cls=cls, field=name, loc=w.at(node)))
-    if isinstance(t, ListT) and ref.own and w.field_cell(cls, name).pure:
-        return replace(w.list_of(t, outs[0], own=True), place=(cls, name))
-    out = w.from_words(t, outs)
-    if isinstance(out, Tensor) and ref.own:
-        out.places, out.passed = tuple(w.field_cell(cls, name).places), True
-    return out
+    return w.placed(w.from_words(t, outs), (cls, name) if ref.own else None)
 
 
 def there(w: Walker, owner: Ref, val: Val, name: str, node: ast.AST | None) -> Val:

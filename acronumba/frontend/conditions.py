@@ -68,7 +68,7 @@ def narrow_to(w: Walker, node: ast.expr, val: Val, wanted: Callable[[Type], bool
         keep = tuple(c for c in val.classes if wanted(StructT(c)))
         drop = tuple(c for c in val.classes if not wanted(StructT(c)))
         test = number(bool(keep)) if not keep or not drop else w.class_test(val.var, keep)
-        sides = [Ref(keep, val.var), Ref(drop, val.var)]
+        sides = [Ref(keep, val.var, val.own), Ref(drop, val.var, val.own)]
     elif isinstance(val, Tensor) and val.array0 is not None and val.array0.const is NOT_CONST:
         array, scalar = (wanted(t) for t in (Array0T(val.type.dtype), val.type))
         test = number(array) if array == scalar else val.array0 if array else w.negate(val.array0)

@@ -44,6 +44,7 @@ from acronumba.ir.types import (
 # Functions written in NumPy that are one operation to the compiler.
 PRIMITIVES = frozenset(("acronumba.nn.sigmoid", "acronumba.nn.erf", "acronumba.random.threefry"))
 
+FieldPlace: TypeAlias = tuple[type, str]  # a field of a class
 NOT_CONST: Any = type("NotConst", (), {"__repr__": lambda self: "<run time>"})()
 
 
@@ -291,7 +292,7 @@ class ListVal:
     var: ir.Var
     own: bool = True  # certainly made in the call: it may be changed
     outer: ListVal | None = None  # the list that it was read from
-    place: tuple[type, str] | None = None  # the field of an object that it was read from
+    place: FieldPlace | None = None  # the field of an object that it was read from
 
     @property
     def item(self) -> Type:
@@ -314,6 +315,7 @@ class UnionVal:
     type: UnionT
     vars: tuple[ir.Var, ...]
     possible: tuple[Type, ...]  # among the members of the type
+    place: FieldPlace | None = None  # the field of an object made in the call that it was read from
 
 
 @dataclass(slots=True, eq=False)
@@ -682,7 +684,12 @@ def is_field(key: Any) -> bool:
 
 def is_own(val: Val) -> bool:
     """Whether a value, if it is a list, was certainly made in the call."""
-    return not isinstance(val, SharedVal) and (not isinstance(val, ListVal) or val.own)
+    match val:
+        case ListVal():
+            return val.own
+        case UnionVal():
+            return val.place is not None or not any(isinstance(m, ListT) for m in val.possible)
+    return not isinstance(val, SharedVal)
 
 
 def _equal(a: Any, b: Any) -> bool:

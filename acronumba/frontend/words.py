@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -525,11 +525,25 @@ class Words(Cells):
             return val
         only = rest[0]
         if single is not None:
-            return NoneVal() if isinstance(only, NoneT) else self.from_words(only, val.vars)
+            return NoneVal() if isinstance(only, NoneT) else self.placed(self.from_words(only, val.vars), val.place)
         for case, where in case_slices(val.type):
             if case == only:
-                return self.from_words(case, val.vars[where])
+                return self.placed(self.from_words(case, val.vars[where]), val.place)
         raise AssertionError(only)
+
+    def placed(self, val: Val, place: tuple[type, str] | None) -> Val:
+        """Return what was read from a field of an object made in the call, with what is known of what was put there."""
+        if place is None:
+            return val
+        cell = self.field_cell(*place)
+        match val:
+            case ListVal() if cell.pure:
+                return replace(val, own=True, place=place)
+            case Tensor():
+                val.places, val.passed = tuple(cell.places), True
+            case UnionVal():
+                return replace(val, place=place)
+        return val
 
     def _struct_word(self, val: UnionVal) -> ir.Var:
         case, where = case_slices(val.type)[0]
@@ -537,7 +551,7 @@ class Words(Cells):
         return val.vars[where][0]
 
     def keep(self, val: UnionVal, wanted: Callable[[Type], bool]) -> UnionVal:
-        return UnionVal(val.type, val.vars, tuple(m for m in val.possible if wanted(m)))
+        return replace(val, possible=tuple(m for m in val.possible if wanted(m)))
 
     def is_case(self, val: UnionVal, wanted: Callable[[Type], bool]) -> Num:
         """Return the bool whether the value is one of the wanted members."""
@@ -617,7 +631,7 @@ class Words(Cells):
                     if k == len(groups) - 1:
                         yield self.narrowed(self.keep(val, partial(operator.eq, member)))
                         return
-                    left = UnionVal(val.type, val.vars, tuple(groups[k:]))
+                    left = replace(val, possible=tuple(groups[k:]))
                     yes, rest = self.fork(self.is_case(left, partial(operator.eq, member)))
                     if yes is None:
                         continue
