@@ -11,7 +11,7 @@ from typing import Any
 from acronumba.errors import Loc
 from acronumba.frontend.block import Dead, Point, Refused, State
 from acronumba.frontend.cells import endless
-from acronumba.frontend.naming import note_named, note_shared
+from acronumba.frontend.naming import loosest, note_named, note_shared
 from acronumba.frontend.templates import (
     TAbsent,
     TArray,
@@ -53,7 +53,6 @@ from acronumba.frontend.values import (
     holding,
     is_field,
     is_several,
-    loosest,
     number,
     options_of,
     same,

@@ -697,11 +697,3 @@ def _equal(a: Any, b: Any) -> bool:
         return bool(a == b)
     except Exception:  # objects of other people may raise anything when compared
         return False
-
-
-def loosest(vals: list[Val]) -> Val:
-    """Return one of several equal values, aliased if any is."""
-    for v in vals:
-        if isinstance(v, Tensor) and v.aliased:
-            return v
-    return vals[0]
