@@ -595,6 +595,45 @@ def try_rows(given: Sequence[Row], through: str, folder: Path, dtypes: Sequence[
 TABLES = {"array api": (ARRAY_API, False), "usual": (USUAL, True), "special": (SPECIAL, False), "math": (MATH, False)}
 
 
+# What of the Array API standard is refused, and why.
+REASONS = {
+    "fft": "complex numbers", "ifft": "complex numbers", "fftn": "complex numbers", "ifftn": "complex numbers",
+    "rfft": "complex numbers", "irfft": "complex numbers", "rfftn": "complex numbers", "irfftn": "complex numbers",
+    "hfft": "complex numbers", "ihfft": "complex numbers",
+    "eigh": "the signs of eigenvectors are open; `np.linalg.eigvalsh` works",
+    "unique_values": "the order of its result is open, and is no order in NumPy; `np.unique` works",
+    "hypot": "not written yet; `np.sqrt(x * x + y * y)` works where squares do not overflow",
+}  # fmt: skip
+
+
+def supported() -> str:
+    """Return the lists of functions that models may call, as they are shown in `docs/language.md`."""
+    from acronumba.frontend.calls import every, written_special
+    from acronumba.frontend.calls.tables import METHODS, ROWS
+
+    assert every.FILES
+    names: dict[str, set[str]] = {}
+    for row in ROWS.values():
+        module, _, name = row.what.rpartition(".")
+        if name in ("reduce", "accumulate", "outer"):
+            module, name = f"ufunc.{name}", module.removeprefix("np.")
+        names.setdefault(module, set()).add(name)
+    lines = ["| | |", "|---|---|"]
+    shown = {"np": "`np.`", "np.linalg": "`np.linalg.`", "numpy.fft": "`np.fft.`", "math": "`math.`"}
+    for module, title in shown.items():
+        lines.append(f"| {title} | {_listed(names[module])} |")
+    lines.append(f"| `scipy.special.`, where a module has imported it | {_listed(set(written_special.FUNCTIONS))} |")
+    lines.append(f"| methods of arrays | {_listed({name for cls, name in METHODS if cls is np.ndarray})} |")
+    for kind in ("reduce", "accumulate"):
+        lines.append(f"| `np.UFUNC.{kind}` of | {_listed(names[f'ufunc.{kind}'])} |")
+    lines.append("| `np.UFUNC.outer`, `out=`, `where=` and `dtype=` | of all ufuncs with one result |")
+    return "\n".join(lines) + "\n"
+
+
+def _listed(names: set[str]) -> str:
+    return f"`{' '.join(sorted(n for n in names if not n.startswith('__')))}`"
+
+
 def main() -> None:
     import tempfile
 

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 ELEMENTWISE = (of_numpy, written)  # the rows of ufuncs are there
 
-REDUCTIONS: dict[Any, Any] = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min, np.logical_and: np.all,
-              np.logical_or: np.any}  # fmt: skip
+REDUCTIONS: dict[Any, Any] = {
+    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min, np.logical_and: np.all,
+    np.logical_or: np.any,
+}  # fmt: skip
 SCANS: dict[Any, str] = {np.add: "sum", np.multiply: "prod", np.maximum: "max", np.minimum: "min"}
 
 
@@ -93,7 +95,7 @@ def _in_dtype(w: Walker, a: Args, ufunc: np.ufunc, given: Args, dtype: str, node
         if not np.can_cast(x.type.dtype, dtype, "same_kind"):
             raise w.refuse("ACR301", a.where["dtype"], seen=f"{x.type.dtype} to {dtype} in {a.what}")
         given = given.replaced(name, w.cast(x, dtype, node))
-    ins, out = w.resolve(ufunc, [given.tensor(name) for name in given.values], node)
+    ins, out = w.resolve(ufunc, [given.tensor(name) for name in given.values], a.where["dtype"])
     if out != dtype or any(d != dtype for d in ins):
         raise w.refuse("ACR202", a.where["dtype"], seen=f"dtype={dtype} of {a.what}", rewrite="x.astype(dtype)")
     return given

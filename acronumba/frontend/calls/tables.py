@@ -120,7 +120,11 @@ class Args:
         for theirs, p in signature.parameters.items():
             mine = names.get(theirs)
             if mine is None:
-                if theirs in values and p.kind == inspect.Parameter.VAR_KEYWORD and not values[theirs].items:  # type: ignore[union-attr]
+                if theirs in values and p.kind == inspect.Parameter.VAR_KEYWORD:
+                    others = values[theirs]
+                    if isinstance(others, DictVal) and others.keys:
+                        key = others.keys[0]
+                        raise w.refuse("ACR202", place_of(node, key, len(args)), seen=f"{key}= of {row.what}")
                     continue
                 if theirs in values and p.kind != inspect.Parameter.VAR_POSITIONAL:
                     self._idle(p, values[theirs], where[theirs])
