@@ -255,7 +255,14 @@ def literals() -> Iterator[Cell]:
 
 def reductions() -> Iterator[Cell]:
     """Reductions of vectors and matrices, with and without dtype=."""
-    scans = ("np.cumsum(x)", "x.cumsum(axis=0)", "np.cumprod(x, axis=-1)", "np.cumsum(x.reshape(-1, 1), axis=0)")
+    scans: tuple[str, ...] = (
+        "np.cumsum(x)",
+        "x.cumsum(axis=0)",
+        "np.cumprod(x, axis=-1)",
+        "np.cumsum(x.reshape(-1, 1), axis=0)",
+        "np.maximum.accumulate(x)",
+        "np.minimum.accumulate(x)",
+    )
     names = "sum prod max min any all mean var std argmax argmin".split()
     for dtype in DTYPES:
         vector = numbers(dtype)

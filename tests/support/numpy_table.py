@@ -269,8 +269,9 @@ np.add.outer(v, w); np.subtract.outer(v, v); np.multiply.outer(v, w); np.equal.o
 np.cov(r); np.corrcoef(r)
 np.trapezoid(v); np.dot(v, w) / len(v); np.histogram(v, 3)[0]; np.bincount(i); np.bincount(i, minlength=6)
 np.bincount(i, weights=v)
+np.nancumprod(x); np.nanargmin(r); np.cumulative_prod(v)
 elementwise
-np.log2(x); np.log10(x); np.exp2(x); np.cbrt(x); np.sinc(x); np.deg2rad(x); np.rad2deg(x); np.radians(x)
+np.conjugate(x); np.log2(x); np.log10(x); np.exp2(x); np.cbrt(x); np.sinc(x); np.deg2rad(x); np.rad2deg(x); np.radians(x)
 np.degrees(x); np.reciprocal(v)
 np.rint(x); np.round(x, 2); np.around(x, 1); np.fix(x); np.ceil(x); np.trunc(x); np.floor(x).astype(int)
 np.modf(v)[0]; np.fmod(x, y); np.divmod(x, 3)
@@ -352,7 +353,7 @@ np.argpartition(-e, 2)[:3].shape; np.lexsort((v, w)); np.sort(e)[-3:]
 np.searchsorted(e, v); np.searchsorted(e, s); np.searchsorted(e, v, side="right"); np.digitize(v, e); np.unique(v)
 np.unique(v, return_counts=True)[1]; np.unique(v, return_inverse=True)[1]; np.unique(v, return_index=True)[1]
 np.unique(x); np.isin(i, [1, 2]); np.isin(i, j); np.isin(i, j, invert=True); np.intersect1d(i, j); np.union1d(i, j)
-np.setdiff1d(i, j); np.argmax(np.bincount(i)) if len(v) else k
+np.setdiff1d(i, j); np.setxor1d(i, j); np.argmax(np.bincount(i)) if len(v) else k
 other
 np.inf; np.pi; np.nan; np.e; np.float32(s); np.int64(k); np.float64(s) * 2
 np.finfo(x.dtype).eps if x.dtype.kind == "f" else 0.0; np.finfo(np.float32).min; np.iinfo(np.int64).max

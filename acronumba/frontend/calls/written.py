@@ -34,8 +34,8 @@ def stands_for(
     def register(f: Any) -> Any:
         handler = of_function(f, axis, choices or {})
         for function in functions:
-            if isinstance(function, np.ufunc) and function.nout == 1 and function.signature is None:
-                row("x y"[: 2 * function.nin - 1], function)(_of_ufunc(function, f))
+            if isinstance(function, np.ufunc) and function.signature is None:
+                row("x y"[: 2 * function.nin - 1], function, rank0="scalar")(_of_ufunc(function, f))
             else:
                 row(" ".join(inspect.signature(f).parameters), function, rank0="any")(handler)
         if method:
@@ -327,16 +327,14 @@ def nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
 
 
 @stands_for(np.divmod)
-def both_parts(x1: Any, x2: Any) -> Any:
+def both_parts(x: Any, y: Any) -> Any:
     """Return quotient and remainder."""
-    return np.floor_divide(x1, x2), np.remainder(x1, x2)
+    return np.floor_divide(x, y), np.remainder(x, y)
 
 
 @stands_for(np.modf)
 def modf(x: Any) -> Any:
     """Return the fraction and the whole part, both with the sign of the number."""
-    x = np.asarray(x)
-    x = x if x.dtype.kind == "f" else x.astype(np.float64)
     whole = np.trunc(x)
     return np.copysign(np.where(np.isinf(x), 0, x - whole), x), whole
 

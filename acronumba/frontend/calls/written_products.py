@@ -195,21 +195,30 @@ def nanargmin(a: Any, axis: Any, keepdims: Any) -> Any:
 @stands_for(np.vecdot, axis="one")
 def vecdot(x1: Any, x2: Any, axis: Any) -> Any:
     """Return the sums of products of an axis, the last one by default."""
+    x1, x2 = np.asarray(x1), np.asarray(x2)
+    if x1.ndim == 0 or x2.ndim == 0:
+        raise ValueError("vecdot: an operand does not have enough dimensions")
     if axis is not None:
-        x1, x2 = np.moveaxis(np.asarray(x1), axis, -1), np.moveaxis(np.asarray(x2), axis, -1)
+        x1, x2 = np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1)
     return np.sum(x1 * x2, axis=-1, dtype=np.result_type(x1, x2))
 
 
 @stands_for(np.matvec)
 def matvec(x1: Any, x2: Any) -> Any:
     """Return matrices times vectors."""
-    return np.matmul(x1, np.asarray(x2)[..., None])[..., 0]
+    x1, x2 = np.asarray(x1), np.asarray(x2)
+    if x1.ndim < 2 or x2.ndim == 0:
+        raise ValueError("matvec: an operand does not have enough dimensions")
+    return np.matmul(x1, x2[..., None])[..., 0]
 
 
 @stands_for(np.vecmat)
 def vecmat(x1: Any, x2: Any) -> Any:
     """Return vectors times matrices."""
-    return np.matmul(np.asarray(x1)[..., None, :], x2)[..., 0, :]
+    x1, x2 = np.asarray(x1), np.asarray(x2)
+    if x1.ndim == 0 or x2.ndim < 2:
+        raise ValueError("vecmat: an operand does not have enough dimensions")
+    return np.matmul(x1[..., None, :], x2)[..., 0, :]
 
 
 @stands_for(np.kron)
