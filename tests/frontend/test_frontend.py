@@ -297,7 +297,7 @@ def unknown_function(x):
     return np.linalg.eigh(x)
 
 
-@refused("ACR202 | casting="no" | casting of np.add")
+@refused('ACR202 | casting="no" | casting of np.add')
 def unknown_argument(x):
     return np.add(x, x, casting="no")
 

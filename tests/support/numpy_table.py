@@ -271,7 +271,8 @@ np.trapezoid(v); np.dot(v, w) / len(v); np.histogram(v, 3)[0]; np.bincount(i); n
 np.bincount(i, weights=v)
 np.nancumprod(x); np.nanargmin(r); np.cumulative_prod(v)
 elementwise
-np.conjugate(x); np.log2(x); np.log10(x); np.exp2(x); np.cbrt(x); np.sinc(x); np.deg2rad(x); np.rad2deg(x); np.radians(x)
+np.conjugate(x); np.log2(x); np.log10(x); np.exp2(x); np.cbrt(x); np.sinc(x); np.deg2rad(x); np.rad2deg(x)
+np.radians(x)
 np.degrees(x); np.reciprocal(v)
 np.rint(x); np.round(x, 2); np.around(x, 1); np.fix(x); np.ceil(x); np.trunc(x); np.floor(x).astype(int)
 np.modf(v)[0]; np.fmod(x, y); np.divmod(x, 3)
