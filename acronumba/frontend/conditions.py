@@ -210,6 +210,7 @@ def host_value(w: Walker, val: Val, node: ast.AST | None, what: str, index: bool
     index
         Python asks for an integer: floats and NumPy's bools are none.
     """
+    val = w.whole(val)
     if isinstance(val, UnionVal):
         val = not_none(w, val, node)
     if isinstance(val, EnumVal) and issubclass(val.cls, int):
@@ -379,4 +380,4 @@ def by_truth(w: Walker, test: ast.expr) -> tuple[list[Point], list[Point]]:
 
 @handles(EXPRESSIONS, ast.IfExp)
 def _if_expression(w: Walker, node: ast.IfExp) -> Val:
-    return conditional(w, node.test, lambda: w.expr(node.body), lambda: w.expr(node.orelse))
+    return conditional(w, node.test, lambda: w.value(node.body), lambda: w.value(node.orelse))

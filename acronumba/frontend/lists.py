@@ -10,7 +10,7 @@ from typing import Any
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.names import alias
 from acronumba.frontend.source import spot
-from acronumba.frontend.values import NOT_CONST, Cell, ListVal, Num, Poison, StaticList, Tensor, Val, is_own, number
+from acronumba.frontend.values import NOT_CONST, Cell, ListVal, Num, Poison, StaticList, Tensor, Val, number
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import NEVER, ListT, Type, union, words
@@ -80,7 +80,10 @@ def element_of(w: Walker, base: ListVal, outs: tuple[ir.Var, ...]) -> Val:
     if isinstance(base.item, ListT):
         inner = w.list_of(base.item, outs[0], base.cell.pure)
         return replace(inner, outer=base)
-    return w.from_words(base.item, outs)
+    out = w.from_words(base.item, outs)
+    if isinstance(out, Tensor):
+        out.places, out.passed = tuple(base.cell.find().places), True
+    return out
 
 
 def list_slice(w: Walker, base: ListVal, start: Num, step: int, count: Num, node: ast.AST) -> ListVal:
@@ -137,7 +140,7 @@ def append(w: Walker, base: ListVal, val: Val, node: ast.AST, op: str = "append"
     """Put a value at the end of a list, or (`op`) at an index."""
     check_mutable(w, base, node)
     alias(val)
-    w.mix(base.cell, is_own(val))
+    w.put_in(base.cell, val)
     widen_list(w, base, val)
     if w.block is None:
         return

@@ -10,7 +10,7 @@ from typing import Any
 
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Abandoned, Dead, Point, Refused, State
-from acronumba.frontend.handlers import STATEMENTS, handles
+from acronumba.frontend.handlers import PROTOCOLS, STATEMENTS, handles
 from acronumba.frontend.lists import at_run_time, list_get
 from acronumba.frontend.source import assigned_names
 from acronumba.frontend.templates import TAbsent, Template, TStatic, equal_templates
@@ -160,7 +160,7 @@ def for_loop(w: Walker, stmt: ast.For) -> None:
     """Walk a `for` loop."""
     if stmt.orelse:
         raise w.refuse("ACR110", stmt.orelse[0])
-    iterable = w.expr(stmt.iter)
+    iterable = w.value(stmt.iter)
     iterate(w, iterable, stmt, stmt.target, lambda: w.body(stmt.body), stmt.body)
 
 
@@ -304,6 +304,9 @@ def range_count(w: Walker, r: Range) -> Num:
 
 def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
     """Return how to get the length of an iterable, and an item of it."""
+    handler = PROTOCOLS.get(type(iterable))
+    if handler is not None:
+        return handler(w, iterable, node)  # type: ignore[no-any-return]
     match iterable:
         case Range():
             count, step, start = range_count(w, iterable), iterable.step, iterable.start

@@ -11,8 +11,10 @@ from typing import Any
 from acronumba.errors import Loc
 from acronumba.frontend.block import Dead, Point, Refused, State
 from acronumba.frontend.cells import endless
+from acronumba.frontend.naming import note_named, note_shared
 from acronumba.frontend.templates import (
     TAbsent,
+    TArray,
     TChoice,
     Template,
     TList,
@@ -26,6 +28,8 @@ from acronumba.frontend.templates import (
     only,
 )
 from acronumba.frontend.values import (
+    ArrayPlace,
+    ArrayRef,
     Choice,
     DictVal,
     EnumVal,
@@ -41,12 +45,13 @@ from acronumba.frontend.values import (
     TupleVal,
     Val,
     alike,
+    array_form,
+    array_numbers,
+    array_of_numbers,
     held,
     holding,
     is_several,
     loosest,
-    note_named,
-    note_shared,
     number,
     options_of,
     same,
@@ -64,13 +69,15 @@ class _Pending:
     type: Type
     vars: tuple[ir.Var, ...]
     fresh: bool = False
+    places: tuple[ArrayPlace, ...] = ()
+    passed: bool = False
 
 
 class Merge(Words):
     """Points and values that meet."""
 
-    def each(self, val: Val, f: Callable[[Val], Val], node: ast.AST | Loc | None = None) -> Val:
-        """Apply `f` to each alternative of a value and merge the results.
+    def each(self, val: Val, f: Callable[[Val], Val], node: ast.AST | Loc | None = None, itself: bool = False) -> Val:
+        """Apply `f` to each alternative of a value and merge the results; `itself`: also to an array written to.
 
         An alternative whose type does not fit fails at run time, as the plain call would; if none fits, the first
         refusal stands. What the language does not have is refused.
@@ -82,7 +89,7 @@ class Merge(Words):
         refused: list[Refused] = []
         for case in self.alternatives(val):
             try:
-                result = f(case)
+                result = f(case if itself else self.whole(case))
             except Dead:
                 self.block = None
                 continue
@@ -156,7 +163,9 @@ class Merge(Words):
             return val
         match val:
             case _Pending(type=TensorT()):
-                return self.tensor(val.vars[0], val.fresh)
+                out = self.tensor(val.vars[0], val.fresh)
+                out.places, out.passed = val.places, val.passed
+                return out
             case _Pending():
                 return self.from_words(val.type, val.vars)
             case TupleVal():
@@ -206,7 +215,10 @@ class Merge(Words):
             case Tensor():
                 if isinstance(val.python_type, Array0T) and not val.python_type.sure:
                     return TType(val.python_type)
-                return TTensor(val.type, val.dims, val.own, val.array0 is not None)
+                places = () if val.base is not None and not val.own else val.whole.places
+                return TTensor(val.type, val.dims, val.own, val.array0 is not None, places, val.whole.passed)
+            case ArrayRef():
+                return TArray(val, tuple(array_numbers(val)))
             case ListVal():
                 return TList(val.cell, val.own)
             case StaticList():
@@ -279,15 +291,17 @@ class Merge(Words):
                 b.type.rank,
                 b.array0,
             ):
-                dims = tuple(x if x is not None and x == y else None for x, y in zip(a.dims, b.dims, strict=True))
-                t = union(a.type, b.type)
-                assert isinstance(t, TensorT)
-                return TTensor(t, dims, a.fresh and b.fresh, a.array0)
+                return _join_tensors(a, b)
+            case (TArray() | TTensor(), TArray() | TTensor()) if isinstance(a, TArray) or isinstance(b, TArray):
+                return self._join_arrays(a, b)
             case (TList(), TList()):
                 self.make_real(a.cell)
                 self.make_real(b.cell)
                 kept = self.stays_empty(a.cell, b.cell) or self.stays_empty(b.cell, a.cell)
                 return TList(self.unify_cells(a.cell, b.cell), a.own and b.own and not kept)
+        for one in (a, b):
+            if isinstance(one, TArray):
+                self.pass_itself([one.ref.place])
         try:
             t = union(self.template_type(a), self.template_type(b))
         except Refused as error:
@@ -306,6 +320,23 @@ class Merge(Words):
             return self.join_templates(TChoice(options[0]), TChoice(options[1]))
         seen = [self.describe(t.val) if isinstance(t, TStatic) else "something else" for t in (a, b)]
         return TPoison(f"{seen[0]} in one branch, {seen[1]} in another")
+
+    def _join_arrays(self, a: TArray | TTensor, b: TArray | TTensor) -> Template:
+        """Join arrays of which one at least is written to: both are kept in one form from the next sweep on."""
+        places = [t.places if isinstance(t, TTensor) else (t.ref.place,) for t in (a, b)]
+        if not all(places):  # one came in: which it is, is told at run time
+            self.pass_itself([p for some in places for p in some])
+            return TType(union(self.template_type(a), self.template_type(b)))
+        if len({p.find() for some in places for p in some}) > 1 or isinstance(a, TTensor) or isinstance(b, TTensor):
+            self.unify_places([p for some in places for p in some])
+            return TPoison("arrays of two forms, of which one is written to", "ACR112")
+        if array_form(a.ref) != array_form(b.ref):
+            return TPoison("different parts of arrays that are written to: use .copy()", "ACR112")
+        numbers = zip(a.numbers, b.numbers, strict=True)
+        joined = tuple(x if x is not None and y is not None and same(x, y) else None for x, y in numbers)
+        if any(isinstance(v, Tensor) for v in TArray(a.ref, joined).loose):
+            return TPoison("parts of an array by an index that is computed: use .copy()", "ACR112")
+        return TArray(a.ref, joined)
 
     def _join_choices(self, a: TChoice, b: TChoice) -> TChoice:
         """Join functions and classes of which either may be one: each is an option once."""
@@ -327,6 +358,8 @@ class Merge(Words):
                 return Array0T(a.type.dtype) if a.array0 else a.type
             case TList():
                 return ListT(a.cell.find().item)
+            case TArray():
+                return self.type_of(a.ref)
             case TParts(kind="holder"):
                 raise self.refuse("ACR206", seen=self.describe(a.meta))
             case TParts(kind="tuple"):
@@ -370,8 +403,14 @@ class Merge(Words):
                 if all(isinstance(d, int) for d in a.dims):
                     dims: Any = a.dims
                     flag = number(True) if a.array0 else None
-                    return Tensor(a.type, var, dims, fresh=a.fresh, aliased=not a.fresh, array0=flag), (var,)
-                return _Pending(a.type, (var,), a.fresh), (var,)
+                    out = Tensor(
+                        a.type, var, dims, fresh=a.fresh, aliased=not a.fresh, array0=flag, places=a.places,
+                        passed=a.passed,
+                    )  # fmt: skip
+                    return out, (var,)
+                return _Pending(a.type, (var,), a.fresh, a.places, a.passed), (var,)
+            case TArray():
+                return self._instantiate_array(a, name)
             case TList():
                 var = self.var(name, ListT(a.cell.find().item))
                 return ListVal(a.cell.find(), var, a.own), (var,)
@@ -383,6 +422,22 @@ class Merge(Words):
             case TType():
                 vars = tuple(self.var(name, w) for w in words(a.type))
                 return _Pending(a.type, vars), vars
+
+    def _instantiate_array(self, a: TArray, name: str) -> tuple[ArrayRef, tuple[ir.Var, ...]]:
+        vals: list[Val] = []
+        vars: list[ir.Var] = []
+        for old, kept in zip(array_numbers(a.ref), a.numbers, strict=True):
+            if kept is not None:
+                vals.append(kept)
+                continue
+            if isinstance(old, ListVal):
+                vars.append(self.var(name, ListT(old.item)))
+                vals.append(ListVal(old.cell, vars[-1]))
+            else:
+                vars.append(self.var(name, INT))
+                vals.append(Num(INT, var=vars[-1]))
+                self.lengths[id(vars[-1])] = vars[-1]
+        return array_of_numbers(a.ref, vals), tuple(vars)
 
     def template_width(self, a: Template) -> int:
         match a:
@@ -396,6 +451,8 @@ class Merge(Words):
                 return 1 + sum(map(self.template_width, a.options))
             case TList():
                 return 1
+            case TArray():
+                return len(a.loose)
         return len(words(self.template_type(a)))
 
     def store(self, a: Template, vars: tuple[ir.Var, ...], val: Val | None) -> None:
@@ -429,6 +486,11 @@ class Merge(Words):
             case TList() if isinstance(val, ListVal):
                 if vars[0] is not val.var:
                     self.emit(ir.Copy(out=vars[0], src=val.var, loc=self.loc))
+            case TArray() if isinstance(val, ArrayRef):
+                for out, num in zip(vars, TArray(val, a.numbers).loose, strict=True):
+                    word = num.var if isinstance(num, ListVal) else self.word(num)  # type: ignore[arg-type]
+                    if out is not word:
+                        self.emit(ir.Copy(out=out, src=word, loc=self.loc))
             case TChoice():
                 assert val is not None
                 self.emit(ir.Copy(out=vars[0], src=self.word(a.index_of(val, self)), loc=self.loc))
@@ -448,6 +510,19 @@ class Merge(Words):
                 for out, src in zip(vars, srcs, strict=True):
                     if out is not src:
                         self.emit(ir.Copy(out=out, src=src, loc=self.loc))
+
+
+def _kind(a: TTensor) -> tuple[str, int, bool]:
+    return a.type.dtype, a.type.rank, a.array0
+
+
+def _join_tensors(a: TTensor, b: TTensor) -> TTensor:
+    """Join tensors of one dtype and rank."""
+    dims = tuple(x if x is not None and x == y else None for x, y in zip(a.dims, b.dims, strict=True))
+    t = union(a.type, b.type)
+    assert isinstance(t, TensorT)
+    places = tuple(dict.fromkeys((*a.places, *b.places))) if a.places and b.places else ()
+    return TTensor(t, dims, a.fresh and b.fresh, a.array0, places, a.passed or b.passed)
 
 
 def _has_pending(val: Any) -> bool:

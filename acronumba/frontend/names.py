@@ -63,6 +63,7 @@ def bind_name(w: Walker, name: str, val: Val) -> None:
             scope = overlay
             break
     forget(w, scope, name)
+    w.kept(val)
     name_views(val)
     w.code.note_name(val, name)
     w.state[(scope, name)] = val
@@ -101,7 +102,7 @@ def check_free(w: Walker, val: Val) -> None:
 
 def part_of(w: Walker, node: ast.expr) -> Val:
     """Evaluate an expression that becomes part of something: it has another name from then on."""
-    val = w.expr(node)
+    val = w.value(node)
     check_free(w, val)
     if not isinstance(node, ast.Constant):
         alias(val)

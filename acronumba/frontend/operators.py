@@ -209,8 +209,8 @@ def is_index(val: Val) -> bool:
 
 @handles(EXPRESSIONS, ast.BinOp)
 def _binary_operator(w: Walker, node: ast.BinOp) -> Val:
-    a = w.expr(node.left)
-    return binary(w, node.op, a, w.expr(node.right), node)
+    a, b = w.value(node.left), w.value(node.right)
+    return binary(w, node.op, w.whole(a), w.whole(b), node)
 
 
 @handles(EXPRESSIONS, ast.UnaryOp)

@@ -15,7 +15,7 @@ from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls.objects import is_tuple, python_class
 from acronumba.frontend.comprehensions import stack_list
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.handlers import EXPRESSIONS, handles
+from acronumba.frontend.handlers import EXPRESSIONS, SUBSCRIPTS, handles
 from acronumba.frontend.lists import (
     at_run_time,
     check_mutable,
@@ -29,6 +29,7 @@ from acronumba.frontend.lists import (
 from acronumba.frontend.names import alias
 from acronumba.frontend.values import (
     NOT_CONST,
+    ArrayRef,
     Choice,
     DictVal,
     EnumVal,
@@ -46,7 +47,6 @@ from acronumba.frontend.values import (
     UnionVal,
     Val,
     is_choosable,
-    is_own,
     number,
 )
 from acronumba.frontend.walker import Walker
@@ -96,6 +96,8 @@ def slice_step(w: Walker, val: Val, node: ast.AST) -> int:
 
 def cut(w: Walker, length: ir.Extent, where: slice, node: ast.AST) -> tuple[ir.Extent, int, ir.Extent]:
     """Return start, step and count of a slice of a sequence of some length."""
+    if (where.start, where.stop, where.step) == (None, None, 1):
+        return 0, 1, length
     n, step = w.extent(length), where.step
     ends = (number(0), n) if step > 0 else (w.scalar("sub", n, number(1)), w.scalar("invert", n))
     start, stop = (
@@ -124,14 +126,14 @@ def subscript(w: Walker, base: Val, index: ast.expr, node: ast.AST) -> Val:
     where = index_of(w, index)
     if isinstance(base, UnionVal):
         base = not_none(w, base, node)
-    return w.each(base, lambda v: get_item(w, v, where, node), node)
+    return w.each(base, lambda v: get_item(w, v, where, node), node, itself=True)
 
 
 def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
     """Read an item, or several, of a value that is one thing; an index may be one of several."""
     w.check_poison(base)
-    if isinstance(base, Tensor):
-        return tensor_item(w, base, where, node)
+    if isinstance(base, Tensor | ArrayRef):
+        return array_item(w, base, where, node)
     if isinstance(base, Static) and any(base.value is f for f in (np.r_, np.c_, np.mgrid, np.ogrid)):
         parts = where if isinstance(where, tuple) else (where,)
         return w.call(base, [_numbers(w, e, node) if isinstance(e, slice) else e for e in parts], {}, node)
@@ -174,21 +176,28 @@ def _numbers(w: Walker, where: slice, node: ast.AST) -> Tensor:
     return w.arange(first, where.stop, number(where.step), None, node)
 
 
-def tensor_item(w: Walker, base: Tensor, where: Any, node: ast.AST) -> Val:
+def array_item(w: Walker, base: Tensor | ArrayRef, where: Any, node: ast.AST) -> Val:
     """Index an array by a value or several, each of which may be one of several."""
     if isinstance(where, UnionVal):
-        return w.each(where, lambda e: get_item(w, base, e, node), node)
-    if not isinstance(where, tuple | slice) and is_tuple(where):  # one index for each axis
-        where = w.items_of(where)
-    parts = where if isinstance(where, tuple) else (where,)
+        return w.each(where, lambda e: array_item(w, base, e, node), node)
+    parts = index_parts(w, where)
     for k, v in enumerate(parts):
         if isinstance(v, UnionVal):  # also None, which is a new axis
 
             def one(e: Val, k: int = k) -> Val:
-                return get_item(w, base, (*parts[:k], e, *parts[k + 1 :]), node)
+                return array_item(w, base, (*parts[:k], e, *parts[k + 1 :]), node)
 
             return w.each(v, one, node)
-    return index_tensor(w, base, parts, node)
+    if isinstance(base, Tensor):
+        return index_tensor(w, base, parts, node)
+    return SUBSCRIPTS[type(base)](w, base, parts, node)  # type: ignore[no-any-return]
+
+
+def index_parts(w: Walker, where: Any) -> tuple[Any, ...]:
+    """Return an index as the indices of the axes, as far as they are given."""
+    if not isinstance(where, tuple | slice) and is_tuple(where):  # one index for each axis
+        where = w.items_of(where)
+    return where if isinstance(where, tuple) else (where,)
 
 
 def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Any, node: ast.AST) -> Val | None:
@@ -261,7 +270,7 @@ def index_list(w: Walker, base: ListVal, where: Any, node: ast.AST) -> Val:
 
 def index_tensor(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> Val:
     """NumPy's basic indexing, and one integer array."""
-    parts, ellipsis = _index_of_each_axis(w, x, where, node)
+    parts, ellipsis = index_of_each_axis(w, x, where, node)
     cuts: list[Any] = []
     axis = 0
     for e in parts:  # 1. slices
@@ -305,9 +314,14 @@ def index_tensor(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> V
     return w.as_scalar(out)
 
 
-def _index_of_each_axis(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> tuple[list[Any], bool]:
-    """Return an index for each axis and None for each new one, without an ellipsis; and whether there was one."""
-    where = _with_arrays(w, x, where, node)
+def index_of_each_axis(
+    w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], node: ast.AST, masks: bool = False
+) -> tuple[list[Any], bool]:
+    """Return an index for each axis and None for each new one, without an ellipsis; and whether there was one.
+
+    `masks`: one stays as it is, for the first of its axes; the others have whole slices.
+    """
+    where = _with_arrays(w, x, where, node, masks)
     ellipsis = [k for k, e in enumerate(where) if isinstance(e, Static) and e.value is Ellipsis]
     if len(ellipsis) > 1:
         raise w.refuse("ACR301", node, seen="two ellipses in one index", rewrite="write one of them as `:`")
@@ -323,11 +337,14 @@ def _index_of_each_axis(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AS
     return parts, bool(ellipsis)
 
 
+_WHOLE = [slice(None, None, 1)] * 64
+
+
 def _is_array(e: Any) -> bool:
     return isinstance(e, Tensor) and e.type.rank > 0
 
 
-def _with_arrays(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> list[Any]:
+def _with_arrays(w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], node: ast.AST, masks: bool) -> list[Any]:
     """Return an index with arrays in place of sequences, and with the places where a mask holds in place of it."""
 
     def many(e: Any) -> bool:
@@ -355,7 +372,7 @@ def _with_arrays(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> l
             text = "boolean index did not match indexed array: size of axis is {0} but size of the mask is {1}"
             same = w.scalar("eq", w.extent(d), w.extent(n), node=node)
             w.check(same, "IndexError", text, (w.extent(d), w.extent(n)), node)
-        out += w.places(e, "a mask as an index", node)
+        out += [e, *_WHOLE[: rank - 1]] if masks else w.places(e, "a mask as an index", node)
         axis += rank
     return out
 
@@ -402,18 +419,17 @@ def index_array(w: Walker, e: Val, node: ast.AST) -> Tensor:
     return w.as_tensor(e, node=node)
 
 
-def item_place(w: Walker, target: ast.Subscript) -> tuple[ListVal, Any]:
-    """Evaluate the list and the index of an item that is assigned: once, also where it is read first."""
-    base = w.expr(target.value)
+def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Any]:
+    """Evaluate the list or array and the index of an item that is assigned: once, also where it is read first."""
+    base = w.value(target.value)
     w.check_poison(base)
-    if isinstance(base, Tensor):
-        raise w.refuse("ACR111", target, seen=f"an assignment into {w.describe(base)}")
+    if isinstance(base, Tensor | ArrayRef):
+        return base, index_of(w, target.slice)
     if isinstance(base, StaticList):
         w.make_real(base.cell)
         raise Resweep
-    if not isinstance(base, ListVal):
-        raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")
-    check_mutable(w, base, target)
+    if isinstance(base, ListVal):
+        check_mutable(w, base, target)
     return base, index_of(w, target.slice)
 
 
@@ -428,7 +444,7 @@ def set_item(w: Walker, base: ListVal, where: Any, target: ast.Subscript, val: V
     where = host_value(w, where, target.slice, "an index of a list", index=True)
     i = checked_index(w, where, w.list_lengths(base, target), target, "list assignment index out of range")
     alias(val)
-    w.mix(base.cell, is_own(val))
+    w.put_in(base.cell, val)
     widen_list(w, base, val)
     args = (base.var, w.word(i), *w.to_words(val, base.item))
     if w.block is not None:
@@ -437,4 +453,4 @@ def set_item(w: Walker, base: ListVal, where: Any, target: ast.Subscript, val: V
 
 @handles(EXPRESSIONS, ast.Subscript)
 def _subscript_expression(w: Walker, node: ast.Subscript) -> Val:
-    return subscript(w, w.expr(node.value), node.slice, node)
+    return subscript(w, w.value(node.value), node.slice, node)

@@ -6,7 +6,20 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from acronumba.frontend.block import Blocks
-from acronumba.frontend.values import Cell, Choice, Num, Val, alike, is_choosable, number, same
+from acronumba.frontend.values import (
+    ArrayPlace,
+    ArrayRef,
+    Cell,
+    Choice,
+    Num,
+    Val,
+    alike,
+    array_form,
+    array_numbers,
+    is_choosable,
+    number,
+    same,
+)
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import TensorT, Type
 
@@ -33,6 +46,21 @@ class TTensor:
     dims: tuple[ir.Extent | None, ...]
     fresh: bool
     array0: bool  # whether it is an array of rank 0
+    places: tuple[ArrayPlace, ...] = ()  # where it was made; none if that is not known
+    passed: bool = False  # it has names elsewhere
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TArray:
+    """An array that is written to; None for a number of it that is not the same on every path."""
+
+    ref: ArrayRef
+    numbers: tuple[Val | None, ...]
+
+    @property
+    def loose(self) -> list[Val]:
+        """The numbers of `ref` that need a variable."""
+        return [v for v, kept in zip(array_numbers(self.ref), self.numbers, strict=True) if kept is None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +109,7 @@ class TPoison:
     code: str = ""
 
 
-Template: TypeAlias = TStatic | TParts | TTensor | TList | TType | TMaybe | TAbsent | TPoison | TChoice
+Template: TypeAlias = TStatic | TParts | TTensor | TList | TType | TMaybe | TAbsent | TPoison | TChoice | TArray
 
 
 def equal_templates(a: Template, b: Template) -> bool:
@@ -94,6 +122,11 @@ def equal_templates(a: Template, b: Template) -> bool:
             return kind and all(map(equal_templates, a.items, b.items))
         case (TTensor(), TTensor()):
             return (a.type, a.dims, a.fresh, a.array0) == (b.type, b.dims, b.fresh, b.array0)
+        case (TArray(), TArray()):
+            pairs = zip(a.numbers, b.numbers, strict=False)
+            return array_form(a.ref) == array_form(b.ref) and all(
+                x is y if x is None or y is None else same(x, y) for x, y in pairs
+            )
         case (TList(), TList()):
             return a.cell.find() is b.cell.find() and a.own == b.own
         case (TChoice(), TChoice()):

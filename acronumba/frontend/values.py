@@ -8,8 +8,9 @@ time are IR variables.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from acronumba.data.shared import SharedLeaf, SharedNode
@@ -22,6 +23,7 @@ from acronumba.ir.types import (
     NEVER,
     NONE,
     Array0T,
+    ArrayT,
     BoolT,
     DictT,
     EnumT,
@@ -91,6 +93,10 @@ class Tensor:
     base: Tensor | None = None  # what it is a view of
     const: Any = NOT_CONST  # the value of a NumPy scalar that is known when the model is compiled
     array0: Num | None = None  # of rank 0: the bool whether it is an array, not a NumPy scalar; None: it is a scalar
+    places: tuple[ArrayPlace, ...] = ()  # where it was made, if it was made in this call
+    filled: Tensor | None = None  # the number that all elements are
+    passed: bool = False  # it was an element of a list, a field, or an argument: it has other names there
+    read_from: ArrayRef | None = None  # the array that it was read from, which may be written to
 
     @property
     def python_type(self) -> TensorT | Array0T:
@@ -109,6 +115,96 @@ class Tensor:
         self.aliased = True
         if self.base is not None:
             self.base.seen()
+
+    @property
+    def whole(self) -> Tensor:
+        """What it is a view of; itself if it is none."""
+        return self if self.base is None else self.base.whole
+
+
+@dataclass(slots=True, eq=False)
+class ArrayPlace:
+    """What is known of the arrays made at one place of the source; grows from sweep to sweep."""
+
+    written: bool = False  # something writes into them: they are kept as an `ArrayRef`
+    passed: bool = False  # ... also where they are elements of lists, fields, or arguments of recursive functions
+    copied: bool = False  # one of them is not made of one number: to take it apart costs operations
+    cells: dict[frozenset[int], Cell] = field(default_factory=dict)  # the lists of their parts, by `apart`
+    # By place: how many loops are around the write, the axes that it indexes by numbers of the host, and by others.
+    writes: dict[Any, tuple[int, frozenset[int], frozenset[int]]] = field(default_factory=dict)
+    link: ArrayPlace | None = None  # unified with another
+
+    def find(self) -> ArrayPlace:
+        place = self
+        while place.link is not None:
+            place = place.link
+        return place
+
+    @property
+    def cell(self) -> Cell:
+        """What is known of the lists of their parts."""
+        return self.cells.setdefault(self.apart, Cell(real=True, fixed=True)).find()
+
+    @property
+    def apart(self) -> frozenset[int]:
+        """The axes along which the parts lie apart, as elements of a list: those that inner loops write by."""
+        deepest = max((depth for depth, _, _ in self.writes.values()), default=0)
+        if not self.writes or (self.copied and not deepest):
+            return frozenset()
+        known = [numbers for depth, numbers, _ in self.writes.values() if depth == deepest]
+        return frozenset.intersection(*known) - frozenset().union(*(others for _, _, others in self.writes.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cut:
+    """What is seen along one axis of a part: one index, or `count` elements from `start` in steps."""
+
+    extent: ir.Extent  # of the part
+    index: Num | Tensor | None = None
+    start: ir.Extent = 0
+    step: int = 1
+    count: ir.Extent | None = None  # None: all there are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Axis:
+    """One axis of an array that is written to: along the list of its parts, or inside of each part."""
+
+    extent: ir.Extent
+    stride: Num | None = None  # in elements of the list; None: not along the list
+    cut: int = -1  # the axis of a part; -1: none, its extent is 1
+    number: int = -1  # of the whole array; -1: none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ArrayRef:
+    """An array made in the call that is written to, or a view of one: its parts, and what is seen of them."""
+
+    type: TensorT  # of what is seen
+    parts: ListVal
+    offset: Num  # of the first part that is seen
+    axes: tuple[Axis, ...]
+    cuts: tuple[Cut, ...]  # one for each axis of a part
+    indexed: frozenset[int]  # axes of the whole array that numbers of the host have been put for
+    place: ArrayPlace
+    latest: bool = True  # it was made by the last walk through its place, and no earlier one
+
+    @property
+    def dims(self) -> tuple[ir.Extent, ...]:
+        return tuple(a.extent for a in self.axes)
+
+    @property
+    def python_type(self) -> TensorT | Array0T:
+        return self.type if self.type.rank else Array0T(self.type.dtype, sure=True)
+
+    @property
+    def type_in_words(self) -> TensorT | Array0T | ArrayT:
+        """The type by which it is passed: as itself, or as its present elements."""
+        if not self.place.find().passed or any(isinstance(c.index, Tensor) for c in self.cuts):
+            return self.python_type
+        item = self.parts.item
+        assert isinstance(item, TensorT)
+        return ArrayT(self.type, item, len(array_numbers(self)) - 1, array_form(self)[1:])
 
 
 @dataclass(slots=True, eq=False)
@@ -150,6 +246,7 @@ class Cell:
     touched: bool = False  # a list of it is changed somewhere
     mixed: bool = False  # an element that is a list of the instance data was put in
     unsure: bool = False  # ... or may have been, before anything was known of the list
+    places: dict[ArrayPlace, None] = field(default_factory=dict)  # where arrays were made that were put into them
     link: Cell | None = None  # unified with another
 
     def find(self) -> Cell:
@@ -306,9 +403,9 @@ class Poison:
 
 
 Val: TypeAlias = (
-    Num | EnumVal | NoneVal | StrVal | Tensor | Ref | Record | TupleVal | DictVal | ListVal | StaticList | UnionVal
-    | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed | Generator | Maybe | Choice
-    | Poison
+    Num | EnumVal | NoneVal | StrVal | Tensor | ArrayRef | Ref | Record | TupleVal | DictVal | ListVal | StaticList
+    | UnionVal | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed | Generator | Maybe
+    | Choice | Poison
 )  # fmt: skip
 
 
@@ -354,6 +451,71 @@ def holding(val: Val, items: Sequence[Val]) -> Val:
     return val
 
 
+def array_form(ref: ArrayRef) -> Any:
+    """Return what two arrays that are written to must have in common to be of one form."""
+    axes = tuple((a.stride is None, a.cut, a.number) for a in ref.axes)
+    cuts = tuple((type(c.index), c.step, c.count is None) for c in ref.cuts)
+    return ref.place.find(), ref.type.dtype, axes, cuts, ref.indexed
+
+
+def array_numbers(ref: ArrayRef) -> list[Val]:
+    """Return what may differ between two arrays of one form: the list of their parts, extents, offsets, strides."""
+    out: list[Val] = [ref.parts, ref.offset]
+    for a in ref.axes:
+        out += [_extent(a.extent), *(() if a.stride is None else (a.stride,))]
+    for c in ref.cuts:
+        out += [_extent(c.extent), _extent(c.start)]
+        out += [*(() if c.count is None else (_extent(c.count),)), *(() if c.index is None else (c.index,))]
+    return out
+
+
+def array_of_numbers(ref: ArrayRef, vals: Sequence[Val]) -> ArrayRef:
+    """Return the array of the form of `ref` that has `vals` for what may differ."""
+    rest = iter(vals)
+
+    def extent() -> ir.Extent:
+        num = next(rest)
+        assert isinstance(num, Num)
+        return num.const if num.var is None else num.var
+
+    parts, offset = next(rest), next(rest)
+    assert isinstance(parts, ListVal) and isinstance(offset, Num)
+    axes = tuple(
+        replace(a, extent=extent(), stride=None if a.stride is None else next(rest))  # type: ignore[arg-type]
+        for a in ref.axes
+    )
+    cuts = tuple(
+        replace(
+            c, extent=extent(), start=extent(), count=_like(c.count, extent), index=_like(c.index, partial(next, rest))
+        )
+        for c in ref.cuts
+    )
+    t = TensorT(ref.type.dtype, tuple(a.extent if isinstance(a.extent, int) else None for a in axes))
+    return replace(ref, type=t, parts=parts, offset=offset, axes=axes, cuts=cuts, latest=False)
+
+
+def _like(old: Any, new: Callable[[], Any]) -> Any:
+    """Return something new where there was something."""
+    return None if old is None else new()
+
+
+def array_of_words(ref: ArrayRef, t: ArrayT, vars: Sequence[ir.Var]) -> ArrayRef:
+    """Return the array of the form of `ref` that lies in the words of a type; constant extents stay constant."""
+    nums: list[Val] = [ListVal(ref.parts.cell, vars[0]), *(Num(INT, var=v) for v in vars[1:])]
+    at = 2
+    for a, n in zip(ref.axes, t.seen.shape, strict=True):
+        nums[at] = nums[at] if n is None else number(n)
+        at += 1 if a.stride is None else 2
+    for c, n in zip(ref.cuts, t.item.shape, strict=True):
+        nums[at] = nums[at] if n is None else number(n)
+        at += 2 + (c.count is not None) + (c.index is not None)
+    return array_of_numbers(ref, nums)
+
+
+def _extent(e: ir.Extent) -> Num:
+    return number(e) if isinstance(e, int) else Num(INT, var=e)
+
+
 def number(value: Any) -> Num:
     """Return a constant."""
     kind = BOOL if isinstance(value, bool) else INT if isinstance(value, int) else FLOAT
@@ -373,6 +535,8 @@ def type_of(val: Val) -> Type | None:
             return StrT(val.value)
         case Tensor():
             return val.python_type
+        case ArrayRef():
+            return val.type_in_words
         case Ref():
             return union(*(StructT(c) for c in val.classes))
         case Record():
@@ -423,6 +587,8 @@ def same(a: Any, b: Any) -> bool:
         case Tensor():
             kinds = a.array0 is b.array0 or (a.array0 is not None and b.array0 is not None and same(a.array0, b.array0))
             return bool(a.ref == b.ref and a.type == b.type and kinds)
+        case ArrayRef():
+            return array_form(a) == array_form(b) and all(map(same, array_numbers(a), array_numbers(b)))
         case Ref():
             return a.var is b.var and a.classes == b.classes
         case TupleVal():
@@ -503,27 +669,3 @@ def loosest(vals: list[Val]) -> Val:
         if isinstance(v, Tensor) and v.aliased:
             return v
     return vals[0]
-
-
-def note_named(val: Val) -> None:
-    """Note that a value, which may have been merged of others, has a name."""
-    match val:
-        case Tensor():
-            val.named = True
-        case TupleVal() | DictVal() | Record() | StaticList():
-            for v in val.items:
-                note_named(v)
-
-
-def note_shared(val: Val) -> None:
-    """Note that what a value consists of, and has a name, is seen by another way, too."""
-    match val:
-        case Tensor():
-            if val.named or (val.base is not None and not val.own):
-                val.seen()
-        case TupleVal() | DictVal() | Record() | StaticList():
-            for v in val.items:
-                note_shared(v)
-        case _:
-            for v in held(val):
-                note_shared(v)

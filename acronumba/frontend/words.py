@@ -10,10 +10,14 @@ from functools import partial
 from typing import Any
 
 from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
-from acronumba.frontend.block import Point, conversion, last_name
+from acronumba.frontend.block import Point, Resweep, conversion, last_name
 from acronumba.frontend.cells import Cells, endless
+from acronumba.frontend.handlers import KEPT, READ
+from acronumba.frontend.naming import note_unified
 from acronumba.frontend.values import (
     NOT_CONST,
+    ArrayPlace,
+    ArrayRef,
     Bound,
     Choice,
     DictVal,
@@ -34,8 +38,10 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    array_form,
+    array_numbers,
+    array_of_words,
     case_slices,
-    is_own,
     number,
     type_of,
 )  # fmt: skip
@@ -45,6 +51,7 @@ from acronumba.ir.types import (
     FLOAT,
     INT,
     Array0T,
+    ArrayT,
     BoolT,
     DictT,
     EnumT,
@@ -72,6 +79,17 @@ from acronumba.ir.types import (
 
 class Words(Cells):
     """Values as words of their types, and back."""
+
+    def whole(self, val: Val) -> Val:
+        """Return what an operation sees of a value: of an array that is written to, its present elements."""
+        handler = READ.get(type(val))
+        return val if handler is None else handler(self, val)
+
+    def kept(self, val: Val) -> None:
+        """Note that a value gets a name, or is put into something."""
+        handler = KEPT.get(type(val))
+        if handler is not None:
+            handler(self, val)
 
     # ---- values and words
 
@@ -177,6 +195,8 @@ class Words(Cells):
         if isinstance(val, TupleVal | DictVal | Record):
             for v in val.items:
                 self.type_of(v)
+        if isinstance(val, ArrayRef) and isinstance(val.type_in_words, ArrayT):
+            self.note_form(val)
         t = type_of(val) if not isinstance(val, TupleVal | DictVal) else None
         if isinstance(val, TupleVal):
             t = TupleT(tuple(self.type_of(v) for v in val.items))
@@ -186,6 +206,27 @@ class Words(Cells):
             code = "ACR206" if isinstance(val, Func | Bound | Choice) else "ACR308"
             raise self.refuse(code, seen=self.describe(val))
         return t
+
+    def unify_places(self, places: Sequence[ArrayPlace]) -> None:
+        """Let arrays of some places be known as one from the next sweep on: one name may mean any of them."""
+        if any(p.find().passed for p in places):
+            self.pass_itself(places)
+        note_unified(places)
+        self.know.changed = True
+
+    def pass_itself(self, places: Sequence[ArrayPlace]) -> None:
+        """See to it that arrays of some places are known as one, and passed as themselves, not as their elements."""
+        before = {p.find() for p in places}
+        if len(before) > 1 or not all(p.passed for p in before):
+            note_unified(places).passed = True
+            self.know.begin_again()
+            raise Resweep
+
+    def note_form(self, ref: ArrayRef) -> None:
+        """Note the form of an array that is passed as itself: all of one form are known as those of one place."""
+        form = array_form(ref)[1:]
+        known = self.know.arrays.setdefault(form, ref)
+        self.pass_itself([known.place, ref.place])
 
     def to_words(self, val: Val, t: Type) -> tuple[ir.Var, ...]:
         """Emit what is needed to hold the value as the words of a type that includes its own."""
@@ -203,6 +244,12 @@ class Words(Cells):
                 return (self.word(val),)
             case (NoneT(), NoneVal()) | (StrT(), StrVal()):
                 return ()
+            case (ArrayT(), ArrayRef()) if union(t, val.type_in_words) == t:
+                parts, *numbers = array_numbers(val)
+                assert isinstance(parts, ListVal)
+                return (parts.var, *(self.word(self.read(n)) for n in numbers if isinstance(n, Num)))
+            case (TensorT() | Array0T(), ArrayRef()):
+                return self.to_words(self.whole(val), t)
             case (TensorT(), Tensor()) if val.array0 is None and (val.type.dtype, val.type.rank) == (t.dtype, t.rank):
                 return (self.tensor_var(val),)
             case (Array0T(), Tensor()) if union(t, val.python_type) == t:
@@ -241,7 +288,7 @@ class Words(Cells):
         for v in val.items:
             t = self.type_of(v)
             self.widen_cell(cell, t)
-            self.mix(cell, is_own(v))
+            self.put_in(cell, v)
         item = cell.item
         flat = tuple(w for v in val.items for w in self.to_words(v, item))
         out = self.var("list", ListT(item))
@@ -307,6 +354,7 @@ class Words(Cells):
 
     def tensor_var(self, val: Tensor) -> ir.Var:
         """Return the tensor as a variable; a shared one becomes an ordinary value."""
+        self.kept(val)
         val.seen()
         return self.variable(val)
 
@@ -354,6 +402,9 @@ class Words(Cells):
                 return StrVal(t.value)
             case TensorT():
                 return self.tensor(vars[0])
+            case ArrayT():
+                self.lengths.update({id(v): v for v in vars[1:]})
+                return array_of_words(self.know.arrays[t.form], t, vars)
             case Array0T():
                 return Tensor(t.scalar, vars[-1], (), array0=number(True) if t.sure else Num(BOOL, var=vars[0]))
             case StructT():

@@ -23,6 +23,7 @@ from acronumba.frontend.source import spot
 from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
 from acronumba.frontend.values import (
     NOT_CONST,
+    ArrayRef,
     Enumerate,
     Func,
     Generator,
@@ -185,7 +186,7 @@ def as_iterable(w: Walker, val: Val, node: Node) -> Val:
         val = not_none(w, val, node)
     if isinstance(val, Generator):
         return comprehend(w, val.node)
-    if isinstance(val, ListVal | Tensor | Range | Zip | Enumerate | Reversed) or w.items_of(val) is not None:
+    if isinstance(val, ListVal | Tensor | ArrayRef | Range | Zip | Enumerate | Reversed) or w.items_of(val) is not None:
         return val
     raise w.refuse("ACR301", node, seen=f"{w.describe(val)} cannot be iterated over")
 
