@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def stands_for(
-    *functions: Any, method: str = "", axis: str = "", choices: Mapping[str, Sequence[Any]] | None = None
+    *functions: Any, method: str = "", axis: str = "", choices: Mapping[str, Sequence[Any]] | None = None,
+    writes: bool = False,
 ) -> Callable[[Any], Any]:  # fmt: skip
     """Decorate what computes functions of NumPy, and the method of arrays of that name.
 
@@ -28,7 +29,7 @@ def stands_for(
     gives; the parameters of what is decorated are honoured, by their names or, where the function has others, by their
     places. What cannot be is refused where it is written: other values than `choices` of a parameter; for an axis what
     is no int, unless `axis` is "flat" (None means all elements, as where it is NumPy's default; with "one" it is not
-    taken) or "several" (tuples).
+    taken) or "several" (tuples). What `writes` is given arrays themselves.
     """
 
     def register(f: Any) -> Any:
@@ -37,7 +38,7 @@ def stands_for(
             if isinstance(function, np.ufunc) and function.signature is None:
                 row("x y"[: 2 * function.nin - 1], function, rank0="scalar")(_of_ufunc(function, f))
             else:
-                row(" ".join(inspect.signature(f).parameters), function, rank0="any")(handler)
+                row(" ".join(inspect.signature(f).parameters), function, rank0="any", whole=writes)(handler)
         if method:
             row(" ".join(inspect.signature(f).parameters), method=method, rank0="any")(handler)
         return f

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.calls.written import stands_for
+from acronumba.frontend.calls.written import refused, stands_for
 
 # ---- what is made
 
@@ -366,14 +366,45 @@ def ifftshift(x: Any, axes: Any) -> Any:
 def unwrap(p: Any, discont: Any, axis: Any, period: Any) -> Any:
     """Return angles without jumps of more than half a period."""
     p = np.moveaxis(np.asarray(p), axis, -1)
+    step = np.diff(p)  # of integers in their own dtype, as NumPy has it
     if p.dtype.kind != "f":
         p = p.astype(np.float64)
-    step = p[..., 1:] - p[..., :-1]
     half = period / 2
     jump = np.mod(step + half, period) - half
     jump = np.where((jump == -half) & (step > 0), half, jump)
     change = np.where(np.abs(step) < (half if discont is None else discont), 0, jump - step)
     return np.moveaxis(np.concatenate([p[..., :1], p[..., 1:] + np.cumsum(change, axis=-1)], axis=-1), -1, axis)
+
+
+# ---- what is written to
+
+
+@stands_for(np.put_along_axis, writes=True)
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
+    """Write to the places along an axis that are in an array."""
+    if arr.ndim == 1:
+        arr[indices] = values
+    elif arr.ndim == 2 and axis in (1, -1):
+        arr[np.arange(arr.shape[0])[:, None], indices] = values
+    elif arr.ndim == 2 and axis in (0, -2):
+        arr[indices, np.arange(arr.shape[1])[None, :]] = values
+    else:
+        refused("np.put_along_axis of more than two axes", "x[i, j, k] = v")
+
+
+@stands_for(np.fill_diagonal, writes=True)
+def fill_diagonal(a: Any, val: Any) -> Any:
+    """Write to the diagonal of a matrix."""
+    if a.ndim != 2:
+        refused("np.fill_diagonal of what is no matrix", "x[k, k, k] = v")
+    k = np.arange(min(a.shape[0], a.shape[1]))
+    a[k, k] = val
+
+
+@stands_for(np.copyto, writes=True)
+def copyto(dst: Any, src: Any) -> Any:
+    """Write to all of an array."""
+    dst[...] = src
 
 
 # ---- borders, for `np.pad`
