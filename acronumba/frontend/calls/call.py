@@ -87,9 +87,11 @@ def _name_of(node: Node, default: str) -> str:
 
 def call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
     """Call what has a row."""
-    if not row.whole:
-        args, kwargs = list(map(w.whole, args)), {k: w.whole(v) for k, v in kwargs.items()}
-    return _distribute(w, row, Args(w, row, args, kwargs, node), node)
+    if row.whole:
+        return _distribute(w, row, Args(w, row, args, kwargs, node), node)
+    a = Args(w, row, list(map(w.whole, args)), {k: w.whole(v) for k, v in kwargs.items()}, node)
+    a.into = kwargs.get("out")
+    return _distribute(w, row, a, node)
 
 
 def _distribute(w: Walker, row: Row, a: Args, node: Node) -> Val:
@@ -334,6 +336,9 @@ def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: d
     if name == "fill" and len(args) == 1 and not kwargs and node is not None:
         assign_item(w, ref, (), args[0], node)
         return NoneVal()
+    known = METHODS.get((np.ndarray, name))
+    if known is not None and known.whole:
+        return call_row(w, known, [ref, *args], kwargs, node)
     return call_method(w, Method(w.whole(ref), name), args, kwargs, node)
 
 

@@ -48,6 +48,7 @@ TEXTS: dict[Any, str] = {
     np.result_type: "(*arrays_and_dtypes)",
     np.promote_types: "(type1, type2, /)",
     np.ndarray.conj: "(self, /)",
+    np.ndarray.sort: "(a, axis=-1, kind=None, order=None, *, stable=None)",
     np.ndarray.clip: f"(self, /, min=..., max=..., out=None, {_UFUNC}",
     np.ndarray.sum: f"(self, /, {_REDUCED}",
     np.ndarray.prod: f"(self, /, {_REDUCED}",

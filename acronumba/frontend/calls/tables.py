@@ -117,6 +117,7 @@ class Args:
         self.values: dict[str, Val] = {}
         self.where: dict[str, Node] = {}
         self.optional: set[str] = set()  # parameters that may be None
+        self.into: Val | None = None  # the array of `out`, to be written to
         for theirs, p in signature.parameters.items():
             mine = names.get(theirs)
             if mine is None:
@@ -313,7 +314,7 @@ def row(
         if method:
             f = getattr(np.ndarray, method)
             METHODS[np.ndarray, method] = Row(
-                function=f, what=f".{method}", honoured=honoured, handler=handler, rank0=rank0
+                function=f, what=f".{method}", honoured=honoured, handler=handler, whole=whole, rank0=rank0
             )
         return handler
 

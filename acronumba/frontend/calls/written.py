@@ -40,7 +40,7 @@ def stands_for(
             else:
                 row(" ".join(inspect.signature(f).parameters), function, rank0="any", whole=writes)(handler)
         if method:
-            row(" ".join(inspect.signature(f).parameters), method=method, rank0="any")(handler)
+            row(" ".join(inspect.signature(f).parameters), method=method, rank0="any", whole=writes)(handler)
         return f
 
     return register
@@ -76,6 +76,12 @@ def of_function(f: Any, axis: str, choices: Mapping[str, Sequence[Any]]) -> Call
         return w.call(w.constant(f), (), a.values, node)
 
     return handler
+
+
+def written_into(out: Any, value: Any) -> Any:
+    """Return an array whose elements have become others."""
+    out[...] = value
+    return out
 
 
 ARRAYS = ("a", "x", "x1", "m", "arr", "array", "ar", "y", "p")  # names that NumPy has for the array of an axis

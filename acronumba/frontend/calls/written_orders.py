@@ -58,6 +58,12 @@ def sort(a: Any, axis: Any, kind: Any, stable: Any, order: Any) -> Any:
     return np.take_along_axis(a, np.argsort(a, axis), axis)
 
 
+@stands_for(method="sort", axis="one", choices={"order": [None]}, writes=True)
+def sort_in_place(a: Any, axis: Any, kind: Any, order: Any, stable: Any) -> None:
+    """Put the elements of an array in their order."""
+    a[...] = np.sort(a.copy(), axis)
+
+
 @stands_for(np.partition, axis="flat", choices={"order": [None]})
 def partition(a: Any, kth: Any, axis: Any, order: Any) -> Any:
     """Return the elements in their order, which is one of those that NumPy may return."""
