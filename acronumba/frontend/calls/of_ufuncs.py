@@ -84,7 +84,7 @@ def _asked(ufunc: np.ufunc, plain: Handler, names: str) -> Handler:
         if chosen:
             out = w.where(a["where"], out, into, node)
         out = w.as_array(w.broadcast_to(out, into.dims, node))
-        return w.call(w.constant(written.written_into), (a.into, out), {}, node) if named and a.into else out
+        return w.call(w.constant(written.written_into), (a.into, out), {}, where) if named and a.into else out
 
     return handler
 
