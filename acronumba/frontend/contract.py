@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -145,10 +146,22 @@ class Contract(Ufuncs):
             raise self.refuse("ACR401", node, seen=f"{self.describe(x)} @ {self.describe(y)}") from None
         x = self.refine(x, (*x.dims[:-1], k))
         y = self.refine(y, tuple(k if a == inner else d for a, d in enumerate(y.dims)))
+        if isinstance(x.ref, ir.SharedArg) and not isinstance(y.ref, ir.SharedArg) and x.type.rank == y.type.rank == 2:
+            return self._columns(x, y, dtype, node)
         rows = x.dims[-2:-1] if x.type.rank > 1 else ()
         columns = y.dims[-1:] if y.type.rank > 1 else ()
         batch = self.broadcast_dims([x.dims[:-2], y.dims[:-2]], node)
         return self.op("matmul", (x.ref, y.ref), dtype, (*batch, *rows, *columns), (), node)
+
+    def _columns(self, w: Tensor, y: Tensor, dtype: str, node: Node) -> Tensor:
+        """The product of a weight and columns: that of rows and the transposed weight, which many nodes share."""
+        m, n = w.dims[0], y.dims[1]
+        if n == 1:
+            column = self.reshape(y, y.dims[:1], node)
+            return self.reshape(self.op("matmul", (w.ref, column.ref), dtype, (m,), (), node), (m, 1), node)
+        rows, weight = y.turned or self.transpose(y, (1, 0), node), self.transpose(w, (1, 0), node)
+        out = self.op("matmul", (rows.ref, weight.ref), dtype, (n, m), (), node)
+        return replace(self.transpose(out, (1, 0), node), turned=out, fresh=True, base=None)
 
     def dot(self, x: Tensor, y: Tensor, node: Node = None) -> Tensor:
         if not x.type.rank or not y.type.rank:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from acronumba.data.shared import field_names
+from acronumba.data.classes import field_names
 from acronumba.frontend.attributes import load
 from acronumba.frontend.handlers import ITEMS, handles
 from acronumba.frontend.values import (

@@ -127,6 +127,11 @@ def touch(w: Walker, base: ListVal) -> None:
 def widen_list(w: Walker, base: ListVal, val: Val) -> None:
     """Let a list hold a value. A list that lies in another one has the type that the outer one says."""
     t, cell = w.type_of(val), base.cell.find()
+    if base.place is not None and cell.fixed:
+        wider = union(cell.item, t)
+        if wider != cell.item:
+            w.widen_field(*base.place, ListT(wider))
+            raise Resweep
     if base.outer is not None and cell.fixed and base.outer.cell.find().item == ListT(cell.item):
         outer = base.outer.cell.find()
         wider = union(cell.item, t)

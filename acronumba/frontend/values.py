@@ -47,6 +47,7 @@ PRIMITIVES = frozenset((
     "acronumba.frontend.calls.written_special.complement",
 ))  # fmt: skip
 
+FieldPlace: TypeAlias = tuple[type, str]  # a field of a class
 NOT_CONST: Any = type("NotConst", (), {"__repr__": lambda self: "<run time>"})()
 
 
@@ -95,6 +96,7 @@ class Tensor:
     array0: Num | None = None  # of rank 0: the bool whether it is an array, not a NumPy scalar; None: it is a scalar
     places: tuple[ArrayPlace, ...] = ()  # where it was made, if it was made in this call
     filled: Tensor | None = None  # the number that all elements are
+    turned: Tensor | None = None  # of rank 2: what it is the transpose of
     passed: bool = False  # it was an element of a list, a field, or an argument: it has other names there
     read_from: ArrayRef | None = None  # the array that it was read from, which may be written to
 
@@ -213,15 +215,39 @@ class Ref:
 
     classes: tuple[type, ...]
     var: ir.Var
+    own: bool = False  # certainly made in the call: it may be changed
+
+
+@dataclass(slots=True, eq=False)
+class Made:
+    """An object made in the call that is changed somewhere, and whose names are all known: its fields are variables.
+
+    They are in the state under `(key, name)`; under `(key, "")` is something as long as the object may be there.
+    Where the object becomes part of something, or is merged with another one, its place makes rows (`Knowledge.rows`).
+    """
+
+    cls: type
+    key: tuple[str, int]
+    site: Any  # where it is made: the same in every sweep
 
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """An object made in the call, still in pieces (it becomes a row where it must be stored)."""
+    """An object made in the call that never changes, still in pieces (it becomes a row where it must be stored)."""
 
     cls: type
     names: tuple[str, ...]
     items: tuple[Val, ...]
+    stored: bool = False  # already made at run time, at a place that keeps it
+    own: bool = True  # certainly made in the call
+
+
+@dataclass(slots=True, eq=False)
+class Super:
+    """`super()`: an object, or class, as the class behind another one in the order of its bases."""
+
+    cls: type
+    self: Val
 
 
 @dataclass(slots=True, eq=False)
@@ -270,6 +296,7 @@ class ListVal:
     var: ir.Var
     own: bool = True  # certainly made in the call: it may be changed
     outer: ListVal | None = None  # the list that it was read from
+    place: FieldPlace | None = None  # the field of an object that it was read from
 
     @property
     def item(self) -> Type:
@@ -292,6 +319,7 @@ class UnionVal:
     type: UnionT
     vars: tuple[ir.Var, ...]
     possible: tuple[Type, ...]  # among the members of the type
+    place: FieldPlace | None = None  # the field of an object made in the call that it was read from
 
 
 @dataclass(slots=True, eq=False)
@@ -403,9 +431,9 @@ class Poison:
 
 
 Val: TypeAlias = (
-    Num | EnumVal | NoneVal | StrVal | Tensor | ArrayRef | Ref | Record | TupleVal | DictVal | ListVal | StaticList
-    | UnionVal | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed | Generator | Maybe
-    | Choice | Poison
+    Num | EnumVal | NoneVal | StrVal | Tensor | ArrayRef | Ref | Made | Record | TupleVal | DictVal | ListVal
+    | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed
+    | Generator | Maybe | Choice | Poison | Super
 )  # fmt: skip
 
 
@@ -539,7 +567,7 @@ def type_of(val: Val) -> Type | None:
             return val.type_in_words
         case Ref():
             return union(*(StructT(c) for c in val.classes))
-        case Record():
+        case Record() | Made():
             return StructT(val.cls)
         case TupleVal():
             items = [type_of(v) for v in val.items]
@@ -591,6 +619,8 @@ def same(a: Any, b: Any) -> bool:
             return array_form(a) == array_form(b) and all(map(same, array_numbers(a), array_numbers(b)))
         case Ref():
             return a.var is b.var and a.classes == b.classes
+        case Made():
+            return bool(a.key == b.key)
         case TupleVal():
             return len(a.items) == len(b.items) and all(map(same, a.items, b.items))
         case DictVal():
@@ -651,9 +681,19 @@ def options_of(val: Val) -> tuple[Val, ...]:
     return val.options if isinstance(val, Choice) else (val,)
 
 
+def is_field(key: Any) -> bool:
+    """Whether a key of the state is a field of an object whose names are all known (see `Made`)."""
+    return bool(key[0][0] == "object")
+
+
 def is_own(val: Val) -> bool:
     """Whether a value, if it is a list, was certainly made in the call."""
-    return not isinstance(val, ListVal) or val.own
+    match val:
+        case ListVal():
+            return val.own
+        case UnionVal():
+            return val.place is not None or not any(isinstance(m, ListT) for m in val.possible)
+    return not isinstance(val, SharedVal)
 
 
 def _equal(a: Any, b: Any) -> bool:
@@ -661,11 +701,3 @@ def _equal(a: Any, b: Any) -> bool:
         return bool(a == b)
     except Exception:  # objects of other people may raise anything when compared
         return False
-
-
-def loosest(vals: list[Val]) -> Val:
-    """Return one of several equal values, aliased if any is."""
-    for v in vals:
-        if isinstance(v, Tensor) and v.aliased:
-            return v
-    return vals[0]

@@ -7,13 +7,14 @@ import dataclasses
 import enum
 import functools
 import inspect
+import types
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acronumba.data.shared import field_names
+from acronumba.data.classes import field_names
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls import every
@@ -21,6 +22,7 @@ from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.calls.of_python import as_iterable, fold
+from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
 from acronumba.frontend.calls.written_special import special_row
@@ -28,6 +30,7 @@ from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import extend
 from acronumba.frontend.conditions import host_value, truth
 from acronumba.frontend.lists import append, check_mutable, checked_index, element_of, list_slice, new_list
+from acronumba.frontend.made import made_by_fields, made_by_init, set_attribute, super_of
 from acronumba.frontend.names import alias, default_value
 from acronumba.frontend.operators import binary
 from acronumba.frontend.values import (
@@ -64,11 +67,19 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], 
     """Call something that exists at compile time."""
     if isinstance(value, type):
         return construct(w, value, args, kwargs, node)
+    view = function_view(w, value, args, kwargs, node)
+    if view is not None:
+        return view
     known = ROWS.get(table_key(value)) or special_row(value)
     if known is not None:
         return call_row(w, known, args, kwargs, node)
     if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] in ("numpy", "scipy"):
         raise w.refuse("ACR202", node, seen=_name_of(node, f"np.{getattr(value, '__name__', value)}"))
+    if value is object.__setattr__ and len(args) == 3 and isinstance(args[1], StrVal):
+        set_attribute(w, args[0], args[1].value, args[2], node or ast.Constant(0))
+        return NoneVal()
+    if value is object.__init__:
+        return NoneVal()
     module = getattr(value, "__module__", None)
     if module == "dataclasses" and getattr(value, "__name__", "") == "replace":
         return replace_fields(w, args, kwargs, node)
@@ -162,17 +173,28 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], nod
         return _dataclass(w, cls, args, kwargs, node)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _named_tuple(w, cls, args, kwargs, node)
+    if cls is super:
+        return super_of(w, args, node)
     if cls is functools.partial:
         raise w.refuse("ACR210", node, seen="functools.partial", rewrite="a lambda")
-    raise w.refuse("ACR201", node, seen=f"the class {cls.__name__}, which is neither a dataclass nor a NamedTuple")
+    return made_by_init(w, cls, args, kwargs, node)
 
 
 def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     w.witness.layout(cls)
-    _only_fields(w, cls, node)
-    fields = [f for f in dataclasses.fields(cls) if f.init]
-    out = _bind_fields(w, cls, [f.name for f in fields if not f.kw_only], [f.name for f in fields], args, kwargs, node)
-    for f in dataclasses.fields(cls):
+    for name in ("__init__", "__new__", "__setattr__", "__post_init__"):
+        w.witness.attribute(cls, name)
+    own = own_constructor(cls)
+    if own == "__init__" and isinstance(cls.__init__, types.FunctionType) and is_written(cls.__init__):
+        return made_by_init(w, cls, args, kwargs, node)
+    if own and own != "__post_init__":
+        rewrite = f"compute the fields first, and pass them to a class without `{own}`"
+        raise w.refuse("ACR210", node, seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)
+    given = [f for f in cls.__dataclass_fields__.values() if f.init and f._field_type is not _CLASS_VARIABLE]
+    positional = [f.name for f in given if not f.kw_only]
+    out = _bind_fields(w, cls, positional, [f.name for f in given], args, kwargs, node)
+    fields = [f for f in cls.__dataclass_fields__.values() if f._field_type is not _CLASS_VARIABLE]
+    for f in fields:
         if f.name in out:
             continue
         if f.default is not dataclasses.MISSING:
@@ -182,10 +204,13 @@ def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val], nod
             out[f.name] = (
                 new_list(w, (), node or ast.Constant(0)) if factory is list else w.call(Static(factory), (), {}, node)
             )
-        else:
+        elif f.init:
             raise w.refuse("ACR203", node, seen=f"{cls.__name__} without {f.name}")
-    names = tuple(f.name for f in dataclasses.fields(cls))
-    return Record(cls, names, tuple(out[n] for n in names))
+    names = tuple(f.name for f in dataclasses.fields(cls) if f.name in out)
+    if not own and cls not in w.know.changing and len(names) == len(dataclasses.fields(cls)):
+        return Record(cls, names, tuple(out[n] for n in names))
+    rest = tuple(out[f.name] for f in fields if f.name not in names and f.name in out) if own else None
+    return made_by_fields(w, cls, {n: out[n] for n in names}, rest, node)
 
 
 def _named_tuple(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
@@ -227,6 +252,14 @@ def _only_fields(w: Walker, cls: type, node: Node) -> None:
         raise w.refuse("ACR210", node, seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)
 
 
+_CLASS_VARIABLE: Any = dataclasses._FIELD_CLASSVAR  # type: ignore[attr-defined]
+
+
+def is_written(init: Any) -> bool:
+    """Whether an `__init__` is the user's own: `dataclasses` writes others."""
+    return "__create_fn__" not in init.__code__.co_qualname
+
+
 def own_constructor(cls: Any) -> str:
     """Return the name of the method by which a dataclass or NamedTuple is made in a way of its own; "" if it is not."""
     if type(cls).__call__ is not type.__call__:
@@ -236,17 +269,18 @@ def own_constructor(cls: Any) -> str:
         own = "__init__" if cls.__init__ is not object.__init__ else "__new__"
         return "" if own == "__new__" and made.startswith("namedtuple_") else own
     code = getattr(cls.__init__, "__code__", None)
-    if code is None or "__create_fn__" not in code.co_qualname:  # `dataclasses` writes them there
+    if code is None or is_written(cls.__init__):
         return "__init__"
     given = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
-    if set(given) != {f.name for f in dataclasses.fields(cls) if f.init}:
-        return "__init__"  # of a base class, or with an `InitVar`
+    every = cls.__dataclass_fields__.values()
+    if set(given) != {f.name for f in every if f.init and f._field_type is not _CLASS_VARIABLE}:
+        return "__init__"  # of a base class
     if cls.__new__ is not object.__new__:
         return "__new__"
     code = getattr(cls.__setattr__, "__code__", None)
     if code is not None and "__create_fn__" not in code.co_qualname:
         return "__setattr__"
-    return "__post_init__" if hasattr(cls, "__post_init__") else ""
+    return "__post_init__" if "__post_init__" in cls.__init__.__code__.co_names else ""
 
 
 def _bind_fields(
@@ -333,9 +367,13 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
 
 def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call a method of an array that is written to."""
-    if name == "fill" and len(args) == 1 and not kwargs and node is not None:
-        assign_item(w, ref, (), args[0], node)
+    where = node or ast.Constant(0)
+    if name == "fill" and len(args) == 1 and not kwargs:
+        assign_item(w, ref, (), args[0], where)
         return NoneVal()
+    view = None if kwargs else array_view(w, ref, name, args, node)
+    if view is not None:
+        return view
     known = METHODS.get((np.ndarray, name))
     if known is not None and known.whole:
         return call_row(w, known, [ref, *args], kwargs, node)

@@ -17,6 +17,7 @@ from acronumba.frontend.values import (
     DictVal,
     EnumVal,
     ListVal,
+    Made,
     Num,
     Record,
     Ref,
@@ -64,7 +65,7 @@ def python_class(val: Val) -> type:
             return str
         case TupleVal():
             return tuple
-        case Record(cls=cls) | Ref(classes=(cls,)) | EnumVal(cls=cls):
+        case Record(cls=cls) | Made(cls=cls) | Ref(classes=(cls,)) | EnumVal(cls=cls):
             return cls
     return object
 

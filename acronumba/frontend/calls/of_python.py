@@ -8,15 +8,17 @@ import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from acronumba.data.shared import field_names
-from acronumba.frontend.attributes import attribute, class_attribute, not_none
-from acronumba.frontend.block import Dead, Refused
+from acronumba.data.classes import field_names
+from acronumba.frontend.attributes import attribute, either, has_attribute, not_none
+from acronumba.frontend.block import Dead
 from acronumba.frontend.calls import of_math as mathematics
 from acronumba.frontend.calls.tables import Args, Handler, Node, row
 from acronumba.frontend.comprehensions import collect, comprehend, comprehension_func, go_on_where
 from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.loops import iterate, range_count
+from acronumba.frontend.made import set_attribute
+from acronumba.frontend.magic import call_special, has_method, iterated
 from acronumba.frontend.names import function_value
 from acronumba.frontend.operators import binary
 from acronumba.frontend.source import spot
@@ -31,7 +33,6 @@ from acronumba.frontend.values import (
     NoneVal,
     Num,
     Range,
-    Record,
     Ref,
     Reversed,
     Static,
@@ -110,10 +111,8 @@ def _len(w: Walker, a: Args, node: Node) -> Val:
                 return number(len(field_names(v.classes[0])))
             case StrVal(value=value):
                 return number(len(value))
-            case Ref() | Record() if not (isinstance(v, Record) and issubclass(v.cls, tuple)):
-                cls = v.cls if isinstance(v, Record) else v.classes[0]
-                if w.has(cls, "__len__"):
-                    return w.call(class_attribute(w, v, cls, "__len__", node), (), {}, node)
+            case _ if has_method(w, v, "__len__"):
+                return call_special(w, v, "__len__", (), node)
         items = w.items_of(v)
         if items is None or isinstance(v, Zip | Enumerate | Generator | Reversed):
             raise w.refuse("ACR301", node, seen=f"len of {w.describe(v)}")
@@ -127,6 +126,8 @@ def _abs(w: Walker, a: Args, node: Node) -> Val:
     def one(v: Val) -> Val:
         if isinstance(v, Tensor):
             return w.ufunc("abs", (v,), node)
+        if has_method(w, v, "__abs__"):
+            return call_special(w, v, "__abs__", (), node)
         x = host_value(w, v, node, "abs()")
         return w.scalar("abs", w.read(x) if x.type == FLOAT else w.as_int(x), node=node)
 
@@ -184,6 +185,7 @@ def _reversed(w: Walker, a: Args, node: Node) -> Val:
 def as_iterable(w: Walker, val: Val, node: Node) -> Val:
     if isinstance(val, UnionVal):
         val = not_none(w, val, node)
+    val = iterated(w, val, node)
     if isinstance(val, Generator):
         return comprehend(w, val.node)
     if isinstance(val, ListVal | Tensor | ArrayRef | Range | Zip | Enumerate | Reversed) or w.items_of(val) is not None:
@@ -336,14 +338,28 @@ def _getattr(w: Walker, a: Args, node: Node) -> Val:
         raise w.refuse("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
 
     def one(obj: Val) -> Val:
-        try:
+        if "default" not in a.given:
             return attribute(w, obj, name, node)
-        except Refused as error:
-            if "default" not in a.given or error.error is None or error.error.code != "ACR307":
-                raise
-            return a["default"]
+        return either(w, has_attribute(w, obj, name, node), lambda: attribute(w, obj, name, node), lambda: a["default"])
 
     return w.each(a["obj"], one, node)
+
+
+@row("obj name", hasattr, whole=True)
+def _hasattr(w: Walker, a: Args, node: Node) -> Val:
+    name = a.static("name")
+    if not isinstance(name, str):
+        raise w.refuse("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
+    return w.each(a["obj"], lambda obj: has_attribute(w, obj, name, node), node)
+
+
+@row("obj name value", setattr, whole=True)
+def _setattr(w: Walker, a: Args, node: Node) -> Val:
+    name = a.static("name")
+    if not isinstance(name, str):
+        raise w.refuse("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
+    set_attribute(w, a["obj"], name, a["value"], node or ast.Constant(0))
+    return NoneVal()
 
 
 @row("f xs", map, whole=True)
