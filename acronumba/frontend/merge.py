@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from acronumba.errors import Loc
+from acronumba.frontend.array_forms import array_of_numbers
 from acronumba.frontend.block import Dead, Point, Refused, State
 from acronumba.frontend.cells import endless
 from acronumba.frontend.naming import loosest, note_named, note_shared
@@ -48,7 +49,6 @@ from acronumba.frontend.values import (
     alike,
     array_form,
     array_numbers,
-    array_of_numbers,
     held,
     holding,
     is_field,

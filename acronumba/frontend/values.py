@@ -8,9 +8,8 @@ time are IR variables.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, TypeAlias
 
 from acronumba.data.shared import SharedLeaf, SharedNode
@@ -490,57 +489,15 @@ def array_numbers(ref: ArrayRef) -> list[Val]:
     """Return what may differ between two arrays of one form: the list of their parts, extents, offsets, strides."""
     out: list[Val] = [ref.parts, ref.offset]
     for a in ref.axes:
-        out += [_extent(a.extent), *(() if a.stride is None else (a.stride,))]
+        out += [as_number(a.extent), *(() if a.stride is None else (a.stride,))]
     for c in ref.cuts:
-        out += [_extent(c.extent), _extent(c.start)]
-        out += [*(() if c.count is None else (_extent(c.count),)), *(() if c.index is None else (c.index,))]
+        out += [as_number(c.extent), as_number(c.start)]
+        out += [*(() if c.count is None else (as_number(c.count),)), *(() if c.index is None else (c.index,))]
     return out
 
 
-def array_of_numbers(ref: ArrayRef, vals: Sequence[Val]) -> ArrayRef:
-    """Return the array of the form of `ref` that has `vals` for what may differ."""
-    rest = iter(vals)
-
-    def extent() -> ir.Extent:
-        num = next(rest)
-        assert isinstance(num, Num)
-        return num.const if num.var is None else num.var
-
-    parts, offset = next(rest), next(rest)
-    assert isinstance(parts, ListVal) and isinstance(offset, Num)
-    axes = tuple(
-        replace(a, extent=extent(), stride=None if a.stride is None else next(rest))  # type: ignore[arg-type]
-        for a in ref.axes
-    )
-    cuts = tuple(
-        replace(
-            c, extent=extent(), start=extent(), count=_like(c.count, extent), index=_like(c.index, partial(next, rest))
-        )
-        for c in ref.cuts
-    )
-    t = TensorT(ref.type.dtype, tuple(a.extent if isinstance(a.extent, int) else None for a in axes))
-    return replace(ref, type=t, parts=parts, offset=offset, axes=axes, cuts=cuts, latest=False)
-
-
-def _like(old: Any, new: Callable[[], Any]) -> Any:
-    """Return something new where there was something."""
-    return None if old is None else new()
-
-
-def array_of_words(ref: ArrayRef, t: ArrayT, vars: Sequence[ir.Var]) -> ArrayRef:
-    """Return the array of the form of `ref` that lies in the words of a type; constant extents stay constant."""
-    nums: list[Val] = [ListVal(ref.parts.cell, vars[0]), *(Num(INT, var=v) for v in vars[1:])]
-    at = 2
-    for a, n in zip(ref.axes, t.seen.shape, strict=True):
-        nums[at] = nums[at] if n is None else number(n)
-        at += 1 if a.stride is None else 2
-    for c, n in zip(ref.cuts, t.item.shape, strict=True):
-        nums[at] = nums[at] if n is None else number(n)
-        at += 2 + (c.count is not None) + (c.index is not None)
-    return array_of_numbers(ref, nums)
-
-
-def _extent(e: ir.Extent) -> Num:
+def as_number(e: ir.Extent) -> Num:
+    """Return an extent as a number."""
     return number(e) if isinstance(e, int) else Num(INT, var=e)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from acronumba.data.classes import fields_in_order
 from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
+from acronumba.frontend.array_forms import array_of_words
 from acronumba.frontend.block import Point, Resweep, conversion, last_name
 from acronumba.frontend.cells import Cells, endless
 from acronumba.frontend.handlers import KEPT, READ
@@ -43,7 +44,6 @@ from acronumba.frontend.values import (
     Val,
     array_form,
     array_numbers,
-    array_of_words,
     case_slices,
     number,
     type_of,
