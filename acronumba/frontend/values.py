@@ -40,12 +40,6 @@ from acronumba.ir.types import (
     words,
 )  # fmt: skip
 
-# Functions written in NumPy that are one operation to the compiler.
-PRIMITIVES = frozenset((
-    "acronumba.nn.sigmoid", "acronumba.nn.erf", "acronumba.random.threefry", "acronumba.frontend.calls.written.refused",
-    "acronumba.frontend.calls.written_special.complement",
-))  # fmt: skip
-
 FieldPlace: TypeAlias = tuple[type, str]  # a field of a class
 NOT_CONST: Any = type("NotConst", (), {"__repr__": lambda self: "<run time>"})()
 
