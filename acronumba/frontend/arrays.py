@@ -404,7 +404,7 @@ def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
         seen = f"{what} into {w.describe(x)}, a view of an array that is written to"
         raise w.refuse("ACR111", node, seen=seen, rewrite="write into the array itself, by an index")
     if not whole.places:
-        name = ast.unparse(node.value) if isinstance(node, ast.Subscript) else "x"
+        name = _name_of(node)
         seen = f"{what} into {w.describe(x)}, which was not made in this call"
         raise w.refuse("ACR111", node, seen=seen, rewrite=f"{name} = {name}.copy()")
     for p in whole.places:
@@ -412,9 +412,19 @@ def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
     w.unify_places(whole.places)
     if whole.passed:
         w.pass_itself(whole.places)
-        name = ast.unparse(node.value) if isinstance(node, ast.Subscript) else "x"
+        name = _name_of(node)
         seen = f"{what} into {w.describe(x)}, which may have come in"
         raise w.refuse("ACR111", node, seen=seen, rewrite=f"{name} = {name}.copy()")
+
+
+def _name_of(node: ast.AST) -> str:
+    """Return the user's name for what is written into."""
+    match node:
+        case ast.Subscript(value=value) | ast.AugAssign(target=value):
+            return ast.unparse(value)
+        case ast.Name(id=name):
+            return name
+    return "x"
 
 
 def note_write(
@@ -443,6 +453,8 @@ def around(w: Walker) -> tuple[Loop, ...]:
 def note_kept(w: Walker, val: Tensor) -> None:
     """Note that what was read of an array gets a name, or is put into something."""
     ref = val.whole.read_from
+    if w.outer_loc is not None:  # by a function of the library: it keeps nothing
+        return
     if ref is not None and (val.type.rank or val.array0 is not None):
         note_event(w, "kept", ref.place.find(), ref.latest, None, whole=val.base is None)
 

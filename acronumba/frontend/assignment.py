@@ -66,6 +66,9 @@ def unpack(w: Walker, val: Val, count: int, node: ast.AST) -> Sequence[Val]:
             raise w.refuse("ACR305", node, seen=f"{len(items)} values for {count} names")
         return items
     match val:
+        case ArrayRef() if val.axes:
+            w.same_extent(val.dims[0], count, "values to unpack", node)
+            return [get_item(w, val, number(k), node) for k in range(count)]
         case Tensor() if val.type.rank:
             n = w.same_extent(val.dims[0], count, "values to unpack", node)
             x = w.refine(val, (n, *val.dims[1:]))

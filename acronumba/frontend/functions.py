@@ -141,7 +141,6 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
     """Call a function of the user: inlined, or by a call if it is recursive."""
     params = bind_arguments(w, func, args, kwargs, node)
     for v in params.values():
-        w.kept(v)
         alias(v)
         check_free(w, v)
     code = func.code
@@ -162,6 +161,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], node: ast.AST | Non
         w.outer_loc = w.at(node)
     w.source = func.source
     for name, val in params.items():
+        w.kept(val)
         w.state[(frame.scope, name)] = val
     w.body(func.source.body)
     if w.block is not None:

@@ -22,6 +22,7 @@ from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.calls.of_python import as_iterable, fold
+from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
 from acronumba.frontend.calls.written_special import special_row
@@ -66,6 +67,9 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], 
     """Call something that exists at compile time."""
     if isinstance(value, type):
         return construct(w, value, args, kwargs, node)
+    view = function_view(w, value, args, kwargs, node)
+    if view is not None:
+        return view
     known = ROWS.get(table_key(value)) or special_row(value)
     if known is not None:
         return call_row(w, known, args, kwargs, node)
@@ -94,9 +98,11 @@ def _name_of(node: Node, default: str) -> str:
 
 def call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
     """Call what has a row."""
-    if not row.whole:
-        args, kwargs = list(map(w.whole, args)), {k: w.whole(v) for k, v in kwargs.items()}
-    return _distribute(w, row, Args(w, row, args, kwargs, node), node)
+    if row.whole:
+        return _distribute(w, row, Args(w, row, args, kwargs, node), node)
+    a = Args(w, row, list(map(w.whole, args)), {k: w.whole(v) for k, v in kwargs.items()}, node)
+    a.into = kwargs.get("out")
+    return _distribute(w, row, a, node)
 
 
 def _distribute(w: Walker, row: Row, a: Args, node: Node) -> Val:
@@ -361,9 +367,16 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
 
 def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call a method of an array that is written to."""
-    if name == "fill" and len(args) == 1 and not kwargs and node is not None:
-        assign_item(w, ref, (), args[0], node)
+    where = node or ast.Constant(0)
+    if name == "fill" and len(args) == 1 and not kwargs:
+        assign_item(w, ref, (), args[0], where)
         return NoneVal()
+    view = None if kwargs else array_view(w, ref, name, args, node)
+    if view is not None:
+        return view
+    known = METHODS.get((np.ndarray, name))
+    if known is not None and known.whole:
+        return call_row(w, known, [ref, *args], kwargs, node)
     return call_method(w, Method(w.whole(ref), name), args, kwargs, node)
 
 

@@ -18,6 +18,6 @@ from acronumba.frontend.calls import (
 )
 
 FILES = (
-    of_dtypes, of_layouts, of_numpy, of_python, of_ufuncs, written, written_math, written_matrices, written_orders,
-    written_products, written_shapes, written_special,
+    of_dtypes, of_layouts, of_numpy, of_python, of_ufuncs, written, written_math, written_matrices,
+    written_orders, written_products, written_shapes, written_special,
 )  # fmt: skip

@@ -386,10 +386,10 @@ for _name in (*MATH, "isnan", "isinf", "isfinite"):
 
 @row("*args", math.hypot)
 def _hypot(w: Walker, a: Args, node: Node) -> Val:
-    if len(a.rest) != 2:
-        raise w.refuse("ACR202", a.places[2] if len(a.rest) > 2 else node, seen=f"math.hypot of {len(a.rest)} numbers",
-                       rewrite="math.sqrt(x * x + y * y + z * z)")  # fmt: skip
-    return w.scalar("hypot", *(w.as_float(host_value(w, v, node, "math.hypot()")) for v in a.rest), node=node)
+    out = number(0.0)
+    for v in a.rest:
+        out = w.scalar("hypot", out, w.as_float(host_value(w, v, node, "math.hypot()")), node=node)
+    return out
 
 
 @row("x base", math.log)
