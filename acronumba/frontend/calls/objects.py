@@ -45,7 +45,7 @@ def as_function(value: Any) -> types.FunctionType | None:
 def is_foreign(fn: types.FunctionType) -> bool:
     """Whether a function belongs to Python, NumPy or SciPy: it is never compiled with a model."""
     file = fn.__code__.co_filename
-    if fn.__module__.startswith("scipy."):
+    if (fn.__module__ or "").startswith("scipy."):
         return True
     return file.startswith(_FOREIGN) and (file.startswith(_FOREIGN[1]) or "site-packages" not in file)
 
