@@ -40,11 +40,10 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
-    case_slices,
     number,
 )
 from acronumba.frontend.walker import Walker
-from acronumba.ir.types import BOOL, Array0T, FloatT, NoneT, StructT, Type, type_text
+from acronumba.ir.types import BOOL, Array0T, FloatT, NoneT, StructT, Type, case_slices, type_text
 
 AMBIGUOUS = "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
 

@@ -36,8 +36,6 @@ from acronumba.ir.types import (
     Type,
     UnionT,
     union,
-    union_cases,
-    words,
 )  # fmt: skip
 
 FieldPlace: TypeAlias = tuple[type, str]  # a field of a class
@@ -534,16 +532,6 @@ def type_of(val: Val) -> Type | None:
             return union(*val.possible)
         case _:
             return None
-
-
-def case_slices(t: UnionT) -> list[tuple[Type, slice]]:
-    """Return the cases of a tagged union with the places of their words behind the tag."""
-    out, at = [], 1
-    for case in union_cases(t):
-        width = len(words(case))
-        out.append((case, slice(at, at + width)))
-        at += width
-    return out
 
 
 def same(a: Any, b: Any) -> bool:

@@ -44,7 +44,6 @@ from acronumba.frontend.values import (
     Val,
     array_form,
     array_numbers,
-    case_slices,
     number,
     type_of,
 )  # fmt: skip
@@ -73,6 +72,7 @@ from acronumba.ir.types import (
     Type,
     UnionT,
     Word,
+    case_slices,
     members,
     type_text,
     union,
