@@ -9,12 +9,24 @@ from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.comprehensions import extend, to_list
+from acronumba.frontend.dicts import changeable, changed_in_place
 from acronumba.frontend.handlers import STATEMENTS, TARGETS, handles
 from acronumba.frontend.lists import list_get, list_slice, new_list
 from acronumba.frontend.names import alias, bind_name, check_free, forget
 from acronumba.frontend.operators import MAGIC, OPERATORS, binary
 from acronumba.frontend.subscripts import get_item, item_place, set_item
-from acronumba.frontend.values import ListVal, SharedVal, StaticList, Tensor, TupleVal, UnionVal, Val, number
+from acronumba.frontend.values import (
+    DictVal,
+    ListVal,
+    MapVal,
+    SharedVal,
+    StaticList,
+    Tensor,
+    TupleVal,
+    UnionVal,
+    Val,
+    number,
+)
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import Array0T, TensorT, members
@@ -116,8 +128,10 @@ def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val:
             assert isinstance(old, ListVal)
             extend(w, old, value, stmt)
             return old
+    if isinstance(old, DictVal | MapVal) and isinstance(stmt.op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor):
+        return changed_in_place(w, stmt.op, changeable(w, old, stmt), value, stmt)
     magic = f"__i{MAGIC[type(stmt.op)]}__"
-    if cls not in (list, dict) and w.has(cls, magic):
+    if cls not in (list, dict, set) and w.has(cls, magic):
         raise w.refuse("ACR209", stmt, seen=magic, rewrite=_written_out(stmt))
     new = binary(w, stmt.op, old, value, stmt)
     if isinstance(old, Tensor) and (old.type.rank or old.array0 is not None):

@@ -23,6 +23,7 @@ from acronumba.frontend.values import (
     EnumVal,
     Func,
     ListVal,
+    MapVal,
     Method,
     NoneVal,
     Num,
@@ -94,7 +95,9 @@ def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
             raise w.refuse("ACR205", node, seen=f".{name}")
         case EnumVal():
             return enum_attribute(w, owner, name, node)
-        case ListVal() | StaticList() | DictVal() | SharedVal() | TupleVal() if hasattr(python_class(owner), name):
+        case ListVal() | StaticList() | DictVal() | MapVal() | SharedVal() | TupleVal() if hasattr(
+            python_class(owner), name
+        ):
             return builtin_method(w, owner, python_class(owner), name, node)
         case NoneVal():
             raise w.refuse("ACR307", node, seen=f"None has no attribute {name!r}")

@@ -111,6 +111,7 @@ class Knowledge:
         self.carried: dict[
             Any, set[type]
         ] = {}  # called functions to which shared tensors are passed; classes in pieces
+        self.removes = False  # whether entries of dicts are ever removed
         self.changed = False
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from acronumba.frontend.attributes import by_member
 from acronumba.frontend.block import Dead, Point
 from acronumba.frontend.conditions import host_value, truth, truth_value
-from acronumba.frontend.handlers import EXPRESSIONS, handles
+from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, handles
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.operators import is_float, is_index
 from acronumba.frontend.values import (
@@ -19,11 +19,14 @@ from acronumba.frontend.values import (
     EnumVal,
     Func,
     ListVal,
+    MapVal,
+    MapView,
     NoneVal,
     Num,
     Range,
     Record,
     Ref,
+    SharedVal,
     Static,
     StaticList,
     StrVal,
@@ -50,8 +53,8 @@ _COMPARE_BY: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 # What never equals a value of another of these kinds.
 _KINDS: dict[type, str] = {
-    Num: "number", StrVal: "string", NoneVal: "None", TupleVal: "tuple", DictVal: "dict", ListVal: "list",
-    StaticList: "list", Range: "range", Func: "function",
+    Num: "number", StrVal: "string", NoneVal: "None", TupleVal: "tuple", DictVal: "dict", MapVal: "dict",
+    ListVal: "list", StaticList: "list", Range: "range", Func: "function",
 }  # fmt: skip
 
 
@@ -147,6 +150,10 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
         return compare_known(w, op, a, b, node)
     if isinstance(a, TupleVal) and isinstance(b, TupleVal) and not isinstance(op, ast.Is | ast.IsNot):
         return compare_tuples(w, op, a, b, node)
+    handler = EQUALS.get(type(a)) or EQUALS.get(type(b))
+    known = None if handler is None or isinstance(op, ast.Is | ast.IsNot) else handler(w, op, a, b, node)
+    if known is not None:
+        return known  # type: ignore[no-any-return]
     kinds = {_KINDS.get(type(v)) for v in (a, b)}
     if equality and len(kinds) == 2 and None not in kinds:  # a string never equals a tuple
         return number(negated)
@@ -234,8 +241,13 @@ def contains(w: Walker, a: Val, b: Val, node: ast.AST) -> Num:
         inside = w.both(w.scalar("ge", a, b.start), w.scalar("lt", a, b.stop))
         if b.step.const == 1:
             return inside
+    handler = CONTAINS.get(type(b))
+    if handler is not None and not (isinstance(b, SharedVal) and b.node.kind != "dict"):
+        found = handler(w, a, b, node)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     items = w.items_of(b)
-    if items is None and isinstance(b, ListVal | Range):
+    if items is None and isinstance(b, ListVal | Range | MapView):
         return contains_at_run_time(w, a, b, node)
     if items is None:
         raise w.refuse("ACR301", node, seen=f"`in` {w.describe(b)}", rewrite="any(x == a for x in xs)")

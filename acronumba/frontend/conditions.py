@@ -15,6 +15,7 @@ from acronumba.frontend.block import Dead, Point, Refused
 from acronumba.frontend.calls.objects import python_class, runtime_class
 from acronumba.frontend.handlers import CONDITIONS, EXPRESSIONS, handles
 from acronumba.frontend.loops import range_count
+from acronumba.frontend.maps import size
 from acronumba.frontend.names import path_of
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -24,6 +25,8 @@ from acronumba.frontend.values import (
     EnumVal,
     Func,
     ListVal,
+    MapVal,
+    MapView,
     Maybe,
     NoneVal,
     Num,
@@ -160,6 +163,9 @@ def truth(w: Walker, val: Val, node: ast.AST | None) -> Num:
             return number(bool(val.items))
         case ListVal():
             return w.scalar("gt", w.list_lengths(val, node), number(0))
+        case MapVal() | MapView():
+            base = val if isinstance(val, MapVal) else val.base
+            return w.scalar("gt", size(w, base, node), number(0))
         case Tensor():
             return truth(w, truth_of_array(w, val, node), node)
         case Record() | Ref() | SharedVal(node=SharedNode(kind="object")):

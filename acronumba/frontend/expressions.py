@@ -14,7 +14,7 @@ from acronumba.frontend.handlers import EXPRESSIONS, handles
 from acronumba.frontend.lists import append, new_list
 from acronumba.frontend.names import bind_name, part_of, read_name
 from acronumba.frontend.source import spot
-from acronumba.frontend.values import DictVal, ListVal, Static, StaticList, StrVal, TupleVal, Val
+from acronumba.frontend.values import ListVal, Static, StaticList, TupleVal, Val
 from acronumba.frontend.walker import Walker
 
 
@@ -78,15 +78,6 @@ def _list(w: Walker, node: ast.List) -> Val:
     return list_display(w, node.elts, node)
 
 
-@handles(EXPRESSIONS, ast.Dict)
-def _dict(w: Walker, node: ast.Dict) -> Val:
-    names = [w.expr(k) if k is not None else None for k in node.keys]
-    texts = tuple(n.value for n in names if isinstance(n, StrVal))
-    if len(texts) < len(names):
-        raise w.refuse("ACR115", node, seen="a dict whose keys are not constant strings")
-    return DictVal(texts, tuple(part_of(w, v) for v in node.values))
-
-
 @handles(EXPRESSIONS, ast.NamedExpr)
 def _named(w: Walker, node: ast.NamedExpr) -> Val:
     val = w.expr(node.value)
@@ -102,11 +93,6 @@ def _lambda(w: Walker, node: ast.Lambda) -> Val:
 @handles(EXPRESSIONS, ast.JoinedStr)
 def _formatted(w: Walker, node: ast.JoinedStr) -> Val:
     raise w.refuse("ACR116", node)
-
-
-@handles(EXPRESSIONS, ast.SetComp, ast.DictComp, ast.Set)
-def _set_or_dict(w: Walker, node: ast.expr) -> Val:
-    raise w.refuse("ACR115", node)
 
 
 @handles(EXPRESSIONS, ast.Slice)

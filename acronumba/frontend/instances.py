@@ -16,6 +16,7 @@ from acronumba.frontend.templates import (
     TChoice,
     Template,
     TList,
+    TMap,
     TParts,
     TPoison,
     TStatic,
@@ -31,6 +32,8 @@ from acronumba.frontend.values import (
     EnumVal,
     Func,
     ListVal,
+    MapVal,
+    MapView,
     Maybe,
     Method,
     NoneVal,
@@ -184,7 +187,12 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
                     return TType(w.type_of(val))
                 meta = (val.cls, val.names)
             parts = enumerate(val.items)
-            return TParts(kind, meta, tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in parts))
+            cell = val.cell if isinstance(val, DictVal) else None
+            return TParts(kind, meta, tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in parts), cell)
+        case MapVal():
+            mine = w.cell(("parameter", where))
+            mine.real = True
+            return TMap(w.unify_cells(mine, val.cell), val.is_set)
         case ListVal() | StaticList():
             if isinstance(val, StaticList):
                 w.make_real(val.cell)
@@ -229,6 +237,8 @@ def template_key(w: Walker, shape: Template, which: bool = True) -> Any:
             return ("choice", keys(options))
         case TTensor():
             return w.template_type(shape)
+        case TMap():
+            return ("map", id(shape.cell.find()), shape.cell.find().item, shape.is_set)
         case TList():
             return ("list", id(shape.cell.find()), shape.cell.find().item)
         case TType():
@@ -273,6 +283,8 @@ def holder_key(w: Walker, val: Val) -> Any:
             return ("method", name)
         case Zip(strict=strict):
             return ("zip", strict)
+        case MapView(what=what):
+            return ("view", what)
     return type(val)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from acronumba.data.shared import field_names
 from acronumba.frontend.attributes import load
+from acronumba.frontend.dicts import key_value
 from acronumba.frontend.handlers import ITEMS, handles
 from acronumba.frontend.values import (
     DictVal,
@@ -45,7 +46,7 @@ def _of_shared(w: Walker, val: SharedVal) -> tuple[Val, ...] | None:
 
 @handles(ITEMS, DictVal)
 def _of_dict(w: Walker, val: DictVal) -> tuple[Val, ...] | None:
-    return tuple(StrVal(k) for k in val.keys)
+    return tuple(key_value(w, k) for k in val.keys)
 
 
 @handles(ITEMS, Ref)

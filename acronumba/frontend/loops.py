@@ -12,12 +12,15 @@ from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Abandoned, Dead, Point, Refused, State
 from acronumba.frontend.handlers import STATEMENTS, handles
 from acronumba.frontend.lists import at_run_time, list_get
+from acronumba.frontend.maps import turns
 from acronumba.frontend.source import assigned_names
 from acronumba.frontend.templates import TAbsent, Template, TStatic, equal_templates
 from acronumba.frontend.values import (
     NOT_CONST,
     Enumerate,
     ListVal,
+    MapVal,
+    MapView,
     Num,
     Poison,
     Range,
@@ -310,6 +313,8 @@ def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num]
             return lambda: count, lambda i: w.scalar("add", start, w.scalar("mul", i, step))
         case ListVal():
             return lambda: w.list_lengths(iterable, node), lambda i: list_get(w, iterable, i, node)
+        case MapVal() | MapView():
+            return turns(w, iterable, node)
         case Tensor() if iterable.type.rank:
             n = w.extent(iterable.dims[0])
             return lambda: n, lambda i: row_of(w, iterable, i, node)

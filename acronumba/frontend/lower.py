@@ -29,6 +29,7 @@ from acronumba.frontend import (
     assignment,
     comprehensions,
     conditions,
+    dicts,
     expressions,
     functions,
     items,
@@ -73,7 +74,7 @@ class Lowered:
 
 
 # What says how nodes and values are walked (see `handlers`).
-TOPICS = (assignment, comprehensions, conditions, expressions, functions, items, loops, patterns, statements)
+TOPICS = (assignment, comprehensions, conditions, dicts, expressions, functions, items, loops, patterns, statements)
 
 
 def lower(

@@ -9,13 +9,14 @@ from functools import partial
 from typing import Any
 
 from acronumba.errors import Loc
-from acronumba.frontend.block import Dead, Point, Refused, State
+from acronumba.frontend.block import Dead, Point, Refused, Resweep, State
 from acronumba.frontend.cells import endless
 from acronumba.frontend.templates import (
     TAbsent,
     TChoice,
     Template,
     TList,
+    TMap,
     TMaybe,
     TParts,
     TPoison,
@@ -30,6 +31,7 @@ from acronumba.frontend.values import (
     DictVal,
     EnumVal,
     ListVal,
+    MapVal,
     Maybe,
     NoneVal,
     Num,
@@ -45,6 +47,7 @@ from acronumba.frontend.values import (
     holding,
     is_several,
     loosest,
+    map_type,
     note_named,
     note_shared,
     number,
@@ -162,7 +165,7 @@ class Merge(Words):
             case TupleVal():
                 return TupleVal(tuple(map(self.settle, val.items)))
             case DictVal():
-                return DictVal(val.keys, tuple(map(self.settle, val.items)))
+                return DictVal(val.keys, tuple(map(self.settle, val.items)), val.cell)
             case Record():
                 return Record(val.cls, val.names, tuple(map(self.settle, val.items)))
             case Maybe():
@@ -200,7 +203,7 @@ class Merge(Words):
             case TupleVal():
                 return TParts("tuple", len(val.items), tuple(map(self.template, val.items)))
             case DictVal():
-                return TParts("dict", val.keys, tuple(map(self.template, val.items)))
+                return TParts("dict", val.keys, tuple(map(self.template, val.items)), val.cell)
             case Record():
                 return TParts("record", (val.cls, val.names), tuple(map(self.template, val.items)))
             case Tensor():
@@ -209,6 +212,8 @@ class Merge(Words):
                 return TTensor(val.type, val.dims, val.own, val.array0 is not None)
             case ListVal():
                 return TList(val.cell, val.own)
+            case MapVal():
+                return TMap(val.cell, val.is_set)
             case StaticList():
                 self.make_real(val.cell)
                 self.type_of(val)
@@ -272,6 +277,12 @@ class Merge(Words):
                 return TMaybe(self.join_templates(a.inner, b))
             case (_, TMaybe()):
                 return TMaybe(self.join_templates(a, b.inner))
+            case (TParts(kind="dict"), TParts(kind="dict") | TMap()) | (TMap(), TParts(kind="dict")):
+                joined = self._join_dicts(a, b)
+                if joined is not None:
+                    return joined
+            case (TMap(), TMap()) if a.is_set == b.is_set:
+                return TMap(self.unify_cells(a.cell, b.cell), a.is_set)
             case (TParts(), TParts()) if (a.kind, a.meta) == (b.kind, b.meta):
                 return TParts(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)))
             case (TTensor(), TTensor()) if (a.type.dtype, a.type.rank, a.array0) == (
@@ -295,6 +306,25 @@ class Merge(Words):
         if endless(t):
             return TPoison(f"it has types without end: {type_text(t)[:100]}")
         return TType(t)
+
+    def _join_dicts(self, a: Template, b: Template) -> TParts | None:
+        """Join dicts of which one at least has known keys; None: they have no template but their types.
+
+        Where a dict of known keys meets one of run time, or they have other keys, both are made at run time.
+        """
+        if isinstance(a, TParts) and isinstance(b, TParts):
+            if a.meta == b.meta:
+                if a.cell is not None and b.cell is not None:
+                    self.unify_cells(a.cell, b.cell)
+                items = tuple(map(self.join_templates, a.items, b.items))
+                return TParts("dict", a.meta, items, a.cell if b.cell is not None else None)
+        cells = [t.cell for t in (a, b) if isinstance(t, TParts)]
+        made = [cell for cell in cells if cell is not None]
+        if len(made) < len(cells) or isinstance(b, TParts) is isinstance(a, TParts):
+            return None
+        for cell in made:
+            self.make_real(cell)
+        raise Resweep
 
     def _join_known(self, a: Template, b: Template) -> Template:
         """Join templates of which one is a value itself, and not the other's."""
@@ -327,6 +357,8 @@ class Merge(Words):
                 return Array0T(a.type.dtype) if a.array0 else a.type
             case TList():
                 return ListT(a.cell.find().item)
+            case TMap():
+                return map_type(a.cell, a.is_set)
             case TParts(kind="holder"):
                 raise self.refuse("ACR206", seen=self.describe(a.meta))
             case TParts(kind="tuple"):
@@ -361,7 +393,7 @@ class Merge(Words):
                 if a.kind == "tuple":
                     return TupleVal(items), flat
                 if a.kind == "dict":
-                    return DictVal(a.meta, items), flat
+                    return DictVal(a.meta, items, a.cell), flat
                 if a.kind == "holder":
                     return holding(a.meta, items), flat
                 return Record(a.meta[0], a.meta[1], items), flat
@@ -375,6 +407,9 @@ class Merge(Words):
             case TList():
                 var = self.var(name, ListT(a.cell.find().item))
                 return ListVal(a.cell.find(), var, a.own), (var,)
+            case TMap():
+                var = self.var(name, words(map_type(a.cell, a.is_set))[0])
+                return MapVal(a.cell.find(), var, a.is_set), (var,)
             case TChoice():
                 var = self.var(name, INT)
                 parts = [self.instantiate(option, name) for option in a.options]
@@ -394,7 +429,7 @@ class Merge(Words):
                 return 0
             case TChoice():
                 return 1 + sum(map(self.template_width, a.options))
-            case TList():
+            case TList() | TMap():
                 return 1
         return len(words(self.template_type(a)))
 
@@ -426,7 +461,7 @@ class Merge(Words):
                 src = self.variable(val)
                 if vars[0] is not src:
                     self.emit(ir.Copy(out=vars[0], src=src, loc=self.loc))
-            case TList() if isinstance(val, ListVal):
+            case TList() | TMap() if isinstance(val, ListVal | MapVal):
                 if vars[0] is not val.var:
                     self.emit(ir.Copy(out=vars[0], src=val.var, loc=self.loc))
             case TChoice():

@@ -10,7 +10,7 @@ from acronumba.frontend.block import ZERO_DIVISION
 from acronumba.frontend.calls.objects import is_tuple, python_class
 from acronumba.frontend.comprehensions import list_concat, list_repeat
 from acronumba.frontend.conditions import host_value, truth_value
-from acronumba.frontend.handlers import EXPRESSIONS, handles
+from acronumba.frontend.handlers import EXPRESSIONS, MAPPINGS, handles
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -117,6 +117,11 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
             return w.ufunc(name, (x, y), node)
     if isinstance(a, Num) and isinstance(b, Num):
         return arithmetic(w, name, a, b, node)
+    mapped = MAPPINGS.get(type(a)) or MAPPINGS.get(type(b))
+    if mapped is not None:
+        got = mapped(w, op, a, b, node)
+        if got is not None:
+            return got  # type: ignore[no-any-return]
     if isinstance(op, ast.BitOr) and all(isinstance(v, Static | NoneVal) for v in (a, b)):  # isinstance(x, A | B)
         return TupleVal((a, b))
     if isinstance(op, ast.Add):

@@ -13,7 +13,9 @@ from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls.objects import is_tuple, python_class
 from acronumba.frontend.comprehensions import stack_list
 from acronumba.frontend.conditions import host_value
+from acronumba.frontend.dicts import changeable, dict_item, is_mapping
 from acronumba.frontend.handlers import EXPRESSIONS, handles
+from acronumba.frontend.keyed import put
 from acronumba.frontend.lists import (
     at_run_time,
     check_mutable,
@@ -31,6 +33,7 @@ from acronumba.frontend.values import (
     DictVal,
     EnumVal,
     ListVal,
+    MapVal,
     NoneVal,
     Num,
     Poison,
@@ -132,13 +135,13 @@ def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
         return tensor_item(w, base, where, node)
     if isinstance(where, tuple):
         where = TupleVal(tuple(_no_slices(w, where, node)))
-    if isinstance(where, UnionVal):
+    if isinstance(where, UnionVal) and not is_mapping(base):
         where = not_none(w, where, node)
         if isinstance(where, UnionVal):
             return w.each(where, lambda e: get_item(w, base, e, node), node)
     match base:
-        case DictVal() | SharedVal():
-            if isinstance(base, DictVal) or base.node.kind == "dict":
+        case DictVal() | MapVal() | SharedVal():
+            if is_mapping(base):
                 return dict_item(w, base, where, node)
         case Static(value=value) if isinstance(value, enum.EnumMeta) and isinstance(where, StrVal):
             return w.constant(value[where.value])
@@ -215,24 +218,6 @@ def _no_slices(w: Walker, where: tuple[Any, ...], node: ast.AST) -> Iterator[Val
         if isinstance(e, slice):
             raise w.refuse("ACR301", node, seen="a slice in a tuple index of something that is not an array")
         yield e
-
-
-def dict_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
-    """Read the item of a dict under a constant key."""
-    if not isinstance(where, StrVal):
-        raise w.refuse("ACR309", node, seen=describe_index(w, where))
-    if isinstance(base, DictVal):
-        if where.value in base.keys:
-            val = base.items[base.keys.index(where.value)]
-            w.check_poison(val, node=node)
-            return val
-    else:
-        assert isinstance(base, SharedVal)
-        item = base.node.item(where.value)
-        if item is not None:
-            return w.shared_value(item)
-    w.fail("KeyError", where.value, node)
-    return Poison()
 
 
 def index_list(w: Walker, base: ListVal, where: Any, node: ast.AST) -> Val:
@@ -327,7 +312,7 @@ def index_array(w: Walker, e: Val, node: ast.AST) -> Tensor:
     return w.as_tensor(e, node=node)
 
 
-def item_place(w: Walker, target: ast.Subscript) -> tuple[ListVal, Any]:
+def item_place(w: Walker, target: ast.Subscript) -> tuple[ListVal | MapVal, Any]:
     """Evaluate the list and the index of an item that is assigned: once, also where it is read first."""
     base = w.expr(target.value)
     w.check_poison(base)
@@ -336,14 +321,21 @@ def item_place(w: Walker, target: ast.Subscript) -> tuple[ListVal, Any]:
     if isinstance(base, StaticList):
         w.make_real(base.cell)
         raise Resweep
+    if isinstance(base, DictVal | MapVal):
+        return changeable(w, base, target), w.expr(target.slice)
     if not isinstance(base, ListVal):
         raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")
     check_mutable(w, base, target)
     return base, index_of(w, target.slice)
 
 
-def set_item(w: Walker, base: ListVal, where: Any, target: ast.Subscript, val: Val) -> None:
-    """Assign to an element of a list."""
+def set_item(w: Walker, base: ListVal | MapVal, where: Any, target: ast.Subscript, val: Val) -> None:
+    """Assign to an element of a list, or store under a key of a dict."""
+    if isinstance(base, MapVal):
+        if base.is_set:
+            raise w.refuse("ACR301", target, seen=f"an assignment into {w.describe(base)}", rewrite="s.add(x)")
+        put(w, base, where, val, target)
+        return
     if isinstance(where, slice):
         raise w.refuse("ACR109", target, seen="an assignment to a slice of a list")
     if isinstance(where, tuple):

@@ -25,6 +25,7 @@ class TParts:
     kind: str  # "tuple" | "dict" | "record" | "holder"
     meta: Any
     items: tuple[Template, ...]
+    cell: Cell | None = None  # of a dict
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +40,12 @@ class TTensor:
 class TList:
     cell: Cell
     own: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TMap:
+    cell: Cell
+    is_set: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +88,7 @@ class TPoison:
     code: str = ""
 
 
-Template: TypeAlias = TStatic | TParts | TTensor | TList | TType | TMaybe | TAbsent | TPoison | TChoice
+Template: TypeAlias = TStatic | TParts | TTensor | TList | TMap | TType | TMaybe | TAbsent | TPoison | TChoice
 
 
 def equal_templates(a: Template, b: Template) -> bool:
@@ -96,6 +103,8 @@ def equal_templates(a: Template, b: Template) -> bool:
             return (a.type, a.dims, a.fresh, a.array0) == (b.type, b.dims, b.fresh, b.array0)
         case (TList(), TList()):
             return a.cell.find() is b.cell.find() and a.own == b.own
+        case (TMap(), TMap()):
+            return a.cell.find() is b.cell.find() and a.is_set == b.is_set
         case (TChoice(), TChoice()):
             return len(a.options) == len(b.options) and all(map(equal_templates, a.options, b.options))
         case (TType(), TType()):

@@ -28,6 +28,7 @@ from acronumba.ir.types import (
     FloatT,
     IntT,
     ListT,
+    MapT,
     StrT,
     StructT,
     TensorT,
@@ -132,8 +133,11 @@ class TupleVal:
 
 @dataclass(slots=True, eq=False)
 class DictVal:
-    keys: tuple[str, ...]
+    """A dict whose keys are known and that is not changed; made at run time instead if `cell.real` is set."""
+
+    keys: tuple[Any, ...]  # strings, or other constants
     items: tuple[Val, ...]
+    cell: Cell | None = None  # of the place that makes it, if there is one
 
 
 @dataclass(slots=True, eq=False)
@@ -169,11 +173,40 @@ class ListVal:
     cell: Cell
     var: ir.Var
     own: bool = True  # certainly made in the call: it may be changed
-    outer: ListVal | None = None  # the list that it was read from
+    outer: ListVal | MapVal | None = None  # the list or dict that it was read from
 
     @property
     def item(self) -> Type:
         return self.cell.find().item
+
+
+@dataclass(slots=True, eq=False)
+class MapVal:
+    """A dict at run time, or a set: a list of entries. All of them were made in the call."""
+
+    cell: Cell  # its items are entries: tuples of a key and what lies under it
+    var: ir.Var
+    is_set: bool = False
+    outer: ListVal | MapVal | None = None  # the list or dict that it was read from
+
+    @property
+    def type(self) -> MapT:
+        return map_type(self.cell, self.is_set)
+
+
+@dataclass(slots=True, eq=False)
+class MapView:
+    """What a dict has: its "keys", "values" or "items"; or the elements of a set, in any order."""
+
+    base: MapVal
+    what: str
+
+
+def map_type(cell: Cell, is_set: bool) -> MapT:
+    """Return the type of the dicts or sets of a cell."""
+    entry = cell.find().item
+    key, item = entry.items if isinstance(entry, TupleT) else (NEVER, NEVER)
+    return MapT(key, None if is_set else item)
 
 
 @dataclass(slots=True, eq=False)
@@ -303,9 +336,9 @@ class Poison:
 
 
 Val: TypeAlias = (
-    Num | EnumVal | NoneVal | StrVal | Tensor | Ref | Record | TupleVal | DictVal | ListVal | StaticList | UnionVal
-    | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed | Generator | Maybe | Choice
-    | Poison
+    Num | EnumVal | NoneVal | StrVal | Tensor | Ref | Record | TupleVal | DictVal | MapVal | MapView | ListVal
+    | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed
+    | Generator | Maybe | Choice | Poison
 )  # fmt: skip
 
 
@@ -326,6 +359,8 @@ def held(val: Val) -> tuple[Val, ...]:
             return (val.inner, val.start)
         case Reversed():
             return (val.inner,)
+        case MapView():
+            return (val.base,)
     return ()
 
 
@@ -348,6 +383,8 @@ def holding(val: Val, items: Sequence[Val]) -> Val:
             return Enumerate(*items)  # type: ignore[arg-type]
         case Reversed():
             return Reversed(*items)
+        case MapView():
+            return MapView(items[0], val.what)  # type: ignore[arg-type]
     return val
 
 
@@ -380,6 +417,8 @@ def type_of(val: Val) -> Type | None:
         case DictVal():
             items = [type_of(v) for v in val.items]
             return None if None in items else DictT(val.keys, tuple(t for t in items if t is not None))
+        case MapVal():
+            return val.type
         case ListVal():
             return ListT(val.item)
         case StaticList():
@@ -428,7 +467,7 @@ def same(a: Any, b: Any) -> bool:
             return a.keys == b.keys and all(map(same, a.items, b.items))
         case Record():
             return a.cls is b.cls and all(map(same, a.items, b.items))
-        case ListVal():
+        case ListVal() | MapVal():
             return a.var is b.var
         case UnionVal():
             return bool(a.vars == b.vars and a.possible == b.possible)
@@ -438,7 +477,7 @@ def same(a: Any, b: Any) -> bool:
             return a.value is b.value or (
                 type(a.value) is type(b.value) and isinstance(a.value, type) is False and _equal(a.value, b.value)
             )
-        case Func() | Bound() | Method() | Range() | Zip() | Enumerate() | Reversed():
+        case Func() | Bound() | Method() | Range() | Zip() | Enumerate() | Reversed() | MapView():
             return alike(a, b) and all(map(same, held(a), held(b)))
         case Maybe():
             return same(a.value, b.value) and same(a.bound, b.bound)
@@ -456,6 +495,8 @@ def alike(a: Val, b: Val) -> bool:
             return alike(a.func, b.func)
         case (Method(), Method()):
             return a.name == b.name
+        case (MapView(), MapView()):
+            return a.what == b.what
         case (Zip(), Zip()):
             return a.strict == b.strict and len(a.parts) == len(b.parts)
         case (Range(), Range()) | (Enumerate(), Enumerate()) | (Reversed(), Reversed()):

@@ -10,16 +10,18 @@ from functools import partial
 from typing import Any
 
 from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
-from acronumba.frontend.block import Point, conversion, last_name
+from acronumba.frontend.block import Point, Resweep, conversion, last_name
 from acronumba.frontend.cells import Cells, endless
 from acronumba.frontend.values import (
     NOT_CONST,
     Bound,
+    Cell,
     Choice,
     DictVal,
     EnumVal,
     Func,
     ListVal,
+    MapVal,
     Maybe,
     NoneVal,
     Num,
@@ -51,6 +53,7 @@ from acronumba.ir.types import (
     FloatT,
     IntT,
     ListT,
+    MapT,
     NeverT,
     NoneT,
     OpaqueT,
@@ -229,6 +232,15 @@ class Words(Cells):
                 val.stored = True
                 self.widen_cell(val.cell, t.item)
                 return (self.realise(val).var,)
+            case (MapT(), DictVal(cell=Cell() as cell)):
+                self.make_real(cell)
+                raise Resweep
+            case (MapT(), MapVal()) if (t.item is None) == val.is_set:
+                by_type = self.cells_by_type(t)
+                if val.type != t:
+                    self.unify_cells(val.cell, by_type)
+                self.mix(val.cell, not by_type.mixed)
+                return (val.var,)
             case (_, UnionVal()) if val.type == t:
                 return val.vars
             case (_, UnionVal()):
@@ -371,6 +383,8 @@ class Words(Cells):
                 return TupleVal(tuple(items)) if isinstance(t, TupleT) else DictVal(t.keys, tuple(items))
             case ListT():
                 return self.list_of(t, vars[0])
+            case MapT():
+                return MapVal(self.cells_by_type(t), vars[0], t.item is None)
             case UnionT():
                 return self.narrowed(UnionVal(t, vars, t.members))
             case OpaqueT():

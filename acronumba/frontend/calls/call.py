@@ -16,7 +16,7 @@ import numpy as np
 from acronumba.data.shared import field_names
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.block import Dead, Resweep
-from acronumba.frontend.calls import of_numpy, of_python, written
+from acronumba.frontend.calls import of_maps, of_numpy, of_python, written
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.of_order import sort_list
@@ -26,12 +26,12 @@ from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import extend
 from acronumba.frontend.conditions import host_value, truth
+from acronumba.frontend.dicts import is_mapping
 from acronumba.frontend.lists import append, check_mutable, checked_index, element_of, list_slice, new_list
 from acronumba.frontend.names import alias, default_value
 from acronumba.frontend.operators import binary
 from acronumba.frontend.values import (
     NOT_CONST,
-    DictVal,
     Generator,
     ListVal,
     Method,
@@ -54,7 +54,7 @@ from acronumba.ir.types import words
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
-HANDLERS = (of_numpy, of_python, written)  # their rows are in `ROWS` and `METHODS` when they are imported
+HANDLERS = (of_maps, of_numpy, of_python, written)  # their rows are in `ROWS` and `METHODS` when they are imported
 
 
 def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
@@ -291,7 +291,7 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
             raise w.refuse("ACR209", node, seen=f"the method .{name} of an array")
         return call_row(w, known, [owner, *args], kwargs, node)
     cls = python_class(owner)
-    if cls in (list, dict, tuple) and callable(getattr(cls, name, None)):
+    if cls in (list, tuple) and callable(getattr(cls, name, None)):
         given = _arguments(w, f".{name}", signature_of(getattr(cls, name)), [owner, *args], kwargs, node)
         named = {k: v for k, v in given.items() if k in kwargs}
         args, kwargs = [v for k, v in given.items() if k not in named][1:], named
@@ -303,8 +303,8 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
             raise Resweep
     if isinstance(owner, ListVal):
         return list_method(w, owner, name, args, kwargs, node)
-    if isinstance(owner, DictVal) or (isinstance(owner, SharedVal) and owner.node.kind == "dict"):
-        return dict_method(w, owner, name, args, kwargs, node)
+    if is_mapping(owner):
+        return of_maps.map_method(w, owner, name, args, kwargs, node)
     if name in ("copy",) and isinstance(owner, StaticList):
         return new_list(w, owner.items, node or ast.Constant(0))
     if isinstance(owner, StrVal):
@@ -390,21 +390,3 @@ def list_method(w: Walker, base: ListVal, name: str, args: list[Val], kwargs: di
                 node,
             )
     raise w.refuse("ACR209", node, seen=f"the method .{name} of a list")
-
-
-def dict_method(w: Walker, owner: Val, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
-    val = w.materialise(owner) if isinstance(owner, SharedVal) else owner
-    assert isinstance(val, DictVal)
-    keys = tuple(StrVal(k) for k in val.keys)
-    match name, args:
-        case "keys", []:
-            return TupleVal(keys)
-        case "values", []:
-            return TupleVal(val.items)
-        case "items", []:
-            return TupleVal(tuple(TupleVal(pair) for pair in zip(keys, val.items, strict=True)))
-        case "get", [StrVal(value=key)] | [StrVal(value=key), _]:
-            if key in val.keys:
-                return val.items[val.keys.index(key)]
-            return args[1] if len(args) > 1 else NoneVal()
-    raise w.refuse("ACR209", node, seen=f"the method .{name} of a dict")

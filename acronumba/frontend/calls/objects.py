@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sysconfig
 import types
+from collections.abc import ItemsView, KeysView, ValuesView
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from acronumba.frontend.values import (
     DictVal,
     EnumVal,
     ListVal,
+    MapVal,
+    MapView,
     Num,
     Record,
     Ref,
@@ -54,6 +57,10 @@ def python_class(val: Val) -> type:
             return list
         case DictVal():
             return dict
+        case MapVal():
+            return set if val.is_set else dict
+        case MapView():
+            return {"keys": KeysView, "values": ValuesView, "items": ItemsView}.get(val.what, set)
         case SharedVal(node=node):
             return node.cls
         case Num(type=t):
@@ -74,7 +81,7 @@ def is_tuple(val: Val) -> bool:
 
 def runtime_class(t: Type) -> type:
     """Return the Python class of the values of a type."""
-    from acronumba.ir.types import BoolT, DictT, EnumT, FloatT, IntT, StrT, TupleT
+    from acronumba.ir.types import BoolT, DictT, EnumT, FloatT, IntT, MapT, StrT, TupleT
 
     match t:
         case IntT():
@@ -97,6 +104,8 @@ def runtime_class(t: Type) -> type:
             return tuple
         case DictT():
             return dict
+        case MapT():
+            return set if t.item is None else dict
         case ListT():
             return list
     return object

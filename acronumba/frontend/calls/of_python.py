@@ -17,6 +17,7 @@ from acronumba.frontend.comprehensions import collect, comprehend, comprehension
 from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.loops import iterate, range_count
+from acronumba.frontend.maps import size
 from acronumba.frontend.names import function_value
 from acronumba.frontend.operators import binary
 from acronumba.frontend.source import spot
@@ -27,6 +28,8 @@ from acronumba.frontend.values import (
     Func,
     Generator,
     ListVal,
+    MapVal,
+    MapView,
     NoneVal,
     Num,
     Range,
@@ -103,6 +106,10 @@ def _len(w: Walker, a: Args, node: Node) -> Val:
                 return w.extent(v.dims[0])
             case ListVal():
                 return w.list_lengths(v, node)
+            case MapVal():
+                return size(w, v, node)
+            case MapView():
+                return size(w, v.base, node)
             case Range():
                 return range_count(w, v)
             case Ref() if issubclass(v.classes[0], tuple):
@@ -185,7 +192,10 @@ def as_iterable(w: Walker, val: Val, node: Node) -> Val:
         val = not_none(w, val, node)
     if isinstance(val, Generator):
         return comprehend(w, val.node)
-    if isinstance(val, ListVal | Tensor | Range | Zip | Enumerate | Reversed) or w.items_of(val) is not None:
+    if (
+        isinstance(val, ListVal | Tensor | Range | Zip | Enumerate | Reversed | MapVal | MapView)
+        or w.items_of(val) is not None
+    ):
         return val
     raise w.refuse("ACR301", node, seen=f"{w.describe(val)} cannot be iterated over")
 

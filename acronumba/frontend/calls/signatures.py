@@ -71,6 +71,8 @@ TEXTS: dict[Any, str] = {
     builtins.float: "(x=0.0, /)",
     builtins.bool: "(x=False, /)",
     builtins.list: "(iterable=(), /)",
+    builtins.dict: "(*args, **kwargs)",
+    builtins.set: "(*args)",
     builtins.tuple: "(iterable=(), /)",
     builtins.range: "(*bounds)",
     builtins.zip: "(*iterables, strict=False)",
@@ -127,6 +129,8 @@ def _read(text: str) -> inspect.Signature:
     out = [_parameter(p.arg, kind, d) for p, kind, d in zip(plain, kinds, defaults, strict=True)]
     if a.vararg is not None:
         out.append(_parameter(a.vararg.arg, inspect.Parameter.VAR_POSITIONAL, None))
+    if a.kwarg is not None:
+        out.append(_parameter(a.kwarg.arg, inspect.Parameter.VAR_KEYWORD, None))
     for p, default in zip(a.kwonlyargs, a.kw_defaults, strict=True):
         out.append(_parameter(p.arg, inspect.Parameter.KEYWORD_ONLY, default))
     return inspect.Signature(out)
