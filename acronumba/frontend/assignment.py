@@ -21,6 +21,7 @@ from acronumba.frontend.values import (
     MapVal,
     SharedVal,
     StaticList,
+    Stream,
     Tensor,
     TupleVal,
     UnionVal,
@@ -65,6 +66,8 @@ def assign_starred(w: Walker, elts: Sequence[ast.expr], val: Val, node: ast.AST)
 def unpack(w: Walker, val: Val, count: int, node: ast.AST) -> Sequence[Val]:
     """Return the items of a value that is unpacked into `count` names."""
     w.check_poison(val)
+    if isinstance(val, Stream):
+        val = val.inner
     items = w.items_of(val)
     if items is not None:
         if len(items) != count:

@@ -22,6 +22,7 @@ from acronumba.frontend.values import (
     DictVal,
     EnumVal,
     Func,
+    Kept,
     ListVal,
     MapVal,
     Method,
@@ -95,7 +96,7 @@ def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
             raise w.refuse("ACR205", node, seen=f".{name}")
         case EnumVal():
             return enum_attribute(w, owner, name, node)
-        case ListVal() | StaticList() | DictVal() | MapVal() | SharedVal() | TupleVal() if hasattr(
+        case ListVal() | StaticList() | DictVal() | MapVal() | Kept() | SharedVal() | TupleVal() if hasattr(
             python_class(owner), name
         ):
             return builtin_method(w, owner, python_class(owner), name, node)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from acronumba.frontend.attributes import by_member
 from acronumba.frontend.block import Dead, Point
-from acronumba.frontend.conditions import host_value, truth, truth_value
+from acronumba.frontend.calls.objects import python_class
+from acronumba.frontend.conditions import truth, truth_value
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, handles
 from acronumba.frontend.loops import iterate
-from acronumba.frontend.operators import is_float, is_index
+from acronumba.frontend.operators import is_float
 from acronumba.frontend.values import (
     NOT_CONST,
     DictVal,
@@ -148,6 +150,7 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
         return number((isinstance(a, NoneVal) and isinstance(b, NoneVal)) != negated)
     if equality and (isinstance(a, Static) or isinstance(b, Static)):
         return compare_known(w, op, a, b, node)
+    a, b = as_tuple(w, a), as_tuple(w, b)
     if isinstance(a, TupleVal) and isinstance(b, TupleVal) and not isinstance(op, ast.Is | ast.IsNot):
         return compare_tuples(w, op, a, b, node)
     handler = EQUALS.get(type(a)) or EQUALS.get(type(b))
@@ -157,10 +160,19 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
     kinds = {_KINDS.get(type(v)) for v in (a, b)}
     if equality and len(kinds) == 2 and None not in kinds:  # a string never equals a tuple
         return number(negated)
-    lists = isinstance(a, ListVal | StaticList) and isinstance(b, ListVal | StaticList)
-    rewrite = "len(a) == len(b) and all(x == y for x, y in zip(a, b))" if lists and equality else ""
-    seen = f"{w.describe(a)} compared with {w.describe(b)}"
-    raise w.refuse("ACR301", node, seen=seen, rewrite=rewrite)
+    raise w.refuse("ACR301", node, seen=f"{w.describe(a)} compared with {w.describe(b)}")
+
+
+def as_tuple(w: Walker, val: Val) -> Val:
+    """Return a NamedTuple that compares as tuples do as the tuple of its items."""
+    cls = python_class(val) if isinstance(val, Record | Ref) else None
+    if cls is None or not issubclass(cls, tuple):
+        return val
+    names = (f"__{name}__" for name in dict.fromkeys(_COMPARE.values()))
+    if any(isinstance(w.witness.attribute(cls, name), FunctionType) for name in names):
+        return val
+    items = w.items_of(val)
+    return val if items is None else TupleVal(items)
 
 
 def compare_tuples(w: Walker, op: ast.cmpop, a: TupleVal, b: TupleVal, node: ast.AST) -> Num:
@@ -235,12 +247,6 @@ def scalar_same(w: Walker, a: ir.Var, b: ir.Var) -> Num:
 
 def contains(w: Walker, a: Val, b: Val, node: ast.AST) -> Num:
     """`a in b`."""
-    if isinstance(b, Range) and is_index(a):
-        a = host_value(w, a, node, "`in` a range", index=True)
-    if isinstance(b, Range) and isinstance(a, Num) and a.type == INT:
-        inside = w.both(w.scalar("ge", a, b.start), w.scalar("lt", a, b.stop))
-        if b.step.const == 1:
-            return inside
     handler = CONTAINS.get(type(b))
     if handler is not None and not (isinstance(b, SharedVal) and b.node.kind != "dict"):
         found = handler(w, a, b, node)

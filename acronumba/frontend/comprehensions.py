@@ -21,6 +21,7 @@ from acronumba.frontend.values import (
     Poison,
     Range,
     StaticList,
+    Stream,
     Tensor,
     Val,
     is_own,
@@ -165,6 +166,8 @@ def join_list(w: Walker, val: ListVal, axis: int, node: Any, f: Callable[[Tensor
 
 def to_list(w: Walker, val: Val, node: ast.AST) -> ListVal:
     """Return an iterable as a list at run time (the same one if it is a list)."""
+    if isinstance(val, Stream):
+        val = val.inner
     if isinstance(val, ListVal):
         return val
     if isinstance(val, StaticList):

@@ -43,6 +43,7 @@ from acronumba.frontend.values import (
     Val,
     case_slices,
     number,
+    unkept,
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import BOOL, Array0T, FloatT, NoneT, StructT, Type, type_text
@@ -149,6 +150,7 @@ def class_filter(w: Walker, kinds: Val, node: ast.AST) -> Callable[[Type], bool]
 def truth(w: Walker, val: Val, node: ast.AST | None) -> Num:
     """Return the bool that Python takes a value for."""
     w.check_poison(val)
+    val = unkept(val)
     match val:
         case Num():
             if val.type == BOOL:

@@ -268,7 +268,8 @@ def known_or(w: Walker, base: DictVal, where: Val, node: ast.AST, default: Val |
     if known is not NOT_CONST:
         if known in items:
             w.check_poison(items[known], node=node)
-            return items[known]
+            got: Val = items[known]
+            return got
         if default is not None:
             return default
         w.fail("KeyError", repr(known).replace("{", "{{").replace("}", "}}"), node)

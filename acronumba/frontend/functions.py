@@ -18,7 +18,16 @@ from acronumba.frontend.calls.tables import bind
 from acronumba.frontend.conditions import truth_value
 from acronumba.frontend.handlers import CALLS, EXPRESSIONS, handles
 from acronumba.frontend.instances import call_instance
-from acronumba.frontend.names import alias, behind, check_free, default_value, function_value, path_of
+from acronumba.frontend.names import (
+    alias,
+    behind,
+    check_free,
+    default_value,
+    function_value,
+    is_iterator,
+    named_iterator,
+    path_of,
+)
 from acronumba.frontend.source import Source, spot
 from acronumba.frontend.values import (
     Bound,
@@ -39,7 +48,9 @@ from acronumba.frontend.values import (
 from acronumba.frontend.walker import Walker
 
 # Modules whose functions are walked like the user's, but what is said of them is said of the line that calls them.
-LIBRARY = frozenset(("acronumba.nn", "acronumba.random", "acronumba.frontend.calls.of_math"))
+LIBRARY = frozenset(
+    ("acronumba.nn", "acronumba.random", "acronumba.frontend.calls.of_math", "acronumba.frontend.calls.of_itertools")
+)
 
 
 @handles(EXPRESSIONS, ast.Call)
@@ -160,7 +171,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], node: ast.AST | Non
         w.outer_loc = w.at(node)
     w.source = func.source
     for name, val in params.items():
-        w.state[(frame.scope, name)] = val
+        w.state[(frame.scope, name)] = named_iterator(w, val) if is_iterator(val) else val
     w.body(func.source.body)
     if w.block is not None:
         frame.returns.append((w.point(), NoneVal(), w.loc))

@@ -18,6 +18,7 @@ from acronumba.frontend.values import (
     SharedVal,
     Static,
     StaticList,
+    Stream,
     StrVal,
     TupleVal,
     Val,
@@ -79,6 +80,11 @@ def _of_enumerate(w: Walker, val: Enumerate) -> tuple[Val, ...] | None:
     if inner is None:
         return None
     return tuple(TupleVal((w.scalar("add", val.start, number(k)), v)) for k, v in enumerate(inner))
+
+
+@handles(ITEMS, Stream)
+def _of_stream(w: Walker, val: Stream) -> tuple[Val, ...] | None:
+    return w.items_of(val.inner)
 
 
 @handles(ITEMS, Reversed)

@@ -19,6 +19,7 @@ from acronumba.frontend.values import (
     Poison,
     StaticList,
     Tensor,
+    TupleVal,
     Val,
     is_own,
     map_type,
@@ -98,7 +99,19 @@ def inner_value(w: Walker, base: ListVal | MapVal, t: Type, outs: tuple[ir.Var, 
     if isinstance(t, ListT):
         return replace(w.list_of(t, outs[0], base.cell.pure), outer=base)
     out = w.from_words(t, outs)
-    return replace(out, outer=base) if isinstance(out, MapVal) else out
+    if isinstance(out, MapVal):
+        return replace(out, outer=base)
+    return _owned(out) if base.cell.pure else out
+
+
+def _owned(val: Val) -> Val:
+    """Return a value that comes from where only lists are that were made in the call: those in it may be changed."""
+    match val:
+        case ListVal():
+            return replace(val, own=val.own or val.item != NEVER)
+        case TupleVal():
+            return TupleVal(tuple(map(_owned, val.items)))
+    return val
 
 
 def list_slice(w: Walker, base: ListVal, start: Num, step: int, count: Num, node: ast.AST) -> ListVal:

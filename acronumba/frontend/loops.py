@@ -27,12 +27,14 @@ from acronumba.frontend.values import (
     Reversed,
     SharedVal,
     StaticList,
+    Stream,
     Tensor,
     TupleVal,
     UnionVal,
     Val,
     Zip,
     number,
+    unkept,
 )
 from acronumba.frontend.walker import MOST_OPERATIONS, UNROLL, Loop, Walker
 from acronumba.ir import nodes as ir
@@ -47,8 +49,12 @@ def write_loop(
     test: Callable[[], tuple[list[Point], list[Point]]],
     body: Callable[[], None],
     advance: Callable[[], None],
+    otherwise: Callable[[], None] | None = None,
 ) -> None:
-    """Write a loop: `names` are the state keys that it assigns. Walked until their templates are stable."""
+    """Write a loop: `names` are the state keys that it assigns. Walked until their templates are stable.
+
+    `otherwise`: what follows where it ends without `break`.
+    """
     entry_block, entry_state = w.point()
     assumed: dict[Any, Template] = {
         key: w.loop_template(entry_state[key]) if key in entry_state else TAbsent() for key in names
@@ -86,10 +92,21 @@ def write_loop(
             else:
                 assumed = wider
         if stable:
-            w.join([*no, *here.breaks])
+            end_loop(w, no, here, otherwise)
             return
         w.go_back(before)
     raise w.refuse("ACR303", None, seen="a variable whose type changes at every turn of the loop")
+
+
+def end_loop(w: Walker, ends: Sequence[Point], loop: Loop, otherwise: Callable[[], None] | None) -> None:
+    """Go on behind a loop: where it ended, by way of its `else`, and where it was left."""
+    if otherwise is not None:
+        w.join(ends)
+        if w.block is not None:
+            otherwise()
+        ends = [w.point()] if w.block is not None else []
+        w.block = None
+    w.join([*ends, *loop.breaks])
 
 
 def _enter_loop(
@@ -152,27 +169,30 @@ def loop_names(w: Walker, body: Sequence[ast.stmt] | Sequence[ast.AST], *more: s
 @handles(STATEMENTS, ast.While)
 def while_loop(w: Walker, stmt: ast.While) -> None:
     """Walk a `while` loop."""
-    if stmt.orelse:
-        raise w.refuse("ACR110", stmt.orelse[0])
     names = loop_names(w, [*stmt.body, ast.Expr(stmt.test)])
-    write_loop(w, names, lambda: w.branch(stmt.test), lambda: w.body(stmt.body), lambda: None)
+    write_loop(w, names, lambda: w.branch(stmt.test), lambda: w.body(stmt.body), lambda: None, _orelse(w, stmt.orelse))
+
+
+def _orelse(w: Walker, stmts: Sequence[ast.stmt]) -> Callable[[], None] | None:
+    return (lambda: w.body(stmts)) if stmts else None
 
 
 @handles(STATEMENTS, ast.For)
 def for_loop(w: Walker, stmt: ast.For) -> None:
     """Walk a `for` loop."""
-    if stmt.orelse:
-        raise w.refuse("ACR110", stmt.orelse[0])
     iterable = w.expr(stmt.iter)
-    iterate(w, iterable, stmt, stmt.target, lambda: w.body(stmt.body), stmt.body)
+    otherwise = _orelse(w, stmt.orelse)
+    iterate(w, iterable, stmt, stmt.target, lambda: w.body(stmt.body), stmt.body, otherwise=otherwise)
 
 
 def iterate(
     w: Walker, iterable: Val, node: ast.AST, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
-    extra: Sequence[tuple[Any, str]] = (),
+    extra: Sequence[tuple[Any, str]] = (), otherwise: Callable[[], None] | None = None,
 ) -> None:  # fmt: skip
     """Walk a body for each item of an iterable: unrolled if the items are known, else as a loop."""
     w.check_poison(iterable)
+    if isinstance(iterable, Stream):
+        iterable = iterable.inner
     if isinstance(iterable, UnionVal):
         iterable = not_none(w, iterable, node)
         if isinstance(iterable, UnionVal):
@@ -183,7 +203,7 @@ def iterate(
     if items is not None:
         if isinstance(iterable, Range):
             note_turns(w, len(items), node.iter if isinstance(node, ast.For) else node)
-        unrolled(w, items, target, body)
+        unrolled(w, items, target, body, otherwise)
         return
     length, get = protocol(w, iterable, node)
     w.counter += 1
@@ -211,11 +231,14 @@ def iterate(
     for n in sorted(assigned_names([ast.Assign([target], ast.Constant(0))])):
         scope = overlay if overlay is not None and n in w.frame.overlays[-1][1] else w.frame.scope
         names.append((scope, n))
-    write_loop(w, list(dict.fromkeys(names)), test, turn, advance)
+    write_loop(w, list(dict.fromkeys(names)), test, turn, advance, otherwise)
     w.state.pop(index_key, None)
 
 
-def unrolled(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], None]) -> None:
+def unrolled(
+    w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], None],
+    otherwise: Callable[[], None] | None = None,
+) -> None:  # fmt: skip
     """Walk a body once for each of some known items."""
     frame = w.frame
     loop = Loop()
@@ -232,7 +255,7 @@ def unrolled(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[
         loop.continues = []
         w.join(points)
     frame.loops.pop()
-    w.join([*([w.point()] if w.block is not None else []), *loop.breaks])
+    end_loop(w, [w.point()] if w.block is not None else [], loop, otherwise)
 
 
 def unrolled_range(
@@ -307,6 +330,7 @@ def range_count(w: Walker, r: Range) -> Num:
 
 def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
     """Return how to get the length of an iterable, and an item of it."""
+    iterable = unkept(iterable)
     match iterable:
         case Range():
             count, step, start = range_count(w, iterable), iterable.step, iterable.start
@@ -318,6 +342,8 @@ def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num]
         case Tensor() if iterable.type.rank:
             n = w.extent(iterable.dims[0])
             return lambda: n, lambda i: row_of(w, iterable, i, node)
+        case Stream():
+            return protocol(w, iterable.inner, node)
         case Enumerate():
             length, get = protocol(w, iterable.inner, node)
             start = iterable.start

@@ -35,6 +35,7 @@ from acronumba.frontend import (
     items,
     loops,
     patterns,
+    sequences,
     statements,
 )
 from acronumba.frontend.block import FunctionCode, Knowledge, Refused, Resweep
@@ -74,7 +75,19 @@ class Lowered:
 
 
 # What says how nodes and values are walked (see `handlers`).
-TOPICS = (assignment, comprehensions, conditions, dicts, expressions, functions, items, loops, patterns, statements)
+TOPICS = (
+    assignment,
+    comprehensions,
+    conditions,
+    dicts,
+    expressions,
+    functions,
+    items,
+    loops,
+    patterns,
+    sequences,
+    statements,
+)
 
 
 def lower(

@@ -16,16 +16,21 @@ from acronumba.frontend.source import NoSource, read_source
 from acronumba.frontend.values import (
     PRIMITIVES,
     DictVal,
+    Enumerate,
     Func,
     Generator,
     Maybe,
+    NoneVal,
     Poison,
     Record,
+    Reversed,
     Static,
     StaticList,
+    Stream,
     Tensor,
     TupleVal,
     Val,
+    Zip,
     held,
     number,
 )
@@ -63,9 +68,38 @@ def bind_name(w: Walker, name: str, val: Val) -> None:
             scope = overlay
             break
     forget(w, scope, name)
+    w.state.pop(("#consumed", (scope, name)), None)
+    if is_iterator(val):
+        val = named_iterator(w, val)
     name_views(val)
     w.code.note_name(val, name)
     w.state[(scope, name)] = val
+
+
+def is_iterator(val: Val) -> bool:
+    """Whether a value gives its items only once."""
+    return isinstance(val, Zip | Enumerate | Reversed | Stream)
+
+
+def loops_around(w: Walker) -> int:
+    """Return in how many loops the walk is."""
+    return sum(len(frame.loops) for frame in w.frames)
+
+
+def named_iterator(w: Walker, val: Val) -> Stream:
+    """Return an iterator that gets a name."""
+    return Stream(val.inner if isinstance(val, Stream) else val, loops_around(w))
+
+
+def consumed(w: Walker, val: Stream, name: str, key: Any, node: ast.AST) -> Val:
+    """Return what an iterator gives, which is read by its name: once, and not in a loop that began later."""
+    mark = ("#consumed", key)
+    if mark in w.state or loops_around(w) > val.depth:
+        raise w.refuse(
+            "ACR114", node, seen=f"the iterator {name}, which is read again", rewrite="make it a list: list(...)"
+        )
+    w.state[mark] = NoneVal()
+    return val.inner
 
 
 def name_views(val: Val) -> None:
@@ -99,10 +133,17 @@ def check_free(w: Walker, val: Val) -> None:
         raise w.refuse("ACR114", val.node)
 
 
+def check_part(w: Walker, val: Val, node: ast.AST) -> None:
+    """Refuse an iterator as a part of something, by which it could be read several times."""
+    check_free(w, val)
+    if is_iterator(val):
+        raise w.refuse("ACR114", node, seen="an iterator that is stored", rewrite="make it a list: list(...)")
+
+
 def part_of(w: Walker, node: ast.expr) -> Val:
     """Evaluate an expression that becomes part of something: it has another name from then on."""
     val = w.expr(node)
-    check_free(w, val)
+    check_part(w, val, node)
     if not isinstance(node, ast.Constant):
         alias(val)
     return val
@@ -141,7 +182,7 @@ def bound_value(w: Walker, val: Val | None, name: str, key: Any, node: ast.AST) 
         if val.why:
             raise w.refuse(val.code or "ACR303", node, seen=f"{name}: {val.why}")
         raise Refused(None)
-    return val
+    return consumed(w, val, name, key, node) if isinstance(val, Stream) else val
 
 
 def outer_name(w: Walker, func: Func, name: str, node: ast.AST) -> Val:

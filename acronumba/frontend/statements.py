@@ -8,10 +8,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+import numpy as np
+
 from acronumba.frontend.functions import nested_function
 from acronumba.frontend.handlers import STATEMENTS, handles
 from acronumba.frontend.names import check_free
-from acronumba.frontend.values import NoneVal
+from acronumba.frontend.values import (
+    NoneVal,
+    Static,
+)
 from acronumba.frontend.walker import Walker
 
 
@@ -94,6 +99,22 @@ def _assert(w: Walker, stmt: ast.Assert) -> None:
         w.join(broken)
         w.fail("AssertionError", message_text(stmt.msg), stmt)
     w.join(holds)
+
+
+@handles(STATEMENTS, ast.With)
+def _with(w: Walker, stmt: ast.With) -> None:
+    """Walk the body under `np.errstate`, which says only what NumPy warns of; anything else is refused."""
+    for item in stmt.items:
+        call = item.context_expr
+        func = w.expr(call.func) if isinstance(call, ast.Call) else None
+        if not isinstance(func, Static) or func.value is not np.errstate or item.optional_vars is not None:
+            raise w.refuse("ACR102", item.context_expr)
+        assert isinstance(call, ast.Call)
+        for given in (*call.args, *(keyword.value for keyword in call.keywords)):
+            value = w.static(w.expr(given), call)
+            if value not in ("ignore", "warn", None):
+                raise w.refuse("ACR102", given, seen=f"np.errstate({value!r}), which raises or calls")
+    w.body(stmt.body)
 
 
 @handles(STATEMENTS, ast.FunctionDef)

@@ -32,11 +32,13 @@ from acronumba.frontend.values import (
     Choice,
     DictVal,
     EnumVal,
+    Kept,
     ListVal,
     MapVal,
     NoneVal,
     Num,
     Poison,
+    Range,
     Record,
     SharedVal,
     Static,
@@ -65,7 +67,12 @@ def index_of(w: Walker, node: ast.expr) -> Any:
 def index_part(w: Walker, node: ast.expr) -> Any:
     """Evaluate the index of one axis."""
     if not isinstance(node, ast.Slice):
-        return w.expr(node)
+        val = w.expr(node)
+        if not isinstance(val, Static) or not isinstance(val.value, slice):
+            return val
+        known = val.value
+        start, stop = (None if end is None else number(end) for end in (known.start, known.stop))
+        return slice(start, stop, 1 if known.step is None else known.step)
     parts = [None if x is None else (w.expr(x), x) for x in (node.lower, node.upper, node.step)]
     start, stop = (None if p is None else slice_bound(w, *p) for p in parts[:2])
     return slice(start, stop, 1 if parts[2] is None else slice_step(w, *parts[2]))
@@ -145,8 +152,16 @@ def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
                 return dict_item(w, base, where, node)
         case Static(value=value) if isinstance(value, enum.EnumMeta) and isinstance(where, StrVal):
             return w.constant(value[where.value])
+        case Kept():
+            from acronumba.frontend.calls.of_collections import kept_item
+
+            return kept_item(w, base, where, node)
         case Static():  # list[int] in an annotation
             return base
+        case Range():
+            from acronumba.frontend.sequences import range_item
+
+            return range_item(w, base, where, node)
     if isinstance(where, Tensor):
         where = list_index(w, where, node)
     elif isinstance(where, EnumVal):
@@ -312,7 +327,7 @@ def index_array(w: Walker, e: Val, node: ast.AST) -> Tensor:
     return w.as_tensor(e, node=node)
 
 
-def item_place(w: Walker, target: ast.Subscript) -> tuple[ListVal | MapVal, Any]:
+def item_place(w: Walker, target: ast.Subscript) -> tuple[ListVal | MapVal | Kept, Any]:
     """Evaluate the list and the index of an item that is assigned: once, also where it is read first."""
     base = w.expr(target.value)
     w.check_poison(base)
@@ -321,6 +336,8 @@ def item_place(w: Walker, target: ast.Subscript) -> tuple[ListVal | MapVal, Any]
     if isinstance(base, StaticList):
         w.make_real(base.cell)
         raise Resweep
+    if isinstance(base, Kept):
+        return base, index_of(w, target.slice)
     if isinstance(base, DictVal | MapVal):
         return changeable(w, base, target), w.expr(target.slice)
     if not isinstance(base, ListVal):
@@ -329,15 +346,20 @@ def item_place(w: Walker, target: ast.Subscript) -> tuple[ListVal | MapVal, Any]
     return base, index_of(w, target.slice)
 
 
-def set_item(w: Walker, base: ListVal | MapVal, where: Any, target: ast.Subscript, val: Val) -> None:
+def set_item(w: Walker, base: ListVal | MapVal | Kept, where: Any, target: ast.Subscript, val: Val) -> None:
     """Assign to an element of a list, or store under a key of a dict."""
+    if isinstance(base, Kept):
+        base = base.inner
     if isinstance(base, MapVal):
         if base.is_set:
             raise w.refuse("ACR301", target, seen=f"an assignment into {w.describe(base)}", rewrite="s.add(x)")
         put(w, base, where, val, target)
         return
     if isinstance(where, slice):
-        raise w.refuse("ACR109", target, seen="an assignment to a slice of a list")
+        from acronumba.frontend.sequences import set_slice
+
+        set_slice(w, base, where, val, target)
+        return
     if isinstance(where, tuple):
         where = TupleVal(tuple(_no_slices(w, where, target)))
     if isinstance(where, Tensor):

@@ -304,6 +304,33 @@ class Reversed:
 
 
 @dataclass(slots=True, eq=False)
+class Stream:
+    """An iterator, which is consumed once: by what it gives. `depth`: in how many loops it got its name."""
+
+    inner: Val
+    depth: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Partial:
+    """A function with arguments that it was given before it is called."""
+
+    func: Val
+    args: tuple[Val, ...]
+    names: tuple[str, ...]
+    named: tuple[Val, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Kept:
+    """A deque, a dict with a default, a counter: a list or dict of run time with something of its own."""
+
+    kind: type
+    inner: ListVal | MapVal
+    extra: tuple[Val, ...]  # of a deque: the most elements, or None; what gives the default
+
+
+@dataclass(slots=True, eq=False)
 class Generator:
     """A generator expression, to be consumed at once."""
 
@@ -338,6 +365,7 @@ class Poison:
 Val: TypeAlias = (
     Num | EnumVal | NoneVal | StrVal | Tensor | Ref | Record | TupleVal | DictVal | MapVal | MapView | ListVal
     | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed
+    | Stream | Partial | Kept
     | Generator | Maybe | Choice | Poison
 )  # fmt: skip
 
@@ -357,8 +385,12 @@ def held(val: Val) -> tuple[Val, ...]:
             return val.parts
         case Enumerate():
             return (val.inner, val.start)
-        case Reversed():
+        case Reversed() | Stream():
             return (val.inner,)
+        case Partial():
+            return (val.func, *val.args, *val.named)
+        case Kept():
+            return (val.inner, *val.extra)
         case MapView():
             return (val.base,)
     return ()
@@ -383,6 +415,13 @@ def holding(val: Val, items: Sequence[Val]) -> Val:
             return Enumerate(*items)  # type: ignore[arg-type]
         case Reversed():
             return Reversed(*items)
+        case Stream():
+            return Stream(items[0], val.depth)
+        case Partial():
+            n = 1 + len(val.args)
+            return Partial(items[0], tuple(items[1:n]), val.names, tuple(items[n:]))
+        case Kept():
+            return Kept(val.kind, items[0], tuple(items[1:]))  # type: ignore[arg-type]
         case MapView():
             return MapView(items[0], val.what)  # type: ignore[arg-type]
     return val
@@ -477,7 +516,19 @@ def same(a: Any, b: Any) -> bool:
             return a.value is b.value or (
                 type(a.value) is type(b.value) and isinstance(a.value, type) is False and _equal(a.value, b.value)
             )
-        case Func() | Bound() | Method() | Range() | Zip() | Enumerate() | Reversed() | MapView():
+        case (
+            Func()
+            | Bound()
+            | Method()
+            | Range()
+            | Zip()
+            | Enumerate()
+            | Reversed()
+            | MapView()
+            | Stream()
+            | Partial()
+            | Kept()
+        ):
             return alike(a, b) and all(map(same, held(a), held(b)))
         case Maybe():
             return same(a.value, b.value) and same(a.bound, b.bound)
@@ -495,11 +546,15 @@ def alike(a: Val, b: Val) -> bool:
             return alike(a.func, b.func)
         case (Method(), Method()):
             return a.name == b.name
+        case (Partial(), Partial()):
+            return len(a.args) == len(b.args) and a.names == b.names
+        case (Kept(), Kept()):
+            return a.kind is b.kind and len(a.extra) == len(b.extra)
         case (MapView(), MapView()):
             return a.what == b.what
         case (Zip(), Zip()):
             return a.strict == b.strict and len(a.parts) == len(b.parts)
-        case (Range(), Range()) | (Enumerate(), Enumerate()) | (Reversed(), Reversed()):
+        case (Range(), Range()) | (Enumerate(), Enumerate()) | (Reversed(), Reversed()) | (Stream(), Stream()):
             return True
     return same(a, b)
 
@@ -523,9 +578,21 @@ def options_of(val: Val) -> tuple[Val, ...]:
     return val.options if isinstance(val, Choice) else (val,)
 
 
+def unkept(val: Val) -> Val:
+    """Return the list or dict of a deque, a dict with a default or a counter; anything else as it is."""
+    return val.inner if isinstance(val, Kept) else val
+
+
 def is_own(val: Val) -> bool:
-    """Whether a value, if it is a list, was certainly made in the call."""
-    return not isinstance(val, ListVal) or val.own
+    """Whether the lists that a value is, or consists of, were certainly made in the call."""
+    match val:
+        case ListVal():
+            return val.own
+        case TupleVal() | DictVal() | Record() | StaticList():
+            return all(map(is_own, val.items))
+        case UnionVal():
+            return not any(isinstance(t, ListT | TupleT | DictT) for t in val.possible)
+    return True
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import functools
 import inspect
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,11 @@ import numpy as np
 from acronumba.data.shared import field_names
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.block import Dead, Resweep
-from acronumba.frontend.calls import of_maps, of_numpy, of_python, written
+from acronumba.frontend.calls import of_collections, of_library, of_maps, of_numpy, of_python, written
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_arrays import as_dtype
+from acronumba.frontend.calls.of_itertools import WRITTEN
+from acronumba.frontend.calls.of_library import call_written, make_getter, make_partial
 from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.calls.of_python import as_iterable, fold
 from acronumba.frontend.calls.signatures import signature_of
@@ -30,12 +33,15 @@ from acronumba.frontend.dicts import is_mapping
 from acronumba.frontend.lists import append, check_mutable, checked_index, element_of, list_slice, new_list
 from acronumba.frontend.names import alias, default_value
 from acronumba.frontend.operators import binary
+from acronumba.frontend.sequences import index_in, remove_value, simple
 from acronumba.frontend.values import (
     NOT_CONST,
     Generator,
+    Kept,
     ListVal,
     Method,
     NoneVal,
+    Num,
     Record,
     Ref,
     SharedVal,
@@ -47,18 +53,27 @@ from acronumba.frontend.values import (
     UnionVal,
     Val,
     number,
-)  # fmt: skip
+)
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import words
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
-HANDLERS = (of_maps, of_numpy, of_python, written)  # their rows are in `ROWS` and `METHODS` when they are imported
+HANDLERS = (
+    of_collections,
+    of_library,
+    of_maps,
+    of_numpy,
+    of_python,
+    written,
+)  # their rows are in `ROWS` and `METHODS` when they are imported
 
 
 def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call something that exists at compile time."""
+    if table_key(value) in WRITTEN:
+        return call_written(w, value, args, kwargs, node)
     if isinstance(value, type):
         return construct(w, value, args, kwargs, node)
     known = ROWS.get(table_key(value))
@@ -126,6 +141,10 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], nod
     known = ROWS.get(cls)
     if known is not None:
         return call_row(w, known, args, kwargs, node)
+    if cls is functools.partial:
+        return make_partial(w, args, kwargs, node)
+    if cls in (operator.itemgetter, operator.attrgetter):
+        return make_getter(w, cls, args, node)
     if issubclass(cls, np.generic):
 
         def scalar(w: Walker, a: Args, node: Node) -> Val:
@@ -155,8 +174,6 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], nod
         return _dataclass(w, cls, args, kwargs, node)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _named_tuple(w, cls, args, kwargs, node)
-    if cls is functools.partial:
-        raise w.refuse("ACR210", node, seen="functools.partial", rewrite="a lambda")
     raise w.refuse("ACR201", node, seen=f"the class {cls.__name__}, which is neither a dataclass nor a NamedTuple")
 
 
@@ -291,6 +308,8 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
             raise w.refuse("ACR209", node, seen=f"the method .{name} of an array")
         return call_row(w, known, [owner, *args], kwargs, node)
     cls = python_class(owner)
+    if isinstance(owner, Num) and getattr(cls, name, None) in WRITTEN:
+        return call_written(w, getattr(cls, name), [owner, *args], kwargs, node)
     if cls in (list, tuple) and callable(getattr(cls, name, None)):
         given = _arguments(w, f".{name}", signature_of(getattr(cls, name)), [owner, *args], kwargs, node)
         named = {k: v for k, v in given.items() if k in kwargs}
@@ -303,6 +322,8 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
             raise Resweep
     if isinstance(owner, ListVal):
         return list_method(w, owner, name, args, kwargs, node)
+    if isinstance(owner, Kept):
+        return of_collections.kept_method(w, owner, name, args, kwargs, node or ast.Constant(0))
     if is_mapping(owner):
         return of_maps.map_method(w, owner, name, args, kwargs, node)
     if name in ("copy",) and isinstance(owner, StaticList):
@@ -313,6 +334,8 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
         return replace_fields(w, [owner, *args], kwargs, node)
     if name == "index" or name == "count":
         items = w.items_of(owner)
+        if items is not None and 0 < len(args) < 4 and name == "index":
+            return index_in(w, owner, args, node or ast.Constant(0))
         if items is not None and len(args) == 1 and name == "count":
             out = number(0)
             for v in items:
@@ -379,6 +402,14 @@ def list_method(w: Walker, base: ListVal, name: str, args: list[Val], kwargs: di
             return NoneVal()
         case "copy", []:
             return list_slice(w, base, number(0), 1, w.list_lengths(base, node), where)
+        case "index", [_, *rest] if len(rest) < 3:
+            return index_in(w, base, args, where)
+        case "remove", [val]:
+            remove_value(w, base, val, where)
+            return NoneVal()
+        case "clear" | "reverse", []:
+            simple(w, base, "erase" if name == "clear" else name, where)
+            return NoneVal()
         case "count", [val]:
             return fold(
                 w,

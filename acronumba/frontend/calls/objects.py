@@ -6,6 +6,7 @@ has at run time.
 
 from __future__ import annotations
 
+import functools
 import sysconfig
 import types
 from collections.abc import ItemsView, KeysView, ValuesView
@@ -17,6 +18,7 @@ import numpy as np
 from acronumba.frontend.values import (
     DictVal,
     EnumVal,
+    Kept,
     ListVal,
     MapVal,
     MapView,
@@ -28,7 +30,7 @@ from acronumba.frontend.values import (
     StrVal,
     TupleVal,
     Val,
-)  # fmt: skip
+)
 from acronumba.ir.types import Array0T, ListT, NoneT, StructT, TensorT, Type
 
 _FOREIGN = (sysconfig.get_path("stdlib"), str(Path(np.__file__).parent))
@@ -39,7 +41,9 @@ def as_function(value: Any) -> types.FunctionType | None:
     if isinstance(value, types.FunctionType):
         return value
     wrapped = getattr(value, "__wrapped__", None)
-    if type(value).__name__ == "Model" and isinstance(wrapped, types.FunctionType):
+    if (type(value).__name__ == "Model" or isinstance(value, functools._lru_cache_wrapper)) and isinstance(
+        wrapped, types.FunctionType
+    ):
         return wrapped
     return None
 
@@ -57,6 +61,8 @@ def python_class(val: Val) -> type:
             return list
         case DictVal():
             return dict
+        case Kept():
+            return val.kind
         case MapVal():
             return set if val.is_set else dict
         case MapView():

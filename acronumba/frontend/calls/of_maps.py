@@ -31,7 +31,18 @@ from acronumba.frontend.keyed import (
     where_found,
 )
 from acronumba.frontend.maps import entry, size, value_at
-from acronumba.frontend.values import DictVal, MapVal, MapView, NoneVal, SharedVal, StrVal, TupleVal, Val, number
+from acronumba.frontend.values import (
+    DictVal,
+    MapVal,
+    MapView,
+    NoneVal,
+    SharedVal,
+    StrVal,
+    TupleVal,
+    Val,
+    number,
+    unkept,
+)
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -47,7 +58,7 @@ def _dict(w: Walker, a: Args, node: Node) -> Val:
         return new_dict(w, named, where)
     if len(a.rest) > 1:
         raise w.refuse("ACR203", node, seen=f"{len(a.rest)} arguments for dict")
-    val = w.materialise(a.rest[0]) if isinstance(a.rest[0], SharedVal) else a.rest[0]
+    val = w.materialise(a.rest[0]) if isinstance(a.rest[0], SharedVal) else unkept(a.rest[0])
     if isinstance(val, DictVal):
         pairs = [(known_key(w, k), v) for k, v in zip(val.keys, val.items, strict=True)]
         return new_dict(w, [*pairs, *named], where)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections
 import functools
 import inspect
+import itertools
 import math
 from typing import Any
 
@@ -73,6 +75,15 @@ TEXTS: dict[Any, str] = {
     builtins.list: "(iterable=(), /)",
     builtins.dict: "(*args, **kwargs)",
     builtins.set: "(*args)",
+    builtins.next: "(iterator, default=..., /)",
+    builtins.slice: "(start, stop=..., step=None, /)",
+    builtins.pow: "(base, exp, mod=None)",
+    builtins.hasattr: "(obj, name, /)",
+    collections.deque: "(iterable=(), maxlen=None)",
+    collections.defaultdict: "(*args, **kwargs)",
+    collections.OrderedDict: "(*args, **kwargs)",
+    collections.Counter: "(*args, **kwargs)",
+    itertools.count: "(start=0, step=1)",
     builtins.tuple: "(iterable=(), /)",
     builtins.range: "(*bounds)",
     builtins.zip: "(*iterables, strict=False)",
@@ -83,7 +94,7 @@ TEXTS: dict[Any, str] = {
     builtins.iter: "(object, sentinel=..., /)",
     builtins.type: "(object, bases=..., dict=..., /)",
     builtins.getattr: "(object, name, default=..., /)",
-    builtins.map: "(function, iterable, /, *iterables)",
+    builtins.map: "(function, iterable, /, *more)",
     math.hypot: "(*coordinates)",
     math.log: "(x, base=..., /)",
     math.gcd: "(*integers)",
