@@ -189,3 +189,9 @@ def append(w: Walker, base: ListVal, val: Val, node: ast.AST, op: str = "append"
     at = () if index is None else (w.word(index),)
     args = (base.var, *at, *w.to_words(val, base.item))
     w.emit(ir.ListOp(outs=(), op=op, width=w.width(base), args=args, loc=w.at(node)))
+
+
+def simple(w: Walker, base: ListVal, op: str, node: ast.AST) -> None:
+    """Change a list as a whole: "erase", "reverse"."""
+    check_mutable(w, base, node)
+    w.emit(ir.ListOp(outs=(), op=op, width=w.width(base), args=(base.var,), loc=w.at(node)))

@@ -54,7 +54,7 @@ from acronumba.frontend.values import (
     options_of,
     same,
     type_of,
-)  # fmt: skip
+)
 from acronumba.frontend.words import Words
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, INT, Array0T, DictT, ListT, StructT, TensorT, TupleT, Type, type_text, union, words
@@ -267,9 +267,7 @@ class Merge(Words):
                 return TParts("holder", a.meta, tuple(map(self.join_templates, a.items, b.items)))
             case (TChoice(), TChoice()):
                 return self._join_choices(a, b)
-            case (TParts(kind="holder") | TChoice(), TParts(kind="holder") | TChoice()) if choices_of(a) and choices_of(
-                b
-            ):
+            case (TParts() | TChoice(), TParts() | TChoice()) if choices_of(a) and choices_of(b):
                 return self.join_templates(TChoice(choices_of(a)), TChoice(choices_of(b)))
             case (TMaybe(), TMaybe()):
                 return TMaybe(self.join_templates(a.inner, b.inner))
@@ -277,19 +275,9 @@ class Merge(Words):
                 return TMaybe(self.join_templates(a.inner, b))
             case (_, TMaybe()):
                 return TMaybe(self.join_templates(a, b.inner))
-            case (TParts(kind="dict"), TParts(kind="dict") | TMap()) | (TMap(), TParts(kind="dict")):
-                joined = self._join_dicts(a, b)
-                if joined is not None:
-                    return joined
-            case (TMap(), TMap()) if a.is_set == b.is_set:
-                return TMap(self.unify_cells(a.cell, b.cell), a.is_set)
-            case (TParts(), TParts()) if (a.kind, a.meta) == (b.kind, b.meta):
+            case (TParts(), TParts()) if a.kind != "dict" and (a.kind, a.meta) == (b.kind, b.meta):
                 return TParts(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)))
-            case (TTensor(), TTensor()) if (a.type.dtype, a.type.rank, a.array0) == (
-                b.type.dtype,
-                b.type.rank,
-                b.array0,
-            ):
+            case (TTensor(), TTensor()) if a.kind == b.kind:
                 dims = tuple(x if x is not None and x == y else None for x, y in zip(a.dims, b.dims, strict=True))
                 t = union(a.type, b.type)
                 assert isinstance(t, TensorT)
@@ -299,6 +287,9 @@ class Merge(Words):
                 self.make_real(b.cell)
                 kept = self.stays_empty(a.cell, b.cell) or self.stays_empty(b.cell, a.cell)
                 return TList(self.unify_cells(a.cell, b.cell), a.own and b.own and not kept)
+        joined = self._join_dicts(a, b)
+        if joined is not None:
+            return joined
         try:
             t = union(self.template_type(a), self.template_type(b))
         except Refused as error:
@@ -307,24 +298,23 @@ class Merge(Words):
             return TPoison(f"it has types without end: {type_text(t)[:100]}")
         return TType(t)
 
-    def _join_dicts(self, a: Template, b: Template) -> TParts | None:
-        """Join dicts of which one at least has known keys; None: they have no template but their types.
+    def _join_dicts(self, a: Template, b: Template) -> Template | None:
+        """Join dicts, of which some may have known keys; None: they have no template but their types.
 
         Where a dict of known keys meets one of run time, or they have other keys, both are made at run time.
         """
-        if isinstance(a, TParts) and isinstance(b, TParts):
-            if a.meta == b.meta:
+        match a, b:
+            case TMap(), TMap() if a.is_set == b.is_set:
+                return TMap(self.unify_cells(a.cell, b.cell), a.is_set)
+            case TParts(kind="dict"), TParts(kind="dict") if a.meta == b.meta:
                 if a.cell is not None and b.cell is not None:
                     self.unify_cells(a.cell, b.cell)
                 items = tuple(map(self.join_templates, a.items, b.items))
                 return TParts("dict", a.meta, items, a.cell if b.cell is not None else None)
-        cells = [t.cell for t in (a, b) if isinstance(t, TParts)]
-        made = [cell for cell in cells if cell is not None]
-        if len(made) < len(cells) or isinstance(b, TParts) is isinstance(a, TParts):
-            return None
-        for cell in made:
-            self.make_real(cell)
-        raise Resweep
+            case (TMap(), TParts(kind="dict", cell=cell)) | (TParts(kind="dict", cell=cell), TMap()) if cell:
+                self.make_real(cell)
+                raise Resweep
+        return None
 
     def _join_known(self, a: Template, b: Template) -> Template:
         """Join templates of which one is a value itself, and not the other's."""

@@ -8,15 +8,26 @@ from typing import Any
 
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.comparisons import compare_values
-from acronumba.frontend.comprehensions import extend, to_list
+from acronumba.frontend.comprehensions import to_list
 from acronumba.frontend.conditions import host_value, truth
 from acronumba.frontend.dicts import changeable, delete_item
-from acronumba.frontend.handlers import CONTAINS, EQUALS, STATEMENTS, handles
-from acronumba.frontend.lists import check_mutable, checked_index, list_slice
+from acronumba.frontend.handlers import (
+    CONTAINS,
+    EQUALS,
+    INDEXED,
+    STATEMENTS,
+    handles,
+)
+from acronumba.frontend.lists import check_mutable, checked_index
 from acronumba.frontend.loops import iterate, range_count
 from acronumba.frontend.names import forget
 from acronumba.frontend.operators import is_index
-from acronumba.frontend.subscripts import cut, index_of, list_index
+from acronumba.frontend.subscripts import (
+    cut,
+    index_of,
+    list_index,
+    set_slice,
+)
 from acronumba.frontend.values import (
     DictVal,
     Enumerate,
@@ -110,12 +121,6 @@ def take_out(w: Walker, base: ListVal, place: Num, node: ast.AST) -> None:
         w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=args, loc=w.at(node)))
 
 
-def simple(w: Walker, base: ListVal, op: str, node: ast.AST) -> None:
-    """Change a list as a whole: "erase", "reverse"."""
-    check_mutable(w, base, node)
-    w.emit(ir.ListOp(outs=(), op=op, width=w.width(base), args=(base.var,), loc=w.at(node)))
-
-
 # ---- comparison
 
 
@@ -183,28 +188,6 @@ def real_list(w: Walker, val: Val, node: ast.AST) -> ListVal:
     return val
 
 
-def set_slice(w: Walker, base: ListVal, where: slice, val: Val | None, node: ast.AST) -> None:
-    """`xs[a:b] = ys`, or `del xs[a:b]` where there is no value."""
-    if where.step != 1:
-        raise w.refuse("ACR109", node, seen="a slice with a step", rewrite="a loop over its indices")
-    new = None if val is None else to_list(w, val, node)
-    n = w.list_lengths(base, node)
-    start, _, count = cut(w, w.word(n), where, node)
-    first, stop = w.extent(start), w.scalar("add", w.extent(start), w.extent(count))
-    parts = [list_slice(w, base, number(0), 1, first, _place(node, "head"))]
-    if new is not None:  # it may be the list itself
-        parts.append(list_slice(w, new, number(0), 1, w.list_lengths(new, node), _place(node, "new")))
-    parts.append(list_slice(w, base, stop, 1, w.scalar("sub", n, stop), _place(node, "tail")))
-    simple(w, base, "erase", node)
-    for part in parts:
-        extend(w, base, part, node)
-
-
-def _place(node: ast.AST, what: str) -> ast.AST:
-    """Return a node in the place of another, so that what is made for it is known apart."""
-    return ast.copy_location(ast.Name(what), node) if what != "new" else ast.copy_location(ast.Constant(0), node)
-
-
 @handles(STATEMENTS, ast.Delete)
 def _delete(w: Walker, stmt: ast.Delete) -> None:
     for target in stmt.targets:
@@ -240,6 +223,7 @@ def _delete_item(w: Walker, target: ast.Subscript) -> None:
 # ---- `range` as a value
 
 
+@handles(INDEXED, Range)
 def range_item(w: Walker, base: Range, where: Any, node: ast.AST) -> Val:
     """`r[i]`, `r[a:b]`."""
     n = range_count(w, base)

@@ -6,6 +6,7 @@ A refusal is caught at its statement, noted, and the walk goes on after it: all 
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -108,7 +109,7 @@ def _with(w: Walker, stmt: ast.With) -> None:
         call = item.context_expr
         func = w.expr(call.func) if isinstance(call, ast.Call) else None
         if not isinstance(func, Static) or func.value is not np.errstate or item.optional_vars is not None:
-            raise w.refuse("ACR102", item.context_expr)
+            raise w.refuse("ACR102", stmt)
         assert isinstance(call, ast.Call)
         for given in (*call.args, *(keyword.value for keyword in call.keywords)):
             value = w.static(w.expr(given), call)
@@ -119,6 +120,8 @@ def _with(w: Walker, stmt: ast.With) -> None:
 
 @handles(STATEMENTS, ast.FunctionDef)
 def _definition(w: Walker, stmt: ast.FunctionDef) -> None:
-    if stmt.decorator_list:
-        raise w.refuse("ACR210", stmt.decorator_list[0], seen=f"a decorator on {stmt.name}")
+    for node in stmt.decorator_list:
+        known = w.expr(node.func if isinstance(node, ast.Call) else node)
+        if not isinstance(known, Static) or known.value not in (functools.lru_cache, functools.cache):
+            raise w.refuse("ACR210", node, seen=f"a decorator on {stmt.name}")
     w.state[(w.frame.scope, stmt.name)] = nested_function(w, stmt, stmt.name, stmt.args)

@@ -11,10 +11,18 @@ from typing import Any
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls.objects import is_tuple, python_class
-from acronumba.frontend.comprehensions import stack_list
+from acronumba.frontend.comprehensions import (
+    extend,
+    stack_list,
+    to_list,
+)
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import changeable, dict_item, is_mapping
-from acronumba.frontend.handlers import EXPRESSIONS, handles
+from acronumba.frontend.handlers import (
+    EXPRESSIONS,
+    INDEXED,
+    handles,
+)
 from acronumba.frontend.keyed import put
 from acronumba.frontend.lists import (
     at_run_time,
@@ -24,6 +32,7 @@ from acronumba.frontend.lists import (
     list_get,
     list_slice,
     new_list,
+    simple,
     widen_list,
 )
 from acronumba.frontend.names import alias
@@ -38,7 +47,6 @@ from acronumba.frontend.values import (
     NoneVal,
     Num,
     Poison,
-    Range,
     Record,
     SharedVal,
     Static,
@@ -71,8 +79,8 @@ def index_part(w: Walker, node: ast.expr) -> Any:
         if not isinstance(val, Static) or not isinstance(val.value, slice):
             return val
         known = val.value
-        start, stop = (None if end is None else number(end) for end in (known.start, known.stop))
-        return slice(start, stop, 1 if known.step is None else known.step)
+        bounds = [None if end is None else number(end) for end in (known.start, known.stop)]
+        return slice(bounds[0], bounds[1], 1 if known.step is None else known.step)
     parts = [None if x is None else (w.expr(x), x) for x in (node.lower, node.upper, node.step)]
     start, stop = (None if p is None else slice_bound(w, *p) for p in parts[:2])
     return slice(start, stop, 1 if parts[2] is None else slice_step(w, *parts[2]))
@@ -146,22 +154,17 @@ def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
         where = not_none(w, where, node)
         if isinstance(where, UnionVal):
             return w.each(where, lambda e: get_item(w, base, e, node), node)
+    handler = INDEXED.get(type(base))
+    if handler is not None:
+        return handler(w, base, where, node)  # type: ignore[no-any-return]
     match base:
         case DictVal() | MapVal() | SharedVal():
             if is_mapping(base):
                 return dict_item(w, base, where, node)
         case Static(value=value) if isinstance(value, enum.EnumMeta) and isinstance(where, StrVal):
             return w.constant(value[where.value])
-        case Kept():
-            from acronumba.frontend.calls.of_collections import kept_item
-
-            return kept_item(w, base, where, node)
         case Static():  # list[int] in an annotation
             return base
-        case Range():
-            from acronumba.frontend.sequences import range_item
-
-            return range_item(w, base, where, node)
     if isinstance(where, Tensor):
         where = list_index(w, where, node)
     elif isinstance(where, EnumVal):
@@ -356,8 +359,6 @@ def set_item(w: Walker, base: ListVal | MapVal | Kept, where: Any, target: ast.S
         put(w, base, where, val, target)
         return
     if isinstance(where, slice):
-        from acronumba.frontend.sequences import set_slice
-
         set_slice(w, base, where, val, target)
         return
     if isinstance(where, tuple):
@@ -372,6 +373,28 @@ def set_item(w: Walker, base: ListVal | MapVal | Kept, where: Any, target: ast.S
     args = (base.var, w.word(i), *w.to_words(val, base.item))
     if w.block is not None:
         w.emit(ir.ListOp(outs=(), op="set", width=w.width(base), args=args, loc=w.at(target)))
+
+
+def set_slice(w: Walker, base: ListVal, where: slice, val: Val | None, node: ast.AST) -> None:
+    """`xs[a:b] = ys`, or `del xs[a:b]` where there is no value."""
+    if where.step != 1:
+        raise w.refuse("ACR109", node, seen="a slice with a step", rewrite="a loop over its indices")
+    new = None if val is None else to_list(w, val, node)
+    n = w.list_lengths(base, node)
+    start, _, count = cut(w, w.word(n), where, node)
+    first, stop = w.extent(start), w.scalar("add", w.extent(start), w.extent(count))
+    parts = [list_slice(w, base, number(0), 1, first, _place(node, "head"))]
+    if new is not None:  # it may be the list itself
+        parts.append(list_slice(w, new, number(0), 1, w.list_lengths(new, node), _place(node, "new")))
+    parts.append(list_slice(w, base, stop, 1, w.scalar("sub", n, stop), _place(node, "tail")))
+    simple(w, base, "erase", node)
+    for part in parts:
+        extend(w, base, part, node)
+
+
+def _place(node: ast.AST, what: str) -> ast.AST:
+    """Return a node in the place of another, so that what is made for it is known apart."""
+    return ast.copy_location(ast.Name(what), node) if what != "new" else ast.copy_location(ast.Constant(0), node)
 
 
 @handles(EXPRESSIONS, ast.Subscript)

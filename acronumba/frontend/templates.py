@@ -35,6 +35,11 @@ class TTensor:
     fresh: bool
     array0: bool  # whether it is an array of rank 0
 
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What must be equal of two that have one in common."""
+        return self.type.dtype, self.type.rank, self.array0
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TList:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import math
 import warnings
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +28,8 @@ from acronumba.frontend.calls.tables import METHODS, ROWS, Row
 from tests.support.enums import Part
 
 HEADER = """
+import collections
+import itertools
 import math
 
 import numpy as np
@@ -83,14 +87,17 @@ REQUIRED: dict[Any, str] = {  # the arguments of a call that is in the language
     divmod: "n, 3", type: "n", getattr: "x, 'shape'", map: "abs, [n, -6]", abs: "y",
     math.acosh: "y + 1.0", math.hypot: "y, 2.0", math.gcd: "n, 6", math.lcm: "n, 6", math.factorial: "n",
     math.isqrt: "n", math.comb: "n, 2", math.perm: "n, 2", math.prod: "[n, 2]", math.floor: "y", math.ceil: "y",
-    math.trunc: "y", math.isclose: "y, 0.5", nn.sigmoid: "x", nn.erf: "x",
+    math.trunc: "y", math.isclose: "y, 0.5", next: "(q for q in [n, 2])", slice: "1, 2", hasattr: "x, 'shape'",
+    dict: "a=n", callable: "abs", deque: "[n, 2]", defaultdict: "int", OrderedDict: "a=n", Counter: "[n, 2]",
+    nn.sigmoid: "x", nn.erf: "x",
 }  # fmt: skip
 SELF: dict[Any, str] = {np.ndarray.squeeze: "np.ones((1, 3))", np.ndarray.tolist: "v"}
 WRAPPED: dict[Any, str] = {  # what cannot be a result, or is not determined
     np.empty: "np.zeros_like({})", np.empty_like: "np.zeros_like({})", np.result_type: "np.zeros(2, {})",
     np.promote_types: "np.zeros(2, {})", np.finfo: "np.zeros({}.bits)", np.iinfo: "np.zeros({}.bits)",
     range: "list({})", zip: "list({})", enumerate: "list({})", reversed: "list({})", iter: "list({})",
-    map: "list({})", type: "{}(7)",
+    map: "list({})", type: "{}(7)", slice: "x[:, {}]", deque: "list({})", defaultdict: "dict({})",
+    OrderedDict: "dict({})", Counter: "dict({})", itertools.count: "list(zip({}, [n, 2]))",
 }  # fmt: skip
 OTHER: dict[str, tuple[str, ...]] = {  # values of a parameter, of which one at least is not its default
     "axis": ("1", "-1", "0", "(0,)", "None", "(0, 1)", "True", "1.0"), "dtype": ("np.float64", "'int32'", "int"),
@@ -104,6 +111,7 @@ OTHER: dict[str, tuple[str, ...]] = {  # values of a parameter, of which one at 
     "x": ("y",), "y": ("0.5",), "base": ("10",), "ndigits": ("1",), "strict": ("True",), "key": ("abs",),
     "default": ("7",), "reverse": ("True",), "mod": ("3",), "sentinel": ("1",), "bases": ("(int,)",), "dict": ("{}",),
     "rel_tol": ("0.1",), "abs_tol": ("0.5",), "iterable": ("(1, 2)",), "iterables": ("[3, 4]",),
+    "maxlen": ("1",),
 }  # fmt: skip
 PLACED: dict[str, str] = {"operands": "x", "shape": "2", "axes": "0", "args": "1", "arrays_and_dtypes": "y",
                           "arys": "v", "bounds": "1", "iterables": "[1, 2]", "coordinates": "1.0",

@@ -30,10 +30,21 @@ from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import extend
 from acronumba.frontend.conditions import host_value, truth
 from acronumba.frontend.dicts import is_mapping
-from acronumba.frontend.lists import append, check_mutable, checked_index, element_of, list_slice, new_list
+from acronumba.frontend.lists import (
+    append,
+    check_mutable,
+    checked_index,
+    element_of,
+    list_slice,
+    new_list,
+    simple,
+)
 from acronumba.frontend.names import alias, default_value
 from acronumba.frontend.operators import binary
-from acronumba.frontend.sequences import index_in, remove_value, simple
+from acronumba.frontend.sequences import (
+    index_in,
+    remove_value,
+)
 from acronumba.frontend.values import (
     NOT_CONST,
     Generator,
@@ -72,7 +83,7 @@ HANDLERS = (
 
 def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call something that exists at compile time."""
-    if table_key(value) in WRITTEN:
+    if table_key(value) in WRITTEN or value == dict.fromkeys:
         return call_written(w, value, args, kwargs, node)
     if isinstance(value, type):
         return construct(w, value, args, kwargs, node)

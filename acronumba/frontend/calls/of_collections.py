@@ -10,29 +10,55 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from acronumba.frontend.calls.of_itertools import most_common
 from acronumba.frontend.calls.of_maps import map_method
 from acronumba.frontend.calls.of_python import as_iterable
 from acronumba.frontend.calls.tables import Args, Node, row
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.dicts import combine, over, put_all
-from acronumba.frontend.handlers import CONTAINS, EQUALS, MAPPINGS, handles
+from acronumba.frontend.dicts import (
+    as_map,
+    combine,
+    is_mapping,
+    over,
+    put_all,
+)
+from acronumba.frontend.handlers import (
+    CONTAINS,
+    EQUALS,
+    INDEXED,
+    MAPPINGS,
+    handles,
+)
 from acronumba.frontend.keyed import copied, find, new_map, put, set_default, where_found
-from acronumba.frontend.lists import append, checked_index, list_get
+from acronumba.frontend.lists import (
+    append,
+    checked_index,
+    list_get,
+    simple,
+)
 from acronumba.frontend.maps import value_at
 from acronumba.frontend.operators import binary
-from acronumba.frontend.sequences import simple, take_out
+from acronumba.frontend.sequences import (
+    take_out,
+)
 from acronumba.frontend.source import spot
-from acronumba.frontend.subscripts import list_index
+from acronumba.frontend.subscripts import (
+    get_item,
+    list_index,
+)
 from acronumba.frontend.values import (
+    DictVal,
     Kept,
     ListVal,
     MapVal,
     MapView,
+    Method,
     NoneVal,
     Num,
     StaticList,
+    StrVal,
     Tensor,
     Val,
     number,
@@ -62,33 +88,49 @@ def _deque(w: Walker, a: Args, node: Node) -> Val:
 
 @row("*args kwargs", defaultdict, whole=True)
 def _defaultdict(w: Walker, a: Args, node: Node) -> Val:
-    where = node or ast.Constant(0)
-    out = new_map(w, (), where)
-    if len(a.rest) > 1:
-        put_all(w, out, unkept(a.rest[1]), where)
-    return Kept(defaultdict, out, (a.rest[0] if a.rest else NoneVal(),))
+    inner = _filled(w, a.rest[1:], a["kwargs"], node)
+    return Kept(defaultdict, inner, (a.rest[0] if a.rest else NoneVal(),))
 
 
 @row("*args kwargs", OrderedDict, whole=True)
 def _ordered(w: Walker, a: Args, node: Node) -> Val:
-    out = new_map(w, (), node or ast.Constant(0))
-    if a.rest:
-        put_all(w, out, unkept(a.rest[0]), node or ast.Constant(0))
-    return Kept(OrderedDict, out, ())
+    return Kept(OrderedDict, _filled(w, a.rest, a["kwargs"], node), ())
+
+
+def _filled(w: Walker, args: Sequence[Val], kwargs: Val, node: Node) -> MapVal:
+    """Return the dict of what `dict` is given."""
+    where = node or ast.Constant(0)
+    assert isinstance(kwargs, DictVal)
+    out = new_map(w, (), where)
+    if len(args) > 1:
+        raise w.refuse("ACR203", node, seen=f"{len(args)} arguments for a dict")
+    for val in args:
+        val = unkept(val)
+        put_all(w, out, val if is_mapping(val) else as_iterable(w, val, node), where)
+    for key, item in zip(kwargs.keys, kwargs.items, strict=True):
+        put(w, out, StrVal(key), item, where)
+    return out
 
 
 @row("*args kwargs", Counter, whole=True)
 def _counter(w: Walker, a: Args, node: Node) -> Val:
     where = node or ast.Constant(0)
+    kwargs = a["kwargs"]
+    assert isinstance(kwargs, DictVal)
     out = new_map(w, (), where)
+    if len(a.rest) > 1:
+        raise w.refuse("ACR203", node, seen=f"{len(a.rest)} arguments for Counter")
     if a.rest:
         _count(w, out, a.rest[0], ast.Add(), where)
+    if kwargs.items:
+        _count(w, out, kwargs, ast.Add(), where)
     return Kept(Counter, out, ())
 
 
 def _count(w: Walker, out: MapVal, val: Val, op: ast.operator, node: ast.AST) -> None:
     """Add to a counter what an iterable has, or what lies under the keys of a dict."""
     source = unkept(val)
+    source = as_map(w, source, node) or source
 
     def add(key: Val, by: Val) -> None:
         index = find(w, out, key, node)
@@ -104,6 +146,7 @@ def _count(w: Walker, out: MapVal, val: Val, op: ast.operator, node: ast.AST) ->
 # ---- reading and changing them
 
 
+@handles(INDEXED, Kept)
 def kept_item(w: Walker, base: Kept, where: Any, node: ast.AST) -> Val:
     """`q[i]` of a deque, `d[k]` of a dict with a default or a counter."""
     inner = base.inner
@@ -121,8 +164,6 @@ def kept_item(w: Walker, base: Kept, where: Any, node: ast.AST) -> Val:
         return where_found(w, index, lambda: value_at(w, inner, index, node), lambda: number(0))
     if base.kind is defaultdict and not isinstance(base.extra[0], NoneVal):
         return set_default(w, inner, where, lambda: w.call(base.extra[0], (), {}, node), node)
-    from acronumba.frontend.subscripts import get_item
-
     return get_item(w, inner, where, node)
 
 
@@ -183,14 +224,8 @@ def _deque_method(w: Walker, base: Kept, name: str, args: Sequence[Val], node: a
             extend(w, out, inner, node)
             return Kept(deque, out, base.extra)
         case (("index" | "count" | "remove" | "insert"), _):
-            return w.call(_method_of(inner, name), args, {}, node)
+            return w.call(Method(inner, name), args, {}, node)
     return None
-
-
-def _method_of(inner: ListVal, name: str) -> Val:
-    from acronumba.frontend.values import Method
-
-    return Method(inner, name)
 
 
 def _own_method(w: Walker, base: Kept, name: str, args: Sequence[Val], node: ast.AST) -> Val | None:
@@ -208,8 +243,6 @@ def _own_method(w: Walker, base: Kept, name: str, args: Sequence[Val], node: ast
         case "total", []:
             return w.call(w.constant(sum), (MapView(inner, "values"),), {}, node)
         case "most_common", [] | [_]:
-            from acronumba.frontend.calls.of_itertools import most_common
-
             return w.call(w.constant(most_common), (to_list(w, MapView(inner, "items"), node), *args), {}, node)
         case "elements", []:
             return None

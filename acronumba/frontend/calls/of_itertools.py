@@ -1,4 +1,4 @@
-"""What `itertools`, `functools` and `collections` give, written as models are, and inlined like helpers.
+"""What `itertools`, `functools`, `operator` and `collections` give, written as models are, and inlined like helpers.
 
 An iterator is the list of what it gives, read once. Where all items are known, `KNOWN` gives them one by one.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,37 @@ def stands_for(function: Any, iterator: bool = True) -> Callable[[Any], Any]:
     return register
 
 
+WRITTEN |= {
+    operator.add: lambda a, b: a + b,
+    operator.sub: lambda a, b: a - b,
+    operator.mul: lambda a, b: a * b,
+    operator.truediv: lambda a, b: a / b,
+    operator.floordiv: lambda a, b: a // b,
+    operator.mod: lambda a, b: a % b,
+    operator.pow: lambda a, b: a**b,
+    operator.matmul: lambda a, b: a @ b,
+    operator.and_: lambda a, b: a & b,
+    operator.or_: lambda a, b: a | b,
+    operator.xor: lambda a, b: a ^ b,
+    operator.lshift: lambda a, b: a << b,
+    operator.rshift: lambda a, b: a >> b,
+    operator.concat: lambda a, b: a + b,
+    operator.neg: lambda a: -a,
+    operator.pos: lambda a: +a,
+    operator.inv: lambda a: ~a,
+    operator.not_: lambda a: not a,
+    operator.truth: lambda a: bool(a),
+    operator.lt: lambda a, b: a < b,
+    operator.le: lambda a, b: a <= b,
+    operator.eq: lambda a, b: a == b,
+    operator.ne: lambda a, b: a != b,
+    operator.ge: lambda a, b: a >= b,
+    operator.gt: lambda a, b: a > b,
+    operator.is_: lambda a, b: a is b,
+    operator.is_not: lambda a, b: a is not b,
+    operator.contains: lambda a, b: b in a,
+    operator.getitem: lambda a, b: a[b],
+}
 WRITTEN[int.bit_length] = mathematics.bit_length
 WRITTEN[float.is_integer] = mathematics.is_integer
 
@@ -165,10 +197,9 @@ def permutations(iterable: Any, r: Any = None) -> Any:
     items = list(iterable)
     if r == 1:
         return [(x,) for x in items]
-    count = len(items) if r is None else r
-    return [
-        (items[i], *rest) for i in range(len(items)) for rest in permutations(items[:i] + items[i + 1 :], count - 1)
-    ]
+    n = len(items)
+    rest = (n if r is None else r) - 1
+    return [(items[i], *part) for i in range(n) for part in permutations(items[:i] + items[i + 1 :], rest)]
 
 
 @stands_for(itertools.takewhile)

@@ -16,11 +16,8 @@ from typing import TYPE_CHECKING, Any
 from acronumba.frontend.attributes import attribute
 from acronumba.frontend.calls.of_itertools import ITERATORS, KNOWN, WRITTEN
 from acronumba.frontend.calls.of_python import as_iterable
-from acronumba.frontend.calls.tables import Args, Handler, Node, row
-from acronumba.frontend.comparisons import compare_values
-from acronumba.frontend.conditions import truth
+from acronumba.frontend.calls.tables import Args, Node, row
 from acronumba.frontend.handlers import CALLS, handles
-from acronumba.frontend.operators import binary, unary
 from acronumba.frontend.subscripts import get_item
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -93,50 +90,6 @@ def _count(w: Walker, a: Args, node: Node) -> Val:
     if step.const <= 0:
         raise w.refuse("ACR202", node, seen="itertools.count that counts down", rewrite="zip(range(...), ...)")
     return Stream(Range(w.as_int(start), number(2**62), w.as_int(step)))
-
-
-# ---- functions of operators
-
-
-def _two(op: ast.operator) -> Handler:
-    return lambda w, a, node: binary(w, op, a["x"], a["y"], node or ast.Constant(0))
-
-
-def _compared(op: ast.cmpop) -> Handler:
-    return lambda w, a, node: compare_values(w, op, a["x"], a["y"], node or ast.Constant(0))
-
-
-for _name, _op in {
-    "add": ast.Add(), "sub": ast.Sub(), "mul": ast.Mult(), "truediv": ast.Div(), "floordiv": ast.FloorDiv(),
-    "mod": ast.Mod(), "pow": ast.Pow(), "matmul": ast.MatMult(), "and_": ast.BitAnd(), "or_": ast.BitOr(),
-    "xor": ast.BitXor(), "lshift": ast.LShift(), "rshift": ast.RShift(), "concat": ast.Add(),
-}.items():  # fmt: skip
-    row("x y", getattr(operator, _name), rank0="any")(_two(_op))
-for _name, _test in {
-    "lt": ast.Lt(), "le": ast.LtE(), "gt": ast.Gt(), "ge": ast.GtE(), "eq": ast.Eq(), "ne": ast.NotEq(),
-    "is_": ast.Is(), "is_not": ast.IsNot(),
-}.items():  # fmt: skip
-    row("x y", getattr(operator, _name), rank0="any")(_compared(_test))
-
-
-@row("x y", operator.contains, rank0="any")
-def _contains(w: Walker, a: Args, node: Node) -> Val:
-    return compare_values(w, ast.In(), a["y"], a["x"], node or ast.Constant(0))
-
-
-@row("x", operator.neg, rank0="any")
-def _neg(w: Walker, a: Args, node: Node) -> Val:
-    return unary(w, ast.USub(), a["x"], node or ast.Constant(0))
-
-
-@row("x", operator.not_, rank0="any", whole=True)
-def _not(w: Walker, a: Args, node: Node) -> Val:
-    return w.negate(truth(w, a["x"], node))
-
-
-@row("x y", operator.getitem, rank0="any")
-def _getitem(w: Walker, a: Args, node: Node) -> Val:
-    return get_item(w, a["x"], a["y"], node or ast.Constant(0))
 
 
 # ---- functions with arguments that are given before they are called

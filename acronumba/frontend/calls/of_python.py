@@ -446,7 +446,7 @@ def _getattr(w: Walker, a: Args, node: Node) -> Val:
     return w.each(a["obj"], one, node)
 
 
-@row("f xs *more", map, whole=True)
+@row("f xs *iterables", map, whole=True)
 def _map(w: Walker, a: Args, node: Node) -> Val:
     columns = [as_iterable(w, v, node) for v in (a["xs"], *a.rest)]
     if len(columns) == 1:

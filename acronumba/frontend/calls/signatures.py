@@ -94,7 +94,7 @@ TEXTS: dict[Any, str] = {
     builtins.iter: "(object, sentinel=..., /)",
     builtins.type: "(object, bases=..., dict=..., /)",
     builtins.getattr: "(object, name, default=..., /)",
-    builtins.map: "(function, iterable, /, *more)",
+    builtins.map: "(function, iterable, /, *iterables)",
     math.hypot: "(*coordinates)",
     math.log: "(x, base=..., /)",
     math.gcd: "(*integers)",
