@@ -24,13 +24,16 @@ from acronumba.frontend.values import (
     Choice,
     EnumVal,
     Func,
+    Kept,
     Maybe,
     NoneVal,
     Num,
+    Partial,
     Poison,
     SharedVal,
     Static,
     StaticList,
+    Stream,
     StrVal,
     Tensor,
     TupleVal,
@@ -39,7 +42,7 @@ from acronumba.frontend.values import (
     note_named,
     number,
     type_of,
-)  # fmt: skip
+)
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import SCALARS
@@ -177,6 +180,12 @@ class Blocks:
                 return f"the string {value!r}"
             case NoneVal():
                 return "None"
+            case Kept():
+                return f"a {val.kind.__name__}"
+            case Partial():
+                return f"functools.partial of {self.describe(val.func)}"
+            case Stream():
+                return f"an iterator over {self.describe(val.inner)}"
             case TupleVal(items=items):
                 return f"tuple[{', '.join(self.describe(v) for v in items)}]"
             case Maybe(value=value):

@@ -110,7 +110,7 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
     equality = isinstance(op, ast.Eq | ast.NotEq | ast.Is | ast.IsNot)
     negated = isinstance(op, ast.NotEq | ast.IsNot)
     if isinstance(op, ast.Is | ast.IsNot):
-        if isinstance(a, Ref) and isinstance(b, Ref):
+        if isinstance(a, Ref | ListVal | MapVal) and type(a) is type(b):
             same = scalar_same(w, a.var, b.var)
             return w.negate(same) if negated else same
         if isinstance(a, Tensor | Record) or isinstance(b, Tensor | Record):

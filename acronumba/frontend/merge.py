@@ -311,6 +311,10 @@ class Merge(Words):
                     self.unify_cells(a.cell, b.cell)
                 items = tuple(map(self.join_templates, a.items, b.items))
                 return TParts("dict", a.meta, items, a.cell if b.cell is not None else None)
+            case TParts(kind="dict"), TParts(kind="dict") if a.cell and b.cell and _can_be_stored((*a.items, *b.items)):
+                self.make_real(a.cell)
+                self.make_real(b.cell)
+                raise Resweep
             case (TMap(), TParts(kind="dict", cell=cell)) | (TParts(kind="dict", cell=cell), TMap()) if cell:
                 self.make_real(cell)
                 raise Resweep
@@ -473,6 +477,11 @@ class Merge(Words):
                 for out, src in zip(vars, srcs, strict=True):
                     if out is not src:
                         self.emit(ir.Copy(out=out, src=src, loc=self.loc))
+
+
+def _can_be_stored(items: Sequence[Template]) -> bool:
+    """Whether values may lie in memory: none is a function or something else that the compiler alone knows."""
+    return not any(isinstance(t, TStatic | TChoice | TPoison) or getattr(t, "kind", "") == "holder" for t in items)
 
 
 def _has_pending(val: Any) -> bool:

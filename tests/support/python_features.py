@@ -1760,3 +1760,9 @@ def operator_itemgetter(x, n, xs, ws, k):
 def operator_attrgetter(x, n, xs, ws, k):
     """`operator.attrgetter`"""
     return max([Point(float(v)) for v in [1, *xs]], key=operator.attrgetter("x")).x
+
+
+REFUSED = [  # what is not in the language
+    "mixed_scalars", "star_call_max", "builtin_round_digits", "builtin_iter", "math_isnan", "dataclass_equal",
+    "itertools_repeat",
+]  # fmt: skip

@@ -47,6 +47,7 @@ from acronumba.frontend.sequences import (
 )
 from acronumba.frontend.values import (
     NOT_CONST,
+    EnumVal,
     Generator,
     Kept,
     ListVal,
@@ -63,6 +64,7 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    members_of,
     number,
 )
 from acronumba.ir import nodes as ir
@@ -83,7 +85,7 @@ HANDLERS = (
 
 def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call something that exists at compile time."""
-    if table_key(value) in WRITTEN or value == dict.fromkeys:
+    if table_key(value) in WRITTEN:
         return call_written(w, value, args, kwargs, node)
     if isinstance(value, type):
         return construct(w, value, args, kwargs, node)
@@ -165,6 +167,8 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], nod
     if issubclass(cls, enum.Enum):
         given = _arguments(w, cls.__name__, inspect.Signature([_named("value")]), args, kwargs, node)
         value = w.static(given["value"], node)
+        if value is NOT_CONST and all(type(m.value) is int for m in cls):
+            return enum_of(w, cls, given["value"], node)
         if value is NOT_CONST:
             raise w.refuse("ACR308", node, seen=f"{cls.__name__} of a run-time value")
         try:
@@ -186,6 +190,16 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], nod
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _named_tuple(w, cls, args, kwargs, node)
     raise w.refuse("ACR201", node, seen=f"the class {cls.__name__}, which is neither a dataclass nor a NamedTuple")
+
+
+def enum_of(w: Walker, cls: type[enum.Enum], val: Val, node: Node) -> Val:
+    """Return the member of an enum that has a value, an int."""
+    value = w.read(w.as_int(host_value(w, val, node, f"{cls.__name__}()", index=True)))
+    out = number(-1)
+    for k, member in enumerate(members_of(cls)):
+        out = w.select(w.scalar("eq", value, number(member.value)), number(k), out)
+    w.check(w.scalar("ge", out, number(0)), "ValueError", f"{{0}} is not a valid {cls.__name__}", (value,), node)
+    return EnumVal(cls, var=w.word(out))
 
 
 def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:

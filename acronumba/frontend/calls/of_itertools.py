@@ -94,7 +94,7 @@ def chain(*iterables: Any) -> Any:
     return out
 
 
-@stands_for(itertools.chain.from_iterable)
+@stands_for(vars(itertools.chain)["from_iterable"])
 def from_iterable(iterable: Any) -> Any:
     return [x for part in iterable for x in part]
 
@@ -248,7 +248,7 @@ def filter_(function: Any, iterable: Any) -> Any:
     return [x for x in iterable if function(x)]
 
 
-@stands_for(dict.fromkeys, iterator=False)
+@stands_for(vars(dict)["fromkeys"], iterator=False)
 def fromkeys(iterable: Any, value: Any = None) -> Any:
     out = {}
     for k in iterable:
