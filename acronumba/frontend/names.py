@@ -10,7 +10,10 @@ from typing import Any
 from acronumba.data.shared import SharedConst, describe_value, values_of
 from acronumba.data.witness import ABSENT
 from acronumba.errors import Loc
-from acronumba.frontend.block import Refused
+from acronumba.frontend.block import (
+    Dead,
+    Refused,
+)
 from acronumba.frontend.calls.objects import as_function, is_foreign
 from acronumba.frontend.source import NoSource, read_source
 from acronumba.frontend.values import (
@@ -170,10 +173,11 @@ def read_name(w: Walker, name: str, node: ast.AST) -> Val:
 
 def bound_value(w: Walker, val: Val | None, name: str, key: Any, node: ast.AST) -> Val:
     """Return the value of a local name; the instance fails where it has none."""
-    if val is None:
-        raise w.refuse("ACR306", node, seen=f"{name} has no value on any path to here")
+    text = f"cannot access local variable '{name}' where it is not associated with a value"
+    if val is None:  # on none of the paths to here, of those that are known so far
+        w.fail("UnboundLocalError", text, node)
+        raise Dead
     if isinstance(val, Maybe):
-        text = f"cannot access local variable '{name}' where it is not associated with a value"
         w.check(val.bound, "UnboundLocalError", text, (), node)
         if w.block is not None:
             w.state[key] = val.value

@@ -32,9 +32,7 @@ def test_batched(name: str) -> None:
     f = NAMED[name]
     expected = plain(f, *COLUMNS)
     agree(outcomes(model(f).batch, *COLUMNS), expected, close=True)
-    agree(
-        outcomes(model(f).batch, *[c[1:2] for c in COLUMNS]), expected[1:2], close=True
-    )
+    agree(outcomes(model(f).batch, *[c[1:2] for c in COLUMNS]), expected[1:2], close=True)
 
 
 @pytest.mark.parametrize("name", some(24))

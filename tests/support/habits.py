@@ -321,10 +321,10 @@ class Writer(Maker):
                     self.put(f"{v}[({self.an_int(1)}) % 3] {self.pick(['+=', '='])} {self.natural(4)}")
                 self.add(v, ListOf(INT), True)
 
-    def a_key(self) -> str:
-        """Return a key of a dict: an int, a tuple, a bool or a member of an enum."""
+    def a_key(self, kind: int) -> str:
+        """Return a key of a dict: an int, or a tuple of ints, bools and members of an enum."""
         a, b = self.natural(3), self.natural(2)
-        return self.pick([a, a, f"({a}, {b})", f"({self.a_bool(1)}, {a})", f"({a}, Colour.{self.pick(['RED', 'BLUE'])})"])
+        return [a, f"({a}, {b})", f"({self.a_bool(1)}, {a})", f"({a}, Colour.{self.pick(['RED', 'BLUE'])})"][kind]
 
     def of_dicts(self, depth: int) -> None:
         """Count, group, remember and choose by keys; sets of what was seen."""
@@ -332,9 +332,9 @@ class Writer(Maker):
         d, k, n, v = self.name("d"), self.name("k"), self.name("n"), self.name("v")
         xs, item, exact = found if found is not None else (f"range({self.natural(6)})", INT, True)
         with self.bound((k, item, exact)):
-            key, whole, test = self.a_key(), self.natural(5), self.a_bool(1)
-            value = self.value(self.vector, 1)
-        again = self.a_key() if key.startswith("(") and "," in key else self.natural(3)
+            kind = self.pick([0, 0, 1, 2, 3])
+            key, whole, value = self.a_key(kind), self.natural(5), self.value(self.vector, 1)
+        again, other = self.a_key(kind), self.natural(5)
         match self.rng.randrange(11):
             case 0:
                 self.put(f"{d} = {{}}")
@@ -367,14 +367,14 @@ class Writer(Maker):
                 self.add(n, INT)
                 self.add(f"len({d})", INT)
             case 4:
-                self.put(f"{d} = {{{k}: {whole} for {k} in range({self.natural(5)})}}")
+                self.put(f"{d} = {{{k}: {other} for {k} in range({self.natural(5)})}}")
                 self.put(f"{v} = {d}.pop({self.natural(3)}, {self.natural(3)})")
                 self.put(f"{d}[{self.natural(3)}] = {v}")
                 self.put(f"{n} = sum([{k} * {v} for {k}, {v} in {d}.items()])")
                 self.add(n, INT)
                 self.add(f"list({d})", ListOf(INT), True)
             case 5:
-                self.put(f"{d} = {{{k}: {whole} for {k} in range({self.natural(5)}) if {test.replace(k, '1')}}}")
+                self.put(f"{d} = {{{k}: {other} for {k} in range({self.natural(5)}) if {self.a_bool(1)}}}")
                 self.put(f"{n} = {d}[{self.natural(2)}]")
                 self.add(n, INT)
             case 6:
@@ -394,7 +394,9 @@ class Writer(Maker):
                 self.put(f"{d} = {{}}")
                 self.put(f"def {v}({k}, {n}):")
                 self.put(f"    if ({k}, {n}) not in {d}:")
-                self.put(f"        {d}[{k}, {n}] = 1 if {k} <= 0 or {n} <= 0 else {v}({k} - 1, {n}) + {v}({k}, {n} - 1) % 97")
+                self.put(
+                    f"        {d}[{k}, {n}] = 1 if {k} <= 0 or {n} <= 0 else {v}({k} - 1, {n}) + {v}({k}, {n} - 1) % 97"
+                )
                 self.put(f"    return {d}[{k}, {n}]")
                 self.add(f"{v}({self.natural(3)}, {self.natural(4)})", INT)
             case 9:
