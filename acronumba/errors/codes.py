@@ -109,7 +109,7 @@ def _table() -> dict[str, Code]:
             ),
         },
         TypeMismatch: {
-            301: ("the types do not go together", "convert one of the values"),
+            301: ("the types do not go together", "give the operation values of the types that it takes"),
             302: (
                 "the value may be None or of another class here",
                 "test it first: `if x is not None`, `isinstance`, `match`",

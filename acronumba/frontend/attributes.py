@@ -12,7 +12,11 @@ import numpy as np
 
 from acronumba.data.shared import SharedConst, can_hide, field_names, hiding
 from acronumba.data.witness import ABSENT
-from acronumba.frontend.block import conversion
+from acronumba.frontend.advice import near
+from acronumba.frontend.block import (
+    Dead,
+    conversion,
+)
 from acronumba.frontend.calls.objects import as_function, python_class
 from acronumba.frontend.handlers import EXPRESSIONS, handles
 from acronumba.frontend.names import behind, function_value, outside, path_of
@@ -100,13 +104,15 @@ def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
             python_class(owner), name
         ):
             return builtin_method(w, owner, python_class(owner), name, node)
-        case NoneVal():
-            raise w.refuse("ACR307", node, seen=f"None has no attribute {name!r}")
+        case NoneVal():  # in all instances of this mini-batch
+            w.fail("AttributeError", f"'NoneType' object has no attribute '{name}'", node)
+            raise Dead
         case Num() if name in ("real",):
             return owner
         case Num() | StrVal() if hasattr(python_class(owner), name):
             return builtin_method(w, owner, python_class(owner), name, node)
-    raise w.refuse("ACR307", node, seen=f"{w.describe(owner)} has no attribute {name!r}")
+    names = field_names(owner.cls) if isinstance(owner, Record) else dir(python_class(owner))
+    raise w.refuse("ACR307", node, seen=f"{w.describe(owner)} has no attribute {name!r}", rewrite=near(name, names))
 
 
 @handles(EXPRESSIONS, ast.Attribute)
@@ -166,7 +172,8 @@ def class_attribute(w: Walker, owner: Val, cls: type, name: str, node: ast.AST |
     """Read a method, property or class variable of an object."""
     raw = w.witness.attribute(cls, name)
     if raw is ABSENT:
-        raise w.refuse("ACR307", node, seen=f"{cls.__name__} has no attribute {name!r}")
+        names = (*field_names(cls), *dir(cls))
+        raise w.refuse("ACR307", node, seen=f"{cls.__name__} has no attribute {name!r}", rewrite=near(name, names))
     if isinstance(raw, property):
         if raw.fget is None:
             raise w.refuse("ACR307", node, seen=f"{cls.__name__}.{name}")
@@ -198,7 +205,9 @@ def static_attribute(w: Walker, value: Any, name: str, node: ast.AST | None) -> 
         raise w.refuse("ACR211", node)
     if isinstance(value, types.ModuleType):
         if not hasattr(value, name):
-            raise w.refuse("ACR307", node, seen=f"module {value.__name__} has no attribute {name!r}")
+            seen = f"module {value.__name__} has no attribute {name!r}"
+            rewrite = near(name, dir(value)) or "use a name that the module has"
+            raise w.refuse("ACR307", node, seen=seen, rewrite=rewrite)
         inner = getattr(value, name)
         if value is np or value.__name__ == "math" or name not in vars(value):
             w.witness.item(value, name)

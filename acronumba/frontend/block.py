@@ -25,11 +25,13 @@ from acronumba.frontend.values import (
     EnumVal,
     Func,
     Kept,
+    MapView,
     Maybe,
     NoneVal,
     Num,
     Partial,
     Poison,
+    Range,
     SharedVal,
     Static,
     StaticList,
@@ -184,6 +186,10 @@ class Blocks:
                 return f"a {val.kind.__name__}"
             case Partial():
                 return f"functools.partial of {self.describe(val.func)}"
+            case Range():
+                return "a range"
+            case MapView():
+                return f"the {val.what} of a dict"
             case Stream():
                 return f"an iterator over {self.describe(val.inner)}"
             case TupleVal(items=items):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from acronumba.frontend.advice import one_type
 from acronumba.frontend.block import Blocks
 from acronumba.frontend.values import Cell, ListVal
 from acronumba.ir import nodes as ir
@@ -25,7 +26,8 @@ class Cells(Blocks):
         wider = union(cell.item, item)
         if wider != cell.item:
             if cell.fixed:
-                raise self.refuse("ACR303", seen=f"list[{type_text(cell.item)}] and an element {type_text(item)}")
+                seen = f"list[{type_text(cell.item)}] and an element {type_text(item)}"
+                raise self.refuse("ACR303", seen=seen, rewrite=one_type(wider))
             if endless(wider):
                 raise self.refuse("ACR303", seen=type_text(wider)[:200])
             cell.item = wider

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from acronumba.frontend.advice import one_type
 from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.lists import append, check_mutable, list_get, list_slice, new_list
 from acronumba.frontend.loops import iterate, note_turns, unrolled_range
@@ -108,7 +109,7 @@ def uniform(w: Walker, val: ListVal, node: Any) -> ListVal:
     if not rank:
         kinds |= numbers
     if len(kinds) != 1:
-        raise w.refuse("ACR303", node, seen=w.describe(val))
+        raise w.refuse("ACR303", node, seen=w.describe(val), rewrite=one_type(val.item))
 
     def one(v: Val) -> Val:
         x = w.as_scalar(w.as_tensor(v, node=node))

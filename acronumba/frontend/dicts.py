@@ -93,8 +93,9 @@ def changeable(w: Walker, val: Val, node: ast.AST) -> MapVal:
     if isinstance(val, DictVal) and val.cell is not None:
         w.make_real(val.cell)
         raise Resweep
-    seen = f"a change of {w.describe(val)}"
-    raise w.refuse("ACR113", node, seen=seen, rewrite="make a copy first: dict(d)")
+    message = "" if isinstance(val, SharedVal) else "this cannot be changed"
+    rewrite = "make a copy first: dict(d)" if is_mapping(val) else ""
+    raise w.refuse("ACR113", node, seen=f"a change of {w.describe(val)}", rewrite=rewrite, message=message)
 
 
 def as_map(w: Walker, val: Val, node: ast.AST) -> MapVal | None:

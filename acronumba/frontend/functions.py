@@ -67,11 +67,11 @@ def call_expr(w: Walker, node: ast.Call) -> Val:
                 raise w.refuse("ACR203", a, seen="* of a value whose length is known only at run time")
             args += items
         else:
-            args.append(w.expr(a))
+            args.append(w.part(a))
     kwargs: dict[str, Val] = {}
     for kw in node.keywords:
         if kw.arg is not None:
-            given = {kw.arg: w.expr(kw.value)}
+            given = {kw.arg: w.part(kw.value)}
             _add_keywords(w, kwargs, given, kw)
             continue
         val = w.expr(kw.value)

@@ -180,9 +180,29 @@ def _orelse(w: Walker, stmts: Sequence[ast.stmt]) -> Callable[[], None] | None:
 @handles(STATEMENTS, ast.For)
 def for_loop(w: Walker, stmt: ast.For) -> None:
     """Walk a `for` loop."""
-    iterable = w.expr(stmt.iter)
     otherwise = _orelse(w, stmt.orelse)
+    try:
+        iterable = w.expr(stmt.iter)
+        w.check_poison(iterable)
+    except Refused as error:
+        walk_anyway(w, stmt)
+        raise error
     iterate(w, iterable, stmt, stmt.target, lambda: w.body(stmt.body), stmt.body, otherwise=otherwise)
+
+
+def walk_anyway(w: Walker, stmt: ast.For) -> None:
+    """Walk the body of a loop over something refused once, for what is refused there."""
+    if w.block is None:
+        w.block = w.new_block()
+    for name in assigned_names([ast.Assign([stmt.target], ast.Constant(0))]):
+        w.state[(w.frame.scope, name)] = Poison()
+    yes, no = w.fork(w.unknown_bool())
+    assert yes is not None and no is not None
+    w.enter(yes)
+    w.frame.loops.append(Loop())
+    w.body(stmt.body)
+    w.frame.loops.pop()
+    w.enter(no)
 
 
 def iterate(

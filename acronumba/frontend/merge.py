@@ -27,9 +27,11 @@ from acronumba.frontend.templates import (
     only,
 )
 from acronumba.frontend.values import (
+    Bound,
     Choice,
     DictVal,
     EnumVal,
+    Func,
     ListVal,
     MapVal,
     Maybe,
@@ -354,7 +356,8 @@ class Merge(Words):
             case TMap():
                 return map_type(a.cell, a.is_set)
             case TParts(kind="holder"):
-                raise self.refuse("ACR206", seen=self.describe(a.meta))
+                code = "ACR206" if isinstance(a.meta, Func | Bound) else "ACR308"
+                raise self.refuse(code, seen=self.describe(a.meta), rewrite="" if code == "ACR206" else "list(...)")
             case TParts(kind="tuple"):
                 return TupleT(tuple(map(self.template_type, a.items)))
             case TParts(kind="dict"):

@@ -10,6 +10,7 @@ from typing import Any
 from acronumba.data.shared import SharedConst, describe_value, values_of
 from acronumba.data.witness import ABSENT
 from acronumba.errors import Loc
+from acronumba.frontend.advice import near
 from acronumba.frontend.block import (
     Dead,
     Refused,
@@ -145,7 +146,7 @@ def check_part(w: Walker, val: Val, node: ast.AST) -> None:
 
 def part_of(w: Walker, node: ast.expr) -> Val:
     """Evaluate an expression that becomes part of something: it has another name from then on."""
-    val = w.expr(node)
+    val = w.part(node)
     check_part(w, val, node)
     if not isinstance(node, ast.Constant):
         alias(val)
@@ -203,7 +204,10 @@ def outer_name(w: Walker, func: Func, name: str, node: ast.AST) -> Val:
     builtin = w.witness.item(builtins, name)
     if builtin is not ABSENT:
         return Static(builtin)
-    raise w.refuse("ACR306", node, seen=f"the name {name} does not exist")
+    known = {*func.globals, *vars(builtins), *func.closure, *w.frame.locals}
+    rewrite = near(name, known) or "define the name, or import it"
+    seen = f"the name {name} does not exist"
+    raise w.refuse("ACR306", node, seen=seen, rewrite=rewrite, message="this name is not defined")
 
 
 def default_value(w: Walker, value: Any, holder: Any, name: Any, path: str) -> Val:

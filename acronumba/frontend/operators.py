@@ -5,8 +5,12 @@ from __future__ import annotations
 import ast
 import types
 
+from acronumba.frontend.advice import operands
 from acronumba.frontend.attributes import by_member, class_attribute
-from acronumba.frontend.block import ZERO_DIVISION
+from acronumba.frontend.block import (
+    ZERO_DIVISION,
+    Dead,
+)
 from acronumba.frontend.calls.objects import is_tuple, python_class
 from acronumba.frontend.comprehensions import list_concat, list_repeat
 from acronumba.frontend.conditions import host_value, truth_value
@@ -144,7 +148,11 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
     magic = operator_method(w, op, a, b, node)
     if magic is not None:
         return magic
-    raise w.refuse("ACR301", node, seen=f"{w.describe(a)} {OPERATORS[type(op)]} {w.describe(b)}")
+    if isinstance(a, NoneVal) or isinstance(b, NoneVal):  # in all instances of this mini-batch
+        w.fail("TypeError", "unsupported operand type(s): this value is None here", node)
+        raise Dead
+    rewrite = operands(op, a, b, (python_class(a), python_class(b)))
+    raise w.refuse("ACR301", node, seen=f"{w.describe(a)} {OPERATORS[type(op)]} {w.describe(b)}", rewrite=rewrite)
 
 
 def operator_method(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val | None:
@@ -214,8 +222,8 @@ def is_index(val: Val) -> bool:
 
 @handles(EXPRESSIONS, ast.BinOp)
 def _binary_operator(w: Walker, node: ast.BinOp) -> Val:
-    a = w.expr(node.left)
-    return binary(w, node.op, a, w.expr(node.right), node)
+    a = w.part(node.left)
+    return binary(w, node.op, a, w.part(node.right), node)
 
 
 @handles(EXPRESSIONS, ast.UnaryOp)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from acronumba.frontend.block import Refused
 from acronumba.frontend.functions import nested_function
 from acronumba.frontend.handlers import STATEMENTS, handles
 from acronumba.frontend.names import check_free
@@ -22,8 +23,15 @@ from acronumba.frontend.walker import Walker
 
 
 def if_statement(w: Walker, test: ast.expr, yes: Sequence[ast.stmt], no: Sequence[ast.stmt]) -> None:
-    """Walk an `if` statement."""
-    on, off = w.branch(test)
+    """Walk an `if` statement. Where its condition is refused, both ways are walked, for what is refused there."""
+    try:
+        on, off = w.branch(test)
+    except Refused as error:
+        if error.error is not None:
+            w.errors.append(error.error)
+        if w.block is None:
+            w.block = w.new_block()
+        on, off = ([p] if p is not None else [] for p in w.fork(w.unknown_bool()))
     points = []
     for starts, stmts in ((on, yes), (off, no)):
         w.join(starts)

@@ -146,6 +146,9 @@ def subscript(w: Walker, base: Val, index: ast.expr, node: ast.AST) -> Val:
 def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
     """Read an item, or several, of a value that is one thing; an index may be one of several."""
     w.check_poison(base)
+    if isinstance(base, NoneVal):  # in all instances of this mini-batch
+        w.fail("TypeError", "'NoneType' object is not subscriptable", node)
+        raise Dead
     if isinstance(base, Tensor):
         return tensor_item(w, base, where, node)
     if isinstance(where, tuple):
@@ -344,7 +347,8 @@ def item_place(w: Walker, target: ast.Subscript) -> tuple[ListVal | MapVal | Kep
     if isinstance(base, DictVal | MapVal):
         return changeable(w, base, target), w.expr(target.slice)
     if not isinstance(base, ListVal):
-        raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")
+        message = "" if isinstance(base, SharedVal) else f"items of {w.describe(base)} cannot be assigned"
+        raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}", message=message)
     check_mutable(w, base, target)
     return base, index_of(w, target.slice)
 

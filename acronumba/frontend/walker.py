@@ -21,8 +21,14 @@ from acronumba.frontend.contract import Contract
 from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, ITEMS, STATEMENTS, TARGETS
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
 from acronumba.frontend.templates import Template
-from acronumba.frontend.values import Func, Poison, Val
+from acronumba.frontend.values import (
+    Func,
+    Num,
+    Poison,
+    Val,
+)
 from acronumba.ir import nodes as ir
+from acronumba.ir.types import BOOL
 
 UNROLL = 16  # loops over a constant range up to this long are unrolled where they index something known,
 MOST_OPERATIONS = 64  # or where all turns together are a straight line of so many operations on tensors
@@ -186,10 +192,29 @@ class Walker(Contract):
         outer = stmt.names if isinstance(stmt, ast.Global | ast.Nonlocal) else ()
         for name in (*assigned_names([stmt]), *outer):
             self.state[(self.frame.scope, name)] = Poison()
-        if isinstance(stmt, ast.Return | ast.Raise):
+        if isinstance(stmt, ast.Raise):
             self.block = None
-        elif self.block is None:
+            return
+        if self.block is None:
             self.block = self.new_block()
+        if isinstance(stmt, ast.Return):  # whoever called goes on, with what is unusable
+            self.frame.returns.append((self.point(), Poison(), self.at(stmt)))
+            self.block = None
+
+    def part(self, node: ast.expr) -> Val:
+        """Evaluate one of several expressions: a refusal is noted, so that the others are seen, too."""
+        try:
+            return self.expr(node)
+        except Refused as error:
+            if error.error is not None:
+                self.errors.append(error.error)
+            if self.block is None:
+                self.block = self.new_block()
+            return Poison()
+
+    def unknown_bool(self) -> Num:
+        """Return a bool that stands for a condition that was refused."""
+        return Num(BOOL, var=self.var("", BOOL))
 
     def assign(self, target: ast.expr, val: Val) -> None:
         """Assign a value to a target."""

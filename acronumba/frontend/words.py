@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,29 +19,36 @@ from acronumba.frontend.values import (
     Cell,
     Choice,
     DictVal,
+    Enumerate,
     EnumVal,
     Func,
+    Kept,
     ListVal,
     MapVal,
+    MapView,
     Maybe,
     NoneVal,
     Num,
     Poison,
+    Range,
     Record,
     Ref,
+    Reversed,
     SharedVal,
     Static,
     StaticList,
+    Stream,
     StrVal,
     Tensor,
     TupleVal,
     UnionVal,
     Val,
+    Zip,
     case_slices,
     is_own,
     number,
     type_of,
-)  # fmt: skip
+)
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     BOOL,
@@ -187,8 +195,15 @@ class Words(Cells):
             t = DictT(val.keys, tuple(self.type_of(v) for v in val.items))
         if t is None:
             code = "ACR206" if isinstance(val, Func | Bound | Choice) else "ACR308"
-            raise self.refuse(code, seen=self.describe(val))
+            raise self.refuse(code, seen=self.describe(val), rewrite=self.storable(val))
         return t
+
+    @staticmethod
+    def storable(val: Val) -> str:
+        """Return what may be stored in place of a value that exists only when the model is compiled."""
+        if isinstance(val, Kept):
+            return f"{'list' if val.kind is deque else 'dict'}(...)"
+        return "list(...)" if isinstance(val, Range | Zip | Enumerate | Reversed | Stream | MapView) else ""
 
     def to_words(self, val: Val, t: Type) -> tuple[ir.Var, ...]:
         """Emit what is needed to hold the value as the words of a type that includes its own."""
