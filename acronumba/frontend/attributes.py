@@ -104,9 +104,11 @@ def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
             python_class(owner), name
         ):
             return builtin_method(w, owner, python_class(owner), name, node)
-        case NoneVal():  # in all instances of this mini-batch
+        case NoneVal(given=True):
             w.fail("AttributeError", f"'NoneType' object has no attribute '{name}'", node)
             raise Dead
+        case NoneVal():
+            raise w.refuse("ACR307", node, seen=f"None has no attribute {name!r}")
         case Num() if name in ("real",):
             return owner
         case Num() | StrVal() if hasattr(python_class(owner), name):

@@ -148,7 +148,7 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
     magic = operator_method(w, op, a, b, node)
     if magic is not None:
         return magic
-    if isinstance(a, NoneVal) or isinstance(b, NoneVal):  # in all instances of this mini-batch
+    if any(isinstance(v, NoneVal) and v.given for v in (a, b)):
         w.fail("TypeError", "unsupported operand type(s): this value is None here", node)
         raise Dead
     rewrite = operands(op, a, b, (python_class(a), python_class(b)))

@@ -146,7 +146,7 @@ def subscript(w: Walker, base: Val, index: ast.expr, node: ast.AST) -> Val:
 def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
     """Read an item, or several, of a value that is one thing; an index may be one of several."""
     w.check_poison(base)
-    if isinstance(base, NoneVal):  # in all instances of this mini-batch
+    if isinstance(base, NoneVal) and base.given:
         w.fail("TypeError", "'NoneType' object is not subscriptable", node)
         raise Dead
     if isinstance(base, Tensor):

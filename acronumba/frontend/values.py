@@ -65,7 +65,7 @@ class EnumVal:
 
 @dataclass(slots=True, eq=False)
 class NoneVal:
-    pass
+    given: bool = False  # by the data: other instances, of another mini-batch, may have something else there
 
 
 @dataclass(slots=True, eq=False)

@@ -374,7 +374,7 @@ class Words(Cells):
             case EnumT():
                 return EnumVal(t.cls, var=vars[0])
             case NoneT():
-                return NoneVal()
+                return NoneVal(given=True)
             case NeverT():
                 raise self.never()
             case StrT():
