@@ -22,6 +22,7 @@ from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     NEVER,
     Array0T,
+    ArrayT,
     BoolT,
     DictT,
     EnumT,
@@ -61,7 +62,7 @@ def accepts(t: Type, value: Any) -> bool:
             return type(value) is bool
         case NoneT():
             return value is None
-        case NeverT():
+        case NeverT() | ArrayT():
             return False
         case StrT():
             return type(value) is str and value == t.value

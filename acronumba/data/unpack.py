@@ -23,6 +23,7 @@ from acronumba.data.shared import field_names
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     Array0T,
+    ArrayT,
     BoolT,
     DictT,
     EnumT,
@@ -317,7 +318,7 @@ def _read(t: Type, at: int) -> Read:
         case EnumT():
             found = tuple(t.cls)  # type: ignore[var-annotated,arg-type]
             return lambda reader, row: found[row[at]]
-        case NoneT() | NeverT() | OpaqueT():
+        case NoneT() | NeverT() | OpaqueT() | ArrayT():
             return lambda reader, row: None
         case StrT():
             return lambda reader, row: t.value

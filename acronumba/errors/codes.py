@@ -55,15 +55,9 @@ def _table() -> dict[str, Code]:
                 "move the class to the top level of the file",
             ),
             108: ("this statement is not in the language", "write it with the statements of the language"),
-            109: (
-                "this target of an assignment is not in the language",
-                "make a new list, or assign its elements in a loop",
-            ),
-            111: (
-                "elements of a tensor cannot be assigned",
-                "make a new tensor with `np.where`, `np.concatenate` or `np.stack`",
-            ),
-            112: ("this tensor cannot be changed in place: it may have another name", "write `x = x + y`"),
+            109: ("this target of an assignment is not in the language", "assign the elements in a loop"),
+            111: ("this array cannot be written to", "write into a copy of your own: `x = x.copy()`"),
+            112: ("a change in place would be seen under another name", "write `x = x + y`"),
             113: (
                 "what is reached from a parameter cannot be changed",
                 "change a copy: `list(x)`, `dataclasses.replace(x, ...)`",

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+
+from acronumba.frontend.arrays import written_tensor
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.calls.objects import python_class
@@ -14,9 +18,11 @@ from acronumba.frontend.handlers import STATEMENTS, TARGETS, handles
 from acronumba.frontend.lists import list_get, list_slice, new_list
 from acronumba.frontend.names import alias, bind_name, check_free, forget
 from acronumba.frontend.operators import MAGIC, OPERATORS, binary
-from acronumba.frontend.subscripts import get_item, item_place, set_item
+from acronumba.frontend.subscripts import get_item, index_parts, item_place, set_item
 from acronumba.frontend.values import (
+    ArrayRef,
     DictVal,
+    Kept,
     ListVal,
     MapVal,
     SharedVal,
@@ -29,6 +35,7 @@ from acronumba.frontend.values import (
     number,
 )
 from acronumba.frontend.walker import Walker
+from acronumba.frontend.writing import assign_item
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import Array0T, TensorT, members
 
@@ -96,7 +103,18 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
     target = stmt.target
     if isinstance(target, ast.Subscript):
         base, where = item_place(w, target)
+        if isinstance(base, Tensor | ArrayRef):
+            change_item(w, base, where, stmt)
+            return
         old = get_item(w, base, where, target)
+        if isinstance(old, ArrayRef):  # it changes itself
+            change(w, old, stmt)
+            return
+        if isinstance(old, Tensor) and old.type.rank and old.whole.places:
+            written_tensor(w, old, stmt, "an assignment")
+            return
+        if not isinstance(base, ListVal | DictVal | MapVal | Kept):
+            raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")
         if any(isinstance(t, Array0T) or (isinstance(t, TensorT) and t.rank) for t in members(w.type_of(old))):
             place = ast.unparse(target)  # of a list: the array may have other names
             seen = f"{place}, {w.describe(old)}, may be seen elsewhere"
@@ -105,11 +123,48 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
         return
     if not isinstance(target, ast.Name):
         raise w.refuse("ACR113", target, seen="an augmented assignment to a field")
-    old = w.expr(ast.copy_location(ast.Name(target.id, ast.Load()), target))
+    old = w.value(ast.copy_location(ast.Name(target.id, ast.Load()), target))
+    if isinstance(old, ArrayRef):
+        change(w, old, stmt)
+        return
     new = in_place(w, old, w.expr(stmt.value), stmt)
     if new is not old:
         forget(w, w.frame.scope, target.id)
         bind_name(w, target.id, new)
+
+
+def change_item(w: Walker, base: Tensor | ArrayRef, where: Any, stmt: ast.AugAssign) -> None:
+    """`x[i] op= y` on an array."""
+    assert isinstance(stmt.target, ast.Subscript)
+    if isinstance(base, Tensor):
+        written_tensor(w, base, stmt.target, "an assignment")
+        w.expr(stmt.value)
+        return
+    parts = index_parts(w, where)
+    if any(isinstance(e, Tensor) and e.type.dtype == "bool" for e in parts):  # only what the mask chooses is kept
+        assign_item(w, base, parts, changed(w, base, w.expr(stmt.value), stmt), stmt.target, chosen=True)
+        return
+    old = get_item(w, base, where, stmt.target)
+    assign_item(w, base, parts, changed(w, old, w.expr(stmt.value), stmt), stmt.target)
+
+
+def change(w: Walker, ref: ArrayRef, stmt: ast.AugAssign) -> None:
+    """`x op= y` on an array that is written to: all its elements change, for every name."""
+    assign_item(w, ref, (), changed(w, ref, w.expr(stmt.value), stmt), stmt)
+
+
+def changed(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val:
+    """Return the elements of `old op value`, of which NumPy demands that they fit the array where that has axes."""
+    before = w.whole(old)
+    new = w.whole(binary(w, stmt.op, before, value, stmt))
+    assert isinstance(before, Tensor)
+    if isinstance(old, ArrayRef) and isinstance(new, Tensor):
+        if not np.can_cast(new.type.dtype, before.type.dtype, "same_kind") or new.type.rank > before.type.rank:
+            seen = f"{w.describe(before)} would become {w.describe(new)}"
+            raise w.refuse("ACR112", stmt, seen=seen, rewrite=_written_out(stmt))
+        for a, b in zip(reversed(before.dims), reversed(new.dims), strict=False):
+            w.same_extent(a, b, "in-place result", stmt)
+    return new
 
 
 def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val:
@@ -141,7 +196,8 @@ def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val:
         check_in_place(w, old, new, stmt)
     if isinstance(new, Tensor):
         kept = old.array0 if isinstance(old, Tensor) else None
-        new = Tensor(new.type, new.ref, new.dims, fresh=True, array0=kept)
+        places = old.places if isinstance(old, Tensor) else ()
+        new = Tensor(new.type, new.ref, new.dims, fresh=True, array0=kept, places=places)
     return new
 
 
@@ -152,9 +208,13 @@ def check_in_place(w: Walker, old: Tensor, new: Val, stmt: ast.AugAssign) -> Non
     if old.array0 is not None and old.array0.const is not True:
         seen = f"{name} may be an array of rank 0, which keeps its place, or a NumPy scalar"
         raise w.refuse("ACR112", stmt, seen=seen, rewrite=rewrite)
+    other = isinstance(new, Tensor) and (new.type.dtype != old.type.dtype or new.type.rank != old.type.rank)
+    if (not old.own or other) and old.whole.places:  # from the next sweep on it is an array that is written to
+        written_tensor(w, old, stmt, "an assignment")
+        return
     if not old.own or isinstance(old.ref, ir.SharedArg):
         raise w.refuse("ACR112", stmt, seen=f"{name}, {w.describe(old)}, may be seen elsewhere", rewrite=rewrite)
-    if isinstance(new, Tensor) and (new.type.dtype != old.type.dtype or new.type.rank != old.type.rank):
+    if other:
         seen = f"{w.describe(old)} would become {w.describe(new)}"
         raise w.refuse("ACR112", stmt, seen=seen, rewrite=rewrite)
     if isinstance(new, Tensor):
@@ -170,7 +230,7 @@ def _written_out(stmt: ast.AugAssign) -> str:
 
 @handles(STATEMENTS, ast.Assign)
 def _assign(w: Walker, stmt: ast.Assign) -> None:
-    val = w.expr(stmt.value)
+    val = w.value(stmt.value)
     if len(stmt.targets) > 1:
         alias(val)
     for target in stmt.targets:
@@ -180,7 +240,7 @@ def _assign(w: Walker, stmt: ast.Assign) -> None:
 @handles(STATEMENTS, ast.AnnAssign)
 def _annotated(w: Walker, stmt: ast.AnnAssign) -> None:
     if stmt.value is not None:
-        w.assign(stmt.target, w.expr(stmt.value))
+        w.assign(stmt.target, w.value(stmt.value))
 
 
 @handles(TARGETS, ast.Name)
@@ -201,7 +261,16 @@ def _to_several(w: Walker, target: ast.Tuple | ast.List, val: Val) -> None:
 
 @handles(TARGETS, ast.Subscript)
 def _to_item(w: Walker, target: ast.Subscript, val: Val) -> None:
-    set_item(w, *item_place(w, target), target, val)
+    base, where = item_place(w, target)
+    match base:
+        case ArrayRef():
+            assign_item(w, base, index_parts(w, where), val, target)
+        case Tensor():
+            written_tensor(w, base, target, "an assignment")
+        case ListVal() | DictVal() | MapVal() | Kept():
+            set_item(w, base, where, target, w.whole(val))
+        case _:
+            raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")
 
 
 @handles(TARGETS, ast.Attribute)

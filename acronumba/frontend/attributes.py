@@ -18,7 +18,7 @@ from acronumba.frontend.block import (
     conversion,
 )
 from acronumba.frontend.calls.objects import as_function, python_class
-from acronumba.frontend.handlers import EXPRESSIONS, handles
+from acronumba.frontend.handlers import ATTRIBUTES, EXPRESSIONS, handles
 from acronumba.frontend.names import behind, function_value, outside, path_of
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -71,6 +71,9 @@ def not_none(w: Walker, val: UnionVal, node: ast.AST | None) -> Val:
 def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
     """Read an attribute."""
     w.check_poison(owner)
+    handler = ATTRIBUTES.get(type(owner))
+    if handler is not None:
+        return handler(w, owner, name, node)  # type: ignore[no-any-return]
     match owner:
         case Ref() if len(owner.classes) == 1:
             cls = owner.classes[0]
@@ -128,7 +131,7 @@ def attribute_expr(w: Walker, node: ast.Attribute) -> Val:
 
 def attribute_owner(w: Walker, node: ast.Attribute) -> Val:
     """Evaluate the object of an attribute, which is not None from then on."""
-    owner = w.expr(node.value)
+    owner = w.value(node.value)
     if isinstance(owner, UnionVal):
         owner = not_none(w, owner, node)
         base = path_of(w, node.value)

@@ -16,9 +16,12 @@ from typing import Any
 from acronumba.data.shared import SharedLeaf
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.errors.codes import refuse
+from acronumba.frontend.naming import note_named
 from acronumba.frontend.source import Source
 from acronumba.frontend.values import (
     NOT_CONST,
+    ArrayPlace,
+    ArrayRef,
     Bound,
     Cell,
     Choice,
@@ -41,7 +44,6 @@ from acronumba.frontend.values import (
     TupleVal,
     Val,
     members_of,
-    note_named,
     number,
     type_of,
 )
@@ -107,6 +109,9 @@ class Knowledge:
 
     def __init__(self) -> None:
         self.cells: dict[Any, Cell] = {}
+        self.places: dict[Any, ArrayPlace] = {}  # of arrays that the call makes
+        self.arrays: dict[Any, ArrayRef] = {}  # one of each form of those that are passed as themselves
+        self.given: dict[type, dict[str, Type]] = {}  # the fields of the instance data
         self.fields: dict[type, dict[str, Type]] = {}  # of every class that has rows
         self.built: set[type] = set()  # classes that the program makes rows of
         self.recursive: set[Any] = set()  # code of functions that are called, not inlined
@@ -118,6 +123,12 @@ class Knowledge:
         ] = {}  # called functions to which shared tensors are passed; classes in pieces
         self.removes = False  # whether entries of dicts are ever removed
         self.changed = False
+
+    def begin_again(self) -> None:
+        """Forget the types of what was stored and returned: some of it is passed in another way from now on."""
+        self.cells, self.results, self.arrays, self.built = {}, {}, {}, set()
+        self.fields = {cls: dict(table) for cls, table in self.given.items()}
+        self.changed = True
 
 
 class Blocks:
@@ -202,7 +213,7 @@ class Blocks:
                 return f"list[{' | '.join(sorted({type_text(type_of(v) or NONE) for v in items}))}]"
             case Num() if val.const is not NOT_CONST:
                 return f"{type_text(val.type)} {val.const}"
-            case Tensor() if val.array0 is None:
+            case Tensor() | ArrayRef() if not isinstance(val.python_type, Array0T):
                 dims = ", ".join(str(d) if isinstance(d, int) else "?" for d in val.dims)
                 return f"{val.type.dtype}[{dims}]"
         t = type_of(val)

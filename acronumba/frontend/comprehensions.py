@@ -25,7 +25,6 @@ from acronumba.frontend.values import (
     Stream,
     Tensor,
     Val,
-    is_own,
     number,
 )
 from acronumba.frontend.walker import UNROLL, Walker
@@ -235,7 +234,7 @@ def list_repeat(w: Walker, seq: StaticList | ListVal, times: Num, node: ast.AST)
     cell = w.cell(("repeat", w.frame.path, *spot(node)))
     cell.real = True
     w.widen_cell(cell, w.type_of(seq.items[0]))
-    w.mix(cell, is_own(seq.items[0]))
+    w.put_in(cell, seq.items[0])
     out = ListVal(cell.find(), w.var("list", ListT(cell.find().item)))
     args = (w.word(w.scalar("max", w.read(times), number(0))), *w.to_words(seq.items[0], out.item))
     w.emit(ir.ListOp(outs=(out.var,), op="fill", width=w.width(out), args=args, loc=w.at(node)))
@@ -248,7 +247,7 @@ def comprehend(w: Walker, node: ast.ListComp | ast.GeneratorExp) -> Val:
     names = assigned_names([ast.Assign([g.target], ast.Constant(0)) for g in node.generators])
     w.counter += 1
     scope = (*w.frame.scope, "comprehension", w.counter)
-    first = w.expr(node.generators[0].iter)
+    first = w.value(node.generators[0].iter)
     w.scopes[scope] = (names, comprehension_func(w))
     overlays = w.frame.overlays
     overlays.append((scope, names))
@@ -311,7 +310,7 @@ def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterabl
         return built(w, iterable, node, gen.target, lambda: part_of(w, node.elt), inner, gen.ifs)
     rest = node.generators[k + 1].iter
     return built(
-        w, iterable, node, gen.target, lambda: generators(w, node, k + 1, w.expr(rest)), inner, gen.ifs,
+        w, iterable, node, gen.target, lambda: generators(w, node, k + 1, w.value(rest)), inner, gen.ifs,
         what=f"nested {k}", several=True,
     )  # fmt: skip
 

@@ -17,6 +17,7 @@ from acronumba.frontend.handlers import CONDITIONS, EXPRESSIONS, handles
 from acronumba.frontend.loops import range_count
 from acronumba.frontend.maps import size
 from acronumba.frontend.names import path_of
+from acronumba.frontend.parts import case_slices
 from acronumba.frontend.values import (
     NOT_CONST,
     Bound,
@@ -41,7 +42,6 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
-    case_slices,
     number,
     unkept,
 )
@@ -218,6 +218,7 @@ def host_value(w: Walker, val: Val, node: ast.AST | None, what: str, index: bool
     index
         Python asks for an integer: floats and NumPy's bools are none.
     """
+    val = w.whole(val)
     if isinstance(val, UnionVal):
         val = not_none(w, val, node)
     if isinstance(val, EnumVal) and issubclass(val.cls, int):
@@ -387,4 +388,4 @@ def by_truth(w: Walker, test: ast.expr) -> tuple[list[Point], list[Point]]:
 
 @handles(EXPRESSIONS, ast.IfExp)
 def _if_expression(w: Walker, node: ast.IfExp) -> Val:
-    return conditional(w, node.test, lambda: w.expr(node.body), lambda: w.expr(node.orelse))
+    return conditional(w, node.test, lambda: w.value(node.body), lambda: w.value(node.orelse))

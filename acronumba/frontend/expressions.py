@@ -32,7 +32,7 @@ def elements(w: Walker, elts: Sequence[ast.expr]) -> tuple[Val, ...]:
     out: list[Val] = []
     for e in elts:
         if isinstance(e, ast.Starred):
-            items = w.items_of(w.expr(e.value))
+            items = w.items_of(w.value(e.value))
             if items is None:
                 raise w.refuse("ACR109", e, seen="* of a value whose length is known only at run time")
             out += items
@@ -60,7 +60,7 @@ def list_display(w: Walker, elts: Sequence[ast.expr], node: ast.List) -> Val:
 
 def items_or_list(w: Walker, node: ast.Starred) -> tuple[Val, ...] | ListVal:
     """Evaluate `*x` of a list display: its items, or a list at run time."""
-    val = w.expr(node.value)
+    val = w.value(node.value)
     items = w.items_of(val)
     return to_list(w, val, node) if items is None else items
 
@@ -89,7 +89,7 @@ def _list(w: Walker, node: ast.List) -> Val:
 
 @handles(EXPRESSIONS, ast.NamedExpr)
 def _named(w: Walker, node: ast.NamedExpr) -> Val:
-    val = w.expr(node.value)
+    val = w.value(node.value)
     bind_name(w, node.target.id, val)
     return val
 

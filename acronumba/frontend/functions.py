@@ -62,7 +62,7 @@ def call_expr(w: Walker, node: ast.Call) -> Val:
     args: list[Val] = []
     for a in node.args:
         if isinstance(a, ast.Starred):
-            items = w.items_of(w.expr(a.value))
+            items = w.items_of(w.value(a.value))
             if items is None:
                 raise w.refuse("ACR203", a, seen="* of a value whose length is known only at run time")
             args += items
@@ -151,6 +151,7 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
     """Call a function of the user: inlined, or by a call if it is recursive."""
     params = bind_arguments(w, func, args, kwargs, node)
     for v in params.values():
+        w.kept(v)
         alias(v)
         check_free(w, v)
     code = func.code
@@ -190,8 +191,8 @@ def nested_function(w: Walker, node: ast.FunctionDef | ast.Lambda, name: str, ar
     """Return a function that is defined in another one."""
     outer = w.frame
     source = Source(node, outer.func.source.file, f"{outer.func.source.name}.{name}")
-    defaults = tuple(w.expr(d) for d in args.defaults)
-    kw = {a.arg: w.expr(d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
+    defaults = tuple(w.value(d) for d in args.defaults)
+    kw = {a.arg: w.value(d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
     scope = outer.overlays[-1][0] if outer.overlays else outer.scope
     return Func(source, outer.func.globals, outer.func.closure, scope, None, defaults, kw)
 

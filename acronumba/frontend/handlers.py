@@ -24,6 +24,12 @@ CONTAINS: dict[type, Callable[..., Any]] = {}  # a value, what may contain it, a
 EQUALS: dict[type, Callable[..., Any]] = {}  # an operator, two values of which one is such, a node -> Num or None
 MAPPINGS: dict[type, Callable[..., Any]] = {}  # an operator, two values of which one is such, a node -> Val or None
 ARRAYS: dict[type, Callable[..., Any]] = {}  # what is made an array of, its dtype -> Tensor
+MADE: dict[type, Callable[..., Any]] = {}  # what an expression has made -> what it is kept as
+ATTRIBUTES: dict[type, Callable[..., Any]] = {}  # what has an attribute, its name, node -> Val; None: see its type
+SUBSCRIPTS: dict[type, Callable[..., Any]] = {}  # what is subscripted, the index of each axis, node -> Val
+PROTOCOLS: dict[type, Callable[..., Any]] = {}  # what is iterated over, node -> how to get its length, and an item
+KEPT: dict[type, Callable[..., Any]] = {}  # what gets a name, or is put into something
+READ: dict[type, Callable[..., Any]] = {}  # what a name stands for -> what operations see of it
 
 
 def handles(table: dict[type, Callable[..., Any]], *kinds: type) -> Callable[[Handler], Handler]:

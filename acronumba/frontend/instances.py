@@ -13,6 +13,7 @@ from acronumba.errors import Loc
 from acronumba.frontend.block import Abandoned, FunctionCode, Refused, Resweep
 from acronumba.frontend.cells import endless
 from acronumba.frontend.templates import (
+    TArray,
     TChoice,
     Template,
     TList,
@@ -26,6 +27,7 @@ from acronumba.frontend.templates import (
 )
 from acronumba.frontend.values import (
     NOT_CONST,
+    ArrayRef,
     Bound,
     Choice,
     DictVal,
@@ -48,6 +50,7 @@ from acronumba.frontend.values import (
     TupleVal,
     Val,
     Zip,
+    array_numbers,
     held,
     is_own,
 )
@@ -172,11 +175,8 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
             return TStatic(val) if val.const is not NOT_CONST and not plain else w.template(val)
         case Tensor() if isinstance(val.ref, ir.SharedArg):
             return TStatic(val)
-        case Tensor():
-            dims = tuple(None if loose or not isinstance(d, int) else d for d in val.dims)
-            if isinstance(val.python_type, Array0T):
-                return TType(val.python_type)
-            return TTensor(TensorT(val.type.dtype, dims), dims, False, False)
+        case Tensor() | ArrayRef():
+            return _array_parameter(w, val, loose)
         case TupleVal() | DictVal() | Record():
             kind = "tuple" if isinstance(val, TupleVal) else "dict" if isinstance(val, DictVal) else "record"
             meta: Any = len(val.items)
@@ -220,6 +220,18 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
     return shape
 
 
+def _array_parameter(w: Walker, val: Tensor | ArrayRef, loose: bool) -> Template:
+    """Return what the callee may know of an array; where it was made, so that it may write into it."""
+    if isinstance(val, ArrayRef) and val.place.find().passed:
+        w.type_of(val)
+        return TArray(val, (None,) * len(array_numbers(val)))
+    if isinstance(val.python_type, Array0T):
+        return TType(val.python_type)
+    dims = tuple(None if loose or not isinstance(d, int) else d for d in val.dims)
+    places = (val.place,) if isinstance(val, ArrayRef) else val.whole.places
+    return TTensor(TensorT(val.type.dtype, dims), dims, False, False, places, True)
+
+
 def template_key(w: Walker, shape: Template, which: bool = True) -> Any:
     """Return what tells a parameter apart; not `which`: but for which shared tensors it is."""
 
@@ -239,6 +251,8 @@ def template_key(w: Walker, shape: Template, which: bool = True) -> Any:
             return w.template_type(shape)
         case TMap():
             return ("map", id(shape.cell.find()), shape.cell.find().item, shape.is_set)
+        case TArray():
+            return ("array", w.template_type(shape))
         case TList():
             return ("list", id(shape.cell.find()), shape.cell.find().item)
         case TType():

@@ -28,7 +28,6 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
-    is_own,
     map_type,
     number,
 )
@@ -190,7 +189,7 @@ def put(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> None:
     if isinstance(key, EnumVal | Num) and kept != NEVER:
         check_key(w, union(kept, w.type_of(key)), node)
     alias(val)
-    w.mix(base.cell, is_own(val))
+    w.put_in(base.cell, val)
     t = TupleT((w.type_of(key), NONE if base.is_set else w.type_of(val)))
     check_key(w, union(kept, t.items[0]), node)
     widen_items(w, base, t)

@@ -21,7 +21,6 @@ from acronumba.frontend.values import (
     Tensor,
     TupleVal,
     Val,
-    is_own,
     map_type,
     number,
 )
@@ -99,6 +98,8 @@ def inner_value(w: Walker, base: ListVal | MapVal, t: Type, outs: tuple[ir.Var, 
     if isinstance(t, ListT):
         return replace(w.list_of(t, outs[0], base.cell.pure), outer=base)
     out = w.from_words(t, outs)
+    if isinstance(out, Tensor):
+        out.places, out.passed = tuple(base.cell.find().places), True
     if isinstance(out, MapVal):
         return replace(out, outer=base)
     return _owned(out) if base.cell.pure else out
@@ -182,7 +183,7 @@ def append(w: Walker, base: ListVal, val: Val, node: ast.AST, op: str = "append"
     """Put a value at the end of a list, or (`op`) at an index."""
     check_mutable(w, base, node)
     alias(val)
-    w.mix(base.cell, is_own(val))
+    w.put_in(base.cell, val)
     widen_list(w, base, val)
     if w.block is None:
         return

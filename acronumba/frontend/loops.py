@@ -10,7 +10,7 @@ from typing import Any
 
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Abandoned, Dead, Point, Refused, State
-from acronumba.frontend.handlers import STATEMENTS, handles
+from acronumba.frontend.handlers import PROTOCOLS, STATEMENTS, handles
 from acronumba.frontend.lists import at_run_time, list_get
 from acronumba.frontend.maps import turns
 from acronumba.frontend.source import assigned_names
@@ -182,7 +182,7 @@ def for_loop(w: Walker, stmt: ast.For) -> None:
     """Walk a `for` loop."""
     otherwise = _orelse(w, stmt.orelse)
     try:
-        iterable = w.expr(stmt.iter)
+        iterable = w.value(stmt.iter)
         w.check_poison(iterable)
     except Refused as error:
         walk_anyway(w, stmt)
@@ -351,6 +351,9 @@ def range_count(w: Walker, r: Range) -> Num:
 def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
     """Return how to get the length of an iterable, and an item of it."""
     iterable = unkept(iterable)
+    handler = PROTOCOLS.get(type(iterable))
+    if handler is not None:
+        return handler(w, iterable, node)  # type: ignore[no-any-return]
     match iterable:
         case Range():
             count, step, start = range_count(w, iterable), iterable.step, iterable.start

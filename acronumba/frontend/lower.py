@@ -38,6 +38,7 @@ from acronumba.frontend import (
     sequences,
     statements,
 )
+from acronumba.frontend.arrays import present
 from acronumba.frontend.block import FunctionCode, Knowledge, Refused, Resweep
 from acronumba.frontend.functions import add_defaults
 from acronumba.frontend.instances import call_instance, fails_itself, finish, function_name
@@ -49,10 +50,13 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.source import line_text
 from acronumba.ir.types import (
+    ArrayT,
     ListT,
     NoneT,
+    StructT,
     Type,
     UnionT,
+    type_text,
     words,
 )  # fmt: skip
 from acronumba.ir.visit import rename, writes
@@ -145,7 +149,8 @@ def _lower(
 ) -> Lowered:
     """See `lower`; notes the witness of each sweep."""
     know = Knowledge()
-    know.fields = {cls: dict(table) for cls, table in fields.items()}
+    know.given = {cls: dict(table) for cls, table in fields.items()}
+    know.begin_again()
     for _ in range(SWEEPS):
         know.changed = False
         sweep = Walker(know)
@@ -215,6 +220,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         if sweep.block is not None:
             frame.returns.append((sweep.point(), NoneVal(), loc))
             sweep.block = None
+    _read_results(sweep, frame)
     finish(sweep, key, frame)
     sweep.functions[0] = code
     never = [i for i in sweep.instances.values() if sweep.know.results.get(i.key) is None]
@@ -222,6 +228,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
     result = sweep.know.results.get(key)
     if not sweep.know.changed and not sweep.errors:
         _check_visible(sweep, shared)
+        _no_arrays(sweep, result or NoneT(), loc)
         if never:
             i = never[0]
             raise sweep.refuse(
@@ -244,6 +251,31 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         fields={cls: dict(table) for cls, table in sweep.know.fields.items()},
         notes=tuple(dict.fromkeys(sweep.notes)),
     )
+
+
+def _read_results(sweep: Walker, frame: Frame) -> None:
+    """Put what arrays that are written to hold at the end in the place of those that are returned."""
+    for k, (point, val, loc) in enumerate(frame.returns):
+        sweep.enter(point)
+        sweep.loc = loc
+        read = present(sweep, val, frame.func.source.node)
+        frame.returns[k] = (sweep.point(), read, loc)
+        sweep.block = None
+
+
+def _no_arrays(sweep: Walker, result: Type, loc: Loc) -> None:
+    """Refuse results whose objects hold arrays that are written to: what they hold would be read too late."""
+    todo, seen = [result], set()
+    for t in todo:  # it grows
+        if t in seen:
+            continue
+        seen.add(t)
+        if isinstance(t, ArrayT):
+            rewrite = "give the object that is returned a copy: x.copy()"
+            raise sweep.refuse("ACR112", loc, seen=f"a result that holds {type_text(t)}", rewrite=rewrite)
+        if isinstance(t, StructT):
+            todo += sweep.know.fields.get(t.cls, {}).values()
+        todo += [t.item] if isinstance(t, ListT) else getattr(t, "items", getattr(t, "members", ()))
 
 
 def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: SharedTree) -> dict[str, Val]:

@@ -11,8 +11,16 @@ from typing import Any
 from acronumba.errors import Loc
 from acronumba.frontend.block import Dead, Point, Refused, Resweep, State
 from acronumba.frontend.cells import endless
+from acronumba.frontend.naming import note_named, note_shared
+from acronumba.frontend.parts import (
+    alike,
+    array_of_numbers,
+    loosest,
+    same,
+)
 from acronumba.frontend.templates import (
     TAbsent,
+    TArray,
     TChoice,
     Template,
     TList,
@@ -27,6 +35,8 @@ from acronumba.frontend.templates import (
     only,
 )
 from acronumba.frontend.values import (
+    ArrayPlace,
+    ArrayRef,
     Bound,
     Choice,
     DictVal,
@@ -44,17 +54,14 @@ from acronumba.frontend.values import (
     Tensor,
     TupleVal,
     Val,
-    alike,
+    array_form,
+    array_numbers,
     held,
     holding,
     is_several,
-    loosest,
     map_type,
-    note_named,
-    note_shared,
     number,
     options_of,
-    same,
     type_of,
 )
 from acronumba.frontend.words import Words
@@ -69,13 +76,15 @@ class _Pending:
     type: Type
     vars: tuple[ir.Var, ...]
     fresh: bool = False
+    places: tuple[ArrayPlace, ...] = ()
+    passed: bool = False
 
 
 class Merge(Words):
     """Points and values that meet."""
 
-    def each(self, val: Val, f: Callable[[Val], Val], node: ast.AST | Loc | None = None) -> Val:
-        """Apply `f` to each alternative of a value and merge the results.
+    def each(self, val: Val, f: Callable[[Val], Val], node: ast.AST | Loc | None = None, itself: bool = False) -> Val:
+        """Apply `f` to each alternative of a value and merge the results; `itself`: also to an array written to.
 
         An alternative whose type does not fit fails at run time, as the plain call would; if none fits, the first
         refusal stands. What the language does not have is refused.
@@ -87,7 +96,7 @@ class Merge(Words):
         refused: list[Refused] = []
         for case in self.alternatives(val):
             try:
-                result = f(case)
+                result = f(case if itself else self.whole(case))
             except Dead:
                 self.block = None
                 continue
@@ -161,7 +170,9 @@ class Merge(Words):
             return val
         match val:
             case _Pending(type=TensorT()):
-                return self.tensor(val.vars[0], val.fresh)
+                out = self.tensor(val.vars[0], val.fresh)
+                out.places, out.passed = val.places, val.passed
+                return out
             case _Pending():
                 return self.from_words(val.type, val.vars)
             case TupleVal():
@@ -211,7 +222,10 @@ class Merge(Words):
             case Tensor():
                 if isinstance(val.python_type, Array0T) and not val.python_type.sure:
                     return TType(val.python_type)
-                return TTensor(val.type, val.dims, val.own, val.array0 is not None)
+                places = () if val.base is not None and not val.own else val.whole.places
+                return TTensor(val.type, val.dims, val.own, val.array0 is not None, places, val.whole.passed)
+            case ArrayRef():
+                return TArray(val, tuple(array_numbers(val)))
             case ListVal():
                 return TList(val.cell, val.own)
             case MapVal():
@@ -280,10 +294,9 @@ class Merge(Words):
             case (TParts(), TParts()) if a.kind != "dict" and (a.kind, a.meta) == (b.kind, b.meta):
                 return TParts(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)))
             case (TTensor(), TTensor()) if a.kind == b.kind:
-                dims = tuple(x if x is not None and x == y else None for x, y in zip(a.dims, b.dims, strict=True))
-                t = union(a.type, b.type)
-                assert isinstance(t, TensorT)
-                return TTensor(t, dims, a.fresh and b.fresh, a.array0)
+                return _join_tensors(a, b)
+            case (TArray() | TTensor(), TArray() | TTensor()) if isinstance(a, TArray) or isinstance(b, TArray):
+                return self._join_arrays(a, b)
             case (TList(), TList()):
                 self.make_real(a.cell)
                 self.make_real(b.cell)
@@ -292,6 +305,9 @@ class Merge(Words):
         joined = self._join_dicts(a, b)
         if joined is not None:
             return joined
+        for one in (a, b):
+            if isinstance(one, TArray):
+                self.pass_itself([one.ref.place])
         try:
             t = union(self.template_type(a), self.template_type(b))
         except Refused as error:
@@ -333,6 +349,23 @@ class Merge(Words):
         seen = [self.describe(t.val) if isinstance(t, TStatic) else "something else" for t in (a, b)]
         return TPoison(f"{seen[0]} in one branch, {seen[1]} in another")
 
+    def _join_arrays(self, a: TArray | TTensor, b: TArray | TTensor) -> Template:
+        """Join arrays of which one at least is written to: both are kept in one form from the next sweep on."""
+        places = [t.places if isinstance(t, TTensor) else (t.ref.place,) for t in (a, b)]
+        if not all(places):
+            why = "an array that came in on one path, one that is written to on another: use .copy()"
+            return TPoison(why, "ACR112")
+        if len({p.find() for some in places for p in some}) > 1 or isinstance(a, TTensor) or isinstance(b, TTensor):
+            self.unify_places([p for some in places for p in some])
+            return TPoison("arrays of two forms, of which one is written to", "ACR112")
+        if array_form(a.ref) != array_form(b.ref):
+            return TPoison("different parts of arrays that are written to: use .copy()", "ACR112")
+        numbers = zip(a.numbers, b.numbers, strict=True)
+        joined = tuple(x if x is not None and y is not None and same(x, y) else None for x, y in numbers)
+        if any(isinstance(v, Tensor) for v in TArray(a.ref, joined).loose):
+            return TPoison("parts of an array by an index that is computed: use .copy()", "ACR112")
+        return TArray(a.ref, joined)
+
     def _join_choices(self, a: TChoice, b: TChoice) -> TChoice:
         """Join functions and classes of which either may be one: each is an option once."""
         joined = list(a.options)
@@ -355,6 +388,8 @@ class Merge(Words):
                 return ListT(a.cell.find().item)
             case TMap():
                 return map_type(a.cell, a.is_set)
+            case TArray():
+                return self.type_of(a.ref)
             case TParts(kind="holder"):
                 code = "ACR206" if isinstance(a.meta, Func | Bound) else "ACR308"
                 raise self.refuse(code, seen=self.describe(a.meta), rewrite="" if code == "ACR206" else "list(...)")
@@ -399,8 +434,14 @@ class Merge(Words):
                 if all(isinstance(d, int) for d in a.dims):
                     dims: Any = a.dims
                     flag = number(True) if a.array0 else None
-                    return Tensor(a.type, var, dims, fresh=a.fresh, aliased=not a.fresh, array0=flag), (var,)
-                return _Pending(a.type, (var,), a.fresh), (var,)
+                    out = Tensor(
+                        a.type, var, dims, fresh=a.fresh, aliased=not a.fresh, array0=flag, places=a.places,
+                        passed=a.passed,
+                    )  # fmt: skip
+                    return out, (var,)
+                return _Pending(a.type, (var,), a.fresh, a.places, a.passed), (var,)
+            case TArray():
+                return self._instantiate_array(a, name)
             case TList():
                 var = self.var(name, ListT(a.cell.find().item))
                 return ListVal(a.cell.find(), var, a.own), (var,)
@@ -416,6 +457,22 @@ class Merge(Words):
                 vars = tuple(self.var(name, w) for w in words(a.type))
                 return _Pending(a.type, vars), vars
 
+    def _instantiate_array(self, a: TArray, name: str) -> tuple[ArrayRef, tuple[ir.Var, ...]]:
+        vals: list[Val] = []
+        vars: list[ir.Var] = []
+        for old, kept in zip(array_numbers(a.ref), a.numbers, strict=True):
+            if kept is not None:
+                vals.append(kept)
+                continue
+            if isinstance(old, ListVal):
+                vars.append(self.var(name, ListT(old.item)))
+                vals.append(ListVal(old.cell, vars[-1]))
+            else:
+                vars.append(self.var(name, INT))
+                vals.append(Num(INT, var=vars[-1]))
+                self.lengths[id(vars[-1])] = vars[-1]
+        return array_of_numbers(a.ref, vals), tuple(vars)
+
     def template_width(self, a: Template) -> int:
         match a:
             case TMaybe():
@@ -428,6 +485,8 @@ class Merge(Words):
                 return 1 + sum(map(self.template_width, a.options))
             case TList() | TMap():
                 return 1
+            case TArray():
+                return len(a.loose)
         return len(words(self.template_type(a)))
 
     def store(self, a: Template, vars: tuple[ir.Var, ...], val: Val | None) -> None:
@@ -461,6 +520,11 @@ class Merge(Words):
             case TList() | TMap() if isinstance(val, ListVal | MapVal):
                 if vars[0] is not val.var:
                     self.emit(ir.Copy(out=vars[0], src=val.var, loc=self.loc))
+            case TArray() if isinstance(val, ArrayRef):
+                for out, num in zip(vars, TArray(val, a.numbers).loose, strict=True):
+                    word = num.var if isinstance(num, ListVal) else self.word(num)  # type: ignore[arg-type]
+                    if out is not word:
+                        self.emit(ir.Copy(out=out, src=word, loc=self.loc))
             case TChoice():
                 assert val is not None
                 self.emit(ir.Copy(out=vars[0], src=self.word(a.index_of(val, self)), loc=self.loc))
@@ -485,6 +549,15 @@ class Merge(Words):
 def _can_be_stored(items: Sequence[Template]) -> bool:
     """Whether values may lie in memory: none is a function or something else that the compiler alone knows."""
     return not any(isinstance(t, TStatic | TChoice | TPoison) or getattr(t, "kind", "") == "holder" for t in items)
+
+
+def _join_tensors(a: TTensor, b: TTensor) -> TTensor:
+    """Join tensors of one dtype and rank."""
+    dims = tuple(x if x is not None and x == y else None for x, y in zip(a.dims, b.dims, strict=True))
+    t = union(a.type, b.type)
+    assert isinstance(t, TensorT)
+    places = tuple(dict.fromkeys((*a.places, *b.places))) if a.places and b.places else ()
+    return TTensor(t, dims, a.fresh and b.fresh, a.array0, places, a.passed or b.passed)
 
 
 def _has_pending(val: Any) -> bool:

@@ -75,6 +75,7 @@ def bind_name(w: Walker, name: str, val: Val) -> None:
     w.state.pop(("#consumed", (scope, name)), None)
     if is_iterator(val):
         val = named_iterator(w, val)
+    w.kept(val)
     name_views(val)
     w.code.note_name(val, name)
     w.state[(scope, name)] = val

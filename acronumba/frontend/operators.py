@@ -222,8 +222,8 @@ def is_index(val: Val) -> bool:
 
 @handles(EXPRESSIONS, ast.BinOp)
 def _binary_operator(w: Walker, node: ast.BinOp) -> Val:
-    a = w.part(node.left)
-    return binary(w, node.op, a, w.part(node.right), node)
+    a, b = w.part(node.left), w.part(node.right)
+    return binary(w, node.op, w.whole(a), w.whole(b), node)
 
 
 @handles(EXPRESSIONS, ast.UnaryOp)

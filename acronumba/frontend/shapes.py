@@ -153,7 +153,6 @@ class Shapes(TensorOps):
         """Index one axis by an int, an integer scalar or an integer array."""
         d = x.dims[axis]
         rest = (x.dims[:axis], x.dims[axis + 1 :])
-        text = f"index {{0}} is out of bounds for axis {axis} with size {{1}}"
         if isinstance(index, Tensor):
             if np.dtype(index.type.dtype).kind not in "iu":
                 raise self.refuse("ACR301", node, seen=f"an index of dtype {index.type.dtype}")
@@ -163,22 +162,27 @@ class Shapes(TensorOps):
             checked = self.op("index", args, "int64", index.dims, (), node, site)
             dims = (*rest[0], *index.dims, *rest[1])
             return self.op("take", (x.ref, checked.ref), x.type.dtype, dims, (axis,), node)
+        i = self.inside(index, d, axis, node)
+        return self.op("take", (x.ref, self.argument(i)), x.type.dtype, (*rest[0], *rest[1]), (axis,), node, base=x)
+
+    def inside(self, index: Num, extent: ir.Extent, axis: int, node: Node = None) -> Num:
+        """Return an index of one axis counted from the front; the instance fails where it is out of range."""
         if index.type == FLOAT:
             raise self.refuse("ACR301", node, seen=f"an index {self.describe(index)}")
         i = self.as_int(index)
         value = self.known(i)
-        if value is not NOT_CONST and isinstance(d, int):
-            if not -d <= value < d:
-                self.fail("IndexError", f"index {value} is out of bounds for axis {axis} with size {d}", node)
-                return self.op("take", (x.ref,), x.type.dtype, (*rest[0], *rest[1]), (axis,), node)
-            i = number(value % d)
-        else:
-            i, n = self.read(i), self.extent(d)
-            inside = self.both(self.scalar("ge", i, self.scalar("neg", n)), self.scalar("lt", i, n))
-            self.check(inside, "IndexError", text, (i, n), node)
-            if self.block is not None and not (i.const is not NOT_CONST and i.const >= 0):
-                i = self.select(self.scalar("lt", i, number(0)), self.scalar("add", i, n), i)
-        return self.op("take", (x.ref, self.argument(i)), x.type.dtype, (*rest[0], *rest[1]), (axis,), node, base=x)
+        if value is not NOT_CONST and isinstance(extent, int):
+            if not -extent <= value < extent:
+                self.fail("IndexError", f"index {value} is out of bounds for axis {axis} with size {extent}", node)
+                return number(0)
+            return number(value % extent)
+        i, n = self.read(i), self.extent(extent)
+        inside = self.both(self.scalar("ge", i, self.scalar("neg", n)), self.scalar("lt", i, n))
+        text = f"index {{0}} is out of bounds for axis {axis} with size {{1}}"
+        self.check(inside, "IndexError", text, (i, n), node)
+        if self.block is not None and not (i.const is not NOT_CONST and i.const >= 0):
+            i = self.select(self.scalar("lt", i, number(0)), self.scalar("add", i, n), i)
+        return i
 
     def concat(self, tensors: list[Tensor], axis: int, node: Node = None, dtype: str | None = None) -> Tensor:
         if not tensors:
@@ -249,7 +253,9 @@ class Shapes(TensorOps):
         else:
             scalar = self.cast(value, dtype or value.type.dtype, node)
         self.not_negative(dims, node)
-        return self.as_array(self.broadcast_to(scalar, dims, node))
+        out = self.as_array(self.broadcast_to(scalar, dims, node))
+        out.filled = scalar
+        return out
 
     def not_negative(self, dims: Sequence[ir.Extent], node: Node = None) -> None:
         """Check extents that the user computed."""

@@ -81,7 +81,7 @@ def _expression(w: Walker, stmt: ast.Expr) -> None:
 
 @handles(STATEMENTS, ast.Return)
 def _return(w: Walker, stmt: ast.Return) -> None:
-    val = w.expr(stmt.value) if stmt.value is not None else NoneVal()
+    val = w.value(stmt.value) if stmt.value is not None else NoneVal()
     w.check_poison(val)
     if w.block is not None:
         check_free(w, val)

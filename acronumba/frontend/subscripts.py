@@ -18,11 +18,7 @@ from acronumba.frontend.comprehensions import (
 )
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import changeable, dict_item, is_mapping
-from acronumba.frontend.handlers import (
-    EXPRESSIONS,
-    INDEXED,
-    handles,
-)
+from acronumba.frontend.handlers import EXPRESSIONS, INDEXED, SUBSCRIPTS, handles
 from acronumba.frontend.keyed import put
 from acronumba.frontend.lists import (
     at_run_time,
@@ -38,6 +34,7 @@ from acronumba.frontend.lists import (
 from acronumba.frontend.names import alias
 from acronumba.frontend.values import (
     NOT_CONST,
+    ArrayRef,
     Choice,
     DictVal,
     EnumVal,
@@ -57,7 +54,6 @@ from acronumba.frontend.values import (
     UnionVal,
     Val,
     is_choosable,
-    is_own,
     number,
 )
 from acronumba.frontend.walker import Walker
@@ -112,6 +108,8 @@ def slice_step(w: Walker, val: Val, node: ast.AST) -> int:
 
 def cut(w: Walker, length: ir.Extent, where: slice, node: ast.AST) -> tuple[ir.Extent, int, ir.Extent]:
     """Return start, step and count of a slice of a sequence of some length."""
+    if (where.start, where.stop, where.step) == (None, None, 1):
+        return 0, 1, length
     n, step = w.extent(length), where.step
     ends = (number(0), n) if step > 0 else (w.scalar("sub", n, number(1)), w.scalar("invert", n))
     start, stop = (
@@ -140,7 +138,7 @@ def subscript(w: Walker, base: Val, index: ast.expr, node: ast.AST) -> Val:
     where = index_of(w, index)
     if isinstance(base, UnionVal):
         base = not_none(w, base, node)
-    return w.each(base, lambda v: get_item(w, v, where, node), node)
+    return w.each(base, lambda v: get_item(w, v, where, node), node, itself=True)
 
 
 def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
@@ -149,8 +147,8 @@ def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
     if isinstance(base, NoneVal) and base.given:
         w.fail("TypeError", "'NoneType' object is not subscriptable", node)
         raise Dead
-    if isinstance(base, Tensor):
-        return tensor_item(w, base, where, node)
+    if isinstance(base, Tensor | ArrayRef):
+        return array_item(w, base, where, node)
     if isinstance(where, tuple):
         where = TupleVal(tuple(_no_slices(w, where, node)))
     if isinstance(where, UnionVal) and not is_mapping(base):
@@ -185,21 +183,28 @@ def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
     raise w.refuse("ACR301", node, seen=f"{w.describe(base)} cannot be indexed by {describe_index(w, where)}")
 
 
-def tensor_item(w: Walker, base: Tensor, where: Any, node: ast.AST) -> Val:
+def array_item(w: Walker, base: Tensor | ArrayRef, where: Any, node: ast.AST) -> Val:
     """Index an array by a value or several, each of which may be one of several."""
     if isinstance(where, UnionVal):
-        return w.each(where, lambda e: get_item(w, base, e, node), node)
-    if not isinstance(where, tuple | slice) and is_tuple(where):  # one index for each axis
-        where = w.items_of(where)
-    parts = where if isinstance(where, tuple) else (where,)
+        return w.each(where, lambda e: array_item(w, base, e, node), node)
+    parts = index_parts(w, where)
     for k, v in enumerate(parts):
         if isinstance(v, UnionVal):  # also None, which is a new axis
 
             def one(e: Val, k: int = k) -> Val:
-                return get_item(w, base, (*parts[:k], e, *parts[k + 1 :]), node)
+                return array_item(w, base, (*parts[:k], e, *parts[k + 1 :]), node)
 
             return w.each(v, one, node)
-    return index_tensor(w, base, parts, node)
+    if isinstance(base, Tensor):
+        return index_tensor(w, base, parts, node)
+    return SUBSCRIPTS[type(base)](w, base, parts, node)  # type: ignore[no-any-return]
+
+
+def index_parts(w: Walker, where: Any) -> tuple[Any, ...]:
+    """Return an index as the indices of the axes, as far as they are given."""
+    if not isinstance(where, tuple | slice) and is_tuple(where):  # one index for each axis
+        where = w.items_of(where)
+    return where if isinstance(where, tuple) else (where,)
 
 
 def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Any, node: ast.AST) -> Val | None:
@@ -254,7 +259,7 @@ def index_list(w: Walker, base: ListVal, where: Any, node: ast.AST) -> Val:
 
 def index_tensor(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> Val:
     """NumPy's basic indexing, and one integer array."""
-    parts, ellipsis = _index_of_each_axis(w, x, where, node)
+    parts, ellipsis = index_of_each_axis(w, x, where, node)
     cuts: list[Any] = []
     axis = 0
     for e in parts:  # 1. slices
@@ -301,7 +306,7 @@ def index_tensor(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> V
     return w.as_scalar(out)
 
 
-def _index_of_each_axis(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> tuple[list[Any], bool]:
+def index_of_each_axis(w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], node: ast.AST) -> tuple[list[Any], bool]:
     """Return an index for each axis and None for each new one, without an ellipsis; and whether there was one."""
     ellipsis = [k for k, e in enumerate(where) if isinstance(e, Static) and e.value is Ellipsis]
     if len(ellipsis) > 1:
@@ -333,28 +338,31 @@ def index_array(w: Walker, e: Val, node: ast.AST) -> Tensor:
     return w.as_tensor(e, node=node)
 
 
-def item_place(w: Walker, target: ast.Subscript) -> tuple[ListVal | MapVal | Kept, Any]:
-    """Evaluate the list and the index of an item that is assigned: once, also where it is read first."""
-    base = w.expr(target.value)
+def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Any]:
+    """Evaluate the list, array or dict and the index of an item that is assigned: once, also where it is read first."""
+    base = w.value(target.value)
     w.check_poison(base)
-    if isinstance(base, Tensor):
-        raise w.refuse("ACR111", target, seen=f"an assignment into {w.describe(base)}")
+    if isinstance(base, Tensor | ArrayRef):
+        return base, index_of(w, target.slice)
     if isinstance(base, StaticList):
         w.make_real(base.cell)
         raise Resweep
-    if isinstance(base, Kept):
-        return base, index_of(w, target.slice)
-    if isinstance(base, DictVal | MapVal):
-        return changeable(w, base, target), w.expr(target.slice)
-    if not isinstance(base, ListVal):
+    if isinstance(base, DictVal | MapVal | Kept):
+        return base, w.expr(target.slice) if isinstance(base, DictVal | MapVal) else index_of(w, target.slice)
+    if isinstance(base, ListVal):
+        check_mutable(w, base, target)
+    else:
         message = "" if isinstance(base, SharedVal) else f"items of {w.describe(base)} cannot be assigned"
         raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}", message=message)
-    check_mutable(w, base, target)
     return base, index_of(w, target.slice)
 
 
-def set_item(w: Walker, base: ListVal | MapVal | Kept, where: Any, target: ast.Subscript, val: Val) -> None:
+def set_item(
+    w: Walker, base: ListVal | DictVal | MapVal | Kept, where: Any, target: ast.Subscript, val: Val
+) -> None:  # fmt: skip
     """Assign to an element of a list, or store under a key of a dict."""
+    if isinstance(base, DictVal):
+        base = changeable(w, base, target)
     if isinstance(base, Kept):
         base = base.inner
     if isinstance(base, MapVal):
@@ -372,7 +380,7 @@ def set_item(w: Walker, base: ListVal | MapVal | Kept, where: Any, target: ast.S
     where = host_value(w, where, target.slice, "an index of a list", index=True)
     i = checked_index(w, where, w.list_lengths(base, target), target, "list assignment index out of range")
     alias(val)
-    w.mix(base.cell, is_own(val))
+    w.put_in(base.cell, val)
     widen_list(w, base, val)
     args = (base.var, w.word(i), *w.to_words(val, base.item))
     if w.block is not None:
@@ -403,4 +411,4 @@ def _place(node: ast.AST, what: str) -> ast.AST:
 
 @handles(EXPRESSIONS, ast.Subscript)
 def _subscript_expression(w: Walker, node: ast.Subscript) -> Val:
-    return subscript(w, w.expr(node.value), node.slice, node)
+    return subscript(w, w.value(node.value), node.slice, node)

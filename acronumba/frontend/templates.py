@@ -6,7 +6,22 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from acronumba.frontend.block import Blocks
-from acronumba.frontend.values import Cell, Choice, Num, Val, alike, is_choosable, number, same
+from acronumba.frontend.parts import (
+    alike,
+    same,
+)
+from acronumba.frontend.values import (
+    ArrayPlace,
+    ArrayRef,
+    Cell,
+    Choice,
+    Num,
+    Val,
+    array_form,
+    array_numbers,
+    is_choosable,
+    number,
+)
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import TensorT, Type
 
@@ -34,11 +49,26 @@ class TTensor:
     dims: tuple[ir.Extent | None, ...]
     fresh: bool
     array0: bool  # whether it is an array of rank 0
+    places: tuple[ArrayPlace, ...] = ()  # where it was made; none if that is not known
+    passed: bool = False  # it has names elsewhere
 
     @property
     def kind(self) -> tuple[Any, ...]:
         """What must be equal of two that have one in common."""
         return self.type.dtype, self.type.rank, self.array0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TArray:
+    """An array that is written to; None for a number of it that is not the same on every path."""
+
+    ref: ArrayRef
+    numbers: tuple[Val | None, ...]
+
+    @property
+    def loose(self) -> list[Val]:
+        """The numbers of `ref` that need a variable."""
+        return [v for v, kept in zip(array_numbers(self.ref), self.numbers, strict=True) if kept is None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +123,9 @@ class TPoison:
     code: str = ""
 
 
-Template: TypeAlias = TStatic | TParts | TTensor | TList | TMap | TType | TMaybe | TAbsent | TPoison | TChoice
+Template: TypeAlias = (
+    TStatic | TParts | TTensor | TList | TMap | TType | TMaybe | TAbsent | TPoison | TChoice | TArray
+)  # fmt: skip
 
 
 def equal_templates(a: Template, b: Template) -> bool:
@@ -106,6 +138,11 @@ def equal_templates(a: Template, b: Template) -> bool:
             return kind and all(map(equal_templates, a.items, b.items))
         case (TTensor(), TTensor()):
             return (a.type, a.dims, a.fresh, a.array0) == (b.type, b.dims, b.fresh, b.array0)
+        case (TArray(), TArray()):
+            pairs = zip(a.numbers, b.numbers, strict=False)
+            return array_form(a.ref) == array_form(b.ref) and all(
+                x is y if x is None or y is None else same(x, y) for x, y in pairs
+            )
         case (TList(), TList()):
             return a.cell.find() is b.cell.find() and a.own == b.own
         case (TMap(), TMap()):

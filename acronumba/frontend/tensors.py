@@ -216,7 +216,8 @@ class TensorOps(Merge):
         out = self.var(x.ref.name, t)
         if self.block is not None:
             self.emit(ir.Copy(out=out, src=x.ref, loc=self.loc))
-        result = Tensor(t, out, tuple(dims), aliased=True)
+        whole = x.whole
+        result = Tensor(t, out, tuple(dims), aliased=True, places=whole.places, read_from=whole.read_from)
         self.state[key] = result
         return result
 

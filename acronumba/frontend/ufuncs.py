@@ -10,7 +10,7 @@ import numpy as np
 from acronumba.frontend.handlers import ARRAYS
 from acronumba.frontend.shapes import Shapes
 from acronumba.frontend.tensors import PYTHON, Node
-from acronumba.frontend.values import NOT_CONST, ListVal, Num, SharedVal, StaticList, Tensor, TupleVal, Val, number
+from acronumba.frontend.values import NOT_CONST, Num, SharedVal, StaticList, Tensor, TupleVal, Val, number
 from acronumba.ir.ops import SCALARS, TENSORS
 from acronumba.ir.types import INT, Array0T
 
@@ -57,8 +57,8 @@ class Ufuncs(Shapes):
                 if not items:
                     return self.full((0,), number(0.0), dtype or "float64", node)
                 return self.stack([self._item(v, dtype, node) for v in items], 0, node)
-            case ListVal():
-                return ARRAYS[ListVal](self, val, dtype, node)  # type: ignore[no-any-return]
+            case _ if type(val) in ARRAYS:
+                return ARRAYS[type(val)](self, val, dtype, node)  # type: ignore[no-any-return]
         raise self.refuse("ACR301", node, seen=self.describe(val), rewrite="pass an array or a number")
 
     def _item(self, val: Val, dtype: str | None, node: Node) -> Tensor:

@@ -22,6 +22,7 @@ from acronumba.ir.types import (
     NEVER,
     NONE,
     Array0T,
+    ArrayT,
     BoolT,
     DictT,
     EnumT,
@@ -36,8 +37,6 @@ from acronumba.ir.types import (
     Type,
     UnionT,
     union,
-    union_cases,
-    words,
 )  # fmt: skip
 
 # Functions written in NumPy that are one operation to the compiler.
@@ -89,6 +88,10 @@ class Tensor:
     base: Tensor | None = None  # what it is a view of
     const: Any = NOT_CONST  # the value of a NumPy scalar that is known when the model is compiled
     array0: Num | None = None  # of rank 0: the bool whether it is an array, not a NumPy scalar; None: it is a scalar
+    places: tuple[ArrayPlace, ...] = ()  # where it was made, if it was made in this call
+    filled: Tensor | None = None  # the number that all elements are
+    passed: bool = False  # it was an element of a list, a field, or an argument: it has other names there
+    read_from: ArrayRef | None = None  # the array that it was read from, which may be written to
 
     @property
     def python_type(self) -> TensorT | Array0T:
@@ -107,6 +110,96 @@ class Tensor:
         self.aliased = True
         if self.base is not None:
             self.base.seen()
+
+    @property
+    def whole(self) -> Tensor:
+        """What it is a view of; itself if it is none."""
+        return self if self.base is None else self.base.whole
+
+
+@dataclass(slots=True, eq=False)
+class ArrayPlace:
+    """What is known of the arrays made at one place of the source; grows from sweep to sweep."""
+
+    written: bool = False  # something writes into them: they are kept as an `ArrayRef`
+    passed: bool = False  # ... also where they are elements of lists, fields, or arguments of recursive functions
+    copied: bool = False  # one of them is not made of one number: to take it apart costs operations
+    cells: dict[frozenset[int], Cell] = field(default_factory=dict)  # the lists of their parts, by `apart`
+    # By place: how many loops are around the write, the axes that it indexes by numbers of the host, and by others.
+    writes: dict[Any, tuple[int, frozenset[int], frozenset[int]]] = field(default_factory=dict)
+    link: ArrayPlace | None = None  # unified with another
+
+    def find(self) -> ArrayPlace:
+        place = self
+        while place.link is not None:
+            place = place.link
+        return place
+
+    @property
+    def cell(self) -> Cell:
+        """What is known of the lists of their parts."""
+        return self.cells.setdefault(self.apart, Cell(real=True, fixed=True)).find()
+
+    @property
+    def apart(self) -> frozenset[int]:
+        """The axes along which the parts lie apart, as elements of a list: those that inner loops write by."""
+        deepest = max((depth for depth, _, _ in self.writes.values()), default=0)
+        if not self.writes or (self.copied and not deepest):
+            return frozenset()
+        known = [numbers for depth, numbers, _ in self.writes.values() if depth == deepest]
+        return frozenset.intersection(*known) - frozenset().union(*(others for _, _, others in self.writes.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cut:
+    """What is seen along one axis of a part: one index, or `count` elements from `start` in steps."""
+
+    extent: ir.Extent  # of the part
+    index: Num | Tensor | None = None
+    start: ir.Extent = 0
+    step: int = 1
+    count: ir.Extent | None = None  # None: all there are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Axis:
+    """One axis of an array that is written to: along the list of its parts, or inside of each part."""
+
+    extent: ir.Extent
+    stride: Num | None = None  # in elements of the list; None: not along the list
+    cut: int = -1  # the axis of a part; -1: none, its extent is 1
+    number: int = -1  # of the whole array; -1: none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ArrayRef:
+    """An array made in the call that is written to, or a view of one: its parts, and what is seen of them."""
+
+    type: TensorT  # of what is seen
+    parts: ListVal
+    offset: Num  # of the first part that is seen
+    axes: tuple[Axis, ...]
+    cuts: tuple[Cut, ...]  # one for each axis of a part
+    indexed: frozenset[int]  # axes of the whole array that numbers of the host have been put for
+    place: ArrayPlace
+    latest: bool = True  # it was made by the last walk through its place, and no earlier one
+
+    @property
+    def dims(self) -> tuple[ir.Extent, ...]:
+        return tuple(a.extent for a in self.axes)
+
+    @property
+    def python_type(self) -> TensorT | Array0T:
+        return self.type if self.type.rank else Array0T(self.type.dtype, sure=True)
+
+    @property
+    def type_in_words(self) -> TensorT | Array0T | ArrayT:
+        """The type by which it is passed: as itself, or as its present elements."""
+        if not self.place.find().passed or any(isinstance(c.index, Tensor) for c in self.cuts):
+            return self.python_type
+        item = self.parts.item
+        assert isinstance(item, TensorT)
+        return ArrayT(self.type, item, len(array_numbers(self)) - 1, array_form(self)[1:])
 
 
 @dataclass(slots=True, eq=False)
@@ -151,6 +244,7 @@ class Cell:
     touched: bool = False  # a list of it is changed somewhere
     mixed: bool = False  # an element that is a list of the instance data was put in
     unsure: bool = False  # ... or may have been, before anything was known of the list
+    places: dict[ArrayPlace, None] = field(default_factory=dict)  # where arrays were made that were put into them
     link: Cell | None = None  # unified with another
 
     def find(self) -> Cell:
@@ -363,10 +457,9 @@ class Poison:
 
 
 Val: TypeAlias = (
-    Num | EnumVal | NoneVal | StrVal | Tensor | Ref | Record | TupleVal | DictVal | MapVal | MapView | ListVal
-    | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed
-    | Stream | Partial | Kept
-    | Generator | Maybe | Choice | Poison
+    Num | EnumVal | NoneVal | StrVal | Tensor | ArrayRef | Ref | Record | TupleVal | DictVal | MapVal | MapView
+    | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed
+    | Stream | Partial | Kept | Generator | Maybe | Choice | Poison
 )  # fmt: skip
 
 
@@ -427,6 +520,28 @@ def holding(val: Val, items: Sequence[Val]) -> Val:
     return val
 
 
+def array_form(ref: ArrayRef) -> Any:
+    """Return what two arrays that are written to must have in common to be of one form."""
+    axes = tuple((a.stride is None, a.cut, a.number) for a in ref.axes)
+    cuts = tuple((type(c.index), c.step, c.count is None) for c in ref.cuts)
+    return ref.place.find(), ref.type.dtype, axes, cuts, ref.indexed
+
+
+def array_numbers(ref: ArrayRef) -> list[Val]:
+    """Return what may differ between two arrays of one form: the list of their parts, extents, offsets, strides."""
+    out: list[Val] = [ref.parts, ref.offset]
+    for a in ref.axes:
+        out += [_extent(a.extent), *(() if a.stride is None else (a.stride,))]
+    for c in ref.cuts:
+        out += [_extent(c.extent), _extent(c.start)]
+        out += [*(() if c.count is None else (_extent(c.count),)), *(() if c.index is None else (c.index,))]
+    return out
+
+
+def _extent(e: ir.Extent) -> Num:
+    return number(e) if isinstance(e, int) else Num(INT, var=e)
+
+
 def number(value: Any) -> Num:
     """Return a constant."""
     kind = BOOL if isinstance(value, bool) else INT if isinstance(value, int) else FLOAT
@@ -446,6 +561,8 @@ def type_of(val: Val) -> Type | None:
             return StrT(val.value)
         case Tensor():
             return val.python_type
+        case ArrayRef():
+            return val.type_in_words
         case Ref():
             return union(*(StructT(c) for c in val.classes))
         case Record():
@@ -466,97 +583,6 @@ def type_of(val: Val) -> Type | None:
             return union(*val.possible)
         case _:
             return None
-
-
-def case_slices(t: UnionT) -> list[tuple[Type, slice]]:
-    """Return the cases of a tagged union with the places of their words behind the tag."""
-    out, at = [], 1
-    for case in union_cases(t):
-        width = len(words(case))
-        out.append((case, slice(at, at + width)))
-        at += width
-    return out
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two abstract values are certainly the same value."""
-    if a is b:
-        return True
-    if type(a) is not type(b):
-        return False
-    match a:
-        case Num():
-            if a.const is not NOT_CONST or b.const is not NOT_CONST:
-                return type(a.const) is type(b.const) and (a.const == b.const) and repr(a.const) == repr(b.const)
-            return a.var is b.var and (a.var is not None or a.shared == b.shared)
-        case EnumVal():
-            return a.cls is b.cls and a.var is b.var and a.const is b.const
-        case NoneVal():
-            return True
-        case StrVal():
-            return bool(a.value == b.value)
-        case Tensor():
-            kinds = a.array0 is b.array0 or (a.array0 is not None and b.array0 is not None and same(a.array0, b.array0))
-            return bool(a.ref == b.ref and a.type == b.type and kinds)
-        case Ref():
-            return a.var is b.var and a.classes == b.classes
-        case TupleVal():
-            return len(a.items) == len(b.items) and all(map(same, a.items, b.items))
-        case DictVal():
-            return a.keys == b.keys and all(map(same, a.items, b.items))
-        case Record():
-            return a.cls is b.cls and all(map(same, a.items, b.items))
-        case ListVal() | MapVal():
-            return a.var is b.var
-        case UnionVal():
-            return bool(a.vars == b.vars and a.possible == b.possible)
-        case SharedVal():
-            return bool(a.node.path == b.node.path)
-        case Static():
-            return a.value is b.value or (
-                type(a.value) is type(b.value) and isinstance(a.value, type) is False and _equal(a.value, b.value)
-            )
-        case (
-            Func()
-            | Bound()
-            | Method()
-            | Range()
-            | Zip()
-            | Enumerate()
-            | Reversed()
-            | MapView()
-            | Stream()
-            | Partial()
-            | Kept()
-        ):
-            return alike(a, b) and all(map(same, held(a), held(b)))
-        case Maybe():
-            return same(a.value, b.value) and same(a.bound, b.bound)
-        case Choice():
-            return len(a.options) == len(b.options) and all(map(same, a.options, b.options)) and same(a.index, b.index)
-    return False
-
-
-def alike(a: Val, b: Val) -> bool:
-    """Whether two values are the same but for what they hold."""
-    match a, b:
-        case (Func(), Func()):
-            return a.key == b.key
-        case (Bound(), Bound()):
-            return alike(a.func, b.func)
-        case (Method(), Method()):
-            return a.name == b.name
-        case (Partial(), Partial()):
-            return len(a.args) == len(b.args) and a.names == b.names
-        case (Kept(), Kept()):
-            return a.kind is b.kind and len(a.extra) == len(b.extra)
-        case (MapView(), MapView()):
-            return a.what == b.what
-        case (Zip(), Zip()):
-            return a.strict == b.strict and len(a.parts) == len(b.parts)
-        case (Range(), Range()) | (Enumerate(), Enumerate()) | (Reversed(), Reversed()) | (Stream(), Stream()):
-            return True
-    return same(a, b)
 
 
 def members_of(cls: Any) -> list[Any]:
@@ -593,42 +619,3 @@ def is_own(val: Val) -> bool:
         case UnionVal():
             return not any(isinstance(t, ListT | TupleT | DictT) for t in val.possible)
     return True
-
-
-def _equal(a: Any, b: Any) -> bool:
-    try:
-        return bool(a == b)
-    except Exception:  # objects of other people may raise anything when compared
-        return False
-
-
-def loosest(vals: list[Val]) -> Val:
-    """Return one of several equal values, aliased if any is."""
-    for v in vals:
-        if isinstance(v, Tensor) and v.aliased:
-            return v
-    return vals[0]
-
-
-def note_named(val: Val) -> None:
-    """Note that a value, which may have been merged of others, has a name."""
-    match val:
-        case Tensor():
-            val.named = True
-        case TupleVal() | DictVal() | Record() | StaticList():
-            for v in val.items:
-                note_named(v)
-
-
-def note_shared(val: Val) -> None:
-    """Note that what a value consists of, and has a name, is seen by another way, too."""
-    match val:
-        case Tensor():
-            if val.named or (val.base is not None and not val.own):
-                val.seen()
-        case TupleVal() | DictVal() | Record() | StaticList():
-            for v in val.items:
-                note_shared(v)
-        case _:
-            for v in held(val):
-                note_shared(v)

@@ -11,22 +11,17 @@ import dataclasses
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from acronumba.data.shared import Shared, SharedConst, is_itself
 from acronumba.data.witness import Witness
 from acronumba.errors import Loc
 from acronumba.frontend.block import Dead, FunctionCode, Knowledge, Point, Refused, State
 from acronumba.frontend.contract import Contract
-from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, ITEMS, STATEMENTS, TARGETS
+from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, ITEMS, MADE, STATEMENTS, TARGETS
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
 from acronumba.frontend.templates import Template
-from acronumba.frontend.values import (
-    Func,
-    Num,
-    Poison,
-    Val,
-)
+from acronumba.frontend.values import ArrayPlace, Func, Num, Poison, Val
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL
 
@@ -58,12 +53,24 @@ class GlobalRead:
         return (self.holder if isinstance(self.holder, dict | tuple) else vars(self.holder))[self.name]
 
 
-@dataclass
+@dataclass(eq=False)
 class Loop:
     """An enclosing loop: where `break` and `continue` lead."""
 
     breaks: list[Point] = field(default_factory=list)
     continues: list[Point] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened to an array that is written to, while the code was walked."""
+
+    kind: Literal["made", "written", "kept"]  # kept: what was read has a name of its own, and would see no write
+    place: ArrayPlace
+    latest: bool  # it is certainly the array that was made last
+    loops: tuple[Loop, ...]  # around it
+    loc: Loc
+    whole: bool = False  # what is kept could be the array itself
 
 
 @dataclass
@@ -123,6 +130,7 @@ class Walker(Contract):
         self.scanned: set[Any] = set()
         self.taken: set[str] = set()  # names of functions
         self.witness = Witness()  # what of Python was read
+        self.events: list[Event] = []  # what happened to arrays that are written to, in order
         self.inherited: dict[tuple[type, str], Loc] = {}  # what was read of classes through their objects, and where
 
     @property
@@ -144,7 +152,11 @@ class Walker(Contract):
     # ---- found by type
 
     def expr(self, node: ast.expr) -> Val:
-        """Evaluate an expression."""
+        """Evaluate an expression that an operation reads."""
+        return self.whole(self.value(node))
+
+    def value(self, node: ast.expr) -> Val:
+        """Evaluate an expression; an array that is written to stays itself, seen by one more name."""
         saved = self.loc
         self.loc = self.at(node)
         try:
@@ -152,6 +164,9 @@ class Walker(Contract):
             if handler is None:
                 raise self.unknown(node, "ACR117")
             val: Val = handler(self, node)
+            made = MADE.get(type(val))
+            if made is not None and self.block is not None:
+                val = made(self, val, node)
         finally:
             self.loc = saved
         if self.block is None:
@@ -204,7 +219,7 @@ class Walker(Contract):
     def part(self, node: ast.expr) -> Val:
         """Evaluate one of several expressions: a refusal is noted, so that the others are seen, too."""
         try:
-            return self.expr(node)
+            return self.value(node)
         except Refused as error:
             if error.error is not None:
                 self.errors.append(error.error)
@@ -253,7 +268,7 @@ class Walker(Contract):
 
     def mark(self) -> Mark:
         """Return what is needed to go back to here after something was tried."""
-        grows: list[list[Any]] = [self.errors, self.notes, self.frames]
+        grows: list[list[Any]] = [self.errors, self.notes, self.frames, self.events]
         for frame in self.frames:
             grows += [frame.returns, frame.loops, frame.overlays]
             grows += [x for loop in frame.loops for x in (loop.breaks, loop.continues)]

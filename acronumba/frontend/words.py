@@ -13,8 +13,16 @@ from typing import Any
 from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
 from acronumba.frontend.block import Point, Resweep, conversion, last_name
 from acronumba.frontend.cells import Cells, endless
+from acronumba.frontend.handlers import KEPT, READ
+from acronumba.frontend.naming import note_unified
+from acronumba.frontend.parts import (
+    array_of_words,
+    case_slices,
+)
 from acronumba.frontend.values import (
     NOT_CONST,
+    ArrayPlace,
+    ArrayRef,
     Bound,
     Cell,
     Choice,
@@ -44,8 +52,8 @@ from acronumba.frontend.values import (
     UnionVal,
     Val,
     Zip,
-    case_slices,
-    is_own,
+    array_form,
+    array_numbers,
     number,
     type_of,
 )
@@ -55,6 +63,7 @@ from acronumba.ir.types import (
     FLOAT,
     INT,
     Array0T,
+    ArrayT,
     BoolT,
     DictT,
     EnumT,
@@ -83,6 +92,17 @@ from acronumba.ir.types import (
 
 class Words(Cells):
     """Values as words of their types, and back."""
+
+    def whole(self, val: Val) -> Val:
+        """Return what an operation sees of a value: of an array that is written to, its present elements."""
+        handler = READ.get(type(val))
+        return val if handler is None else handler(self, val)
+
+    def kept(self, val: Val) -> None:
+        """Note that a value gets a name, or is put into something."""
+        handler = KEPT.get(type(val))
+        if handler is not None:
+            handler(self, val)
 
     # ---- values and words
 
@@ -188,6 +208,8 @@ class Words(Cells):
         if isinstance(val, TupleVal | DictVal | Record):
             for v in val.items:
                 self.type_of(v)
+        if isinstance(val, ArrayRef) and isinstance(val.type_in_words, ArrayT):
+            self.note_form(val)
         t = type_of(val) if not isinstance(val, TupleVal | DictVal) else None
         if isinstance(val, TupleVal):
             t = TupleT(tuple(self.type_of(v) for v in val.items))
@@ -205,6 +227,27 @@ class Words(Cells):
             return f"{'list' if val.kind is deque else 'dict'}(...)"
         return "list(...)" if isinstance(val, Range | Zip | Enumerate | Reversed | Stream | MapView) else ""
 
+    def unify_places(self, places: Sequence[ArrayPlace]) -> None:
+        """Let arrays of some places be known as one from the next sweep on: one name may mean any of them."""
+        if any(p.find().passed for p in places):
+            self.pass_itself(places)
+        note_unified(places)
+        self.know.changed = True
+
+    def pass_itself(self, places: Sequence[ArrayPlace]) -> None:
+        """See to it that arrays of some places are known as one, and passed as themselves, not as their elements."""
+        before = {p.find() for p in places}
+        if len(before) > 1 or not all(p.passed for p in before):
+            note_unified(places).passed = True
+            self.know.begin_again()
+            raise Resweep
+
+    def note_form(self, ref: ArrayRef) -> None:
+        """Note the form of an array that is passed as itself: all of one form are known as those of one place."""
+        form = array_form(ref)[1:]
+        known = self.know.arrays.setdefault(form, ref)
+        self.pass_itself([known.place, ref.place])
+
     def to_words(self, val: Val, t: Type) -> tuple[ir.Var, ...]:
         """Emit what is needed to hold the value as the words of a type that includes its own."""
         self.check_poison(val)
@@ -221,6 +264,12 @@ class Words(Cells):
                 return (self.word(val),)
             case (NoneT(), NoneVal()) | (StrT(), StrVal()):
                 return ()
+            case (ArrayT(), ArrayRef()) if union(t, val.type_in_words) == t:
+                parts, *numbers = array_numbers(val)
+                assert isinstance(parts, ListVal)
+                return (parts.var, *(self.word(self.read(n)) for n in numbers if isinstance(n, Num)))
+            case (TensorT() | Array0T(), ArrayRef()):
+                return self.to_words(self.whole(val), t)
             case (TensorT(), Tensor()) if val.array0 is None and (val.type.dtype, val.type.rank) == (t.dtype, t.rank):
                 return (self.tensor_var(val),)
             case (Array0T(), Tensor()) if union(t, val.python_type) == t:
@@ -247,20 +296,27 @@ class Words(Cells):
                 val.stored = True
                 self.widen_cell(val.cell, t.item)
                 return (self.realise(val).var,)
-            case (MapT(), DictVal(cell=Cell() as cell)):
-                self.make_real(cell)
-                raise Resweep
-            case (MapT(), MapVal()) if (t.item is None) == val.is_set:
-                by_type = self.cells_by_type(t)
-                if val.type != t:
-                    self.unify_cells(val.cell, by_type)
-                self.mix(val.cell, not by_type.mixed)
-                return (val.var,)
+            case (MapT() as wanted, (DictVal(cell=Cell()) | MapVal()) as given):
+                return (self._map_word(given, wanted),)
             case (_, UnionVal()) if val.type == t:
                 return val.vars
             case (_, UnionVal()):
                 return self._cases_to_words(val, t)
         raise self.refuse("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+
+    def _map_word(self, val: DictVal | MapVal, t: MapT) -> ir.Var:
+        """Return the variable of a dict or set as one of a type."""
+        if isinstance(val, DictVal):
+            assert val.cell is not None
+            self.make_real(val.cell)
+            raise Resweep
+        if (t.item is None) is not val.is_set:
+            raise self.refuse("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+        by_type = self.cells_by_type(t)
+        if val.type != t:
+            self.unify_cells(val.cell, by_type)
+        self.mix(val.cell, not by_type.mixed)
+        return val.var
 
     def realise(self, val: StaticList) -> ListVal:
         """Make the run-time list of a static one."""
@@ -268,7 +324,7 @@ class Words(Cells):
         for v in val.items:
             t = self.type_of(v)
             self.widen_cell(cell, t)
-            self.mix(cell, is_own(v))
+            self.put_in(cell, v)
         item = cell.item
         flat = tuple(w for v in val.items for w in self.to_words(v, item))
         out = self.var("list", ListT(item))
@@ -334,6 +390,7 @@ class Words(Cells):
 
     def tensor_var(self, val: Tensor) -> ir.Var:
         """Return the tensor as a variable; a shared one becomes an ordinary value."""
+        self.kept(val)
         val.seen()
         return self.variable(val)
 
@@ -381,6 +438,9 @@ class Words(Cells):
                 return StrVal(t.value)
             case TensorT():
                 return self.tensor(vars[0])
+            case ArrayT():
+                self.lengths.update({id(v): v for v in vars[1:]})
+                return array_of_words(self.know.arrays[t.form], t, vars)
             case Array0T():
                 return Tensor(t.scalar, vars[-1], (), array0=number(True) if t.sure else Num(BOOL, var=vars[0]))
             case StructT():

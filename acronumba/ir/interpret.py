@@ -368,7 +368,8 @@ class Interpreter:
     def _stacked(self, t: ListT, value: List) -> Any:
         """Return the elements of a list, arrays of one shape or numbers, as the rows of one array."""
         if isinstance(t.item, TensorT):
-            return np.asarray(value.words, t.item.dtype).reshape(value.count, *(n or 0 for n in t.item.shape))
+            rows = np.asarray(value.words, t.item.dtype)
+            return rows if value.count else rows.reshape(0, *(n or 0 for n in t.item.shape))
         dtype = {IntT: "int64", FloatT: "float64", BoolT: "bool"}[type(t.item)]
         return np.asarray(value.words, dtype)
 

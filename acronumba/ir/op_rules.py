@@ -177,7 +177,6 @@ def _stack(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _S
     _attrs(i, 0)
     _same_dtype(dtypes, dtype)
     demand(isinstance(i.args[0], Var) and isinstance(i.args[0].type, ListT), "stack of something that is not a list")
-    demand(None not in shapes[0][1:], "stack of arrays of run-time extents")
     _agree(shape, shapes[0])
 
 

@@ -4,8 +4,8 @@ A `Type` says what one Python value of the user's program is: a number, a tensor
 infers them, `data.pack` derives them from instances, and both agree through `words`, which says how a value of the
 type lies in 64-bit words. See `ir.nodes` for the program that is typed with them.
 
-    Type  = IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | Array0T | StructT | TupleT | DictT | MapT | ListT
-          | UnionT | NeverT | OpaqueT
+    Type  = IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | Array0T | ArrayT | StructT | TupleT | DictT | MapT
+          | ListT | UnionT | NeverT | OpaqueT
     Word  = IntT | FloatT | BoolT | TensorT | RefT | ListT           (what one variable of the IR holds)
 """
 
@@ -80,6 +80,20 @@ class Array0T:
 
 
 @dataclass(frozen=True, slots=True)
+class ArrayT:
+    """A reference to an array that the model writes into, or to a part of it.
+
+    Its words are the list of its parts, and numbers that say where in them it lies. Neither the data nor results hold
+    one.
+    """
+
+    seen: TensorT  # what it is read as
+    item: TensorT  # the parts
+    numbers: int
+    form: object  # tells apart what the numbers mean
+
+
+@dataclass(frozen=True, slots=True)
 class StructT:
     """A reference to an instance of a dataclass or NamedTuple (never None: that is a union)."""
 
@@ -146,8 +160,8 @@ class RefT:
 
 
 Type: TypeAlias = (
-    IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | Array0T | StructT | TupleT | DictT | MapT | ListT | UnionT
-    | NeverT
+    IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | Array0T | ArrayT | StructT | TupleT | DictT | MapT | ListT
+    | UnionT | NeverT
     | OpaqueT
 )  # fmt: skip
 Word: TypeAlias = IntT | FloatT | BoolT | TensorT | RefT | ListT
@@ -161,7 +175,8 @@ def class_key(cls: type) -> str:
 
 
 def _order(t: Type) -> tuple[int, str]:
-    order = [NoneT, StructT, ListT, TensorT, Array0T, BoolT, IntT, FloatT, EnumT, StrT, TupleT, DictT, MapT, OpaqueT]
+    order = [NoneT, StructT, ListT, TensorT, Array0T, ArrayT, BoolT, IntT, FloatT, EnumT, StrT, TupleT, DictT, MapT,
+             OpaqueT]  # fmt: skip
     return order.index(type(t)), class_key(t.cls) if isinstance(t, StructT | EnumT) else type_text(t)
 
 
@@ -202,6 +217,9 @@ def _merge(a: Type, b: Type) -> Type | None:
             return Array0T(a.dtype, sure=False)
         case ListT(), ListT():
             return ListT(union(a.item, b.item))
+        case ArrayT(), ArrayT() if (a.item, a.form) == (b.item, b.form):
+            seen = _merge(a.seen, b.seen)
+            return ArrayT(seen, a.item, a.numbers, a.form) if isinstance(seen, TensorT) else None
         case TupleT(), TupleT() if len(a.items) == len(b.items):
             return TupleT(tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)))
         case DictT(), DictT() if a.keys == b.keys:
@@ -234,6 +252,8 @@ def words(t: Type) -> tuple[Word, ...]:
             return (ListT(t.entry),)
         case Array0T():
             return (t.scalar,) if t.sure else (BOOL, t.scalar)
+        case ArrayT():
+            return (ListT(t.item), *(INT for _ in range(t.numbers)))
         case StructT():
             return (RefT((t.cls,)),)
         case TupleT() | DictT():
@@ -314,6 +334,8 @@ def type_text(t: Type | Word) -> str:
             return f"{t.dtype}[{', '.join('?' if n is None else str(n) for n in t.shape)}]"
         case Array0T():
             return f"array({t.dtype})" if t.sure else f"array({t.dtype}) | {type_text(t.scalar)}"
+        case ArrayT():
+            return f"{type_text(t.seen)} that is written to"
         case TupleT():
             return f"tuple[{', '.join(map(type_text, t.items)) or '()'}]"
         case DictT():

@@ -20,6 +20,7 @@ from acronumba.ir.evaluate import named
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     Array0T,
+    ArrayT,
     BoolT,
     DictT,
     EnumT,
@@ -177,7 +178,7 @@ def closeness(value: object, t: Type) -> int:
             return 2 * (kind is (set if t.item is None else dict))
         case UnionT():
             return max(closeness(value, m) for m in t.members)
-        case OpaqueT():
+        case OpaqueT() | ArrayT():
             return 1
         case _:
             assert_never(t)
@@ -255,6 +256,8 @@ def _flatten(value: Any, t: Type, memo: Memo, path: str, out: list[Any]) -> None
             _flatten_union(value, t, memo, path, out)
         case MapT():
             raise Misfit(path, f"{_seen(value)} cannot be data")
+        case ArrayT():
+            raise TypeError(f"{path}: data hold no {type_text(t)}")
         case _:
             assert_never(t)
 
@@ -383,6 +386,8 @@ class _Builder:
                     if k == tag:
                         found = self._of(iter(inner), (), case)
                 return found
+            case ArrayT():
+                raise TypeError(f"results hold no {type_text(t)}")
             case _:
                 assert_never(t)
 

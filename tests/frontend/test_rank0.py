@@ -452,7 +452,7 @@ def under_one_name(x):
 def test_a_write_in_place_is_seen_under_all_names_or_refused(zero: str, tmp_path: Path) -> None:
     module = load(tmp_path, f"names_{'one' if '1' in zero else 'none'}", NAMES.replace("ZERO", zero))
     xs = [np.array([2.0, 1.0, 3.0]), np.array([0.5, 2.0])]
-    works, refused = [], {}
+    refused = {}
     for name, f in vars(module).items():
         if hasattr(f, "batch"):
             try:
@@ -461,5 +461,4 @@ def test_a_write_in_place_is_seen_under_all_names_or_refused(zero: str, tmp_path
                 refused[name] = error.code
             else:
                 assert equal(results, [f(x) for x in xs]), name
-                works.append(name)
-    assert works == ["under_one_name"] and set(refused.values()) == {"ACR112"}
+    assert set(refused.values()) <= {"ACR112"} and "under_one_name" not in refused

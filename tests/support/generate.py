@@ -2005,7 +2005,7 @@ def examine(
             name = type(expected).__name__
             if mine is None:
                 out.append(Difference(f"the plain call raises {name}: {expected}", k, f"not {name}"))
-            elif isinstance(expected, IndexError) and not isinstance(mine, IndexError):
+            elif of_an_array(expected) and not of_an_array(mine):
                 pass  # kernels look elements up after the host has found its own failures; users see the first
             elif (same := _alike(mine, expected)) and (
                 mine.line == user_line(expected)[0] or "acronumba" in str(mine.file)
@@ -2035,6 +2035,11 @@ def examine(
                 text = f"{where} {error:.1e} (plain {found.plain_error:.1e}):\n{results[k]!r}\nnot\n{expected!r}"
                 out.append(Difference(text, k, "types" if "in place of" in where else "values"))
     return report
+
+
+def of_an_array(error: Exception) -> bool:
+    """Whether an index of an array was out of range, not one of a list."""
+    return isinstance(error, IndexError) and "axis" in str(error)
 
 
 FAR = 1e-3  # of the largest magnitude: more is no rounding of float32

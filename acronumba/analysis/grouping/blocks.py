@@ -451,7 +451,7 @@ class _Spec:
         self.group = group
         self.single = single
         self.dims: list[ir.Var] = []
-        self.lengths: dict[ir.Var, ir.Extent] = {}  # of lists that are stacked
+        self.stacked: dict[ir.Var, tuple[ir.Extent, ...]] = {}  # lists, and the extents of what they are stacked to
         inside = {op.out for op in group.body}
         for op in group.body:  # extents first: they decide which host numbers are extents
             for a in op.args:
@@ -471,7 +471,7 @@ class _Spec:
                 elif a not in inside and isinstance(a.type, TensorT):
                     tensors.append(a)
                 elif isinstance(a.type, ListT):
-                    self.lengths[a] = op.shape[0]
+                    self.stacked[a] = op.shape
                     (lists if isinstance(a.type.item, TensorT) else numbers).append(a)
                 elif a not in inside and self._literal(a) is None:
                     numbers.append(a)
@@ -538,11 +538,11 @@ class _Spec:
             case BoolT():
                 return Operand("bool", v.name, "bool", (), index)
             case ListT(item=TensorT() as item):
-                shape = (self._size(self.lengths[v]), *(n for n in item.shape if n is not None))
+                shape = tuple(self._size(x) for x in self.stacked[v])
                 return Operand("list", v.name, item.dtype, shape, index)
             case ListT(item=IntT() | FloatT() | BoolT() as item):
                 dtype = {IntT: "int64", FloatT: "float64", BoolT: "bool"}[type(item)]
-                return Operand("numbers", v.name, dtype, (self._size(self.lengths[v]),), index)
+                return Operand("numbers", v.name, dtype, (self._size(self.stacked[v][0]),), index)
         raise TypeError(f"{v.name}: {v.type} cannot be an argument of a kernel")
 
     def _attr(self, x: object) -> object:

@@ -47,6 +47,7 @@ from acronumba.frontend.sequences import (
 )
 from acronumba.frontend.values import (
     NOT_CONST,
+    ArrayRef,
     EnumVal,
     Generator,
     Kept,
@@ -67,6 +68,7 @@ from acronumba.frontend.values import (
     members_of,
     number,
 )
+from acronumba.frontend.writing import assign_item
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import words
 
@@ -112,6 +114,8 @@ def _name_of(node: Node, default: str) -> str:
 
 def call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
     """Call what has a row."""
+    if not row.whole:
+        args, kwargs = list(map(w.whole, args)), {k: w.whole(v) for k, v in kwargs.items()}
     return _distribute(w, row, Args(w, row, args, kwargs, node), node)
 
 
@@ -327,6 +331,8 @@ def replace_fields(w: Walker, args: list[Val], kwargs: dict[str, Val], node: Nod
 def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call a method of a tensor, list, dict or tuple."""
     owner, name = method.owner, method.name
+    if isinstance(owner, ArrayRef):
+        return array_method(w, owner, name, args, kwargs, node)
     if isinstance(owner, Tensor):
         known = METHODS.get((np.ndarray, name))
         if known is None:
@@ -368,6 +374,14 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
                 out = w.scalar("add", out, w.as_int(equal))
             return out
     raise w.refuse("ACR209", node, seen=f"the method .{name} of {w.describe(owner)}")
+
+
+def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+    """Call a method of an array that is written to."""
+    if name == "fill" and len(args) == 1 and not kwargs and node is not None:
+        assign_item(w, ref, (), args[0], node)
+        return NoneVal()
+    return call_method(w, Method(w.whole(ref), name), args, kwargs, node)
 
 
 def _string_method(w: Walker, owner: StrVal, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:

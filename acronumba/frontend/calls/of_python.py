@@ -27,6 +27,7 @@ from acronumba.frontend.source import (
 from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
 from acronumba.frontend.values import (
     NOT_CONST,
+    ArrayRef,
     Enumerate,
     Func,
     Generator,
@@ -209,10 +210,8 @@ def as_iterable(w: Walker, val: Val, node: Node) -> Val:
         return comprehend(w, val.node)
     if isinstance(val, Stream):
         return as_iterable(w, val.inner, node)
-    if (
-        isinstance(val, ListVal | Tensor | Range | Zip | Enumerate | Reversed | MapVal | MapView)
-        or w.items_of(val) is not None
-    ):
+    kinds = ListVal | Tensor | ArrayRef | Range | Zip | Enumerate | Reversed | MapVal | MapView
+    if isinstance(val, kinds) or w.items_of(val) is not None:
         return val
     raise w.refuse("ACR301", node, seen=f"{w.describe(val)} cannot be iterated over")
 

@@ -1,0 +1,511 @@
+"""Arrays that are written to: `x[i] = v`, views of them, and reading what was written.
+
+An array made in the call is a value like any other as long as nothing writes into it. One that is written to is kept
+as a list at run time (`ArrayRef`). Along the axes that the writes in inner loops index by numbers of the host its
+parts lie apart, as elements of the list: to write a part is to store one word, to read it gives what was stored, to
+read several stacks them. Inside of a part, a write makes a new part. A view is the same list with other offsets and
+strides, as in NumPy, so that all names of an array see what is written by any of them.
+
+What cannot be such a view (a reshaped array, an element of a list) is read at once. If the array may be written to
+while that is still in use, the later of the two is refused: `note_event`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from acronumba.frontend.attributes import tensor_attribute
+from acronumba.frontend.block import Resweep
+from acronumba.frontend.comprehensions import built, collect
+from acronumba.frontend.conditions import host_value
+from acronumba.frontend.handlers import ARRAYS, ATTRIBUTES, KEPT, MADE, PROTOCOLS, READ, SUBSCRIPTS, handles
+from acronumba.frontend.loops import iterate
+from acronumba.frontend.source import spot
+from acronumba.frontend.subscripts import cut, index_of_each_axis, index_tensor
+from acronumba.frontend.values import (
+    NOT_CONST,
+    ArrayPlace,
+    ArrayRef,
+    Axis,
+    Cut,
+    DictVal,
+    EnumVal,
+    ListVal,
+    Method,
+    NoneVal,
+    Num,
+    Range,
+    Record,
+    StaticList,
+    Tensor,
+    TupleVal,
+    UnionVal,
+    Val,
+    number,
+)
+from acronumba.frontend.walker import UNROLL, Event, Loop, Walker
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import INT, ArrayT, DictT, ListT, TensorT, TupleT, Type, members, union
+
+# ---- making
+
+
+@handles(MADE, Tensor)
+def keep_made(w: Walker, x: Tensor, node: ast.expr) -> Val:
+    """Note where an array was made; one that is written to is kept as a list of its parts from then on."""
+    array = x.type.rank or (x.array0 is not None and x.array0.const is True)
+    if not array or x.places or x.named or not x.own or isinstance(x.ref, ir.SharedArg):
+        return x
+    place = w.know.places.setdefault((w.frame.path, *spot(node)), ArrayPlace()).find()
+    if place.written:
+        return made_array(w, x, place, node)
+    x.places = (place,)
+    return x
+
+
+def made_array(w: Walker, x: Tensor, place: ArrayPlace, node: ast.AST) -> ArrayRef:
+    """Take a new array apart: the list of its parts."""
+    rank = x.type.rank
+    if x.filled is None and not place.copied:
+        place.copied = True
+        w.know.changed = True
+    apart = [a for a in range(rank) if a in place.apart]
+    inner = [a for a in range(rank) if a not in place.apart]
+    item = union(place.cell.item, TensorT(x.type.dtype, tuple(x.type.shape[a] for a in inner)))
+    if not isinstance(item, TensorT):
+        raise w.refuse("ACR303", node, seen=f"arrays of several kinds, of which one is written to: {w.describe(x)}")
+    if item != place.cell.item:
+        place.cell.item = item
+        w.know.changed = True
+    strides: dict[int, Num] = {}
+    count = number(1)
+    for a in reversed(apart):
+        strides[a] = count
+        count = w.scalar("mul", count, w.extent(x.dims[a]))
+    parts = _parts(w, x, place, apart, inner, count, node)
+    axes = tuple(
+        Axis(extent=x.dims[a], stride=strides.get(a), cut=inner.index(a) if a in inner else -1, number=a)
+        for a in range(rank)
+    )
+    cuts = tuple(Cut(extent=x.dims[a]) for a in inner)
+    ref = ArrayRef(
+        type=x.type, parts=parts, offset=number(0), axes=axes, cuts=cuts, indexed=frozenset(), place=place
+    )  # fmt: skip
+    note_event(w, "made", place, True, node)
+    return ref
+
+
+def _parts(
+    w: Walker, x: Tensor, place: ArrayPlace, apart: Sequence[int], inner: Sequence[int], count: Num, node: ast.AST
+) -> ListVal:
+    """Return the list of the parts of an array."""
+    item = place.cell.item
+    out = ListVal(place.cell, w.var("parts", ListT(item)))
+    if x.filled is not None:
+        part = w.broadcast_to(x.filled, tuple(x.dims[a] for a in inner), node)
+        args = (w.word(count), *w.to_words(w.as_scalar(part), item))
+        w.emit(ir.ListOp(outs=(out.var,), op="fill", width=1, args=args, loc=w.at(node)))
+        return out
+    if not apart:
+        args = w.to_words(replace(x, array0=None), item)
+        w.emit(ir.ListNew(out=out.var, width=1, args=args, count=1, loc=w.at(node)))
+        return out
+    rows = w.transpose(x, (*apart, *inner), node)
+    rows = w.reshape(rows, (w.as_extent(count), *(x.dims[a] for a in inner)), node)
+    every = Range(number(0), count, number(1))
+    name = ast.Name("#part", ast.Store())
+    got = built(w, every, node, name, lambda: _row(w, rows, "#part", node), (), what="parts")
+    w.unify_cells(place.cell, got.cell)
+    return ListVal(place.cell, got.var)
+
+
+def _row(w: Walker, rows: Tensor, name: str, node: ast.AST) -> Tensor:
+    k = w.state[(w.frame.scope, name)]
+    assert isinstance(k, Num)
+    return w.as_scalar(index_known(w, rows, k, 0, node))
+
+
+def index_known(w: Walker, x: Tensor, index: Num, axis: int, node: ast.AST) -> Tensor:
+    """Index one axis by a number that is known to be inside."""
+    dims = (*x.dims[:axis], *x.dims[axis + 1 :])
+    return w.op("take", (x.ref, w.argument(w.read(index))), x.type.dtype, dims, (axis,), node, base=x)
+
+
+# ---- reading
+
+
+@handles(READ, ArrayRef)
+def elements(w: Walker, ref: ArrayRef, node: ast.AST | None = None) -> Tensor:
+    """Return the present elements of an array that is written to."""
+    listed = [a for a in ref.axes if a.stride is not None]
+    inside = [a for a in ref.axes if a.stride is None and a.cut >= 0]
+    if not listed:
+        out = seen_of(w, part_at(w, ref, ref.offset, node), ref, 0, node)
+    else:
+        rows, count = listed_parts(w, ref, listed, node)
+        item = ref.parts.item
+        assert isinstance(item, TensorT)
+        out = w.op("stack", (rows.var,), item.dtype, (count, *(c.extent for c in ref.cuts)), (), node)
+        out = seen_of(w, out, ref, 1, node)
+        out = w.reshape(out, (*(a.extent for a in listed), *out.dims[1:]), node)
+    inside.sort(key=lambda a: a.cut)
+    order = [*listed, *inside]
+    wanted = [a for a in ref.axes if a in order]
+    out = w.transpose(out, [order.index(a) for a in wanted], node)
+    out = w.reshape(out, ref.dims, node)
+    flag = None if ref.axes else number(True)
+    return Tensor(out.type, out.ref, out.dims, aliased=True, array0=flag, read_from=ref)
+
+
+def listed_parts(
+    w: Walker, ref: ArrayRef, listed: Sequence[Axis], node: ast.AST | None
+) -> tuple[ListVal, ir.Extent]:  # fmt: skip
+    """Return the list of the parts that are seen, in order, and how many there are."""
+    count = w.count([a.extent for a in listed])
+    last = listed[-1]
+    assert last.stride is not None
+    if len(listed) == 1 or _row_major(w, listed):
+        stride = last.stride
+        return _slice_of(w, ref, ref.offset, stride, count, node), w.as_extent(count)
+    where = node if node is not None else ast.Constant(0)
+    cell = ref.parts.cell.find()
+    out = ListVal(cell, w.var("seen", ListT(cell.item)))
+    w.emit(ir.ListNew(out=out.var, width=1, args=(), count=0, loc=w.at(node)))
+
+    def row(offset: Num) -> None:
+        assert last.stride is not None
+        some = _slice_of(w, ref, offset, last.stride, w.extent(last.extent), node)
+        w.emit(ir.ListOp(outs=(), op="extend", width=1, args=(out.var, some.var), loc=w.at(node)))
+
+    each_part(w, ref.offset, listed[:-1], row, where)
+    return out, w.as_extent(count)
+
+
+def _row_major(w: Walker, listed: Sequence[Axis]) -> bool:
+    """Whether parts certainly lie one behind the other in the order of the axes."""
+    strides = [a.stride for a in listed]
+    consts = [w.known(s) if s is not None else NOT_CONST for s in strides]
+    if NOT_CONST not in consts and all(isinstance(a.extent, int) for a in listed[1:]):
+        return all(consts[k] == consts[k + 1] * a.extent for k, a in enumerate(listed[1:]))
+    return False
+
+
+def _slice_of(
+    w: Walker, ref: ArrayRef, start: Num, stride: Num, count: Num, node: ast.AST | None
+) -> ListVal:  # fmt: skip
+    """Return a new list of some of the parts: what reads it runs later, and nothing changes it."""
+    out = ListVal(ref.parts.cell, w.var("seen", ref.parts.var.type))
+    args = (ref.parts.var, w.word(w.read(start)), w.word(w.read(stride)), w.word(w.read(count)))
+    w.emit(ir.ListOp(outs=(out.var,), op="slice", width=1, args=args, loc=w.at(node)))
+    return out
+
+
+def part_at(w: Walker, ref: ArrayRef, offset: Num, node: ast.AST | None) -> Tensor:
+    """Return one of the parts."""
+    item = ref.parts.item
+    assert isinstance(item, TensorT)
+    out = w.var("part", item)
+    w.emit(ir.ListOp(outs=(out,), op="get", width=1, args=(ref.parts.var, w.word(w.read(offset))), loc=w.at(node)))
+    dims = tuple(c.extent for c in ref.cuts)
+    x = Tensor(item, out, tuple(d if n is None else n for n, d in zip(item.shape, dims, strict=True)), aliased=True)
+    return w.refine(x, dims)
+
+
+def seen_of(w: Walker, x: Tensor, ref: ArrayRef, lead: int, node: ast.AST | None) -> Tensor:
+    """Return what is seen of a part, or of several that `lead` axes tell apart."""
+    where: list[tuple[ir.Extent, int, ir.Extent]] = [(0, 1, n) for n in x.dims[:lead]]
+    where += [(0, 1, c.extent) if c.count is None else (c.start, c.step, c.count) for c in ref.cuts]
+    out = w.slice(x, where, node)
+    axis = lead
+    for c in ref.cuts:
+        if isinstance(c.index, Num):
+            out = index_known(w, out, c.index, axis, node or ast.Constant(0))
+        elif c.index is not None:
+            out = w.take(out, c.index, axis, node)
+        else:
+            axis += 1
+    return out
+
+
+@handles(ARRAYS, ArrayRef)
+def _as_array(w: Walker, ref: ArrayRef, dtype: str | None, node: Any) -> Tensor:
+    out = elements(w, ref, node)
+    return out if dtype is None else w.cast(out, dtype, node)
+
+
+def each_part(
+    w: Walker, offset: Num, listed: Sequence[Axis], f: Any, node: ast.AST, carried: Sequence[Any] = ()
+) -> None:  # fmt: skip
+    """Call `f` with the offset of each part along some axes, in order."""
+    if not listed:
+        f(offset)
+        return
+    a, rest = listed[0], listed[1:]
+    assert a.stride is not None
+    stride = a.stride
+
+    def turn(k: Num) -> None:
+        each_part(w, plus(w, offset, times(w, k, stride)), rest, f, node, carried)
+
+    if isinstance(a.extent, int) and a.extent <= UNROLL:
+        for k in range(a.extent):
+            turn(number(k))
+        return
+    w.counter += 1
+    name = f"#along{w.counter}"
+    key = (w.frame.scope, name)
+
+    def body() -> None:
+        k = w.state[key]
+        assert isinstance(k, Num)
+        turn(k)
+
+    offset, stride = w.read(offset), w.read(stride)
+    every = Range(number(0), w.extent(a.extent), number(1))
+    iterate(w, every, node, ast.Name(name, ast.Store()), body, (), tuple(carried))
+    w.state.pop(key, None)
+
+
+# ---- views
+
+
+@handles(SUBSCRIPTS, ArrayRef)
+def item(w: Walker, ref: ArrayRef, where: Sequence[Any], node: ast.AST) -> Val:
+    """Read an item of an array that is written to: a view, or, by arrays and masks, a copy."""
+    parts, ellipsis = index_of_each_axis(w, ref, where, node)
+    places = [index_of_axes(w, e, node) for e in parts]
+    if is_advanced(ref, places):
+        return index_tensor(w, elements(w, ref, node), where, node)
+    out = view(w, ref, places, node)
+    if out.axes or ellipsis:
+        return out
+    x = elements(w, out, node)
+    return Tensor(x.type, x.ref, (), fresh=True)
+
+
+def index_of_axes(w: Walker, e: Any, node: ast.AST) -> Any:
+    """Return the index of one axis: a slice, None for a new axis, a number of the host, or an array or scalar."""
+    if isinstance(e, slice | NoneVal):
+        return e
+    if isinstance(e, EnumVal):
+        e = host_value(w, e, node, "an index of an array", index=True)
+    if isinstance(e, Num) and e.type == INT:
+        return e
+    if isinstance(e, Tensor):
+        return w.signed(e, node) if not e.type.rank and e.type.dtype == "uint64" else e
+    return e
+
+
+def is_advanced(ref: ArrayRef, places: Sequence[Any]) -> bool:
+    """Whether one of the indices makes a copy, or needs the elements."""
+    k = 0
+    for e in places:
+        if isinstance(e, NoneVal):
+            continue
+        a = ref.axes[k]
+        k += 1
+        if isinstance(e, Tensor) and not e.type.rank and e.type.dtype != "bool":
+            if a.cut < 0 or ref.cuts[a.cut].count is not None:
+                return True
+        elif not isinstance(e, slice | Num) or (isinstance(e, slice) and a.cut < 0 and a.stride is None):
+            return True
+    return False
+
+
+def view(w: Walker, ref: ArrayRef, places: Sequence[Any], node: ast.AST) -> ArrayRef:
+    """Return what slices, numbers and new axes make an array that is written to seen as."""
+    offset, cuts, indexed = ref.offset, list(ref.cuts), set(ref.indexed)
+    axes: list[Axis] = []
+    rest = iter(ref.axes)
+    for axis, e in enumerate(places):
+        if isinstance(e, NoneVal):
+            axes.append(Axis(extent=1))
+            continue
+        a = next(rest)
+        if isinstance(e, slice):
+            start, step, count = cut(w, a.extent, e, node)
+            if (start, step) == (0, 1) and count == a.extent:
+                axes.append(a)
+                continue
+            if a.stride is not None:
+                offset = plus(w, offset, times(w, w.extent(start), a.stride))
+                a = replace(a, stride=times(w, a.stride, number(step)))
+            else:
+                c = cuts[a.cut]
+                first = w.scalar("add", w.extent(c.start), times(w, w.extent(start), number(c.step)))
+                cuts[a.cut] = replace(c, start=w.as_extent(first), step=c.step * step, count=count)
+            axes.append(replace(a, extent=count))
+            continue
+        if a.number >= 0 and isinstance(e, Num):
+            indexed.add(a.number)
+        if isinstance(e, Num):
+            e = w.inside(e, a.extent, axis, node)
+        if a.stride is not None:
+            offset = plus(w, offset, times(w, e, a.stride))
+        elif a.cut >= 0:
+            c = cuts[a.cut]
+            if c.count is not None:
+                e = w.scalar("add", w.extent(c.start), times(w, e, number(c.step)))
+            cuts[a.cut] = replace(c, index=e, count=None, start=0, step=1)
+    t = TensorT(ref.type.dtype, tuple(a.extent if isinstance(a.extent, int) else None for a in axes))
+    return replace(
+        ref, type=t, offset=offset, axes=tuple(axes), cuts=tuple(cuts), indexed=frozenset(indexed)
+    )  # fmt: skip
+
+
+def plus(w: Walker, a: Num, b: Num) -> Num:
+    return b if a.const == 0 else a if b.const == 0 else w.scalar("add", a, b)
+
+
+def times(w: Walker, a: Num, b: Num) -> Num:
+    return b if a.const == 1 else a if b.const == 1 else w.scalar("mul", a, b)
+
+
+def transposed(ref: ArrayRef, order: Sequence[int]) -> ArrayRef:
+    """Return an array that is written to with its axes in another order."""
+    axes = tuple(ref.axes[k] for k in order)
+    return replace(ref, type=TensorT(ref.type.dtype, tuple(ref.type.shape[k] for k in order)), axes=axes)
+
+
+@handles(ATTRIBUTES, ArrayRef)
+def attribute(w: Walker, ref: ArrayRef, name: str, node: ast.AST | None) -> Val:
+    """Read an attribute of an array that is written to: of its shape, or a view."""
+    if name == "T":
+        return transposed(ref, tuple(reversed(range(ref.type.rank))))
+    if name in ("shape", "ndim", "size", "dtype", "itemsize", "nbytes"):
+        return tensor_attribute(w, Tensor(ref.type, ref.parts.var, ref.dims), name, node)
+    tensor_attribute(w, Tensor(ref.type, ref.parts.var, ref.dims), name, node)
+    return Method(ref, name)
+
+
+@handles(PROTOCOLS, ArrayRef)
+def rows(w: Walker, ref: ArrayRef, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
+    """Return how to get the number of rows, and one row: a view, or an element."""
+    if not ref.axes:
+        raise w.refuse("ACR301", node, seen="iteration over a rank-0 array")
+    full = [slice(None, None, 1)] * (len(ref.axes) - 1)
+    n = w.extent(ref.axes[0].extent)
+    return lambda: n, lambda i: item(w, ref, (i, *full), node)
+
+
+# ---- who sees what
+
+
+def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
+    """Note that something writes into an array; refuse it if the array came in, or is a view of what is kept apart.
+
+    The places where it was made are known from the next sweep on.
+    """
+    whole = x.whole
+    if whole.read_from is not None:
+        seen = f"{what} into {w.describe(x)}, a view of an array that is written to"
+        raise w.refuse("ACR111", node, seen=seen, rewrite="write into the array itself, by an index")
+    if not whole.places:
+        name = ast.unparse(node.value) if isinstance(node, ast.Subscript) else "x"
+        seen = f"{what} into {w.describe(x)}, which was not made in this call"
+        raise w.refuse("ACR111", node, seen=seen, rewrite=f"{name} = {name}.copy()")
+    for p in whole.places:
+        p.find().written = True
+    w.unify_places(whole.places)
+    if whole.passed:
+        w.pass_itself(whole.places)
+        name = ast.unparse(node.value) if isinstance(node, ast.Subscript) else "x"
+        seen = f"{what} into {w.describe(x)}, which may have come in"
+        raise w.refuse("ACR111", node, seen=seen, rewrite=f"{name} = {name}.copy()")
+
+
+def note_write(
+    w: Walker, ref: ArrayRef, numbers: frozenset[int], others: frozenset[int], node: ast.AST
+) -> None:  # fmt: skip
+    """Note a write: by which axes, in how many loops; refuse it if what was read before is still in use."""
+    place = ref.place.find()
+    made = next((e for e in reversed(w.events) if e.kind == "made" and e.place.find() is place), None)
+    depth = len(around(w)) - (len(made.loops) if made is not None else 0)
+    key, found = (w.frame.path, *spot(node)), (max(depth, 0), numbers, others)
+    if place.writes.get(key) != found:
+        before = place.apart
+        place.writes[key] = found
+        w.know.changed = True
+        if place.passed and place.apart != before:
+            w.know.begin_again()
+            raise Resweep
+    note_event(w, "written", place, ref.latest, node)
+
+
+def around(w: Walker) -> tuple[Loop, ...]:
+    return tuple(loop for frame in w.frames for loop in frame.loops)
+
+
+@handles(KEPT, Tensor)
+def note_kept(w: Walker, val: Tensor) -> None:
+    """Note that what was read of an array gets a name, or is put into something."""
+    ref = val.whole.read_from
+    if ref is not None and (val.type.rank or val.array0 is not None):
+        note_event(w, "kept", ref.place.find(), ref.latest, None, whole=val.base is None)
+
+
+def note_event(
+    w: Walker, kind: Literal["made", "written", "kept"], place: ArrayPlace, latest: bool, node: ast.AST | None,
+    whole: bool = False,
+) -> None:  # fmt: skip
+    """Note what happens to an array; refuse a write that what was kept before would not see, and the reverse."""
+    new = Event(kind=kind, place=place, latest=latest, loops=around(w), loc=w.at(node), whole=whole)
+    old = [e for e in w.events if e.place.find() is place]
+    if kind == "written":
+        made = max((k for k, e in enumerate(old) if e.kind == "made"), default=-1) if latest else -1
+        for e in old[made + 1 :]:
+            if e.kind == "kept":
+                _refuse_kept(w, e, new)
+    elif kind == "kept":
+        for e in old:
+            if e.kind == "written" and _comes_again(e, new, old):
+                _refuse_kept(w, new, e)
+    w.events.append(new)
+
+
+def _comes_again(written: Event, kept: Event, events: Sequence[Event]) -> bool:
+    """Whether the next turn of a loop may write into the very array that was kept in this one."""
+    for loop in written.loops:
+        if loop not in kept.loops:
+            continue
+        made = any(e.kind == "made" and loop in e.loops for e in events)
+        if not (made and written.latest and kept.latest):
+            return True
+    return False
+
+
+def _refuse_kept(w: Walker, kept: Event, written: Event) -> None:
+    if kept.whole:
+        w.pass_itself([kept.place])
+    seen = f"line {written.loc.line} writes into an array of which line {kept.loc.line} keeps what was read"
+    raise w.refuse("ACR112", kept.loc, seen=seen, rewrite="add .copy() to what is kept")
+
+
+# ---- results
+
+
+def present(w: Walker, val: Val, node: ast.AST) -> Val:
+    """Return a value with what arrays that are written to hold now in the place of them."""
+    match val:
+        case ArrayRef():
+            return elements(w, val, node)
+        case TupleVal() | DictVal() | Record() | StaticList():
+            items = tuple(present(w, v, node) for v in val.items)
+            same = all(a is b for a, b in zip(items, val.items, strict=True))
+            return val if same else replace(val, items=items)  # one list stays one list
+        case ListVal() if holds_arrays(val.item):
+            return collect(w, val, lambda v: present(w, v, node), node)
+        case UnionVal() if holds_arrays(val.type):
+            return w.each(val, lambda v: present(w, v, node), node, itself=True)
+    return val
+
+
+def holds_arrays(t: Type) -> bool:
+    """Whether values of a type hold arrays that are written to, but for those in objects."""
+    if isinstance(t, ArrayT):
+        return True
+    inner = (t.item,) if isinstance(t, ListT) else t.items if isinstance(t, TupleT | DictT) else members(t)
+    return any(holds_arrays(u) for u in inner if u is not t)

@@ -1,0 +1,43 @@
+"""Names of arrays: what has one, what is seen by another way, and what is known as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from acronumba.frontend.values import ArrayPlace, DictVal, Record, StaticList, Tensor, TupleVal, Val, held
+
+
+def note_named(val: Val) -> None:
+    """Note that a value, which may have been merged of others, has a name."""
+    match val:
+        case Tensor():
+            val.named = True
+        case TupleVal() | DictVal() | Record() | StaticList():
+            for v in val.items:
+                note_named(v)
+
+
+def note_shared(val: Val) -> None:
+    """Note that what a value consists of, and has a name, is seen by another way, too."""
+    match val:
+        case Tensor():
+            if val.named or (val.base is not None and not val.own):
+                val.seen()
+        case TupleVal() | DictVal() | Record() | StaticList():
+            for v in val.items:
+                note_shared(v)
+        case _:
+            for v in held(val):
+                note_shared(v)
+
+
+def note_unified(places: Sequence[ArrayPlace]) -> ArrayPlace:
+    """Let arrays of several places be known as those of one: they meet under one name."""
+    first, *rest = dict.fromkeys(p.find() for p in places)
+    for other in rest:
+        first.written |= other.written
+        first.copied |= other.copied
+        first.passed |= other.passed
+        first.writes |= other.writes
+        other.link = first
+    return first
