@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from acronumba.frontend.attributes import attribute, attribute_of, attribute_owner, class_attribute
@@ -33,14 +34,20 @@ from acronumba.frontend.values import (
     Bound,
     Choice,
     DictVal,
+    EnumVal,
     Func,
+    ListVal,
     Method,
     NoneVal,
+    Num,
     Poison,
     Record,
     Ref,
     SharedVal,
     Static,
+    StrVal,
+    Tensor,
+    TupleVal,
     UnionVal,
     Val,
     is_several,
@@ -155,12 +162,29 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
         alias(v)
         check_free(w, v)
     code = func.code
-    if code in w.know.recursive:
-        return call_instance(w, func, params, node)
-    if any(f.func.code == code for f in w.frames):
+    recursive = code in w.know.recursive
+    if not recursive and any(f.func.code == code for f in w.frames):
         w.know.recursive.add(code)
         raise Resweep
-    return inline(w, func, params, node)
+    out = call_instance(w, func, params, node) if recursive else inline(w, func, params, node)
+    cached = func.source.node in w.cached or (func.fn is not None and func.fn.__code__ in w.cached)
+    return shared_by_calls(w, out, func, node) if cached else out
+
+
+def shared_by_calls(w: Walker, val: Val, func: Func, node: ast.AST | None) -> Val:
+    """Return what a function under `functools.lru_cache` gives: one object for all calls, not to be changed."""
+    val = w.whole(val)
+    match val:
+        case Tensor():
+            return replace(val, places=(), fresh=False, aliased=True, named=True)
+        case TupleVal():
+            return TupleVal(tuple(shared_by_calls(w, v, func, node) for v in val.items))
+        case Num() | NoneVal() | EnumVal() | StrVal() | Ref() | UnionVal() | SharedVal() | Static() | Func() | Poison():
+            return val
+        case ListVal():
+            return replace(val, own=False)
+    seen = f"{w.describe(val)}, which all calls of {func.source.name} share"
+    raise w.refuse("ACR210", node, seen=seen, rewrite="return a tuple, or leave out the cache")
 
 
 def inline(w: Walker, func: Func, params: Mapping[str, Val], node: ast.AST | None) -> Val:

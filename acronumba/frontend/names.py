@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import types
 from typing import Any
 
@@ -254,6 +255,8 @@ def behind(w: Walker, value: Any) -> types.FunctionType | None:
     function = as_function(value)
     if function is not None and function is not value:
         w.witness.item(value, "__wrapped__")
+        if isinstance(value, functools._lru_cache_wrapper):
+            w.cached.add(function.__code__)
     return function
 
 

@@ -132,4 +132,5 @@ def _definition(w: Walker, stmt: ast.FunctionDef) -> None:
         known = w.expr(node.func if isinstance(node, ast.Call) else node)
         if not isinstance(known, Static) or known.value not in (functools.lru_cache, functools.cache):
             raise w.refuse("ACR210", node, seen=f"a decorator on {stmt.name}")
+        w.cached.add(stmt)
     w.state[(w.frame.scope, stmt.name)] = nested_function(w, stmt, stmt.name, stmt.args)

@@ -130,6 +130,7 @@ class Walker(Contract):
         self.scanned: set[Any] = set()
         self.taken: set[str] = set()  # names of functions
         self.witness = Witness()  # what of Python was read
+        self.cached: set[Any] = set()  # functions under `functools.lru_cache`: their code, or their definitions
         self.events: list[Event] = []  # what happened to arrays that are written to, in order
         self.inherited: dict[tuple[type, str], Loc] = {}  # what was read of classes through their objects, and where
 
