@@ -33,6 +33,7 @@ from acronumba.frontend.values import (
     NoneVal,
     Num,
     Poison,
+    Range,
     Record,
     Ref,
     SharedVal,
@@ -107,6 +108,8 @@ def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
             python_class(owner), name
         ):
             return builtin_method(w, owner, python_class(owner), name, node)
+        case Range() if name in ("start", "stop", "step"):
+            return w.read({"start": owner.start, "stop": owner.stop, "step": owner.step}[name])
         case NoneVal(given=True):
             w.fail("AttributeError", f"'NoneType' object has no attribute '{name}'", node)
             raise Dead

@@ -121,7 +121,6 @@ class Knowledge:
         self.carried: dict[
             Any, set[type]
         ] = {}  # called functions to which shared tensors are passed; classes in pieces
-        self.removes = False  # whether entries of dicts are ever removed
         self.changed = False
 
     def begin_again(self) -> None:

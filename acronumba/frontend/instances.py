@@ -12,6 +12,7 @@ from acronumba.data.shared import Shared, SharedLeaf, SharedNode, shared_key
 from acronumba.errors import Loc
 from acronumba.frontend.block import Abandoned, FunctionCode, Refused, Resweep
 from acronumba.frontend.cells import endless
+from acronumba.frontend.names import is_iterator, named_iterator
 from acronumba.frontend.templates import (
     TArray,
     TChoice,
@@ -335,7 +336,7 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     for key, shape in zip(keys, instance.templates, strict=True):
         val, vars = w.instantiate(shape, key[1])
         params += vars
-        w.state[key] = val
+        w.state[key] = named_iterator(w, val) if is_iterator(val) else val
     w.code.params = tuple(params)
     w.settle_all()
     w.body(func.source.body)

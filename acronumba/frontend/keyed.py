@@ -202,18 +202,24 @@ def put(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> None:
         w.emit(ir.ListOp(outs=(), op="put", width=width(base), args=args, loc=w.at(node)))
 
 
+def check_not_walked(w: Walker, base: MapVal, node: ast.AST | None) -> None:
+    """Refuse to take an entry out in a loop over the dict: which ones follow is then not what Python says."""
+    if any(c.find() is base.cell.find() for c in w.walked):
+        kind = "set" if base.is_set else "dict"
+        seen = f"an entry is taken out of a {kind} in a loop over it"
+        raise w.refuse("ACR209", node, seen=seen, rewrite="loop over list(d)")
+
+
 def take_out(w: Walker, base: MapVal, index: Num, node: ast.AST | None) -> None:
     """Remove an entry that is there."""
-    if not w.know.removes:
-        w.know.removes = w.know.changed = True
+    check_not_walked(w, base, node)
     args = (base.var, w.word(index))
     w.emit(ir.ListOp(outs=(), op="remove", width=width(base), args=args, loc=w.at(node)))
 
 
 def erase(w: Walker, base: MapVal, node: ast.AST | None) -> None:
     """Remove all entries."""
-    if not w.know.removes:
-        w.know.removes = w.know.changed = True
+    check_not_walked(w, base, node)
     w.emit(ir.ListOp(outs=(), op="erase", width=width(base), args=(base.var,), loc=w.at(node)))
 
 

@@ -17,7 +17,9 @@ from acronumba.frontend.source import assigned_names
 from acronumba.frontend.templates import TAbsent, Template, TStatic, equal_templates
 from acronumba.frontend.values import (
     NOT_CONST,
+    Cell,
     Enumerate,
+    Kept,
     ListVal,
     MapVal,
     MapView,
@@ -33,6 +35,7 @@ from acronumba.frontend.values import (
     UnionVal,
     Val,
     Zip,
+    held,
     number,
     unkept,
 )
@@ -251,7 +254,10 @@ def iterate(
     for n in sorted(assigned_names([ast.Assign([target], ast.Constant(0))])):
         scope = overlay if overlay is not None and n in w.frame.overlays[-1][1] else w.frame.scope
         names.append((scope, n))
+    walked = cells_walked(iterable)
+    w.walked += walked
     write_loop(w, list(dict.fromkeys(names)), test, turn, advance, otherwise)
+    del w.walked[len(w.walked) - len(walked) :]
     w.state.pop(index_key, None)
 
 
@@ -350,6 +356,8 @@ def range_count(w: Walker, r: Range) -> Num:
 
 def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
     """Return how to get the length of an iterable, and an item of it."""
+    if isinstance(iterable, Kept) and isinstance(iterable.inner, ListVal):
+        return deque_turns(w, iterable.inner, node)
     iterable = unkept(iterable)
     handler = PROTOCOLS.get(type(iterable))
     if handler is not None:
@@ -396,6 +404,30 @@ def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num]
         case Tensor():
             raise w.refuse("ACR301", node, seen="iteration over a rank-0 array")
     raise w.refuse("ACR301", node, seen=f"{w.describe(iterable)} cannot be iterated over")
+
+
+def cells_walked(iterable: Val) -> list[Cell]:
+    """Return the cells of what must not lose an element while a loop goes over it: dicts and deques."""
+    match iterable:
+        case MapVal():
+            return [iterable.cell]
+        case MapView(base=base):
+            return [base.cell]
+        case Kept(inner=inner):
+            return [inner.cell]
+    return [cell for part in held(iterable) for cell in cells_walked(part)]
+
+
+def deque_turns(w: Walker, items: ListVal, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
+    """Return how to go over a deque, which must not be changed meanwhile."""
+    n = w.list_lengths(items, node)
+
+    def length() -> Num:
+        same = w.scalar("eq", n, w.list_lengths(items, node))
+        w.check(same, "RuntimeError", "deque mutated during iteration", (), node)
+        return n
+
+    return length, lambda i: list_get(w, items, i, node)
 
 
 def row_of(w: Walker, x: Tensor, index: Num, node: ast.AST) -> Tensor:

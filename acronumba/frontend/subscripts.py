@@ -393,8 +393,8 @@ def set_slice(w: Walker, base: ListVal, where: slice, val: Val | None, node: ast
         raise w.refuse("ACR109", node, seen="a slice with a step", rewrite="a loop over its indices")
     new = None if val is None else to_list(w, val, node)
     n = w.list_lengths(base, node)
-    start, _, count = cut(w, w.word(n), where, node)
-    first, stop = w.extent(start), w.scalar("add", w.extent(start), w.extent(count))
+    first = _inside(w, where.start, number(0), n, node)
+    stop = w.scalar("max", first, _inside(w, where.stop, n, n, node))
     parts = [list_slice(w, base, number(0), 1, first, _place(node, "head"))]
     if new is not None:  # it may be the list itself
         parts.append(list_slice(w, new, number(0), 1, w.list_lengths(new, node), _place(node, "new")))
@@ -402,6 +402,17 @@ def set_slice(w: Walker, base: ListVal, where: slice, val: Val | None, node: ast
     simple(w, base, "erase", node)
     for part in parts:
         extend(w, base, part, node)
+
+
+def _inside(w: Walker, bound: Num | UnionVal | None, end: Num, n: Num, node: ast.AST) -> Num:
+    """Return a bound of a slice of a list as an index from 0 to its length."""
+    if isinstance(bound, UnionVal):
+        bound = bound_or(w, bound, end, node)
+    if bound is None:
+        return end
+    at = w.read(w.as_int(bound))
+    at = w.select(w.scalar("lt", at, number(0)), w.scalar("add", at, n), at)
+    return w.scalar("max", number(0), w.scalar("min", at, n))
 
 
 def _place(node: ast.AST, what: str) -> ast.AST:

@@ -21,7 +21,14 @@ from acronumba.frontend.contract import Contract
 from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, ITEMS, MADE, STATEMENTS, TARGETS
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
 from acronumba.frontend.templates import Template
-from acronumba.frontend.values import ArrayPlace, Func, Num, Poison, Val
+from acronumba.frontend.values import (
+    ArrayPlace,
+    Cell,
+    Func,
+    Num,
+    Poison,
+    Val,
+)
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL
 
@@ -130,6 +137,7 @@ class Walker(Contract):
         self.scanned: set[Any] = set()
         self.taken: set[str] = set()  # names of functions
         self.witness = Witness()  # what of Python was read
+        self.walked: list[Cell] = []  # of the deques that loops around are over
         self.cached: set[Any] = set()  # functions under `functools.lru_cache`: their code, or their definitions
         self.events: list[Event] = []  # what happened to arrays that are written to, in order
         self.inherited: dict[tuple[type, str], Loc] = {}  # what was read of classes through their objects, and where
@@ -269,7 +277,7 @@ class Walker(Contract):
 
     def mark(self) -> Mark:
         """Return what is needed to go back to here after something was tried."""
-        grows: list[list[Any]] = [self.errors, self.notes, self.frames, self.events]
+        grows: list[list[Any]] = [self.errors, self.notes, self.walked, self.frames, self.events]
         for frame in self.frames:
             grows += [frame.returns, frame.loops, frame.overlays]
             grows += [x for loop in frame.loops for x in (loop.breaks, loop.continues)]

@@ -39,7 +39,11 @@ from acronumba.frontend.lists import (
     new_list,
     simple,
 )
-from acronumba.frontend.names import alias, default_value
+from acronumba.frontend.names import (
+    alias,
+    check_part,
+    default_value,
+)
 from acronumba.frontend.operators import binary
 from acronumba.frontend.sequences import (
     index_in,
@@ -296,8 +300,7 @@ def _bind_fields(
     out, _ = bind(w, cls.__name__, parameters, args, kwargs, node)
     for v in out.values():
         alias(v)
-        if isinstance(v, Generator):
-            raise w.refuse("ACR114", v.node)
+        check_part(w, v, node or ast.Constant(0))
     return out
 
 

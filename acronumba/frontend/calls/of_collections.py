@@ -200,6 +200,8 @@ def kept_method(w: Walker, base: Kept, name: str, args: Sequence[Val], kwargs: M
 def _deque_method(w: Walker, base: Kept, name: str, args: Sequence[Val], node: ast.AST) -> Val | None:
     inner = base.inner
     assert isinstance(inner, ListVal)
+    if name not in ("index", "count", "copy") and any(c.find() is inner.cell.find() for c in w.walked):
+        raise w.refuse("ACR209", node, seen=f".{name} of a deque in a loop over it", rewrite="loop over list(q)")
     match name, args:
         case "append" | "appendleft", [val]:
             _add(w, base, val, node, name == "appendleft")
