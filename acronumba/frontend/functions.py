@@ -16,9 +16,11 @@ from acronumba.frontend.attributes import attribute, attribute_of, attribute_own
 from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls.call import call_method, call_static
 from acronumba.frontend.calls.tables import bind
+from acronumba.frontend.comprehensions import extend
 from acronumba.frontend.conditions import truth_value
 from acronumba.frontend.handlers import CALLS, EXPRESSIONS, handles
 from acronumba.frontend.instances import call_instance
+from acronumba.frontend.lists import append
 from acronumba.frontend.names import (
     alias,
     behind,
@@ -45,6 +47,7 @@ from acronumba.frontend.values import (
     Ref,
     SharedVal,
     Static,
+    StaticList,
     StrVal,
     Tensor,
     TupleVal,
@@ -66,15 +69,7 @@ def call_expr(w: Walker, node: ast.Call) -> Val:
     if isinstance(node.func, ast.Name) and node.func.id == "isinstance" and len(node.args) == 2:
         return truth_value(w, node)
     func = callee(w, node.func)
-    args: list[Val] = []
-    for a in node.args:
-        if isinstance(a, ast.Starred):
-            items = w.items_of(w.value(a.value))
-            if items is None:
-                raise w.refuse("ACR203", a, seen="* of a value whose length is known only at run time")
-            args += items
-        else:
-            args.append(w.part(a))
+    args = arguments(w, func, node)
     kwargs: dict[str, Val] = {}
     for kw in node.keywords:
         if kw.arg is not None:
@@ -91,6 +86,33 @@ def call_expr(w: Walker, node: ast.Call) -> Val:
     if w.block is None:
         return Poison()
     return w.call(func, args, kwargs, node)
+
+
+def arguments(w: Walker, func: Val, node: ast.Call) -> list[Val]:
+    """Evaluate the arguments that are given by their places."""
+    given = [(a, w.expr(a.value) if isinstance(a, ast.Starred) else w.part(a)) for a in node.args]
+    args: list[Val] = []
+    for a, val in given:
+        items = w.items_of(val) if isinstance(a, ast.Starred) else (val,)
+        if items is None and isinstance(func, Static) and func.value in (min, max) and len(given) > 2:
+            return [listed(w, given, node)]
+        if items is None:
+            raise w.refuse("ACR203", a, seen="* of a value whose length is known only at run time")
+        args += items
+    return args
+
+
+def listed(w: Walker, given: Sequence[tuple[ast.expr, Val]], node: ast.AST) -> Val:
+    """Return the list of arguments of which some are a list at run time: two at least, so that it is what is meant."""
+    cell = w.cell(("arguments", w.frame.path, *spot(node)))
+    w.make_real(cell)
+    out = w.realise(StaticList((), cell))
+    for a, val in given:
+        if isinstance(a, ast.Starred):
+            extend(w, out, val, node)
+        else:
+            append(w, out, val, node)
+    return out
 
 
 def _add_keywords(w: Walker, kwargs: dict[str, Val], given: Mapping[str, Val], node: ast.AST) -> None:

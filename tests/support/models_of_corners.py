@@ -1,4 +1,4 @@
-"""Models of what Python does at its corners: loops with `else`, slices assigned, iterators, deques, counters, ranges."""
+"""Models at the corners of Python: loops with `else`, slices assigned, iterators, deques, counters, ranges."""
 
 from __future__ import annotations
 

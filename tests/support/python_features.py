@@ -1497,7 +1497,7 @@ def math_functions(x, n, xs, ws, k):
 
 @of("Built-in functions")
 def math_isnan(x, n, xs, ws, k):
-    """`math.isnan`, `isinf`, `isclose`, `fsum`, `prod`"""
+    """`math.isnan`, `isinf`, `isclose`, `prod`, `fsum`"""
     return math.isnan(n * 1.0), math.isinf(n * 1.0), math.isclose(n, 3.0), math.prod(xs), math.fsum([0.5, n])
 
 
@@ -1763,6 +1763,5 @@ def operator_attrgetter(x, n, xs, ws, k):
 
 
 REFUSED = [  # what is not in the language
-    "mixed_scalars", "star_call_max", "builtin_round_digits", "builtin_iter", "math_isnan", "dataclass_equal",
-    "itertools_repeat",
+    "builtin_round_digits", "builtin_iter", "math_isnan", "dataclass_equal", "itertools_repeat",
 ]  # fmt: skip
