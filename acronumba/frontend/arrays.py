@@ -169,7 +169,7 @@ def listed_parts(
     assert last.stride is not None
     if len(listed) == 1 or _row_major(w, listed):
         stride = last.stride
-        return _slice_of(w, ref, ref.offset, stride, count, node), w.as_extent(count)
+        return _slice_of(w, ref.parts, ref.offset, stride, count, node), w.as_extent(count)
     where = node if node is not None else ast.Constant(0)
     cell = ref.parts.cell.find()
     out = ListVal(cell, w.var("seen", ListT(cell.item)))
@@ -177,11 +177,11 @@ def listed_parts(
 
     def row(offset: Num) -> None:
         assert last.stride is not None
-        some = _slice_of(w, ref, offset, last.stride, w.extent(last.extent), node)
+        some = _slice_of(w, ref.parts, offset, last.stride, w.extent(last.extent), node)
         w.emit(ir.ListOp(outs=(), op="extend", width=1, args=(out.var, some.var), loc=w.at(node)))
 
     each_part(w, ref.offset, listed[:-1], row, where)
-    return out, w.as_extent(count)
+    return _slice_of(w, out, number(0), number(1), count, node), w.as_extent(count)  # which nothing changes
 
 
 def _row_major(w: Walker, listed: Sequence[Axis]) -> bool:
@@ -194,11 +194,11 @@ def _row_major(w: Walker, listed: Sequence[Axis]) -> bool:
 
 
 def _slice_of(
-    w: Walker, ref: ArrayRef, start: Num, stride: Num, count: Num, node: ast.AST | None
+    w: Walker, parts: ListVal, start: Num, stride: Num, count: Num, node: ast.AST | None
 ) -> ListVal:  # fmt: skip
-    """Return a new list of some of the parts: what reads it runs later, and nothing changes it."""
-    out = ListVal(ref.parts.cell, w.var("seen", ref.parts.var.type))
-    args = (ref.parts.var, w.word(w.read(start)), w.word(w.read(stride)), w.word(w.read(count)))
+    """Return a new list of some parts: what reads it runs later, and nothing changes it."""
+    out = ListVal(parts.cell, w.var("seen", parts.var.type))
+    args = (parts.var, w.word(w.read(start)), w.word(w.read(stride)), w.word(w.read(count)))
     w.emit(ir.ListOp(outs=(out.var,), op="slice", width=1, args=args, loc=w.at(node)))
     return out
 
@@ -275,7 +275,7 @@ def each_part(
 @handles(SUBSCRIPTS, ArrayRef)
 def item(w: Walker, ref: ArrayRef, where: Sequence[Any], node: ast.AST) -> Val:
     """Read an item of an array that is written to: a view, or, by arrays and masks, a copy."""
-    parts, ellipsis = index_of_each_axis(w, ref, where, node)
+    parts, ellipsis = index_of_each_axis(w, ref, where, node, masks=True)
     places = [index_of_axes(w, e, node) for e in parts]
     if is_advanced(ref, places):
         return index_tensor(w, elements(w, ref, node), where, node)

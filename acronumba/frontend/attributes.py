@@ -229,6 +229,8 @@ def static_attribute(w: Walker, value: Any, name: str, node: ast.AST | None) -> 
         return class_attribute(w, Static(value), value, name, node)
     if type(value).__name__ == "Model" and name in ("batch", "on", "trace", "with_options"):
         raise w.refuse("ACR205", node, seen=f".{name}")
+    if isinstance(value, np.ufunc) and callable(getattr(value, name, None)):
+        return Static(getattr(value, name))
     if isinstance(value, np.dtype | np.finfo | np.iinfo) and hasattr(value, name):
         found = getattr(value, name)
         return w.scalar_constant(found, node) if isinstance(found, np.generic) else w.constant(found)
@@ -286,6 +288,12 @@ def tensor_attribute(w: Walker, x: Tensor, name: str, node: ast.AST | None) -> V
     match name:
         case "T":
             return w.transpose(x, tuple(reversed(range(x.type.rank))), node)
+        case "mT" if x.type.rank > 1:
+            return w.transpose(x, (*range(x.type.rank - 2), x.type.rank - 1, x.type.rank - 2), node)
+        case "real":
+            return x
+        case "imag":
+            return w.full(x.dims, number(0), x.type.dtype, node)
         case "shape":
             return TupleVal(tuple(w.extent(d) for d in x.dims))
         case "ndim":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from acronumba.frontend.block import Refused
 from acronumba.frontend.tensors import Node
 from acronumba.frontend.ufuncs import Ufuncs
-from acronumba.frontend.values import Num, Tensor, number
+from acronumba.frontend.values import Num, Tensor, Val, number
 from acronumba.ir import nodes as ir
 
 
@@ -23,10 +24,7 @@ class Contract(Ufuncs):
     ) -> Tensor:
         axes = self.axes_of(axis, x.type.rank, node)
         if op in ("sum", "prod"):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                native = getattr(np, op)(np.ones((1,) * x.type.rank, x.type.dtype)).dtype
-            x = self.cast(x, dtype or self.dtype_name(native), node)
+            x = self.cast(x, dtype or self._summed(op, x), node)
         elif op in ("any", "all"):
             x = self.cast(x, "bool", node)
         else:
@@ -36,6 +34,37 @@ class Contract(Ufuncs):
         if keepdims:
             out = self.reshape(out, tuple(1 if a in axes else d for a, d in enumerate(x.dims)), node)
         return out
+
+    def reduce_from(
+        self, op: str, x: Tensor, initial: Val, axes: tuple[int, ...], keepdims: bool, node: Node = None,
+        dtype: str | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Reduce with one more element, which comes first; there may be no other."""
+        dtype = dtype or self._summed(op, x)
+        x = self.cast(x, dtype, node)
+        rest = [a for a in range(x.type.rank) if a not in axes]
+        kept = tuple(x.dims[a] for a in rest)
+        many = self.as_extent(self.count([x.dims[a] for a in axes]))
+        rows = self.reshape(self.transpose(x, (*rest, *axes), node), (*kept, many), node)
+        first = self.from_number(initial, dtype, node) if isinstance(initial, Num) else self.as_tensor(initial)
+        first = self.broadcast_to(self.cast(first, dtype, node), (*kept, 1), node)
+        out = self.reduce(op, self.concat([first, rows], len(kept), node), (len(kept),), False, node, dtype)
+        if keepdims:
+            out = self.reshape(out, tuple(1 if a in axes else d for a, d in enumerate(x.dims)), node)
+        return out
+
+    def scan(self, op: str, x: Tensor, axis: int, dtype: str | None, node: Node = None) -> Tensor:
+        """Return what `op` gives of the elements up to each one along an axis."""
+        x = self.cast(x, dtype or self._summed(op, x), node)
+        return self.op(f"cum{op}", (x.ref,), x.type.dtype, x.dims, (axis,), node)
+
+    def _summed(self, op: str, x: Tensor) -> str:
+        """Return the dtype that NumPy sums, or multiplies, elements in; maxima and minima have their own."""
+        if op in ("max", "min"):
+            return x.type.dtype
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self.dtype_name(getattr(np, op)(np.ones((1,) * x.type.rank, x.type.dtype)).dtype)
 
     def _not_empty(self, x: Tensor, axes: tuple[int, ...], node: Node) -> None:
         message = "zero-size array to reduction operation which has no identity"
@@ -82,6 +111,27 @@ class Contract(Ufuncs):
         out = self.op(op, (x.ref,), "int64", rest, (axis,), node)
         return self.reshape(out, shape, node) if keepdims else out
 
+    def places(self, mask: Tensor, why: str, node: Node = None) -> list[Tensor]:
+        """Return where a mask holds, as a place on each axis, in order: how many there are is waited for.
+
+        The k-th is after as many elements as have at most k before and in them.
+        """
+        flat = self.flatten(self.cast(mask, "bool", node), node)
+        so_far = self.scan("sum", flat, 0, None, node)
+        found = self.host(self.reduce("sum", flat, (0,), False, node), why, node)
+        many = self.as_extent(found)
+        columns = self.reshape(so_far, (1, *so_far.dims), node)
+        before = self.element(
+            "le", [columns, self.reshape(self.iota(many, "int64", node), (many, 1), node)], "bool", node
+        )
+        at = self.reduce("sum", before, (1,), False, node)
+        out: list[Tensor] = []
+        for d in reversed(mask.dims[1:]):
+            n = self.from_number(self.scalar("max", self.extent(d), number(1)), "int64", node)
+            out.append(self.element("mod", [at, n], "int64", node))
+            at = self.element("floordiv", [at, n], "int64", node)
+        return [at, *reversed(out)]
+
     # ---- products
 
     def matmul(self, x: Tensor, y: Tensor, node: Node = None) -> Tensor:
@@ -96,10 +146,22 @@ class Contract(Ufuncs):
             raise self.refuse("ACR401", node, seen=f"{self.describe(x)} @ {self.describe(y)}") from None
         x = self.refine(x, (*x.dims[:-1], k))
         y = self.refine(y, tuple(k if a == inner else d for a, d in enumerate(y.dims)))
+        if isinstance(x.ref, ir.SharedArg) and not isinstance(y.ref, ir.SharedArg) and x.type.rank == y.type.rank == 2:
+            return self._columns(x, y, dtype, node)
         rows = x.dims[-2:-1] if x.type.rank > 1 else ()
         columns = y.dims[-1:] if y.type.rank > 1 else ()
         batch = self.broadcast_dims([x.dims[:-2], y.dims[:-2]], node)
         return self.op("matmul", (x.ref, y.ref), dtype, (*batch, *rows, *columns), (), node)
+
+    def _columns(self, w: Tensor, y: Tensor, dtype: str, node: Node) -> Tensor:
+        """The product of a weight and columns: that of rows and the transposed weight, which many nodes share."""
+        m, n = w.dims[0], y.dims[1]
+        if n == 1:
+            column = self.reshape(y, y.dims[:1], node)
+            return self.reshape(self.op("matmul", (w.ref, column.ref), dtype, (m,), (), node), (m, 1), node)
+        rows, weight = y.turned or self.transpose(y, (1, 0), node), self.transpose(w, (1, 0), node)
+        out = self.op("matmul", (rows.ref, weight.ref), dtype, (n, m), (), node)
+        return replace(self.transpose(out, (1, 0), node), turned=out, fresh=True, base=None)
 
     def dot(self, x: Tensor, y: Tensor, node: Node = None) -> Tensor:
         if not x.type.rank or not y.type.rank:
@@ -116,24 +178,21 @@ class Contract(Ufuncs):
 
     def einsum(self, spec: str, tensors: list[Tensor], node: Node = None) -> Tensor:
         """Contract by an Einstein summation; operands are contracted from left to right."""
-        spec = spec.replace(" ", "")
-        if "." in spec:
-            raise self.refuse("ACR202", node, seen=f"einsum {spec!r}", rewrite="write the axes out, without ...")
-        left, arrow, out = spec.partition("->")
+        left, _, out = self._spelled_out(spec.replace(" ", ""), tensors, node).partition("->")
         terms = left.split(",")
         wrong = sorted(c for c in {*left.replace(",", ""), *out} if c not in string.ascii_letters)
         if wrong:
             seen = f"einsum {spec!r} with {', '.join(map(repr, wrong))} for an axis"
             raise self.refuse("ACR202", node, seen=seen, rewrite="name each axis by a letter")
-        if not arrow:
-            out = "".join(sorted(c for c in set(left) if left.count(c) == 1 and c != ","))
         if len(terms) != len(tensors) or any(len(t) != x.type.rank for t, x in zip(terms, tensors, strict=False)):
             raise self.refuse("ACR401", node, seen=f"einsum {spec!r} of {', '.join(map(self.describe, tensors))}")
         dtype = self.dtype_name(np.result_type(*(np.dtype(x.type.dtype) for x in tensors)), node)
+        diagonals = [self._on_diagonals(x, t, node) for t, x in zip(terms, tensors, strict=True)]
+        wide = {c for x, t in diagonals for c, d in zip(t, x.dims, strict=True) if d != 1}
+        stretched = [self._without_ones(x, t, wide, node) for x, t in diagonals]
+        terms, tensors = [t for _, t in stretched], [x for x, _ in stretched]
         sizes: dict[str, ir.Extent] = {}
         for t, x in zip(terms, tensors, strict=True):
-            if len(set(t)) != len(t):
-                raise self.refuse("ACR202", node, seen=f"einsum {spec!r}: an axis twice in one operand")
             for c, d in zip(t, x.dims, strict=True):
                 sizes[c] = self.same_extent(sizes[c], d, f"axis {c!r} of einsum", node) if c in sizes else d
         labels, acc = terms[0], self._labelled(self.promote(tensors[0], dtype, node), terms[0], sizes)
@@ -148,6 +207,41 @@ class Contract(Ufuncs):
         if set(labels) != set(out):
             raise self.refuse("ACR401", node, seen=f"einsum {spec!r}")
         return self.transpose(acc, tuple(labels.index(c) for c in out), node)
+
+    def _spelled_out(self, spec: str, tensors: list[Tensor], node: Node) -> str:
+        """Return the text of an Einstein summation with letters in place of `...`, and with its result."""
+        left, arrow, out = spec.partition("->")
+        if not arrow:
+            letters = left.replace("...", "").replace(",", "")
+            out = "..." * ("..." in left) + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+        free = [c for c in string.ascii_letters if c not in spec]
+        terms = left.split(",")
+        if len(terms) != len(tensors) or any(t.replace("...", "", 1).count(".") for t in (*terms, out)):
+            raise self.refuse("ACR401", node, seen=f"einsum {spec!r} of {', '.join(map(self.describe, tensors))}")
+        several = [max(x.type.rank - len(t) + 3, 0) for t, x in zip(terms, tensors, strict=True) if "..." in t]
+        most = max(several, default=0)
+        more = iter(several)
+        terms = [t.replace("...", "".join(free[most - next(more) : most])) if "..." in t else t for t in terms]
+        return f"{','.join(terms)}->{out.replace('...', ''.join(free[:most]))}"
+
+    def _on_diagonals(self, x: Tensor, labels: str, node: Node) -> tuple[Tensor, str]:
+        """Return the diagonal of each two axes of one label."""
+        for c in dict.fromkeys(labels):
+            while labels.count(c) > 1:
+                p = labels.index(c)
+                q = labels.index(c, p + 1)
+                rest = [a for a in range(x.type.rank) if a not in (p, q)]
+                n = self.same_extent(x.dims[p], x.dims[q], f"axis {c!r} of einsum", node)
+                at = self.iota(n, "int64", node)
+                x = self.take_many(self.transpose(x, (p, q, *rest), node), [at, at], node)
+                labels = c + "".join(labels[a] for a in rest)
+        return x, labels
+
+    def _without_ones(self, x: Tensor, labels: str, wide: set[str], node: Node) -> tuple[Tensor, str]:
+        """Leave out axes of extent 1 that other operands have of another extent."""
+        ones = [a for a, c in enumerate(labels) if x.dims[a] == 1 and c in wide]
+        dims = tuple(d for a, d in enumerate(x.dims) if a not in ones)
+        return self.reshape(x, dims, node), "".join(c for a, c in enumerate(labels) if a not in ones)
 
     def _labelled(self, x: Tensor, labels: str, sizes: dict[str, ir.Extent]) -> Tensor:
         return self.refine(x, tuple(sizes[c] for c in labels))

@@ -58,9 +58,7 @@ from acronumba.frontend.values import (
 from acronumba.frontend.walker import Walker
 
 # Modules whose functions are walked like the user's, but what is said of them is said of the line that calls them.
-LIBRARY = frozenset(
-    ("acronumba.nn", "acronumba.random", "acronumba.frontend.calls.of_math", "acronumba.frontend.calls.of_itertools")
-)
+LIBRARY = ("acronumba.nn", "acronumba.random", "acronumba.frontend.calls.")
 
 
 @handles(EXPRESSIONS, ast.Call)
@@ -214,7 +212,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], node: ast.AST | Non
     here = spot(node)
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, here))
     saved = w.source, w.loc, w.outer_loc
-    if func.globals.get("__name__") in LIBRARY and node is not None:
+    if func.globals.get("__name__", "").startswith(LIBRARY) and node is not None:
         w.outer_loc = w.at(node)
     w.source = func.source
     for name, val in params.items():

@@ -352,9 +352,9 @@ class Merge(Words):
     def _join_arrays(self, a: TArray | TTensor, b: TArray | TTensor) -> Template:
         """Join arrays of which one at least is written to: both are kept in one form from the next sweep on."""
         places = [t.places if isinstance(t, TTensor) else (t.ref.place,) for t in (a, b)]
-        if not all(places):
-            why = "an array that came in on one path, one that is written to on another: use .copy()"
-            return TPoison(why, "ACR112")
+        if not all(places):  # one came in: which it is, is told at run time
+            self.pass_itself([p for some in places for p in some])
+            return TType(union(self.template_type(a), self.template_type(b)))
         if len({p.find() for some in places for p in some}) > 1 or isinstance(a, TTensor) or isinstance(b, TTensor):
             self.unify_places([p for some in places for p in some])
             return TPoison("arrays of two forms, of which one is written to", "ACR112")

@@ -154,12 +154,7 @@ class Shapes(TensorOps):
         d = x.dims[axis]
         rest = (x.dims[:axis], x.dims[axis + 1 :])
         if isinstance(index, Tensor):
-            if np.dtype(index.type.dtype).kind not in "iu":
-                raise self.refuse("ACR301", node, seen=f"an index of dtype {index.type.dtype}")
-            size = d if isinstance(d, int) else "?"
-            site = self.site("IndexError", f"an index is out of bounds for axis {axis} with size {size}", node)
-            args = (self.cast(index, "int64", node).ref, self.argument(self.extent(d)))
-            checked = self.op("index", args, "int64", index.dims, (), node, site)
+            checked = self.checked(index, d, axis, node)
             dims = (*rest[0], *index.dims, *rest[1])
             return self.op("take", (x.ref, checked.ref), x.type.dtype, dims, (axis,), node)
         i = self.inside(index, d, axis, node)
@@ -183,6 +178,26 @@ class Shapes(TensorOps):
         if self.block is not None and not (i.const is not NOT_CONST and i.const >= 0):
             i = self.select(self.scalar("lt", i, number(0)), self.scalar("add", i, n), i)
         return i
+
+    def checked(self, index: Tensor, d: ir.Extent, axis: int, node: Node = None) -> Tensor:
+        """Return the places on an axis that an integer array stands for; the instance fails where it has none."""
+        if np.dtype(index.type.dtype).kind not in "iu":
+            raise self.refuse("ACR301", node, seen=f"an index of dtype {index.type.dtype}")
+        size = d if isinstance(d, int) else "?"
+        site = self.site("IndexError", f"an index is out of bounds for axis {axis} with size {size}", node)
+        args = (self.cast(index, "int64", node).ref, self.argument(self.extent(d)))
+        return self.op("index", args, "int64", index.dims, (), node, site)
+
+    def take_many(self, x: Tensor, places: Sequence[Tensor], node: Node = None) -> Tensor:
+        """Index the first axes, each by an array of checked places; these are broadcast together."""
+        self.broadcast_dims([p.dims for p in places], node)
+        at = places[0]
+        for p, d in zip(places[1:], x.dims[1:], strict=False):
+            step = self.from_number(self.extent(d), "int64", node)
+            at = self.element("add", [self.element("mul", [at, step], "int64", node), p], "int64", node)
+        rest = x.dims[len(places) :]
+        flat = self.reshape(x, (self.as_extent(self.count(x.dims[: len(places)])), *rest), node)
+        return self.op("take", (flat.ref, at.ref), x.type.dtype, (*at.dims, *rest), (0,), node)
 
     def concat(self, tensors: list[Tensor], axis: int, node: Node = None, dtype: str | None = None) -> Tensor:
         if not tensors:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls.objects import is_tuple, python_class
@@ -149,6 +151,9 @@ def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
         raise Dead
     if isinstance(base, Tensor | ArrayRef):
         return array_item(w, base, where, node)
+    if isinstance(base, Static) and any(base.value is f for f in (np.r_, np.c_, np.mgrid, np.ogrid)):
+        parts = where if isinstance(where, tuple) else (where,)
+        return w.call(base, [_numbers(w, e, node) if isinstance(e, slice) else e for e in parts], {}, node)
     if isinstance(where, tuple):
         where = TupleVal(tuple(_no_slices(w, where, node)))
     if isinstance(where, UnionVal) and not is_mapping(base):
@@ -181,6 +186,14 @@ def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
     if isinstance(base, ListVal):
         return index_list(w, base, where, node)
     raise w.refuse("ACR301", node, seen=f"{w.describe(base)} cannot be indexed by {describe_index(w, where)}")
+
+
+def _numbers(w: Walker, where: slice, node: ast.AST) -> Tensor:
+    """Return the numbers of a slice that stands for a range: `np.r_[1:3]`."""
+    first = number(0) if where.start is None else where.start
+    if where.stop is None or not isinstance(first, Num) or not isinstance(where.stop, Num):
+        raise w.refuse("ACR202", node, seen="a range without an end", rewrite="np.arange(start, stop)")
+    return w.arange(first, where.stop, number(where.step), None, node)
 
 
 def array_item(w: Walker, base: Tensor | ArrayRef, where: Any, node: ast.AST) -> Val:
@@ -273,6 +286,8 @@ def index_tensor(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> V
     out = w.slice(x, cuts, node)
     axis = 0
     shape: list[Any] = []
+    if sum(isinstance(e, Tensor | Num | EnumVal) for e in parts) > 1 and any(map(_is_array, parts)):
+        return _index_by_arrays(w, out, parts, node)
     for e in parts:  # 2. integers and arrays, 3. new axes
         if isinstance(e, NoneVal):
             shape.append(1)
@@ -287,12 +302,7 @@ def index_tensor(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> V
             out = w.take(out, e, axis, node)
             continue
         if not isinstance(e, Tensor):
-            if w.sequence(e) is None and not isinstance(e, ListVal):
-                raise w.refuse("ACR301", node, seen=f"an index {w.describe(e)}")
-            e = index_array(w, e, node)
-        if e.type.dtype == "bool":
-            raise w.refuse("ACR202", node, seen="a mask as an index: the extent would depend on values",
-                              rewrite="np.where(mask, x, 0)")  # fmt: skip
+            raise w.refuse("ACR301", node, seen=f"an index {w.describe(e)}")
         if not e.type.rank and e.type.dtype == "uint64":
             e = w.signed(e, node)
         out = w.take(out, e, axis, node)
@@ -306,8 +316,14 @@ def index_tensor(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> V
     return w.as_scalar(out)
 
 
-def index_of_each_axis(w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], node: ast.AST) -> tuple[list[Any], bool]:
-    """Return an index for each axis and None for each new one, without an ellipsis; and whether there was one."""
+def index_of_each_axis(
+    w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], node: ast.AST, masks: bool = False
+) -> tuple[list[Any], bool]:
+    """Return an index for each axis and None for each new one, without an ellipsis; and whether there was one.
+
+    `masks`: one stays as it is, for the first of its axes; the others have whole slices.
+    """
+    where = _with_arrays(w, x, where, node, masks)
     ellipsis = [k for k, e in enumerate(where) if isinstance(e, Static) and e.value is Ellipsis]
     if len(ellipsis) > 1:
         raise w.refuse("ACR301", node, seen="two ellipses in one index", rewrite="write one of them as `:`")
@@ -320,15 +336,82 @@ def index_of_each_axis(w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], no
         parts[ellipsis[0] : ellipsis[0] + 1] = full
     else:
         parts += full
-    arrays = [
-        e
-        for e in parts
-        if isinstance(e, Tensor | StaticList | TupleVal | SharedVal | ListVal)
-        and not (isinstance(e, Tensor) and e.type.rank == 0)
-    ]
-    if len(arrays) > 1 or (arrays and any(isinstance(e, Num | Tensor) and e is not arrays[0] for e in parts)):
-        raise w.refuse("ACR202", node, seen="several indices that are arrays", rewrite="index one axis after the other")
     return parts, bool(ellipsis)
+
+
+_WHOLE = [slice(None, None, 1)] * 64
+
+
+def _is_array(e: Any) -> bool:
+    return isinstance(e, Tensor) and e.type.rank > 0
+
+
+def _with_arrays(w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], node: ast.AST, masks: bool) -> list[Any]:
+    """Return an index with arrays in place of sequences, and with the places where a mask holds in place of it."""
+
+    def many(e: Any) -> bool:
+        return not isinstance(e, Tensor | slice) and (isinstance(e, ListVal) or w.sequence(e) is not None)
+
+    def is_mask(e: Any) -> bool:
+        return isinstance(e, Tensor) and e.type.dtype == "bool"
+
+    where = [index_array(w, e, node) if many(e) else e for e in where]
+    taken = [e.type.rank if is_mask(e) else isinstance(e, Num | Tensor | slice | EnumVal) for e in where]
+    out: list[Any] = []
+    axis = 0
+    for e, rank in zip(where, taken, strict=True):
+        if isinstance(e, Static) and e.value is Ellipsis:
+            axis += x.type.rank - sum(taken)
+        if not is_mask(e):
+            out.append(e)
+            axis += rank
+            continue
+        if not rank:
+            raise w.refuse("ACR202", node, seen="a bool as an index of an array", rewrite="np.where(mask, x, 0)")
+        if axis + rank > x.type.rank:
+            raise w.refuse("ACR402", node, seen=f"{w.describe(e)} as an index of {w.describe(x)}")
+        for d, n in zip(x.dims[axis : axis + rank], e.dims, strict=True):
+            text = "boolean index did not match indexed array: size of axis is {0} but size of the mask is {1}"
+            same = w.scalar("eq", w.extent(d), w.extent(n), node=node)
+            w.check(same, "IndexError", text, (w.extent(d), w.extent(n)), node)
+        out += [e, *_WHOLE[: rank - 1]] if masks else w.places(e, "a mask as an index", node)
+        axis += rank
+    return out
+
+
+def _index_by_arrays(w: Walker, x: Tensor, parts: Sequence[Any], node: ast.AST) -> Val:
+    """Index some axes by arrays and numbers, which are broadcast together; other parts are new axes, or whole ones.
+
+    The axes that come of it are where the first array is, or in front if something stands between the arrays.
+    """
+    by = [k for k, e in enumerate(parts) if isinstance(e, Num | Tensor | EnumVal)]
+    axes = [sum(not isinstance(e, NoneVal) for e in parts[:k]) for k in by]
+    places: list[Tensor] = []
+    for k, axis in zip(by, axes, strict=True):
+        e = parts[k]
+        if isinstance(e, Num | EnumVal):
+            e = w.from_number(host_value(w, e, node, "an index of an array", index=True), "int64", node)
+        places.append(w.checked(w.signed(e, node) if e.type.dtype == "uint64" else e, x.dims[axis], axis, node))
+    rest = [a for a in range(x.type.rank) if a not in axes]
+    out = w.take_many(w.transpose(x, (*axes, *rest), node), places, node)
+    rank = out.type.rank - len(rest)
+    together = by == list(range(by[0], by[-1] + 1))
+    first = sum(a < axes[0] for a in rest) if together else 0
+    order = (*range(rank, rank + first), *range(rank), *range(rank + first, out.type.rank))
+    out = w.transpose(out, order, node)
+    new = [k for k, e in enumerate(parts) if isinstance(e, NoneVal)]
+    if not new:
+        return out
+    shape = list(out.dims)
+    lead, left = (out.dims[:rank], list(out.dims[rank:])) if not together else ((), shape)
+    dims: list[Any] = list(lead)
+    for k, e in enumerate(parts):
+        if isinstance(e, NoneVal):
+            dims.append(1)
+        elif k not in by or (together and k == by[0]):
+            for _ in range(rank if k in by else 1):
+                dims.append(left.pop(0))
+    return w.reshape(out, dims, node)
 
 
 def index_array(w: Walker, e: Val, node: ast.AST) -> Tensor:

@@ -148,12 +148,32 @@ class TensorOps(Merge):
             *ins, out = ufunc.resolve_dtypes((*given, None))
         except TypeError as error:
             raise self.refuse("ACR301", node, seen=f"{ufunc.__name__}: {str(error).splitlines()[0]}") from None
+        if out != np.float16:  # what is asked of float16, a float32 of the same value answers
+            ins = [np.dtype(np.float32) if d == np.float16 else d for d in ins]
         return [self.dtype_name(d, node) for d in ins], self.dtype_name(out, node)
 
     def element(self, op: str, tensors: Sequence[Tensor], dtype: str, node: Node = None) -> Tensor:
         """Apply an element-wise operation to tensors that already have its dtypes."""
         dims = self.broadcast_dims([t.dims for t in tensors], node)
+        if any(t.turned is not None for t in tensors):
+            turned = [self._turned(t, node) for t in tensors]
+            if None not in turned:  # as the product is: nobody may want the transposes
+                refs = [t.ref for t in turned if t is not None]
+                out = self.op(op, refs, dtype, tuple(reversed(dims)), (), node)
+                whole = self.op("transpose", (out.ref,), dtype, dims, ((1, 0),), node)
+                whole.turned = out
+                return whole
         return self.op(op, [t.ref for t in tensors], dtype, dims, (), node)
+
+    def _turned(self, x: Tensor, node: Node) -> Tensor | None:
+        """Return what an operand of rank 2 is the transpose of, or would be at no cost; else None."""
+        if x.turned is not None or not x.type.rank:
+            return x if x.turned is None else x.turned
+        if x.type.rank == 1:
+            return self.op("reshape", (x.ref,), x.type.dtype, (x.dims[0], 1), (), node, base=x)
+        if 1 in x.dims:
+            return self.op("reshape", (x.ref,), x.type.dtype, tuple(reversed(x.dims)), (), node, base=x)
+        return None
 
     def broadcast_dims(self, shapes: Sequence[Sequence[ir.Extent]], node: Node = None) -> tuple[ir.Extent, ...]:
         """Return the extents that shapes broadcast to, checking those that are run-time."""

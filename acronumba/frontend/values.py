@@ -40,7 +40,10 @@ from acronumba.ir.types import (
 )  # fmt: skip
 
 # Functions written in NumPy that are one operation to the compiler.
-PRIMITIVES = frozenset(("acronumba.nn.sigmoid", "acronumba.nn.erf", "acronumba.random.threefry"))
+PRIMITIVES = frozenset((
+    "acronumba.nn.sigmoid", "acronumba.nn.erf", "acronumba.random.threefry", "acronumba.frontend.calls.written.refused",
+    "acronumba.frontend.calls.written_special.complement",
+))  # fmt: skip
 
 NOT_CONST: Any = type("NotConst", (), {"__repr__": lambda self: "<run time>"})()
 
@@ -90,6 +93,7 @@ class Tensor:
     array0: Num | None = None  # of rank 0: the bool whether it is an array, not a NumPy scalar; None: it is a scalar
     places: tuple[ArrayPlace, ...] = ()  # where it was made, if it was made in this call
     filled: Tensor | None = None  # the number that all elements are
+    turned: Tensor | None = None  # of rank 2: what it is the transpose of
     passed: bool = False  # it was an element of a list, a field, or an argument: it has other names there
     read_from: ArrayRef | None = None  # the array that it was read from, which may be written to
 

@@ -221,7 +221,8 @@ class Walker(Contract):
             return
         if self.block is None:
             self.block = self.new_block()
-        if isinstance(stmt, ast.Return):  # whoever called goes on, with what is unusable
+        # Whoever called goes on, with what is unusable. In a library function nothing else is the user's mistake.
+        if isinstance(stmt, ast.Return) or self.outer_loc is not None:
             self.frame.returns.append((self.point(), Poison(), self.at(stmt)))
             self.block = None
 

@@ -29,7 +29,7 @@ from acronumba.ir import nodes as ir
 
 def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Any], val: Val, node: ast.AST, chosen: bool = False) -> None:
     """`x[i] = v` with the meaning of NumPy; `chosen`: by a mask, from an array that has an element for each of `x`."""
-    parts, _ = index_of_each_axis(w, ref, where, node)
+    parts, _ = index_of_each_axis(w, ref, where, node, masks=True)
     places = [index_of_axes(w, e, node) for e in parts]
     numbers, others = set(ref.indexed), set()
     rest = iter(ref.axes)
@@ -37,6 +37,8 @@ def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Any], val: Val, node: 
         if isinstance(e, NoneVal):
             continue
         a = next(rest)
+        if isinstance(e, Tensor) and e.type.dtype == "bool":
+            others |= {b.number for b in ref.axes}
         if isinstance(e, Num):
             numbers.add(a.number)
         elif not isinstance(e, slice):
@@ -46,7 +48,7 @@ def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Any], val: Val, node: 
         assign(w, view(w, ref, places, node), val, node)
         return
     whole = elements(w, ref, node)
-    assign(w, ref, put_by_array(w, whole, places, val, node, chosen), node)
+    assign(w, ref, put_by_array(w, whole, where, places, val, node, chosen), node)
 
 
 def assign(w: Walker, ref: ArrayRef, val: Val, node: ast.AST) -> None:
@@ -135,8 +137,10 @@ def as_elements(w: Walker, val: Val, dtype: str, node: ast.AST) -> Tensor:
         scalar = not val.type.rank and val.array0 is None
         if scalar and np.dtype(dtype).kind == "i" and not np.can_cast(val.type.dtype, dtype):
             return w.from_number(w.host(val, "an element of an array of integers", node), dtype, node)
-        return w.as_scalar(w.cast(val, dtype, node))
-    return w.as_scalar(w.cast(w.as_tensor(val, node=node), dtype, node))
+        out = w.cast(val, dtype, node)
+    else:
+        out = w.cast(w.as_tensor(val, node=node), dtype, node)
+    return Tensor(out.type, out.ref, out.dims, aliased=True)  # its elements are copied
 
 
 def put(w: Walker, x: Tensor, cuts: Sequence[Cut], v: Tensor, node: ast.AST, axis: int = 0) -> Tensor:
@@ -223,67 +227,83 @@ def put_slice(w: Walker, x: Tensor, axis: int, c: Cut, v: Tensor, node: ast.AST)
     return w.element("where", [hit, taken, x], x.type.dtype, node)
 
 
-def put_by_array(w: Walker, x: Tensor, places: Sequence[Any], val: Val, node: ast.AST, chosen: bool = False) -> Tensor:
-    """Return an array with other elements where a mask or an array of indices says."""
+def put_by_array(
+    w: Walker, x: Tensor, where: Sequence[Any], places: Sequence[Any], val: Val, node: ast.AST, chosen: bool = False
+) -> Tensor:
+    """Return an array with other elements where a mask or arrays of indices say."""
     arrays = [k for k, e in enumerate(places) if not isinstance(e, slice)]
-    full = all(not isinstance(e, slice) or (e.start, e.stop, e.step) == (None, None, 1) for e in places)
-    if len(arrays) != 1 or not full:
-        raise w.refuse("ACR202", node, seen="an assignment by an array together with other indices",
+    if any(isinstance(e, slice) and (e.start, e.stop, e.step) != (None, None, 1) for e in places):
+        raise w.refuse("ACR202", node, seen="an assignment by an array together with slices",
                        rewrite="assign to one row at a time")  # fmt: skip
-    axis, index = arrays[0], places[arrays[0]]
-    if not isinstance(index, Tensor):
-        index = w.as_tensor(index, node=node)
     v = as_elements(w, val, x.type.dtype, node)
-    if index.type.dtype == "bool":
-        return put_by_mask(w, x, axis, index, v, node, chosen)
-    if not index.type.rank:
+    only = places[arrays[0]] if len(arrays) == 1 else None
+    if isinstance(only, Tensor) and only.type.dtype == "bool":
+        rest = x.dims[arrays[0] + only.type.rank :]
+        while v.type.rank > len(rest) and v.dims[0] == 1:
+            v = w.reshape(v, v.dims[1:], node)
+        if chosen or (arrays[0] == 0 and v.type.rank <= len(rest)):
+            return put_by_mask(w, x, only, v if chosen else w.broadcast_to(v, rest, node), node)
+    if isinstance(only, Tensor) and not only.type.rank:
+        axis = arrays[0]
         dims = (*x.dims[:axis], *x.dims[axis + 1 :])
-        at = index_of_place(w, index, x.dims[axis], node)
-        here = w.element("eq", [places_along(w, x, axis, node), at], "bool", node)
+        here = w.element(
+            "eq", [places_along(w, x, axis, node), index_of_place(w, only, x.dims[axis], node)], "bool", node
+        )
         v = w.reshape(w.broadcast_to(v, dims, node), (*x.dims[:axis], 1, *x.dims[axis + 1 :]), node)
         return w.element("where", [here, v, x], x.type.dtype, node)
-    if index.type.rank != 1:
-        raise w.refuse("ACR202", node, seen=f"an assignment by an array of indices {w.describe(index)}",
-                       rewrite="flatten it first")  # fmt: skip
-    return put_by_indices(w, x, axis, index, v, node)
+    places, _ = index_of_each_axis(w, x, where, node)
+    return put_by_indices(w, x, places, v, node)
 
 
-def put_by_mask(w: Walker, x: Tensor, axis: int, mask: Tensor, v: Tensor, node: ast.AST, chosen: bool) -> Tensor:
-    """`x[mask] = v` with a value that does not depend on how many are chosen, or with `chosen` elements."""
-    rank = mask.type.rank
-    for k, n in enumerate(mask.dims):
-        w.same_extent(x.dims[axis + k], n, "a mask and the array", node)
-    rest = x.dims[axis + rank :]
-    if chosen:
-        mask = w.reshape(mask, (*mask.dims, *(1 for _ in rest)), node)
-        return w.element("where", [mask, w.broadcast_to(v, x.dims, node), x], x.type.dtype, node)
-    while v.type.rank > len(rest) and v.dims[0] == 1:
-        v = w.reshape(v, v.dims[1:], node)
-    if axis or v.type.rank > len(rest):
-        raise w.refuse("ACR202", node, seen=f"{w.describe(v)} for the elements that a mask chooses",
-                       rewrite="x = np.where(mask, values, x)")  # fmt: skip
-    v = w.broadcast_to(v, rest, node)
-    mask = w.reshape(mask, (*mask.dims, *(1 for _ in rest)), node)
+def put_by_mask(w: Walker, x: Tensor, mask: Tensor, v: Tensor, node: ast.AST) -> Tensor:
+    """`x[mask] = v` with a value that does not depend on how many are chosen, or one that has all elements."""
+    for have, n in zip(x.dims, mask.dims, strict=False):
+        w.same_extent(have, n, "a mask and the array", node)
+    mask = w.reshape(mask, (*mask.dims, *(1 for _ in x.dims[mask.type.rank :])), node)
     return w.element("where", [mask, v, x], x.type.dtype, node)
 
 
-def put_by_indices(w: Walker, x: Tensor, axis: int, index: Tensor, v: Tensor, node: ast.AST) -> Tensor:
-    """`x[index] = v` with an array of indices: of equal ones the last counts."""
-    n, m = x.dims[axis], index.dims[0]
-    at = index_of_place(w, index, n, node)  # checked, counted from the front
-    hits = w.element(
-        "eq", [w.reshape(w.iota(n, "int64", node), (n, 1), node), w.reshape(at, (1, m), node)], "bool", node
-    )  # fmt: skip
-    numbers = w.element("add", [w.iota(m, "int64", node), w.from_number(number(1), "int64", node)], "int64", node)
-    zero = w.full((1, 1), number(0), "int64", node)
-    turns = w.element(
-        "where", [hits, w.reshape(numbers, (1, m), node), w.from_number(number(0), "int64", node)], "int64", node
-    )
-    turns = w.concat([w.broadcast_to(zero, (n, 1), node), turns], 1, node)
-    last = w.reduce("max", turns, (1,), False, node)
-    v = w.broadcast_to(v, (*x.dims[:axis], m, *x.dims[axis + 1 :]), node)
-    first = w.full((*v.dims[:axis], 1, *v.dims[axis + 1 :]), number(0), v.type.dtype, node)
-    taken = w.take(w.concat([first, v], axis, node), last, axis, node)
-    hit = w.element("gt", [last, w.from_number(number(0), "int64", node)], "bool", node)
-    hit = w.reshape(hit, (n, *(1 for _ in x.dims[axis + 1 :])), node)
+def put_by_indices(w: Walker, x: Tensor, parts: Sequence[Any], v: Tensor, node: ast.AST) -> Tensor:
+    """`x[i, j] = v` with arrays of indices, which are broadcast together: of equal places the last counts."""
+    axes = [k for k, e in enumerate(parts) if not isinstance(e, slice)]
+    places: list[Tensor] = []
+    for axis in axes:
+        e = index_of_axes(w, parts[axis], node)
+        e = w.from_number(e, "int64", node) if isinstance(e, Num) else w.signed(e, node)
+        places.append(w.checked(e, x.dims[axis], axis, node))
+    shape = w.broadcast_dims([p.dims for p in places], node)
+    rest = [a for a in range(x.type.rank) if a not in axes]
+    together = axes == list(range(axes[0], axes[-1] + 1))
+    first = sum(a < axes[0] for a in rest) if together else 0
+    dims = [x.dims[a] for a in rest]
+    v = w.broadcast_to(v, (*dims[:first], *shape, *dims[first:]), node)
+    n = len(shape)
+    v = w.transpose(v, (*range(first, first + n), *range(first), *range(first + n, v.type.rank)), node)
+    many = w.as_extent(w.count(shape))
+    v = w.reshape(v, (many, *dims), node)
+    moved = w.transpose(x, (*axes, *rest), node)
+    at = places[0]
+    for p, d in zip(places[1:], moved.dims[1:], strict=False):
+        at = w.element("mul", [at, w.from_number(w.extent(d), "int64", node)], "int64", node)
+        at = w.element("add", [at, p], "int64", node)
+    at = w.reshape(w.broadcast_to(at, shape, node), (many,), node)
+    flat = w.reshape(moved, (w.as_extent(w.count(moved.dims[: len(axes)])), *dims), node)
+    out = w.reshape(put_rows(w, flat, at, v, node), moved.dims, node)
+    back = [(*axes, *rest).index(a) for a in range(x.type.rank)]
+    return w.transpose(out, back, node)
+
+
+def put_rows(w: Walker, x: Tensor, at: Tensor, v: Tensor, node: ast.AST) -> Tensor:
+    """Return an array with other rows at some places, which are checked: of equal ones the last counts."""
+    n, m = x.dims[0], at.dims[0]
+    zero = w.from_number(number(0), "int64", node)
+    places = w.reshape(w.iota(n, "int64", node), (n, 1), node)
+    hits = w.element("eq", [places, w.reshape(at, (1, m), node)], "bool", node)
+    turns = w.element("add", [w.iota(m, "int64", node), w.from_number(number(1), "int64", node)], "int64", node)
+    turns = w.element("where", [hits, w.reshape(turns, (1, m), node), zero], "int64", node)
+    none = w.full((n, 1), number(0), "int64", node)
+    last = w.reduce("max", w.concat([none, turns], 1, node), (1,), False, node)
+    before = w.full((1, *v.dims[1:]), number(0), v.type.dtype, node)
+    taken = w.take(w.concat([before, v], 0, node), last, 0, node)
+    hit = w.reshape(w.element("gt", [last, zero], "bool", node), (n, *(1 for _ in x.dims[1:])), node)
     return w.element("where", [hit, taken, x], x.type.dtype, node)

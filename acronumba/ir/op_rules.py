@@ -88,6 +88,13 @@ def _arg(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Sha
     demand(dtype == "int64", f"{i.op} to {dtype}")
 
 
+def _scan(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Shape) -> None:
+    (axis,) = _attrs(i, 1)
+    _axis(i, axis, len(shapes[0]))
+    _agree(shape, shapes[0])
+    _same_dtype(dtypes, dtype)
+
+
 def _matmul(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Shape) -> None:
     _attrs(i, 0)
     x, y = shapes
@@ -198,6 +205,7 @@ RULES: dict[str, _Rule] = {
     "element": _element,
     "reduce": _reduce,
     "arg": _arg,
+    "scan": _scan,
     "matmul": _matmul,
     "reshape": _reshape,
     "transpose": _transpose,

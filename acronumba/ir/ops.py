@@ -6,8 +6,10 @@
 
 Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
 
-    element-wise   neg abs sign exp expm1 log log1p sqrt sin cos tanh sigmoid erf floor not isnan       x
-                   add sub mul div floordiv mod pow maximum minimum and or xor              x, y of one dtype
+    element-wise   neg abs sign exp expm1 log log1p log2 log10 sqrt sin cos tan arcsin arccos arctan    x
+                   sinh cosh tanh arcsinh arccosh arctanh sigmoid erf erfc floor not isnan  x
+                   add sub mul div floordiv mod pow arctan2 copysign maximum minimum and or xor
+                                                                                            x, y of one dtype
                    index                                                                    x, y of int64
                    lshift rshift                                                            x, y integers of one dtype
                    threefry                                                                 key, counter: uint64
@@ -20,6 +22,8 @@ Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
         An argument may be a host number: a tensor of rank 0 and dtype int64, float64 or bool (its variable says which).
     reductions     sum prod max min any all   x      attrs (axes,): sorted tuple; the axes vanish
                    argmax argmin              x      attrs (axis,); result int64; the first wins, NaN wins
+    scans          cumsum cumprod                  x      attrs (axis,); shape and dtype of x: an element is the sum
+                   cummax cummin                          (...) of all up to it along the axis, in this order; NaN stays
     products       matmul                     x, y   NumPy's matmul, ranks 1 and up, leading axes broadcast
     addressing     reshape                    x      to the shape of the result, row-major order
                    transpose                  x      attrs (permutation,)
@@ -55,9 +59,30 @@ from acronumba.random import threefry
 Array = Any  # np.ndarray or NumPy scalar
 Shape = tuple[object, ...]  # of ints, and of whatever stands for run-time extents
 Attrs = tuple[Any, ...]
-Kind = Literal["element", "reduce", "arg", "product", "view", "concat", "stack", "create"]
 Takes = Literal["any", "float", "logical", "integer", "int64"]
 Gives = Literal["same", "bool", "int64", "any"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What the operations of a kind have in common: a row of `KINDS`."""
+
+    loops: bool = False  # whether kernels compute it in loops of its own, not where an element of it is read
+    stored: bool = False  # whether kernels always store its result
+    folds: bool = False  # whether the work is one step for each element of the argument
+
+
+KINDS: Mapping[str, Kind] = {
+    "element": Kind(),
+    "reduce": Kind(loops=True, stored=True, folds=True),
+    "arg": Kind(loops=True, stored=True, folds=True),
+    "scan": Kind(loops=True, stored=True, folds=True),
+    "product": Kind(loops=True, stored=True),
+    "view": Kind(),
+    "concat": Kind(loops=True),
+    "stack": Kind(loops=True, stored=True),
+    "create": Kind(),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +103,7 @@ class TensorOp:
     """A row of `TENSORS`: all that does not depend on a machine."""
 
     name: str
-    kind: Kind
+    kind: str  # of `KINDS`
     arity: int  # -1: any number
     reference: Callable[..., Array]  # (arrays, attrs with ints for extents, shape, dtype) -> array
     row: Callable[[Rowwise], Attrs | None]  # attrs of the operation on one row, None if rows are not independent
@@ -87,6 +112,7 @@ class TensorOp:
     gives: Gives = "same"  # dtype of the result; "same": that of the arguments
     fails: bool = False  # whether it may have a site
     called: bool = False  # whether kernels call a function of that name (`kernels.write.math`), whatever the dtype
+    c: str = ""  # the function of C's library that this function is, rounded once to float32
     exact: bool = False  # whether every machine computes the same bits for floats
     sign: str = ""  # how Python writes it between two arguments
     told: bool = True  # whether people who read about a kernel want to see it
@@ -95,6 +121,14 @@ class TensorOp:
     cost: int = 1  # additions, an element; of what is not element-wise, an element that another operation asks for
     slow: bool = False  # `kernels.cost`: 8 additions
     slow_alone: bool = False  # `analysis.grouping.hoist`: 6 additions
+
+    @property
+    def loops(self) -> bool:
+        return KINDS[self.kind].loops
+
+    @property
+    def folds(self) -> bool:
+        return KINDS[self.kind].folds
 
     @property
     def moves(self) -> bool:
@@ -127,6 +161,10 @@ def _sigmoid(x: Array) -> Array:
 
 def _erf(x: Array) -> Array:
     return np.vectorize(math.erf, otypes=[np.float64])(x) if np.size(x) else np.asarray(x, np.float64)
+
+
+def _erfc(x: Array) -> Array:
+    return np.vectorize(math.erfc, otypes=[np.float64])(x) if np.size(x) else np.asarray(x, np.float64)
 
 
 def _product(x: Array, y: Array) -> Array:
@@ -176,6 +214,14 @@ def _pow(x: Array, y: Array) -> Array:
 
 def _arg(f: Callable[..., Array]) -> Callable[..., Array]:
     return lambda args, attrs, shape, dtype: np.asarray(f(args[0], axis=attrs[0]), dtype)
+
+
+def _scan(f: np.ufunc) -> Callable[..., Array]:
+    def reference(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+        with np.errstate(all="ignore"):
+            return f.accumulate(args[0], axis=attrs[0], dtype=dtype)
+
+    return reference
 
 
 # How operations act along axis 0. Rows are computed with the same bits as the whole: where a product of one row would
@@ -245,7 +291,7 @@ def _table() -> dict[str, TensorOp]:
 
     def row(
         name: str,
-        kind: Kind,
+        kind: str,
         arity: int,
         rule: Callable[[Rowwise], Attrs | None],
         reference: Callable[..., Array],
@@ -258,8 +304,9 @@ def _table() -> dict[str, TensorOp]:
         ufunc = more.pop("ufunc", f if isinstance(f, np.ufunc) else None)
         row(name, "element", arity, _broadcast_rows, _element(f), cost, ufunc=ufunc, **more)
 
-    def function(name: str, f: Callable[..., Array], cost: int = 20) -> None:
-        element(name, f, cost=cost, takes="float", called=True, slow=True, slow_alone=True)
+    def function(name: str, f: Callable[..., Array], c: str = "") -> None:
+        arity = f.nin if isinstance(f, np.ufunc) else 1
+        element(name, f, arity, cost=20, takes="float", called=True, slow=True, slow_alone=True, c=c)
 
     element("neg", np.negative, exact=True)
     element("abs", np.absolute, exact=True)
@@ -268,12 +315,24 @@ def _table() -> dict[str, TensorOp]:
     function("expm1", np.expm1)
     function("log", np.log)
     function("log1p", np.log1p)
+    function("log2", np.log2, "log2")
+    function("log10", np.log10, "log10")
     element("sqrt", np.sqrt, cost=5, takes="float", exact=True, slow=True, slow_alone=True)
     function("sin", np.sin)
     function("cos", np.cos)
+    function("tan", np.tan, "tan")
+    function("arcsin", np.arcsin, "asin")
+    function("arccos", np.arccos, "acos")
+    function("arctan", np.arctan, "atan")
+    function("sinh", np.sinh, "sinh")
+    function("cosh", np.cosh, "cosh")
     function("tanh", np.tanh)
+    function("arcsinh", np.arcsinh, "asinh")
+    function("arccosh", np.arccosh, "acosh")
+    function("arctanh", np.arctanh, "atanh")
     function("sigmoid", _sigmoid)
     function("erf", _erf)
+    function("erfc", _erfc, "erfc")
     element("floor", np.floor)
     element("not", np.invert, takes="logical")
     element("isnan", np.isnan, gives="bool")
@@ -284,6 +343,8 @@ def _table() -> dict[str, TensorOp]:
     element("floordiv", np.floor_divide, 2, cost=8, slow_alone=True, sign="//")
     element("mod", np.remainder, 2, cost=8, slow_alone=True, sign="%")
     element("pow", _pow, 2, cost=20, ufunc=np.power, fails=True, slow=True, slow_alone=True, sign="**")
+    function("arctan2", np.arctan2, "atan2")
+    element("copysign", np.copysign, 2, takes="float", exact=True)
     element("maximum", np.maximum, 2)
     element("minimum", np.minimum, 2)
     element("and", np.bitwise_and, 2, takes="logical", sign="&")
@@ -309,6 +370,8 @@ def _table() -> dict[str, TensorOp]:
     row("all", "reduce", 1, _reduce_rows, _reduce(np.all), gives="bool")
     row("argmax", "arg", 1, _axis_rows, _arg(np.argmax), gives="int64", fails=True)
     row("argmin", "arg", 1, _axis_rows, _arg(np.argmin), gives="int64", fails=True)
+    for name, f in (("sum", np.add), ("prod", np.multiply), ("max", np.maximum), ("min", np.minimum)):
+        row(f"cum{name}", "scan", 1, _axis_rows, _scan(f))
     row("matmul", "product", 2, _product_rows, lambda a, t, s, d: _product(a[0], a[1]), sign="@")
     row("reshape", "view", 1, _reshape_rows, lambda a, t, s, d: np.reshape(a[0], s), told=False)
     row("transpose", "view", 1, _transpose_rows, lambda a, t, s, d: np.transpose(a[0], t[0]), told=False)

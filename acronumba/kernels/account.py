@@ -211,9 +211,9 @@ class _Counter:
         out.computed[v] = n
         if kind == "element":
             out.flops += n
-        elif kind in ("reduce", "arg"):
+        elif TENSORS[op.op].folds:
             out.flops += self.elements(op.args[0])
-        whole = kind in ("reduce", "arg", "concat", "stack")
+        whole = TENSORS[op.op].loops
         _add(roots, [(a, self.elements(a) if whole else min(n, self.elements(a))) for a in op.args])
 
     def walk(self, roots: dict[int, int], inside: set[int], out: _Traffic) -> None:

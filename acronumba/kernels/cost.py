@@ -34,6 +34,6 @@ def cost(spec: KernelSpec, values: Iterable[int] | None = None) -> int:
             total += size(op.shape) * (inner if isinstance(inner, int) else 16) / 64
         elif TENSORS[op.op].kind == "element":
             total += size(op.shape) * (0.4 if TENSORS[op.op].slow else 0.05)
-        elif TENSORS[op.op].kind in ("reduce", "arg"):
+        elif TENSORS[op.op].folds:
             total += size(shapes[op.args[0]]) * 0.1
     return int(min(total, MOST)) + 1

@@ -6,14 +6,23 @@ simulator of a GPU.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from acronumba import AcronumbaError, InstanceErrors
 from acronumba.api.model import Model
 from tests.support import generate
 from tests.support.models_of_written_arrays import CASES
+from tests.support.modules import import_file
+
+
+def load(folder: Path, name: str, text: str) -> Any:
+    path = folder / f"{name}.py"
+    path.write_text(text, encoding="utf-8")
+    return import_file(path)
 
 
 def columns(count: int, seed: int = 0) -> list[list[Any]]:
@@ -35,3 +44,47 @@ def test_what_is_written_is_the_plain_calls(f: Model, engine: str) -> None:
         f = f.on("simulator")
     found = generate.compare(f, columns(9 if engine != "simulator" else 4), {}, compiled=engine != "interpreter")
     assert not found, "\n".join(map(str, found))
+
+
+def test_the_example_of_the_language_page(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
+    section = page[page.index("### Arrays that are written to") :]
+    text = section[section.index("```python\n") + 10 : section.index("```\n\n")]
+    module = load(tmp_path, "page", "import numpy as np\nfrom acronumba import model\n\n" + text)
+    words = [[1, 2, 3, 4], [1, 3, 4], [], [2]]
+    wanted = [module.edit_distance(a, b) for a, b in zip(words, words[::-1], strict=True)]
+    assert list(module.edit_distance.batch(words, words[::-1])) == wanted == [3.0, 3.0, 3.0, 3.0]
+
+
+REFUSED = {
+    "x[0] = 1.0": "ACR111 | x[0] | x = x.copy()",
+    "y = x.reshape(2, 2)\n    y[0] = 1.0": "ACR111 | y[0] | y = y.copy()",
+    "for row in [x, x]:\n        row[0] = 1.0": "ACR111 | row[0] | row = row.copy()",
+    "G[0] = 1.0": "ACR111 | G[0] | G = G.copy()",
+    "h = np.zeros(4)\n    f = h.reshape(-1)\n    h[0] = 1.0\n    return f": "ACR112 | f = h.reshape(-1) | .copy()",
+    "h = np.zeros((2, 2))\n    f = h.reshape(-1)\n    f[0] = 1.0\n    return h": "ACR111 | f[0] | by an index",
+    "h = x * 1\n    for t in (0, 1):\n        f = h.ravel()\n        h[t] = 0\n    return f": "ACR112 | f = h.ravel()",
+    "h = x if x[0] > 0 else np.zeros(4)\n    h[0] = 1.0\n    return h": "ACR111 | h[0] | h = h.copy()",
+    "h = np.zeros(4, int)\n    h += 0.5\n    return h": "ACR112 | h += 0.5 | int64[4] would become float64[4]",
+    "h = np.zeros(4)\n    h += np.ones((3, 4))\n    return h": "ACR112 | h += np.ones((3, 4)) | float64[3, 4]",
+}
+
+
+@pytest.mark.parametrize("body", REFUSED, ids=lambda body: body.replace("\n", " ")[:40])
+def test_refused_where_it_could_differ(body: str, tmp_path: Path) -> None:
+    text = f"import numpy as np\nfrom acronumba import model\n\nG = np.ones(4)\n\n@model\ndef f(x):\n    {body}\n"
+    module = load(tmp_path, f"refused_{abs(hash(body))}", text)
+    with pytest.raises(AcronumbaError) as refused:
+        module.f._interpret([np.ones(4), np.zeros(4)])
+    code, *parts = REFUSED[body].split(" | ")
+    assert refused.value.code == code, refused.value
+    assert all(part in str(refused.value) for part in parts), refused.value
+
+
+def test_a_failure_leaves_the_others_alone() -> None:
+    f = next(f for f in CASES if f.__name__ == "out_of_range")
+    with pytest.raises(InstanceErrors) as failed:
+        f.batch(*columns(9))
+    wrong = {k for k, (n, at) in enumerate(zip(columns(9)[4], columns(9)[3], strict=True)) if at >= len(n)}
+    assert set(failed.value.errors) == wrong
+    assert all(isinstance(e, IndexError) for e in failed.value.errors.values())

@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.ir.ops import TENSORS
 from tests.support.modules import import_file
 
 Value = Any
@@ -254,6 +255,7 @@ def literals() -> Iterator[Cell]:
 
 def reductions() -> Iterator[Cell]:
     """Reductions of vectors and matrices, with and without dtype=."""
+    scans = ("np.cumsum(x)", "x.cumsum(axis=0)", "np.cumprod(x, axis=-1)", "np.cumsum(x.reshape(-1, 1), axis=0)")
     names = "sum prod max min any all mean var std argmax argmin".split()
     for dtype in DTYPES:
         vector = numbers(dtype)
@@ -262,6 +264,7 @@ def reductions() -> Iterator[Cell]:
             many = [[0.5, -1.0, 3.0], [0.0, -0.0], [-0.0, 0.0], [-0.0], [1.0, math.nan, 2.0, math.nan], [math.inf, 1.0],
                     [math.inf, -math.inf], []]  # fmt: skip
         rows = tuple((tuple(v),) for v in many)
+        yield Cell("np.cumsum(x)", (Kind(dtype),))
         for name in names:
             yield Cell(f"x.{name}()", (Kind(dtype, 1),), rows)
             yield Cell(f"np.{name}(x, axis=0, keepdims=True)", (Kind(dtype, 1),), rows)
@@ -270,7 +273,9 @@ def reductions() -> Iterator[Cell]:
             if name in ("sum", "prod", "mean"):
                 for d in DTYPES:
                     yield Cell(f"np.{name}(x, dtype=np.{'bool_' if d == 'bool' else d})", (Kind(dtype, 1),), rows)
-        for text in ("np.linalg.norm(x)", "sum(x)", "min(x)", "max(x)", "sorted(x)", "any(x)", "all(x)", "list(x)", "x.tolist()",
+                    if name == "sum":
+                        yield Cell(f"np.cumsum(x, dtype=np.{'bool_' if d == 'bool' else d})", (Kind(dtype, 1),), rows)
+        for text in (*scans, "np.linalg.norm(x)", "sum(x)", "min(x)", "max(x)", "sorted(x)", "any(x)", "all(x)", "list(x)", "x.tolist()",
                      "len(x)", "np.flip(x)", "x[::-1]"):  # fmt: skip
             yield Cell(text, (Kind(dtype, 1),), rows)
     nan = math.nan
@@ -503,6 +508,7 @@ def _same_failure(mine: Any, plain: Any) -> bool:
 
 # Units in the last place that a function may be off (see `kernels.write.math`; C's own functions of float64 are allowed 2).
 ULPS = {
+    **{name: 2.0 for name, row in TENSORS.items() if row.c},
     "exp": 1.06,
     "expm1": 1.85,
     "log": 0.9,
@@ -516,7 +522,7 @@ ULPS = {
     "**": 2.0,
 }
 SUMS = ("sum(", "prod(", "mean(", "var(", "std(", "norm(", "@", "dot(", "einsum(")
-_FUNCTION = re.compile(r"np\.(exp|expm1|log|log1p|logaddexp|sin|cos|tanh|power|pow)\(|(\*\*)|\b(pow)\(")
+_FUNCTION = re.compile(rf"np\.({'|'.join(f for f in ULPS if f.isidentifier())})\(|(\*\*)|\b(pow)\(")
 
 
 def nearness(cell: Cell, operands: Sequence[Value], f: Callable[..., Any]) -> Callable[[Any, Any], bool]:

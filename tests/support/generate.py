@@ -663,7 +663,12 @@ class Maker:
             out = self.pick(["{x}.{k}({a})", "np.{k}({x}, axis={a})"]).format(x=x, k=kind, a=axis)
             return (out if kind == "max" else f"{out}.astype(np.{dtype})"), True
 
-        return [binary, cast, reduction]
+        def scan() -> tuple[str, bool]:
+            x, _ = self.tensor(self.pick([I64, I32, B]), shape, d - 1, True)
+            out = self.pick(["np.cumsum({x}, axis={a})", "{x}.cumsum({a})", "np.cumprod({x} % 3, axis={a})"])
+            return f"{out.format(x=f'({x})', a=self.rng.randrange(len(shape)))}.astype(np.{dtype})", True
+
+        return [binary, cast, reduction, *([scan] if shape else [])]
 
     def boolean(self, want: Tens, d: int, exact: bool) -> list[Callable[[], tuple[str, bool]]]:
         def compare() -> tuple[str, bool]:

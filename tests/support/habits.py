@@ -126,6 +126,7 @@ class Writer(Maker):
                     self.of_searches,
                     self.of_names,
                     self.of_numbers,
+                    self.of_writes,
                 ]
             )(depth)
         else:
@@ -528,6 +529,44 @@ class Writer(Maker):
                 self.add(n, Tens(t.dtype, (self.name("n"), *inner)), loose.exact)
             case _:
                 self.resize(v)
+
+    def of_writes(self, depth: int) -> None:
+        """Write into an array that is made here: rows, elements, slices, views of it, masks."""
+        w, k, j, v = self.name("w"), self.name("k"), self.name("j"), self.name("v")
+        many = self.pick([2, 3]) if self.chance(0.5) else self.name("n")
+        size = str(many) if isinstance(many, int) else f"(({self.natural(5)}) + 1)"
+        wide = self.pick([2, 3, self.vector.shape[0]])
+        dtype = self.pick([self.dtype, self.dtype, I64])
+        whole, row, one = Tens(dtype, (many, wide)), Tens(dtype, (wide,)), Tens(dtype, ())
+        made = self.pick(["np.zeros(({0}, {1}), np.{2})", "np.ones(({0}, {1}), np.{2})", "np.arange({0} * {1}).reshape({0}, {1}).astype(np.{2})"])  # fmt: skip
+        self.put(f"{w} = {made.format(size, wide, dtype)}")
+        with self.each(f"for {k} in range({w}.shape[0]):", (k, INT, True)):
+            match self.rng.randrange(5):
+                case 0:
+                    self.put(f"{w}[{k}] = {self.value(row, 1)}")
+                case 1:
+                    self.put(f"{w}[{k}] = {w}[{k} - 1] {self.pick('+*')} {self.value(row, 1)}")
+                case 2:
+                    with self.each(f"for {j} in range({wide}):", (j, INT, True)):
+                        place = self.pick([f"{w}[{k}, {j}]", f"{w}[{k}][{j}]"])
+                        self.put(f"{place} = {w}[{k} - 1, {j} - 1] + {self.value(one, 1)}")
+                case 3:
+                    self.put(f"{w}[{k}, {self.pick(['1:', ':-1', '::2', '::-1', ':'])}] {self.pick(['=', '+='])} {self.value(one, 1)}")  # fmt: skip
+                case _:
+                    self.put(f"{v} = {w}[{k}]")
+                    self.put(f"{v}[{self.index(str(wide))}] = {self.value(one, 1)}")
+        after = [
+            f"{w}[{w} > 1] = {self.value(one, 1)}", f"{w}[:, {self.index(str(wide))}] = {self.pick(['2', '-1', '0'])}",
+            f"{w}[::2] += 1", f"{w}[-1] = {self.value(row, 1)}", f"{w} *= 2", f"{w}[np.array([0, 0])] = {self.value(row, 1)}",
+            f"{w}[{w}[:, 0] > 0] = 1", f"{w}.T[0] = 3", f"{w}[0], {w}[-1] = {w}[-1], {w}[0].copy()",
+        ]  # fmt: skip
+        for line in self.rng.sample(after, self.pick([0, 1, 2])):
+            self.put(line)
+        if self.chance(0.4):
+            self.put(f"{v} = {w}[0]")
+            self.put(f"{w}[0, 0] = {self.value(one, 1)}")
+            self.add(v, row)
+        self.add(w, whole)
 
     def of_records(self, depth: int) -> None:
         """Make, change, match, and share objects."""

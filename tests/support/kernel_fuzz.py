@@ -130,6 +130,10 @@ class Fuzz:
                 axis = int(r.integers(len(shape)))
                 if self.of(shape[axis]):
                     self.add(op, (v,), (axis,), "int64", tuple(s for k, s in enumerate(shape) if k != axis))
+        elif row.kind == "scan":
+            v = self.pick(lambda t, s: len(s) > 0)
+            if v is not None:
+                self.add(op, (v,), (int(r.integers(len(values[v][1]))),), *values[v])
         elif row.kind == "product":
             self.matmul()
         elif row.kind == "create":

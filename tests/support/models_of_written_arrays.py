@@ -160,6 +160,25 @@ def an_array_of_indices(x, v, i, k, xs):
 
 
 @case
+def a_mask_and_as_many_values(x, v, i, k, xs):
+    y = v.copy()
+    y[v > 0] = v[v > 0] * 2
+    z = x.copy()
+    z[x < 0] = -x[x < 0]
+    return y, z
+
+
+@case
+def two_arrays_of_indices(x, v, i, k, xs):
+    out = np.zeros((4, 4))
+    out[i, np.arange(3)] = 1.0
+    out[k, i] += 2.0
+    cube = np.zeros((2, 4, 4))
+    cube[:, i, i] = v[i]
+    return out, cube
+
+
+@case
 def integers(x, v, i, k, xs):
     counts = np.zeros(4, dtype=int)
     for n in xs:
@@ -387,6 +406,20 @@ def in_branches(x, v, i, k, xs):
         out[0] = 4.0
     out[-1] += 1
     return out
+
+
+@case
+def a_row_or_what_came_in(x, v, i, k, xs):
+    out = np.zeros((len(x), 4))
+    for t in range(len(x)):
+        before = out[t - 1] if t > 0 else v
+        out[t] = np.maximum(before * 0.5, x[t])
+    h = v
+    for row in out:
+        if row[0] > 0:
+            h = row
+    out[:1] = 7.0
+    return out, h
 
 
 @case

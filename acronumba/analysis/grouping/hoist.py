@@ -59,7 +59,7 @@ def work(op: Op) -> float:
     if kind == "product":
         inner = next((_elements(_shape(a)[-1:]) for a in op.args if isinstance(a, Var)), UNKNOWN)
         return MULTIPLY * inner * _elements(_shape(op.out))
-    if kind in ("reduce", "arg"):
+    if TENSORS[op.op].folds:
         return ELEMENT * max((_elements(_shape(a)) for a in op.args if isinstance(a, Var)), default=0)
     return (FUNCTION if TENSORS[op.op].slow_alone else ELEMENT) * _elements(_shape(op.out))
 

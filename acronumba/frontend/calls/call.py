@@ -17,7 +17,7 @@ import numpy as np
 from acronumba.data.shared import field_names
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.block import Dead, Resweep
-from acronumba.frontend.calls import of_collections, of_library, of_maps, of_numpy, of_python, written
+from acronumba.frontend.calls import every, of_collections, of_maps
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.of_itertools import WRITTEN
@@ -26,6 +26,7 @@ from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.calls.of_python import as_iterable, fold
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
+from acronumba.frontend.calls.written_special import special_row
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import extend
 from acronumba.frontend.conditions import host_value, truth
@@ -79,14 +80,7 @@ from acronumba.ir.types import words
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
-HANDLERS = (
-    of_collections,
-    of_library,
-    of_maps,
-    of_numpy,
-    of_python,
-    written,
-)  # their rows are in `ROWS` and `METHODS` when they are imported
+HANDLERS = every.FILES  # their rows are in `ROWS` and `METHODS`
 
 
 def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
@@ -95,10 +89,10 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], 
         return call_written(w, value, args, kwargs, node)
     if isinstance(value, type):
         return construct(w, value, args, kwargs, node)
-    known = ROWS.get(table_key(value))
+    known = ROWS.get(table_key(value)) or special_row(value)
     if known is not None:
         return call_row(w, known, args, kwargs, node)
-    if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] == "numpy":
+    if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] in ("numpy", "scipy"):
         raise w.refuse("ACR202", node, seen=_name_of(node, f"np.{getattr(value, '__name__', value)}"))
     module = getattr(value, "__module__", None)
     if module == "dataclasses" and getattr(value, "__name__", "") == "replace":

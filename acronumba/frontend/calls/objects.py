@@ -49,8 +49,10 @@ def as_function(value: Any) -> types.FunctionType | None:
 
 
 def is_foreign(fn: types.FunctionType) -> bool:
-    """Whether a function belongs to Python or NumPy: it is never compiled with a model."""
+    """Whether a function belongs to Python, NumPy or SciPy: it is never compiled with a model."""
     file = fn.__code__.co_filename
+    if fn.__module__.startswith("scipy."):
+        return True
     return file.startswith(_FOREIGN) and (file.startswith(_FOREIGN[1]) or "site-packages" not in file)
 
 

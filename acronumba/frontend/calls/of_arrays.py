@@ -95,7 +95,7 @@ def _identity(w: Walker, a: Args, node: Node) -> Val:
     return w.eye(n, n, 0, a.dtype() or "float64", node)
 
 
-@row("x dtype", np.array, np.asarray, rank0="array")
+@row("x dtype", np.array, np.asarray, np.asanyarray, rank0="array")
 def _array(w: Walker, a: Args, node: Node) -> Val:
     dtype = a.dtype()
     val = a["x"]
@@ -127,6 +127,11 @@ def _check_list(w: Walker, val: ListVal, dtype: str, node: Node) -> None:
             w.from_number(number_, dtype, node)
 
     iterate(w, val, where, target, turn, (), ())
+
+
+@row("x", np.from_dlpack, rank0="array")
+def _from_dlpack(w: Walker, a: Args, node: Node) -> Val:
+    return a.tensor("x")
 
 
 @row("x dtype", np.ascontiguousarray)

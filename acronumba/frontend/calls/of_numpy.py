@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from acronumba import nn, random
+from acronumba.frontend.block import Dead
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.tables import Args, Handler, Node, row
 from acronumba.frontend.conditions import host_value
@@ -16,7 +17,9 @@ from acronumba.frontend.values import (
     Num,
     StrVal,
     Tensor,
+    TupleVal,
     Val,
+    number,
 )  # fmt: skip
 from acronumba.ir.types import INT
 
@@ -109,13 +112,19 @@ def _np_clip(w: Walker, a: Args, node: Node) -> Val:
 
 @row("cond x y", np.where, rank0="array")
 def _where(w: Walker, a: Args, node: Node) -> Val:
+    if not {"x", "y"} & a.given:
+        return _nonzero(w, a, node)
     if not {"x", "y"} <= a.given:
-        raise w.refuse(
-            "ACR202", a.where["x"] if "x" in a.given else node,
-            seen="np.where without values to choose from: the extent would depend on values",
-            rewrite="np.where(cond, x, y)",
-        )  # fmt: skip
+        raise w.refuse("ACR203", a.where["x"], seen="np.where with one of two values", rewrite="np.where(cond, x, y)")
     return w.where(a["cond"], a["x"], a["y"], node)
+
+
+@row("cond", np.nonzero, method="nonzero")
+def _nonzero(w: Walker, a: Args, node: Node) -> Val:
+    x = a.tensor("cond")
+    if not x.type.rank:
+        raise w.refuse("ACR402", a.where["cond"], seen=f"the places of {w.describe(x)}", rewrite="np.atleast_1d(x)")
+    return TupleVal(tuple(w.places(x, "how many elements are not zero", node)))
 
 
 # ---- NumPy: reductions
@@ -125,22 +134,49 @@ def _reduction(op: str) -> Handler:
     def handler(w: Walker, a: Args, node: Node) -> Val:
         x = a.tensor("a")
         dtype = a.dtype() if "dtype" in a.values else None
-        return w.reduce(op, x, a.reduced("axis", x.type.rank), a.flag("keepdims"), node, dtype)
+        axes, keepdims = a.reduced("axis", x.type.rank), a.flag("keepdims")
+        initial = a["initial"] if "initial" in a.given and not isinstance(a["initial"], NoneVal) else None
+        mask = _mask(w, a)
+        if mask is not None:
+            if initial is None and op in ("max", "min"):
+                message = f"reduction operation '{op}imum' does not have an identity, so to use a where mask one has to"
+                w.fail("ValueError", f"{message} specify 'initial'", node)
+                raise Dead
+            other = initial if op in ("max", "min") and initial is not None else number(NEUTRAL[op])
+            x = w.where(mask, x, other, node)
+        if initial is None:
+            return w.reduce(op, x, axes, keepdims, node, dtype)
+        return w.reduce_from(op, x, initial, axes, keepdims, node, dtype)
 
     return handler
 
 
-row("a axis dtype keepdims", np.sum, method="sum")(_reduction("sum"))
-row("a axis dtype keepdims", np.prod, method="prod")(_reduction("prod"))
-row("a axis keepdims", np.max, np.amax, method="max")(_reduction("max"))
-row("a axis keepdims", np.min, np.amin, method="min")(_reduction("min"))
-row("a axis keepdims", np.any, method="any")(_reduction("any"))
-row("a axis keepdims", np.all, method="all")(_reduction("all"))
+NEUTRAL = {"sum": 0, "prod": 1, "any": False, "all": True}  # what changes nothing, where a mask leaves elements out
 
 
-@row("a axis dtype keepdims", np.mean, method="mean")
+def _mask(w: Walker, a: Args) -> Tensor | None:
+    """Return the argument `where` of a reduction, None if it leaves nothing out."""
+    return None if w.static(a["where"], a.where["where"]) is True else w.as_tensor(a["where"], node=a.where["where"])
+
+
+row("a axis dtype keepdims initial where", np.sum, method="sum")(_reduction("sum"))
+row("a axis dtype keepdims initial where", np.prod, method="prod")(_reduction("prod"))
+row("a axis keepdims initial where", np.max, np.amax, method="max")(_reduction("max"))
+row("a axis keepdims initial where", np.min, np.amin, method="min")(_reduction("min"))
+row("a axis keepdims where", np.any, method="any")(_reduction("any"))
+row("a axis keepdims where", np.all, method="all")(_reduction("all"))
+
+
+@row("a axis dtype keepdims where", np.mean, method="mean")
 def _mean(w: Walker, a: Args, node: Node) -> Val:
     x, dtype = a.tensor("a"), a.dtype()
+    mask = _mask(w, a)
+    if mask is not None:
+        out = dtype or (x.type.dtype if x.type.dtype.startswith("float") else "float64")
+        axes, keepdims = a.reduced("axis", x.type.rank), a.flag("keepdims")
+        many = w.reduce("sum", w.broadcast_to(w.cast(mask, "bool", node), x.dims, node), axes, keepdims, node)
+        total = w.reduce("sum", w.where(mask, x, number(0), node), axes, keepdims, node, out)
+        return w.element("div", [total, w.cast(many, out, node)], out, node)
     if dtype is not None and not dtype.startswith("float"):
         raise w.refuse("ACR202", a.where["dtype"], seen=f"a mean of {dtype}", rewrite="np.mean(x).astype(dtype)")
     return w.mean(x, a.reduced("axis", x.type.rank), a.flag("keepdims"), node, dtype)
@@ -170,21 +206,68 @@ row("a axis keepdims", np.argmax, method="argmax")(_arg_reduction("argmax"))
 row("a axis keepdims", np.argmin, method="argmin")(_arg_reduction("argmin"))
 
 
+def _scan(op: str) -> Handler:
+    def handler(w: Walker, a: Args, node: Node) -> Val:
+        x = a.tensor("a")
+        if a.static("axis") is None or not x.type.rank:
+            x = w.flatten(x, node)
+        axis = 0 if a.static("axis") is None else a.axis("axis", x.type.rank)
+        return w.scan(op, x, axis, a.dtype(), node)
+
+    return handler
+
+
+row("a axis dtype", np.cumsum, method="cumsum")(_scan("sum"))
+row("a axis dtype", np.cumprod, method="cumprod")(_scan("prod"))
+
+
 @row("x ord axis keepdims", np.linalg.norm)
 def _norm(w: Walker, a: Args, node: Node) -> Val:
     """The root of the sum of squares: of vectors, or of matrices (the Frobenius norm); of all elements by default."""
     x = a.tensor("x")
     axes, order = a.reduced("axis", x.type.rank), a.static("ord")
     everything = order is None and a.static("axis") is None
-    if not everything and order not in ((None, 2) if len(axes) == 1 else (None, "fro")):
-        what = {1: "vectors", 2: "matrices"}.get(len(axes), f"{len(axes)} axes")
-        raise w.refuse("ACR202", a.where["ord"], seen=f"np.linalg.norm with ord={order!r} of {what}",
-                       rewrite="leave ord out: the root of the sum of squares")  # fmt: skip
     if not everything and len(axes) not in (1, 2):
         raise w.refuse("ACR402", a.where["axis"], seen=f"np.linalg.norm over {len(axes)} axes")
     x = w.cast(x, x.type.dtype if x.type.dtype.startswith("float") else "float64", node)
+    if not everything and order not in ((None, 2) if len(axes) == 1 else (None, "fro")):
+        if len(axes) == 2 and x.type.rank == 2 and not isinstance(order, float) and order in (2, -2, "nuc"):
+            sizes = w.as_tensor(w.call(w.constant(np.linalg.svdvals), (x,), {}, node))
+            out = w.reduce({2: "max", -2: "min"}.get(order, "sum"), sizes, (0,), False, node)
+            return w.reshape(out, (1, 1), node) if a.flag("keepdims") else out
+        numbers = isinstance(order, int | float) and (len(axes) == 1 or abs(order) in (1, np.inf))
+        if isinstance(order, bool) or not numbers:
+            what = {1: "vectors", 2: "matrices"}[len(axes)]
+            raise w.refuse("ACR202", a.where["ord"], seen=f"np.linalg.norm with ord={order!r} of {what}",
+                           rewrite="leave ord out: the root of the sum of squares")  # fmt: skip
+        size = w.ufunc("abs", (x,), node)
+        if len(axes) == 1:
+            return _vector_norm(w, size, float(order), axes, a.flag("keepdims"), node)
+        first, last = a.axes("axis", x.type.rank) if a.static("axis") is not None else axes
+        summed, chosen = (first, last) if abs(order) == 1 else (last, first)
+        total = w.reduce("sum", size, (summed,), True, node)
+        out = w.reduce("max" if order > 0 else "min", total, (chosen,), True, node)
+        rest = out.dims if a.flag("keepdims") else [d for k, d in enumerate(out.dims) if k not in (first, last)]
+        return w.reshape(out, tuple(rest), node)
     total = w.reduce("sum", w.ufunc("mul", (x, x), node), axes, a.flag("keepdims"), node)
     return w.ufunc("sqrt", (total,), node)
+
+
+def _vector_norm(
+    w: Walker, size: Tensor, order: float, axes: tuple[int, ...], keepdims: bool, node: Node
+) -> Tensor:  # fmt: skip
+    """Return the norm of that order of vectors whose elements have these sizes."""
+    if order == np.inf:
+        return w.reduce_from("max", size, number(0), axes, keepdims, node)
+    if order == -np.inf:
+        return w.reduce("min", size, axes, keepdims, node)
+    if order == 0:
+        some = w.ufunc("ne", (size, number(0)), node)
+        return w.reduce("sum", w.cast(some, size.type.dtype, node), axes, keepdims, node)
+    if order == 1:
+        return w.reduce("sum", size, axes, keepdims, node)
+    total = w.reduce("sum", w.ufunc("pow", (size, number(order)), node), axes, keepdims, node)
+    return w.ufunc("pow", (total, number(1 / order)), node)
 
 
 # ---- NumPy: products

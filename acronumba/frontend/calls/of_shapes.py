@@ -307,17 +307,24 @@ def _flip(w: Walker, a: Args, node: Node) -> Val:
     return w.slice(x, parts, node)
 
 
-@row("x index axis", np.take, method="take")
+@row("x index axis mode", np.take, method="take")
 def _take(w: Walker, a: Args, node: Node) -> Val:
     x = a.tensor("x")
     if a.static("axis") is None:
         x, axis = w.flatten(x, node), 0
     else:
         axis = a.axis("axis", x.type.rank)
-    index = a["index"]
-    if isinstance(index, Num | EnumVal):
+    index, mode = a["index"], a.choice("mode", "raise", "clip", "wrap")
+    if isinstance(index, Num | EnumVal) and mode == "raise":
         return w.take(x, host_value(w, index, a.where["index"], "an index", index=True), axis, node)
-    return w.take(x, a.tensor("index"), axis, node)
+    if mode == "raise":
+        return w.take(x, a.tensor("index"), axis, node)
+    n = w.extent(x.dims[axis])
+    if mode == "wrap":
+        places = w.ufunc("mod", (a.tensor("index"), w.from_number(w.scalar("max", n, number(1)), "int64", node)), node)
+        return w.take(x, places, axis, node)
+    last = w.from_number(w.scalar("sub", n, number(1)), "int64", node)
+    return w.take(x, w.ufunc("clip", (a.tensor("index"), number(0), last), node), axis, node)
 
 
 @row("*arrays", np.atleast_1d)
@@ -328,19 +335,6 @@ def _atleast_1d(w: Walker, a: Args, node: Node) -> Val:
 
 def with_axis(w: Walker, x: Tensor, node: Node) -> Tensor:
     return x if x.type.rank else w.reshape(x, (1,), node)
-
-
-@row("x reps", np.tile)
-def _tile(w: Walker, a: Args, node: Node) -> Val:
-    x, k = a.tensor("x"), a.static("reps")
-    if not isinstance(k, int) or x.type.rank != 1:
-        raise w.refuse(
-            "ACR202", a.where["reps"], seen="np.tile of more than one axis", rewrite="np.concatenate([x] * n)"
-        )
-    if k < 0:
-        w.fail("ValueError", "negative dimensions are not allowed", node)
-        raise Dead
-    return w.concat([x] * k, 0, node) if k else w.slice(x, [(0, 1, 0)], node)
 
 
 @row("x", method="copy", rank0="first")

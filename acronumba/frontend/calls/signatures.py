@@ -1,8 +1,8 @@
 """The signatures of what a model calls and is not written in Python: NumPy's own, and Python's.
 
 In: a function, or a method of a built-in type. Out: its `inspect.Signature`. Where `inspect` cannot tell (functions in
-C of NumPy before 2.4, some builtins) or does not say it all (`**kwargs`), the table `TEXTS` does. `handlers` binds
-calls to them.
+C of NumPy before 2.4, some builtins) or does not say it all (`**kwargs`), the table `TEXTS` does; a method of arrays
+that is not there has the parameters of NumPy's function of its name. `handlers` binds calls to them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import functools
 import inspect
 import itertools
 import math
+from types import BuiltinMethodType, MethodDescriptorType
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,10 @@ _EXTREME = "axis=None, out=None, keepdims=False, initial=..., where=True)"
 _CLIP = f"out=None, *, min=..., max=..., {_UFUNC[3:]}"
 
 TEXTS: dict[Any, str] = {
+    np.r_: "(*parts)",
+    np.c_: "(*parts)",
+    np.mgrid: "(*parts)",
+    np.ogrid: "(*parts)",
     np.where: "(condition, x=..., y=..., /)",
     np.clip: f"(a, a_min=..., a_max=..., {_CLIP}",
     np.dot: "(a, b, out=None)",
@@ -40,9 +45,10 @@ TEXTS: dict[Any, str] = {
     np.array: "(object, dtype=None, *, copy=True, order='K', subok=False, ndmin=0, like=None)",
     np.asarray: "(a, dtype=None, order=None, *, device=None, copy=None, like=None)",
     np.ascontiguousarray: "(a, dtype=None, *, like=None)",
+    np.pad: "(array, pad_width, mode='constant', *, constant_values=0, stat_length=None, end_values=0, "
+    "reflect_type='even')",
     np.result_type: "(*arrays_and_dtypes)",
     np.promote_types: "(type1, type2, /)",
-    np.matmul: f"(x1, x2, /, out=None, *, axes=..., axis=..., keepdims=..., {_UFUNC.replace('*, where=True, ', '')}",
     np.ndarray.clip: f"(self, /, min=..., max=..., out=None, {_UFUNC}",
     np.ndarray.sum: f"(self, /, {_REDUCED}",
     np.ndarray.prod: f"(self, /, {_REDUCED}",
@@ -107,15 +113,33 @@ TEXTS: dict[Any, str] = {
 }
 
 
+# Methods of ufuncs.
+OF_UFUNCS = {
+    "reduce": "(array, /, axis=0, dtype=None, out=None, keepdims=False, initial=..., where=True)",
+    "accumulate": "(array, /, axis=0, dtype=None, out=None)",
+    "outer": f"(A, B, /, out=None, {_UFUNC}",
+}
+
+
 @functools.cache
 def signature_of(function: Any) -> inspect.Signature:
     """Return the signature of a function, or of a method of a built-in type (with `self`)."""
     if function in TEXTS:
         return _read(TEXTS[function])
+    if isinstance(function, np.ufunc) and function.signature is not None:
+        return _read(
+            f"(x1, x2, /, out=None, *, axes=..., axis=..., keepdims=..., {_UFUNC.replace('*, where=True, ', '')}"
+        )
+    if isinstance(function, BuiltinMethodType) and isinstance(function.__self__, np.ufunc):
+        return _read(OF_UFUNCS[function.__name__])
+    if isinstance(function, np.ufunc) and function.nout == 2:
+        return _read(f"({'x' if function.nin == 1 else 'x1, x2'}, out1=None, out2=None, /, out=..., {_UFUNC}")
     if isinstance(function, np.ufunc):
         return _read(f"({'x' if function.nin == 1 else 'x1, x2'}, /, out=None, {_UFUNC}")
     if isinstance(function, type) and issubclass(function, np.generic):
         return _read("(value=0, /)")
+    if isinstance(function, MethodDescriptorType) and function.__objclass__ is np.ndarray:
+        function = getattr(np, function.__name__)
     known = [p.replace(default=_default(p)) for p in inspect.signature(function).parameters.values()]
     return inspect.Signature(known)
 

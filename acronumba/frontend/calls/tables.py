@@ -121,6 +121,8 @@ class Args:
         for theirs, p in signature.parameters.items():
             mine = names.get(theirs)
             if mine is None:
+                if theirs in values and p.kind == inspect.Parameter.VAR_KEYWORD and not values[theirs].items:  # type: ignore[union-attr]
+                    continue
                 if theirs in values and p.kind != inspect.Parameter.VAR_POSITIONAL:
                     self._idle(p, values[theirs], where[theirs])
                 elif theirs in values and values[theirs].items:  # type: ignore[union-attr]
@@ -147,6 +149,12 @@ class Args:
 
     def __getitem__(self, name: str) -> Val:
         return self.values[name]
+
+    def only(self, names: Sequence[str]) -> Args:
+        """Return some of the arguments."""
+        out = copy.copy(self)
+        out.values = {k: self.values[k] for k in names}
+        return out
 
     def replaced(self, name: str, val: Val) -> Args:
         """Return the same arguments but for one."""
@@ -242,7 +250,9 @@ class Args:
 
 
 def _default(w: Walker, value: Any) -> Val:
-    return NoneVal() if value is UNSET else TupleVal(()) if value == () else w.constant(value)
+    if isinstance(value, tuple):
+        return TupleVal(tuple(_default(w, v) for v in value))
+    return NoneVal() if value is UNSET else w.constant(value)
 
 
 REWRITES = {
@@ -309,7 +319,11 @@ def row(
 
 def _name(function: Any) -> str:
     """Return how users call a function: "np.sum", "len"."""
-    module = "numpy" if isinstance(function, np.ufunc) else function.__module__
+    if isinstance(getattr(function, "__self__", None), np.ufunc):
+        return f"{_name(function.__self__)}.{function.__name__}"
+    module = "numpy" if isinstance(function, np.ufunc) else getattr(function, "__module__", "")
+    if not callable(function):  # np.r_
+        return f"np.{next(name for name, value in vars(np).items() if value is function)}"
     module = {"numpy": "np", "numpy.linalg": "np.linalg", "builtins": ""}.get(module, module).removeprefix("acronumba.")
     return f"{module}.{function.__name__}".removeprefix(".")
 

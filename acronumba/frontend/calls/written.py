@@ -1,7 +1,12 @@
-"""NumPy's functions that are made of others, written as models are, and inlined like helpers."""
+"""NumPy's functions that are made of others, written as models are, and inlined like helpers.
+
+Here are those that are element-wise; `written_orders`, `written_shapes` and `written_products` have the others. What is
+known when a model is compiled (axes, ranks, dtypes, None) decides which code is walked.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,22 +19,343 @@ if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
 
-def stands_for(ufunc: np.ufunc) -> Callable[[Any], Any]:
-    """Decorate what computes a function of NumPy, from arguments that have the dtypes with which NumPy computes."""
+def stands_for(*functions: Any, method: str = "") -> Callable[[Any], Any]:
+    """Decorate what computes functions of NumPy, and the method of arrays of that name.
+
+    The arguments of a ufunc have the dtypes with which NumPy computes. Those of other functions are what the call
+    gives; the parameters of what is decorated are honoured, by their names or, where the function has others, by their
+    places.
+    """
 
     def register(f: Any) -> Any:
-        @row("x y"[: 2 * ufunc.nin - 1], ufunc)
-        def handler(w: Walker, a: Args, node: Node) -> Val:
-            parts = [v if isinstance(v, Num) else w.as_tensor(v, node=node) for v in a.values.values()]
-            ins, out = w.resolve(ufunc, parts, node)
-            return w.call(w.constant(f), tuple(w.operands(parts, ins, out, node)), {}, node)
-
+        for function in functions:
+            if isinstance(function, np.ufunc) and function.nout == 1 and function.signature is None:
+                row("x y"[: 2 * function.nin - 1], function)(_of_ufunc(function, f))
+            else:
+                row(" ".join(inspect.signature(f).parameters), function, rank0="any")(of_function(f))
+        if method:
+            row(" ".join(inspect.signature(f).parameters), method=method, rank0="any")(of_function(f))
         return f
 
     return register
+
+
+def refused(what: str, instead: str) -> Any:
+    """Refuse, in code that is written as models are: what this stands in is no code for such arguments."""
+    raise NotImplementedError(what, instead)
+
+
+@row("what instead", refused)
+def _refused(w: Walker, a: Args, node: Node) -> Val:
+    raise w.refuse("ACR202", node, seen=a.static("what"), rewrite=a.static("instead"))
+
+
+def _of_ufunc(ufunc: np.ufunc, f: Any) -> Callable[[Walker, Args, Node], Val]:
+    def handler(w: Walker, a: Args, node: Node) -> Val:
+        parts = [v if isinstance(v, Num) else w.as_tensor(v, node=node) for v in a.values.values()]
+        ins, out = w.resolve(ufunc, parts, node)
+        return w.call(w.constant(f), tuple(w.operands(parts, ins, out, node)), {}, node)
+
+    return handler
+
+
+def of_function(f: Any) -> Callable[[Walker, Args, Node], Val]:
+    """Return the handler of a function that is written as models are."""
+
+    def handler(w: Walker, a: Args, node: Node) -> Val:
+        return w.call(w.constant(f), (), a.values, node)
+
+    return handler
 
 
 @stands_for(np.logaddexp)
 def logaddexp(x: Any, y: Any) -> Any:
     """Return ``log(exp(x) + exp(y))``, without overflow."""
     return np.maximum(x, y) + np.log1p(np.exp(-np.where(x == y, 0, np.abs(x - y))))
+
+
+@stands_for(np.logaddexp2)
+def logaddexp2(x: Any, y: Any) -> Any:
+    """Return ``log2(2**x + 2**y)``, without overflow."""
+    return np.maximum(x, y) + np.log1p(np.exp2(-np.where(x == y, 0, np.abs(x - y)))) * 1.4426950408889634
+
+
+@stands_for(np.exp2)
+def exp2(x: Any) -> Any:
+    """Return 2 to the power of x."""
+    return np.power(x.dtype.type(2), x)
+
+
+@stands_for(np.cbrt)
+def cbrt(x: Any) -> Any:
+    """Return the cube root: a power, and one step of Newton's."""
+    a = np.abs(x)
+    y = np.power(a, x.dtype.type(1 / 3))
+    better = y - (y - a / (y * y)) / 3
+    return np.copysign(np.where((a > 0) & (a < np.inf), better, a), x)
+
+
+@stands_for(np.ceil)
+def ceil(x: Any) -> Any:
+    """Return the smallest whole number not below."""
+    return -np.floor(-x) if x.dtype.kind == "f" else x.copy()
+
+
+@stands_for(np.trunc)
+def trunc(x: Any) -> Any:
+    """Return the number without its fraction."""
+    return np.copysign(np.floor(np.abs(x)), x) if x.dtype.kind == "f" else x.copy()
+
+
+@stands_for(np.rint)
+def rint(x: Any) -> Any:
+    """Return the nearest whole number; of two the even one."""
+    big = x.dtype.type(4503599627370496.0 if x.dtype == np.float64 else 8388608.0)  # from here on all floats are whole
+    a = np.abs(x)
+    return np.copysign(np.where(a < big, (a + big) - big, a), x)
+
+
+@stands_for(np.signbit)
+def signbit(x: Any) -> Any:
+    """Return whether the sign is minus, of zeros and NaN too."""
+    return np.copysign(1, x) < 0
+
+
+@stands_for(np.isinf)
+def isinf(x: Any) -> Any:
+    """Return whether a number is infinite."""
+    return np.abs(x) == np.inf if x.dtype.kind == "f" else x != x
+
+
+@stands_for(np.isfinite)
+def isfinite(x: Any) -> Any:
+    """Return whether a number is neither infinite nor NaN."""
+    return np.abs(x) < np.inf if x.dtype.kind == "f" else x == x
+
+
+@stands_for(np.fmod)
+def fmod(x: Any, y: Any) -> Any:
+    """Return the remainder with the sign of x."""
+    if x.dtype.kind == "f":
+        return np.copysign(np.remainder(np.abs(x), np.abs(y)), x)
+    rest = np.remainder(x, y)
+    return np.where((rest != 0) & ((x < 0) != (y < 0)), rest - y, rest)
+
+
+@stands_for(np.fabs)
+def fabs(x: Any) -> Any:
+    """Return the absolute value, a float."""
+    return np.abs(x)
+
+
+@stands_for(np.positive)
+def positive(x: Any) -> Any:
+    """Return the number."""
+    return x.copy()
+
+
+@stands_for(np.conjugate, method="conj")
+def conjugate(x: Any) -> Any:
+    """Return the number: only complex ones differ from their conjugates."""
+    return np.asarray(x)[()].copy()
+
+
+@stands_for(np.fmax)
+def fmax(x: Any, y: Any) -> Any:
+    """Return the larger; of NaN and a number the number."""
+    return np.where(np.isnan(x), y, np.where(np.isnan(y), x, np.maximum(x, y)))
+
+
+@stands_for(np.fmin)
+def fmin(x: Any, y: Any) -> Any:
+    """Return the smaller; of NaN and a number the number."""
+    return np.where(np.isnan(x), y, np.where(np.isnan(y), x, np.minimum(x, y)))
+
+
+@stands_for(np.heaviside)
+def heaviside(x: Any, y: Any) -> Any:
+    """Return 0, y or 1 where x is negative, zero or positive."""
+    return np.where(x == 0, y, np.where(x < 0, x.dtype.type(0), np.where(x > 0, x.dtype.type(1), x)))
+
+
+@stands_for(np.float_power)
+def float_power(x: Any, y: Any) -> Any:
+    """Return a power, in float64."""
+    return np.power(x, y)
+
+
+@stands_for(np.deg2rad, np.radians)
+def radians(x: Any) -> Any:
+    """Return an angle in radians."""
+    return x * (np.pi / 180)
+
+
+@stands_for(np.rad2deg, np.degrees)
+def degrees(x: Any) -> Any:
+    """Return an angle in degrees."""
+    return x * (180 / np.pi)
+
+
+@stands_for(np.ldexp)
+def ldexp(x: Any, y: Any) -> Any:
+    """Return x times a power of 2, in two steps: one alone may be beyond all floats."""
+    half = y // 2
+    two = x.dtype.type(2)
+    return x * two ** half.astype(x.dtype) * two ** (y - half).astype(x.dtype)
+
+
+@stands_for(np.gcd)
+def gcd(x: Any, y: Any) -> Any:
+    """Return the greatest common divisor, in the steps that numbers of 64 bits need at most."""
+    x, y = np.abs(x), np.abs(y)
+    while np.any(y != 0):
+        x, y = np.where(y == 0, x, y), np.remainder(x, y)
+    return x
+
+
+@stands_for(np.lcm)
+def lcm(x: Any, y: Any) -> Any:
+    """Return the least common multiple."""
+    return np.abs(x // np.maximum(np.gcd(x, y), 1) * y)
+
+
+# ---- what is no ufunc
+
+
+@stands_for(np.real)
+def real(val: Any) -> Any:
+    """Return the number."""
+    return np.asarray(val)[()]
+
+
+@stands_for(np.imag)
+def imag(val: Any) -> Any:
+    """Return zeros."""
+    return np.zeros_like(val)
+
+
+@stands_for(np.angle)
+def angle(z: Any, deg: Any) -> Any:
+    """Return the angle to the positive axis: 0 or pi."""
+    out = np.arctan2(0, z)
+    return out * (180 / np.pi) if deg else out
+
+
+@stands_for(np.isneginf)
+def isneginf(x: Any) -> Any:
+    """Return whether a number is minus infinity."""
+    return np.isinf(x) & np.signbit(x)
+
+
+@stands_for(np.isposinf)
+def isposinf(x: Any) -> Any:
+    """Return whether a number is infinity."""
+    return np.isinf(x) & ~np.signbit(x)
+
+
+@stands_for(np.fix)
+def fix(x: Any) -> Any:
+    """Return the number without its fraction."""
+    return np.trunc(x)
+
+
+@stands_for(np.round, np.around, method="round")
+def rounded(a: Any, decimals: Any) -> Any:
+    """Round to decimals: times a power of 10, to the nearest whole number, and back, as NumPy does."""
+    x = np.asarray(a)
+    if x.dtype == np.bool_:
+        return np.rint(x.astype(np.float16))
+    if x.dtype.kind != "f":
+        if decimals >= 0:
+            return x.copy()[()]
+        step = 10**-decimals
+        return (np.rint(x / step) * step).astype(x.dtype)
+    if decimals == 0:
+        return np.rint(x)
+    if decimals > 0:
+        return np.rint(x * 10.0**decimals) / 10.0**decimals
+    return np.rint(x / 10.0**-decimals) * 10.0**-decimals
+
+
+@stands_for(np.nan_to_num)
+def nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    """Return the numbers with others in place of NaN and infinities."""
+    x = np.array(x)
+    if x.dtype.kind != "f":
+        return x[()]
+    most = np.finfo(x.dtype).max if posinf is None else posinf
+    least = np.finfo(x.dtype).min if neginf is None else neginf
+    kind = x.dtype.type
+    known = np.where(np.isnan(x), kind(nan), x)
+    known = np.where(known == np.inf, kind(most), np.where(known == -np.inf, kind(least), known))
+    return known[()]
+
+
+@stands_for(np.divmod)
+def both_parts(x1: Any, x2: Any) -> Any:
+    """Return quotient and remainder."""
+    return np.floor_divide(x1, x2), np.remainder(x1, x2)
+
+
+@stands_for(np.modf)
+def modf(x: Any) -> Any:
+    """Return the fraction and the whole part, both with the sign of the number."""
+    x = np.asarray(x)
+    x = x if x.dtype.kind == "f" else x.astype(np.float64)
+    whole = np.trunc(x)
+    return np.copysign(np.where(np.isinf(x), 0, x - whole), x), whole
+
+
+@stands_for(np.sinc)
+def sinc(x: Any) -> Any:
+    """Return ``sin(pi x) / (pi x)``, and 1 at 0."""
+    x = np.asarray(x)
+    x = x if x.dtype.kind == "f" else x.astype(np.float64)
+    turned = np.pi * np.where(x == 0, x.dtype.type(1e-20), x)
+    return np.sin(turned) / turned
+
+
+@stands_for(np.isclose)
+def isclose(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: Any) -> Any:
+    """Return whether numbers are close to one another, by what b is."""
+    b = np.asarray(b)
+    b = b if b.dtype.kind == "f" else b.astype(np.float64)
+    near = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b) | (a == b)
+    return near | (np.isnan(a) & np.isnan(b)) if equal_nan else near
+
+
+@stands_for(np.allclose)
+def allclose(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: Any) -> Any:
+    """Return whether all numbers are close to one another."""
+    return bool(np.all(np.isclose(a, b, rtol, atol, equal_nan)))
+
+
+@stands_for(np.array_equal)
+def array_equal(a1: Any, a2: Any, equal_nan: Any) -> Any:
+    """Return whether two arrays have one shape and the same elements."""
+    a1, a2 = np.asarray(a1), np.asarray(a2)
+    if a1.ndim != a2.ndim or a1.shape != a2.shape:
+        return False
+    same = a1 == a2
+    return bool(np.all(same | (np.isnan(a1) & np.isnan(a2)) if equal_nan else same))
+
+
+@stands_for(np.select)
+def select(condlist: Any, choicelist: Any, default: Any) -> Any:
+    """Return of the first condition that holds the choice."""
+    out = default
+    for k in range(len(condlist) - 1, -1, -1):
+        out = np.where(condlist[k], choicelist[k], out)
+    return out
+
+
+@stands_for(np.choose)
+def choose(a: Any, choices: Any) -> Any:
+    """Return of each element the one of as many arrays that its number says."""
+    a = np.asarray(a)
+    if np.any((a < 0) | (a >= len(choices))):
+        raise ValueError("invalid entry in choice array")
+    out = choices[0]
+    for k in range(1, len(choices)):
+        out = np.where(a == k, choices[k], out)
+    return out

@@ -188,11 +188,9 @@ class Chooser:
     def choose(self) -> None:
         graph = self.graph
         for v in range(graph.first, graph.count):
-            kinds = ["reduce", "arg", "product", "stack"]
-            if not self.fusion.vertical:
-                kinds += ["element", "concat"]
+            apart = not self.fusion.vertical and graph.kind(v) in ("element", "concat")
             together = self.fusion.vertical and self.fusion.gather
-            if graph.kind(v) in kinds or (not together and graph.lookup(v)):
+            if graph.has(v).stored or apart or (not together and graph.lookup(v)):
                 self.stored.add(v)
         while True:  # what is stored may make other things contiguous
             before = set(self.stored)
@@ -215,9 +213,7 @@ class Chooser:
         for v in range(graph.first, graph.count):
             op = graph.op(v)
             assert op is not None
-            level[v] = max((level[a] for a in op.args), default=0) + (
-                graph.kind(v) in ("reduce", "arg", "product", "concat", "stack")
-            )
+            level[v] = max((level[a] for a in op.args), default=0) + graph.has(v).loops
             inner = sum(0 if self.leaf(a) else cost[a] for a in op.args)
             cost[v] = min(inner + TENSORS[op.op].cost, 1 << 20)
         contexts: list[set[tuple[int, tuple[Size, ...], bool]]] = [set() for _ in range(graph.count)]
@@ -230,7 +226,7 @@ class Chooser:
                 again = (kind == "element" and self.repeats(graph.shape(v), op.shape)) or op.op in ("broadcast", "take")
                 if self.leaf(user):
                     space = op.shape if kind in ("element", "view") else graph.shape(v)
-                    at = level[user] - (kind in ("reduce", "arg", "product", "concat", "stack"))
+                    at = level[user] - graph.has(user).loops
                     here.add((at, space, again))
                 else:
                     here.update((at, space, again or more) for at, space, more in contexts[user])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from acronumba.ir.ops import TENSORS
+from acronumba.ir.ops import KINDS, TENSORS, Kind
 from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand, Size
 from acronumba.kernels.stages.index import ZERO, Index, Poly, divide, reindex, size_poly
 
@@ -61,6 +61,10 @@ class Graph:
         """Return "leaf" for operands, else the kind of `ir.ops`."""
         op = self.op(v)
         return "leaf" if op is None else TENSORS[op.op].kind
+
+    def has(self, v: int) -> Kind:
+        """Return what the kind of `v` means for kernels; operands are read where they lie, like views."""
+        return KINDS.get(self.kind(v), KINDS["view"])
 
     def checked(self, v: int) -> tuple[int, ...]:
         """Return the values that decide whether the operation `v` fails; none where its shape alone does."""

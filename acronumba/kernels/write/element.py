@@ -296,6 +296,7 @@ ELEMENT: Mapping[str, Rule] = {
     **{name: _math(name) for name, row in TENSORS.items() if row.called},
     "sqrt": lambda w, args, t: intrinsic("sqrt", args[0]),
     "floor": _floor,
+    "copysign": lambda w, args, t: intrinsic("copysign", *args),
     "not": lambda w, args, t: ~args[0],
     "isnan": _isnan,
     "add": _arithmetic("+", "|"), "sub": _arithmetic("-", "^"), "mul": _arithmetic("*", "&"),

@@ -22,6 +22,19 @@ Worst error in units in the last place:
     sigmoid       2.41      2.30  exp(-abs(x)) and one division; denormal results are right
     erf           0.98      1.00  float32: two polynomials and exp; float64: C's
     pow           0.51      1.00  float32: exp(y log x) in float64; float64: C's
+    log2          0.51      1.00  float32: C's of float64, rounded once more; float64: C's
+    log10         0.51      1.00  the same
+    tan           0.51      1.00  the same
+    arcsin        0.51      1.00  the same
+    arccos        0.51      1.00  the same
+    arctan        0.51      1.00  the same
+    arctan2       0.51      1.00  the same
+    sinh          0.51      1.00  the same
+    cosh          0.51      1.00  the same
+    arcsinh       0.51      1.00  the same
+    arccosh       0.51      1.00  the same
+    arctanh       0.51      1.00  the same
+    erfc          0.51      1.00  the same
     ========  ========  ========  =====================================================================
 
 sign, maximum, minimum (NaN of either side wins), floordiv and mod (NumPy's) give NumPy's bits. The intrinsics abs,
@@ -41,6 +54,7 @@ from types import MappingProxyType
 
 from acronumba.emit import tree
 from acronumba.emit.parse import parse
+from acronumba.ir.ops import TENSORS
 
 # In the texts, `vec` is the type asked for, `ivec` the integers of the same size and number, `mask` their truth values,
 # and `wide` the float64 of the same number. Functions get the type's name appended: `exp` is `exp_f32x16` for f32x16.
@@ -406,6 +420,19 @@ def threefry(key: vec, counter: vec) -> vec:
 """
 )
 
+
+def _of_c(single: bool) -> str:
+    """Return the texts of functions that are C's."""
+    out = []
+    for row in TENSORS.values():
+        if row.c:
+            names = "xy"[: row.arity]
+            call = f"libm_{row.c}({', '.join(f'wide({x})' if single else x for x in names)})"
+            head = f"def {row.name}({', '.join(f'{x}: vec' for x in names)}) -> vec:"
+            out.append(f"\n\n{head}\n    return {f'vec({call})' if single else call}\n")
+    return "".join(out)
+
+
 _SOME_SCALAR = '''
 def some(m: mask) -> i1:
     """Whether any lane holds."""
@@ -437,7 +464,10 @@ def text(ty: tree.Ty) -> str:
     source = (
         _INTEGER
         if ty.kind == "i"
-        else (_SOME_SCALAR if ty.lanes == 1 else _SOME_VECTOR) + (_SINGLE if ty.bits == 32 else _DOUBLE) + _COMMON
+        else (_SOME_SCALAR if ty.lanes == 1 else _SOME_VECTOR)
+        + (_SINGLE if ty.bits == 32 else _DOUBLE)
+        + _of_c(ty.bits == 32)
+        + _COMMON
     )
     names = {name: f"{name}_{ty}" for name in _DEFINITION.findall(source)}
     names |= {f"wide_{name}": f"{name}_{_wide(ty)}" for name in _WIDE}

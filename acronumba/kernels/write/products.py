@@ -19,7 +19,7 @@ from acronumba.kernels.stages.steps import Place, Step, column
 from acronumba.kernels.stages.tasks import Nest, Part, Product, ProductStage, Single
 from acronumba.kernels.stages.weights import SideBySide, ViewPacking
 from acronumba.kernels.tiles import Packing
-from acronumba.kernels.write.element import DTYPES, cast, less
+from acronumba.kernels.write.element import DTYPES, cast, combine, identity, less
 from acronumba.kernels.write.matrices import MatrixWriter
 from acronumba.kernels.write.writer import to_memory
 
@@ -193,6 +193,32 @@ class ProductWriter(MatrixWriter):
         with self.when(top.ne(nowhere)):
             self.put(v, out, cast(top, DTYPES["int64"], DTYPES[op.dtype]))
 
+    def scan(self, v: int) -> None:
+        """Every sum, product, ... along an axis, one after the other; neighbours across the axis in vectors."""
+        op = self.graph.op(v)
+        assert op is not None
+        (source,), shape, axis = op.args, op.shape, axis_of(op)
+        t, step = DTYPES[op.dtype], op.op.removeprefix("cum")
+        outer = [k for k in range(len(shape)) if k != axis and shape[k] != 1]
+        vector = outer[-1] if outer and outer[-1] > axis else None
+        lanes = self.lanes_for([v]) if vector is not None else 1
+        at = [ZERO] * len(shape)
+        self.note_names([v])
+
+        def inner() -> None:
+            first = -0.0 if (step, t.kind) == ("sum", "f") else identity(step, t)
+            total = self.local(self.kernel.names[v], const(first, t.ty.vector(lanes)))
+            with self.loop("k", 0, self.number(size_poly(shape[axis])), extent=shape[axis]) as k:
+                at[axis] = Poly.of(k.name) if shape[axis] != 1 else ZERO
+                here = Index(shape, tuple(at))
+                self.prepare(source, here)
+                x = self.value(source, here)
+                x = const(x, total.type) if x.type.lanes < lanes else x
+                self.f.set(total, combine(step, self.bind("x", x, len(self.scopes) - 1), total, t))
+                self.put(v, here, total)
+
+        self.space(outer, shape, at, inner, vector, lanes)
+
     # ---- failures
 
     def check(self, v: int) -> None:
@@ -350,6 +376,7 @@ SINGLES: Mapping[str, Callable[[ProductWriter, int], None]] = {
     "concat": lambda w, v: w.concat(v),
     "stack": lambda w, v: w.stack(v),
     "arg": lambda w, v: w.arg(v),
+    "scan": lambda w, v: w.scan(v),
     "check": lambda w, v: w.check(v),
     "product": lambda w, v: w.one_product(w.stages.products[v]),
 }

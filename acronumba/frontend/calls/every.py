@@ -1,0 +1,26 @@
+"""All files with rows: they are in `tables.ROWS` and `tables.METHODS` when this is imported."""
+
+from __future__ import annotations
+
+from acronumba.frontend.calls import (
+    of_collections,
+    of_dtypes,
+    of_layouts,
+    of_library,
+    of_maps,
+    of_numpy,
+    of_python,
+    of_ufuncs,
+    written,
+    written_math,
+    written_matrices,
+    written_orders,
+    written_products,
+    written_shapes,
+    written_special,
+)
+
+FILES = (
+    of_collections, of_dtypes, of_layouts, of_library, of_maps, of_numpy, of_python, of_ufuncs, written, written_math,
+    written_matrices, written_orders, written_products, written_shapes, written_special,
+)  # fmt: skip

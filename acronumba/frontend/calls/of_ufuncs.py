@@ -1,0 +1,106 @@
+"""What all of NumPy's ufuncs have: `out`, `where`, `dtype`, and methods (`np.add.reduce`, `np.add.outer`)."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from acronumba.frontend.calls import of_numpy, written
+from acronumba.frontend.calls.tables import ROWS, Args, Handler, Node, row
+from acronumba.frontend.values import NoneVal, Tensor, TupleVal, Val
+
+if TYPE_CHECKING:
+    from acronumba.frontend.walker import Walker
+
+ELEMENTWISE = (of_numpy, written)  # the rows of ufuncs are there
+
+REDUCTIONS: dict[Any, Any] = {
+    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min, np.logical_and: np.all,
+    np.logical_or: np.any,
+}  # fmt: skip
+SCANS: dict[Any, str] = {np.add: "sum", np.multiply: "prod", np.maximum: "max", np.minimum: "min"}
+
+
+def _accumulate(op: str) -> Handler:
+    def handler(w: Walker, a: Args, node: Node) -> Val:
+        x = a.tensor("a")
+        if not x.type.rank:
+            raise w.refuse("ACR402", a.where["a"], seen=f"{a.what} of {w.describe(x)}")
+        return w.scan(op, x, a.axis("axis", x.type.rank), a.dtype(), node)
+
+    return handler
+
+
+def _outer(ufunc: np.ufunc) -> Handler:
+    def handler(w: Walker, a: Args, node: Node) -> Val:
+        x, y = a.tensor("x"), a.tensor("y")
+        if y.type.rank:
+            x = w.reshape(x, (*x.dims, *(1,) * y.type.rank), node)
+        return w.call(w.constant(ufunc), (x, y), {}, node)
+
+    return handler
+
+
+for _ufunc, _reduction in REDUCTIONS.items():
+    _row = ROWS[_reduction]
+    row(_row.honoured, _ufunc.reduce)(_row.handler)
+for _ufunc, _op in SCANS.items():
+    row("a axis dtype", _ufunc.accumulate)(_accumulate(_op))
+PLAIN = [f for f in ROWS if isinstance(f, np.ufunc) and (f.nout, f.signature) == (1, None)]
+for _f in PLAIN:
+    if _f.nin == 2:
+        row("x y", _f.outer, rank0="any")(_outer(_f))
+
+
+def _asked(ufunc: np.ufunc, plain: Handler, names: str) -> Handler:
+    """Return the handler of a ufunc that honours `out`, `where` and `dtype`."""
+
+    def handler(w: Walker, a: Args, node: Node) -> Val:
+        given = a.only(names.split())
+        dtype = a.dtype()
+        if dtype is not None:
+            given = _in_dtype(w, a, ufunc, given, dtype, node)
+        out = plain(w, given, node)
+        chosen = w.static(a["where"], a.where["where"]) is not True
+        if isinstance(a["out"], NoneVal):
+            if chosen:
+                raise w.refuse("ACR202", a.where["where"], seen=f"where= of {a.what} without out=",
+                               rewrite="np.where(mask, f(x), y)")  # fmt: skip
+            return out
+        into: Val = a["out"]
+        if isinstance(into, TupleVal) and len(into.items) == 1:
+            into = into.items[0]
+        if not isinstance(into, Tensor) or not isinstance(out, Tensor):
+            raise w.refuse("ACR301", a.where["out"], seen=f"{w.describe(into)} for out of {a.what}")
+        where = a.where["out"]
+        if not isinstance(where.value if isinstance(where, ast.keyword) else where, ast.Call):
+            raise w.refuse("ACR202", where, seen=f"out= of {a.what}, an array that has a name",
+                           rewrite=f"out[:] = {a.what}(...)")  # fmt: skip
+        if not np.can_cast(out.type.dtype, into.type.dtype, "same_kind"):
+            raise w.refuse("ACR301", where, seen=f"{out.type.dtype} into an array of {into.type.dtype}")
+        out = w.cast(out, into.type.dtype, node)
+        if chosen:
+            out = w.where(a["where"], out, into, node)
+        return w.as_array(w.broadcast_to(out, into.dims, node))
+
+    return handler
+
+
+def _in_dtype(w: Walker, a: Args, ufunc: np.ufunc, given: Args, dtype: str, node: Node) -> Args:
+    """Return the arguments in the dtypes that a ufunc computes a dtype from."""
+    for name in given.values:
+        x = given.tensor(name)
+        if not np.can_cast(x.type.dtype, dtype, "same_kind"):
+            raise w.refuse("ACR301", a.where["dtype"], seen=f"{x.type.dtype} to {dtype} in {a.what}")
+        given = given.replaced(name, w.cast(x, dtype, node))
+    ins, out = w.resolve(ufunc, [given.tensor(name) for name in given.values], node)
+    if out != dtype or any(d != dtype for d in ins):
+        raise w.refuse("ACR202", a.where["dtype"], seen=f"dtype={dtype} of {a.what}", rewrite="x.astype(dtype)")
+    return given
+
+
+for _f in PLAIN:
+    _row = ROWS[_f]
+    row(f"{_row.honoured} out where dtype", _f, rank0=_row.rank0)(_asked(_f, _row.handler, _row.honoured))

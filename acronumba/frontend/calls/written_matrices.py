@@ -1,0 +1,317 @@
+"""NumPy's functions of matrices, written as models are: elimination, factors, eigenvalues of small ones.
+
+Each step of elimination is a step of a loop of the model; its operations act on the whole matrix. Results are those of
+LAPACK up to rounding; where they are open (the signs of eigenvectors) there is no function here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from acronumba.frontend.calls.written import refused, stands_for
+
+SlogdetResult: Any = type(np.linalg.slogdet(np.eye(1)))
+QRResult: Any = type(np.linalg.qr(np.eye(1)))
+SWEEPS = 12  # over all pairs of columns: each squares what is left, so that a few are enough
+
+# ---- matrices
+
+
+def floats(a: Any) -> Any:
+    """Return an array of floats."""
+    a = np.asarray(a)
+    return a if a.dtype.kind == "f" else a.astype(np.float64)
+
+
+def one_matrix(a: Any) -> Any:
+    """Return a square matrix of floats."""
+    a = floats(a)
+    if a.ndim != 2:
+        refused("np.linalg of a stack of matrices", "a call for each matrix: [np.linalg.inv(x) for x in xs]")
+    if a.shape[0] != a.shape[1]:
+        raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
+    return a
+
+
+def eliminated(a: Any, right: Any) -> Any:
+    """Solve by elimination: the matrix with zeros below its diagonal, what it makes of the right side, its sign.
+
+    The largest of a column leads, as in LAPACK; rows are exchanged by where they are read.
+    """
+    n = a.shape[0]
+    both = np.concatenate([a, right], axis=1)
+    rows = np.arange(n)
+    sign = a.dtype.type(1)
+    for k in range(n):
+        column = both[:, k]
+        p = np.argmax(np.where(rows >= k, np.abs(column), -1))
+        sign = np.where(p == k, sign, -sign)
+        both = both[np.where(rows == k, p, np.where(rows == p, k, rows))]
+        factor = np.where(rows > k, both[:, k] / both[k, k], 0)
+        both = both - factor[:, None] * np.where(np.arange(both.shape[1]) >= k, both[k], 0)
+    return both[:, :n], both[:, n:], sign
+
+
+def backwards(upper: Any, right: Any) -> Any:
+    """Solve a system whose matrix has zeros below its diagonal."""
+    n = upper.shape[0]
+    rows = np.arange(n)
+    for j in range(n):
+        k = n - 1 - j
+        solved = right[k] / upper[k, k]
+        right = np.where((rows == k)[:, None], solved, right - np.where(rows < k, upper[:, k], 0)[:, None] * solved)
+    return right
+
+
+@stands_for(np.linalg.solve)
+def solve(a: Any, b: Any) -> Any:
+    """Return what a matrix turns into b."""
+    a, b = one_matrix(a), np.asarray(b)
+    kind = np.result_type(a, b) if b.dtype.kind == "f" else a.dtype if a.dtype == np.float64 else np.dtype(np.float64)
+    upper, right, _ = eliminated(a.astype(kind), b.astype(kind).reshape(a.shape[0], -1))
+    if np.any(np.diagonal(upper) == 0):
+        raise np.linalg.LinAlgError("Singular matrix")
+    return backwards(upper, right).reshape(b.shape)
+
+
+@stands_for(np.linalg.inv)
+def inv(a: Any) -> Any:
+    """Return the inverse of a matrix."""
+    a = one_matrix(a)
+    return np.linalg.solve(a, np.eye(a.shape[0], dtype=a.dtype))
+
+
+@stands_for(np.linalg.det)
+def det(a: Any) -> Any:
+    """Return the determinant: what elimination leaves on the diagonal, multiplied."""
+    a = one_matrix(a)
+    upper, _, sign = eliminated(a, a[:, :0])
+    return sign * np.prod(np.diagonal(upper))
+
+
+@stands_for(np.linalg.slogdet)
+def slogdet(a: Any) -> Any:
+    """Return the sign of the determinant and the logarithm of its size."""
+    a = one_matrix(a)
+    upper, _, sign = eliminated(a, a[:, :0])
+    on = np.diagonal(upper)
+    return SlogdetResult(sign * np.prod(np.sign(on)), np.sum(np.log(np.abs(on))))
+
+
+@stands_for(np.linalg.cholesky)
+def cholesky(a: Any, upper: Any) -> Any:
+    """Return the lower triangle whose product with its own transpose is the matrix."""
+    a = one_matrix(a)
+    a = a.T if upper else a
+    n = a.shape[0]
+    rows = np.arange(n)
+    out = np.zeros_like(a)
+    for k in range(n):
+        column = a[:, k] - out @ out[k]
+        column = np.where(rows >= k, column / np.sqrt(column[k]), 0)
+        out = np.where(rows == k, column[:, None], out)
+    if not np.all(np.diagonal(out) > 0):
+        raise np.linalg.LinAlgError("Matrix is not positive definite")
+    return out.T if upper else out
+
+
+@stands_for(np.linalg.matrix_power)
+def matrix_power(a: Any, n: Any) -> Any:
+    """Return a power of a square matrix."""
+    a = np.asarray(a)
+    if n < 0:
+        a, n = np.linalg.inv(a), -n
+    out = np.eye(a.shape[-1], dtype=a.dtype)
+    for _ in range(n):
+        out = out @ a
+    return out
+
+
+@stands_for(np.linalg.multi_dot)
+def multi_dot(arrays: Any) -> Any:
+    """Return the product of several matrices, from left to right."""
+    if len(arrays) == 3:  # in the order that takes less, as NumPy does: of bools, it matters
+        a, b, c = arrays
+        first = a.shape[0] * b.shape[-1] * (a.shape[-1] + c.shape[-1])
+        if first >= a.shape[-1] * c.shape[-1] * (a.shape[0] + b.shape[-1]):
+            return a @ (b @ c)
+    out = arrays[0]
+    for k in range(1, len(arrays)):
+        out = out @ arrays[k]
+    return out
+
+
+@stands_for(np.linalg.trace)
+def trace_of_last(x: Any, offset: Any, dtype: Any) -> Any:
+    """Return the sum of a diagonal of the last two axes."""
+    return np.trace(x, offset, -2, -1, dtype)
+
+
+@stands_for(np.matrix_transpose, np.linalg.matrix_transpose)
+def matrix_transpose(x: Any) -> Any:
+    """Return the last two axes exchanged."""
+    return np.swapaxes(np.asarray(x), -1, -2)
+
+
+@stands_for(np.linalg.matmul)
+def linalg_matmul(x1: Any, x2: Any) -> Any:
+    """Return the product of matrices."""
+    return np.matmul(x1, x2)
+
+
+@stands_for(np.linalg.outer)
+def linalg_outer(x1: Any, x2: Any) -> Any:
+    """Return all products."""
+    return np.outer(x1, x2)
+
+
+@stands_for(np.linalg.tensordot)
+def linalg_tensordot(x1: Any, x2: Any, axes: Any) -> Any:
+    """Return sums of products over axes."""
+    return np.tensordot(x1, x2, axes)
+
+
+@stands_for(np.linalg.vecdot)
+def linalg_vecdot(x1: Any, x2: Any, axis: Any) -> Any:
+    """Return the sums of products of an axis."""
+    return np.vecdot(x1, x2, axis=axis)  # type: ignore[call-overload]
+
+
+@stands_for(np.linalg.vector_norm)
+def vector_norm(x: Any, axis: Any, keepdims: Any, ord: Any) -> Any:
+    """Return the size of vectors."""
+    x = np.asarray(x)
+    if axis is None:
+        whole = (1,) * x.ndim
+        out = np.linalg.norm(x.reshape(-1), ord)
+        return out.reshape(whole) if keepdims else out
+    return np.linalg.norm(x, ord, axis, keepdims)
+
+
+@stands_for(np.linalg.matrix_norm)
+def matrix_norm(x: Any, keepdims: Any, ord: Any) -> Any:
+    """Return the size of matrices."""
+    return np.linalg.norm(x, ord, (-2, -1), keepdims)
+
+
+# ---- factors
+
+
+@stands_for(np.linalg.qr)
+def qr(a: Any, mode: Any) -> Any:
+    """Return orthogonal columns and a triangle, whose product is the matrix: by reflections, as in LAPACK."""
+    a = floats(a)
+    if a.ndim != 2:
+        refused("np.linalg.qr of a stack of matrices", "[np.linalg.qr(x) for x in xs]")
+    if mode not in ("reduced", "complete", "r"):
+        refused("np.linalg.qr of another mode", "mode='reduced'")
+    m, n = a.shape
+    rows = np.arange(m)
+    r, q = a, np.eye(m, dtype=a.dtype)
+    for k in range(min(m, n)):
+        first = r[k, k]
+        below = np.where(rows > k, r[:, k], 0)
+        rest = np.sum(below * below)
+        longer = -np.copysign(np.sqrt(first * first + rest), first)
+        v = np.where(rows == k, np.where(rest == 0, 0, first - longer), below)
+        scale = np.where(rest == 0, 0, 2 / np.sum(v * v))
+        r = r - v[:, None] * (scale * (v @ r))
+        q = q - (q @ v)[:, None] * (scale * v)
+    k = m if mode == "complete" else min(m, n)
+    r = np.triu(r[:k])
+    return r if mode == "r" else QRResult(q[:, :k], r)
+
+
+def turned(a: Any, columns: Any, p: Any, q: Any, c: Any, s: Any) -> Any:
+    """Return a matrix with two of its columns turned in their plane."""
+    x, y = a[:, p], a[:, q]
+    first, second = (c * x - s * y)[:, None], (s * x + c * y)[:, None]
+    return np.where(columns == p, first, np.where(columns == q, second, a))
+
+
+def rotated(a: Any) -> Any:
+    """Return a matrix whose columns are at right angles, and the rotation: Jacobi's method, one side (Hestenes)."""
+    n = a.shape[1]
+    v = np.eye(n, dtype=a.dtype)
+    columns = np.arange(n)
+    for _ in range(SWEEPS):
+        for p in range(n - 1):
+            for q in range(p + 1, n):
+                x, y = a[:, p], a[:, q]
+                across = np.sum(x * y)
+                far = (np.sum(y * y) - np.sum(x * x)) / (2 * across)
+                t = np.where(across == 0, 0, np.copysign(1, far) / (np.abs(far) + np.sqrt(1 + far * far)))
+                c = 1 / np.sqrt(1 + t * t)
+                s = c * t
+                a = turned(a, columns, p, q, c, s)
+                v = turned(v, columns, p, q, c, s)
+    return a, v
+
+
+@stands_for(np.linalg.svdvals)
+def svdvals(x: Any) -> Any:
+    """Return the singular values, the largest first."""
+    a = floats(x)
+    if a.ndim != 2:
+        refused("the singular values of a stack of matrices", "[np.linalg.svdvals(x) for x in xs]")
+    columns = rotated(a)[0] if a.shape[0] >= a.shape[1] else rotated(a.T)[0]
+    return np.sort(np.sqrt(np.sum(columns * columns, axis=0)))[::-1]
+
+
+@stands_for(np.linalg.svd)
+def svd(a: Any, full_matrices: Any, compute_uv: Any) -> Any:
+    """Return the singular values; the signs of singular vectors are open."""
+    if compute_uv:
+        refused("the singular vectors of np.linalg.svd, whose signs are open", "np.linalg.svd(x, compute_uv=False)")
+    return np.linalg.svdvals(a)
+
+
+@stands_for(np.linalg.pinv)
+def pinv(a: Any, rcond: Any, rtol: Any) -> Any:
+    """Return the pseudo-inverse: of singular values that are almost 0, none."""
+    a = floats(a)
+    if a.ndim != 2:
+        refused("np.linalg.pinv of a stack of matrices", "[np.linalg.pinv(x) for x in xs]")
+    least = rcond if rcond is not None else rtol if rtol is not None else 1e-15
+    tall = a.shape[0] >= a.shape[1]
+    columns, v = rotated(a) if tall else rotated(a.T)
+    sizes = np.sqrt(np.sum(columns * columns, axis=0))
+    inverse = np.where(sizes > least * np.max(sizes), 1 / sizes, 0)
+    out = (v * inverse) @ (columns * inverse).T
+    return out if tall else out.T
+
+
+@stands_for(np.linalg.matrix_rank)
+def matrix_rank(A: Any, tol: Any, rtol: Any) -> Any:
+    """Return how many singular values are not almost 0."""
+    a = floats(A)
+    sizes = np.linalg.svdvals(a)
+    most = np.max(sizes)
+    if tol is not None:
+        return np.sum(sizes > tol)
+    part = max(a.shape[0], a.shape[1]) * np.finfo(a.dtype).eps if rtol is None else rtol
+    return np.sum(sizes > most * part)
+
+
+@stands_for(np.linalg.eigvalsh)
+def eigvalsh(a: Any, UPLO: Any) -> Any:
+    """Return the eigenvalues of a symmetric matrix, the smallest first: Jacobi's method."""
+    a = one_matrix(a)
+    a = np.tril(a) + np.tril(a, -1).T if UPLO == "L" else np.triu(a) + np.triu(a, 1).T
+    n = a.shape[0]
+    k = np.arange(n)
+    rows, columns = k[:, None], k[None, :]
+    for _ in range(SWEEPS):
+        for p in range(n - 1):
+            for q in range(p + 1, n):
+                off = a[p, q]
+                far = (a[q, q] - a[p, p]) / (2 * off)
+                t = np.where(off == 0, 0, np.copysign(1, far) / (np.abs(far) + np.sqrt(1 + far * far)))
+                c = 1 / np.sqrt(1 + t * t)
+                s = c * t
+                turn = np.where((rows == columns) & ((rows == p) | (rows == q)), c, np.eye(n, dtype=a.dtype))
+                turn = np.where((rows == p) & (columns == q), s, np.where((rows == q) & (columns == p), -s, turn))
+                a = turn.T @ a @ turn
+    return np.sort(np.diagonal(a))

@@ -1,0 +1,323 @@
+"""NumPy's functions of order, written as models are: sorting, searching, sets, what is counted.
+
+NaN comes last, as in NumPy. Where NumPy leaves an order open (`argsort` without `kind="stable"` among equal elements,
+the two sides of a `partition`), elements stand as in a stable sort.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from acronumba.frontend.calls.written import stands_for
+
+UniqueAll: Any = type(np.unique_all([0]))
+UniqueCounts: Any = type(np.unique_counts([0]))
+UniqueInverse: Any = type(np.unique_inverse([0]))
+
+
+def before(x: Any, y: Any) -> Any:
+    """Return whether x comes before y in an order that has NaN last."""
+    return (x < y) | ((y != y) & (x == x)) if x.dtype.kind == "f" else x < y
+
+
+def places(x: Any) -> Any:
+    """Return the place of each element in the order of its row, along the last axis: how many come before it.
+
+    This is the one place that says how arrays are sorted: by comparing all pairs, which has no order of its own.
+    """
+    n = x.shape[-1]
+    mine, other = x[..., :, None], x[..., None, :]
+    earlier = np.arange(n)[None, :] < np.arange(n)[:, None]
+    return np.sum(before(other, mine) | (earlier & ~before(mine, other)), axis=-1, dtype=np.int32)
+
+
+def order(x: Any) -> Any:
+    """Return which element stands at each place of the sorted row, along the last axis."""
+    n = x.shape[-1]
+    at = places(x)[..., None, :] == np.arange(n, dtype=np.int32)[:, None]
+    return np.sum(np.where(at, np.arange(n), 0), axis=-1)
+
+
+@stands_for(np.argsort, method="argsort")
+def argsort(a: Any, axis: Any, kind: Any, stable: Any) -> Any:
+    """Return the places of the elements in their order."""
+    a = np.asarray(a)
+    if axis is None or a.ndim == 0:
+        return order(a.reshape(-1))
+    return np.moveaxis(order(np.moveaxis(a, axis, -1)), -1, axis)
+
+
+@stands_for(np.sort)
+def sort(a: Any, axis: Any, kind: Any, stable: Any) -> Any:
+    """Return the elements in their order."""
+    a = np.asarray(a)
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    return np.take_along_axis(a, np.argsort(a, axis), axis)
+
+
+@stands_for(np.partition)
+def partition(a: Any, kth: Any, axis: Any) -> Any:
+    """Return the elements in their order, which is one of those that NumPy may return."""
+    return np.sort(a, axis)
+
+
+@stands_for(np.argpartition, method="argpartition")
+def argpartition(a: Any, kth: Any, axis: Any) -> Any:
+    """Return the places of the elements in their order."""
+    return np.argsort(a, axis)
+
+
+@stands_for(np.lexsort)
+def lexsort(keys: Any, axis: Any) -> Any:
+    """Return the places in the order of several keys, of which the last counts first."""
+    out = np.argsort(keys[0], axis)
+    for k in range(1, len(keys)):
+        out = np.take_along_axis(out, np.argsort(np.take_along_axis(np.asarray(keys[k]), out, axis), axis), axis)
+    return out
+
+
+@stands_for(np.searchsorted, method="searchsorted")
+def searchsorted(a: Any, v: Any, side: Any) -> Any:
+    """Return how many elements of a sorted array come before each value, or (right) do not come after it."""
+    a, v = np.asarray(a), np.asarray(v)
+    kind = np.result_type(a, v)
+    a, v = a.astype(kind), v.astype(kind)[..., None]
+    return np.sum(before(a, v) if side == "left" else ~before(v, a), axis=-1)
+
+
+@stands_for(np.digitize)
+def digitize(x: Any, bins: Any, right: Any) -> Any:
+    """Return the number of the bin of each value; bins may rise or fall."""
+    bins = np.asarray(bins)
+    rises, falls = np.all(bins[1:] >= bins[:-1]), np.all(bins[1:] <= bins[:-1])
+    if not (rises | falls):
+        raise ValueError("bins must be monotonically increasing or decreasing")
+    up = np.searchsorted(bins, x, side="left" if right else "right")
+    down = len(bins) - np.searchsorted(bins[::-1], x, side="right" if right else "left")
+    return np.where(rises, up, down)[()]
+
+
+# ---- places
+
+
+@stands_for(np.count_nonzero)
+def count_nonzero(a: Any, axis: Any, keepdims: Any) -> Any:
+    """Return how many elements are not zero."""
+    return np.sum(np.asarray(a) != 0, axis=axis, keepdims=keepdims, dtype=np.int64)
+
+
+@stands_for(np.flatnonzero)
+def flatnonzero(a: Any) -> Any:
+    """Return where a flattened array is not zero."""
+    return np.nonzero(np.ravel(a))[0]
+
+
+@stands_for(np.argwhere)
+def argwhere(a: Any) -> Any:
+    """Return where an array is not zero, a row for each element."""
+    return np.stack(np.nonzero(a), axis=1)
+
+
+@stands_for(np.extract)
+def extract(condition: Any, arr: Any) -> Any:
+    """Return the elements for which a condition holds."""
+    return np.ravel(arr)[np.nonzero(np.ravel(condition))[0]]
+
+
+@stands_for(np.compress)
+def compress(condition: Any, a: Any, axis: Any) -> Any:
+    """Return the parts along an axis for which a condition holds."""
+    a = np.asarray(a)
+    if axis is None:
+        return a.reshape(-1)[np.nonzero(condition)[0]]
+    return np.take(a, np.nonzero(condition)[0], axis)
+
+
+@stands_for(np.trim_zeros)
+def trim_zeros(filt: Any, trim: Any) -> Any:
+    """Return a vector without the zeros at its ends."""
+    filt = np.asarray(filt)
+    rest = np.nonzero(filt)[0]
+    if len(rest) == 0:
+        return filt[:0]
+    first = rest[0] if trim in ("f", "fb", "bf") else 0
+    last = rest[-1] + 1 if trim in ("b", "fb", "bf") else len(filt)
+    return filt[int(first) : int(last)]
+
+
+# ---- sets
+
+
+def first_of(s: Any) -> Any:
+    """Return where a sorted vector has another element than before; all NaN are one."""
+    new = s[1:] != s[:-1]
+    if s.dtype.kind == "f":
+        new = new & ~(np.isnan(s[1:]) & np.isnan(s[:-1]))
+    return np.concatenate([np.ones(min(len(s), 1), np.bool_), new])
+
+
+@stands_for(np.unique)
+def unique(ar: Any, return_index: Any, return_inverse: Any, return_counts: Any) -> Any:
+    """Return the different elements in their order; which came first, which one each is, how many there are."""
+    ar = np.asarray(ar)
+    flat = ar.reshape(-1)
+    at = order(flat)
+    s = flat[at]
+    starts = first_of(s)
+    found = np.nonzero(starts)[0]
+    out = s[found]
+    if not (return_index or return_inverse or return_counts):
+        return out
+    more: tuple[Any, ...] = (out,)
+    if return_index:
+        more = (*more, at[found])
+    if return_inverse:
+        more = (*more, (np.cumsum(starts) - 1)[places(flat)].reshape(ar.shape))
+    if return_counts:
+        more = (*more, np.diff(np.concatenate([found, [len(s)]])))
+    return more
+
+
+@stands_for(np.unique_all)
+def unique_all(x: Any) -> Any:
+    """Return what `unique` returns, all of it."""
+    values, index, inverse, counts = np.unique(x, True, True, True)
+    return UniqueAll(values, index, inverse, counts)
+
+
+@stands_for(np.unique_counts)
+def unique_counts(x: Any) -> Any:
+    """Return the different elements, and how many there are of each."""
+    values, counts = np.unique(x, return_counts=True)
+    return UniqueCounts(values, counts)
+
+
+@stands_for(np.unique_inverse)
+def unique_inverse(x: Any) -> Any:
+    """Return the different elements, and which one each is."""
+    values, inverse = np.unique(x, return_inverse=True)
+    return UniqueInverse(values, inverse)
+
+
+@stands_for(np.isin)
+def isin(element: Any, test_elements: Any, assume_unique: Any, invert: Any) -> Any:
+    """Return which elements are among others."""
+    element = np.asarray(element)
+    found = np.any(element[..., None] == np.ravel(test_elements), axis=-1)
+    return ~found if invert else found
+
+
+@stands_for(np.union1d)
+def union1d(ar1: Any, ar2: Any) -> Any:
+    """Return what is in either, in order."""
+    return np.unique(np.concatenate([np.ravel(ar1), np.ravel(ar2)]))
+
+
+@stands_for(np.intersect1d)
+def intersect1d(ar1: Any, ar2: Any) -> Any:
+    """Return what is in both, in order."""
+    a, b = np.unique(ar1), np.unique(ar2)
+    kind = np.result_type(a, b)
+    return a[np.isin(a, b)].astype(kind)
+
+
+@stands_for(np.setdiff1d)
+def setdiff1d(ar1: Any, ar2: Any) -> Any:
+    """Return what is in the first and not in the second, in order."""
+    a = np.unique(ar1)
+    return a[~np.isin(a, ar2)]
+
+
+@stands_for(np.setxor1d)
+def setxor1d(ar1: Any, ar2: Any) -> Any:
+    """Return what is in one and not in both, in order."""
+    a, b = np.unique(ar1), np.unique(ar2)
+    return np.sort(np.concatenate([a[~np.isin(a, b)], b[~np.isin(b, a)]]))
+
+
+@stands_for(np.bincount)
+def bincount(x: Any, weights: Any, minlength: Any) -> Any:
+    """Return how often each number occurs, or the sum of its weights."""
+    x = np.asarray(x)
+    if len(x) == 0:
+        return np.zeros(minlength, np.int64)
+    if np.min(x) < 0:
+        raise ValueError("'list' argument must have no negative elements")
+    size = max(int(np.max(x)) + 1, minlength)
+    hit = x[None, :] == np.arange(size)[:, None]
+    if weights is None:
+        return np.sum(hit, axis=1)
+    return np.sum(np.where(hit, np.asarray(weights).astype(np.float64), 0), axis=1)
+
+
+# ---- what is in the middle
+
+
+@stands_for(np.median)
+def median(a: Any, axis: Any, keepdims: Any) -> Any:
+    """Return what is in the middle, or the mean of the two that are; NaN where there is one."""
+    a = np.asarray(a)
+    whole = (1,) * a.ndim
+    if axis is None:
+        a = a.reshape(-1)
+    at = 0 if axis is None else axis
+    n = a.shape[at]
+    if n == 0:
+        out = np.mean(a, axis=at)
+    else:
+        s = np.sort(a, axis=at)
+        s = s if s.dtype.kind == "f" else s.astype(np.float64)
+        low, high = np.take(s, (n - 1) // 2, axis=at), np.take(s, n // 2, axis=at)
+        middle = low if n % 2 else (low + high) / 2
+        out = np.where(np.isnan(np.take(s, n - 1, axis=at)), s.dtype.type(np.nan), middle)[()]
+    if keepdims:
+        return out.reshape(whole) if axis is None else np.expand_dims(out, axis)
+    return out
+
+
+def between(s: Any, q: Any) -> Any:
+    """Return the quantile q of rows that are sorted along the first axis, between two elements by a straight line."""
+    n = s.shape[0]
+    at = q * (n - 1)
+    low = np.floor(at)
+    t = at - low
+    low = low.astype(np.int64)
+    a, b = s[low], s[np.minimum(low + 1, n - 1)]
+    shape = t.shape + (1,) * (s.ndim - 1)
+    t = t.reshape(shape)
+    near = np.where(t >= 0.5, b - (b - a) * (1 - t), a + (b - a) * t)
+    return np.where(np.isnan(s[n - 1]), np.nan, near)
+
+
+@stands_for(np.quantile)
+def quantile(a: Any, q: Any, axis: Any, keepdims: Any) -> Any:
+    """Return what a part q of the elements is below of."""
+    a, q = np.asarray(a), np.asarray(q)
+    kind = np.result_type(a, np.float64) if a.dtype.kind != "f" else a.dtype
+    whole = (1,) * a.ndim
+    if not np.all((q >= 0) & (q <= 1)):
+        raise ValueError("Quantiles must be in the range [0, 1]")
+    if axis is None:
+        rows = a.reshape(-1)
+    else:
+        rows = np.moveaxis(a, axis, 0)
+    if rows.shape[0] == 0:
+        out = np.full(q.shape + rows.shape[1:], np.nan)
+    else:
+        out = between(np.sort(rows, axis=0).astype(kind), q)
+    kind = np.result_type(kind, q) if q.ndim else kind
+    out = out.astype(kind)
+    if keepdims:
+        out = (
+            out.reshape(q.shape + whole) if axis is None else np.expand_dims(out, q.ndim + axis if axis >= 0 else axis)
+        )
+    return out[()]
+
+
+@stands_for(np.percentile)
+def percentile(a: Any, q: Any, axis: Any, keepdims: Any) -> Any:
+    """Return what q in a hundred elements are below of."""
+    return np.quantile(a, np.asarray(q) / 100, axis=axis, keepdims=keepdims)

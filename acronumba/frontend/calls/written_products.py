@@ -1,0 +1,326 @@
+"""NumPy's functions of sums, products and matrices, written as models are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from acronumba.frontend.calls.written import refused, stands_for
+
+# ---- sums and differences
+
+
+@stands_for(np.cumulative_sum)
+def cumulative_sum(x: Any, axis: Any, dtype: Any, include_initial: Any) -> Any:
+    """Return the sums of the elements up to each one; before them 0, where it is asked for."""
+    x = np.asarray(x)
+    axis = 0 if axis is None else axis
+    out = np.cumsum(x, axis=axis, dtype=dtype)
+    return (
+        np.concatenate([np.zeros_like(np.sum(out, axis=axis, keepdims=True)), out], axis=axis)
+        if include_initial
+        else out
+    )
+
+
+@stands_for(np.cumulative_prod)
+def cumulative_prod(x: Any, axis: Any, dtype: Any, include_initial: Any) -> Any:
+    """Return the products of the elements up to each one; before them 1, where it is asked for."""
+    x = np.asarray(x)
+    axis = 0 if axis is None else axis
+    out = np.cumprod(x, axis=axis, dtype=dtype)
+    return (
+        np.concatenate([np.ones_like(np.sum(out, axis=axis, keepdims=True)), out], axis=axis)
+        if include_initial
+        else out
+    )
+
+
+@stands_for(np.diff)
+def diff(a: Any, n: Any, axis: Any) -> Any:
+    """Return the differences of neighbours."""
+    out = np.moveaxis(np.asarray(a), axis, -1)
+    for _ in range(n):
+        out = out[..., 1:] != out[..., :-1] if out.dtype == np.bool_ else out[..., 1:] - out[..., :-1]
+    return np.moveaxis(out, -1, axis)
+
+
+@stands_for(np.ediff1d)
+def ediff1d(ary: Any) -> Any:
+    """Return the differences of neighbours of all elements."""
+    flat = np.ravel(ary)
+    return flat[1:] - flat[:-1]
+
+
+@stands_for(np.trapezoid)
+def trapezoid(y: Any, x: Any, dx: Any, axis: Any) -> Any:
+    """Return the area below points."""
+    y = np.moveaxis(np.asarray(y), axis, -1)
+    step = dx if x is None else np.diff(np.asarray(x))
+    return np.sum(step * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
+
+
+@stands_for(np.ptp)
+def ptp(a: Any, axis: Any, keepdims: Any) -> Any:
+    """Return the largest less the smallest."""
+    return np.max(a, axis=axis, keepdims=keepdims) - np.min(a, axis=axis, keepdims=keepdims)
+
+
+@stands_for(np.average)
+def average(a: Any, axis: Any, weights: Any, keepdims: Any) -> Any:
+    """Return the mean, or the mean by weights."""
+    a = np.asarray(a)
+    if weights is None:
+        return np.mean(a, axis=axis, keepdims=keepdims)
+    weights = np.asarray(weights)
+    kind = (
+        np.result_type(a.dtype, weights.dtype)
+        if a.dtype.kind == "f"
+        else np.result_type(a.dtype, weights.dtype, np.float64)
+    )
+    if a.ndim != weights.ndim:
+        weights = np.moveaxis(np.broadcast_to(weights, (1,) * (a.ndim - 1) + weights.shape), -1, axis)
+    weights = np.broadcast_to(weights.astype(kind), a.shape)
+    total = np.sum(weights, axis=axis, keepdims=keepdims)
+    if np.any(total == 0):
+        raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+    return np.sum(a.astype(kind) * weights, axis=axis, keepdims=keepdims) / total
+
+
+# ---- without NaN
+
+
+def known(a: Any, other: Any) -> Any:
+    """Return an array with another number in place of NaN."""
+    a = np.asarray(a)
+    return np.where(np.isnan(a), a.dtype.type(other), a) if a.dtype.kind == "f" else a
+
+
+def there(a: Any, axis: Any, keepdims: Any) -> Any:
+    """Return how many elements are not NaN."""
+    return np.sum(~np.isnan(a), axis=axis, keepdims=keepdims)
+
+
+@stands_for(np.nansum)
+def nansum(a: Any, axis: Any, dtype: Any, keepdims: Any) -> Any:
+    """Return the sum without NaN."""
+    return np.sum(known(a, 0), axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+@stands_for(np.nanprod)
+def nanprod(a: Any, axis: Any, dtype: Any, keepdims: Any) -> Any:
+    """Return the product without NaN."""
+    return np.prod(known(a, 1), axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+@stands_for(np.nancumsum)
+def nancumsum(a: Any, axis: Any, dtype: Any) -> Any:
+    """Return the sums up to each element without NaN."""
+    return np.cumsum(known(a, 0), axis=axis, dtype=dtype)
+
+
+@stands_for(np.nancumprod)
+def nancumprod(a: Any, axis: Any, dtype: Any) -> Any:
+    """Return the products up to each element without NaN."""
+    return np.cumprod(known(a, 1), axis=axis, dtype=dtype)
+
+
+@stands_for(np.nanmax)
+def nanmax(a: Any, axis: Any, keepdims: Any) -> Any:
+    """Return the largest that is not NaN."""
+    a = np.asarray(a)
+    if a.dtype.kind != "f":
+        return np.max(a, axis=axis, keepdims=keepdims)
+    out = np.max(known(a, -np.inf), axis=axis, keepdims=keepdims)
+    return np.where(there(a, axis, keepdims) == 0, a.dtype.type(np.nan), out)[()]
+
+
+@stands_for(np.nanmin)
+def nanmin(a: Any, axis: Any, keepdims: Any) -> Any:
+    """Return the smallest that is not NaN."""
+    a = np.asarray(a)
+    if a.dtype.kind != "f":
+        return np.min(a, axis=axis, keepdims=keepdims)
+    out = np.min(known(a, np.inf), axis=axis, keepdims=keepdims)
+    return np.where(there(a, axis, keepdims) == 0, a.dtype.type(np.nan), out)[()]
+
+
+@stands_for(np.nanmean)
+def nanmean(a: Any, axis: Any, keepdims: Any) -> Any:
+    """Return the mean without NaN."""
+    a = np.asarray(a)
+    if a.dtype.kind != "f":
+        return np.mean(a, axis=axis, keepdims=keepdims)
+    return np.sum(known(a, 0), axis=axis, keepdims=keepdims) / there(a, axis, keepdims).astype(a.dtype)
+
+
+@stands_for(np.nanvar)
+def nanvar(a: Any, axis: Any, ddof: Any, keepdims: Any) -> Any:
+    """Return the variance without NaN."""
+    a = np.asarray(a)
+    if a.dtype.kind != "f":
+        return np.var(a, axis=axis, ddof=ddof, keepdims=keepdims)
+    apart = known(a - np.nanmean(a, axis=axis, keepdims=True), 0)
+    n = there(a, axis, keepdims) - ddof
+    out = np.sum(apart * apart, axis=axis, keepdims=keepdims) / n.astype(a.dtype)
+    return np.where(n <= 0, a.dtype.type(np.nan), out)[()]
+
+
+@stands_for(np.nanstd)
+def nanstd(a: Any, axis: Any, ddof: Any, keepdims: Any) -> Any:
+    """Return the standard deviation without NaN."""
+    return np.sqrt(np.nanvar(a, axis=axis, ddof=ddof, keepdims=keepdims))
+
+
+@stands_for(np.nanargmax)
+def nanargmax(a: Any, axis: Any, keepdims: Any) -> Any:
+    """Return where the largest is that is not NaN."""
+    if np.any(there(a, axis, False) == 0):
+        raise ValueError("All-NaN slice encountered")
+    return np.argmax(known(a, -np.inf), axis=axis, keepdims=keepdims)
+
+
+@stands_for(np.nanargmin)
+def nanargmin(a: Any, axis: Any, keepdims: Any) -> Any:
+    """Return where the smallest is that is not NaN."""
+    if np.any(there(a, axis, False) == 0):
+        raise ValueError("All-NaN slice encountered")
+    return np.argmin(known(a, np.inf), axis=axis, keepdims=keepdims)
+
+
+# ---- products
+
+
+@stands_for(np.vecdot)
+def vecdot(x1: Any, x2: Any, axis: Any) -> Any:
+    """Return the sums of products of an axis, the last one by default."""
+    if axis is not None:
+        x1, x2 = np.moveaxis(np.asarray(x1), axis, -1), np.moveaxis(np.asarray(x2), axis, -1)
+    return np.sum(x1 * x2, axis=-1, dtype=np.result_type(x1, x2))
+
+
+@stands_for(np.matvec)
+def matvec(x1: Any, x2: Any) -> Any:
+    """Return matrices times vectors."""
+    return np.matmul(x1, np.asarray(x2)[..., None])[..., 0]
+
+
+@stands_for(np.vecmat)
+def vecmat(x1: Any, x2: Any) -> Any:
+    """Return vectors times matrices."""
+    return np.matmul(np.asarray(x1)[..., None, :], x2)[..., 0, :]
+
+
+@stands_for(np.kron)
+def kron(a: Any, b: Any) -> Any:
+    """Return all products, those with one element of the first side by side."""
+    a, b = np.asarray(a), np.asarray(b)
+    rank = max(a.ndim, b.ndim)
+    a, b = a.reshape((1,) * (rank - a.ndim) + a.shape), b.reshape((1,) * (rank - b.ndim) + b.shape)
+    if rank == 0:
+        return a * b
+    if rank == 1:
+        return (a[:, None] * b[None, :]).reshape(-1)
+    if rank == 2:
+        return (a[:, None, :, None] * b[None, :, None, :]).reshape(a.shape[0] * b.shape[0], a.shape[1] * b.shape[1])
+    return refused("np.kron of more than two axes", "np.einsum, and reshape")
+
+
+@stands_for(np.linalg.cross)
+def cross_of_three(x1: Any, x2: Any) -> Any:
+    """Return the vectors at right angles."""
+    a, b = np.asarray(x1), np.asarray(x2)
+    a, b = np.broadcast_arrays(a, b)
+    return np.stack([a[..., i] * b[..., j] - a[..., j] * b[..., i] for i, j in ((1, 2), (2, 0), (0, 1))], axis=-1)
+
+
+@stands_for(np.cross)
+def cross(a: Any, b: Any) -> Any:
+    """Return the vectors at right angles."""
+    return np.linalg.cross(a, b)
+
+
+@stands_for(np.convolve)
+def convolve(a: Any, v: Any, mode: Any) -> Any:
+    """Return the sums of products of a sequence and another one, backwards, at all places."""
+    a, v = np.atleast_1d(a), np.atleast_1d(v)
+    if len(a) == 0 or len(v) == 0:
+        raise ValueError("a and v cannot be empty")
+    kind = np.result_type(a, v)
+    long, short = (a.astype(kind), v.astype(kind)) if len(a) >= len(v) else (v.astype(kind), a.astype(kind))
+    n, m = len(long), len(short)
+    zeros = np.zeros(m - 1, kind)
+    padded = np.concatenate([zeros, long, zeros])
+    full = np.arange(n + m - 1)[:, None] + np.arange(m)[None, :]
+    out = np.sum(padded[full] * short[::-1], axis=1, dtype=kind)
+    if mode == "full":
+        return out
+    return out[m - 1 : n] if mode == "valid" else out[(m - 1) // 2 : (m - 1) // 2 + n]
+
+
+@stands_for(np.correlate)
+def correlate(a: Any, v: Any, mode: Any) -> Any:
+    """Return the sums of products of a sequence and another one, at all places."""
+    return np.convolve(a, np.asarray(v)[::-1], mode)
+
+
+@stands_for(np.cov)
+def cov(m: Any, rowvar: Any, bias: Any, ddof: Any) -> Any:
+    """Return the covariances of rows."""
+    x = np.asarray(m)
+    x = x if x.dtype == np.float64 else x.astype(np.float64)
+    less = (0 if bias else 1) if ddof is None else ddof
+    if x.ndim == 1:
+        x = x - np.mean(x)
+        return np.asarray(np.sum(x * x) / max(x.shape[0] - less, 0))
+    x = x if rowvar else x.T
+    x = x - np.mean(x, axis=1, keepdims=True)
+    return np.squeeze(x @ x.T / max(x.shape[1] - less, 0))
+
+
+@stands_for(np.corrcoef)
+def corrcoef(x: Any, rowvar: Any) -> Any:
+    """Return the correlations of rows."""
+    c = np.cov(x, rowvar=rowvar)
+    if c.ndim == 0:
+        return c / c
+    root = np.sqrt(np.diagonal(c))
+    return np.clip(c / root[:, None] / root[None, :], -1, 1)
+
+
+# ---- methods of ufuncs
+
+
+@stands_for(np.logaddexp.reduce)
+def logaddexp_reduce(array: Any, axis: Any, keepdims: Any) -> Any:
+    """Return the logarithm of the sum of exponentials."""
+    x = np.asarray(array)
+    most = np.max(
+        np.concatenate([x, np.full_like(np.sum(x, axis=axis, keepdims=True), -np.inf)], axis=axis),
+        axis=axis,
+        keepdims=True,
+    )
+    base = np.where(np.isinf(most), x.dtype.type(0), most)
+    out = np.log(np.sum(np.exp(x - base), axis=axis, keepdims=True)) + base
+    return out if keepdims else np.squeeze(out, axis)[()]
+
+
+@stands_for(np.bitwise_or.reduce)
+def bitwise_or_reduce(array: Any, axis: Any) -> Any:
+    """Return the bits that any element has."""
+    rows = np.moveaxis(np.asarray(array), axis, 0)
+    out = np.zeros(rows.shape[1:], rows.dtype)
+    for k in range(len(rows)):
+        out = out | rows[k]
+    return out[()]
+
+
+@stands_for(np.bitwise_xor.reduce)
+def bitwise_xor_reduce(array: Any, axis: Any) -> Any:
+    """Return the bits that an odd number of elements have."""
+    rows = np.moveaxis(np.asarray(array), axis, 0)
+    out = np.zeros(rows.shape[1:], rows.dtype)
+    for k in range(len(rows)):
+        out = out ^ rows[k]
+    return out[()]

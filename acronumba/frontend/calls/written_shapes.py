@@ -1,0 +1,402 @@
+"""NumPy's functions of shapes and of making arrays, written as models are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from acronumba.frontend.calls.written import stands_for
+
+# ---- what is made
+
+
+@stands_for(np.tri)
+def tri(N: Any, M: Any, k: Any, dtype: Any) -> Any:
+    """Return ones at and below a diagonal."""
+    columns = N if M is None else M
+    return (np.arange(N)[:, None] >= np.arange(-k, columns - k)[None, :]).astype(dtype)
+
+
+def below(m: Any, k: Any) -> Any:
+    """Return which elements of the last two axes are at or below a diagonal."""
+    rows = m.shape[-1] if m.ndim == 1 else m.shape[-2]
+    return np.arange(rows)[:, None] + k >= np.arange(m.shape[-1])[None, :]
+
+
+@stands_for(np.tril)
+def tril(m: Any, k: Any) -> Any:
+    """Return an array with zeros above a diagonal."""
+    m = np.asarray(m)
+    return np.where(below(m, k), m, m.dtype.type(0))
+
+
+@stands_for(np.triu)
+def triu(m: Any, k: Any) -> Any:
+    """Return an array with zeros below a diagonal."""
+    m = np.asarray(m)
+    return np.where(below(m, k - 1), m.dtype.type(0), m)
+
+
+@stands_for(np.diagonal, method="diagonal")
+def diagonal(a: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
+    """Return the elements on a diagonal."""
+    a = np.moveaxis(np.asarray(a), (axis1, axis2), (-2, -1))
+    n = max(min(a.shape[-2] - max(-offset, 0), a.shape[-1] - max(offset, 0)), 0)
+    k = np.arange(n)
+    return a[..., k + max(-offset, 0), k + max(offset, 0)]
+
+
+@stands_for(np.diag)
+def diag(v: Any, k: Any) -> Any:
+    """Return a matrix with a vector on a diagonal, or the diagonal of a matrix."""
+    v = np.asarray(v)
+    if v.ndim == 2:
+        return np.diagonal(v, k)
+    n = v.shape[0] + abs(k)
+    on = np.arange(n)[:, None] + k == np.arange(n)[None, :]
+    padded = np.concatenate([np.zeros(max(k, 0), v.dtype), v, np.zeros(max(-k, 0), v.dtype)])
+    return np.where(on, padded[None, :], v.dtype.type(0))
+
+
+@stands_for(np.diagflat)
+def diagflat(v: Any, k: Any) -> Any:
+    """Return a matrix with all elements on a diagonal."""
+    return np.diag(np.ravel(v), k)
+
+
+@stands_for(np.trace, method="trace")
+def trace(a: Any, offset: Any, axis1: Any, axis2: Any, dtype: Any) -> Any:
+    """Return the sum of a diagonal."""
+    return np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
+
+
+@stands_for(np.vander)
+def vander(x: Any, N: Any, increasing: Any) -> Any:
+    """Return the powers of numbers, a row for each."""
+    x = np.asarray(x)
+    n = len(x) if N is None else N
+    kind = np.promote_types(x.dtype, np.int64)
+    out = np.concatenate(
+        [np.ones((len(x), min(n, 1)), kind), np.broadcast_to(x[:, None], (len(x), max(n - 1, 0)))], axis=1
+    )
+    out = np.multiply.accumulate(out.astype(kind), axis=1)
+    return out if increasing else out[:, ::-1]
+
+
+@stands_for(np.linspace)
+def linspace(start: Any, stop: Any, num: Any, endpoint: Any, dtype: Any) -> Any:
+    """Return numbers that are equally far apart."""
+    start, stop = np.asarray(start) * 1.0, np.asarray(stop) * 1.0
+    kind = np.result_type(start, stop, float(num))
+    parts = num - 1 if endpoint else num
+    y = np.arange(0, num).reshape((num,) + (1,) * max(start.ndim, stop.ndim)).astype(kind)
+    delta = stop - start
+    if parts > 0:
+        y = np.where(delta / parts == 0, y / parts * delta, y * (delta / parts)) + start
+    else:
+        y = y * delta + start
+    if endpoint and num > 1:
+        last = np.broadcast_to(stop, y.shape[1:])
+        y = np.concatenate([y[:-1], last[None]])
+    if dtype is None:
+        return y.astype(kind)
+    return np.floor(y).astype(dtype) if np.dtype(dtype).kind in "iu" else y.astype(dtype)
+
+
+@stands_for(np.logspace)
+def logspace(start: Any, stop: Any, num: Any, endpoint: Any, base: Any) -> Any:
+    """Return powers of a base that are equally far apart."""
+    return np.power(base, np.linspace(start, stop, num, endpoint))
+
+
+@stands_for(np.geomspace)
+def geomspace(start: Any, stop: Any, num: Any, endpoint: Any) -> Any:
+    """Return numbers each of which is the last one times a factor."""
+    first, last = np.log10(start * 1.0), np.log10(stop * 1.0)
+    out = np.power(10.0, np.linspace(first, last, num, endpoint))
+    if num > 0:
+        out = np.concatenate([np.asarray(start * 1.0)[None], out[1:]])
+    if num > 1 and endpoint:
+        out = np.concatenate([out[:-1], np.asarray(stop * 1.0)[None]])
+    return out
+
+
+@stands_for(np.tril_indices)
+def tril_indices(n: Any, k: Any, m: Any) -> Any:
+    """Return the places at and below a diagonal."""
+    return np.nonzero(np.tri(n, m, k, bool))
+
+
+@stands_for(np.triu_indices)
+def triu_indices(n: Any, k: Any, m: Any) -> Any:
+    """Return the places at and above a diagonal."""
+    return np.nonzero(~np.tri(n, m, k - 1, bool))
+
+
+@stands_for(np.hanning)
+def hanning(M: Any) -> Any:
+    """Return the Hann window."""
+    n = np.arange(1 - M, M, 2)
+    return np.ones(M) if M == 1 else 0.5 + 0.5 * np.cos(np.pi * n / (M - 1))
+
+
+@stands_for(np.hamming)
+def hamming(M: Any) -> Any:
+    """Return the Hamming window."""
+    n = np.arange(1 - M, M, 2)
+    return np.ones(M) if M == 1 else 0.54 + 0.46 * np.cos(np.pi * n / (M - 1))
+
+
+# ---- what is moved
+
+
+@stands_for(np.repeat, method="repeat")
+def repeat(a: Any, repeats: Any, axis: Any) -> Any:
+    """Return each element several times."""
+    a = np.asarray(a)
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    axis = axis % a.ndim
+    times = np.asarray(repeats)
+    if times.ndim == 0:
+        rows = np.arange(a.shape[axis] * int(times)) // max(int(times), 1)
+        return np.take(a, rows, axis)
+    times = np.broadcast_to(times, (a.shape[axis],))
+    ends = np.cumsum(times)
+    return np.take(a, np.searchsorted(ends, np.arange(int(np.sum(times))), side="right"), axis)
+
+
+@stands_for(np.roll)
+def roll(a: Any, shift: Any, axis: Any) -> Any:
+    """Return elements further along an axis; those beyond the end are at the start."""
+    a = np.asarray(a)
+    if axis is None:
+        return np.roll(a.reshape(-1), shift, 0).reshape(a.shape)
+    if isinstance(axis, tuple):
+        for k in range(len(axis)):
+            a = np.roll(a, shift[k] if isinstance(shift, tuple) else shift, axis[k])
+        return a
+    n = a.shape[axis]
+    return np.take(a, (np.arange(n) - shift) % max(n, 1), axis)
+
+
+@stands_for(np.fliplr)
+def fliplr(m: Any) -> Any:
+    """Return the second axis the other way round."""
+    return np.asarray(m)[:, ::-1]
+
+
+@stands_for(np.flipud)
+def flipud(m: Any) -> Any:
+    """Return the first axis the other way round."""
+    return np.asarray(m)[::-1]
+
+
+@stands_for(np.rot90)
+def rot90(m: Any, k: Any, axes: Any) -> Any:
+    """Return an array turned by quarters of a circle."""
+    m = np.asarray(m)
+    turns = k % 4
+    if turns == 0:
+        return m.copy()
+    if turns == 2:
+        return np.flip(np.flip(m, axes[0]), axes[1])
+    if turns == 1:
+        return np.swapaxes(np.flip(m, axes[1]), axes[0], axes[1])
+    return np.flip(np.swapaxes(m, axes[0], axes[1]), axes[1])
+
+
+@stands_for(np.rollaxis)
+def rollaxis(a: Any, axis: Any, start: Any) -> Any:
+    """Return an axis before another one."""
+    a = np.asarray(a)
+    axis, start = axis % a.ndim, start + a.ndim if start < 0 else start
+    return np.moveaxis(a, axis, start - 1 if axis < start else start)
+
+
+@stands_for(np.append)
+def append(arr: Any, values: Any, axis: Any) -> Any:
+    """Return arrays one after the other."""
+    if axis is None:
+        return np.concatenate([np.ravel(arr), np.ravel(values)])
+    return np.concatenate([np.asarray(arr), np.asarray(values)], axis=axis)
+
+
+@stands_for(np.insert)
+def insert(arr: Any, obj: Any, values: Any, axis: Any) -> Any:
+    """Return an array with something before one place of an axis."""
+    arr = np.asarray(arr)
+    if axis is None:
+        arr, axis = arr.reshape(-1), 0
+    n = arr.shape[axis]
+    at = int(obj)
+    if at < -n or at > n:
+        raise IndexError("index is out of bounds for the axis")
+    at = at + n if at < 0 else at
+    a = np.moveaxis(arr, axis, 0)
+    new = np.broadcast_to(np.asarray(values).astype(arr.dtype), (1, *a.shape[1:]))
+    return np.moveaxis(np.concatenate([a[:at], new, a[at:]]), 0, axis)
+
+
+@stands_for(np.delete)
+def delete(arr: Any, obj: Any, axis: Any) -> Any:
+    """Return an array without one place of an axis."""
+    arr = np.asarray(arr)
+    if axis is None:
+        arr, axis = arr.reshape(-1), 0
+    n = arr.shape[axis]
+    at = int(obj)
+    if at < -n or at >= n:
+        raise IndexError("index is out of bounds for the axis")
+    at = at + n if at < 0 else at
+    rows = np.arange(max(n - 1, 0))
+    return np.take(arr, np.where(rows < at, rows, rows + 1), axis)
+
+
+@stands_for(np.resize)
+def resize(a: Any, new_shape: Any) -> Any:
+    """Return the elements again and again until a shape is full."""
+    flat = np.ravel(a)
+    shape = new_shape if isinstance(new_shape, tuple) else (new_shape,)
+    total = 1
+    for n in shape:
+        total *= n
+    return flat[np.arange(total) % max(len(flat), 1)].reshape(shape)
+
+
+# ---- what is looked up
+
+
+@stands_for(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: Any) -> Any:
+    """Return the elements whose places along an axis are in an array."""
+    arr, indices = np.asarray(arr), np.asarray(indices)
+    if axis is None:
+        return arr.reshape(-1)[indices]
+    if arr.ndim == 1:
+        return arr[indices]
+    rows, at = np.moveaxis(arr, axis, -1), np.moveaxis(indices, axis, -1)
+    if arr.ndim == 2:
+        found = rows[np.arange(rows.shape[0])[:, None], at]
+    elif arr.ndim == 3:
+        found = rows[np.arange(rows.shape[0])[:, None, None], np.arange(rows.shape[1])[:, None], at]
+    else:
+        lead = rows.shape[:-1]
+        flat = rows.reshape(-1, rows.shape[-1])
+        found = np.take_along_axis(flat, np.broadcast_to(at, lead + at.shape[-1:]).reshape(-1, at.shape[-1]), 1)
+        found = found.reshape(lead + at.shape[-1:])
+    return np.moveaxis(found, -1, axis)
+
+
+@stands_for(np.unravel_index)
+def unravel_index(indices: Any, shape: Any) -> Any:
+    """Return places on each axis of what is numbered in the order of memory."""
+    at = np.asarray(indices)
+    out: tuple[Any, ...] = ()
+    for k in range(len(shape) - 1, 0, -1):
+        out = (at % shape[k], *out)
+        at = at // shape[k]
+    return (at, *out)
+
+
+@stands_for(np.ravel_multi_index)
+def ravel_multi_index(multi_index: Any, dims: Any) -> Any:
+    """Return numbers in the order of memory."""
+    out = np.asarray(multi_index[0])
+    for k in range(1, len(dims)):
+        out = out * dims[k] + np.asarray(multi_index[k])
+    return out[()]
+
+
+@stands_for(np.interp)
+def interp(x: Any, xp: Any, fp: Any, left: Any, right: Any) -> Any:
+    """Return values between those at given places, on straight lines."""
+    xp, fp, x = np.asarray(xp) * 1.0, np.asarray(fp) * 1.0, np.asarray(x) * 1.0
+    n = len(xp)
+    at = np.minimum(np.maximum(np.searchsorted(xp, x, side="right") - 1, 0), max(n - 2, 0))
+    after = np.minimum(at + 1, n - 1)
+    slope = (fp[after] - fp[at]) / np.where(xp[after] == xp[at], 1, xp[after] - xp[at])
+    y = slope * (x - xp[at]) + fp[at]
+    y = np.where(x == xp[n - 1], fp[n - 1], y)
+    y = np.where(x > xp[n - 1], fp[n - 1] if right is None else right, y)
+    y = np.where(x < xp[0], fp[0] if left is None else left, y)
+    return np.where(np.isnan(x), x, y)[()]
+
+
+# ---- frequencies
+
+
+@stands_for(np.fft.fftfreq)
+def fftfreq(n: Any, d: Any) -> Any:
+    """Return the frequencies of a transform."""
+    k = np.arange(n)
+    return np.where(k < (n - 1) // 2 + 1, k, k - n) * (1.0 / (n * d))
+
+
+@stands_for(np.fft.rfftfreq)
+def rfftfreq(n: Any, d: Any) -> Any:
+    """Return the frequencies of a transform of real numbers."""
+    return np.arange(n // 2 + 1) * (1.0 / (n * d))
+
+
+@stands_for(np.fft.fftshift)
+def fftshift(x: Any, axes: Any) -> Any:
+    """Return the middle where the start was."""
+    x = np.asarray(x)
+    for k in range(x.ndim) if axes is None else axes if isinstance(axes, tuple) else (axes,):
+        x = np.roll(x, x.shape[k] // 2, k)
+    return x
+
+
+@stands_for(np.fft.ifftshift)
+def ifftshift(x: Any, axes: Any) -> Any:
+    """Return the start where the middle was."""
+    x = np.asarray(x)
+    for k in range(x.ndim) if axes is None else axes if isinstance(axes, tuple) else (axes,):
+        x = np.roll(x, -(x.shape[k] // 2), k)
+    return x
+
+
+@stands_for(np.unwrap)
+def unwrap(p: Any, discont: Any, axis: Any, period: Any) -> Any:
+    """Return angles without jumps of more than half a period."""
+    p = np.moveaxis(np.asarray(p), axis, -1)
+    if p.dtype.kind != "f":
+        p = p.astype(np.float64)
+    step = p[..., 1:] - p[..., :-1]
+    half = period / 2
+    jump = np.mod(step + half, period) - half
+    jump = np.where((jump == -half) & (step > 0), half, jump)
+    change = np.where(np.abs(step) < (half if discont is None else discont), 0, jump - step)
+    return np.moveaxis(np.concatenate([p[..., :1], p[..., 1:] + np.cumsum(change, axis=-1)], axis=-1), -1, axis)
+
+
+# ---- borders, for `np.pad`
+
+
+def bordered(x: Any, axis: Any, low: Any, high: Any, first: Any, last: Any) -> Any:
+    """Return an array with constants before and after an axis."""
+    rows = np.moveaxis(x, axis, 0)
+    before = np.full((low, *rows.shape[1:]), np.asarray(first).astype(x.dtype))
+    after = np.full((high, *rows.shape[1:]), np.asarray(last).astype(x.dtype))
+    return np.moveaxis(np.concatenate([before, rows, after]), 0, axis)
+
+
+def continued(x: Any, axis: Any, low: Any, high: Any, mode: Any) -> Any:
+    """Return an array with more of itself before and after an axis."""
+    n = x.shape[axis]
+    if n == 0:
+        raise ValueError("can't extend empty axis using modes other than 'constant' or 'empty'")
+    at = np.arange(-low, n + high)
+    if mode == "edge":
+        at = np.clip(at, 0, n - 1)
+    elif mode == "wrap":
+        at = at % n
+    elif mode == "reflect":
+        at = at % max(2 * n - 2, 1)
+        at = np.where(at >= n, 2 * n - 2 - at, at)
+    else:
+        at = at % (2 * n)
+        at = np.where(at >= n, 2 * n - 1 - at, at)
+    return np.take(x, at, axis)

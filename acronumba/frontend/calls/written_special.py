@@ -1,0 +1,155 @@
+"""Functions of `scipy.special`, written as models are.
+
+The package does not need SciPy: a row is made when a module has imported it. SciPy's own functions are the plain call.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from acronumba import nn
+from acronumba.frontend.calls.tables import ROWS, Args, Node, Row, row, table_key
+from acronumba.frontend.calls.written import refused, stands_for
+from acronumba.frontend.values import Val
+
+if TYPE_CHECKING:
+    from acronumba.frontend.walker import Walker
+
+_KNOWN: list[Any] = []  # the module whose functions have rows
+
+
+def special_row(value: Any) -> Row | None:
+    """Return the row of a function of SciPy, None if it is none, or has none."""
+    module = sys.modules.get("scipy.special")
+    if module is None or module in _KNOWN:
+        return None
+    for name, f in FUNCTIONS.items():
+        if hasattr(module, name):
+            stands_for(getattr(module, name))(f)
+    _KNOWN.append(module)
+    return ROWS.get(table_key(value))
+
+
+def complement(x: Any) -> Any:
+    """Return 1 less the error function: an operation of its own."""
+    raise NotImplementedError
+
+
+@row("x", complement)
+def _complement(w: Walker, a: Args, node: Node) -> Val:
+    x = a.tensor("x")
+    return w.element("erfc", [x], x.type.dtype, node)
+
+
+def expit(x: Any) -> Any:
+    """Return the logistic function."""
+    return nn.sigmoid(x)
+
+
+def logit(x: Any) -> Any:
+    """Return ``log(x / (1 - x))``, exact near 1/2 too."""
+    near = 2 * (x - 0.5)
+    return np.where((x < 0.3) | (x > 0.65), np.log(x / (1 - x)), np.log1p(near) - np.log1p(-near))
+
+
+def softmax(x: Any, axis: Any) -> Any:
+    """Return exponentials that sum to 1."""
+    x = np.asarray(x)
+    x = x if x.dtype.kind == "f" else x.astype(np.float64)
+    e = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    return e / np.sum(e, axis=axis, keepdims=True)
+
+
+def log_softmax(x: Any, axis: Any) -> Any:
+    """Return the logarithms of `softmax`."""
+    x = np.asarray(x)
+    x = x if x.dtype.kind == "f" else x.astype(np.float64)
+    most = np.max(x, axis=axis, keepdims=True)
+    apart = x - np.where(np.isfinite(most), most, 0)
+    return apart - np.log(np.sum(np.exp(apart), axis=axis, keepdims=True))
+
+
+def logsumexp(a: Any, axis: Any, b: Any, keepdims: Any, return_sign: Any) -> Any:
+    """Return the logarithm of the sum of exponentials, each times b."""
+    if return_sign:
+        refused("logsumexp with return_sign", "leave it out")
+    a = np.asarray(a)
+    a = a if a.dtype.kind == "f" else a.astype(np.float64)
+    least = np.full_like(np.sum(a, axis=axis, keepdims=True), -np.inf)
+    most = np.maximum(np.max(a, axis=axis, keepdims=True, initial=-np.inf), least)
+    base = np.where(np.isfinite(most), most, 0)
+    e = np.exp(a - base)
+    total = np.sum(e if b is None else np.where(np.asarray(b) == 0, 0, b * e), axis=axis, keepdims=True)
+    out = np.log(total) + base
+    if keepdims:
+        return out
+    return np.sum(out, axis=axis)
+
+
+def erf(x: Any) -> Any:
+    """Return the error function."""
+    return nn.erf(x)
+
+
+def erfc(x: Any) -> Any:
+    """Return 1 less the error function: of large numbers without a difference."""
+    return complement(x)
+
+
+def ndtr(x: Any) -> Any:
+    """Return how much of a normal distribution is below."""
+    return 0.5 * complement(-x * x.dtype.type(0.7071067811865476))
+
+
+def xlogy(x: Any, y: Any) -> Any:
+    """Return ``x log y``, and 0 where x is 0."""
+    return np.where((x == 0) & ~np.isnan(y), 0, x * np.log(y))
+
+
+def xlog1py(x: Any, y: Any) -> Any:
+    """Return ``x log(1 + y)``, and 0 where x is 0."""
+    return np.where((x == 0) & ~np.isnan(y), 0, x * np.log1p(y))
+
+
+def entr(x: Any) -> Any:
+    """Return ``-x log x``, 0 at 0, and minus infinity below."""
+    return np.where(x > 0, -x * np.log(x), np.where(x == 0, 0, np.where(x < 0, -np.inf, x)))
+
+
+def rel_entr(x: Any, y: Any) -> Any:
+    """Return ``x log(x / y)``, 0 where x is 0, and infinity where one is negative."""
+    usual = x * np.log(x / y)
+    other = np.where((x == 0) & (y >= 0), x.dtype.type(0), x.dtype.type(np.inf))
+    return np.where(np.isnan(x) | np.isnan(y), x + y, np.where((x > 0) & (y > 0), usual, other))
+
+
+def softplus(x: Any) -> Any:
+    """Return ``log(1 + exp x)``."""
+    return np.logaddexp(0, x)
+
+
+def huber(delta: Any, r: Any) -> Any:
+    """Return half of a square near 0, and a straight line further away."""
+    far = np.abs(r)
+    usual = np.where(far <= delta, 0.5 * r * r, delta * (far - 0.5 * delta))
+    return np.where(delta < 0, np.inf, usual)
+
+
+def log1p(x: Any) -> Any:
+    """Return ``log(1 + x)``, exact near 0."""
+    return np.log1p(x)
+
+
+def expm1(x: Any) -> Any:
+    """Return ``exp(x) - 1``, exact near 0."""
+    return np.expm1(x)
+
+
+FUNCTIONS = {
+    "expit": expit, "logit": logit, "softmax": softmax, "log_softmax": log_softmax, "logsumexp": logsumexp, "erf": erf,
+    "erfc": erfc, "ndtr": ndtr, "xlogy": xlogy, "xlog1py": xlog1py, "entr": entr, "rel_entr": rel_entr,
+    "softplus": softplus, "huber": huber, "log1p": log1p, "expm1": expm1,
+}  # fmt: skip
