@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from acronumba.data.shared import field_names, is_object
+from acronumba.data.classes import is_object, names_of
 from acronumba.errors.codes import refuse
 
 Params = TypeVar("Params")
@@ -166,7 +166,7 @@ def _is_constant(value: Any) -> bool:
 def _parts(path: str, value: Any) -> list[tuple[str, Any]]:
     """Return names and values of what a structure holds."""
     if is_object(value):
-        return [(name, getattr(value, name)) for name in field_names(type(value))]
+        return [(name, getattr(value, name)) for name in names_of(value)]
     if isinstance(value, dict):
         if not all(type(key) is str for key in value):
             raise refuse("ACR708", message=f"the keys of `{path or 'params'}` must be strings")

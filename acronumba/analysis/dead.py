@@ -20,7 +20,7 @@ def is_pure(instr: ir.Instr) -> bool:
             return instr.site < 0
         case ir.ListOp():
             return instr.op in ("len", "get", "slice", "fill", "find")
-        case ir.Check() | ir.Call() | ir.Emit() | ir.Spawn() | ir.Join():
+        case ir.Check() | ir.Store() | ir.Call() | ir.Emit() | ir.Spawn() | ir.Join():
             return False
         case _:
             return True

@@ -216,6 +216,9 @@ class Inclusion:
             case ir.Load():
                 for j, v in enumerate(instr.outs):
                     self._from(instr.ref, instr.field, j, v)
+            case ir.Store():
+                for j, v in enumerate(instr.args):
+                    self.at(instr.ref, partial(self._put_at, v, j, field=instr.field))
             case ir.ListNew():
                 site = self._site(instr, instr.out)
                 for k, v in enumerate(instr.args):
@@ -267,8 +270,8 @@ class Inclusion:
         if self._matters(v):
             self.include(self.slot(v), self.slot(cell))
 
-    def _put_at(self, v: ir.Var, word: int, site: int) -> None:
-        self._put(v, (site, "", word))
+    def _put_at(self, v: ir.Var, word: int, site: int, field: str = "") -> None:
+        self._put(v, (site, field, word))
 
     def _from(self, ref: ir.Var, field: str, word: int, v: ir.Var) -> None:
         if self._matters(v):

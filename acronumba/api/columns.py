@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.data.shared import is_object
+from acronumba.data.classes import is_record
 from acronumba.errors.codes import refuse
 from acronumba.locks import undivided
 
@@ -67,7 +67,11 @@ def _column(value: Any, name: str) -> Any:
         return value
     if isinstance(value, np.ndarray) and value.ndim:
         return value if type(value) in (np.ndarray, np.memmap) else list(value)  # subclasses have rows of their own
-    if isinstance(value, str | bytes | Mapping | np.ndarray) or is_object(value) or not isinstance(value, Iterable):
+    if (
+        isinstance(value, str | bytes | Mapping | np.ndarray)
+        or is_record(type(value))
+        or not isinstance(value, Iterable)
+    ):
         raise refuse(
             "ACR706",
             message=f"the column for `{name}` must be a sequence of instances",

@@ -414,9 +414,9 @@ class Model:
             if compiled.fn is not fn:
                 continue
             leaves = compiled.leaves(call.shared, call.frozen)
-            if leaves is None or len(compiled.schema.params) != len(call.columns) or not compiled.takes(call.columns):
+            if leaves is None or len(compiled.schema.params) != len(call.columns):
                 continue
-            rows = compiled.pack(call.columns, call.numbers, whole=True) if packed else None
+            rows = compiled.taken(call.columns, call.numbers) if packed else None
             if rows is not None:
                 compiled.used = next(clock)
                 return Fit(compiled, leaves, rows)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from acronumba.data.shared import field_names, is_object
+from acronumba.data.classes import is_object, names_of, new_object
 from acronumba.errors.codes import refuse
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def parts_of(value: Any) -> list[tuple[str, Any]] | None:
     if isinstance(value, dict):
         return [(f"[{k!r}]", v) for k, v in value.items()]
     if is_object(value):
-        return [(f".{n}", getattr(value, n)) for n in field_names(type(value)) if hasattr(value, n)]
+        return [(f".{n}", getattr(value, n)) for n in names_of(value) if hasattr(value, n)]
     if isinstance(value, list | tuple):
         return [(f"[{k}]", v) for k, v in enumerate(value)]
     return None
@@ -194,7 +194,7 @@ def _stack(values: list[Any], path: str) -> Any:
     if isinstance(first, dict):
         return {k: _stack([v[k] for v in values], f"{path}[{k!r}]") for k in first}
     if is_object(first):
-        parts = {n: _stack([getattr(v, n) for v in values], f"{path}.{n}") for n in field_names(type(first))}
+        parts = {n: _stack([getattr(v, n) for v in values], f"{path}.{n}") for n in names_of(first)}
         return _rebuild(first, parts)
     if isinstance(first, list | tuple):
         items = [_stack([v[k] for v in values], f"{path}[{k}]") for k in range(len(first))]
@@ -206,7 +206,7 @@ def _rebuild(first: Any, parts: dict[str, Any]) -> Any:
     """Return an object of the class of `first` with other fields, whatever its `__init__` does."""
     if isinstance(first, tuple):
         return type(first)(**parts)
-    out = object.__new__(type(first))
+    out = new_object(type(first))
     for name, value in parts.items():
         object.__setattr__(out, name, value)
     return out
@@ -220,7 +220,7 @@ def _form(value: Any) -> tuple[Any, ...]:
         return dict, *value
     if isinstance(value, list | tuple) and not is_object(value):
         return type(value), len(value)
-    return (type(value),)
+    return (type(value), *sorted(names_of(value))) if is_object(value) else (type(value),)
 
 
 def _form_text(value: Any) -> str:

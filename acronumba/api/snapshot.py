@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.api.columns import as_columns, is_packed
-from acronumba.data.shared import field_names, is_object
+from acronumba.data.classes import is_object, is_record, names_of
 from acronumba.errors.codes import refuse
 from acronumba.locks import undivided
 
@@ -46,7 +46,7 @@ def pack(values: Any) -> Any:
     """
     if type(values) is Snapshot or is_packed(values):
         return values
-    if is_object(values) or isinstance(values, dict):
+    if (is_object(values) and _is_one(values)) or isinstance(values, dict):
         return Snapshot(_frozen_copy(values))
     if isinstance(values, np.ndarray) and not values.ndim:
         raise refuse("ACR706", seen="an array of rank 0", message=PACKABLE, rewrite="pack([x]) for one instance")
@@ -58,6 +58,11 @@ def pack(values: Any) -> Any:
         from acronumba.data import pack as packing
 
     return packing.pack(column)
+
+
+def _is_one(value: object) -> bool:
+    """Whether an object is shared values, not a sequence of instances in a class of the user's own."""
+    return is_record(type(value)) or not isinstance(value, Iterable)
 
 
 def _frozen_copy(value: Any) -> Any:
@@ -80,7 +85,7 @@ def _frozen_copy(value: Any) -> Any:
         if is_object(v):
             if id(v) not in memo:
                 memo[id(v)] = out = copy.copy(v)
-                for name in field_names(type(v)):
+                for name in names_of(v):
                     if hasattr(v, name):
                         object.__setattr__(out, name, visit(getattr(v, name)))
             return memo[id(v)]

@@ -29,7 +29,7 @@ from acronumba.data.heap import (
     free_bytes,
 )
 from acronumba.data.words import LIST, RECORD
-from acronumba.ir.types import ListT
+from acronumba.ir.types import NO_VALUE, ListT
 
 FEW = 32  # numbers that are not worth a call of NumPy
 STEP = 1024  # objects per round: few enough to stay in the cache while their fields are read
@@ -86,9 +86,9 @@ class Room:
         self._pools.append(Pooled(self, frozenset((cls,)), width, refs, cls))
         return self._pools[-1]
 
-    def lists(self, listed: ListT, width: int, refs: tuple[int, ...]) -> Lists:
-        """Return the pool of lists of a type, with elements of `width` words."""
-        self._pools.append(pool := Lists(self, listed, width, refs))
+    def lists(self, listed: ListT, width: int, refs: tuple[int, ...], exact: bool = False) -> Lists:
+        """Return the pool of lists of a type, with elements of `width` words; `exact`: a tuple is none."""
+        self._pools.append(pool := Lists(self, listed, width, refs, exact))
         return pool
 
     def references(self, *pools: Pooled) -> References:
@@ -219,8 +219,8 @@ class Pooled:
 class Lists(Pooled):
     """The lists of one type: a row for each, and their elements one after the other."""
 
-    def __init__(self, room: Room, listed: ListT, width: int, refs: tuple[int, ...]) -> None:
-        super().__init__(room, frozenset((list, tuple)), width, refs, None)
+    def __init__(self, room: Room, listed: ListT, width: int, refs: tuple[int, ...], exact: bool) -> None:
+        super().__init__(room, frozenset((list,) if exact else (list, tuple)), width, refs, None)
         self.listed = listed
         self.lengths: list[int] = []
         self.items: Region
@@ -315,16 +315,18 @@ class References:
 
 
 class Ints:
-    """A column of ints."""
+    """A column of ints; with `exact` of nothing that becomes one."""
 
-    def __init__(self) -> None:
+    def __init__(self, exact: bool = False) -> None:
         self._values = array("q")
+        self._plain = frozenset((int,)) if exact else _INTS
+        self._exact = exact
 
     def add(self, values: list[Any]) -> None:
         """Add ints, bools or NumPy integers."""
         kinds = set(map(type, values))
-        if not kinds <= _INTS:
-            if not kinds <= WHOLE:
+        if not kinds <= self._plain:
+            if self._exact or not kinds <= WHOLE:
                 raise Mismatch
             values = list(map(int, values))
         _extend(self._values, values, np.int64)
@@ -335,14 +337,15 @@ class Ints:
 
 
 class Floats:
-    """A column of floats: the words are the bits of doubles."""
+    """A column of floats: the words are the bits of doubles; with `exact` of nothing that becomes one."""
 
-    def __init__(self) -> None:
+    def __init__(self, exact: bool = False) -> None:
         self._values = array("d")
+        self._kinds = frozenset((float,)) if exact else FLOATS
 
     def add(self, values: list[Any]) -> None:
         """Add floats, ints or bools."""
-        expect(values, FLOATS)
+        expect(values, self._kinds)
         _extend(self._values, values, np.float64)
 
     def words(self) -> Words:
@@ -387,6 +390,13 @@ _INTS = frozenset((int, bool))
 WHOLE = _INTS | {np.dtype(code).type for code in np.typecodes["AllInteger"]}
 FLOATS = _INTS | {float, np.float64}
 _BOOLS = frozenset((bool,))
+
+
+def none_for_no_value(values: list[Any]) -> list[Any]:
+    """Return None in the place of each value that an object does not have; none may be None."""
+    if type(None) in set(map(type, values)):
+        raise Mismatch
+    return [None if v is NO_VALUE else v for v in values]
 
 
 class ArrayColumn:

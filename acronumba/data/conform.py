@@ -21,6 +21,8 @@ from acronumba.errors import DataError
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     NEVER,
+    NO_VALUE,
+    UNSET,
     Array0T,
     ArrayT,
     BoolT,
@@ -32,6 +34,7 @@ from acronumba.ir.types import (
     MapT,
     NeverT,
     NoneT,
+    NoValue,
     OpaqueT,
     StrT,
     StructT,
@@ -39,6 +42,7 @@ from acronumba.ir.types import (
     TupleT,
     Type,
     UnionT,
+    UnsetT,
     members,
     type_text,
 )
@@ -60,6 +64,8 @@ def accepts(t: Type, value: Any) -> bool:
             return type(value) in FLOATS and _fits_float(value)
         case BoolT():
             return type(value) is bool
+        case UnsetT():
+            return value is NO_VALUE
         case NoneT():
             return value is None
         case NeverT() | ArrayT():
@@ -135,6 +141,8 @@ def case_numbers(cases: Sequence[Type], values: Sequence[Any]) -> list[int]:
 def _class_decides(t: Type, cls: type) -> bool:
     """Whether every value of exactly this class has the type."""
     match t:
+        case UnsetT():
+            return cls is NoValue
         case NoneT():
             return cls is type(None)
         case BoolT():
@@ -244,6 +252,8 @@ class Conformance:
         cls = type(value)
         for f in self._layouts[cls].fields if cls in self._layouts else ():
             inner = attribute(value, f.name)
+            if inner is MISSING and UNSET in members(f.type):
+                continue
             there = inner is not MISSING
             out.append((f.name, (inner, f.type, (link, f".{f.name}"), (cls, f.name)) if there else None))
         return out

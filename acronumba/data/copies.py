@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.data.classes import is_struct, new_object
 from acronumba.data.schema import MISSING, attribute
-from acronumba.data.shared import is_struct
 
 _SAME = frozenset((int, float, bool, str, bytes, type(None)))  # classes of what is never copied
 
@@ -86,7 +86,7 @@ def _empty(value: Any) -> Any:
     """Return the copy of a value, without what it holds; of an array all of it, as small as the array itself is."""
     cls = type(value)
     if not issubclass(cls, np.ndarray):
-        return cls() if cls in (list, dict) else object.__new__(cls)
+        return cls() if cls in (list, dict) else new_object(cls)
     if 0 not in value.strides:
         return value.copy()
     once = value[tuple(slice(None) if step else slice(0, 1) for step in value.strides)]

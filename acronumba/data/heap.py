@@ -28,8 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from acronumba import memory
+from acronumba.data.classes import names_of
 from acronumba.data.schema import MISSING, attribute
-from acronumba.data.shared import field_names
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import ListT, RefT, TensorT, Word, words
 
@@ -193,7 +193,7 @@ def rest_of(value: Any, stored: Container[str]) -> Any:
     """
     if type(value) in (list, tuple):
         return type(value)
-    found = {name: attribute(value, name) for name in field_names(type(value)) if name not in stored}
+    found = {name: attribute(value, name) for name in names_of(value) if name not in stored}
     rest = {name: v for name, v in found.items() if v is not MISSING}
     return rest | {name: v for name, v in getattr(value, "__dict__", {}).items() if name not in stored}
 

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from acronumba.data.shared import field_names, is_struct
+from acronumba.data.classes import field_names, is_record, is_struct
 from acronumba.data.witness import Witness, witness_of
 from acronumba.ir.types import (
     BOOL,
@@ -147,6 +147,15 @@ def read_hint(annotation: object) -> Hint:
     return OBSERVED
 
 
+class _AllObserved(dict[str, Hint]):
+    def __missing__(self, name: str) -> Hint:
+        return OBSERVED
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return OBSERVED
+
+
+_ALL_OBSERVED: dict[str, Hint] = _AllObserved()
 _HINTS: OrderedDict[type, tuple[Witness, dict[str, Hint]]] = OrderedDict()  # the oldest first
 _MOST_HINTS = 1024  # classes: those that a notebook has defined anew are forgotten in time
 
@@ -157,10 +166,12 @@ def class_hints(cls: type, others: Iterable[type] = ()) -> dict[str, Hint]:
     Parameters
     ----------
     cls : type
-        A dataclass or NamedTuple.
+        A dataclass or NamedTuple. Of a plain class the data says everything.
     others : iterable of type
         Classes that annotations may name; needed where classes are defined inside a function.
     """
+    if not is_record(cls):
+        return _ALL_OBSERVED
     known = _HINTS.get(cls)
     if known is not None and known[0].holds():
         return known[1]
@@ -225,7 +236,7 @@ def decided(hint: Hint) -> bool:
         case Observed() | ArrayHint() | DictHint():
             return False
         case ClassHint():
-            return is_struct(hint.cls)
+            return is_record(hint.cls)
         case ListHint():
             return decided(hint.item)
         case TupleHint() | KeysHint():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from acronumba.data.shared import field_names
+from acronumba.data.classes import fields_in_order
 from acronumba.ir.nodes import FieldLayout, StructLayout
 from acronumba.ir.types import (
     OpaqueT,
@@ -26,7 +26,7 @@ def _layout(cls: type, types_of: Mapping[str, Type]) -> StructLayout:
     """Return the layout of one class; fields that cannot be stored are left out."""
     fields: list[FieldLayout] = []
     at = 1
-    for name in field_names(cls):
+    for name in fields_in_order(cls, types_of):
         t = types_of.get(name)
         if t is None or isinstance(t, OpaqueT):
             continue

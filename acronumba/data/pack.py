@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acronumba.data import collect, conform
+from acronumba.data.classes import field_names, is_record, is_struct, names_among
 from acronumba.data.collect import Twice, are_arrays
 from acronumba.data.copies import copied, unchanging
 from acronumba.data.heap import (
@@ -41,12 +42,12 @@ from acronumba.data.heap import (
 from acronumba.data.layouts import make_layouts
 from acronumba.data.packer import PackerText, packer_text
 from acronumba.data.schema import MISSING, Reads, Schema, attribute, guess, infer, loses, merge, restrict, schema_text
-from acronumba.data.shared import Inherited, field_names, is_struct
+from acronumba.data.shared import Inherited
 from acronumba.data.unpack import Memory, Reader, Unpacker
 from acronumba.errors import DataError
 from acronumba.errors.codes import refuse
 from acronumba.ir.nodes import StructLayout
-from acronumba.ir.types import ListT, NoneT, StructT, TensorT, Type, UnionT, members, words
+from acronumba.ir.types import NO_VALUE, ListT, NoneT, NoValue, StructT, TensorT, Type, UnionT, members, words
 from acronumba.locks import ForkLock
 
 __all__ = [
@@ -96,6 +97,7 @@ _LIBRARY: dict[str, Any] = {
         "Enums",
         "transpose",
         "entries",
+        "none_for_no_value",
     )
 } | {
     "case_numbers": conform.case_numbers,
@@ -107,6 +109,8 @@ _LIBRARY: dict[str, Any] = {
     "flatnonzero": np.flatnonzero,
     "NONES": frozenset((type(None),)),
     "NOTHING": frozenset(),
+    "NO_VALUE": NO_VALUE,
+    "NO_VALUES": frozenset((NoValue,)),
 }
 
 
@@ -127,15 +131,20 @@ class Packer:
     inherited : mapping from class to frozenset of str, optional
         What is read of classes through their objects: an object with an attribute of its own of such a name is an
         error, as it hides what its class has.
+    exact : bool
+        Whether nothing is converted: a number or list that is of another class than the type says does not conform.
     """
 
-    def __init__(self, schema: Schema, layouts: Sequence[StructLayout], inherited: Inherited = _NOTHING) -> None:
+    def __init__(
+        self, schema: Schema, layouts: Sequence[StructLayout], inherited: Inherited = _NOTHING, exact: bool = False
+    ) -> None:
         self.schema = schema
+        self._exact = exact
         self.layouts = tuple(layouts)
         self.visible = {
             cls: Visible(cls, own)
             for cls, names in inherited.items()
-            if is_struct(cls) and (own := names - {*field_names(cls)})
+            if is_struct(cls) and (own := names - {*field_names(cls), *schema.fields.get(cls, ())})
         }
         self._by_class = {layout.cls: layout for layout in layouts}
         self._made: dict[tuple[int, ...], tuple[PackerText, Any]] = {}
@@ -150,7 +159,7 @@ class Packer:
     def _make(self, params: tuple[int, ...]) -> tuple[PackerText, Any]:
         """Return the packer of some of the parameters."""
         if params not in self._made:
-            made = packer_text([self.schema.params[k] for k in params], self.layouts, self.visible)
+            made = packer_text([self.schema.params[k] for k in params], self.layouts, self.visible, self._exact)
             names = _LIBRARY | dict(made.names)
             exec(_compiled(made.text), names)  # made from types only
             self._made[params] = made, names["pack"]
@@ -335,10 +344,12 @@ class _Rests(Sequence[Any]):
 
     def __init__(self, objects: Sequence[Any], stored: Container[str]) -> None:
         self._objects = objects
-        self._fields = frozenset(field_names(type(objects[0])))
+        cls = type(objects[0])
+        names = field_names(cls) if is_record(cls) else sorted(names_among(cls, objects))
+        self._fields = frozenset(names)
         self._columns: dict[str, list[Any]] = {}
         self.pairs: list[tuple[Any, Any]] = []  # the user's own objects and their copies, where values may change
-        for name in field_names(type(objects[0])):
+        for name in names:
             if name not in stored:
                 self._columns[name], pairs = unchanging([attribute(o, name) for o in objects])
                 self.pairs += pairs

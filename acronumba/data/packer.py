@@ -16,9 +16,10 @@ from typing import Any
 
 from acronumba.data.heap import AllVisible, reference_columns, row_references
 from acronumba.data.schema import classes_of
-from acronumba.ir.nodes import StructLayout
+from acronumba.ir.nodes import FieldLayout, StructLayout
 from acronumba.ir.types import (
     BOOL,
+    UNSET,
     Array0T,
     BoolT,
     DictT,
@@ -35,6 +36,7 @@ from acronumba.ir.types import (
     TupleT,
     Type,
     UnionT,
+    UnsetT,
     members,
     type_text,
     union_cases,
@@ -72,17 +74,24 @@ class _Slot:
     parts: list[_Slot] = field(default_factory=list)  # of a tuple, a dict, or the cases of a union with a tag
 
 
-def packer_text(params: Sequence[Type], layouts: Sequence[StructLayout], visible: AllVisible) -> PackerText:
+def packer_text(
+    params: Sequence[Type], layouts: Sequence[StructLayout], visible: AllVisible, exact: bool = False
+) -> PackerText:
     """Return the packer of parameters of these types, whose classes lie in memory as the layouts say.
+
+    With `exact` it converts nothing: what is packed has these very types.
 
     It raises `Mismatch` for an object that hides, by an attribute of its own, what must be visible.
     """
-    return _Writer(params, layouts, visible).text()
+    return _Writer(params, layouts, visible, exact).text()
 
 
 class _Writer:
-    def __init__(self, params: Sequence[Type], layouts: Sequence[StructLayout], visible: AllVisible) -> None:
+    def __init__(
+        self, params: Sequence[Type], layouts: Sequence[StructLayout], visible: AllVisible, exact: bool
+    ) -> None:
         self._params = params
+        self._exact = exact
         self._visible = visible
         self._layouts = {layout.cls: (tag, layout) for tag, layout in enumerate(layouts)}
         self._names: dict[str, Any] = {}
@@ -131,7 +140,8 @@ class _Writer:
     def _list_pool(self, listed: ListT) -> _Pool:
         item, name = listed.item, self._name(f"list{len(self._lists)}")
         constant = self._constant(name.upper(), listed)
-        return _Pool(name, f"room.lists({constant}, {len(words(item))}, {reference_columns(words(item))!r})")
+        exact = ", exact=True" if self._exact else ""
+        return _Pool(name, f"room.lists({constant}, {len(words(item))}, {reference_columns(words(item))!r}{exact})")
 
     def _slot(self, t: Type, name: str, first: int) -> _Slot:
         slot = _Slot(t, self._name(name), first, self._name(f"{name}_now"), self._name(f"{name}_case"))
@@ -215,7 +225,8 @@ class _Writer:
         if isinstance(t, EnumT):
             numbers = {id(m): k for k, m in enumerate(t.cls)}  # type: ignore[var-annotated,arg-type]
             return f"Enums({self._constant(_lower(t.cls.__name__).upper(), numbers)})"
-        return {IntT: "Ints()", FloatT: "Floats()", BoolT: "Bools()"}[type(t)]
+        exact = "exact=True" if self._exact else ""
+        return {IntT: f"Ints({exact})", FloatT: f"Floats({exact})", BoolT: "Bools()"}[type(t)]
 
     def _pool(self, t: Type) -> _Pool:
         return self._lists[t] if isinstance(t, ListT) else self._structs[t.cls]  # type: ignore[union-attr]
@@ -251,7 +262,7 @@ class _Writer:
         if visible := self._visible.get(cls):
             self.line(indent, f"expect_shown(new, {self._constant('VISIBLE', visible)})")
         for slot, f in zip(pool.slots, self.layout(cls)[1].fields, strict=True):
-            self._walk(slot, f"[o.{f.name} for o in new]", indent)
+            self._walk(slot, _values_of(f), indent)
         if len(self._lines) == before:
             self.line(indent, "pass")
 
@@ -261,6 +272,8 @@ class _Writer:
         match t:
             case OpaqueT():
                 pass
+            case UnsetT():
+                self.line(indent, f"expect({source}, NO_VALUES)")
             case NoneT():
                 self.line(indent, f"expect({source}, NONES)")
             case NeverT():
@@ -358,6 +371,15 @@ def _plain_text(t: Type) -> str:
     return type_text(t).replace("\\", "?").replace('"', "'") if not _has_data(t) else "..."
 
 
+def _values_of(f: FieldLayout) -> str:
+    """Return the expression for the values of a field of the new objects."""
+    if UNSET not in members(f.type):
+        return f"[o.{f.name} for o in new]"
+    found = f"[getattr(o, {f.name!r}, NO_VALUE) for o in new]"
+    in_one_word = isinstance(f.type, UnionT) and union_word(f.type) is not None
+    return f"none_for_no_value({found})" if in_one_word else found
+
+
 def _has_data(t: Type) -> bool:
     match t:
         case DictT() | StrT() | OpaqueT():
@@ -385,5 +407,5 @@ def _lower(name: str) -> str:
 _TAKEN = frozenset(
     "pack columns count careful new room heap rows roots o v k zeros int64 fromiter flatnonzero Room expect "
     "expect_constant Ints Floats Bools Enums transpose entries case_numbers are_arrays expect_shown NONES "
-    "NOTHING".split()
+    "NOTHING NO_VALUE NO_VALUES none_for_no_value".split()
 )

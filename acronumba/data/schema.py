@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from acronumba.data.classes import field_names, is_record, is_struct, names_among
 from acronumba.data.hints import (
     OBSERVED,
     ArrayHint,
@@ -35,7 +36,7 @@ from acronumba.data.hints import (
     may_hold,
     read_hint,
 )
-from acronumba.data.shared import field_names, is_struct
+from acronumba.data.shared import Inherited
 from acronumba.ir.types import (
     BOOL,
     DTYPES,
@@ -43,6 +44,7 @@ from acronumba.ir.types import (
     INT,
     NEVER,
     NONE,
+    UNSET,
     Array0T,
     DictT,
     EnumT,
@@ -107,13 +109,26 @@ def column_of(objects: Sequence[object], name: str) -> list[Any]:
     """Return one field of each object; those without the attribute give nothing."""
     try:
         return list(map(operator.attrgetter(name), objects))
+    except AttributeError:  # not in all of them
+        pass
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a field never set, or a property that fails: such objects are reported when packed
-        found = [v for o in objects if (v := attribute(o, name)) is not MISSING]
-        if len(found) == len(objects) and not isinstance(error, Exception):
-            raise  # no object did this
-        return found
+    except BaseException as error:
+        return _read_one_by_one(objects, name, error)
+    try:
+        return [v for o in objects if (v := getattr(o, name, MISSING)) is not MISSING]
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return _read_one_by_one(objects, name, error)
+
+
+def _read_one_by_one(objects: Sequence[object], name: str, error: BaseException) -> list[Any]:
+    """Return one field of each object where reading it fails: such objects are reported when they are packed."""
+    found = [v for o in objects if (v := attribute(o, name)) is not MISSING]
+    if len(found) == len(objects) and not isinstance(error, Exception):
+        raise error  # no object did this
+    return found
 
 
 def attribute(o: object, name: str) -> object:
@@ -137,9 +152,10 @@ class _Walk:
         self._boxes: dict[int, Any] = {}  # lists, tuples and dicts by id
         self._leaves: set[type] = set()  # classes that hold nothing
         self._followed: dict[type, tuple[str, ...]] = {}  # fields of a class that may hold something
+        self._seen: dict[type, set[str]] = {}  # fields of plain classes
 
     def fields(self, cls: type) -> list[str]:
-        names = field_names(cls)
+        names = field_names(cls) if is_record(cls) else sorted(self._seen.get(cls, ()))
         return [n for n in names if self.reads is None or n in self.reads.get(cls, ())]
 
     def hints(self, cls: type) -> dict[str, Hint]:
@@ -171,10 +187,17 @@ class _Walk:
                 self._leaves.add(cls)
                 return []
             self.objects[cls] = {}
-            hints = self.hints(cls)
-            self._followed[cls] = tuple(name for name in self.fields(cls) if may_hold(hints[name]))
+            if is_record(cls):
+                hints = self.hints(cls)
+                self._followed[cls] = tuple(name for name in self.fields(cls) if may_hold(hints[name]))
+            else:
+                self._seen[cls] = set() if self.reads is None else set(self.reads.get(cls, ()))
         objects = _unseen(self.objects[cls], values)
         self._count += len(objects)
+        if cls in self._seen:  # what is not followed yet is in no object that was found before
+            if self.reads is None:
+                self._seen[cls] |= names_among(cls, objects)
+            self._followed[cls] = tuple(self.fields(cls))
         return [column_of(objects, name) for name in self._followed[cls]]
 
 
@@ -229,11 +252,19 @@ def infer(
     fields: dict[type, dict[str, Type]] = {}
     for cls, objects in walk.objects.items():
         hints, values = walk.hints(cls), list(objects.values())
-        fields[cls] = {n: _type(hints[n], column_of(values, n)) for n in walk.fields(cls)}
+        fields[cls] = {n: _field(hints[n], column_of(values, n), cls, len(values)) for n in walk.fields(cls)}
     schema = Schema(params=tuple(params), fields=_settle(fields, params, walk))
     for _, other in packed:
         schema = Schema(params=schema.params, fields=_merge_fields(schema.fields, other.fields))
     return restrict(schema, reads)
+
+
+def hides(columns: Iterable[Sequence[object]], reads: Reads, inherited: Inherited) -> bool:
+    """Whether an object of a plain class has a field of its own where a program reads what the class has."""
+    walk = _Walk(reads)
+    walk.run(c for c in columns if not isinstance(c, np.ndarray))
+    plain = ((cls, objects) for cls, objects in walk.objects.items() if not is_record(cls) and cls in inherited)
+    return any(not names_among(cls, objects.values()).isdisjoint(inherited[cls]) for cls, objects in plain)
 
 
 _SAMPLE = 1 << 7  # objects from which types are guessed
@@ -315,9 +346,9 @@ def _type(hint: Hint, column: Sequence[Any], depth: int = 0) -> Type:
         case ClassHint():
             kinds = set(map(type, column))
             found = sorted((c for c in kinds if issubclass(c, hint.cls) and is_struct(c)), key=class_key)
-            if is_struct(hint.cls) and not found:
+            if is_record(hint.cls) and not found:
                 return StructT(hint.cls)
-            if not is_struct(hint.cls) and not found:
+            if not found:
                 return _observe([v for v in column if issubclass(type(v), hint.cls)], depth)
             return union(*(StructT(c) for c in found))
         case ListHint():
@@ -340,6 +371,12 @@ def _type(hint: Hint, column: Sequence[Any], depth: int = 0) -> Type:
         case UnionHint():
             return storable_union(*(_type(m, column, depth) for m in hint.members))
     return hint
+
+
+def _field(hint: Hint, column: Sequence[Any], cls: type, count: int) -> Type:
+    """Return the type of a field of `count` objects; objects of plain classes may have no value for it."""
+    t = _type(hint, column)
+    return t if len(column) == count or is_record(cls) else storable_union(t, UNSET)
 
 
 def _possible(t: Type) -> bool:

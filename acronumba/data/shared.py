@@ -16,12 +16,12 @@ from __future__ import annotations
 import enum
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from acronumba.data.classes import is_object, is_record, names_of, oddness
 from acronumba.ir.types import BOOL, FLOAT, INT, Array0T, ListT, StructT, TensorT, Type, dtype_type
 from acronumba.locks import lazy
 
@@ -47,7 +47,7 @@ class SharedNode:
     """A structure whose parts are known one by one."""
 
     path: str
-    kind: str  # "object" (dataclass, NamedTuple), "tuple", "list", "dict"
+    kind: str  # "object" (of a dataclass, NamedTuple or plain class), "tuple", "list", "dict"
     cls: type  # the class of the object; tuple, list, dict for the others
     names: tuple[str, ...]  # fields or keys, in order; "0", "1", ... for tuples and lists
     items: tuple[Shared, ...]  # one per name
@@ -150,7 +150,7 @@ def describe_value(
     other = _other_behaviour(value)
     if other:
         return SharedOpaque(path, other)
-    if isinstance(value, CONSTANTS) or (callable(value) and not is_dataclass(value) and not isinstance(value, _ARRAYS)):
+    if isinstance(value, CONSTANTS) or (callable(value) and not is_object(value) and not isinstance(value, _ARRAYS)):
         return SharedConst(value)
     if isinstance(value, str):
         return SharedConst(value) if type(value) is str else SharedOpaque(path, "a string of a class of its own")
@@ -166,10 +166,11 @@ def describe_value(
     if is_object(value):
         if cls in _classes:
             return SharedLeaf(path, StructT(cls))
-        names = tuple(name for name in field_names(cls) if hasattr(value, name))
+        names = tuple(name for name in names_of(value) if hasattr(value, name))
         inner = (*_classes, cls)
         items = tuple(describe_value(f"{path}.{n}", getattr(value, n), inner, inside) for n in names)
-        return SharedNode(path, "object", cls, names, items, frozenset(getattr(value, "__dict__", ())) - {*names})
+        extra = frozenset(getattr(value, "__dict__", ())) - {*names} if is_record(cls) else frozenset()
+        return SharedNode(path, "object", cls, names, items, extra)
     if isinstance(value, dict):
         if not all(type(k) is str for k in value):
             return SharedOpaque(path, "a dict whose keys are not all strings")
@@ -182,7 +183,7 @@ def describe_value(
         kind = "list" if isinstance(value, list) else "tuple"
         parts = tuple(describe_value(f"{path}[{k}]", v, _classes, inside) for k, v in enumerate(value))
         return SharedNode(path, kind, list if kind == "list" else tuple, tuple(map(str, range(len(value)))), parts)
-    return SharedOpaque(path, f"an object of class {cls.__name__}, which is neither a dataclass nor an array")
+    return SharedOpaque(path, f"an object of class {cls.__name__}, which is no plain class: {oddness(cls)}")
 
 
 def _other_behaviour(value: object) -> str:
@@ -232,26 +233,6 @@ def list_of_numbers(value: list[Any] | tuple[Any, ...]) -> ListT | None:
             if all(type(v) is cls for v in value):
                 return ListT(item)
     return None
-
-
-def is_object(value: object) -> bool:
-    """Whether the value is an instance of a dataclass or NamedTuple."""
-    cls: Any = type(value)
-    return _makes_objects(cls)
-
-
-def is_struct(cls: type) -> bool:
-    """Whether objects of the class are stored as rows: a dataclass or a NamedTuple."""
-    return is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
-
-
-_makes_objects = lru_cache(1024)(is_struct)
-
-
-def field_names(cls: type) -> tuple[str, ...]:
-    """Return the fields of a dataclass or NamedTuple, in order."""
-    maker: Any = cls
-    return tuple([f.name for f in fields(maker)]) if is_dataclass(cls) else tuple(maker._fields)
 
 
 Match: TypeAlias = Callable[[Any], bool]

@@ -13,15 +13,17 @@ import math
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from acronumba.data.shared import field_names
+from acronumba.data.classes import field_names, new_object
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
+    NO_VALUE,
+    UNSET,
     Array0T,
     ArrayT,
     BoolT,
@@ -40,6 +42,7 @@ from acronumba.ir.types import (
     TupleT,
     Type,
     UnionT,
+    UnsetT,
     members,
     union_cases,
     union_word,
@@ -272,15 +275,18 @@ class _Class:
         self.size = layout.size
         self.names = field_names(layout.cls)
         self.stored = frozenset(f.name for f in layout.fields)
-        self.immutable = not is_dataclass(layout.cls)  # a NamedTuple: made with all its fields at once
+        self.immutable = issubclass(layout.cls, tuple)  # a NamedTuple: made with all its fields at once
         self.reads = [(f.name, _read(f.type, f.offset)) for f in layout.fields]
+        self.optional = any(UNSET in members(f.type) for f in layout.fields)  # objects may be without some field
         self.finds = [_find(f.type, f.offset) for f in layout.fields if _holds_refs(f.type)]
 
     def fill(self, out: Any, reader: Reader, data: list[int], rest: dict[str, Any]) -> None:
         """Give an object its attributes."""
         put = object.__setattr__  # as frozen dataclasses do
         for name, read in self.reads:
-            put(out, name, read(reader, data))
+            value = read(reader, data)
+            if not self.optional or value is not NO_VALUE:
+                put(out, name, value)
         for name, value in rest.items():
             put(out, name, value)
 
@@ -318,6 +324,8 @@ def _read(t: Type, at: int) -> Read:
         case EnumT():
             found = tuple(t.cls)  # type: ignore[var-annotated,arg-type]
             return lambda reader, row: found[row[at]]
+        case UnsetT():
+            return lambda reader, row: NO_VALUE
         case NoneT() | NeverT() | OpaqueT() | ArrayT():
             return lambda reader, row: None
         case StrT():
@@ -340,9 +348,10 @@ def _read(t: Type, at: int) -> Read:
             return lambda reader, row: {key: read(reader, row) for key, read in zip(t.keys, reads, strict=True)}
         case UnionT() if union_word(t) is not None:
             tensors = [_tensor(m) for m in members(t) if isinstance(m, TensorT)]
+            nothing = NO_VALUE if UNSET in t.members else None
             if tensors:
-                return lambda reader, row: reader.array(tensors[0], row[at]) if row[at] else None
-            return lambda reader, row: reader.made[row[at]] if row[at] else None
+                return lambda reader, row: reader.array(tensors[0], row[at]) if row[at] else nothing
+            return lambda reader, row: reader.made[row[at]] if row[at] else nothing
         case UnionT():
             starts = _case_starts(t, at)
             cases = [_read(case, start) for case, start in zip(union_cases(t), starts, strict=False)]
@@ -480,11 +489,11 @@ class Reader:
         """Make an object empty unless it is a NamedTuple; return whether it is one, and the references in it."""
         kind = self._unpacker.classes[self._memory.words(address, 1)[0]]
         data = self._memory.words(address, kind.size)
-        assert self._rest is not None or len(kind.stored) == len(kind.names), "an object has no owner"
+        assert self._rest is not None or kind.stored.issuperset(kind.names), "an object has no owner"
         rest = {} if self._rest is None else self._rest(address) or {}
         self._rows[address] = kind, data, rest
         if not kind.immutable:
-            self.made[address] = object.__new__(kind.cls)
+            self.made[address] = new_object(kind.cls)
         found: list[tuple[Type, int]] = []
         for find in kind.finds:
             find(data, found)

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import ast
 import difflib
+from collections import deque
 from collections.abc import Iterable
 
-from acronumba.frontend.values import NoneVal, Num, StrVal, Tensor, Val
+from acronumba.frontend.values import (
+    Enumerate,
+    Kept,
+    MapView,
+    NoneVal,
+    Num,
+    Range,
+    Reversed,
+    Stream,
+    StrVal,
+    Tensor,
+    Val,
+    Zip,
+)
 from acronumba.ir.types import Array0T, TensorT, Type, members
 
 
@@ -41,3 +55,10 @@ def operands(op: ast.AST, a: Val, b: Val, kinds: tuple[type, type]) -> str:
     if list in names and not isinstance(op, ast.Add | ast.Mult):
         return "make arrays of the lists: np.array(xs)"
     return ""
+
+
+def storable(val: Val) -> str:
+    """Return what may be stored in place of a value that exists only when the model is compiled; "" if nothing may."""
+    if isinstance(val, Kept):
+        return f"{'list' if val.kind is deque else 'dict'}(...)"
+    return "list(...)" if isinstance(val, Range | Zip | Enumerate | Reversed | Stream | MapView) else ""

@@ -443,6 +443,8 @@ def around(w: Walker) -> tuple[Loop, ...]:
 def note_kept(w: Walker, val: Tensor) -> None:
     """Note that what was read of an array gets a name, or is put into something."""
     ref = val.whole.read_from
+    if w.outer_loc is not None:  # by a function of the library: it keeps nothing
+        return
     if ref is not None and (val.type.rank or val.array0 is not None):
         note_event(w, "kept", ref.place.find(), ref.latest, None, whole=val.base is None)
 

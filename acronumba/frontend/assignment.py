@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from acronumba.frontend.arrays import written_tensor
-from acronumba.frontend.attributes import not_none
+from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.dicts import changeable, changed_in_place
 from acronumba.frontend.handlers import STATEMENTS, TARGETS, handles
 from acronumba.frontend.lists import list_get, list_slice, new_list
+from acronumba.frontend.made import about_to_change, set_attribute
+from acronumba.frontend.magic import call_special, has_method, index_value
 from acronumba.frontend.names import alias, bind_name, check_free, forget
 from acronumba.frontend.operators import MAGIC, OPERATORS, binary
 from acronumba.frontend.subscripts import get_item, index_parts, item_place, set_item
@@ -81,6 +83,9 @@ def unpack(w: Walker, val: Val, count: int, node: ast.AST) -> Sequence[Val]:
             raise w.refuse("ACR305", node, seen=f"{len(items)} values for {count} names")
         return items
     match val:
+        case ArrayRef() if val.axes:
+            w.same_extent(val.dims[0], count, "values to unpack", node)
+            return [get_item(w, val, number(k), node) for k in range(count)]
         case Tensor() if val.type.rank:
             n = w.same_extent(val.dims[0], count, "values to unpack", node)
             x = w.refine(val, (n, *val.dims[1:]))
@@ -113,6 +118,10 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
         if isinstance(old, Tensor) and old.type.rank and old.whole.places:
             written_tensor(w, old, stmt, "an assignment")
             return
+        if has_method(w, base, "__setitem__"):
+            new = in_place(w, old, w.expr(stmt.value), stmt)
+            call_special(w, base, "__setitem__", (index_value(w, where, base, target), new), target)
+            return
         if not isinstance(base, ListVal | DictVal | MapVal | Kept):
             raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")
         if any(isinstance(t, Array0T) or (isinstance(t, TensorT) and t.rank) for t in members(w.type_of(old))):
@@ -121,8 +130,19 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
             raise w.refuse("ACR112", stmt, seen=seen, rewrite=_written_out(stmt))
         set_item(w, base, where, target, in_place(w, old, w.expr(stmt.value), stmt))
         return
+    if isinstance(target, ast.Attribute):
+        owner = attribute_owner(w, target)
+        about_to_change(w, owner)
+        old = attribute_of(w, owner, target)
+        if isinstance(old, ArrayRef):
+            change(w, old, stmt)
+            return
+        new = in_place(w, old, w.expr(stmt.value), stmt)
+        if new is not old:
+            set_attribute(w, owner, target.attr, new, target)
+        return
     if not isinstance(target, ast.Name):
-        raise w.refuse("ACR113", target, seen="an augmented assignment to a field")
+        raise w.refuse("ACR109", target, seen=type(target).__name__)
     old = w.value(ast.copy_location(ast.Name(target.id, ast.Load()), target))
     if isinstance(old, ArrayRef):
         change(w, old, stmt)
@@ -262,6 +282,9 @@ def _to_several(w: Walker, target: ast.Tuple | ast.List, val: Val) -> None:
 @handles(TARGETS, ast.Subscript)
 def _to_item(w: Walker, target: ast.Subscript, val: Val) -> None:
     base, where = item_place(w, target)
+    if has_method(w, base, "__setitem__"):
+        call_special(w, base, "__setitem__", (index_value(w, where, base, target), val), target)
+        return
     match base:
         case ArrayRef():
             assign_item(w, base, index_parts(w, where), val, target)
@@ -271,8 +294,3 @@ def _to_item(w: Walker, target: ast.Subscript, val: Val) -> None:
             set_item(w, base, where, target, w.whole(val))
         case _:
             raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")
-
-
-@handles(TARGETS, ast.Attribute)
-def _to_field(w: Walker, target: ast.Attribute, val: Val) -> None:
-    raise w.refuse("ACR113", target, seen=f"an assignment to the field .{target.attr}")

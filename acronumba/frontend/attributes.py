@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.data.shared import SharedConst, can_hide, field_names, hiding
+from acronumba.data.classes import field_names
+from acronumba.data.shared import SharedConst, can_hide, hiding
 from acronumba.data.witness import ABSENT
 from acronumba.frontend.advice import near
-from acronumba.frontend.block import (
-    Dead,
-    conversion,
-)
+from acronumba.frontend.block import Dead, Point, conversion
 from acronumba.frontend.calls.objects import as_function, python_class
+from acronumba.frontend.calls.of_itertools import has_written
 from acronumba.frontend.handlers import ATTRIBUTES, EXPRESSIONS, handles
-from acronumba.frontend.names import behind, function_value, outside, path_of
+from acronumba.frontend.names import behind, function_value, is_computed, outside, path_of
 from acronumba.frontend.values import (
     NOT_CONST,
     Bound,
@@ -28,7 +27,9 @@ from acronumba.frontend.values import (
     Func,
     Kept,
     ListVal,
+    Made,
     MapVal,
+    Maybe,
     Method,
     NoneVal,
     Num,
@@ -40,16 +41,18 @@ from acronumba.frontend.values import (
     Static,
     StaticList,
     StrVal,
+    Super,
     Tensor,
     TupleVal,
     UnionVal,
     Val,
+    is_field,
     members_of,
     number,
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import INT, NoneT, OpaqueT, UnionT, words
+from acronumba.ir.types import INT, UNSET, NoneT, OpaqueT, Type, UnionT, members, words
 
 
 def not_none(w: Walker, val: UnionVal, node: ast.AST | None) -> Val:
@@ -78,9 +81,13 @@ def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
     match owner:
         case Ref() if len(owner.classes) == 1:
             cls = owner.classes[0]
-            if name in field_names(cls):
+            if name in field_names(cls) or name in w.know.fields.get(cls, {}):
                 return load(w, owner, name, node)
             return inherited_attribute(w, owner, cls, name, node)
+        case Made():
+            return made_attribute(w, owner, name, node)
+        case Super():
+            return super_attribute(w, owner, name, node)
         case Ref() | UnionVal():
             return w.each(owner, lambda v: attribute(w, v, name, node), node)
         case Record():
@@ -127,9 +134,87 @@ def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
 def attribute_expr(w: Walker, node: ast.Attribute) -> Val:
     """Read an attribute; what a test has told of it holds."""
     path = path_of(w, node)
-    if path is not None and path in w.state:
+    if path is not None and path in w.state and not is_field(path):
         return w.state[path]
     return attribute_of(w, attribute_owner(w, node), node)
+
+
+def made_attribute(w: Walker, owner: Made, name: str, node: ast.AST | None) -> Val:
+    """Read an attribute of an object whose fields are variables."""
+    key = (owner.key, name)
+    val = w.state.get(key)
+    if val is None and name in w.know.assigned and not inherits(w, owner.cls, name):  # later, or on another path
+        w.fail("AttributeError", no_attribute(owner.cls, name), node)
+        raise Dead
+    if val is None or is_computed(w, owner, name):
+        return inherited_attribute(w, owner, owner.cls, name, node)
+    if isinstance(val, Maybe):
+        own = val.value
+        if inherits(w, owner.cls, name):
+            return either(w, val.bound, lambda: own, lambda: class_attribute(w, owner, owner.cls, name, node))
+        w.check(val.bound, "AttributeError", no_attribute(owner.cls, name), (), node)
+        val = own
+        if w.block is not None:
+            w.state[key] = val
+    w.check_poison(val, node=node)
+    return val
+
+
+def has_attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Num:
+    """Return the bool whether an object has an attribute."""
+    match owner:
+        case Ref(classes=(cls,)) if name in field_names(cls) or name in w.know.fields.get(cls, {}):
+            t = w.know.fields.get(cls, {}).get(name)
+            if t is None or UNSET not in members(t) or inherits(w, cls, name):
+                return number(True)
+            val = read_field(w, owner, name, t, node)
+            return w.is_case(val, lambda m: m != UNSET) if isinstance(val, UnionVal) else number(False)
+        case Made():
+            kept = w.state.get((owner.key, name))
+            if isinstance(kept, Maybe) and not inherits(w, owner.cls, name):
+                return kept.bound
+            return number(kept is not None or inherits(w, owner.cls, name))
+        case Record(cls=cls, names=names):
+            return number(name in names or inherits(w, cls, name))
+        case SharedVal(node=shared) if shared.kind == "object":
+            found = shared.item(name) is not None or inherits(w, shared.cls, name)
+            if not found:
+                w.inherited.setdefault((shared.cls, name), w.at(node))
+            return number(found)
+        case Ref(classes=(cls,)):
+            w.inherited.setdefault((cls, name), w.at(node))
+            return number(inherits(w, cls, name))
+        case Tensor():
+            return number(hasattr(np.ndarray, name))
+        case Static(value=value) if isinstance(value, types.ModuleType | type):
+            return number(hasattr(value, name))
+        case NoneVal():
+            return number(hasattr(None, name))
+    cls = python_class(owner)
+    if cls is object:
+        raise w.refuse("ACR308", node, seen=f"hasattr of {w.describe(owner)}")
+    return number(hasattr(cls, name))
+
+
+def either(w: Walker, test: Num, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
+    """Return one of two values, as a bool says."""
+    points: list[Point] = []
+    vals: list[Val] = []
+    for point, get in zip(w.fork(test), (yes, no), strict=True):
+        if point is None:
+            continue
+        w.enter(point)
+        val = get()
+        if w.block is not None:
+            points.append(w.point())
+            vals.append(val)
+            w.block = None
+    return w.join_values(points, vals)
+
+
+def no_attribute(cls: type, name: str) -> str:
+    """Return the message of Python's `AttributeError`."""
+    return f"'{cls.__name__}' object has no attribute '{name}'"
 
 
 def attribute_owner(w: Walker, node: ast.Attribute) -> Val:
@@ -179,26 +264,54 @@ def inherited_attribute(w: Walker, owner: Val, cls: type, name: str, node: ast.A
 def class_attribute(w: Walker, owner: Val, cls: type, name: str, node: ast.AST | None) -> Val:
     """Read a method, property or class variable of an object."""
     raw = w.witness.attribute(cls, name)
-    if raw is ABSENT:
+    if raw is ABSENT or isinstance(raw, types.MemberDescriptorType):
         names = (*field_names(cls), *dir(cls))
         raise w.refuse("ACR307", node, seen=f"{cls.__name__} has no attribute {name!r}", rewrite=near(name, names))
+    return bound_attribute(w, owner, cls, name, raw, w.witness.owner(cls, name), node)
+
+
+def bound_attribute(
+    w: Walker, owner: Val, cls: type, name: str, raw: Any, holder: type | None, node: ast.AST | None
+) -> Val:
+    """Return what stands in a class as Python gives it to an object, or to the class itself."""
+    of_class = isinstance(owner, Static)
     if isinstance(raw, property):
-        if raw.fget is None:
+        if raw.fget is None or of_class:
             raise w.refuse("ACR307", node, seen=f"{cls.__name__}.{name}")
-        return w.call(Bound(_own_method(w, raw.fget, node), owner), (), {}, node)
+        return w.call(Bound(own_method(w, raw.fget, node), owner), (), {}, node)
     if isinstance(raw, staticmethod):
-        return _own_method(w, raw.__func__, node)
+        return own_method(w, raw.__func__, node)
     if isinstance(raw, classmethod):
-        return Bound(_own_method(w, raw.__func__, node), Static(cls))
+        return Bound(own_method(w, raw.__func__, node), owner if of_class else Static(cls))
     if name in ("_replace", "_asdict") and issubclass(cls, tuple):
         return Method(owner, name)
     if as_function(raw) is not None:
-        return Bound(_own_method(w, raw, node), owner)
-    holder = w.witness.owner(cls, name)
+        return own_method(w, raw, node) if of_class else Bound(own_method(w, raw, node), owner)
+    if raw in (object.__init__, object.__setattr__) or has_written(raw):
+        return Static(raw)
+    if hasattr(type(raw), "__get__") and not isinstance(raw, type):
+        raise w.refuse("ACR210", node, seen=f"{cls.__name__}.{name}, a descriptor of class {type(raw).__name__}")
     return outside(w, raw, name, holder, node, f"{cls.__name__}.{name}") if holder else w.constant(raw)
 
 
-def _own_method(w: Walker, fn: Any, node: ast.AST | None) -> Func:
+def inherits(w: Walker, cls: type, name: str) -> bool:
+    """Whether objects of a class that have no attribute of this name of their own have that of the class."""
+    return w.has(cls, name) and not isinstance(w.witness.attribute(cls, name), types.MemberDescriptorType)
+
+
+def super_attribute(w: Walker, owner: Super, name: str, node: ast.AST | None) -> Val:
+    """Read an attribute of `super()`: that of the next class which has it."""
+    cls = owner.self.value if isinstance(owner.self, Static) else python_class(owner.self)
+    w.witness.owner(cls, name)  # and the order in which its bases are asked
+    order = cls.__mro__
+    for base in order[order.index(owner.cls) + 1 :]:
+        raw = vars(base).get(name, ABSENT) if base is object else w.witness.item(base, name)
+        if raw is not ABSENT:
+            return bound_attribute(w, owner.self, cls, name, raw, base, node)
+    raise w.refuse("ACR307", node, seen=f"super() of {cls.__name__} has no attribute {name!r}")
+
+
+def own_method(w: Walker, fn: Any, node: ast.AST | None) -> Func:
     function = behind(w, fn)
     if function is None:
         raise w.refuse("ACR210", node, seen=repr(fn))
@@ -274,13 +387,35 @@ def load(w: Walker, ref: Ref, name: str, node: ast.AST | None) -> Val:
     if isinstance(t, UnionT) and any(isinstance(m, OpaqueT) for m in t.members):
         what = next(m.what for m in t.members if isinstance(m, OpaqueT))
         raise w.refuse("ACR304", node, seen=f"{cls.__name__}.{name} is {what} in some instances")
+    val = read_field(w, ref, name, t, node)
+    return there(w, ref, val, name, node) if UNSET in members(t) else val
+
+
+def read_field(w: Walker, ref: Ref, name: str, t: Type, node: ast.AST | None) -> Val:
+    """Read what lies in a field of an object, which may be no value."""
+    cls = ref.classes[0]
     w.reads.setdefault(cls, set()).add(name)
+    if cls in w.know.built:
+        w.note(w.know.built[cls], name)
     outs = tuple(w.var(name, e) for e in words(t))
     if w.block is None:
         return Poison()
     if outs:
         w.emit(ir.Load(outs=outs, ref=ref.var, cls=cls, field=name, loc=w.at(node)))
-    return w.from_words(t, outs)
+    return w.placed(w.from_words(t, outs), (cls, name) if ref.own else None)
+
+
+def there(w: Walker, owner: Ref, val: Val, name: str, node: ast.AST | None) -> Val:
+    """Return a field that an object may not have: then that of its class, or the instance fails."""
+    cls = owner.classes[0]
+    if not isinstance(val, UnionVal):
+        return class_attribute(w, owner, cls, name, node)
+    rest = w.keep(val, lambda t: t != UNSET)
+    good = w.is_case(val, lambda t: t != UNSET)
+    if inherits(w, cls, name):
+        return either(w, good, lambda: w.narrowed(rest), lambda: class_attribute(w, owner, cls, name, node))
+    w.check(good, "AttributeError", no_attribute(cls, name), (), node)
+    return w.narrowed(rest)
 
 
 def tensor_attribute(w: Walker, x: Tensor, name: str, node: ast.AST | None) -> Val:

@@ -113,7 +113,12 @@ class Knowledge:
         self.arrays: dict[Any, ArrayRef] = {}  # one of each form of those that are passed as themselves
         self.given: dict[type, dict[str, Type]] = {}  # the fields of the instance data
         self.fields: dict[type, dict[str, Type]] = {}  # of every class that has rows
-        self.built: set[type] = set()  # classes that the program makes rows of
+        self.built: dict[type, set[str]] = {}  # classes that the program makes rows of, and the fields of those rows
+        self.changing: set[type] = set()  # classes of which an object is changed, or has an identity that is seen
+        self.rows: set[Any] = set()  # places that make objects of such classes which are rows from the beginning,
+        self.early: set[Any] = set()  # even before `__init__` is done with them
+        self.outside: set[type] = set()  # classes of which there are objects that were not made in the call
+        self.assigned: set[str] = set()  # names of fields that are assigned anywhere but to an object being made
         self.recursive: set[Any] = set()  # code of functions that are called, not inlined
         self.results: dict[Any, Type | None] = {}  # of called functions, by key; None: not known to return yet
         self.plain: dict[Any, set[int]] = {}  # parameters of called functions whose constants are dropped
@@ -125,7 +130,7 @@ class Knowledge:
 
     def begin_again(self) -> None:
         """Forget the types of what was stored and returned: some of it is passed in another way from now on."""
-        self.cells, self.results, self.arrays, self.built = {}, {}, {}, set()
+        self.cells, self.results, self.arrays, self.built = {}, {}, {}, {}
         self.fields = {cls: dict(table) for cls, table in self.given.items()}
         self.changed = True
 
@@ -142,6 +147,8 @@ class Blocks:
         self.trying = False  # whether what is walked is only tried, as a straight line
         self.outer_loc: Loc | None = None  # where the user called the library function that is being walked
         self.source: Source | None = None
+        self.building: set[tuple[str, int]] = set()  # objects whose `__init__` is being walked
+        self.sealed: dict[tuple[str, int], ir.Var] | None = None  # where objects change no more: their rows
         self.sites: dict[ir.Site, int] = {}
         self.shared_index: dict[str, int] = {}
         self.shared_params: list[ir.SharedParam] = []

@@ -9,7 +9,7 @@ from typing import Any
 
 from acronumba.frontend.advice import one_type
 from acronumba.frontend.block import Blocks
-from acronumba.frontend.values import Cell, ListVal, Tensor, Val, is_own
+from acronumba.frontend.values import ArrayPlace, ArrayRef, Cell, ListVal, Tensor, Val, is_own
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import NEVER, Array0T, DictT, ListT, MapT, TensorT, TupleT, Type, UnionT, type_text, union
 
@@ -77,11 +77,13 @@ class Cells(Blocks):
     def put_in(self, cell: Cell, val: Val) -> None:
         """Note what is put into the lists of a cell: a list that was not made in the call, or an array that was."""
         self.mix(cell, is_own(val))
+        made: tuple[ArrayPlace, ...] = (val.place,) if isinstance(val, ArrayRef) else ()
         if isinstance(val, Tensor) and val.type.rank:
-            places = cell.find().places
-            before = len(places)
-            places.update(dict.fromkeys(p.find() for p in val.whole.places))
-            self.know.changed |= len(places) > before
+            made = val.whole.places
+        places = cell.find().places
+        before = len(places)
+        places.update(dict.fromkeys(p.find() for p in made))
+        self.know.changed |= len(places) > before
 
     def mix(self, cell: Cell, own: bool) -> None:
         """Note that an element goes into the lists of a cell, which may be a list that was not made in the call."""

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import operator
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from acronumba.frontend.attributes import by_member
+from acronumba.frontend.attributes import attribute, by_member, not_none
 from acronumba.frontend.block import Dead, Point
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.conditions import truth, truth_value
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, handles
 from acronumba.frontend.loops import iterate
+from acronumba.frontend.magic import (
+    call_special,
+    has_method,
+    iterated,
+    object_class,
+    same_object,
+    same_reference,
+)
 from acronumba.frontend.operators import is_float
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -34,12 +43,12 @@ from acronumba.frontend.values import (
     StrVal,
     Tensor,
     TupleVal,
+    UnionVal,
     Val,
     number,
 )
 from acronumba.frontend.walker import Walker
-from acronumba.ir import nodes as ir
-from acronumba.ir.types import BOOL, FLOAT, INT
+from acronumba.ir.types import FLOAT, INT
 
 _COMPARE = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Is: "eq",
@@ -51,6 +60,10 @@ _COMPARE_BY: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
     ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
 }  # fmt: skip
+
+
+# What Python asks the right one of two objects for where the left one has no answer.
+_REFLECTED = {"__lt__": "__gt__", "__gt__": "__lt__", "__le__": "__ge__", "__ge__": "__le__"}
 
 
 # What never equals a value of another of these kinds.
@@ -109,10 +122,13 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
     name = _COMPARE.get(type(op))
     equality = isinstance(op, ast.Eq | ast.NotEq | ast.Is | ast.IsNot)
     negated = isinstance(op, ast.NotEq | ast.IsNot)
+    objects = compare_objects(w, op, a, b, node)
+    if objects is not None:
+        return objects
     if isinstance(op, ast.Is | ast.IsNot):
-        if isinstance(a, Ref | ListVal | MapVal) and type(a) is type(b):
-            same = scalar_same(w, a.var, b.var)
-            return w.negate(same) if negated else same
+        if isinstance(a, ListVal | MapVal) and isinstance(b, ListVal | MapVal) and type(a) is type(b):
+            one = same_reference(w, a.var, b.var)
+            return w.negate(one) if negated else one
         if isinstance(a, Tensor | Record) or isinstance(b, Tensor | Record):
             raise w.refuse("ACR117", node, seen=f"`is` of {w.describe(a)} and {w.describe(b)}")
     elif (isinstance(a, Tensor) or isinstance(b, Tensor)) and name is not None:
@@ -173,6 +189,50 @@ def as_tuple(w: Walker, val: Val) -> Val:
         return val
     items = w.items_of(val)
     return val if items is None else TupleVal(items)
+
+
+def compare_objects(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val | None:
+    """Compare two values of which one is an object; None if its class says nothing of it."""
+    if isinstance(op, ast.Is | ast.IsNot):
+        same = same_object(w, a, b, node)
+        return same if same is None or isinstance(op, ast.Is) else w.negate(same)
+    first, second = object_class(a), object_class(b)
+    if first is None and second is None:
+        return None
+    name = f"__{_COMPARE[type(op)]}__"
+    if name in _REFLECTED:
+        for x, y, method in ((a, b, name), (b, a, _REFLECTED[name])):
+            if has_method(w, x, method) and not _is_generated(w, x, method):
+                return call_special(w, x, method, (y,), node)
+            if has_method(w, x, method) and first is second:
+                return compare_values(w, op, fields_compared(w, a, node), fields_compared(w, b, node), node)
+        return None
+    if name == "__ne__" and any(has_method(w, x, "__ne__") for x in (a, b)):
+        x, y = (a, b) if has_method(w, a, "__ne__") else (b, a)
+        return call_special(w, x, "__ne__", (y,), node)
+    for x, y in ((a, b), (b, a)):
+        if has_method(w, x, "__eq__") and not _is_generated(w, x, "__eq__"):
+            found = call_special(w, x, "__eq__", (y,), node)
+            return w.negate(truth(w, found, node)) if name == "__ne__" else found
+    if first is second and has_method(w, a, "__eq__"):
+        return compare_values(w, op, fields_compared(w, a, node), fields_compared(w, b, node), node)
+    if first is not None and second is not None and first is not second:
+        return number(name == "__ne__")
+    same = same_object(w, a, b, node) if first is not None and second is not None else number(False)
+    return same if same is None or name == "__eq__" else w.negate(same)
+
+
+def _is_generated(w: Walker, val: Val, name: str) -> bool:
+    """Whether `dataclasses` has written a comparison."""
+    cls: Any = object_class(val)
+    code = w.witness.attribute(cls, name).__code__
+    return dataclasses.is_dataclass(cls) and "__create_fn__" in code.co_qualname
+
+
+def fields_compared(w: Walker, val: Val, node: ast.AST) -> Val:
+    """Return the fields that a dataclass is compared by, as a tuple."""
+    cls: Any = object_class(val)
+    return TupleVal(tuple(attribute(w, val, f.name, node) for f in dataclasses.fields(cls) if f.compare))
 
 
 def compare_tuples(w: Walker, op: ast.cmpop, a: TupleVal, b: TupleVal, node: ast.AST) -> Num:
@@ -238,15 +298,13 @@ def compare_floats(w: Walker, name: str, a: Num, b: Num, node: ast.AST) -> Num:
     return w.select(w.scalar("eq", x, y), w.scalar(name, *rests, node=node), near)
 
 
-def scalar_same(w: Walker, a: ir.Var, b: ir.Var) -> Num:
-    """Return whether two references are of one object."""
-    out = w.var("", BOOL)
-    w.emit(ir.Scalar(out=out, op="same", args=(a, b), site=-1, loc=w.loc))
-    return Num(BOOL, var=out)
-
-
 def contains(w: Walker, a: Val, b: Val, node: ast.AST) -> Num:
     """`a in b`."""
+    if isinstance(b, UnionVal):
+        b = not_none(w, b, node)
+    if has_method(w, b, "__contains__"):
+        return truth(w, call_special(w, b, "__contains__", (a,), node), node)
+    b = iterated(w, b, node)
     handler = CONTAINS.get(type(b))
     if handler is not None and not (isinstance(b, SharedVal) and b.node.kind != "dict"):
         found = handler(w, a, b, node)

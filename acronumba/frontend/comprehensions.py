@@ -12,6 +12,7 @@ from acronumba.frontend.advice import one_type
 from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.lists import append, check_mutable, list_get, list_slice, new_list
 from acronumba.frontend.loops import iterate, note_turns, unrolled_range
+from acronumba.frontend.magic import iterated
 from acronumba.frontend.names import forget, part_of
 from acronumba.frontend.source import assigned_names, spot
 from acronumba.frontend.tensors import HOST
@@ -312,6 +313,7 @@ def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterabl
     if gen.is_async:
         raise w.refuse("ACR104", node)
     last = k == len(node.generators) - 1
+    iterable = iterated(w, iterable, node)
     items = w.items_of(iterable)
     inner: list[ast.AST] = [ast.Expr(node.elt), *(ast.Expr(c) for g in node.generators[k:] for c in g.ifs)]
     if items is None and isinstance(iterable, Range):

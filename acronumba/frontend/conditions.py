@@ -15,6 +15,7 @@ from acronumba.frontend.block import Dead, Point, Refused
 from acronumba.frontend.calls.objects import python_class, runtime_class
 from acronumba.frontend.handlers import CONDITIONS, EXPRESSIONS, handles
 from acronumba.frontend.loops import range_count
+from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.maps import size
 from acronumba.frontend.names import path_of
 from acronumba.frontend.parts import case_slices
@@ -26,6 +27,7 @@ from acronumba.frontend.values import (
     EnumVal,
     Func,
     ListVal,
+    Made,
     MapVal,
     MapView,
     Maybe,
@@ -70,7 +72,7 @@ def narrow_to(w: Walker, node: ast.expr, val: Val, wanted: Callable[[Type], bool
         keep = tuple(c for c in val.classes if wanted(StructT(c)))
         drop = tuple(c for c in val.classes if not wanted(StructT(c)))
         test = number(bool(keep)) if not keep or not drop else w.class_test(val.var, keep)
-        sides = [Ref(keep, val.var), Ref(drop, val.var)]
+        sides = [Ref(keep, val.var, val.own), Ref(drop, val.var, val.own)]
     elif isinstance(val, Tensor) and val.array0 is not None and val.array0.const is NOT_CONST:
         array, scalar = (wanted(t) for t in (Array0T(val.type.dtype), val.type))
         test = number(array) if array == scalar else val.array0 if array else w.negate(val.array0)
@@ -147,6 +149,14 @@ def class_filter(w: Walker, kinds: Val, node: ast.AST) -> Callable[[Type], bool]
     return is_one
 
 
+def _truth_by_method(w: Walker, val: Val, node: ast.AST | None) -> Num:
+    """Return the bool that an object is by its `__bool__`, or else its `__len__`."""
+    for name in ("__bool__", "__len__"):
+        if has_method(w, val, name):
+            return truth(w, call_special(w, val, name, (), node), node)
+    return number(True)
+
+
 def truth(w: Walker, val: Val, node: ast.AST | None) -> Num:
     """Return the bool that Python takes a value for."""
     w.check_poison(val)
@@ -170,15 +180,17 @@ def truth(w: Walker, val: Val, node: ast.AST | None) -> Num:
             return w.scalar("gt", size(w, base, node), number(0))
         case Tensor():
             return truth(w, truth_of_array(w, val, node), node)
-        case Record() | Ref() | SharedVal(node=SharedNode(kind="object")):
+        case Record() | Made() | Ref() | SharedVal(node=SharedNode(kind="object")):
             classes = val.classes if isinstance(val, Ref) else (python_class(val),)
-            if any(w.has(c, "__bool__") for c in classes):
-                raise w.refuse("ACR209", node, seen="__bool__")
-            if any(issubclass(c, tuple) or w.has(c, "__len__") for c in classes):
-                if all(issubclass(c, tuple) for c in classes):
-                    return number(True)
-                raise w.refuse("ACR209", node, seen="__len__ as a condition")
-            return number(True)
+            if not any(w.has(c, "__bool__") or w.has(c, "__len__") for c in classes):
+                return number(True)
+            if all(issubclass(c, tuple) for c in classes):
+                return number(True)
+            found = w.each(val, lambda v: _truth_by_method(w, v, node), node)
+            if w.block is None:
+                raise Dead
+            assert isinstance(found, Num)
+            return found
         case SharedVal(node=shared):
             return number(bool(shared.items))
         case EnumVal(cls=cls):

@@ -39,6 +39,7 @@ from acronumba.frontend.values import (
     EnumVal,
     Func,
     ListVal,
+    Made,
     Method,
     NoneVal,
     Num,
@@ -134,7 +135,7 @@ def callee(w: Walker, node: ast.expr) -> Val:
 def call_object(w: Walker, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
     """Call the `__call__` of an object."""
     cls = (
-        func.classes[0] if isinstance(func, Ref) else func.cls if isinstance(func, Record)
+        func.classes[0] if isinstance(func, Ref) else func.cls if isinstance(func, Record | Made)
         else func.node.cls if isinstance(func, SharedVal) else None
     )  # fmt: skip
     if cls is None or not w.has(cls, "__call__"):
@@ -178,7 +179,6 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
     """Call a function of the user: inlined, or by a call if it is recursive."""
     params = bind_arguments(w, func, args, kwargs, node)
     for v in params.values():
-        w.kept(v)
         alias(v)
         check_free(w, v)
     code = func.code
@@ -216,7 +216,9 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], node: ast.AST | Non
         w.outer_loc = w.at(node)
     w.source = func.source
     for name, val in params.items():
-        w.state[(frame.scope, name)] = named_iterator(w, val) if is_iterator(val) else val
+        val = named_iterator(w, val) if is_iterator(val) else val
+        w.kept(val)
+        w.state[(frame.scope, name)] = val
     w.body(func.source.body)
     if w.block is not None:
         frame.returns.append((w.point(), NoneVal(), w.loc))
@@ -274,7 +276,7 @@ def _call_known(w: Walker, func: Static, args: Sequence[Val], kwargs: Mapping[st
     return call_static(w, func.value, list(args), dict(kwargs), node)
 
 
-@handles(CALLS, Ref, UnionVal, Choice, Record, SharedVal)
+@handles(CALLS, Ref, UnionVal, Choice, Record, Made, SharedVal)
 def _call_objects(
     w: Walker, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None
 ) -> Val:  # fmt: skip

@@ -12,7 +12,7 @@ from acronumba.data.shared import Shared, SharedLeaf, SharedNode, shared_key
 from acronumba.errors import Loc
 from acronumba.frontend.block import Abandoned, FunctionCode, Refused, Resweep
 from acronumba.frontend.cells import endless
-from acronumba.frontend.names import is_iterator, named_iterator
+from acronumba.frontend.names import forget_assigned, is_iterator, named_iterator
 from acronumba.frontend.templates import (
     TArray,
     TChoice,
@@ -35,6 +35,7 @@ from acronumba.frontend.values import (
     EnumVal,
     Func,
     ListVal,
+    Made,
     MapVal,
     MapView,
     Maybe,
@@ -113,12 +114,14 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val], node: ast.AST |
     result = w.know.results.get(key)
     if result is None:
         if w.block is not None:
+            forget_assigned(w)
             w.emit(ir.Call(outs=(), function=instance.index, args=tuple(flat), loc=w.at(node)))
             w.fail("RecursionError", NEVER_RETURNS, node)
         return Poison()
     if w.block is None:
         return Poison()
     outs = tuple(w.var(f"{func.source.name.rsplit('.', 1)[-1]}", e) for e in words(result))
+    forget_assigned(w)
     w.emit(ir.Call(outs=outs, function=instance.index, args=tuple(flat), loc=w.at(node)))
     return w.from_words(result, outs)
 
@@ -206,6 +209,9 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
             if w.stays_empty(mine, cell):
                 return TType(ListT(cell.item))
             return TList(w.unify_cells(mine, cell), True)
+        case Made():
+            w.row_of(val)  # it has other names from now on
+            return TType(w.type_of(val))
         case Maybe():
             raise w.refuse("ACR306", None, seen="an argument that may have no value")
         case SharedVal():
@@ -386,6 +392,7 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
     w.code.results = words(result)
     for point, val, w.loc in frame.returns:
         w.enter(point)
+        w.sealed = {}  # nobody changes an object any more by the names that are known here
         try:
             args = w.to_words(val, result)
             if w.block is not None:
@@ -393,6 +400,8 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
         except Refused as error:
             if error.error is not None:
                 w.errors.append(error.error)
+        finally:
+            w.sealed = None
 
 
 def structure(shared: Shared) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from acronumba.data.shared import field_names
+from acronumba.data.classes import field_names
 from acronumba.frontend.attributes import load
 from acronumba.frontend.dicts import key_value
 from acronumba.frontend.handlers import ITEMS, handles

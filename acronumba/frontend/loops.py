@@ -12,7 +12,9 @@ from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Abandoned, Dead, Point, Refused, State
 from acronumba.frontend.handlers import PROTOCOLS, STATEMENTS, handles
 from acronumba.frontend.lists import at_run_time, list_get
+from acronumba.frontend.magic import iterated
 from acronumba.frontend.maps import turns
+from acronumba.frontend.parts import same
 from acronumba.frontend.source import assigned_names
 from acronumba.frontend.templates import TAbsent, Template, TStatic, equal_templates
 from acronumba.frontend.values import (
@@ -36,6 +38,7 @@ from acronumba.frontend.values import (
     Val,
     Zip,
     held,
+    is_field,
     number,
     unkept,
 )
@@ -66,6 +69,7 @@ def write_loop(
         before = w.mark()
         w.block, w.state = entry_block, dict(entry_state)
         head, vars = _enter_loop(w, assumed, entry_state)
+        state = dict(w.state)
         frame = w.frame
         frame.loops.append(Loop())
         yes, no = test()
@@ -87,7 +91,9 @@ def write_loop(
                 w.join_templates(shape, TStatic(w.state[key]) if key in w.state else TAbsent())
                 for key, shape in assumed.items()
             }  # fmt: skip
-            stable = all(equal_templates(wider[k], assumed[k]) for k in assumed)
+            new = changed_fields(w, state, assumed)
+            wider |= {key: w.loop_template(state[key]) if key in state else TAbsent() for key in new}
+            stable = not new and all(equal_templates(wider[k], assumed[k]) for k in assumed)
             if stable:
                 if not any(_is_refused(w.state.get(key)) for key in assumed):
                     store_back(w, assumed, vars)
@@ -112,13 +118,23 @@ def end_loop(w: Walker, ends: Sequence[Point], loop: Loop, otherwise: Callable[[
     w.join([*ends, *loop.breaks])
 
 
+def changed_fields(w: Walker, before: State, assumed: Mapping[Any, Template]) -> list[Any]:
+    """Return the fields of objects, there before a loop, that a turn has assigned and that are not carried yet."""
+    keys = [k for k in {**before, **w.state} if len(k) == 2 and is_field(k) and k not in assumed and k[1]]
+    there = [k for k in keys if (k[0], "") in before and (k[0], "") in w.state]
+    return [k for k in there if k not in before or k not in w.state or not same(before[k], w.state[k])]
+
+
 def _enter_loop(
     w: Walker, assumed: Mapping[Any, Template], entry: State
 ) -> tuple[int, dict[Any, tuple[ir.Var, ...]]]:  # fmt: skip
     """Begin the block where each turn begins, with variables for what is carried; return it, and these."""
     vars: dict[Any, tuple[ir.Var, ...]] = {}
     facts = {(k[0], k[1]) for k in assumed}
-    state: State = {k: v for k, v in entry.items() if len(k) == 2 or (k[0], k[1]) not in facts}
+    changing = w.know.assigned
+    state: State = {
+        k: v for k, v in entry.items() if len(k) == 2 or ((k[0], k[1]) not in facts and changing.isdisjoint(k[2:]))
+    }
     for key, shape in assumed.items():
         val, vars[key] = w.instantiate(shape, key[1])
         if val is not None:
@@ -220,6 +236,7 @@ def iterate(
         iterable = not_none(w, iterable, node)
         if isinstance(iterable, UnionVal):
             raise w.refuse("ACR302", node, seen=w.describe(iterable))
+    iterable = iterated(w, iterable, node)
     items = w.items_of(iterable)
     if items is None and isinstance(iterable, Range):
         items = unrolled_range(w, iterable, target, inner, body)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from acronumba.data.layouts import make_layouts
+from acronumba.data.schema import classes_of
 from acronumba.data.shared import Inherited, SharedConst, SharedTree, hiding, nodes_of
 from acronumba.data.witness import Changed, Witness
 from acronumba.errors import NOWHERE, Loc, together
@@ -34,6 +35,7 @@ from acronumba.frontend import (
     functions,
     items,
     loops,
+    made,
     patterns,
     sequences,
     statements,
@@ -80,18 +82,9 @@ class Lowered:
 
 # What says how nodes and values are walked (see `handlers`).
 TOPICS = (
-    assignment,
-    comprehensions,
-    conditions,
-    dicts,
-    expressions,
-    functions,
-    items,
-    loops,
-    patterns,
-    sequences,
+    assignment, comprehensions, conditions, dicts, expressions, functions, items, loops, made, patterns, sequences,
     statements,
-)
+)  # fmt: skip
 
 
 def lower(
@@ -151,6 +144,7 @@ def _lower(
     know = Knowledge()
     know.given = {cls: dict(table) for cls, table in fields.items()}
     know.begin_again()
+    know.outside = {*fields, *(c for leaf in shared.leaves for c in classes_of(leaf.type))}
     for _ in range(SWEEPS):
         know.changed = False
         sweep = Walker(know)

@@ -11,11 +11,14 @@ from typing import Any
 from acronumba.errors import Loc
 from acronumba.frontend.block import Dead, Point, Refused, Resweep, State
 from acronumba.frontend.cells import endless
-from acronumba.frontend.naming import note_named, note_shared
+from acronumba.frontend.naming import (
+    loosest,
+    note_named,
+    note_shared,
+)
 from acronumba.frontend.parts import (
     alike,
     array_of_numbers,
-    loosest,
     same,
 )
 from acronumba.frontend.templates import (
@@ -43,6 +46,7 @@ from acronumba.frontend.values import (
     EnumVal,
     Func,
     ListVal,
+    Made,
     MapVal,
     Maybe,
     NoneVal,
@@ -58,6 +62,7 @@ from acronumba.frontend.values import (
     array_numbers,
     held,
     holding,
+    is_field,
     is_several,
     map_type,
     number,
@@ -141,8 +146,8 @@ class Merge(Words):
         states = [p[1] for p in points]
         merged: State = {}
         for key in keys:
-            if key == "refined":
-                continue
+            if key == "refined" or (is_field(key) and not all((key[0], "") in s for s in states)):
+                continue  # nobody has an object any more that is not there on every path
             vals = [s.get(key) for s in states]
             if all(v is vals[0] for v in vals):
                 merged[key] = vals[0]  # type: ignore[assignment]
@@ -180,7 +185,7 @@ class Merge(Words):
             case DictVal():
                 return DictVal(val.keys, tuple(map(self.settle, val.items)), val.cell)
             case Record():
-                return Record(val.cls, val.names, tuple(map(self.settle, val.items)))
+                return Record(val.cls, val.names, tuple(map(self.settle, val.items)), own=val.own)
             case Maybe():
                 return Maybe(self.settle(val.value), val.bound)
             case Choice():
@@ -240,6 +245,9 @@ class Merge(Words):
                 return TPoison(val.why, val.code)
             case SharedVal():
                 return self.template(self.materialise(val))
+            case Made():
+                self.note(self.know.rows, val.site)
+                return TType(StructT(val.cls))
             case Choice():
                 return TChoice(tuple(map(self.template, val.options)))
         if held(val):
@@ -428,7 +436,7 @@ class Merge(Words):
                     return DictVal(a.meta, items, a.cell), flat
                 if a.kind == "holder":
                     return holding(a.meta, items), flat
-                return Record(a.meta[0], a.meta[1], items), flat
+                return Record(a.meta[0], a.meta[1], items, own=a.meta[0] not in self.know.outside), flat
             case TTensor():
                 var = self.var(name, a.type)
                 if all(isinstance(d, int) for d in a.dims):

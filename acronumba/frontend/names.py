@@ -24,10 +24,12 @@ from acronumba.frontend.values import (
     Enumerate,
     Func,
     Generator,
+    Made,
     Maybe,
     NoneVal,
     Poison,
     Record,
+    Ref,
     Reversed,
     Static,
     StaticList,
@@ -53,16 +55,38 @@ def path_of(w: Walker, node: ast.expr) -> tuple[Any, ...] | None:
             return (w.frame.scope, name) if name in w.frame.locals else None
         case ast.Attribute(value=value, attr=attr):
             base = path_of(w, value)
+            owner = None if base is None else w.state.get(base)
+            if w.know.changing and owner is not None and is_computed(w, owner, attr):
+                return None  # it may be another each time
+            if isinstance(owner, Made):
+                return (owner.key, attr)
             return None if base is None else (*base, attr)
         case ast.NamedExpr(target=target):
             return path_of(w, target)
     return None
 
 
+def is_computed(w: Walker, owner: Val, name: str) -> bool:
+    """Whether a property gives an attribute of an object."""
+    classes = owner.classes if isinstance(owner, Ref) else (owner.cls,) if isinstance(owner, Made | Record) else ()
+    return any(isinstance(w.witness.attribute(c, name), property) for c in classes)
+
+
 def forget(w: Walker, scope: Any, name: str) -> None:
     """Forget what is known of the parts of a name: it is bound anew."""
     for key in [k for k in w.state if len(k) > 2 and k[0] == scope and k[1] == name]:
         del w.state[key]
+
+
+def forget_field(w: Walker, name: str) -> None:
+    """Forget what is known of all fields of a name: one is assigned, and which object it is of, others may know."""
+    w.state = {k: v for k, v in w.state.items() if len(k) < 3 or name not in k[2:]}
+
+
+def forget_assigned(w: Walker) -> None:
+    """Forget what is known of fields that are assigned anywhere in the program: what comes next may do it."""
+    for name in w.know.assigned:
+        forget_field(w, name)
 
 
 def bind_name(w: Walker, name: str, val: Val) -> None:

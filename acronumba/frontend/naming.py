@@ -41,3 +41,11 @@ def note_unified(places: Sequence[ArrayPlace]) -> ArrayPlace:
         first.writes |= other.writes
         other.link = first
     return first
+
+
+def loosest(vals: list[Val]) -> Val:
+    """Return one of several equal values, aliased if any is."""
+    for v in vals:
+        if isinstance(v, Tensor) and v.aliased:
+            return v
+    return vals[0]

@@ -6,16 +6,14 @@ import ast
 import types
 
 from acronumba.frontend.advice import operands
-from acronumba.frontend.attributes import by_member, class_attribute
-from acronumba.frontend.block import (
-    ZERO_DIVISION,
-    Dead,
-)
+from acronumba.frontend.attributes import by_member
+from acronumba.frontend.block import ZERO_DIVISION, Dead
 from acronumba.frontend.calls.objects import is_tuple, python_class
 from acronumba.frontend.comprehensions import list_concat, list_repeat
 from acronumba.frontend.conditions import host_value, truth_value
 from acronumba.frontend.handlers import EXPRESSIONS, MAPPINGS, handles
 from acronumba.frontend.lists import new_list
+from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.values import (
     NOT_CONST,
     EnumVal,
@@ -72,6 +70,8 @@ def unary(w: Walker, op: ast.unaryop, val: Val, node: ast.AST) -> Val:
                 return w.as_int(v)
             case (ast.Invert(), Num()) if v.type != FLOAT:
                 return w.scalar("invert", w.as_int(v), node=node)
+        if name is not None and has_method(w, v, name):
+            return call_special(w, v, name, (), node)
         raise w.refuse("ACR301", node, seen=f"{type(op).__name__} of {w.describe(v)}")
 
     name = {ast.USub: "__neg__", ast.UAdd: "__pos__", ast.Invert: "__invert__"}.get(type(op))
@@ -156,12 +156,11 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
 
 
 def operator_method(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val | None:
-    """Call `__add__` and so on of a dataclass."""
-    cls = a.classes[0] if isinstance(a, Ref) else a.cls if isinstance(a, Record) else None
-    name = f"__{MAGIC[type(op)]}__"
-    if cls is None or not w.has(cls, name) or issubclass(cls, tuple):
-        return None
-    return w.call(class_attribute(w, a, cls, name, node), (b,), {}, node)
+    """Call `__add__`, `__radd__` and so on of an object."""
+    for x, y, name in ((a, b, f"__{MAGIC[type(op)]}__"), (b, a, f"__r{MAGIC[type(op)]}__")):
+        if has_method(w, x, name):
+            return call_special(w, x, name, (y,), node)
+    return None
 
 
 def arithmetic(w: Walker, op: str | None, a: Num, b: Num, node: ast.AST) -> Num:

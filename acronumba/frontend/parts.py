@@ -18,6 +18,7 @@ from acronumba.frontend.values import (
     Func,
     Kept,
     ListVal,
+    Made,
     MapVal,
     MapView,
     Maybe,
@@ -108,6 +109,10 @@ def case_slices(t: UnionT) -> list[tuple[Type, slice]]:
     return out
 
 
+# What is the same if it is alike and holds the same.
+HOLDERS = (Func, Bound, Method, Range, Zip, Enumerate, Reversed, MapView, Stream, Partial, Kept)
+
+
 def same(a: Any, b: Any) -> bool:
     """Whether two abstract values are certainly the same value."""
     if a is b:
@@ -132,6 +137,8 @@ def same(a: Any, b: Any) -> bool:
             return array_form(a) == array_form(b) and all(map(same, array_numbers(a), array_numbers(b)))
         case Ref():
             return a.var is b.var and a.classes == b.classes
+        case Made():
+            return bool(a.key == b.key)
         case TupleVal():
             return len(a.items) == len(b.items) and all(map(same, a.items, b.items))
         case DictVal():
@@ -148,19 +155,7 @@ def same(a: Any, b: Any) -> bool:
             return a.value is b.value or (
                 type(a.value) is type(b.value) and isinstance(a.value, type) is False and _equal(a.value, b.value)
             )
-        case (
-            Func()
-            | Bound()
-            | Method()
-            | Range()
-            | Zip()
-            | Enumerate()
-            | Reversed()
-            | MapView()
-            | Stream()
-            | Partial()
-            | Kept()
-        ):
+        case _ if isinstance(a, HOLDERS):
             return alike(a, b) and all(map(same, held(a), held(b)))
         case Maybe():
             return same(a.value, b.value) and same(a.bound, b.bound)
@@ -196,11 +191,3 @@ def _equal(a: Any, b: Any) -> bool:
         return bool(a == b)
     except Exception:  # objects of other people may raise anything when compared
         return False
-
-
-def loosest(vals: list[Val]) -> Val:
-    """Return one of several equal values, aliased if any is."""
-    for v in vals:
-        if isinstance(v, Tensor) and v.aliased:
-            return v
-    return vals[0]

@@ -124,10 +124,10 @@ def _split_match(w: Walker, val: Val, wanted: Callable[[Type], bool], fails: lis
         drop = tuple(c for c in val.classes if not wanted(StructT(c)))
         for point in fails_from:
             if path is not None and drop:
-                point[1][path] = Ref(drop, val.var)
+                point[1][path] = Ref(drop, val.var, val.own)
             fails.append(point)
         w.join(yes)
-        inner = Ref(keep, val.var)
+        inner = Ref(keep, val.var, val.own)
     else:
         fails += fails_from
         w.join(yes)

@@ -33,6 +33,7 @@ from acronumba.frontend.lists import (
     simple,
     widen_list,
 )
+from acronumba.frontend.magic import call_special, has_method, index_value
 from acronumba.frontend.names import alias
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -171,6 +172,8 @@ def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
             return w.constant(value[where.value])
         case Static():  # list[int] in an annotation
             return base
+    if has_method(w, base, "__getitem__"):
+        return call_special(w, base, "__getitem__", (index_value(w, where, base, node),), node)
     if isinstance(where, Tensor):
         where = list_index(w, where, node)
     elif isinstance(where, EnumVal):

@@ -145,9 +145,10 @@ class TensorOps(Merge):
         kinds = tuple(np.dtype(a.type.dtype) if isinstance(a, Tensor) else PYTHON[a.type] for a in args)
         given = tuple(k if k is not bool else np.dtype(bool) for k in kinds)
         try:
-            *ins, out = ufunc.resolve_dtypes((*given, None))
+            found = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout))
         except TypeError as error:
             raise self.refuse("ACR301", node, seen=f"{ufunc.__name__}: {str(error).splitlines()[0]}") from None
+        ins, out = list(found[: ufunc.nin]), found[ufunc.nin]
         if out != np.float16:  # what is asked of float16, a float32 of the same value answers
             ins = [np.dtype(np.float32) if d == np.float16 else d for d in ins]
         return [self.dtype_name(d, node) for d in ins], self.dtype_name(out, node)

@@ -45,6 +45,7 @@ PRIMITIVES = frozenset((
     "acronumba.frontend.calls.written_special.complement",
 ))  # fmt: skip
 
+FieldPlace: TypeAlias = tuple[type, str]  # a field of a class
 NOT_CONST: Any = type("NotConst", (), {"__repr__": lambda self: "<run time>"})()
 
 
@@ -212,15 +213,39 @@ class Ref:
 
     classes: tuple[type, ...]
     var: ir.Var
+    own: bool = False  # certainly made in the call: it may be changed
+
+
+@dataclass(slots=True, eq=False)
+class Made:
+    """An object made in the call that is changed somewhere, and whose names are all known: its fields are variables.
+
+    They are in the state under `(key, name)`; under `(key, "")` is something as long as the object may be there.
+    Where the object becomes part of something, or is merged with another one, its place makes rows (`Knowledge.rows`).
+    """
+
+    cls: type
+    key: tuple[str, int]
+    site: Any  # where it is made: the same in every sweep
 
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """An object made in the call, still in pieces (it becomes a row where it must be stored)."""
+    """An object made in the call that never changes, still in pieces (it becomes a row where it must be stored)."""
 
     cls: type
     names: tuple[str, ...]
     items: tuple[Val, ...]
+    stored: bool = False  # already made at run time, at a place that keeps it
+    own: bool = True  # certainly made in the call
+
+
+@dataclass(slots=True, eq=False)
+class Super:
+    """`super()`: an object, or class, as the class behind another one in the order of its bases."""
+
+    cls: type
+    self: Val
 
 
 @dataclass(slots=True, eq=False)
@@ -272,6 +297,7 @@ class ListVal:
     var: ir.Var
     own: bool = True  # certainly made in the call: it may be changed
     outer: ListVal | MapVal | None = None  # the list or dict that it was read from
+    place: FieldPlace | None = None  # the field of an object that it was read from
 
     @property
     def item(self) -> Type:
@@ -323,6 +349,7 @@ class UnionVal:
     type: UnionT
     vars: tuple[ir.Var, ...]
     possible: tuple[Type, ...]  # among the members of the type
+    place: FieldPlace | None = None  # the field of an object made in the call that it was read from
 
 
 @dataclass(slots=True, eq=False)
@@ -461,9 +488,9 @@ class Poison:
 
 
 Val: TypeAlias = (
-    Num | EnumVal | NoneVal | StrVal | Tensor | ArrayRef | Ref | Record | TupleVal | DictVal | MapVal | MapView
+    Num | EnumVal | NoneVal | StrVal | Tensor | ArrayRef | Ref | Made | Record | TupleVal | DictVal | MapVal | MapView
     | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed
-    | Stream | Partial | Kept | Generator | Maybe | Choice | Poison
+    | Stream | Partial | Kept | Generator | Maybe | Choice | Poison | Super
 )  # fmt: skip
 
 
@@ -569,7 +596,7 @@ def type_of(val: Val) -> Type | None:
             return val.type_in_words
         case Ref():
             return union(*(StructT(c) for c in val.classes))
-        case Record():
+        case Record() | Made():
             return StructT(val.cls)
         case TupleVal():
             items = [type_of(v) for v in val.items]
@@ -613,6 +640,11 @@ def unkept(val: Val) -> Val:
     return val.inner if isinstance(val, Kept) else val
 
 
+def is_field(key: Any) -> bool:
+    """Whether a key of the state is a field of an object whose names are all known (see `Made`)."""
+    return bool(key[0][0] == "object")
+
+
 def is_own(val: Val) -> bool:
     """Whether the lists that a value is, or consists of, were certainly made in the call."""
     match val:
@@ -621,5 +653,5 @@ def is_own(val: Val) -> bool:
         case TupleVal() | DictVal() | Record() | StaticList():
             return all(map(is_own, val.items))
         case UnionVal():
-            return not any(isinstance(t, ListT | TupleT | DictT) for t in val.possible)
-    return True
+            return val.place is not None or not any(isinstance(t, ListT | TupleT | DictT) for t in val.possible)
+    return not isinstance(val, SharedVal)

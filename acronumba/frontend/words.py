@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from acronumba.data.classes import fields_in_order
 from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
+from acronumba.frontend.advice import storable
 from acronumba.frontend.block import Point, Resweep, conversion, last_name
 from acronumba.frontend.cells import Cells, endless
 from acronumba.frontend.handlers import KEPT, READ
 from acronumba.frontend.naming import note_unified
-from acronumba.frontend.parts import (
-    array_of_words,
-    case_slices,
-)
+from acronumba.frontend.parts import array_of_words, case_slices
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayPlace,
@@ -27,31 +25,25 @@ from acronumba.frontend.values import (
     Cell,
     Choice,
     DictVal,
-    Enumerate,
     EnumVal,
     Func,
-    Kept,
     ListVal,
+    Made,
     MapVal,
-    MapView,
     Maybe,
     NoneVal,
     Num,
     Poison,
-    Range,
     Record,
     Ref,
-    Reversed,
     SharedVal,
     Static,
     StaticList,
-    Stream,
     StrVal,
     Tensor,
     TupleVal,
     UnionVal,
     Val,
-    Zip,
     array_form,
     array_numbers,
     number,
@@ -62,6 +54,7 @@ from acronumba.ir.types import (
     BOOL,
     FLOAT,
     INT,
+    UNSET,
     Array0T,
     ArrayT,
     BoolT,
@@ -85,6 +78,7 @@ from acronumba.ir.types import (
     members,
     type_text,
     union,
+    union_cases,
     union_word,
     words,
 )  # fmt: skip
@@ -166,7 +160,8 @@ class Words(Cells):
         items = self.shared_items(val)
         match val.node.kind:
             case "object":
-                return Record(val.node.cls, val.node.names, items)
+                self.note(self.know.outside, val.node.cls)
+                return Record(val.node.cls, val.node.names, items, own=False)
             case "tuple":
                 return TupleVal(items)
             case "dict":
@@ -217,15 +212,8 @@ class Words(Cells):
             t = DictT(val.keys, tuple(self.type_of(v) for v in val.items))
         if t is None:
             code = "ACR206" if isinstance(val, Func | Bound | Choice) else "ACR308"
-            raise self.refuse(code, seen=self.describe(val), rewrite=self.storable(val))
+            raise self.refuse(code, seen=self.describe(val), rewrite=storable(val))
         return t
-
-    @staticmethod
-    def storable(val: Val) -> str:
-        """Return what may be stored in place of a value that exists only when the model is compiled."""
-        if isinstance(val, Kept):
-            return f"{'list' if val.kind is deque else 'dict'}(...)"
-        return "list(...)" if isinstance(val, Range | Zip | Enumerate | Reversed | Stream | MapView) else ""
 
     def unify_places(self, places: Sequence[ArrayPlace]) -> None:
         """Let arrays of some places be known as one from the next sweep on: one name may mean any of them."""
@@ -277,8 +265,8 @@ class Words(Cells):
                 return (*flag, self.tensor_var(val))
             case (StructT(), Ref()):
                 return (val.var,)
-            case (StructT(), Record()) if val.cls is t.cls:
-                return (self.store_record(val),)
+            case (StructT(), Record() | Made()) if val.cls is t.cls:
+                return (self.row_of(val),)
             case (TupleT(), TupleVal()) if len(t.items) == len(val.items):
                 return tuple(w for v, u in zip(val.items, t.items, strict=True) for w in self.to_words(v, u))
             case (DictT(), DictVal()) if t.keys == val.keys:
@@ -343,8 +331,8 @@ class Words(Cells):
             if isinstance(single, RefT):
                 if isinstance(val, Ref):
                     return (val.var,)
-                if isinstance(val, Record):
-                    return (self.store_record(val),)
+                if isinstance(val, Record | Made):
+                    return (self.row_of(val),)
             else:
                 return self.to_words(val, single)
         mine = self.type_of(val)
@@ -403,25 +391,103 @@ class Words(Cells):
         self.emit(ir.Shared(out=out, index=val.ref.index, loc=self.loc))
         return out
 
-    def store_record(self, val: Record) -> ir.Var:
-        """Make the row of an object."""
-        table = self.know.fields.setdefault(val.cls, {})
-        self.know.built.add(val.cls)
-        flat: list[ir.Var] = []
-        self.stored.setdefault(val.cls, set()).update(val.names)
-        for name, v in zip(val.names, val.items, strict=True):
-            t = self.type_of(v)
-            old = table.get(name)
-            wider = t if old is None or isinstance(old, OpaqueT) else union(old, t)
-            if wider != old:
-                if endless(wider):
-                    raise self.refuse("ACR303", seen=type_text(wider)[:200])
-                table[name] = wider
-                self.know.changed = True
-            flat += self.to_words(v, wider)
-        out = self.var(val.cls.__name__.lower(), RefT((val.cls,)))
-        self.emit(ir.New(out=out, cls=val.cls, args=tuple(flat), loc=self.loc))
+    # ---- objects
+
+    def note(self, known: set[Any], what: Any) -> None:
+        """Add to what outlives a sweep."""
+        if what not in known:
+            known.add(what)
+            self.know.changed = True
+
+    def fields_of(self, val: Made) -> dict[str, Val]:
+        """Return the fields of an object whose names are all known, in the order in which they were assigned."""
+        return {key[1]: v for key, v in self.state.items() if len(key) == 2 and key[0] == val.key and key[1]}
+
+    def row_of(self, val: Record | Made) -> ir.Var:
+        """Make the row of an object, or find the one that it has."""
+        if isinstance(val, Record):
+            if val.stored and not issubclass(val.cls, tuple):  # one object at two places
+                self.note(self.know.changing, val.cls)
+            val.stored = True
+            return self.new_row(val.cls, dict(zip(val.names, val.items, strict=True)))
+        self.note(self.know.changing, val.cls)
+        if self.sealed is not None and val.key in self.sealed:
+            return self.sealed[val.key]
+        if self.sealed is None or val.key in self.building:  # inside of itself
+            self.note(self.know.rows, val.site)
+            if val.key in self.building:
+                self.note(self.know.early, val.site)
+            return self.null(RefT((val.cls,)))
+        self.building.add(val.key)
+        out = self.sealed[val.key] = self.new_row(val.cls, self.fields_of(val))
+        self.building.discard(val.key)
         return out
+
+    def new_row(self, cls: type, items: Mapping[str, Val]) -> ir.Var:
+        """Make a row; a field that other objects of the class have has no value if it is not among the items."""
+        names = self.know.built.setdefault(cls, set())
+        if not names.issuperset(items):
+            names.update(items)
+            self.know.changed = True
+        self.stored.setdefault(cls, set()).update(names)
+        flat: list[ir.Var] = []
+        for name in fields_in_order(cls, names):
+            val = items.get(name)
+            given = UNSET if val is None else self.type_of(val)
+            if isinstance(val, Maybe):
+                given = union(given, UNSET)
+            t = self.widen_field(cls, name, given)
+            if val is not None:
+                self.put_in(self.field_cell(cls, name), val.value if isinstance(val, Maybe) else val)
+            flat += self._unset(t) if val is None else self._field_words(val, t)
+        out = self.var(cls.__name__.lower(), RefT((cls,)))
+        self.emit(ir.New(out=out, cls=cls, args=tuple(flat), loc=self.loc))
+        return out
+
+    def field_cell(self, cls: type, name: str) -> Cell:
+        """Return what is known of the lists and arrays that were put into a field: that of a list with them."""
+        return self.cell(("field", cls, name))
+
+    def widen_field(self, cls: type, name: str, given: Type) -> Type:
+        """Let a field of a class hold values of a type; return the type of the field."""
+        table = self.know.fields.setdefault(cls, {})
+        old = table.get(name)
+        wider = given if old is None or isinstance(old, OpaqueT) else union(old, given)
+        if wider != old:
+            if endless(wider):
+                raise self.refuse("ACR303", seen=type_text(wider)[:200])
+            table[name] = wider
+            self.know.changed = True
+        return wider
+
+    def _unset(self, t: Type) -> tuple[ir.Var, ...]:
+        """Return the words of a field without a value."""
+        if not isinstance(t, UnionT):
+            return ()
+        single = union_word(t)
+        if single is not None:
+            return (self.null(single),)
+        tag = union_cases(t).index(UNSET)
+        return (self.word(number(tag)), *(self.zero(w) for case in union_cases(t) for w in words(case)))
+
+    def _field_words(self, val: Val, t: Type) -> tuple[ir.Var, ...]:
+        """Return the words of a field that may have been assigned on some paths only."""
+        if not isinstance(val, Maybe):
+            return self.to_words(val, t)
+        outs = tuple(self.var("", w) for w in words(t))
+        yes, no = self.fork(val.bound)
+        points: list[Point] = []
+        for point, given in ((yes, val.value), (no, None)):
+            if point is None:
+                continue
+            self.enter(point)
+            srcs = self._unset(t) if given is None else self.to_words(given, t)
+            for out, src in zip(outs, srcs, strict=True):
+                self.emit(ir.Copy(out=out, src=src, loc=self.loc))
+            points.append(self.point())
+            self.block = None
+        self.meet_again(points)
+        return outs
 
     def from_words(self, t: Type, vars: tuple[ir.Var, ...]) -> Val:
         """Return the abstract value that lies in the words of a type."""
@@ -444,7 +510,7 @@ class Words(Cells):
             case Array0T():
                 return Tensor(t.scalar, vars[-1], (), array0=number(True) if t.sure else Num(BOOL, var=vars[0]))
             case StructT():
-                return Ref((t.cls,), vars[0])
+                return Ref((t.cls,), vars[0], t.cls not in self.know.outside)
             case TupleT() | DictT():
                 items: list[Val] = []
                 at = 0
@@ -473,16 +539,31 @@ class Words(Cells):
         single = union_word(val.type)
         if all(isinstance(m, StructT) for m in rest):
             classes = tuple(m.cls for m in rest if isinstance(m, StructT))
-            return Ref(classes, val.vars[0] if single is not None else self._struct_word(val))
+            own = self.know.outside.isdisjoint(classes)
+            return Ref(classes, val.vars[0] if single is not None else self._struct_word(val), own)
         if len(rest) > 1:
             return val
         only = rest[0]
         if single is not None:
-            return NoneVal() if isinstance(only, NoneT) else self.from_words(only, val.vars)
+            return NoneVal() if isinstance(only, NoneT) else self.placed(self.from_words(only, val.vars), val.place)
         for case, where in case_slices(val.type):
             if case == only:
-                return self.from_words(case, val.vars[where])
+                return self.placed(self.from_words(case, val.vars[where]), val.place)
         raise AssertionError(only)
+
+    def placed(self, val: Val, place: tuple[type, str] | None) -> Val:
+        """Return what was read from a field of an object made in the call, with what is known of what was put there."""
+        if place is None:
+            return val
+        cell = self.field_cell(*place)
+        match val:
+            case ListVal() if cell.pure:
+                return replace(val, own=True, place=place)
+            case Tensor():
+                val.places, val.passed = tuple(cell.places), True
+            case UnionVal():
+                return replace(val, place=place)
+        return val
 
     def _struct_word(self, val: UnionVal) -> ir.Var:
         case, where = case_slices(val.type)[0]
@@ -490,7 +571,7 @@ class Words(Cells):
         return val.vars[where][0]
 
     def keep(self, val: UnionVal, wanted: Callable[[Type], bool]) -> UnionVal:
-        return UnionVal(val.type, val.vars, tuple(m for m in val.possible if wanted(m)))
+        return replace(val, possible=tuple(m for m in val.possible if wanted(m)))
 
     def is_case(self, val: UnionVal, wanted: Callable[[Type], bool]) -> Num:
         """Return the bool whether the value is one of the wanted members."""
@@ -570,7 +651,7 @@ class Words(Cells):
                     if k == len(groups) - 1:
                         yield self.narrowed(self.keep(val, partial(operator.eq, member)))
                         return
-                    left = UnionVal(val.type, val.vars, tuple(groups[k:]))
+                    left = replace(val, possible=tuple(groups[k:]))
                     yes, rest = self.fork(self.is_case(left, partial(operator.eq, member)))
                     if yes is None:
                         continue
@@ -584,12 +665,12 @@ class Words(Cells):
                     if rest is not None:
                         self.enter(rest)
                     if k == len(val.classes) - 1:
-                        yield Ref((cls,), val.var)
+                        yield Ref((cls,), val.var, val.own)
                         return
                     yes, rest = self.fork(self.class_test(val.var, (cls,)))
                     assert yes is not None and rest is not None
                     self.enter(yes)
-                    yield Ref((cls,), val.var)
+                    yield Ref((cls,), val.var, val.own)
                     self.block = None
             case Choice():
                 for k, option in enumerate(val.options):

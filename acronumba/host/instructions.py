@@ -45,6 +45,11 @@ def instruction(w: Writer, instr: ir.Instr) -> None:
                 w.write_word(reg["top"], k, w[v])
             w.assign(instr.out, reg["top"])
             b.set(reg["top"], reg["top"] + 8 * layout.size)
+        case ir.Store():
+            _, layout = w.layouts[instr.cls]
+            (place,) = [f for f in layout.fields if f.name == instr.field]
+            for k, v in enumerate(instr.args):
+                w.write_word(w[instr.ref], place.offset + k, w[v])
         case ir.ListNew():
             top = reg["top"]
             b.store(top, 0, top + 24)

@@ -18,7 +18,7 @@ from acronumba.errors import NOWHERE, Loc
 from acronumba.ir import nodes as ir
 from acronumba.ir.evaluate import OperationFailed, WrongResult, apply
 from acronumba.ir.ops import SCALARS
-from acronumba.ir.types import BoolT, FloatT, IntT, ListT, TensorT
+from acronumba.ir.types import NO_VALUE, UNSET, BoolT, FloatT, IntT, ListT, TensorT, members
 from acronumba.ir.values import INT_MAX, INT_MIN, List, Memo, Misfit, Row, flatten, unflatten
 
 if TYPE_CHECKING:
@@ -152,6 +152,7 @@ class Interpreter:
             ir.Check: self._check,
             ir.Load: self._load,
             ir.New: self._new,
+            ir.Store: self._store,
             ir.ListNew: self._list_new,
             ir.ListOp: self._list_op,
             ir.ExtentOf: self._extent_of,
@@ -304,16 +305,22 @@ class Interpreter:
         ref = env[i.ref]
         f = self._fields[i.cls, i.field]
         if isinstance(ref, Row):
-            inner = ref.words[f.offset - 1 : f.offset - 1 + f.width]
+            inner: Sequence[Any] = ref.words[f.offset - 1 : f.offset - 1 + f.width]
         else:
             try:
-                inner = flatten(getattr(ref, i.field), f.type, self._memo, f".{i.field}")
+                value = getattr(ref, i.field, NO_VALUE) if UNSET in members(f.type) else getattr(ref, i.field)
+                inner = flatten(value, f.type, self._memo, f".{i.field}")
             except (Misfit, AttributeError) as e:
                 raise _Stop(-1, (), "DataError", str(e)) from e
         env.update(zip(i.outs, inner, strict=True))
 
     def _new(self, i: ir.New, env: dict[ir.Var, Any]) -> None:
         env[i.out] = Row(self._layouts[i.cls][1], tuple(env[a] for a in i.args))
+
+    def _store(self, i: ir.Store, env: dict[ir.Var, Any]) -> None:
+        ref, f = env[i.ref], self._fields[i.cls, i.field]
+        assert isinstance(ref, Row), "a row that was given changes"
+        ref.words[f.offset - 1 : f.offset - 1 + f.width] = [env[a] for a in i.args]
 
     def _list_new(self, i: ir.ListNew, env: dict[ir.Var, Any]) -> None:
         assert isinstance(i.out.type, ListT)

@@ -17,6 +17,7 @@ that `Copy` joins at merges.
                 | check var, site(var*)          Check      the instance fails at `site` unless the bool is true
                 | var* = load var.field          Load       every word of the field of a row that is not None
                 | var = new cls(var*)            New        a row: the words of all fields in order
+                | store var.field = var*         Store      every word of the field of a row that `New` has made
                 | var = list [var*] | len | get | set | append | pop | insert | extend | slice | reverse | sort
                   | find | put | remove | update | erase               of dicts: lists of entries
                 | var = extent tensor axis       Extent     a run-time extent
@@ -138,6 +139,17 @@ class New:
     out: Var
     cls: type
     args: tuple[Var, ...]  # the words of all fields, in the order of the layout
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """A field of a row gets another value. Rows that are given never change; neither do fields without a `Store`."""
+
+    ref: Var  # not None, and a row of `cls` that `New` has made
+    cls: type
+    field: str
+    args: tuple[Var, ...]  # one per word of the field
     loc: Loc
 
 
@@ -313,6 +325,7 @@ Instr: TypeAlias = (
     | Check
     | Load
     | New
+    | Store
     | ListNew
     | ListOp
     | ExtentOf

@@ -72,6 +72,8 @@ def instr_text(instr: ir.Instr | ir.End, program: ir.Program | None = None) -> s
             right = f"load {instr.ref.name}.{instr.field}"
         case ir.New():
             right = f"new {instr.cls.__name__}{_given(instr.args) or '()'}"
+        case ir.Store():
+            return f"store {instr.ref.name}.{instr.field} = {', '.join(a.name for a in instr.args) or '()'}"
         case ir.ListNew():
             right = f"list of {instr.count} [{', '.join(a.name for a in instr.args)}]"
         case ir.ListOp():

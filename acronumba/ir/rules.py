@@ -70,6 +70,8 @@ class Rules:
                 demand(instr.cls in self.layouts, f"{instr.cls.__qualname__} has no layout")
                 self._words(instr.args, [w for f in self.layouts[instr.cls].fields for w in words(f.type)])
                 self._assign(RefT((instr.cls,)), instr.out)
+            case ir.Store():
+                self._words(instr.args, words(self._field(instr)))
             case ir.ListNew():
                 self._list_new(instr)
             case ir.ListOp():
@@ -205,13 +207,17 @@ class Rules:
         demand(good, f"{type_texts(callee.results)} into {type_text(to.type)}")
 
     def _load(self, i: ir.Load) -> None:
+        self._results(words(self._field(i)), i.outs)
+
+    def _field(self, i: ir.Load | ir.Store) -> Type:
+        """Return the type of the field that an instruction reads or writes."""
         if not isinstance(i.ref.type, RefT):
             raise Wrong(f"{i.ref.name} is not an object")
         demand(i.cls in i.ref.type.classes, f"{i.ref.name}: {type_text(i.ref.type)} is never a {i.cls.__qualname__}")
         demand(i.cls in self.layouts, f"{i.cls.__qualname__} has no layout")
         found = [f for f in self.layouts[i.cls].fields if f.name == i.field]
         demand(found, f"{i.cls.__qualname__} has no field {i.field} in its layout")
-        self._results(words(found[0].type), i.outs)
+        return found[0].type
 
     def _list_new(self, i: ir.ListNew) -> None:
         item = self._item(i.out, i.width)

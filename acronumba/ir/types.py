@@ -38,6 +38,18 @@ class NoneT:
 
 
 @dataclass(frozen=True, slots=True)
+class UnsetT(NoneT):
+    """A field of an object that has no value: only types of fields have it, and reading it is an `AttributeError`."""
+
+
+class NoValue:
+    """What stands for the value of a field that an object does not have; see `UnsetT`."""
+
+
+NO_VALUE = NoValue()
+
+
+@dataclass(frozen=True, slots=True)
 class StrT:
     """A string; only constants exist, so no word at all."""
 
@@ -166,7 +178,7 @@ Type: TypeAlias = (
 )  # fmt: skip
 Word: TypeAlias = IntT | FloatT | BoolT | TensorT | RefT | ListT
 
-INT, FLOAT, BOOL, NONE, NEVER = IntT(), FloatT(), BoolT(), NoneT(), NeverT()
+INT, FLOAT, BOOL, NONE, NEVER, UNSET = IntT(), FloatT(), BoolT(), NoneT(), NeverT(), UnsetT()
 
 
 def class_key(cls: type) -> str:
@@ -175,8 +187,10 @@ def class_key(cls: type) -> str:
 
 
 def _order(t: Type) -> tuple[int, str]:
-    order = [NoneT, StructT, ListT, TensorT, Array0T, ArrayT, BoolT, IntT, FloatT, EnumT, StrT, TupleT, DictT, MapT,
-             OpaqueT]  # fmt: skip
+    order = [
+        NoneT, StructT, ListT, TensorT, Array0T, ArrayT, BoolT, IntT, FloatT, EnumT, StrT, TupleT, DictT, MapT, OpaqueT,
+        UnsetT,
+    ]  # fmt: skip
     return order.index(type(t)), class_key(t.cls) if isinstance(t, StructT | EnumT) else type_text(t)
 
 
@@ -276,6 +290,8 @@ def entry_widths(entry: Type) -> tuple[int, int]:
 def union_word(t: UnionT) -> Word | None:
     """Return the one word that holds the union (0 for None), or None if it needs a tag word."""
     rest = [m for m in t.members if not isinstance(m, NoneT)]
+    if len(rest) < len(t.members) - 1:  # None and no value at all are not the same
+        return None
     if all(isinstance(m, StructT) for m in rest):
         return RefT(tuple(m.cls for m in rest if isinstance(m, StructT)))
     if len(rest) == 1 and isinstance(rest[0], ListT | TensorT):
@@ -292,7 +308,7 @@ def union_cases(t: UnionT) -> tuple[Type, ...]:
 
 def is_nullable(t: Type) -> bool:
     """Whether None is a value of the type."""
-    return any(isinstance(m, NoneT) for m in members(t))
+    return NONE in members(t)
 
 
 def dtype_type(dtype: np.dtype[np.generic] | str) -> str:
@@ -322,6 +338,8 @@ def type_text(t: Type | Word) -> str:
             return "float"
         case BoolT():
             return "bool"
+        case UnsetT():
+            return "no value"
         case NoneT():
             return "None"
         case NeverT():
@@ -346,7 +364,7 @@ def type_text(t: Type | Word) -> str:
         case ListT():
             return f"list[{type_text(t.item)}]"
         case UnionT():
-            texts = [type_text(m) for m in t.members if not isinstance(m, NoneT)]
+            texts = [type_text(m) for m in t.members if m != NONE]
             return " | ".join(texts + ["None"] * is_nullable(t))
         case OpaqueT():
             return t.what

@@ -19,6 +19,8 @@ import numpy as np
 from acronumba.ir.evaluate import named
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
+    NO_VALUE,
+    UNSET,
     Array0T,
     ArrayT,
     BoolT,
@@ -37,6 +39,7 @@ from acronumba.ir.types import (
     TupleT,
     Type,
     UnionT,
+    UnsetT,
     Word,
     entry_widths,
     type_text,
@@ -62,9 +65,9 @@ class Row:
 
     __slots__ = ("layout", "words")
 
-    def __init__(self, layout: StructLayout, words: tuple[Any, ...]) -> None:
+    def __init__(self, layout: StructLayout, words: Sequence[Any]) -> None:
         self.layout = layout
-        self.words = words
+        self.words = list(words)
 
 
 class List:
@@ -151,6 +154,8 @@ def closeness(value: object, t: Type) -> int:
             return 2 if kind is float else int(isinstance(value, float | int))
         case BoolT():
             return 2 * (kind is bool)
+        case UnsetT():
+            return 2 * (value is NO_VALUE)
         case NoneT():
             return 2 * (value is None)
         case NeverT():
@@ -281,7 +286,7 @@ def _list(value: Any, t: ListT, memo: Memo, path: str) -> List:
 
 def _flatten_union(value: Any, t: UnionT, memo: Memo, path: str, out: list[Any]) -> None:
     if union_word(t) is not None:
-        if value is None:
+        if value is None or value is NO_VALUE:
             out.append(None)
         else:
             _flatten(value, max(t.members, key=lambda m: closeness(value, m)), memo, path, out)
@@ -334,6 +339,8 @@ class _Builder:
         for f in row.layout.fields:
             inner = row.words[f.offset - 1 : f.offset - 1 + f.width]
             out[f.name] = self._of(iter(inner), inner, f.type)
+            if out[f.name] is NO_VALUE:
+                del out[f.name]
         if dataclasses.is_dataclass(row.layout.cls):
             for field in dataclasses.fields(row.layout.cls):
                 if field.name in out:
@@ -354,6 +361,8 @@ class _Builder:
                 return float(next(stream))
             case BoolT():
                 return bool(next(stream))
+            case UnsetT():
+                return NO_VALUE
             case NoneT():
                 return None
             case NeverT():
@@ -378,7 +387,8 @@ class _Builder:
                 return self._map(next(stream), t)
             case UnionT():
                 if union_word(t) is not None:
-                    return self._word(next(stream))
+                    word = next(stream)
+                    return NO_VALUE if word is None and UNSET in t.members else self._word(word)
                 tag = next(stream)
                 found = None
                 for k, case in enumerate(union_cases(t)):

@@ -25,6 +25,8 @@ def reads(instr: ir.Instr | ir.End) -> tuple[ir.Var, ...]:
             return instr.args
         case ir.IsNull() | ir.ClassTag() | ir.Load():
             return (instr.ref,)
+        case ir.Store():
+            return (instr.ref, *instr.args)
         case ir.Check():
             return (instr.cond, *instr.args)
         case ir.ExtentOf() | ir.Read():
@@ -45,7 +47,7 @@ def writes(instr: ir.Instr) -> tuple[ir.Var, ...]:
     match instr:
         case ir.Load() | ir.ListOp() | ir.Emit() | ir.Call() | ir.Join():
             return instr.outs
-        case ir.Check() | ir.Spawn():
+        case ir.Check() | ir.Spawn() | ir.Store():
             return ()
         case _:
             return (instr.out,)
@@ -91,6 +93,8 @@ def rename(node: ir.Instr | ir.End, to: Mapping[ir.Var, ir.Var]) -> ir.Instr | i
             return replace(node, args=vs(node.args))
         case ir.IsNull() | ir.ClassTag() | ir.Load():
             return replace(node, ref=v(node.ref))
+        case ir.Store():
+            return replace(node, ref=v(node.ref), args=vs(node.args))
         case ir.Check():
             return replace(node, cond=v(node.cond), args=vs(node.args))
         case ir.ExtentOf() | ir.Read():
@@ -119,7 +123,7 @@ def reassigned(instr: ir.Instr, to: Mapping[ir.Var, ir.Var]) -> ir.Instr:
     match made:
         case ir.ListOp() | ir.Load() | ir.Emit() | ir.Call() | ir.Join():
             return replace(made, outs=tuple(to.get(v, v) for v in made.outs))
-        case ir.Check() | ir.Spawn():
+        case ir.Check() | ir.Spawn() | ir.Store():
             return made
         case _:
             return replace(made, out=to.get(made.out, made.out))

@@ -226,7 +226,7 @@ def test_calls_that_pop_from_one_stack_follow_each_other() -> None:
     xs = [vectors(9, k) for k in range(5)]
     c = same(popped, xs)
     assert not [s for s in spawns(c) if s.loc.function == "popped"]
-    assert any("one changes a list that the other has" in t for t in told(c, "serial"))
+    assert any("one changes a list or object that the other has" in t for t in told(c, "serial"))
     assert len([s for s in spawns(same(two_stacks, xs)) if s.loc.function == "two_stacks"]) == 2
 
 
@@ -663,7 +663,7 @@ def common_list(xs: list[Array], *, p: Params) -> Any:
         (carried, "it carries `h` from one step to the next"),
         (leaves_early, "may leave it early"),
         (own_length, "needs a list that the loop changes"),
-        (common_list, "changes a list that other steps have"),
+        (common_list, "changes a list or object that other steps have"),
     ],
 )
 def test_loops_that_stay(m: Any, why: str) -> None:

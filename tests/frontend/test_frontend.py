@@ -239,14 +239,14 @@ def hidden_state(n):
     return n * python_random.random()
 
 
-@refused("ACR202 | np.linalg.svd(x) | np.linalg.svd")
+@refused("ACR202 | np.linalg.eigh(x) | np.linalg.eigh")
 def unknown_function(x):
-    return np.linalg.svd(x)
+    return np.linalg.eigh(x)
 
 
-@refused("ACR202 | where=x > 0 | where of np.sum")
+@refused('ACR202 | casting="no" | casting of np.add')
 def unknown_argument(x):
-    return np.sum(x, where=x > 0)
+    return np.add(x, x, casting="no")
 
 
 @refused("ACR203 | pair(n) | without b", columns=N)
@@ -393,12 +393,12 @@ def misfit_of_reshape(x):
 
 
 @refused(
-    "ACR201 | print(x) |", "ACR202 | np.linalg.svd(x) |", "ACR111 | x[0] |", "ACR101 | try: |",
+    "ACR201 | print(x) |", "ACR202 | np.linalg.eigh(x) |", "ACR111 | x[0] |", "ACR101 | try: |",
     "ACR401 | W + np.ones(3, np.float32) |",
 )  # fmt: skip
 def several(x):
     print(x)
-    y = np.linalg.svd(x)
+    y = np.linalg.eigh(x)
     x[0] = 1
     try:
         z = y

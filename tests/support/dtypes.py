@@ -255,7 +255,14 @@ def literals() -> Iterator[Cell]:
 
 def reductions() -> Iterator[Cell]:
     """Reductions of vectors and matrices, with and without dtype=."""
-    scans = ("np.cumsum(x)", "x.cumsum(axis=0)", "np.cumprod(x, axis=-1)", "np.cumsum(x.reshape(-1, 1), axis=0)")
+    scans: tuple[str, ...] = (
+        "np.cumsum(x)",
+        "x.cumsum(axis=0)",
+        "np.cumprod(x, axis=-1)",
+        "np.cumsum(x.reshape(-1, 1), axis=0)",
+        "np.maximum.accumulate(x)",
+        "np.minimum.accumulate(x)",
+    )
     names = "sum prod max min any all mean var std argmax argmin".split()
     for dtype in DTYPES:
         vector = numbers(dtype)
@@ -514,6 +521,15 @@ ULPS = {
     "log": 0.9,
     "log1p": 1.3,
     "logaddexp": 2.0,
+    "logaddexp2": 3.0,
+    "exp2": 2.0,
+    "cbrt": 2.0,
+    "float_power": 2.0,
+    "ldexp": 1.0,
+    "deg2rad": 1.0,
+    "rad2deg": 1.0,
+    "degrees": 1.0,
+    "radians": 1.0,
     "sin": 2.0,
     "cos": 2.0,
     "tanh": 1.4,
@@ -521,7 +537,21 @@ ULPS = {
     "power": 2.0,
     "**": 2.0,
 }
-SUMS = ("sum(", "prod(", "mean(", "var(", "std(", "norm(", "@", "dot(", "einsum(")
+SUMS = (
+    "sum(",
+    "matvec(",
+    "vecmat(",
+    "vecdot(",
+    "cumprod(",
+    "prod(",
+    "mean(",
+    "var(",
+    "std(",
+    "norm(",
+    "@",
+    "dot(",
+    "einsum(",
+)
 _FUNCTION = re.compile(rf"np\.({'|'.join(f for f in ULPS if f.isidentifier())})\(|(\*\*)|\b(pow)\(")
 
 

@@ -802,6 +802,22 @@ class Maker:
         def call() -> tuple[str, bool]:
             return self.call(self.pick(callable_)), False
 
+        def moved() -> tuple[str, bool]:
+            """What NumPy has beside: functions that the package writes as models are written."""
+            x, e = sub(shape)
+            axis = self.rng.randrange(rank)
+            n = shape[axis]
+            assert isinstance(n, int)
+            forms = ["np.roll({x}, {k}, axis={a})", "np.flip({x}, {a})", "np.take({x}, np.arange({n})[::-1], axis={a})"]
+            forms += ["np.repeat({x}, 2, axis={a})[{front}::2]", "np.pad({x}, 1)[{inside}]"]
+            if exact or dtype[0] in "iu":  # what is not exact may be in another order
+                x = x if e else sub(shape)[0]
+                order = self.pick(["np.sort({x}, axis={a})", "np.take_along_axis({x}, np.argsort({x}, {a}), {a})"])
+                forms += [order, "np.take({x}, np.nonzero(np.arange({n}) >= 0)[0], axis={a})"] if e else []
+            front, inside = "".join([":, "] * axis), ", ".join(["1:-1"] * rank)
+            form = self.pick(forms)
+            return form.format(x=f"({x})", a=axis, k=self.rng.randrange(-3, 4), n=n, front=front, inside=inside), e
+
         options = [where, choice, row]
         fixed = [n for n in shape if isinstance(n, int)]
         if any(n > 1 for n in fixed):
@@ -820,6 +836,8 @@ class Maker:
             options += [transpose, transpose]
         if rank:
             options += [spread]
+        if rank and len(fixed) == rank and max(fixed) <= 17:
+            options += [moved]
         if rank < 3:
             options += [squeeze]
         callable_ = [f for f in self.functions if f.result == want]

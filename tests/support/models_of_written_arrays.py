@@ -492,6 +492,21 @@ def like_others(x, v, i, k, xs):
 
 
 @case
+def by_functions_of_numpy(x, v, i, k, xs):
+    a, b, c = np.zeros((4, 4)), np.zeros(4), np.zeros((2, 4))
+    np.fill_diagonal(a, 3.0)
+    np.copyto(b, v)
+    same, turned = np.asarray(b), np.transpose(c)
+    b.sort()
+    c.swapaxes(0, 1)[k] = 1.0
+    first, second = c
+    second[0] = 2.0
+    kept = np.array(b)
+    b[0] = 9.0
+    return a, b, same, turned, first, kept
+
+
+@case
 def iterated(x, v, i, k, xs):
     out = np.zeros((len(x), 4))
     for t, row in enumerate(out):

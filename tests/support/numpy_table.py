@@ -269,8 +269,10 @@ np.add.outer(v, w); np.subtract.outer(v, v); np.multiply.outer(v, w); np.equal.o
 np.cov(r); np.corrcoef(r)
 np.trapezoid(v); np.dot(v, w) / len(v); np.histogram(v, 3)[0]; np.bincount(i); np.bincount(i, minlength=6)
 np.bincount(i, weights=v)
+np.nancumprod(x); np.nanargmin(r); np.cumulative_prod(v)
 elementwise
-np.log2(x); np.log10(x); np.exp2(x); np.cbrt(x); np.sinc(x); np.deg2rad(x); np.rad2deg(x); np.radians(x)
+np.conjugate(x); np.log2(x); np.log10(x); np.exp2(x); np.cbrt(x); np.sinc(x); np.deg2rad(x); np.rad2deg(x)
+np.radians(x)
 np.degrees(x); np.reciprocal(v)
 np.rint(x); np.round(x, 2); np.around(x, 1); np.fix(x); np.ceil(x); np.trunc(x); np.floor(x).astype(int)
 np.modf(v)[0]; np.fmod(x, y); np.divmod(x, 3)
@@ -352,7 +354,7 @@ np.argpartition(-e, 2)[:3].shape; np.lexsort((v, w)); np.sort(e)[-3:]
 np.searchsorted(e, v); np.searchsorted(e, s); np.searchsorted(e, v, side="right"); np.digitize(v, e); np.unique(v)
 np.unique(v, return_counts=True)[1]; np.unique(v, return_inverse=True)[1]; np.unique(v, return_index=True)[1]
 np.unique(x); np.isin(i, [1, 2]); np.isin(i, j); np.isin(i, j, invert=True); np.intersect1d(i, j); np.union1d(i, j)
-np.setdiff1d(i, j); np.argmax(np.bincount(i)) if len(v) else k
+np.setdiff1d(i, j); np.setxor1d(i, j); np.argmax(np.bincount(i)) if len(v) else k
 other
 np.inf; np.pi; np.nan; np.e; np.float32(s); np.int64(k); np.float64(s) * 2
 np.finfo(x.dtype).eps if x.dtype.kind == "f" else 0.0; np.finfo(np.float32).min; np.iinfo(np.int64).max
@@ -593,6 +595,45 @@ def try_rows(given: Sequence[Row], through: str, folder: Path, dtypes: Sequence[
 
 
 TABLES = {"array api": (ARRAY_API, False), "usual": (USUAL, True), "special": (SPECIAL, False), "math": (MATH, False)}
+
+
+# What of the Array API standard is refused, and why.
+REASONS = {
+    "fft": "complex numbers", "ifft": "complex numbers", "fftn": "complex numbers", "ifftn": "complex numbers",
+    "rfft": "complex numbers", "irfft": "complex numbers", "rfftn": "complex numbers", "irfftn": "complex numbers",
+    "hfft": "complex numbers", "ihfft": "complex numbers",
+    "eigh": "the signs of eigenvectors are open; `np.linalg.eigvalsh` works",
+    "unique_values": "the order of its result is open, and is no order in NumPy; `np.unique` works",
+    "hypot": "not written yet; `np.sqrt(x * x + y * y)` works where squares do not overflow",
+}  # fmt: skip
+
+
+def supported() -> str:
+    """Return the lists of functions that models may call, as they are shown in `docs/language.md`."""
+    from acronumba.frontend.calls import every, written_special
+    from acronumba.frontend.calls.tables import METHODS, ROWS
+
+    assert every.FILES
+    names: dict[str, set[str]] = {}
+    for row in ROWS.values():
+        module, _, name = row.what.rpartition(".")
+        if name in ("reduce", "accumulate", "outer"):
+            module, name = f"ufunc.{name}", module.removeprefix("np.")
+        names.setdefault(module, set()).add(name)
+    lines = ["| | |", "|---|---|"]
+    shown = {"np": "`np.`", "np.linalg": "`np.linalg.`", "numpy.fft": "`np.fft.`", "math": "`math.`"}
+    for module, title in shown.items():
+        lines.append(f"| {title} | {_listed(names[module])} |")
+    lines.append(f"| `scipy.special.`, where a module has imported it | {_listed(set(written_special.FUNCTIONS))} |")
+    lines.append(f"| methods of arrays | {_listed({name for cls, name in METHODS if cls is np.ndarray})} |")
+    for kind in ("reduce", "accumulate"):
+        lines.append(f"| `np.UFUNC.{kind}` of | {_listed(names[f'ufunc.{kind}'])} |")
+    lines.append("| `np.UFUNC.outer`, `out=`, `where=` and `dtype=` | of all ufuncs with one result |")
+    return "\n".join(lines) + "\n"
+
+
+def _listed(names: set[str]) -> str:
+    return f"`{' '.join(sorted(n for n in names if not n.startswith('__')))}`"
 
 
 def main() -> None:

@@ -1763,5 +1763,5 @@ def operator_attrgetter(x, n, xs, ws, k):
 
 
 REFUSED = [  # what is not in the language
-    "builtin_round_digits", "builtin_iter", "math_isnan", "dataclass_equal", "itertools_repeat",
+    "builtin_round_digits", "builtin_iter", "math_isnan", "itertools_repeat",
 ]  # fmt: skip

@@ -68,7 +68,7 @@ class Scheduler:
                     lists = self.world.mutation
                     first, second = instrs[before[-1]], instrs[k]
                     if lists.changes(first) & lists.touches(second) or lists.touches(first) & lists.changes(second):
-                        why = f"waits for {self.world.name(first)}: one changes a list that the other has"
+                        why = f"waits for {self.world.name(first)}: one changes a list or object that the other has"
                     self.world.note(instrs[k].loc, "serial", why)
 
 

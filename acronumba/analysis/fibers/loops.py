@@ -7,13 +7,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from acronumba.analysis.dead import remove_dead
-from acronumba.analysis.fibers.mutation import own_lists
+from acronumba.analysis.fibers.mutation import changed_by, own_things
 from acronumba.analysis.fibers.regions import loop_name, outline_regions
 from acronumba.analysis.fibers.world import (
     Facts,
     Item,
     World,
-    changes_directly,
     listed,
     one_item,
     region_item,
@@ -315,7 +314,7 @@ class _Steps:
 
     def _changed_variables(self, body: Iterable[int]) -> set[ir.Var]:
         instrs = (i for k in body for i in self.function.blocks[k].instrs)
-        return {i.args[0] for i in instrs if changes_directly(i)}
+        return {v for i in instrs if (v := changed_by(i)) is not None}
 
     def _index(self, test: ir.Instr | None, up: bool, head: int, latch: int, body: Collection[int]) -> ir.Var:
         """Return the variable that counts the steps from 0."""
@@ -405,9 +404,9 @@ class _Steps:
             for i in inside:
                 if not self._private(i):
                     rest |= mutation.changes(i)
-                if not isinstance(i, ir.ListOp):
+                if changed_by(i) is None:
                     called |= mutation.changes(i)
-            mine = (own_lists(self.function) & made) - {i.args[0] for i in inside if changes_directly(i)}
+            mine = (own_things(self.function) & made) - set(map(changed_by, inside))
             mine = {v for v in mine if not mutation.held(v) & called}
             late: dict[ir.Var, str] = {}
             unchecked: dict[object, str] = {}
@@ -450,14 +449,16 @@ class _Steps:
         if why := next((why for fact, why in unchecked.items() if fact in item.faults), ""):
             return why
         for i in item.instrs:
-            if changes_directly(i):
-                if i.args[0] not in mine:
-                    return f"line {i.loc.line} changes {_named(i.args[0])}"
+            here = changed_by(i)
+            if here is not None:
+                if here not in mine:
+                    return f"line {i.loc.line} changes {_named(here)}"
             elif mutation.changes(i) & reached:
-                return f"{self.world.name(i)} changes a list that other steps have"
+                return f"{self.world.name(i)} changes a list or object that other steps have"
             touched = mutation.touches(i)
-            if touched & rest and not (isinstance(i, ir.ListOp) and i.args[0] in mine):
-                return f"line {i.loc.line} needs a list that the loop changes"
+            if touched & rest and not (isinstance(i, ir.ListOp | ir.Load | ir.Store) and reads(i)[0] in mine):
+                what = "an object" if isinstance(i, ir.Load | ir.Store) else "a list"
+                return f"line {i.loc.line} needs {what} that the loop changes"
         return ""
 
     def _private(self, instr: ir.Instr) -> bool:

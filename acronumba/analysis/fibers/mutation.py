@@ -1,7 +1,7 @@
-"""Mutation: which lists an instruction may change, and which it may look into.
+"""Mutation: which lists and objects an instruction may change, and which it may look into.
 
-In: a `Program`. Out: for an instruction two sets of lists, as integers whose bits are the instructions that make them
-(`analysis.value_flow`: Andersen's inclusion analysis). Only lists change; rows, tensors and instance data never do.
+In: a `Program`. Out: for an instruction two sets of lists and rows, as integers whose bits are the instructions that
+make them (`analysis.value_flow`: Andersen's inclusion analysis). Tensors and instance data never change.
 What a call makes itself is its own: of the lists that existed before, it can change only those that its arguments lead
 to. (What a function may change, itself or in what it calls: a fixed point on the call graph, as in J. Banning, "An
 efficient way to find the side effects of procedure calls and the aliases of variables", POPL 1979.)
@@ -20,8 +20,18 @@ from acronumba.ir.types import ListT, RefT
 CHANGES = frozenset("set append pop insert extend sort reverse put remove update erase".split())
 
 
+def changed_by(instr: ir.Instr) -> ir.Var | None:
+    """Return the list or row that an instruction itself changes."""
+    match instr:
+        case ir.ListOp() if instr.op in CHANGES:
+            return instr.args[0]
+        case ir.Store():
+            return instr.ref
+    return None
+
+
 class Mutation:
-    """Which lists the instructions of a program may change and look into."""
+    """Which lists and rows the instructions of a program may change and look into."""
 
     def __init__(self, program: ir.Program) -> None:
         self._solved = Inclusion(program)
@@ -35,14 +45,15 @@ class Mutation:
         self._changed = self._functions(program)
 
     def _functions(self, program: ir.Program) -> list[int]:
-        """Return the lists that each function changes, except those that nothing outside of it can hold."""
+        """Return what each function changes, except what nothing outside of it can hold."""
         out = [0] * len(program.functions)
         calls: list[set[int]] = [set() for _ in program.functions]
         for number, f in enumerate(program.functions):
-            mine = own_lists(f)
+            mine = own_things(f)
             for instr in (i for b in f.blocks for i in b.instrs):
-                if isinstance(instr, ir.ListOp) and instr.op in CHANGES and instr.args[0] not in mine:
-                    out[number] |= self.held(instr.args[0])
+                changed_here = changed_by(instr)
+                if changed_here is not None and changed_here not in mine:
+                    out[number] |= self.held(changed_here)
                 elif isinstance(instr, ir.Call | ir.Spawn):
                     calls[number].add(instr.function)
         changed = True
@@ -58,11 +69,12 @@ class Mutation:
 
     def add_function(self, function: ir.Function) -> None:
         """Take in a function made of parts of the others, as the last of the program."""
-        mine = own_lists(function)
+        mine = own_things(function)
         out = 0
         for instr in (i for b in function.blocks for i in b.instrs):
-            if isinstance(instr, ir.ListOp) and instr.op in CHANGES and instr.args[0] not in mine:
-                out |= self.held(instr.args[0])
+            changed_here = changed_by(instr)
+            if changed_here is not None and changed_here not in mine:
+                out |= self.held(changed_here)
             elif isinstance(instr, ir.Call | ir.Spawn):
                 out |= self._changed[instr.function]
         self._changed.append(out)
@@ -91,17 +103,20 @@ class Mutation:
         return out
 
     def changes(self, instr: ir.Instr) -> int:
-        """Return the lists that were there before the instruction and that it may change."""
+        """Return the lists and rows that were there before the instruction and that it may change."""
+        here = changed_by(instr)
+        if here is not None:
+            return self.held(here)
         match instr:
-            case ir.ListOp() if instr.op in CHANGES:
-                return self.held(instr.args[0])
             case ir.Call() | ir.Spawn():
                 return self._changed[instr.function] & self.reach(instr.args)
         return 0
 
     def touches(self, instr: ir.Instr) -> int:
-        """Return the lists that were there before the instruction and whose elements it may see or change."""
+        """Return what was there before the instruction and whose elements or fields it may see or change."""
         match instr:
+            case ir.Load() | ir.Store():
+                return self.held(instr.ref)
             case ir.ListOp() | ir.Op() | ir.Emit():
                 out = 0
                 for v in instr.args[1:] if isinstance(instr, ir.ListOp) and instr.op == "fill" else instr.args:
@@ -113,10 +128,12 @@ class Mutation:
         return 0
 
 
-def own_lists(function: ir.Function) -> set[ir.Var]:
-    """Return the variables that hold nothing but a list that the same run of the function has made."""
+def own_things(function: ir.Function) -> set[ir.Var]:
+    """Return the variables that hold nothing but a list or row that the same run of the function has made."""
     single = definitions(function)
-    return {v for v, i in single.items() if isinstance(i, ir.ListNew) or (isinstance(i, ir.ListOp) and _makes(i))}
+    return {
+        v for v, i in single.items() if isinstance(i, ir.New | ir.ListNew) or (isinstance(i, ir.ListOp) and _makes(i))
+    }
 
 
 def _makes(instr: ir.ListOp) -> bool:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeGuard
 
-from acronumba.analysis.fibers.mutation import CHANGES, Mutation
+from acronumba.analysis.fibers.mutation import Mutation
 from acronumba.errors import Loc
 from acronumba.ir import nodes as ir
 from acronumba.ir.graph import predecessors, successors
@@ -197,10 +196,6 @@ def region_item(
         checks=facts.of(made),
         faults=facts.of([*ends, *(v for i in instrs for v in reads(i))]),
     )
-
-
-def changes_directly(instr: ir.Instr) -> TypeGuard[ir.ListOp]:
-    return isinstance(instr, ir.ListOp) and instr.op in CHANGES
 
 
 def writes_of(item: Item) -> list[ir.Var]:

@@ -259,6 +259,11 @@ class _Flow:
                 for place in places(instr.ref):
                     for k, v in enumerate(instr.outs):
                         to["word", place, first + k].add(v)
+            case ir.Store():
+                first = sharing.offsets[instr.cls, instr.field]
+                for place in places(instr.ref):
+                    for k, v in enumerate(instr.args):
+                        to[v].add(("word", place, first + k))
             case ir.ListNew():
                 for v in instr.args:
                     to[v].add(("item", sharing.places[id(instr)]))

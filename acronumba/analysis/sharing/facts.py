@@ -182,8 +182,8 @@ class Sharing:
             facts[v] = new
             self.changed = True
 
-    def _put(self, facts: list[Fact], given: Sequence[Fact], listed: bool = False) -> None:
-        for k, fact in enumerate(given):
+    def _put(self, facts: list[Fact], given: Sequence[Fact], listed: bool = False, first: int = 0) -> None:
+        for k, fact in enumerate(given, first):
             new = join(facts[k], fact, listed)
             if new != facts[k]:
                 facts[k] = new
@@ -228,6 +228,11 @@ class Sharing:
                 self._meet(facts, instr.out, Fact("objects", frozenset((place,))))
             case ir.Load():
                 self._load(instr, facts)
+            case ir.Store():
+                first = self.offsets[instr.cls, instr.field]
+                for place in sorted(of(instr.ref).which - {DATA}):
+                    if self.classes.get(place) is instr.cls:
+                        self._put(self.rows[place], [of(v) for v in instr.args], first=first)
             case ir.ListNew():
                 made = self._list(instr, instr.width)
                 given = [of(v) for v in instr.args]

@@ -8,22 +8,27 @@ import enum
 import functools
 import inspect
 import operator
+import types
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acronumba.data.shared import field_names
+from acronumba.data.classes import field_names
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls import every, of_collections, of_maps
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_arrays import as_dtype
-from acronumba.frontend.calls.of_itertools import WRITTEN
+from acronumba.frontend.calls.of_itertools import (
+    WRITTEN,
+    has_written,
+)
 from acronumba.frontend.calls.of_library import call_written, make_getter, make_partial
 from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.calls.of_python import as_iterable, fold
+from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
 from acronumba.frontend.calls.written_special import special_row
@@ -40,6 +45,7 @@ from acronumba.frontend.lists import (
     new_list,
     simple,
 )
+from acronumba.frontend.made import made_by_fields, made_by_init, set_attribute, super_of
 from acronumba.frontend.names import (
     alias,
     check_part,
@@ -85,15 +91,23 @@ HANDLERS = every.FILES  # their rows are in `ROWS` and `METHODS`
 
 def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call something that exists at compile time."""
-    if table_key(value) in WRITTEN:
+    if has_written(value):
         return call_written(w, value, args, kwargs, node)
     if isinstance(value, type):
         return construct(w, value, args, kwargs, node)
+    view = function_view(w, value, args, kwargs, node)
+    if view is not None:
+        return view
     known = ROWS.get(table_key(value)) or special_row(value)
     if known is not None:
         return call_row(w, known, args, kwargs, node)
     if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] in ("numpy", "scipy"):
         raise w.refuse("ACR202", node, seen=_name_of(node, f"np.{getattr(value, '__name__', value)}"))
+    if value is object.__setattr__ and len(args) == 3 and isinstance(args[1], StrVal):
+        set_attribute(w, args[0], args[1].value, args[2], node or ast.Constant(0))
+        return NoneVal()
+    if value is object.__init__:
+        return NoneVal()
     module = getattr(value, "__module__", None)
     if module == "dataclasses" and getattr(value, "__name__", "") == "replace":
         return replace_fields(w, args, kwargs, node)
@@ -112,9 +126,11 @@ def _name_of(node: Node, default: str) -> str:
 
 def call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
     """Call what has a row."""
-    if not row.whole:
-        args, kwargs = list(map(w.whole, args)), {k: w.whole(v) for k, v in kwargs.items()}
-    return _distribute(w, row, Args(w, row, args, kwargs, node), node)
+    if row.whole:
+        return _distribute(w, row, Args(w, row, args, kwargs, node), node)
+    a = Args(w, row, list(map(w.whole, args)), {k: w.whole(v) for k, v in kwargs.items()}, node)
+    a.into = kwargs.get("out")
+    return _distribute(w, row, a, node)
 
 
 def _distribute(w: Walker, row: Row, a: Args, node: Node) -> Val:
@@ -191,7 +207,9 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], nod
         return _dataclass(w, cls, args, kwargs, node)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _named_tuple(w, cls, args, kwargs, node)
-    raise w.refuse("ACR201", node, seen=f"the class {cls.__name__}, which is neither a dataclass nor a NamedTuple")
+    if cls is super:
+        return super_of(w, args, node)
+    return made_by_init(w, cls, args, kwargs, node)
 
 
 def enum_of(w: Walker, cls: type[enum.Enum], val: Val, node: Node) -> Val:
@@ -206,10 +224,19 @@ def enum_of(w: Walker, cls: type[enum.Enum], val: Val, node: Node) -> Val:
 
 def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     w.witness.layout(cls)
-    _only_fields(w, cls, node)
-    fields = [f for f in dataclasses.fields(cls) if f.init]
-    out = _bind_fields(w, cls, [f.name for f in fields if not f.kw_only], [f.name for f in fields], args, kwargs, node)
-    for f in dataclasses.fields(cls):
+    for name in ("__init__", "__new__", "__setattr__", "__post_init__"):
+        w.witness.attribute(cls, name)
+    own = own_constructor(cls)
+    if own == "__init__" and isinstance(cls.__init__, types.FunctionType) and is_written(cls.__init__):
+        return made_by_init(w, cls, args, kwargs, node)
+    if own and own != "__post_init__":
+        rewrite = f"compute the fields first, and pass them to a class without `{own}`"
+        raise w.refuse("ACR210", node, seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)
+    given = [f for f in cls.__dataclass_fields__.values() if f.init and f._field_type is not _CLASS_VARIABLE]
+    positional = [f.name for f in given if not f.kw_only]
+    out = _bind_fields(w, cls, positional, [f.name for f in given], args, kwargs, node)
+    fields = [f for f in cls.__dataclass_fields__.values() if f._field_type is not _CLASS_VARIABLE]
+    for f in fields:
         if f.name in out:
             continue
         if f.default is not dataclasses.MISSING:
@@ -219,10 +246,13 @@ def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val], nod
             out[f.name] = (
                 new_list(w, (), node or ast.Constant(0)) if factory is list else w.call(Static(factory), (), {}, node)
             )
-        else:
+        elif f.init:
             raise w.refuse("ACR203", node, seen=f"{cls.__name__} without {f.name}")
-    names = tuple(f.name for f in dataclasses.fields(cls))
-    return Record(cls, names, tuple(out[n] for n in names))
+    names = tuple(f.name for f in dataclasses.fields(cls) if f.name in out)
+    if not own and cls not in w.know.changing and len(names) == len(dataclasses.fields(cls)):
+        return Record(cls, names, tuple(out[n] for n in names))
+    rest = tuple(out[f.name] for f in fields if f.name not in names and f.name in out) if own else None
+    return made_by_fields(w, cls, {n: out[n] for n in names}, rest, node)
 
 
 def _named_tuple(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
@@ -264,6 +294,14 @@ def _only_fields(w: Walker, cls: type, node: Node) -> None:
         raise w.refuse("ACR210", node, seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)
 
 
+_CLASS_VARIABLE: Any = dataclasses._FIELD_CLASSVAR  # type: ignore[attr-defined]
+
+
+def is_written(init: Any) -> bool:
+    """Whether an `__init__` is the user's own: `dataclasses` writes others."""
+    return "__create_fn__" not in init.__code__.co_qualname
+
+
 def own_constructor(cls: Any) -> str:
     """Return the name of the method by which a dataclass or NamedTuple is made in a way of its own; "" if it is not."""
     if type(cls).__call__ is not type.__call__:
@@ -273,17 +311,18 @@ def own_constructor(cls: Any) -> str:
         own = "__init__" if cls.__init__ is not object.__init__ else "__new__"
         return "" if own == "__new__" and made.startswith("namedtuple_") else own
     code = getattr(cls.__init__, "__code__", None)
-    if code is None or "__create_fn__" not in code.co_qualname:  # `dataclasses` writes them there
+    if code is None or is_written(cls.__init__):
         return "__init__"
     given = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
-    if set(given) != {f.name for f in dataclasses.fields(cls) if f.init}:
-        return "__init__"  # of a base class, or with an `InitVar`
+    every = cls.__dataclass_fields__.values()
+    if set(given) != {f.name for f in every if f.init and f._field_type is not _CLASS_VARIABLE}:
+        return "__init__"  # of a base class
     if cls.__new__ is not object.__new__:
         return "__new__"
     code = getattr(cls.__setattr__, "__code__", None)
     if code is not None and "__create_fn__" not in code.co_qualname:
         return "__setattr__"
-    return "__post_init__" if hasattr(cls, "__post_init__") else ""
+    return "__post_init__" if "__post_init__" in cls.__init__.__code__.co_names else ""
 
 
 def _bind_fields(
@@ -375,9 +414,16 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
 
 def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call a method of an array that is written to."""
-    if name == "fill" and len(args) == 1 and not kwargs and node is not None:
-        assign_item(w, ref, (), args[0], node)
+    where = node or ast.Constant(0)
+    if name == "fill" and len(args) == 1 and not kwargs:
+        assign_item(w, ref, (), args[0], where)
         return NoneVal()
+    view = None if kwargs else array_view(w, ref, name, args, node)
+    if view is not None:
+        return view
+    known = METHODS.get((np.ndarray, name))
+    if known is not None and known.whole:
+        return call_row(w, known, [ref, *args], kwargs, node)
     return call_method(w, Method(w.whole(ref), name), args, kwargs, node)
 
 

@@ -20,6 +20,7 @@ from acronumba.frontend.values import (
     EnumVal,
     Kept,
     ListVal,
+    Made,
     MapVal,
     MapView,
     Num,
@@ -51,7 +52,7 @@ def as_function(value: Any) -> types.FunctionType | None:
 def is_foreign(fn: types.FunctionType) -> bool:
     """Whether a function belongs to Python, NumPy or SciPy: it is never compiled with a model."""
     file = fn.__code__.co_filename
-    if fn.__module__.startswith("scipy."):
+    if (fn.__module__ or "").startswith("scipy."):
         return True
     return file.startswith(_FOREIGN) and (file.startswith(_FOREIGN[1]) or "site-packages" not in file)
 
@@ -77,7 +78,7 @@ def python_class(val: Val) -> type:
             return str
         case TupleVal():
             return tuple
-        case Record(cls=cls) | Ref(classes=(cls,)) | EnumVal(cls=cls):
+        case Record(cls=cls) | Made(cls=cls) | Ref(classes=(cls,)) | EnumVal(cls=cls):
             return cls
     return object
 

@@ -108,7 +108,8 @@ def _array(w: Walker, a: Args, node: Node) -> Val:
         return w.array_of(runtime, dtype, node)
     if isinstance(val, Generator):
         val = comprehend(w, val.node)
-    return w.array_of(val, dtype, node)
+    out = w.array_of(val, dtype, node)
+    return w.as_array(out) if a.what == "np.array" and isinstance(val, Tensor) else out  # it is always a copy
 
 
 def _check_list(w: Walker, val: ListVal, dtype: str, node: Node) -> None:

@@ -22,6 +22,14 @@ KNOWN = frozenset((
 ))  # fmt: skip
 
 
+def has_written(function: Any) -> bool:
+    """Whether something is a function of Python that another stands for."""
+    try:
+        return function in WRITTEN
+    except TypeError:  # it has no hash
+        return False
+
+
 def stands_for(function: Any, iterator: bool = True) -> Callable[[Any], Any]:
     """Decorate what is walked in place of a function of Python."""
 

@@ -63,6 +63,8 @@ def _pad(w: Walker, a: Args, node: Node) -> Val:
         for pair in _pairs(w, a, "width", x.type.rank)
     ]
     values: Sequence[tuple[Val, Val]] = [(number(0), number(0))] * x.type.rank
+    if "constant_values" in a.given and mode != "constant":
+        raise w.refuse("ACR203", a.where["constant_values"], seen=f"constant_values with mode={mode!r}")
     if "constant_values" in a.given:
         values = _pairs(w, a, "constant_values", x.type.rank)
     for axis, (low, high) in enumerate(widths):
@@ -115,8 +117,9 @@ def _diag_indices(w: Walker, a: Args, node: Node) -> Val:
 @row("*args", np.ix_)
 def _ix(w: Walker, a: Args, node: Node) -> Val:
     rows = [w.as_tensor(v, node=a.where["*args"]) for v in a.rest]
-    if any(r.type.dtype == "bool" or r.type.rank != 1 for r in rows):
-        raise w.refuse("ACR202", a.where["*args"], seen=f"np.ix_ of {', '.join(map(w.describe, rows))}")
+    for r, where in zip(rows, a.places, strict=True):
+        if r.type.dtype == "bool" or r.type.rank != 1:
+            raise w.refuse("ACR202", where, seen=f"np.ix_ of {w.describe(r)}", rewrite="np.nonzero(mask)[0]")
     return TupleVal(tuple(_grids(w, rows, True, node)))
 
 
@@ -251,7 +254,8 @@ def _unstack(w: Walker, a: Args, node: Node) -> Val:
     axis = a.axis("axis", x.type.rank)
     n = x.dims[axis]
     if not isinstance(n, int):
-        raise w.refuse("ACR403", a.where["x"], seen=f"np.unstack of {w.describe(x)}", rewrite="[row for row in x]")
+        where = a.where["axis" if "axis" in a.given else "x"]
+        raise w.refuse("ACR403", where, seen=f"np.unstack of {w.describe(x)}", rewrite="[row for row in x]")
     return TupleVal(tuple(w.take(x, number(k), axis, node) for k in range(n)))
 
 

@@ -142,7 +142,7 @@ def _reduction(op: str) -> Handler:
                 message = f"reduction operation '{op}imum' does not have an identity, so to use a where mask one has to"
                 w.fail("ValueError", f"{message} specify 'initial'", node)
                 raise Dead
-            other = initial if op in ("max", "min") and initial is not None else number(NEUTRAL[op])
+            other = initial if op in ("max", "min") and initial is not None else _neutral(op, x)
             x = w.where(mask, x, other, node)
         if initial is None:
             return w.reduce(op, x, axes, keepdims, node, dtype)
@@ -151,7 +151,9 @@ def _reduction(op: str) -> Handler:
     return handler
 
 
-NEUTRAL = {"sum": 0, "prod": 1, "any": False, "all": True}  # what changes nothing, where a mask leaves elements out
+def _neutral(op: str, x: Tensor) -> Num:
+    """Return what changes nothing, where a mask leaves elements out: what NumPy gives of no elements."""
+    return number(getattr(np, op)(np.zeros(0, x.type.dtype)).item())
 
 
 def _mask(w: Walker, a: Args) -> Tensor | None:

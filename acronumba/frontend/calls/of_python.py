@@ -8,15 +8,17 @@ import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from acronumba.data.shared import field_names
-from acronumba.frontend.attributes import attribute, class_attribute, not_none
-from acronumba.frontend.block import Dead, Refused
+from acronumba.data.classes import field_names
+from acronumba.frontend.attributes import attribute, either, has_attribute, not_none
+from acronumba.frontend.block import Dead
 from acronumba.frontend.calls import of_math as mathematics
 from acronumba.frontend.calls.tables import Args, Handler, Node, row
 from acronumba.frontend.comprehensions import collect, comprehend, comprehension_func, go_on_where
 from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.loops import iterate, range_count
+from acronumba.frontend.made import set_attribute
+from acronumba.frontend.magic import call_special, has_method, iterated
 from acronumba.frontend.maps import size
 from acronumba.frontend.names import function_value
 from acronumba.frontend.operators import binary
@@ -38,7 +40,6 @@ from acronumba.frontend.values import (
     NoneVal,
     Num,
     Range,
-    Record,
     Ref,
     Reversed,
     Static,
@@ -131,10 +132,8 @@ def _len(w: Walker, a: Args, node: Node) -> Val:
                 return number(len(field_names(v.classes[0])))
             case StrVal(value=value):
                 return number(len(value))
-            case Ref() | Record() if not (isinstance(v, Record) and issubclass(v.cls, tuple)):
-                cls = v.cls if isinstance(v, Record) else v.classes[0]
-                if w.has(cls, "__len__"):
-                    return w.call(class_attribute(w, v, cls, "__len__", node), (), {}, node)
+            case _ if has_method(w, v, "__len__"):
+                return call_special(w, v, "__len__", (), node)
         items = w.items_of(v)
         if items is None or isinstance(v, Zip | Enumerate | Generator | Reversed):
             raise w.refuse("ACR301", node, seen=f"len of {w.describe(v)}")
@@ -148,6 +147,8 @@ def _abs(w: Walker, a: Args, node: Node) -> Val:
     def one(v: Val) -> Val:
         if isinstance(v, Tensor):
             return w.ufunc("abs", (v,), node)
+        if has_method(w, v, "__abs__"):
+            return call_special(w, v, "__abs__", (), node)
         x = host_value(w, v, node, "abs()")
         return w.scalar("abs", w.read(x) if x.type == FLOAT else w.as_int(x), node=node)
 
@@ -205,7 +206,7 @@ def _reversed(w: Walker, a: Args, node: Node) -> Val:
 def as_iterable(w: Walker, val: Val, node: Node) -> Val:
     if isinstance(val, UnionVal):
         val = not_none(w, val, node)
-    val = unkept(val)
+    val = iterated(w, unkept(val), node)
     if isinstance(val, Generator):
         return comprehend(w, val.node)
     if isinstance(val, Stream):
@@ -412,22 +413,6 @@ def _type(w: Walker, a: Args, node: Node) -> Val:
     return Static(runtime_class(kind))
 
 
-@row("obj name", hasattr, whole=True)
-def _hasattr(w: Walker, a: Args, node: Node) -> Val:
-    name = a.static("name")
-
-    def one(obj: Val) -> Val:
-        try:
-            attribute(w, obj, name, node)
-        except Refused as error:
-            if error.error is None or error.error.code != "ACR307":
-                raise
-            return number(False)
-        return number(True)
-
-    return w.each(a["obj"], one, node)
-
-
 @row("obj name default", getattr, whole=True, rank0="any")
 def _getattr(w: Walker, a: Args, node: Node) -> Val:
     name = a.static("name")
@@ -435,14 +420,28 @@ def _getattr(w: Walker, a: Args, node: Node) -> Val:
         raise w.refuse("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
 
     def one(obj: Val) -> Val:
-        try:
+        if "default" not in a.given:
             return attribute(w, obj, name, node)
-        except Refused as error:
-            if "default" not in a.given or error.error is None or error.error.code != "ACR307":
-                raise
-            return a["default"]
+        return either(w, has_attribute(w, obj, name, node), lambda: attribute(w, obj, name, node), lambda: a["default"])
 
     return w.each(a["obj"], one, node)
+
+
+@row("obj name", hasattr, whole=True)
+def _hasattr(w: Walker, a: Args, node: Node) -> Val:
+    name = a.static("name")
+    if not isinstance(name, str):
+        raise w.refuse("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
+    return w.each(a["obj"], lambda obj: has_attribute(w, obj, name, node), node)
+
+
+@row("obj name value", setattr, whole=True)
+def _setattr(w: Walker, a: Args, node: Node) -> Val:
+    name = a.static("name")
+    if not isinstance(name, str):
+        raise w.refuse("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
+    set_attribute(w, a["obj"], name, a["value"], node or ast.Constant(0))
+    return NoneVal()
 
 
 @row("f xs *iterables", map, whole=True)
@@ -477,10 +476,10 @@ for _name in (*MATH, "isnan", "isinf", "isfinite"):
 
 @row("*args", math.hypot)
 def _hypot(w: Walker, a: Args, node: Node) -> Val:
-    if len(a.rest) != 2:
-        raise w.refuse("ACR202", a.places[2] if len(a.rest) > 2 else node, seen=f"math.hypot of {len(a.rest)} numbers",
-                       rewrite="math.sqrt(x * x + y * y + z * z)")  # fmt: skip
-    return w.scalar("hypot", *(w.as_float(host_value(w, v, node, "math.hypot()")) for v in a.rest), node=node)
+    out = number(0.0)
+    for v in a.rest:
+        out = w.scalar("hypot", out, w.as_float(host_value(w, v, node, "math.hypot()")), node=node)
+    return out
 
 
 @row("x base", math.log)

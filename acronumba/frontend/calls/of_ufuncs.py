@@ -75,15 +75,16 @@ def _asked(ufunc: np.ufunc, plain: Handler, names: str) -> Handler:
         if not isinstance(into, Tensor) or not isinstance(out, Tensor):
             raise w.refuse("ACR301", a.where["out"], seen=f"{w.describe(into)} for out of {a.what}")
         where = a.where["out"]
-        if not isinstance(where.value if isinstance(where, ast.keyword) else where, ast.Call):
-            raise w.refuse("ACR202", where, seen=f"out= of {a.what}, an array that has a name",
-                           rewrite=f"out[:] = {a.what}(...)")  # fmt: skip
+        named = not isinstance(where.value if isinstance(where, ast.keyword) else where, ast.Call)
+        if named and (a.into is None or isinstance(a.into, TupleVal)):
+            raise w.refuse("ACR202", where, seen=f"{w.describe(a['out'])} for out of {a.what}", rewrite="out=y")
         if not np.can_cast(out.type.dtype, into.type.dtype, "same_kind"):
             raise w.refuse("ACR301", where, seen=f"{out.type.dtype} into an array of {into.type.dtype}")
         out = w.cast(out, into.type.dtype, node)
         if chosen:
             out = w.where(a["where"], out, into, node)
-        return w.as_array(w.broadcast_to(out, into.dims, node))
+        out = w.as_array(w.broadcast_to(out, into.dims, node))
+        return w.call(w.constant(written.written_into), (a.into, out), {}, node) if named and a.into else out
 
     return handler
 
@@ -95,7 +96,7 @@ def _in_dtype(w: Walker, a: Args, ufunc: np.ufunc, given: Args, dtype: str, node
         if not np.can_cast(x.type.dtype, dtype, "same_kind"):
             raise w.refuse("ACR301", a.where["dtype"], seen=f"{x.type.dtype} to {dtype} in {a.what}")
         given = given.replaced(name, w.cast(x, dtype, node))
-    ins, out = w.resolve(ufunc, [given.tensor(name) for name in given.values], node)
+    ins, out = w.resolve(ufunc, [given.tensor(name) for name in given.values], a.where["dtype"])
     if out != dtype or any(d != dtype for d in ins):
         raise w.refuse("ACR202", a.where["dtype"], seen=f"dtype={dtype} of {a.what}", rewrite="x.astype(dtype)")
     return given

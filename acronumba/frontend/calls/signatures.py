@@ -45,10 +45,12 @@ TEXTS: dict[Any, str] = {
     np.array: "(object, dtype=None, *, copy=True, order='K', subok=False, ndmin=0, like=None)",
     np.asarray: "(a, dtype=None, order=None, *, device=None, copy=None, like=None)",
     np.ascontiguousarray: "(a, dtype=None, *, like=None)",
-    np.pad: "(array, pad_width, mode='constant', *, constant_values=0, stat_length=None, end_values=0, "
-    "reflect_type='even')",
+    np.pad: "(array, pad_width, mode='constant', *, constant_values=..., stat_length=..., end_values=..., "
+    "reflect_type=...)",
     np.result_type: "(*arrays_and_dtypes)",
     np.promote_types: "(type1, type2, /)",
+    np.ndarray.conj: "(self, /)",
+    np.ndarray.sort: "(a, axis=-1, kind=None, order=None, *, stable=None)",
     np.ndarray.clip: f"(self, /, min=..., max=..., out=None, {_UFUNC}",
     np.ndarray.sum: f"(self, /, {_REDUCED}",
     np.ndarray.prod: f"(self, /, {_REDUCED}",

@@ -118,10 +118,15 @@ class Args:
         self.values: dict[str, Val] = {}
         self.where: dict[str, Node] = {}
         self.optional: set[str] = set()  # parameters that may be None
+        self.into: Val | None = None  # the array of `out`, to be written to
         for theirs, p in signature.parameters.items():
             mine = names.get(theirs)
             if mine is None:
-                if theirs in values and p.kind == inspect.Parameter.VAR_KEYWORD and not values[theirs].items:  # type: ignore[union-attr]
+                if theirs in values and p.kind == inspect.Parameter.VAR_KEYWORD:
+                    others = values[theirs]
+                    if isinstance(others, DictVal) and others.keys:
+                        key = others.keys[0]
+                        raise w.refuse("ACR202", place_of(node, key, len(args)), seen=f"{key}= of {row.what}")
                     continue
                 if theirs in values and p.kind != inspect.Parameter.VAR_POSITIONAL:
                     self._idle(p, values[theirs], where[theirs])
@@ -310,7 +315,7 @@ def row(
         if method:
             f = getattr(np.ndarray, method)
             METHODS[np.ndarray, method] = Row(
-                function=f, what=f".{method}", honoured=honoured, handler=handler, rank0=rank0
+                function=f, what=f".{method}", honoured=honoured, handler=handler, whole=whole, rank0=rank0
             )
         return handler
 

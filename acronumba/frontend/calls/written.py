@@ -7,34 +7,40 @@ known when a model is compiled (axes, ranks, dtypes, None) decides which code is
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from acronumba.frontend.calls.tables import Args, Node, row
-from acronumba.frontend.values import Num, Val
+from acronumba.frontend.values import NoneVal, Num, Val
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
 
-def stands_for(*functions: Any, method: str = "") -> Callable[[Any], Any]:
+def stands_for(
+    *functions: Any, method: str = "", axis: str = "", choices: Mapping[str, Sequence[Any]] | None = None,
+    writes: bool = False,
+) -> Callable[[Any], Any]:  # fmt: skip
     """Decorate what computes functions of NumPy, and the method of arrays of that name.
 
     The arguments of a ufunc have the dtypes with which NumPy computes. Those of other functions are what the call
     gives; the parameters of what is decorated are honoured, by their names or, where the function has others, by their
-    places.
+    places. What cannot be is refused where it is written: other values than `choices` of a parameter; for an axis what
+    is no int, unless `axis` is "flat" (None means all elements, as where it is NumPy's default; with "one" it is not
+    taken) or "several" (tuples). What `writes` is given arrays themselves.
     """
 
     def register(f: Any) -> Any:
+        handler = of_function(f, axis, choices or {})
         for function in functions:
-            if isinstance(function, np.ufunc) and function.nout == 1 and function.signature is None:
-                row("x y"[: 2 * function.nin - 1], function)(_of_ufunc(function, f))
+            if isinstance(function, np.ufunc) and function.signature is None:
+                row("x y"[: 2 * function.nin - 1], function, rank0="scalar")(_of_ufunc(function, f))
             else:
-                row(" ".join(inspect.signature(f).parameters), function, rank0="any")(of_function(f))
+                row(" ".join(inspect.signature(f).parameters), function, rank0="any", whole=writes)(handler)
         if method:
-            row(" ".join(inspect.signature(f).parameters), method=method, rank0="any")(of_function(f))
+            row(" ".join(inspect.signature(f).parameters), method=method, rank0="any", whole=writes)(handler)
         return f
 
     return register
@@ -59,13 +65,44 @@ def _of_ufunc(ufunc: np.ufunc, f: Any) -> Callable[[Walker, Args, Node], Val]:
     return handler
 
 
-def of_function(f: Any) -> Callable[[Walker, Args, Node], Val]:
+def of_function(f: Any, axis: str, choices: Mapping[str, Sequence[Any]]) -> Callable[[Walker, Args, Node], Val]:
     """Return the handler of a function that is written as models are."""
 
     def handler(w: Walker, a: Args, node: Node) -> Val:
+        for name, values in choices.items():
+            a.choice(name, *values)
+        if "axis" in a.given:
+            _check_axis(w, a, axis)
         return w.call(w.constant(f), (), a.values, node)
 
     return handler
+
+
+def written_into(out: Any, value: Any) -> Any:
+    """Return an array whose elements have become others."""
+    out[...] = value
+    return out
+
+
+ARRAYS = ("a", "x", "x1", "m", "arr", "array", "ar", "y", "p")  # names that NumPy has for the array of an axis
+
+
+def _check_axis(w: Walker, a: Args, kinds: str) -> None:
+    """Refuse what is no axis of the array, where it is written."""
+    value = a.static("axis")
+    if value is None and (kinds in ("flat", "several") or (not kinds and "axis" in a.optional)):
+        return
+    if isinstance(value, tuple) and kinds != "several":
+        raise w.refuse("ACR202", a.where["axis"], seen=f"several axes for {a.what}", rewrite="one axis")
+    name = next((n for n in ARRAYS if not isinstance(a.values.get(n, NoneVal()), NoneVal)), "")
+    if not name:
+        a.whole("axis")
+        return
+    rank = w.as_tensor(a.values[name], node=a.where[name]).type.rank
+    if rank and kinds == "several":
+        a.axes("axis", rank)
+    elif rank:
+        a.axis("axis", rank)
 
 
 @stands_for(np.logaddexp)
@@ -154,10 +191,15 @@ def positive(x: Any) -> Any:
     return x.copy()
 
 
-@stands_for(np.conjugate, method="conj")
+@stands_for(np.conjugate)
 def conjugate(x: Any) -> Any:
     """Return the number: only complex ones differ from their conjugates."""
-    return np.asarray(x)[()].copy()
+    return x.copy()
+
+
+@row("x", method="conj", rank0="first")
+def _conj(w: Walker, a: Args, node: Node) -> Val:
+    return a.tensor("x")
 
 
 @stands_for(np.fmax)
@@ -292,16 +334,14 @@ def nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
 
 
 @stands_for(np.divmod)
-def both_parts(x1: Any, x2: Any) -> Any:
+def both_parts(x: Any, y: Any) -> Any:
     """Return quotient and remainder."""
-    return np.floor_divide(x1, x2), np.remainder(x1, x2)
+    return np.floor_divide(x, y), np.remainder(x, y)
 
 
 @stands_for(np.modf)
 def modf(x: Any) -> Any:
     """Return the fraction and the whole part, both with the sign of the number."""
-    x = np.asarray(x)
-    x = x if x.dtype.kind == "f" else x.astype(np.float64)
     whole = np.trunc(x)
     return np.copysign(np.where(np.isinf(x), 0, x - whole), x), whole
 
@@ -349,8 +389,8 @@ def select(condlist: Any, choicelist: Any, default: Any) -> Any:
     return out
 
 
-@stands_for(np.choose)
-def choose(a: Any, choices: Any) -> Any:
+@stands_for(np.choose, choices={"mode": ["raise"]})
+def choose(a: Any, choices: Any, mode: Any) -> Any:
     """Return of each element the one of as many arrays that its number says."""
     a = np.asarray(a)
     if np.any((a < 0) | (a >= len(choices))):

@@ -6,11 +6,16 @@ LAPACK up to rounding; where they are open (the signs of eigenvectors) there is 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acronumba.frontend.calls.written import refused, stands_for
+from acronumba.frontend.calls.tables import Args, Node, row
+from acronumba.frontend.calls.written import of_function, refused, stands_for
+from acronumba.frontend.values import Val
+
+if TYPE_CHECKING:
+    from acronumba.frontend.walker import Walker
 
 SlogdetResult: Any = type(np.linalg.slogdet(np.eye(1)))
 QRResult: Any = type(np.linalg.qr(np.eye(1)))
@@ -179,7 +184,6 @@ def linalg_vecdot(x1: Any, x2: Any, axis: Any) -> Any:
     return np.vecdot(x1, x2, axis=axis)  # type: ignore[call-overload]
 
 
-@stands_for(np.linalg.vector_norm)
 def vector_norm(x: Any, axis: Any, keepdims: Any, ord: Any) -> Any:
     """Return the size of vectors."""
     x = np.asarray(x)
@@ -188,6 +192,13 @@ def vector_norm(x: Any, axis: Any, keepdims: Any, ord: Any) -> Any:
         out = np.linalg.norm(x.reshape(-1), ord)
         return out.reshape(whole) if keepdims else out
     return np.linalg.norm(x, ord, axis, keepdims)
+
+
+@row("x axis keepdims ord", np.linalg.vector_norm, rank0="any")
+def _vector_norm(w: Walker, a: Args, node: Node) -> Val:
+    if isinstance(a.static("ord"), str):
+        raise w.refuse("ACR202", a.where["ord"], seen=f"{a['ord']} for ord of {a.what}", rewrite="ord=2")
+    return of_function(vector_norm, "several", {})(w, a, node)
 
 
 @stands_for(np.linalg.matrix_norm)
@@ -199,14 +210,12 @@ def matrix_norm(x: Any, keepdims: Any, ord: Any) -> Any:
 # ---- factors
 
 
-@stands_for(np.linalg.qr)
+@stands_for(np.linalg.qr, choices={"mode": ["reduced", "complete", "r"]})
 def qr(a: Any, mode: Any) -> Any:
     """Return orthogonal columns and a triangle, whose product is the matrix: by reflections, as in LAPACK."""
     a = floats(a)
     if a.ndim != 2:
         refused("np.linalg.qr of a stack of matrices", "[np.linalg.qr(x) for x in xs]")
-    if mode not in ("reduced", "complete", "r"):
-        refused("np.linalg.qr of another mode", "mode='reduced'")
     m, n = a.shape
     rows = np.arange(m)
     r, q = a, np.eye(m, dtype=a.dtype)
@@ -260,11 +269,9 @@ def svdvals(x: Any) -> Any:
     return np.sort(np.sqrt(np.sum(columns * columns, axis=0)))[::-1]
 
 
-@stands_for(np.linalg.svd)
+@stands_for(np.linalg.svd, choices={"compute_uv": [False]})
 def svd(a: Any, full_matrices: Any, compute_uv: Any) -> Any:
-    """Return the singular values; the signs of singular vectors are open."""
-    if compute_uv:
-        refused("the singular vectors of np.linalg.svd, whose signs are open", "np.linalg.svd(x, compute_uv=False)")
+    """Return the singular values; the signs of singular vectors are open, and are refused."""
     return np.linalg.svdvals(a)
 
 

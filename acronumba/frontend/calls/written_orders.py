@@ -33,24 +33,24 @@ def places(x: Any) -> Any:
     return np.sum(before(other, mine) | (earlier & ~before(mine, other)), axis=-1, dtype=np.int32)
 
 
-def order(x: Any) -> Any:
+def ordered(x: Any) -> Any:
     """Return which element stands at each place of the sorted row, along the last axis."""
     n = x.shape[-1]
     at = places(x)[..., None, :] == np.arange(n, dtype=np.int32)[:, None]
     return np.sum(np.where(at, np.arange(n), 0), axis=-1)
 
 
-@stands_for(np.argsort, method="argsort")
-def argsort(a: Any, axis: Any, kind: Any, stable: Any) -> Any:
+@stands_for(np.argsort, method="argsort", axis="flat", choices={"order": [None]})
+def argsort(a: Any, axis: Any, kind: Any, stable: Any, order: Any) -> Any:
     """Return the places of the elements in their order."""
     a = np.asarray(a)
     if axis is None or a.ndim == 0:
-        return order(a.reshape(-1))
-    return np.moveaxis(order(np.moveaxis(a, axis, -1)), -1, axis)
+        return ordered(a.reshape(-1))
+    return np.moveaxis(ordered(np.moveaxis(a, axis, -1)), -1, axis)
 
 
-@stands_for(np.sort)
-def sort(a: Any, axis: Any, kind: Any, stable: Any) -> Any:
+@stands_for(np.sort, axis="flat", choices={"order": [None]})
+def sort(a: Any, axis: Any, kind: Any, stable: Any, order: Any) -> Any:
     """Return the elements in their order."""
     a = np.asarray(a)
     if axis is None:
@@ -58,14 +58,20 @@ def sort(a: Any, axis: Any, kind: Any, stable: Any) -> Any:
     return np.take_along_axis(a, np.argsort(a, axis), axis)
 
 
-@stands_for(np.partition)
-def partition(a: Any, kth: Any, axis: Any) -> Any:
+@stands_for(method="sort", axis="one", choices={"order": [None]}, writes=True)
+def sort_in_place(a: Any, axis: Any, kind: Any, order: Any, stable: Any) -> None:
+    """Put the elements of an array in their order."""
+    a[...] = np.sort(a.copy(), axis)
+
+
+@stands_for(np.partition, axis="flat", choices={"order": [None]})
+def partition(a: Any, kth: Any, axis: Any, order: Any) -> Any:
     """Return the elements in their order, which is one of those that NumPy may return."""
     return np.sort(a, axis)
 
 
-@stands_for(np.argpartition, method="argpartition")
-def argpartition(a: Any, kth: Any, axis: Any) -> Any:
+@stands_for(np.argpartition, method="argpartition", axis="flat", choices={"order": [None]})
+def argpartition(a: Any, kth: Any, axis: Any, order: Any) -> Any:
     """Return the places of the elements in their order."""
     return np.argsort(a, axis)
 
@@ -79,10 +85,12 @@ def lexsort(keys: Any, axis: Any) -> Any:
     return out
 
 
-@stands_for(np.searchsorted, method="searchsorted")
+@stands_for(np.searchsorted, method="searchsorted", choices={"side": ["left", "right"]})
 def searchsorted(a: Any, v: Any, side: Any) -> Any:
     """Return how many elements of a sorted array come before each value, or (right) do not come after it."""
     a, v = np.asarray(a), np.asarray(v)
+    if a.ndim != 1:
+        raise ValueError("object too deep for desired array")
     kind = np.result_type(a, v)
     a, v = a.astype(kind), v.astype(kind)[..., None]
     return np.sum(before(a, v) if side == "left" else ~before(v, a), axis=-1)
@@ -103,7 +111,7 @@ def digitize(x: Any, bins: Any, right: Any) -> Any:
 # ---- places
 
 
-@stands_for(np.count_nonzero)
+@stands_for(np.count_nonzero, axis="several")
 def count_nonzero(a: Any, axis: Any, keepdims: Any) -> Any:
     """Return how many elements are not zero."""
     return np.sum(np.asarray(a) != 0, axis=axis, keepdims=keepdims, dtype=np.int64)
@@ -136,7 +144,7 @@ def compress(condition: Any, a: Any, axis: Any) -> Any:
     return np.take(a, np.nonzero(condition)[0], axis)
 
 
-@stands_for(np.trim_zeros)
+@stands_for(np.trim_zeros, choices={"trim": ["fb", "f", "b", "bf"]})
 def trim_zeros(filt: Any, trim: Any) -> Any:
     """Return a vector without the zeros at its ends."""
     filt = np.asarray(filt)
@@ -164,7 +172,7 @@ def unique(ar: Any, return_index: Any, return_inverse: Any, return_counts: Any) 
     """Return the different elements in their order; which came first, which one each is, how many there are."""
     ar = np.asarray(ar)
     flat = ar.reshape(-1)
-    at = order(flat)
+    at = ordered(flat)
     s = flat[at]
     starts = first_of(s)
     found = np.nonzero(starts)[0]

@@ -61,7 +61,7 @@ def trapezoid(y: Any, x: Any, dx: Any, axis: Any) -> Any:
     return np.sum(step * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
 
 
-@stands_for(np.ptp)
+@stands_for(np.ptp, axis="several")
 def ptp(a: Any, axis: Any, keepdims: Any) -> Any:
     """Return the largest less the smallest."""
     return np.max(a, axis=axis, keepdims=keepdims) - np.min(a, axis=axis, keepdims=keepdims)
@@ -102,13 +102,13 @@ def there(a: Any, axis: Any, keepdims: Any) -> Any:
     return np.sum(~np.isnan(a), axis=axis, keepdims=keepdims)
 
 
-@stands_for(np.nansum)
+@stands_for(np.nansum, axis="several")
 def nansum(a: Any, axis: Any, dtype: Any, keepdims: Any) -> Any:
     """Return the sum without NaN."""
     return np.sum(known(a, 0), axis=axis, dtype=dtype, keepdims=keepdims)
 
 
-@stands_for(np.nanprod)
+@stands_for(np.nanprod, axis="several")
 def nanprod(a: Any, axis: Any, dtype: Any, keepdims: Any) -> Any:
     """Return the product without NaN."""
     return np.prod(known(a, 1), axis=axis, dtype=dtype, keepdims=keepdims)
@@ -126,7 +126,7 @@ def nancumprod(a: Any, axis: Any, dtype: Any) -> Any:
     return np.cumprod(known(a, 1), axis=axis, dtype=dtype)
 
 
-@stands_for(np.nanmax)
+@stands_for(np.nanmax, axis="several")
 def nanmax(a: Any, axis: Any, keepdims: Any) -> Any:
     """Return the largest that is not NaN."""
     a = np.asarray(a)
@@ -136,7 +136,7 @@ def nanmax(a: Any, axis: Any, keepdims: Any) -> Any:
     return np.where(there(a, axis, keepdims) == 0, a.dtype.type(np.nan), out)[()]
 
 
-@stands_for(np.nanmin)
+@stands_for(np.nanmin, axis="several")
 def nanmin(a: Any, axis: Any, keepdims: Any) -> Any:
     """Return the smallest that is not NaN."""
     a = np.asarray(a)
@@ -146,7 +146,7 @@ def nanmin(a: Any, axis: Any, keepdims: Any) -> Any:
     return np.where(there(a, axis, keepdims) == 0, a.dtype.type(np.nan), out)[()]
 
 
-@stands_for(np.nanmean)
+@stands_for(np.nanmean, axis="several")
 def nanmean(a: Any, axis: Any, keepdims: Any) -> Any:
     """Return the mean without NaN."""
     a = np.asarray(a)
@@ -155,7 +155,7 @@ def nanmean(a: Any, axis: Any, keepdims: Any) -> Any:
     return np.sum(known(a, 0), axis=axis, keepdims=keepdims) / there(a, axis, keepdims).astype(a.dtype)
 
 
-@stands_for(np.nanvar)
+@stands_for(np.nanvar, axis="several")
 def nanvar(a: Any, axis: Any, ddof: Any, keepdims: Any) -> Any:
     """Return the variance without NaN."""
     a = np.asarray(a)
@@ -167,7 +167,7 @@ def nanvar(a: Any, axis: Any, ddof: Any, keepdims: Any) -> Any:
     return np.where(n <= 0, a.dtype.type(np.nan), out)[()]
 
 
-@stands_for(np.nanstd)
+@stands_for(np.nanstd, axis="several")
 def nanstd(a: Any, axis: Any, ddof: Any, keepdims: Any) -> Any:
     """Return the standard deviation without NaN."""
     return np.sqrt(np.nanvar(a, axis=axis, ddof=ddof, keepdims=keepdims))
@@ -192,24 +192,33 @@ def nanargmin(a: Any, axis: Any, keepdims: Any) -> Any:
 # ---- products
 
 
-@stands_for(np.vecdot)
+@stands_for(np.vecdot, axis="one")
 def vecdot(x1: Any, x2: Any, axis: Any) -> Any:
     """Return the sums of products of an axis, the last one by default."""
+    x1, x2 = np.asarray(x1), np.asarray(x2)
+    if x1.ndim == 0 or x2.ndim == 0:
+        raise ValueError("vecdot: an operand does not have enough dimensions")
     if axis is not None:
-        x1, x2 = np.moveaxis(np.asarray(x1), axis, -1), np.moveaxis(np.asarray(x2), axis, -1)
+        x1, x2 = np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1)
     return np.sum(x1 * x2, axis=-1, dtype=np.result_type(x1, x2))
 
 
 @stands_for(np.matvec)
 def matvec(x1: Any, x2: Any) -> Any:
     """Return matrices times vectors."""
-    return np.matmul(x1, np.asarray(x2)[..., None])[..., 0]
+    x1, x2 = np.asarray(x1), np.asarray(x2)
+    if x1.ndim < 2 or x2.ndim == 0:
+        raise ValueError("matvec: an operand does not have enough dimensions")
+    return np.matmul(x1, x2[..., None])[..., 0]
 
 
 @stands_for(np.vecmat)
 def vecmat(x1: Any, x2: Any) -> Any:
     """Return vectors times matrices."""
-    return np.matmul(np.asarray(x1)[..., None, :], x2)[..., 0, :]
+    x1, x2 = np.asarray(x1), np.asarray(x2)
+    if x1.ndim == 0 or x2.ndim < 2:
+        raise ValueError("vecmat: an operand does not have enough dimensions")
+    return np.matmul(x1[..., None, :], x2)[..., 0, :]
 
 
 @stands_for(np.kron)
@@ -241,7 +250,7 @@ def cross(a: Any, b: Any) -> Any:
     return np.linalg.cross(a, b)
 
 
-@stands_for(np.convolve)
+@stands_for(np.convolve, choices={"mode": ["full", "same", "valid"]})
 def convolve(a: Any, v: Any, mode: Any) -> Any:
     """Return the sums of products of a sequence and another one, backwards, at all places."""
     a, v = np.atleast_1d(a), np.atleast_1d(v)
@@ -259,13 +268,13 @@ def convolve(a: Any, v: Any, mode: Any) -> Any:
     return out[m - 1 : n] if mode == "valid" else out[(m - 1) // 2 : (m - 1) // 2 + n]
 
 
-@stands_for(np.correlate)
+@stands_for(np.correlate, choices={"mode": ["full", "same", "valid"]})
 def correlate(a: Any, v: Any, mode: Any) -> Any:
     """Return the sums of products of a sequence and another one, at all places."""
     return np.convolve(a, np.asarray(v)[::-1], mode)
 
 
-@stands_for(np.cov)
+@stands_for(np.cov, choices={"ddof": [None, 0, 1]})
 def cov(m: Any, rowvar: Any, bias: Any, ddof: Any) -> Any:
     """Return the covariances of rows."""
     x = np.asarray(m)

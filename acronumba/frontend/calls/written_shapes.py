@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.calls.written import stands_for
+from acronumba.frontend.calls.written import refused, stands_for
 
 # ---- what is made
 
@@ -101,7 +101,7 @@ def linspace(start: Any, stop: Any, num: Any, endpoint: Any, dtype: Any) -> Any:
         y = np.concatenate([y[:-1], last[None]])
     if dtype is None:
         return y.astype(kind)
-    return np.floor(y).astype(dtype) if np.dtype(dtype).kind in "iu" else y.astype(dtype)
+    return np.floor(y).astype(dtype) if np.dtype(dtype).kind in ("i", "u") else y.astype(dtype)
 
 
 @stands_for(np.logspace)
@@ -167,7 +167,7 @@ def repeat(a: Any, repeats: Any, axis: Any) -> Any:
     return np.take(a, np.searchsorted(ends, np.arange(int(np.sum(times))), side="right"), axis)
 
 
-@stands_for(np.roll)
+@stands_for(np.roll, axis="several")
 def roll(a: Any, shift: Any, axis: Any) -> Any:
     """Return elements further along an axis; those beyond the end are at the start."""
     a = np.asarray(a)
@@ -175,7 +175,7 @@ def roll(a: Any, shift: Any, axis: Any) -> Any:
         return np.roll(a.reshape(-1), shift, 0).reshape(a.shape)
     if isinstance(axis, tuple):
         for k in range(len(axis)):
-            a = np.roll(a, shift[k] if isinstance(shift, tuple) else shift, axis[k])
+            a = np.roll(a, shift if not isinstance(shift, tuple) else shift[k if len(shift) > 1 else 0], axis[k])
         return a
     n = a.shape[axis]
     return np.take(a, (np.arange(n) - shift) % max(n, 1), axis)
@@ -197,6 +197,8 @@ def flipud(m: Any) -> Any:
 def rot90(m: Any, k: Any, axes: Any) -> Any:
     """Return an array turned by quarters of a circle."""
     m = np.asarray(m)
+    if axes[0] % m.ndim == axes[1] % m.ndim:
+        raise ValueError("Axes must be different.")
     turns = k % 4
     if turns == 0:
         return m.copy()
@@ -268,11 +270,13 @@ def resize(a: Any, new_shape: Any) -> Any:
 # ---- what is looked up
 
 
-@stands_for(np.take_along_axis)
+@stands_for(np.take_along_axis, axis="flat")
 def take_along_axis(arr: Any, indices: Any, axis: Any) -> Any:
     """Return the elements whose places along an axis are in an array."""
     arr, indices = np.asarray(arr), np.asarray(indices)
     if axis is None:
+        if indices.ndim != 1:
+            raise ValueError("when axis=None, `indices` must have a single dimension.")
         return arr.reshape(-1)[indices]
     if arr.ndim == 1:
         return arr[indices]
@@ -289,8 +293,8 @@ def take_along_axis(arr: Any, indices: Any, axis: Any) -> Any:
     return np.moveaxis(found, -1, axis)
 
 
-@stands_for(np.unravel_index)
-def unravel_index(indices: Any, shape: Any) -> Any:
+@stands_for(np.unravel_index, choices={"order": ["C"]})
+def unravel_index(indices: Any, shape: Any, order: Any) -> Any:
     """Return places on each axis of what is numbered in the order of memory."""
     at = np.asarray(indices)
     out: tuple[Any, ...] = ()
@@ -300,8 +304,8 @@ def unravel_index(indices: Any, shape: Any) -> Any:
     return (at, *out)
 
 
-@stands_for(np.ravel_multi_index)
-def ravel_multi_index(multi_index: Any, dims: Any) -> Any:
+@stands_for(np.ravel_multi_index, choices={"order": ["C"]})
+def ravel_multi_index(multi_index: Any, dims: Any, order: Any) -> Any:
     """Return numbers in the order of memory."""
     out = np.asarray(multi_index[0])
     for k in range(1, len(dims)):
@@ -362,14 +366,45 @@ def ifftshift(x: Any, axes: Any) -> Any:
 def unwrap(p: Any, discont: Any, axis: Any, period: Any) -> Any:
     """Return angles without jumps of more than half a period."""
     p = np.moveaxis(np.asarray(p), axis, -1)
+    step = np.diff(p)  # of integers in their own dtype, as NumPy has it
     if p.dtype.kind != "f":
         p = p.astype(np.float64)
-    step = p[..., 1:] - p[..., :-1]
     half = period / 2
     jump = np.mod(step + half, period) - half
     jump = np.where((jump == -half) & (step > 0), half, jump)
     change = np.where(np.abs(step) < (half if discont is None else discont), 0, jump - step)
     return np.moveaxis(np.concatenate([p[..., :1], p[..., 1:] + np.cumsum(change, axis=-1)], axis=-1), -1, axis)
+
+
+# ---- what is written to
+
+
+@stands_for(np.put_along_axis, writes=True)
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
+    """Write to the places along an axis that are in an array."""
+    if arr.ndim == 1:
+        arr[indices] = values
+    elif arr.ndim == 2 and axis in (1, -1):
+        arr[np.arange(arr.shape[0])[:, None], indices] = values
+    elif arr.ndim == 2 and axis in (0, -2):
+        arr[indices, np.arange(arr.shape[1])[None, :]] = values
+    else:
+        refused("np.put_along_axis of more than two axes", "x[i, j, k] = v")
+
+
+@stands_for(np.fill_diagonal, writes=True)
+def fill_diagonal(a: Any, val: Any) -> Any:
+    """Write to the diagonal of a matrix."""
+    if a.ndim != 2:
+        refused("np.fill_diagonal of what is no matrix", "x[k, k, k] = v")
+    k = np.arange(min(a.shape[0], a.shape[1]))
+    a[k, k] = val
+
+
+@stands_for(np.copyto, writes=True)
+def copyto(dst: Any, src: Any) -> Any:
+    """Write to all of an array."""
+    dst[...] = src
 
 
 # ---- borders, for `np.pad`

@@ -1,0 +1,146 @@
+"""Classes whose objects are made of fields: dataclasses, NamedTuples, and plain classes of Python.
+
+In: a class or an object. Out: whether it is one of these, and the names of its fields. Those of a dataclass or
+NamedTuple are declared; those of a plain class are what an object has: the data says which.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+import keyword
+import sys
+import types
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+_OF_PYTHON = 1 << 9  # of `type.__flags__`: the class was made at run time, not in C
+_HOOKS = (
+    "__getattr__",
+    "__getattribute__",
+    "__setattr__",
+    "__delattr__",
+    "__class__",
+)  # by which attributes are what code says
+_ARRAYS = ("__array__", "__array_interface__", "__cuda_array_interface__", "__dlpack__")
+_PLAIN_BASES = ("typing", "abc", "collections.abc", "argparse")  # modules of classes that hold nothing of their own
+_NO_OBJECTS = (type, enum.Enum, BaseException, np.generic, np.ndarray, types.ModuleType)
+
+
+def is_record(cls: type) -> bool:
+    """Whether the fields of a class are declared: a dataclass or a NamedTuple."""
+    return is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+
+
+def is_struct(cls: type) -> bool:
+    """Whether objects of the class are stored as rows: of a dataclass, a NamedTuple, or a plain class."""
+    return is_record(cls) or is_plain(cls)
+
+
+def is_object(value: object) -> bool:
+    """Whether the value is an instance of a dataclass, NamedTuple or plain class."""
+    cls: Any = type(value)
+    return _makes_objects(cls)
+
+
+_makes_objects = lru_cache(1024)(is_struct)
+
+
+def is_plain(cls: type) -> bool:
+    """Whether a class is plain Python: its objects are what is in their `__dict__` and slots, and nothing else."""
+    return not is_record(cls) and not oddness(cls)
+
+
+def oddness(cls: Any) -> str:
+    """Say what makes a class other than plain: what it is derived from, or a method that decides over attributes."""
+    return _oddness(cls)
+
+
+@lru_cache(1024)
+def _oddness(cls: Any) -> str:
+    if issubclass(cls, _NO_OBJECTS):
+        return "it is no class of plain objects"
+    if type(cls) not in (type, abc.ABCMeta) and type(cls).__module__ != "typing":
+        return f"a metaclass, {type(cls).__name__}"
+    for base in cls.__mro__[:-1]:
+        if base is types.SimpleNamespace:
+            continue
+        if not base.__flags__ & _OF_PYTHON or _is_of_library(base):
+            return f"it is derived from {base.__name__}" if base is not cls else "it is no class of Python code"
+        for name in (*_HOOKS, *_ARRAYS):
+            if name in vars(base) and not is_record(base):
+                return f"`{name}`"
+    made_by = (object.__new__, types.SimpleNamespace.__new__)
+    return "" if cls.__new__ in made_by and cls is not object else "`__new__`"
+
+
+def _is_of_library(cls: type) -> bool:
+    """Whether a class belongs to Python, NumPy or this package, and its objects are more than their fields."""
+    root = cls.__module__.partition(".")[0]
+    if root == "__main__" or cls.__module__ in _PLAIN_BASES:
+        return False
+    return root in sys.stdlib_module_names or (root in ("numpy", "scipy", "acronumba") and not is_record(cls))
+
+
+def field_names(cls: type) -> tuple[str, ...]:
+    """Return the declared fields of a dataclass or NamedTuple, in order; a plain class declares none."""
+    maker: Any = cls
+    if is_dataclass(cls):
+        return tuple([f.name for f in fields(maker)])
+    return tuple(maker._fields) if issubclass(cls, tuple) else ()
+
+
+def fields_in_order(cls: type, names: Iterable[str]) -> list[str]:
+    """Return some fields of a class in the order in which its rows have them: declared ones first, others by name."""
+    given = set(names)
+    declared = [n for n in field_names(cls) if n in given]
+    return declared + sorted(given.difference(declared))
+
+
+def names_of(value: Any) -> tuple[str, ...]:
+    """Return the fields of an object: the declared ones, or by name those that an object of a plain class has."""
+    cls = type(value)
+    if is_record(cls):
+        return field_names(cls)
+    slots, computed = _places_of(cls)
+    own = getattr(value, "__dict__", {})
+    found = {n for n in slots if hasattr(value, n)}
+    return tuple(sorted(found.union(n for n in own if n not in computed and type(n) is str)))
+
+
+def names_among(cls: type, objects: Iterable[Any]) -> set[str]:
+    """Return the fields that any of some objects of a plain class have."""
+    slots, computed = _places_of(cls)
+    found: set[str] = set(slots)
+    if cls.__dictoffset__:
+        found.update(*[o.__dict__ for o in objects])
+    return {n for n in found - computed if type(n) is str and n.isidentifier() and not keyword.iskeyword(n)}
+
+
+def _places_of(cls: Any) -> tuple[tuple[str, ...], frozenset[str]]:
+    return _places(cls)
+
+
+@lru_cache(1024)
+def _places(cls: Any) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return the slots of a class, and the names under which it computes what an object has: properties."""
+    slots: dict[str, None] = {}
+    computed: set[str] = set()
+    for base in reversed(cls.__mro__):
+        for name, found in vars(base).items():
+            slots.pop(name, None)
+            computed.discard(name)
+            if isinstance(found, types.MemberDescriptorType):
+                slots[name] = None
+            elif hasattr(type(found), "__set__"):
+                computed.add(name)
+    return tuple(slots), frozenset(computed)
+
+
+def new_object(cls: type) -> Any:
+    """Return an object of a class without fields, whatever its `__new__` and `__init__` do."""
+    return types.SimpleNamespace.__new__(cls) if issubclass(cls, types.SimpleNamespace) else object.__new__(cls)

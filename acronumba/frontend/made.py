@@ -1,0 +1,265 @@
+"""Objects made in the call: what `__init__` does with them, and how fields are assigned.
+
+An object is walked while it is made as if it changed (`Made`). If no object of its class is changed later, it is a
+`Record` from then on: values in pieces that cost nothing. Else it stays `Made`, its fields are variables, or where the
+place that makes it says so (`Knowledge.rows`) it becomes a row whose fields are stored.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
+from typing import Any
+
+from acronumba.data.classes import field_names, is_record, oddness
+from acronumba.data.witness import ABSENT
+from acronumba.frontend.attributes import attribute_owner, own_method
+from acronumba.frontend.block import Resweep
+from acronumba.frontend.calls.objects import python_class
+from acronumba.frontend.handlers import TARGETS, handles
+from acronumba.frontend.names import alias, forget, forget_field, name_views
+from acronumba.frontend.source import spot
+from acronumba.frontend.values import (
+    Bound,
+    Made,
+    Maybe,
+    NoneVal,
+    Record,
+    Ref,
+    SharedVal,
+    Static,
+    Super,
+    UnionVal,
+    Val,
+    is_several,
+)
+from acronumba.frontend.walker import Walker
+from acronumba.ir import nodes as ir
+
+
+def made_by_init(w: Walker, cls: Any, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
+    """Make an object of a class by its `__init__`."""
+    check_constructor(w, cls, node)
+    made = begin(w, cls, node)
+    init = w.witness.attribute(cls, "__init__")
+    if isinstance(init, types.FunctionType):
+        w.call(Bound(own_method(w, init, node), self_of(w, made)), args, kwargs, node)
+    elif args or kwargs:
+        raise w.refuse("ACR203", node, seen=f"{cls.__name__}() takes no arguments")
+    return finished(w, made)
+
+
+def made_by_fields(
+    w: Walker, cls: Any, fields: Mapping[str, Val], rest: Sequence[Val] | None, node: ast.AST | None
+) -> Val:  # fmt: skip
+    """Make an object of a dataclass: `rest` is what its `__post_init__` gets, if it has one."""
+    made = begin(w, cls, node)
+    row = self_of(w, made)
+    for name, val in fields.items():
+        if isinstance(row, Ref):
+            _store(w, row, name, val, node or ast.Constant(0))
+        else:
+            w.kept(val)
+            name_views(val)
+            w.state[(made.key, name)] = val
+    if rest is not None:
+        post = w.witness.attribute(cls, "__post_init__")
+        w.call(Bound(own_method(w, post, node), row), rest, {}, node)
+    return finished(w, made)
+
+
+def super_of(w: Walker, args: Sequence[Val], node: ast.AST | None) -> Val:
+    """`super()`: of the class that the method stands in and its first parameter, or of two arguments."""
+    match args:
+        case []:
+            func = w.frame.func
+            cell = func.closure.get("__class__")
+            a = func.source.node.args
+            first = next(iter((*a.posonlyargs, *a.args)), None)
+            owner = None if first is None else w.state.get((w.frame.scope, first.arg))
+            if cell is not None and owner is not None:
+                w.witness.place(cell, "__class__")
+                return Super(cell.cell_contents, owner)
+        case [Static(value=cls), owner] if isinstance(cls, type):
+            return Super(cls, owner)
+    raise w.refuse("ACR201", node, seen="super() outside of a method")
+
+
+def check_constructor(w: Walker, cls: Any, node: ast.AST | None) -> None:
+    """Refuse a class that is made in a way of its own."""
+    for name in ("__new__", "__setattr__", "__getattr__", "__getattribute__"):
+        w.witness.attribute(cls, name)
+    odd = oddness(cls) if not is_record(cls) else ""
+    if cls is types.SimpleNamespace:
+        odd = "written in C"
+    if type(cls).__call__ is not type.__call__:
+        odd = "`__call__` of the metaclass"
+    if is_record(cls) and cls.__new__ is not object.__new__:
+        odd = "`__new__`"
+    if odd:
+        rewrite = "a dataclass, or a class without it"
+        raise w.refuse("ACR210", node, seen=f"the class {cls.__name__}: {odd}", rewrite=rewrite)
+
+
+def begin(w: Walker, cls: type, node: ast.AST | None) -> Made:
+    """Return a new object without fields."""
+    w.counter += 1
+    made = Made(cls, ("object", w.counter), ("object", w.frame.path, *spot(node)))
+    w.state[(made.key, "")] = NoneVal()
+    w.building.add(made.key)
+    if made.site in w.know.early:
+        var = w.new_row(cls, {})
+        w.state[(made.key, "")] = Ref((cls,), var, own=True)
+    return made
+
+
+def self_of(w: Walker, made: Made) -> Val:
+    """Return an object as `__init__` sees it."""
+    row = w.state[(made.key, "")]
+    return row if isinstance(row, Ref) else made
+
+
+def finished(w: Walker, made: Made) -> Val:
+    """Return an object that has been made."""
+    w.building.discard(made.key)
+    if w.block is None:
+        return NoneVal()
+    row = w.state[(made.key, "")]
+    if isinstance(row, Ref):
+        return row
+    cls, found = made.cls, w.fields_of(made)
+    if any(isinstance(v, Maybe) for v in found.values()):
+        w.note(w.know.changing, cls)
+    if cls in w.know.changing and made.site not in w.know.rows:
+        return made
+    forget_object(w, made)
+    if cls in w.know.changing:
+        return Ref((cls,), w.new_row(cls, found), own=True)
+    declared = [n for n in field_names(cls) if n in found]
+    names = (*declared, *(n for n in found if n not in declared))
+    return Record(cls, names, tuple(found[n] for n in names))
+
+
+def forget_object(w: Walker, made: Made) -> None:
+    """Forget an object that goes on under another form."""
+    w.state = {k: v for k, v in w.state.items() if k[0] != made.key}
+
+
+# ---- assignment
+
+
+def about_to_change(w: Walker, owner: Val) -> None:
+    """Note that an object is changed, before what it holds is read."""
+    if isinstance(owner, Record) and owner.own and class_that_changes(owner) and owner.cls not in w.know.changing:
+        w.note(w.know.changing, owner.cls)
+        raise Resweep
+
+
+def set_attribute(w: Walker, owner: Val, name: str, val: Val, node: ast.AST) -> None:
+    """Assign to an attribute."""
+    w.check_poison(owner, val)
+    about_to_change(w, owner)
+    cls = class_that_changes(owner)
+    if isinstance(owner, UnionVal) or is_several(owner):
+        alias(val)
+        w.each(owner, lambda v: _set_one(w, v, name, val, node), node)
+        return
+    if cls is None:
+        raise _read_only(w, owner, name, node)
+    setter = w.witness.attribute(cls, name) if w.has(cls, name) else ABSENT
+    if isinstance(setter, property):
+        if setter.fset is None:
+            raise w.refuse("ACR113", node, seen=f"an assignment to the property .{name}, which has no setter")
+        w.call(Bound(own_method(w, setter.fset, node), owner), (val,), {}, node)
+        return
+    _check_place(w, cls, name, setter, owner, node)
+    match owner:
+        case Made():
+            if owner.key not in w.building:
+                _note_assigned(w, cls, name)
+            w.kept(val)
+            name_views(val)
+            forget(w, owner.key, name)
+            forget_field(w, name)
+            w.state[(owner.key, name)] = val
+        case Ref():
+            _store(w, owner, name, val, node)
+        case _:
+            raise _read_only(w, owner, name, node)
+
+
+def _set_one(w: Walker, owner: Val, name: str, val: Val, node: ast.AST) -> Val:
+    set_attribute(w, owner, name, val, node)
+    return NoneVal()
+
+
+def class_that_changes(owner: Val) -> type | None:
+    """Return the class of an object that may be changed."""
+    match owner:
+        case Made(cls=cls) | Record(cls=cls) | Ref(classes=(cls,)) if not issubclass(cls, tuple):
+            return cls
+    return None
+
+
+def _check_place(w: Walker, cls: Any, name: str, found: Any, owner: Val, node: ast.AST) -> None:
+    """Refuse an attribute that an object of a class cannot have, or whose assignment runs code."""
+    params = getattr(cls, "__dataclass_params__", None)
+    if params is not None and params.frozen:
+        building = isinstance(owner, Made) and owner.key in w.building and isinstance(node, ast.Call)
+        if not building:
+            raise w.refuse("ACR113", node, seen=f"an assignment to .{name} of {cls.__name__}, which is frozen",
+                           rewrite=f"dataclasses.replace(x, {name}=...)")  # fmt: skip
+    if found is not ABSENT and hasattr(type(found), "__set__") and not isinstance(found, types.MemberDescriptorType):
+        raise w.refuse("ACR210", node, seen=f"{cls.__name__}.{name}, a descriptor of one's own")
+    if not cls.__dictoffset__ and not isinstance(found, types.MemberDescriptorType):
+        raise w.refuse("ACR307", node, seen=f"{cls.__name__}, by its `__slots__`, has no attribute {name!r}")
+
+
+def _note_assigned(w: Walker, cls: type, name: str) -> None:
+    w.note(w.know.changing, cls)
+    w.note(w.know.assigned, name)
+
+
+def _store(w: Walker, owner: Ref, name: str, val: Val, node: ast.AST) -> None:
+    """Assign to a field of a row."""
+    cls = owner.classes[0]
+    if not owner.own:
+        raise _read_only(w, owner, name, node)
+    if cls not in w.know.changing:
+        w.note(w.know.changing, cls)
+        raise Resweep
+    _note_assigned(w, cls, name)
+    w.kept(val)
+    alias(val)
+    names = w.know.built.setdefault(cls, set())
+    new = name not in names
+    w.note(names, name)
+    w.stored.setdefault(cls, set()).add(name)
+    t = w.widen_field(cls, name, w.type_of(val))
+    if new and w.know.fields[cls].get(name) is None:
+        raise Resweep
+    w.put_in(w.field_cell(cls, name), val)
+    args = w.to_words(val, t)
+    forget_field(w, name)
+    if w.block is not None:
+        w.emit(ir.Store(ref=owner.var, cls=cls, field=name, args=args, loc=w.at(node)))
+
+
+def _read_only(w: Walker, owner: Val, name: str, node: ast.AST) -> Exception:
+    place = node if isinstance(node, ast.Attribute) else None
+    text = ast.unparse(place.value) if place is not None else "x"
+    cls = python_class(owner)
+    rewrite = ""
+    if is_record(cls):
+        call = f"dataclasses.replace({text}, " if is_dataclass(cls) else f"{text}._replace("
+        rewrite = f"{text} = {call}{name}=...)"
+    elif isinstance(owner, Ref | SharedVal | Record):
+        rewrite = f"make an object of one's own in the call: {text} = {cls.__name__}(...)"
+    return w.refuse("ACR113", node, seen=f"an assignment to .{name} of {w.describe(owner)}", rewrite=rewrite)
+
+
+@handles(TARGETS, ast.Attribute)
+def _to_field(w: Walker, target: ast.Attribute, val: Val) -> None:
+    set_attribute(w, attribute_owner(w, target), target.attr, val, target)

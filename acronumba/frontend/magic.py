@@ -1,0 +1,77 @@
+"""Special methods of objects: what operators and builtins call, looked up in the class alone as Python does."""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Sequence
+from typing import Any
+
+from acronumba.frontend.attributes import class_attribute
+from acronumba.frontend.block import Resweep
+from acronumba.frontend.calls.objects import python_class
+from acronumba.frontend.values import Made, Num, Record, Ref, SharedVal, TupleVal, Val, number
+from acronumba.frontend.walker import Walker
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import BOOL
+
+
+def object_class(val: Val) -> type | None:
+    """Return the class of an object of a dataclass or plain class."""
+    match val:
+        case Record() | Made() | Ref(classes=(_,)):
+            cls = python_class(val)
+        case SharedVal(node=node) if node.kind == "object":
+            cls = node.cls
+        case _:
+            return None
+    return None if issubclass(cls, tuple) else cls
+
+
+def has_method(w: Walker, val: Val, name: str) -> bool:
+    """Whether the class of an object has a special method that the user has written."""
+    cls = object_class(val)
+    return cls is not None and isinstance(w.witness.attribute(cls, name), types.FunctionType)
+
+
+def call_special(w: Walker, val: Val, name: str, args: Sequence[Val], node: ast.AST | None) -> Val:
+    """Call a special method of an object."""
+    cls = object_class(val)
+    assert cls is not None
+    return w.call(class_attribute(w, val, cls, name, node), args, {}, node)
+
+
+def index_value(w: Walker, where: Any, val: Val, node: ast.AST) -> Val:
+    """Return the index that `__getitem__` or `__setitem__` of an object gets."""
+    parts = where if isinstance(where, tuple) else (where,)
+    if any(isinstance(e, slice) for e in parts):
+        raise w.refuse("ACR301", node, seen=f"a slice of {w.describe(val)}")
+    return TupleVal(parts) if isinstance(where, tuple) else where
+
+
+def iterated(w: Walker, val: Val, node: ast.AST | None) -> Val:
+    """Return what is walked when an object is: what its `__iter__` returns."""
+    return call_special(w, val, "__iter__", (), node) if has_method(w, val, "__iter__") else val
+
+
+def same_reference(w: Walker, a: ir.Var, b: ir.Var) -> Num:
+    """Return the bool whether two references are of one object, list or dict."""
+    out = w.var("", BOOL)
+    w.emit(ir.Scalar(out=out, op="same", args=(a, b), site=-1, loc=w.loc))
+    return Num(BOOL, var=out)
+
+
+def same_object(w: Walker, a: Val, b: Val, node: ast.AST) -> Num | None:
+    """Return the bool whether two values are one object; None if that is not known of them."""
+    kinds = (Ref, Made, Record)
+    if not isinstance(a, kinds) or not isinstance(b, kinds):
+        return None
+    if isinstance(a, Ref) and isinstance(b, Ref):
+        return same_reference(w, a.var, b.var)
+    for v in (a, b):
+        if isinstance(v, Record):
+            if issubclass(v.cls, tuple) or not v.own:
+                return None
+            w.note(w.know.changing, v.cls)  # it is seen which object it is
+            raise Resweep
+    return number(isinstance(a, Made) and isinstance(b, Made) and a.key == b.key)

@@ -1,0 +1,73 @@
+"""What `docs/language.md` says of NumPy is true: its functions are listed, and those of the tables work."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import numpy_table
+from tests.support.numpy_table import REASONS, Found, rows, supported, try_rows
+
+API = rows(numpy_table.ARRAY_API)
+USUAL = rows(numpy_table.USUAL, each=True)
+SMALL = ("float32", "uint8")
+
+
+def test_the_page_lists_what_there_is(root: Path, request: pytest.FixtureRequest) -> None:
+    path = root / "docs" / "language.md"
+    page = path.read_text(encoding="utf-8")
+    new = re.sub(r"<!-- functions -->\n+(\|.*\n)*", lambda m: f"<!-- functions -->\n\n{supported()}", page)
+    if request.config.getoption("--update-golden"):
+        path.write_text(new, encoding="utf-8")
+    else:
+        assert new == page, "run with --update-golden, and read docs/language.md"
+
+
+def bad(found: list[Found], refused: set[str]) -> list[str]:
+    return [f"{f.text}: {f.verdict}" for f in found if f.verdict != "works" and f.row.name not in refused]
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_the_array_api(part: int, tmp_path: Path) -> None:
+    """At most one dtype of each kind here; `python tests/numpy_table.py` tries all, and other ways."""
+    assert not bad(try_rows(API[part::4], "interpreter", tmp_path, SMALL), set(REASONS))
+
+
+def test_the_reasons_are_of_what_is_refused(tmp_path: Path) -> None:
+    found = try_rows([row for row in API if row.name in REASONS], "interpreter", tmp_path, SMALL[:1])
+    assert {f.row.name for f in found if f.verdict.startswith("refused ACR202")} == set(REASONS)
+    assert len(API) - len(REASONS) >= 150
+
+
+REFUSED = {  # of what models usually say: why
+    "np.histogram(v, 3)[0]", "np.nextafter(x, y)", "np.frexp(v)[0]", "np.piecewise(v, [v > 0], [1, 0])",  # not written
+    "np.cov(r)", "np.corrcoef(r)", "np.squeeze(v[None])",  # whether there is an axis depends on an extent
+    "np.linalg.lstsq(q, p)[0]",  # the shape of what is left depends on a rank
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("part", [pytest.param(k, marks=[pytest.mark.slow] if k % 3 else []) for k in range(9)])
+def test_what_models_usually_say(part: int, tmp_path: Path) -> None:
+    assert not bad(try_rows(USUAL[part::9], "interpreter", tmp_path, SMALL), REFUSED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("through", ["compiled", "simulator"])
+def test_other_ways(through: str, tmp_path: Path) -> None:
+    assert not bad(try_rows(USUAL[::5], through, tmp_path, SMALL), REFUSED)
+
+
+def test_functions_of_math(tmp_path: Path) -> None:
+    left = {"frexp", "fsum", "gamma", "lgamma", "nextafter", "ulp"}
+    found = try_rows(rows(numpy_table.MATH), "interpreter", tmp_path, SMALL[:1])
+    assert {f.row.name for f in found if f.verdict != "works"} <= left, bad(found, left)
+
+
+def test_functions_of_scipy(tmp_path: Path) -> None:
+    pytest.importorskip("scipy.special")
+    assert "scipy" in sys.modules
+    left = {"log_ndtr", "gamma", "gammaln", "digamma", "erfinv"}
+    assert not bad(try_rows(rows(numpy_table.SPECIAL), "interpreter", tmp_path, SMALL[:1]), left)

@@ -1,0 +1,88 @@
+"""NumPy's functions that write into an array: `out=`, `put_along_axis`, `fill_diagonal`, `copyto`, `.sort()`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acronumba import AcronumbaError, model
+from tests.support.everywhere import same_everywhere
+
+
+@model
+def filled(x: Any, n: int) -> Any:
+    y = np.zeros((n, 3))
+    for t in range(n):
+        np.multiply(x, t, out=y[t])
+    z = y
+    np.add(z, 1, out=y)
+    np.sqrt(np.abs(x), out=y[0], where=x > 1)
+    return y, z, np.add(x, x, out=np.ones((2, 3)))
+
+
+def test_out_is_written_to() -> None:
+    same_everywhere(filled, [np.array([3.0, -1, 2]), np.ones(3)], [4, 1])
+
+
+@model
+def placed(x: Any, i: Any) -> Any:
+    y, z = np.zeros((3, 4)), np.ones((3, 3))
+    np.put_along_axis(y, i, x, 1)
+    np.fill_diagonal(z, x[0, 0])
+    w = y
+    np.copyto(w, y + 1)
+    return y, z
+
+
+def test_places_are_written_to() -> None:
+    same_everywhere(
+        placed, [np.ones((3, 1)), np.full((3, 1), 2.5)], [np.array([[1], [2], [-1]]), np.zeros((3, 1), int)]
+    )
+
+
+@model
+def ordered(x: Any) -> Any:
+    y = x.copy()
+    y.sort()
+    return y
+
+
+def test_sort_in_place() -> None:
+    same_everywhere(ordered, [np.array([3.0, np.nan, -1, 2]), np.array([1.0, 0])])
+
+
+def test_what_came_in_is_not_written_to() -> None:
+    @model
+    def f(x: Any) -> Any:
+        np.fill_diagonal(x, 1.0)
+        return x
+
+    with pytest.raises(AcronumbaError, match=r"np\.fill_diagonal"):
+        f.batch([np.ones((3, 3))])
+
+
+@model
+def masks(x: Any, m: Any, i: Any, j: Any) -> Any:
+    return x[m], x[x > 0].sum(), x[i, j], x[i, 0], x[:, i], x[i[:, None], j[None, :]], x[m[:, 0]], x[None, i, :, None]
+
+
+def test_masks_and_several_arrays() -> None:
+    rng = np.random.default_rng(0)
+    xs = [rng.standard_normal((n, 4)).astype(np.float32) for n in (5, 1)]
+    ms = [x > 0 for x in xs]
+    same_everywhere(
+        masks, xs, ms, [np.array([0, -1, 2]), np.array([0, 0])], [np.array([3, 1, -4]), np.array([1, 2])], ulps=4
+    )
+
+
+def test_an_index_that_is_out_of_range_is_an_error_of_its_instance() -> None:
+    @model
+    def f(x: Any, i: Any, m: Any) -> Any:
+        return x[i, i], x[m]
+
+    xs = [np.ones((2, 3))] * 3
+    same_everywhere(
+        f, xs, [np.array([1]), np.array([2]), np.array([0])], [np.ones(2, bool), np.ones(2, bool), np.ones(3, bool)]
+    )
