@@ -162,8 +162,8 @@ def widen_items(w: Walker, base: ListVal | MapVal, t: Type) -> None:
     """Let a list or dict have items of a type. One that lies in another has the type that the outer one says."""
     cell, outer = base.cell.find(), base.outer
     wider = union(cell.item, t)
-    if wider != cell.item and isinstance(base, ListVal) and base.place is not None and cell.fixed:
-        w.widen_field(*base.place, ListT(wider))
+    if wider != cell.item and base.place is not None and cell.fixed:
+        w.widen_field(*base.place, _of_items(base, wider))
         raise Resweep
     if wider != cell.item and outer is not None and cell.fixed:
         old, new = (_of_items(base, item) for item in (cell.item, wider))

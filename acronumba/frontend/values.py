@@ -312,6 +312,7 @@ class MapVal:
     var: ir.Var
     is_set: bool = False
     outer: ListVal | MapVal | None = None  # the list or dict that it was read from
+    place: FieldPlace | None = None  # the field of an object that it was read from
 
     @property
     def type(self) -> MapT:

@@ -561,7 +561,7 @@ class Words(Cells):
                 return replace(val, own=True, place=place)
             case Tensor():
                 val.places, val.passed = tuple(cell.places), True
-            case UnionVal():
+            case UnionVal() | MapVal():
                 return replace(val, place=place)
         return val
 

@@ -527,3 +527,25 @@ def changed_inner(xs):
     d["b"]["x"] = 10
     d["b"]["y"] = 11
     return d
+
+
+class Memo:
+    """An object that remembers."""
+
+    def __init__(self):
+        self.table = {}
+        self.hits = 0
+
+    def get(self, n):
+        if n in self.table:
+            self.hits += 1
+            return self.table[n]
+        out = n if n < 2 else self.get(n - 1) + self.get(n - 2)
+        self.table[n] = out
+        return out
+
+
+@case([5, 0, 20])
+def memo_of_an_object(n):
+    m = Memo()
+    return m.get(n), m.hits, len(m.table)
