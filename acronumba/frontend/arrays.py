@@ -404,7 +404,7 @@ def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
         seen = f"{what} into {w.describe(x)}, a view of an array that is written to"
         raise w.refuse("ACR111", node, seen=seen, rewrite="write into the array itself, by an index")
     if not whole.places:
-        name = ast.unparse(node.value) if isinstance(node, ast.Subscript) else "x"
+        name = _name_of(node)
         seen = f"{what} into {w.describe(x)}, which was not made in this call"
         raise w.refuse("ACR111", node, seen=seen, rewrite=f"{name} = {name}.copy()")
     for p in whole.places:
@@ -412,9 +412,19 @@ def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
     w.unify_places(whole.places)
     if whole.passed:
         w.pass_itself(whole.places)
-        name = ast.unparse(node.value) if isinstance(node, ast.Subscript) else "x"
+        name = _name_of(node)
         seen = f"{what} into {w.describe(x)}, which may have come in"
         raise w.refuse("ACR111", node, seen=seen, rewrite=f"{name} = {name}.copy()")
+
+
+def _name_of(node: ast.AST) -> str:
+    """Return the user's name for what is written into."""
+    match node:
+        case ast.Subscript(value=value) | ast.AugAssign(target=value):
+            return ast.unparse(value)
+        case ast.Name(id=name):
+            return name
+    return "x"
 
 
 def note_write(

@@ -263,6 +263,8 @@ def inherited_attribute(w: Walker, owner: Val, cls: type, name: str, node: ast.A
 
 def class_attribute(w: Walker, owner: Val, cls: type, name: str, node: ast.AST | None) -> Val:
     """Read a method, property or class variable of an object."""
+    if name == "__class__" and not isinstance(owner, Static):
+        return Static(cls)
     raw = w.witness.attribute(cls, name)
     if raw is ABSENT or isinstance(raw, types.MemberDescriptorType):
         names = (*field_names(cls), *dir(cls))

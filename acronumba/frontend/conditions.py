@@ -18,7 +18,6 @@ from acronumba.frontend.loops import range_count
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.maps import size
 from acronumba.frontend.names import path_of
-from acronumba.frontend.parts import case_slices
 from acronumba.frontend.values import (
     NOT_CONST,
     Bound,
@@ -48,7 +47,7 @@ from acronumba.frontend.values import (
     unkept,
 )
 from acronumba.frontend.walker import Walker
-from acronumba.ir.types import BOOL, Array0T, FloatT, NoneT, StructT, Type, type_text
+from acronumba.ir.types import BOOL, Array0T, FloatT, NoneT, StructT, Type, case_slices, type_text
 
 AMBIGUOUS = "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
 

@@ -212,7 +212,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], node: ast.AST | Non
     here = spot(node)
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, here))
     saved = w.source, w.loc, w.outer_loc
-    if func.globals.get("__name__", "").startswith(LIBRARY) and node is not None:
+    if (func.globals.get("__name__") or "").startswith(LIBRARY) and node is not None:
         w.outer_loc = w.at(node)
     w.source = func.source
     for name, val in params.items():

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from acronumba.errors import Loc
+from acronumba.frontend.array_forms import array_of_numbers
 from acronumba.frontend.block import Dead, Point, Refused, Resweep, State
 from acronumba.frontend.cells import endless
 from acronumba.frontend.naming import (
@@ -18,7 +19,6 @@ from acronumba.frontend.naming import (
 )
 from acronumba.frontend.parts import (
     alike,
-    array_of_numbers,
     same,
 )
 from acronumba.frontend.templates import (

@@ -19,7 +19,6 @@ from acronumba.frontend.block import (
 from acronumba.frontend.calls.objects import as_function, is_foreign
 from acronumba.frontend.source import NoSource, read_source
 from acronumba.frontend.values import (
-    PRIMITIVES,
     DictVal,
     Enumerate,
     Func,
@@ -43,6 +42,12 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import GlobalRead, Walker
 from acronumba.ir.types import INT
+
+# Functions written in NumPy that are no code to the compiler: an operation, or a refusal.
+PRIMITIVES = frozenset((
+    "acronumba.nn.sigmoid", "acronumba.nn.erf", "acronumba.random.threefry", "acronumba.frontend.calls.written.refused",
+    "acronumba.frontend.calls.written_special.complement",
+))  # fmt: skip
 
 
 def path_of(w: Walker, node: ast.expr) -> tuple[Any, ...] | None:

@@ -124,7 +124,19 @@ def _read(file: str, code: types.CodeType, rewritten: bool) -> Source:
         spots = [(p[0], p[2]) for p in found[0][1].co_positions() if p[0] is not None and p[2] is not None]
         inner = [p for p in found if isinstance(p[0], ast.Lambda) and any(_inside(p[0].body, *s) for s in spots)]
         found = sorted(inner or found, key=lambda pair: -pair[0].lineno * 10_000 - pair[0].col_offset)
+    _mangle(found[0][0], code.co_qualname)
     return Source(found[0][0], file, code.co_qualname.replace("<locals>.", ""))
+
+
+def _mangle(node: ast.AST, name: str) -> None:
+    """Give attributes like `self.__x` in a method the names that Python gives them: `_Class__x`."""
+    parts = name.split(".")
+    while len(parts) > 1 and parts[-2] == "<locals>":
+        parts = parts[:-2]
+    cls = parts[-2].lstrip("_") if len(parts) > 1 else ""
+    for inner in ast.walk(node) if cls else ():
+        if isinstance(inner, ast.Attribute) and inner.attr.startswith("__") and not inner.attr.endswith("__"):
+            inner.attr = f"_{cls}{inner.attr}"
 
 
 _FUTURE = functools.reduce(

@@ -39,12 +39,6 @@ from acronumba.ir.types import (
     union,
 )  # fmt: skip
 
-# Functions written in NumPy that are one operation to the compiler.
-PRIMITIVES = frozenset((
-    "acronumba.nn.sigmoid", "acronumba.nn.erf", "acronumba.random.threefry", "acronumba.frontend.calls.written.refused",
-    "acronumba.frontend.calls.written_special.complement",
-))  # fmt: skip
-
 FieldPlace: TypeAlias = tuple[type, str]  # a field of a class
 NOT_CONST: Any = type("NotConst", (), {"__repr__": lambda self: "<run time>"})()
 
@@ -563,14 +557,15 @@ def array_numbers(ref: ArrayRef) -> list[Val]:
     """Return what may differ between two arrays of one form: the list of their parts, extents, offsets, strides."""
     out: list[Val] = [ref.parts, ref.offset]
     for a in ref.axes:
-        out += [_extent(a.extent), *(() if a.stride is None else (a.stride,))]
+        out += [as_number(a.extent), *(() if a.stride is None else (a.stride,))]
     for c in ref.cuts:
-        out += [_extent(c.extent), _extent(c.start)]
-        out += [*(() if c.count is None else (_extent(c.count),)), *(() if c.index is None else (c.index,))]
+        out += [as_number(c.extent), as_number(c.start)]
+        out += [*(() if c.count is None else (as_number(c.count),)), *(() if c.index is None else (c.index,))]
     return out
 
 
-def _extent(e: ir.Extent) -> Num:
+def as_number(e: ir.Extent) -> Num:
+    """Return an extent as a number."""
     return number(e) if isinstance(e, int) else Num(INT, var=e)
 
 

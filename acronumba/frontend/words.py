@@ -12,11 +12,11 @@ from typing import Any
 from acronumba.data.classes import fields_in_order
 from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
 from acronumba.frontend.advice import storable
+from acronumba.frontend.array_forms import array_of_words
 from acronumba.frontend.block import Point, Resweep, conversion, last_name
 from acronumba.frontend.cells import Cells, endless
 from acronumba.frontend.handlers import KEPT, READ
 from acronumba.frontend.naming import note_unified
-from acronumba.frontend.parts import array_of_words, case_slices
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayPlace,
@@ -75,6 +75,7 @@ from acronumba.ir.types import (
     Type,
     UnionT,
     Word,
+    case_slices,
     members,
     type_text,
     union,

@@ -306,6 +306,16 @@ def union_cases(t: UnionT) -> tuple[Type, ...]:
     return (*((union(*structs),) if structs else ()), *others)
 
 
+def case_slices(t: UnionT) -> list[tuple[Type, slice]]:
+    """Return the cases of a tagged union with the places of their words behind the tag."""
+    out, at = [], 1
+    for case in union_cases(t):
+        width = len(words(case))
+        out.append((case, slice(at, at + width)))
+        at += width
+    return out
+
+
 def is_nullable(t: Type) -> bool:
     """Whether None is a value of the type."""
     return NONE in members(t)

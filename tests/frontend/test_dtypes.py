@@ -86,8 +86,11 @@ def test_each_operation_has_a_cell() -> None:
         dtypes.Cell("~x", (ints,)),
         dtypes.Cell("round(x)", (dtypes.Kind("pyfloat"),)),
         dtypes.Cell("np.eye(2)"),
-        dtypes.Cell("np.arcsinh(x)", (dtypes.Kind("pyfloat"),)),
     ]
+    ufuncs = [row for row in TENSORS.values() if row.ufunc is not None and row.takes in ("any", "float")]
+    for row in ufuncs:  # what is drawn above may be of a dtype that is refused
+        floats = (dtypes.Kind("float64"), dtypes.Kind("float64", 1))[: row.arity]
+        cells.append(dtypes.Cell(f"{dtypes.ufunc_name(row.ufunc)}({', '.join('xy'[: row.arity])})", floats))
     cells += [
         dtypes.Cell("np.array([v for v in x])", (vector,)),
         dtypes.Cell("np.array([int(v) for v in x])", (vector,)),
@@ -111,10 +114,11 @@ def test_each_function_of_numpy_has_a_cell() -> None:
 
 # These move elements, whatever their dtype, or are other names; their tests are those of shapes.
 FUNCTIONS_OF_SHAPES = set(
+    "copyto fill_diagonal put_along_axis "
     "amax amin ascontiguousarray atleast_1d broadcast_to empty expand_dims hstack inner moveaxis ndim promote_types "
     "ravel reshape result_type split squeeze swapaxes tile transpose vdot vstack".split()
 )
-METHODS_OF_SHAPES = set("__abs__ squeeze swapaxes transpose".split())
+METHODS_OF_SHAPES = set("__abs__ sort squeeze swapaxes transpose".split())
 
 
 # ---- what the table found, by hand

@@ -587,6 +587,36 @@ def arrays_as_fields_of_several(xs):
     return [m.M.sum(axis=0) for m in ms]
 
 
+class Hidden:
+    def __init__(self, x: int) -> None:
+        self.__x = x
+
+    def __twice(self) -> int:
+        return 2 * self.__x
+
+    def grow(self) -> int:
+        self.__x += 1
+        return self.__twice()
+
+
+class MoreHidden(Hidden):
+    def __init__(self, x: int) -> None:
+        super().__init__(x)
+        self.__x = 100
+
+    def both(self) -> tuple[int, int]:
+        return self.grow(), self.__x
+
+    def again(self) -> MoreHidden:
+        return self.__class__(self.__x)
+
+
+@case(1, 2)
+def private_names(x):
+    h = MoreHidden(x)
+    return h.both(), h.again().both(), h
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_like_the_plain_call(name: str) -> None:
     fn, column = CASES[name]

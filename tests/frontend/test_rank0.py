@@ -299,14 +299,6 @@ def in_place_of_either(x: np.ndarray):
 
 
 @model
-def in_place_of_shared(x: np.ndarray):
-    a = np.asarray(np.zeros(()))
-    b = a
-    a += 1
-    return a, b
-
-
-@model
 def in_place_of_a_broadcast(x: np.ndarray):
     a = np.broadcast_to(x[0], ())
     a += 1
@@ -327,7 +319,6 @@ def rounded(x: np.ndarray):
     ("f", "code"),
     [
         (in_place_of_either, "ACR112"),
-        (in_place_of_shared, "ACR112"),
         (in_place_of_a_broadcast, "ACR112"),
         (type_of_either, "ACR308"),
     ],

@@ -492,6 +492,14 @@ def like_others(x, v, i, k, xs):
 
 
 @case
+def the_same_array_of_rank_0(x, v, i, k, xs):
+    a = np.asarray(np.zeros(()))
+    b = a
+    a += 1
+    return a, b
+
+
+@case
 def by_functions_of_numpy(x, v, i, k, xs):
     a, b, c = np.zeros((4, 4)), np.zeros(4), np.zeros((2, 4))
     np.fill_diagonal(a, 3.0)

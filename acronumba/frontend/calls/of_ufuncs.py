@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from acronumba.frontend.arrays import written_tensor
 from acronumba.frontend.calls import of_numpy, written
 from acronumba.frontend.calls.tables import ROWS, Args, Handler, Node, row
-from acronumba.frontend.values import NoneVal, Tensor, TupleVal, Val
+from acronumba.frontend.values import ArrayRef, NoneVal, Tensor, TupleVal, Val
+from acronumba.frontend.writing import assign_item
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -84,7 +86,14 @@ def _asked(ufunc: np.ufunc, plain: Handler, names: str) -> Handler:
         if chosen:
             out = w.where(a["where"], out, into, node)
         out = w.as_array(w.broadcast_to(out, into.dims, node))
-        return w.call(w.constant(written.written_into), (a.into, out), {}, node) if named and a.into else out
+        if not named:
+            return out
+        if isinstance(a.into, ArrayRef):
+            assign_item(w, a.into, (), out, node or ast.Constant(0))
+            return a.into
+        place = where.value if isinstance(where, ast.keyword) else where
+        written_tensor(w, into, place or ast.Constant(0), "an assignment")
+        return out
 
     return handler
 
