@@ -244,10 +244,10 @@ class Inclusion:
             case "get" | "pop":
                 for j, v in enumerate(instr.outs):
                     self._from(it, "", j, v)
-            case "set" | "append" | "insert":
+            case "set" | "append" | "insert" | "put":
                 for j, v in enumerate(instr.args[-width:] if width else ()):
                     self.at(it, partial(self._put_at, v, j))
-            case "extend":
+            case "extend" | "update":
                 self.at(instr.args[1], lambda source: self.at(it, lambda site: self._elements(source, site, width)))
             case "slice":
                 site = self._site(instr, instr.outs[0])

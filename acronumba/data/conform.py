@@ -31,6 +31,7 @@ from acronumba.ir.types import (
     FloatT,
     IntT,
     ListT,
+    MapT,
     NeverT,
     NoneT,
     NoValue,
@@ -89,6 +90,8 @@ def accepts(t: Type, value: Any) -> bool:
             return type(value) in (list, tuple)
         case UnionT():
             return any(accepts(m, value) for m in t.members)
+        case MapT():
+            return False
         case OpaqueT():
             return True
 

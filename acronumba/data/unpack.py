@@ -32,6 +32,7 @@ from acronumba.ir.types import (
     FloatT,
     IntT,
     ListT,
+    MapT,
     NeverT,
     NoneT,
     OpaqueT,
@@ -335,7 +336,7 @@ def _read(t: Type, at: int) -> Read:
         case Array0T():
             kinds = _tensor(t.scalar), _tensor(Array0T(t.dtype))
             return lambda reader, row: reader.array(kinds[row[at]], row[at + 1])
-        case StructT() | ListT():
+        case StructT() | ListT() | MapT():
             return lambda reader, row: reader.made[row[at]]
         case TupleT() | DictT():
             reads = []
@@ -362,7 +363,7 @@ def _find(t: Type, at: int) -> Find:
     if not _holds_refs(t):
         return lambda row, out: None
     match t:
-        case StructT() | ListT():
+        case StructT() | ListT() | MapT():
             return lambda row, out: out.append((t, row[at]))
         case TupleT() | DictT():
             finds = []
@@ -420,6 +421,7 @@ class Reader:
         self.made = {} if made is None else made  # objects, lists and arrays by address
         self._rows: dict[int, tuple[_Class, list[int], dict[str, Any]]] = {}
         self._lists: dict[int, tuple[ListT, list[int], int, bool]] = {}  # with the length, and whether it is a tuple
+        self._maps: dict[int, tuple[MapT, list[int], int]] = {}  # dicts and sets, with the length
 
     def value(self, row: list[int]) -> Any:
         """Return the value with these words."""
@@ -439,6 +441,9 @@ class Reader:
         for address, (listed, data, length, fixed) in self._lists.items():
             if not fixed:
                 self.made[address][:] = self._items(listed, data, length)
+        for address, (mapped, data, length) in self._maps.items():
+            entries = self._items(ListT(mapped.entry), data, length)
+            self.made[address].update(entries if mapped.item is not None else [key for key, _ in entries])
 
     def _items(self, t: ListT, data: list[int], length: int) -> list[Any]:
         """Return the elements of a list."""
@@ -467,6 +472,9 @@ class Reader:
                         made[address] = tuple(self._items(listed, data, length))
                     continue
                 if address in made or address in rows or address in lists:
+                    continue
+                if isinstance(t, MapT):
+                    later += self._map(t, address)
                     continue
                 user = None if self._known is None else self._known.get(address)
                 if user is not None:
@@ -507,6 +515,20 @@ class Reader:
                 find(data[k : k + width], found)
         return fixed, found
 
+    def _map(self, t: MapT, address: int) -> list[tuple[Type, int]]:
+        """Make a dict or set, empty as yet; return the references in it."""
+        segment, length, _ = self._memory.words(address, 3)
+        width = len(words(t.entry))
+        data = self._memory.words(segment, length * width)
+        self._maps[address] = t, data, length
+        self.made[address] = set() if t.item is None else {}
+        found: list[tuple[Type, int]] = []
+        if _holds_refs(t.entry):
+            find = self._unpacker.item(t.entry)[1]
+            for k in range(0, len(data), width):
+                find(data[k : k + width], found)
+        return found
+
     def array(self, kind: _Tensor, address: int) -> Any:
         """Return the array, or NumPy scalar, of a value record."""
         key = -address if kind.array0 else address  # the same record may be seen as an array and as a scalar
@@ -520,7 +542,7 @@ class Reader:
 
 def _holds_refs(t: Type) -> bool:
     match t:
-        case StructT() | ListT():
+        case StructT() | ListT() | MapT():
             return True
         case TupleT() | DictT():
             return any(map(_holds_refs, t.items))

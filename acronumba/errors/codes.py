@@ -42,29 +42,27 @@ def _table() -> dict[str, Code]:
     rows: dict[type[AcronumbaError], dict[int, tuple[str, str]]] = {
         Unsupported: {
             101: ("`try` is not in the language", "test the condition with `if` before the operation that could fail"),
-            102: ("`with` is not in the language", "take the statements out of the `with`"),
+            102: ("this `with` is not in the language", "take the statements out of the `with`"),
             103: (
                 "`global` and `nonlocal` are not in the language",
                 "pass the value as an argument and return the new one",
             ),
             104: ("generators and coroutines are not in the language", "append to a list and return it"),
-            105: ("`del` is not in the language", "leave it out; to take an element from a list use `pop`"),
+            105: ("`del` of this is not in the language", "leave it out"),
             106: ("imports inside a model are not in the language", "move the import to the top of the file"),
             107: (
                 "class definitions inside a model are not in the language",
                 "move the class to the top level of the file",
             ),
             108: ("this statement is not in the language", "write it with the statements of the language"),
-            109: ("this target of an assignment is not in the language", "make a new list with slices and `+`"),
-            110: ("`else` of a loop is not in the language", "set a bool before the loop and test it afterwards"),
+            109: ("this target of an assignment is not in the language", "assign the elements in a loop"),
             111: ("this array cannot be written to", "write into a copy of your own: `x = x.copy()`"),
             112: ("a change in place would be seen under another name", "write `x = x + y`"),
             113: (
                 "what is reached from a parameter cannot be changed",
                 "change a copy: `list(x)`, `dataclasses.replace(x, ...)`",
             ),
-            114: ("a generator expression must be consumed at once", "write a list: `[... for ...]`"),
-            115: ("only list comprehensions are in the language", "use a list, or a dict written with its keys"),
+            114: ("an iterator is read once, where it is made", "make a list: `[... for ...]`, `list(...)`"),
             116: ("strings exist only as constants", "return the numbers and make the text from the results"),
             117: ("this expression is not in the language", "write it with the expressions of the language"),
             201: (
@@ -93,7 +91,7 @@ def _table() -> dict[str, Code]:
             209: ("this method or attribute is not in the language", "use a function or method of the language"),
             210: (
                 "decorated, built-in and C functions cannot be compiled",
-                "call a plain function; in place of `functools.partial` write a lambda",
+                "call a plain function",
             ),
             211: (
                 "`np.random` is not in the language",
@@ -105,7 +103,7 @@ def _table() -> dict[str, Code]:
             ),
         },
         TypeMismatch: {
-            301: ("the types do not go together", "convert one of the values"),
+            301: ("the types do not go together", "give the operation values of the types that it takes"),
             302: (
                 "the value may be None or of another class here",
                 "test it first: `if x is not None`, `isinstance`, `match`",
@@ -119,7 +117,10 @@ def _table() -> dict[str, Code]:
             306: ("the variable may have no value here", "assign the variable on every path"),
             307: ("there is no such attribute", "use a field of the class"),
             308: ("this object cannot be a value at run time", "use numbers or an enum in their place"),
-            309: ("the key of a dict must be a constant", "use a list where the index is computed"),
+            309: (
+                "this value cannot be the key of a dict",
+                "use an int, bool, string, member of an enum, None, or a tuple of these",
+            ),
             310: ("this dtype is not supported", "use float32 or float64"),
             501: ("this value cannot be a shared parameter", "pass an array, a number, or a dataclass of them"),
             706: (

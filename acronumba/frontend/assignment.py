@@ -13,6 +13,7 @@ from acronumba.frontend.attributes import attribute_of, attribute_owner, not_non
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.comprehensions import extend, to_list
+from acronumba.frontend.dicts import changeable, changed_in_place
 from acronumba.frontend.handlers import STATEMENTS, TARGETS, handles
 from acronumba.frontend.lists import list_get, list_slice, new_list
 from acronumba.frontend.made import about_to_change, set_attribute
@@ -20,7 +21,21 @@ from acronumba.frontend.magic import call_special, has_method, index_value
 from acronumba.frontend.names import alias, bind_name, check_free, forget
 from acronumba.frontend.operators import MAGIC, OPERATORS, binary
 from acronumba.frontend.subscripts import get_item, index_parts, item_place, set_item
-from acronumba.frontend.values import ArrayRef, ListVal, SharedVal, StaticList, Tensor, TupleVal, UnionVal, Val, number
+from acronumba.frontend.values import (
+    ArrayRef,
+    DictVal,
+    Kept,
+    ListVal,
+    MapVal,
+    SharedVal,
+    StaticList,
+    Stream,
+    Tensor,
+    TupleVal,
+    UnionVal,
+    Val,
+    number,
+)
 from acronumba.frontend.walker import Walker
 from acronumba.frontend.writing import assign_item
 from acronumba.ir import nodes as ir
@@ -60,6 +75,8 @@ def assign_starred(w: Walker, elts: Sequence[ast.expr], val: Val, node: ast.AST)
 def unpack(w: Walker, val: Val, count: int, node: ast.AST) -> Sequence[Val]:
     """Return the items of a value that is unpacked into `count` names."""
     w.check_poison(val)
+    if isinstance(val, Stream):
+        val = val.inner
     items = w.items_of(val)
     if items is not None:
         if len(items) != count:
@@ -105,7 +122,7 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
             new = in_place(w, old, w.expr(stmt.value), stmt)
             call_special(w, base, "__setitem__", (index_value(w, where, base, target), new), target)
             return
-        if not isinstance(base, ListVal):
+        if not isinstance(base, ListVal | DictVal | MapVal | Kept):
             raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")
         if any(isinstance(t, Array0T) or (isinstance(t, TensorT) and t.rank) for t in members(w.type_of(old))):
             place = ast.unparse(target)  # of a list: the array may have other names
@@ -189,8 +206,10 @@ def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val:
             assert isinstance(old, ListVal)
             extend(w, old, value, stmt)
             return old
+    if isinstance(old, DictVal | MapVal) and isinstance(stmt.op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor):
+        return changed_in_place(w, stmt.op, changeable(w, old, stmt), value, stmt)
     magic = f"__i{MAGIC[type(stmt.op)]}__"
-    if cls not in (list, dict) and w.has(cls, magic):
+    if cls not in (list, dict, set) and w.has(cls, magic):
         raise w.refuse("ACR209", stmt, seen=magic, rewrite=_written_out(stmt))
     new = binary(w, stmt.op, old, value, stmt)
     if isinstance(old, Tensor) and (old.type.rank or old.array0 is not None):
@@ -271,7 +290,7 @@ def _to_item(w: Walker, target: ast.Subscript, val: Val) -> None:
             assign_item(w, base, index_parts(w, where), val, target)
         case Tensor():
             written_tensor(w, base, target, "an assignment")
-        case ListVal():
+        case ListVal() | DictVal() | MapVal() | Kept():
             set_item(w, base, where, target, w.whole(val))
         case _:
             raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")

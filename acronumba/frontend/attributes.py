@@ -13,8 +13,10 @@ import numpy as np
 from acronumba.data.classes import field_names
 from acronumba.data.shared import SharedConst, can_hide, hiding
 from acronumba.data.witness import ABSENT
+from acronumba.frontend.advice import near
 from acronumba.frontend.block import Dead, Point, conversion
 from acronumba.frontend.calls.objects import as_function, python_class
+from acronumba.frontend.calls.of_itertools import has_written
 from acronumba.frontend.handlers import ATTRIBUTES, EXPRESSIONS, handles
 from acronumba.frontend.names import behind, function_value, is_computed, outside, path_of
 from acronumba.frontend.values import (
@@ -23,13 +25,16 @@ from acronumba.frontend.values import (
     DictVal,
     EnumVal,
     Func,
+    Kept,
     ListVal,
     Made,
+    MapVal,
     Maybe,
     Method,
     NoneVal,
     Num,
     Poison,
+    Range,
     Record,
     Ref,
     SharedVal,
@@ -106,15 +111,23 @@ def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
             raise w.refuse("ACR205", node, seen=f".{name}")
         case EnumVal():
             return enum_attribute(w, owner, name, node)
-        case ListVal() | StaticList() | DictVal() | SharedVal() | TupleVal() if hasattr(python_class(owner), name):
+        case ListVal() | StaticList() | DictVal() | MapVal() | Kept() | SharedVal() | TupleVal() if hasattr(
+            python_class(owner), name
+        ):
             return builtin_method(w, owner, python_class(owner), name, node)
+        case Range() if name in ("start", "stop", "step"):
+            return w.read({"start": owner.start, "stop": owner.stop, "step": owner.step}[name])
+        case NoneVal(given=True):
+            w.fail("AttributeError", f"'NoneType' object has no attribute '{name}'", node)
+            raise Dead
         case NoneVal():
             raise w.refuse("ACR307", node, seen=f"None has no attribute {name!r}")
         case Num() if name in ("real",):
             return owner
         case Num() | StrVal() if hasattr(python_class(owner), name):
             return builtin_method(w, owner, python_class(owner), name, node)
-    raise w.refuse("ACR307", node, seen=f"{w.describe(owner)} has no attribute {name!r}")
+    names = field_names(owner.cls) if isinstance(owner, Record) else dir(python_class(owner))
+    raise w.refuse("ACR307", node, seen=f"{w.describe(owner)} has no attribute {name!r}", rewrite=near(name, names))
 
 
 @handles(EXPRESSIONS, ast.Attribute)
@@ -254,7 +267,8 @@ def class_attribute(w: Walker, owner: Val, cls: type, name: str, node: ast.AST |
         return Static(cls)
     raw = w.witness.attribute(cls, name)
     if raw is ABSENT or isinstance(raw, types.MemberDescriptorType):
-        raise w.refuse("ACR307", node, seen=f"{cls.__name__} has no attribute {name!r}")
+        names = (*field_names(cls), *dir(cls))
+        raise w.refuse("ACR307", node, seen=f"{cls.__name__} has no attribute {name!r}", rewrite=near(name, names))
     return bound_attribute(w, owner, cls, name, raw, w.witness.owner(cls, name), node)
 
 
@@ -275,7 +289,7 @@ def bound_attribute(
         return Method(owner, name)
     if as_function(raw) is not None:
         return own_method(w, raw, node) if of_class else Bound(own_method(w, raw, node), owner)
-    if raw in (object.__init__, object.__setattr__):
+    if raw in (object.__init__, object.__setattr__) or has_written(raw):
         return Static(raw)
     if hasattr(type(raw), "__get__") and not isinstance(raw, type):
         raise w.refuse("ACR210", node, seen=f"{cls.__name__}.{name}, a descriptor of class {type(raw).__name__}")
@@ -314,7 +328,9 @@ def static_attribute(w: Walker, value: Any, name: str, node: ast.AST | None) -> 
         raise w.refuse("ACR211", node)
     if isinstance(value, types.ModuleType):
         if not hasattr(value, name):
-            raise w.refuse("ACR307", node, seen=f"module {value.__name__} has no attribute {name!r}")
+            seen = f"module {value.__name__} has no attribute {name!r}"
+            rewrite = near(name, dir(value)) or "use a name that the module has"
+            raise w.refuse("ACR307", node, seen=seen, rewrite=rewrite)
         inner = getattr(value, name)
         if value is np or value.__name__ == "math" or name not in vars(value):
             w.witness.item(value, name)

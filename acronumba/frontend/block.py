@@ -27,13 +27,18 @@ from acronumba.frontend.values import (
     Choice,
     EnumVal,
     Func,
+    Kept,
+    MapView,
     Maybe,
     NoneVal,
     Num,
+    Partial,
     Poison,
+    Range,
     SharedVal,
     Static,
     StaticList,
+    Stream,
     StrVal,
     Tensor,
     TupleVal,
@@ -41,7 +46,7 @@ from acronumba.frontend.values import (
     members_of,
     number,
     type_of,
-)  # fmt: skip
+)
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import SCALARS
@@ -194,6 +199,16 @@ class Blocks:
                 return f"the string {value!r}"
             case NoneVal():
                 return "None"
+            case Kept():
+                return f"a {val.kind.__name__}"
+            case Partial():
+                return f"functools.partial of {self.describe(val.func)}"
+            case Range():
+                return "a range"
+            case MapView():
+                return f"the {val.what} of a dict"
+            case Stream():
+                return f"an iterator over {self.describe(val.inner)}"
             case TupleVal(items=items):
                 return f"tuple[{', '.join(self.describe(v) for v in items)}]"
             case Maybe(value=value):

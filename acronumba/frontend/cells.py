@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from acronumba.frontend.advice import one_type
 from acronumba.frontend.block import Blocks
 from acronumba.frontend.values import ArrayPlace, ArrayRef, Cell, ListVal, Tensor, Val, is_own
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import NEVER, Array0T, DictT, ListT, TensorT, TupleT, Type, UnionT, type_text, union
+from acronumba.ir.types import NEVER, Array0T, DictT, ListT, MapT, TensorT, TupleT, Type, UnionT, type_text, union
 
 
 class Cells(Blocks):
@@ -25,7 +26,8 @@ class Cells(Blocks):
         wider = union(cell.item, item)
         if wider != cell.item:
             if cell.fixed:
-                raise self.refuse("ACR303", seen=f"list[{type_text(cell.item)}] and an element {type_text(item)}")
+                seen = f"list[{type_text(cell.item)}] and an element {type_text(item)}"
+                raise self.refuse("ACR303", seen=seen, rewrite=one_type(wider))
             if endless(wider):
                 raise self.refuse("ACR303", seen=type_text(wider)[:200])
             cell.item = wider
@@ -90,10 +92,13 @@ class Cells(Blocks):
             cell.mixed = True
             self.know.changed = True
 
-    def cells_by_type(self, t: ListT) -> Cell:
+    def cells_by_type(self, t: ListT | MapT) -> Cell:
         key = ("type", t)
         cell = self.know.cells.get(key)
-        if cell is None:
+        if cell is None and isinstance(t, MapT):
+            cell = self.know.cells[key] = Cell(item=t.entry, real=True, fixed=True)
+        elif cell is None:
+            assert isinstance(t, ListT)
             cell = self.know.cells[key] = Cell(item=t.item, real=True, fixed=True, data=t in self.data_lists)
             cell.unsure = t.item in self.data_lists
         return cell
@@ -149,6 +154,8 @@ def _depth(t: Type) -> int:
             return 1 + max((_depth(u) for u in t.items), default=0)
         case ListT():
             return 1 + _depth(t.item)
+        case MapT():
+            return 1 + _depth(t.entry)
         case UnionT():
             return max(_depth(u) for u in t.members)
     return 0

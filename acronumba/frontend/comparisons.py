@@ -6,25 +6,38 @@ import ast
 import dataclasses
 import operator
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from acronumba.frontend.attributes import attribute, by_member, not_none
 from acronumba.frontend.block import Dead, Point
-from acronumba.frontend.conditions import host_value, truth, truth_value
-from acronumba.frontend.handlers import EXPRESSIONS, handles
+from acronumba.frontend.calls.objects import python_class
+from acronumba.frontend.conditions import truth, truth_value
+from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, handles
 from acronumba.frontend.loops import iterate
-from acronumba.frontend.magic import call_special, has_method, iterated, object_class, same_object
-from acronumba.frontend.operators import is_float, is_index
+from acronumba.frontend.magic import (
+    call_special,
+    has_method,
+    iterated,
+    object_class,
+    same_object,
+    same_reference,
+)
+from acronumba.frontend.operators import is_float
 from acronumba.frontend.values import (
     NOT_CONST,
     DictVal,
     EnumVal,
     Func,
     ListVal,
+    MapVal,
+    MapView,
     NoneVal,
     Num,
     Range,
     Record,
+    Ref,
+    SharedVal,
     Static,
     StaticList,
     StrVal,
@@ -55,8 +68,8 @@ _REFLECTED = {"__lt__": "__gt__", "__gt__": "__lt__", "__le__": "__ge__", "__ge_
 
 # What never equals a value of another of these kinds.
 _KINDS: dict[type, str] = {
-    Num: "number", StrVal: "string", NoneVal: "None", TupleVal: "tuple", DictVal: "dict", ListVal: "list",
-    StaticList: "list", Range: "range", Func: "function",
+    Num: "number", StrVal: "string", NoneVal: "None", TupleVal: "tuple", DictVal: "dict", MapVal: "dict",
+    ListVal: "list", StaticList: "list", Range: "range", Func: "function",
 }  # fmt: skip
 
 
@@ -113,6 +126,9 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
     if objects is not None:
         return objects
     if isinstance(op, ast.Is | ast.IsNot):
+        if isinstance(a, ListVal | MapVal) and isinstance(b, ListVal | MapVal) and type(a) is type(b):
+            one = same_reference(w, a.var, b.var)
+            return w.negate(one) if negated else one
         if isinstance(a, Tensor | Record) or isinstance(b, Tensor | Record):
             raise w.refuse("ACR117", node, seen=f"`is` of {w.describe(a)} and {w.describe(b)}")
     elif (isinstance(a, Tensor) or isinstance(b, Tensor)) and name is not None:
@@ -150,15 +166,29 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
         return number((isinstance(a, NoneVal) and isinstance(b, NoneVal)) != negated)
     if equality and (isinstance(a, Static) or isinstance(b, Static)):
         return compare_known(w, op, a, b, node)
+    a, b = as_tuple(w, a), as_tuple(w, b)
     if isinstance(a, TupleVal) and isinstance(b, TupleVal) and not isinstance(op, ast.Is | ast.IsNot):
         return compare_tuples(w, op, a, b, node)
+    handler = EQUALS.get(type(a)) or EQUALS.get(type(b))
+    known = None if handler is None or isinstance(op, ast.Is | ast.IsNot) else handler(w, op, a, b, node)
+    if known is not None:
+        return known  # type: ignore[no-any-return]
     kinds = {_KINDS.get(type(v)) for v in (a, b)}
     if equality and len(kinds) == 2 and None not in kinds:  # a string never equals a tuple
         return number(negated)
-    lists = isinstance(a, ListVal | StaticList) and isinstance(b, ListVal | StaticList)
-    rewrite = "len(a) == len(b) and all(x == y for x, y in zip(a, b))" if lists and equality else ""
-    seen = f"{w.describe(a)} compared with {w.describe(b)}"
-    raise w.refuse("ACR301", node, seen=seen, rewrite=rewrite)
+    raise w.refuse("ACR301", node, seen=f"{w.describe(a)} compared with {w.describe(b)}")
+
+
+def as_tuple(w: Walker, val: Val) -> Val:
+    """Return a NamedTuple that compares as tuples do as the tuple of its items."""
+    cls = python_class(val) if isinstance(val, Record | Ref) else None
+    if cls is None or not issubclass(cls, tuple):
+        return val
+    names = (f"__{name}__" for name in dict.fromkeys(_COMPARE.values()))
+    if any(isinstance(w.witness.attribute(cls, name), FunctionType) for name in names):
+        return val
+    items = w.items_of(val)
+    return val if items is None else TupleVal(items)
 
 
 def compare_objects(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val | None:
@@ -275,14 +305,13 @@ def contains(w: Walker, a: Val, b: Val, node: ast.AST) -> Num:
     if has_method(w, b, "__contains__"):
         return truth(w, call_special(w, b, "__contains__", (a,), node), node)
     b = iterated(w, b, node)
-    if isinstance(b, Range) and is_index(a):
-        a = host_value(w, a, node, "`in` a range", index=True)
-    if isinstance(b, Range) and isinstance(a, Num) and a.type == INT:
-        inside = w.both(w.scalar("ge", a, b.start), w.scalar("lt", a, b.stop))
-        if b.step.const == 1:
-            return inside
+    handler = CONTAINS.get(type(b))
+    if handler is not None and not (isinstance(b, SharedVal) and b.node.kind != "dict"):
+        found = handler(w, a, b, node)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     items = w.items_of(b)
-    if items is None and isinstance(b, ListVal | Range):
+    if items is None and isinstance(b, ListVal | Range | MapView):
         return contains_at_run_time(w, a, b, node)
     if items is None:
         raise w.refuse("ACR301", node, seen=f"`in` {w.describe(b)}", rewrite="any(x == a for x in xs)")

@@ -6,6 +6,9 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from acronumba.frontend.advice import one_type
 from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.lists import append, check_mutable, list_get, list_slice, new_list
 from acronumba.frontend.loops import iterate, note_turns, unrolled_range
@@ -22,6 +25,7 @@ from acronumba.frontend.values import (
     Poison,
     Range,
     StaticList,
+    Stream,
     Tensor,
     Val,
     number,
@@ -40,6 +44,7 @@ from acronumba.ir.types import (
     TensorT,
     UnionT,
     members,
+    type_text,
     union,
 )
 
@@ -47,6 +52,7 @@ from acronumba.ir.types import (
 def built(
     w: Walker, iterable: Val, node: ast.AST, target: ast.expr, value: Callable[[], Val], inner: Sequence[ast.AST],
     conditions: Sequence[ast.expr] = (), what: str = "built", several: bool = False,
+    extra: Sequence[tuple[Any, str]] = (),
 ) -> ListVal:  # fmt: skip
     """Build a list by a loop at run time; `what` tells the lists apart that one expression builds.
 
@@ -63,7 +69,7 @@ def built(
         if val is not None and w.block is not None:
             (extend if several else append)(w, out, val, node)
 
-    iterate(w, iterable, node, target, turn, inner)
+    iterate(w, iterable, node, target, turn, inner, extra)
     return out
 
 
@@ -87,7 +93,7 @@ def collect(w: Walker, iterable: Val, f: Callable[[Val], Val], node: ast.AST) ->
     return built(w, iterable, node, ast.Name("#item", ast.Store()), lambda: f(w.state[(w.frame.scope, "#item")]), ())
 
 
-def uniform(w: Walker, val: ListVal, node: Any) -> ListVal:
+def uniform(w: Walker, val: ListVal, node: Any, dtype: str | None = None) -> ListVal:
     """Return a list of arrays (and numbers, which become arrays) as one whose elements all have one type.
 
     Arrays of several ranks are refused: each list may still hold those of one rank alone. A number among arrays
@@ -106,8 +112,10 @@ def uniform(w: Walker, val: ListVal, node: Any) -> ListVal:
     rank = max((t.rank for t in kinds), default=0)
     if not rank:
         kinds |= numbers
+    if not rank and len(kinds) > 1:
+        return mixed_numbers(w, val, sorted(t.dtype for t in kinds), node, dtype)
     if len(kinds) != 1:
-        raise w.refuse("ACR303", node, seen=w.describe(val))
+        raise w.refuse("ACR303", node, seen=w.describe(val), rewrite=one_type(val.item))
 
     def one(v: Val) -> Val:
         x = w.as_scalar(w.as_tensor(v, node=node))
@@ -116,14 +124,47 @@ def uniform(w: Walker, val: ListVal, node: Any) -> ListVal:
         return x
 
     item = ast.Name("#item", ast.Store())
-    return built(w, val, node, item, lambda: w.each(w.state[(w.frame.scope, "#item")], one, node), ())
+    what = f"arrays of {type_text(val.item)}"
+    return built(w, val, node, item, lambda: w.each(w.state[(w.frame.scope, "#item")], one, node), (), what=what)
+
+
+def mixed_numbers(w: Walker, val: ListVal, dtypes: Sequence[str], node: Any, dtype: str | None) -> ListVal:
+    """Return a list of numbers and scalars of several dtypes as one of the dtype that NumPy makes of them.
+
+    That depends on which of them there are: an instance whose numbers alone would make another array fails.
+    """
+    wide = dtype or np.result_type(*dtypes).name
+    key, item = (w.frame.scope, "#dtypes"), (w.frame.scope, "#number")
+    w.state[key] = number(0)
+
+    def one(v: Val) -> Val:
+        x = w.as_scalar(w.as_tensor(v, node=node))
+        seen = w.state[key]
+        assert isinstance(seen, Num)
+        w.state[key] = w.scalar("or", seen, number(1 << dtypes.index(x.type.dtype)))
+        return w.as_scalar(w.cast(x, wide, node))
+
+    target, what = ast.Name("#number", ast.Store()), f"numbers of {type_text(val.item)}"
+    out = built(w, val, node, target, lambda: w.each(w.state[item], one, node), (), what=what, extra=(key,))
+    seen = w.state.pop(key)
+    assert isinstance(seen, Num)
+    if dtype is None:
+        empty = [0] if wide == "float64" else []
+        good = number(False)
+        for k in (*empty, *range(1, 1 << len(dtypes))):
+            present = [d for n, d in enumerate(dtypes) if k >> n & 1]
+            if not present or np.result_type(*present).name == wide:
+                good = w.either(good, w.scalar("eq", seen, number(k)))
+        text = f"the array of this list is not {wide}, as it is of others; give it a dtype"
+        w.check(good, "TypeError", text, (), node)
+    return out
 
 
 def stack_list(
     w: Walker, val: ListVal, axis: int, node: Any = None, dtype: str | None = None, empty: bool = False
 ) -> Tensor:
     """Stack a list whose length is known only at run time."""
-    val = uniform(w, val, node)
+    val = uniform(w, val, node, dtype)
     item = val.item
     if not isinstance(item, TensorT) or None not in item.shape:
         return w.stack_rows(val, axis, node, dtype, empty)
@@ -165,6 +206,8 @@ def join_list(w: Walker, val: ListVal, axis: int, node: Any, f: Callable[[Tensor
 
 def to_list(w: Walker, val: Val, node: ast.AST) -> ListVal:
     """Return an iterable as a list at run time (the same one if it is a list)."""
+    if isinstance(val, Stream):
+        val = val.inner
     if isinstance(val, ListVal):
         return val
     if isinstance(val, StaticList):
@@ -323,6 +366,12 @@ def _items_of_generator(w: Walker, val: Generator) -> tuple[Val, ...] | None:
     return w.items_of(comprehend(w, val.node))
 
 
+def row_of_list(w: Walker, val: Val, dtype: str | None, node: Any) -> Tensor:
+    """Return the array of a list in a list."""
+    assert isinstance(val, ListVal)
+    return array_of_list(w, val, dtype, node)
+
+
 @handles(ARRAYS, ListVal)
 def array_of_list(w: Walker, val: ListVal, dtype: str | None, node: Any) -> Tensor:
     """Return the array of a list that may be empty: that is of floats, whatever the list could hold."""
@@ -332,4 +381,9 @@ def array_of_list(w: Walker, val: ListVal, dtype: str | None, node: Any) -> Tens
         text = "np.array of an empty list is float64[0], not what it is of others; give it a dtype, or test `if xs:`"
         some = w.scalar("gt", w.list_lengths(val, node), number(0))
         w.check(some, "TypeError", text, (), node)
+    if isinstance(item, ListT):  # an array of each list, and of these
+        what = type_text(item)
+        key, target = (w.frame.scope, f"#{what}"), ast.Name(f"#{what}", ast.Store())
+        rows = built(w, val, node, target, lambda: row_of_list(w, w.state[key], dtype, node), (), what=what)
+        return stack_list(w, rows, 0, node)
     return stack_list(w, val, 0, node, dtype, empty=numbers)

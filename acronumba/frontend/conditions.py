@@ -16,6 +16,7 @@ from acronumba.frontend.calls.objects import python_class, runtime_class
 from acronumba.frontend.handlers import CONDITIONS, EXPRESSIONS, handles
 from acronumba.frontend.loops import range_count
 from acronumba.frontend.magic import call_special, has_method
+from acronumba.frontend.maps import size
 from acronumba.frontend.names import path_of
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -26,6 +27,8 @@ from acronumba.frontend.values import (
     Func,
     ListVal,
     Made,
+    MapVal,
+    MapView,
     Maybe,
     NoneVal,
     Num,
@@ -41,6 +44,7 @@ from acronumba.frontend.values import (
     UnionVal,
     Val,
     number,
+    unkept,
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import BOOL, Array0T, FloatT, NoneT, StructT, Type, case_slices, type_text
@@ -155,6 +159,7 @@ def _truth_by_method(w: Walker, val: Val, node: ast.AST | None) -> Num:
 def truth(w: Walker, val: Val, node: ast.AST | None) -> Num:
     """Return the bool that Python takes a value for."""
     w.check_poison(val)
+    val = unkept(val)
     match val:
         case Num():
             if val.type == BOOL:
@@ -169,6 +174,9 @@ def truth(w: Walker, val: Val, node: ast.AST | None) -> Num:
             return number(bool(val.items))
         case ListVal():
             return w.scalar("gt", w.list_lengths(val, node), number(0))
+        case MapVal() | MapView():
+            base = val if isinstance(val, MapVal) else val.base
+            return w.scalar("gt", size(w, base, node), number(0))
         case Tensor():
             return truth(w, truth_of_array(w, val, node), node)
         case Record() | Made() | Ref() | SharedVal(node=SharedNode(kind="object")):

@@ -8,13 +8,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from acronumba.frontend.block import Dead
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.functions import nested_function
 from acronumba.frontend.handlers import EXPRESSIONS, handles
 from acronumba.frontend.lists import append, new_list
 from acronumba.frontend.names import bind_name, part_of, read_name
 from acronumba.frontend.source import spot
-from acronumba.frontend.values import DictVal, ListVal, Static, StaticList, StrVal, TupleVal, Val
+from acronumba.frontend.values import (
+    NOT_CONST,
+    ListVal,
+    Static,
+    StaticList,
+    StrVal,
+    TupleVal,
+    Val,
+)
 from acronumba.frontend.walker import Walker
 
 
@@ -78,15 +87,6 @@ def _list(w: Walker, node: ast.List) -> Val:
     return list_display(w, node.elts, node)
 
 
-@handles(EXPRESSIONS, ast.Dict)
-def _dict(w: Walker, node: ast.Dict) -> Val:
-    names = [w.expr(k) if k is not None else None for k in node.keys]
-    texts = tuple(n.value for n in names if isinstance(n, StrVal))
-    if len(texts) < len(names):
-        raise w.refuse("ACR115", node, seen="a dict whose keys are not constant strings")
-    return DictVal(texts, tuple(part_of(w, v) for v in node.values))
-
-
 @handles(EXPRESSIONS, ast.NamedExpr)
 def _named(w: Walker, node: ast.NamedExpr) -> Val:
     val = w.value(node.value)
@@ -101,12 +101,25 @@ def _lambda(w: Walker, node: ast.Lambda) -> Val:
 
 @handles(EXPRESSIONS, ast.JoinedStr)
 def _formatted(w: Walker, node: ast.JoinedStr) -> Val:
-    raise w.refuse("ACR116", node)
-
-
-@handles(EXPRESSIONS, ast.SetComp, ast.DictComp, ast.Set)
-def _set_or_dict(w: Walker, node: ast.expr) -> Val:
-    raise w.refuse("ACR115", node)
+    """Evaluate an f-string of what is known when the model is compiled."""
+    out = ""
+    for part in node.values:
+        if not isinstance(part, ast.FormattedValue):
+            assert isinstance(part, ast.Constant)
+            out += str(part.value)
+            continue
+        value = w.static(w.expr(part.value), part)
+        form = w.static(w.expr(part.format_spec), part) if part.format_spec is not None else ""
+        if NOT_CONST in (value, form) or not isinstance(value, str | int | float | bool | None):
+            raise w.refuse("ACR116", part)
+        if part.conversion >= 0:
+            value = f"{value!s}" if part.conversion == ord("s") else repr(value)
+        try:
+            out += format(value, form)
+        except ValueError as error:
+            w.fail("ValueError", str(error), node)
+            raise Dead from None
+    return StrVal(out)
 
 
 @handles(EXPRESSIONS, ast.Slice)

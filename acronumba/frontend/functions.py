@@ -9,30 +9,49 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from acronumba.frontend.attributes import attribute, attribute_of, attribute_owner, class_attribute
 from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls.call import call_method, call_static
 from acronumba.frontend.calls.tables import bind
+from acronumba.frontend.comprehensions import extend
 from acronumba.frontend.conditions import truth_value
 from acronumba.frontend.handlers import CALLS, EXPRESSIONS, handles
 from acronumba.frontend.instances import call_instance
-from acronumba.frontend.names import alias, behind, check_free, default_value, function_value, path_of
+from acronumba.frontend.lists import append
+from acronumba.frontend.names import (
+    alias,
+    behind,
+    check_free,
+    default_value,
+    function_value,
+    is_iterator,
+    named_iterator,
+    path_of,
+)
 from acronumba.frontend.source import Source, spot
 from acronumba.frontend.values import (
     Bound,
     Choice,
     DictVal,
+    EnumVal,
     Func,
+    ListVal,
     Made,
     Method,
     NoneVal,
+    Num,
     Poison,
     Record,
     Ref,
     SharedVal,
     Static,
+    StaticList,
+    StrVal,
+    Tensor,
+    TupleVal,
     UnionVal,
     Val,
     is_several,
@@ -49,19 +68,11 @@ def call_expr(w: Walker, node: ast.Call) -> Val:
     if isinstance(node.func, ast.Name) and node.func.id == "isinstance" and len(node.args) == 2:
         return truth_value(w, node)
     func = callee(w, node.func)
-    args: list[Val] = []
-    for a in node.args:
-        if isinstance(a, ast.Starred):
-            items = w.items_of(w.value(a.value))
-            if items is None:
-                raise w.refuse("ACR203", a, seen="* of a value whose length is known only at run time")
-            args += items
-        else:
-            args.append(w.value(a))
+    args = arguments(w, func, node)
     kwargs: dict[str, Val] = {}
     for kw in node.keywords:
         if kw.arg is not None:
-            given = {kw.arg: w.value(kw.value)}
+            given = {kw.arg: w.part(kw.value)}
             _add_keywords(w, kwargs, given, kw)
             continue
         val = w.expr(kw.value)
@@ -74,6 +85,33 @@ def call_expr(w: Walker, node: ast.Call) -> Val:
     if w.block is None:
         return Poison()
     return w.call(func, args, kwargs, node)
+
+
+def arguments(w: Walker, func: Val, node: ast.Call) -> list[Val]:
+    """Evaluate the arguments that are given by their places."""
+    given = [(a, w.expr(a.value) if isinstance(a, ast.Starred) else w.part(a)) for a in node.args]
+    args: list[Val] = []
+    for a, val in given:
+        items = w.items_of(val) if isinstance(a, ast.Starred) else (val,)
+        if items is None and isinstance(func, Static) and func.value in (min, max) and len(given) > 2:
+            return [listed(w, given, node)]
+        if items is None:
+            raise w.refuse("ACR203", a, seen="* of a value whose length is known only at run time")
+        args += items
+    return args
+
+
+def listed(w: Walker, given: Sequence[tuple[ast.expr, Val]], node: ast.AST) -> Val:
+    """Return the list of arguments of which some are a list at run time: two at least, so that it is what is meant."""
+    cell = w.cell(("arguments", w.frame.path, *spot(node)))
+    w.make_real(cell)
+    out = w.realise(StaticList((), cell))
+    for a, val in given:
+        if isinstance(a, ast.Starred):
+            extend(w, out, val, node)
+        else:
+            append(w, out, val, node)
+    return out
 
 
 def _add_keywords(w: Walker, kwargs: dict[str, Val], given: Mapping[str, Val], node: ast.AST) -> None:
@@ -144,12 +182,29 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
         alias(v)
         check_free(w, v)
     code = func.code
-    if code in w.know.recursive:
-        return call_instance(w, func, params, node)
-    if any(f.func.code == code for f in w.frames):
+    recursive = code in w.know.recursive
+    if not recursive and any(f.func.code == code for f in w.frames):
         w.know.recursive.add(code)
         raise Resweep
-    return inline(w, func, params, node)
+    out = call_instance(w, func, params, node) if recursive else inline(w, func, params, node)
+    cached = func.source.node in w.cached or (func.fn is not None and func.fn.__code__ in w.cached)
+    return shared_by_calls(w, out, func, node) if cached else out
+
+
+def shared_by_calls(w: Walker, val: Val, func: Func, node: ast.AST | None) -> Val:
+    """Return what a function under `functools.lru_cache` gives: one object for all calls, not to be changed."""
+    val = w.whole(val)
+    match val:
+        case Tensor():
+            return replace(val, places=(), fresh=False, aliased=True, named=True)
+        case TupleVal():
+            return TupleVal(tuple(shared_by_calls(w, v, func, node) for v in val.items))
+        case Num() | NoneVal() | EnumVal() | StrVal() | Ref() | UnionVal() | SharedVal() | Static() | Func() | Poison():
+            return val
+        case ListVal():
+            return replace(val, own=False)
+    seen = f"{w.describe(val)}, which all calls of {func.source.name} share"
+    raise w.refuse("ACR210", node, seen=seen, rewrite="return a tuple, or leave out the cache")
 
 
 def inline(w: Walker, func: Func, params: Mapping[str, Val], node: ast.AST | None) -> Val:
@@ -161,6 +216,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], node: ast.AST | Non
         w.outer_loc = w.at(node)
     w.source = func.source
     for name, val in params.items():
+        val = named_iterator(w, val) if is_iterator(val) else val
         w.kept(val)
         w.state[(frame.scope, name)] = val
     w.body(func.source.body)

@@ -19,6 +19,10 @@ TARGETS: dict[type, Callable[..., Any]] = {}  # of an assignment
 # By the type of a value.
 CALLS: dict[type, Callable[..., Any]] = {}  # what is called, with arguments -> Val
 ITEMS: dict[type, Callable[..., Any]] = {}  # an iterable -> its items, None if they are not known one by one
+INDEXED: dict[type, Callable[..., Any]] = {}  # what is indexed, a value or a slice, a node -> Val
+CONTAINS: dict[type, Callable[..., Any]] = {}  # a value, what may contain it, a node -> Num; None: item by item
+EQUALS: dict[type, Callable[..., Any]] = {}  # an operator, two values of which one is such, a node -> Num or None
+MAPPINGS: dict[type, Callable[..., Any]] = {}  # an operator, two values of which one is such, a node -> Val or None
 ARRAYS: dict[type, Callable[..., Any]] = {}  # what is made an array of, its dtype -> Tensor
 MADE: dict[type, Callable[..., Any]] = {}  # what an expression has made -> what it is kept as
 ATTRIBUTES: dict[type, Callable[..., Any]] = {}  # what has an attribute, its name, node -> Val; None: see its type

@@ -12,12 +12,13 @@ from acronumba.data.shared import Shared, SharedLeaf, SharedNode, shared_key
 from acronumba.errors import Loc
 from acronumba.frontend.block import Abandoned, FunctionCode, Refused, Resweep
 from acronumba.frontend.cells import endless
-from acronumba.frontend.names import forget_assigned
+from acronumba.frontend.names import forget_assigned, is_iterator, named_iterator
 from acronumba.frontend.templates import (
     TArray,
     TChoice,
     Template,
     TList,
+    TMap,
     TParts,
     TPoison,
     TStatic,
@@ -35,6 +36,8 @@ from acronumba.frontend.values import (
     Func,
     ListVal,
     Made,
+    MapVal,
+    MapView,
     Maybe,
     Method,
     NoneVal,
@@ -188,7 +191,12 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
                     return TType(w.type_of(val))
                 meta = (val.cls, val.names)
             parts = enumerate(val.items)
-            return TParts(kind, meta, tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in parts))
+            cell = val.cell if isinstance(val, DictVal) else None
+            return TParts(kind, meta, tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in parts), cell)
+        case MapVal():
+            mine = w.cell(("parameter", where))
+            mine.real = True
+            return TMap(w.unify_cells(mine, val.cell), val.is_set)
         case ListVal() | StaticList():
             if isinstance(val, StaticList):
                 w.make_real(val.cell)
@@ -248,6 +256,8 @@ def template_key(w: Walker, shape: Template, which: bool = True) -> Any:
             return ("choice", keys(options))
         case TTensor():
             return w.template_type(shape)
+        case TMap():
+            return ("map", id(shape.cell.find()), shape.cell.find().item, shape.is_set)
         case TArray():
             return ("array", w.template_type(shape))
         case TList():
@@ -294,6 +304,8 @@ def holder_key(w: Walker, val: Val) -> Any:
             return ("method", name)
         case Zip(strict=strict):
             return ("zip", strict)
+        case MapView(what=what):
+            return ("view", what)
     return type(val)
 
 
@@ -330,7 +342,7 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     for key, shape in zip(keys, instance.templates, strict=True):
         val, vars = w.instantiate(shape, key[1])
         params += vars
-        w.state[key] = val
+        w.state[key] = named_iterator(w, val) if is_iterator(val) else val
     w.code.params = tuple(params)
     w.settle_all()
     w.body(func.source.body)

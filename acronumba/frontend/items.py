@@ -7,6 +7,7 @@ from typing import Any
 
 from acronumba.data.classes import field_names
 from acronumba.frontend.attributes import load
+from acronumba.frontend.dicts import key_value
 from acronumba.frontend.handlers import ITEMS, handles
 from acronumba.frontend.values import (
     DictVal,
@@ -17,6 +18,7 @@ from acronumba.frontend.values import (
     SharedVal,
     Static,
     StaticList,
+    Stream,
     StrVal,
     TupleVal,
     Val,
@@ -45,7 +47,7 @@ def _of_shared(w: Walker, val: SharedVal) -> tuple[Val, ...] | None:
 
 @handles(ITEMS, DictVal)
 def _of_dict(w: Walker, val: DictVal) -> tuple[Val, ...] | None:
-    return tuple(StrVal(k) for k in val.keys)
+    return tuple(key_value(w, k) for k in val.keys)
 
 
 @handles(ITEMS, Ref)
@@ -78,6 +80,11 @@ def _of_enumerate(w: Walker, val: Enumerate) -> tuple[Val, ...] | None:
     if inner is None:
         return None
     return tuple(TupleVal((w.scalar("add", val.start, number(k)), v)) for k, v in enumerate(inner))
+
+
+@handles(ITEMS, Stream)
+def _of_stream(w: Walker, val: Stream) -> tuple[Val, ...] | None:
+    return w.items_of(val.inner)
 
 
 @handles(ITEMS, Reversed)

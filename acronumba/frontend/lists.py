@@ -10,10 +10,23 @@ from typing import Any
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.names import alias
 from acronumba.frontend.source import spot
-from acronumba.frontend.values import NOT_CONST, Cell, ListVal, Num, Poison, StaticList, Tensor, Val, number
+from acronumba.frontend.values import (
+    NOT_CONST,
+    Cell,
+    ListVal,
+    MapVal,
+    Num,
+    Poison,
+    StaticList,
+    Tensor,
+    TupleVal,
+    Val,
+    map_type,
+    number,
+)
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import NEVER, ListT, Type, union, words
+from acronumba.ir.types import NEVER, ListT, TupleT, Type, union, words
 
 
 def describe_index(w: Walker, where: Any) -> str:
@@ -77,13 +90,29 @@ def list_get(w: Walker, base: ListVal, index: Num, node: ast.AST | None) -> Val:
 
 def element_of(w: Walker, base: ListVal, outs: tuple[ir.Var, ...]) -> Val:
     """Return the element of a list that lies in some words."""
-    if isinstance(base.item, ListT):
-        inner = w.list_of(base.item, outs[0], base.cell.pure)
-        return replace(inner, outer=base)
-    out = w.from_words(base.item, outs)
+    return inner_value(w, base, base.item, outs)
+
+
+def inner_value(w: Walker, base: ListVal | MapVal, t: Type, outs: tuple[ir.Var, ...]) -> Val:
+    """Return the value of a type that lies in some words of an item of a list or dict."""
+    if isinstance(t, ListT):
+        return replace(w.list_of(t, outs[0], base.cell.pure), outer=base)
+    out = w.from_words(t, outs)
     if isinstance(out, Tensor):
         out.places, out.passed = tuple(base.cell.find().places), True
-    return out
+    if isinstance(out, MapVal):
+        return replace(out, outer=base)
+    return _owned(out) if base.cell.pure else out
+
+
+def _owned(val: Val) -> Val:
+    """Return a value that comes from where only lists are that were made in the call: those in it may be changed."""
+    match val:
+        case ListVal():
+            return replace(val, own=val.own or val.item != NEVER)
+        case TupleVal():
+            return TupleVal(tuple(map(_owned, val.items)))
+    return val
 
 
 def list_slice(w: Walker, base: ListVal, start: Num, step: int, count: Num, node: ast.AST) -> ListVal:
@@ -125,20 +154,32 @@ def touch(w: Walker, base: ListVal) -> None:
 
 
 def widen_list(w: Walker, base: ListVal, val: Val) -> None:
-    """Let a list hold a value. A list that lies in another one has the type that the outer one says."""
-    t, cell = w.type_of(val), base.cell.find()
-    if base.place is not None and cell.fixed:
-        wider = union(cell.item, t)
-        if wider != cell.item:
-            w.widen_field(*base.place, ListT(wider))
+    """Let a list hold a value."""
+    widen_items(w, base, w.type_of(val))
+
+
+def widen_items(w: Walker, base: ListVal | MapVal, t: Type) -> None:
+    """Let a list or dict have items of a type. One that lies in another has the type that the outer one says."""
+    cell, outer = base.cell.find(), base.outer
+    wider = union(cell.item, t)
+    if wider != cell.item and base.place is not None and cell.fixed:
+        w.widen_field(*base.place, _of_items(base, wider))
+        raise Resweep
+    if wider != cell.item and outer is not None and cell.fixed:
+        old, new = (_of_items(base, item) for item in (cell.item, wider))
+        item = outer.cell.find().item
+        if item == old:
+            widen_items(w, outer, new)
             raise Resweep
-    if base.outer is not None and cell.fixed and base.outer.cell.find().item == ListT(cell.item):
-        outer = base.outer.cell.find()
-        wider = union(cell.item, t)
-        if wider != cell.item:
-            w.widen_cell(outer, ListT(wider))
+        if isinstance(outer, MapVal) and isinstance(item, TupleT) and item.items[1] == old:
+            widen_items(w, outer, TupleT((item.items[0], new)))
             raise Resweep
     w.widen_cell(base.cell, t)
+
+
+def _of_items(base: ListVal | MapVal, item: Type) -> Type:
+    """Return the type of such a list or dict if its items had a type."""
+    return ListT(item) if isinstance(base, ListVal) else map_type(Cell(item), base.is_set)
 
 
 def append(w: Walker, base: ListVal, val: Val, node: ast.AST, op: str = "append", index: Num | None = None) -> None:
@@ -152,3 +193,9 @@ def append(w: Walker, base: ListVal, val: Val, node: ast.AST, op: str = "append"
     at = () if index is None else (w.word(index),)
     args = (base.var, *at, *w.to_words(val, base.item))
     w.emit(ir.ListOp(outs=(), op=op, width=w.width(base), args=args, loc=w.at(node)))
+
+
+def simple(w: Walker, base: ListVal, op: str, node: ast.AST) -> None:
+    """Change a list as a whole: "erase", "reverse"."""
+    check_mutable(w, base, node)
+    w.emit(ir.ListOp(outs=(), op=op, width=w.width(base), args=(base.var,), loc=w.at(node)))

@@ -13,26 +13,34 @@ from acronumba.frontend.block import Abandoned, Dead, Point, Refused, State
 from acronumba.frontend.handlers import PROTOCOLS, STATEMENTS, handles
 from acronumba.frontend.lists import at_run_time, list_get
 from acronumba.frontend.magic import iterated
+from acronumba.frontend.maps import turns
+from acronumba.frontend.parts import same
 from acronumba.frontend.source import assigned_names
 from acronumba.frontend.templates import TAbsent, Template, TStatic, equal_templates
 from acronumba.frontend.values import (
     NOT_CONST,
+    Cell,
     Enumerate,
+    Kept,
     ListVal,
+    MapVal,
+    MapView,
     Num,
     Poison,
     Range,
     Reversed,
     SharedVal,
     StaticList,
+    Stream,
     Tensor,
     TupleVal,
     UnionVal,
     Val,
     Zip,
+    held,
     is_field,
     number,
-    same,
+    unkept,
 )
 from acronumba.frontend.walker import MOST_OPERATIONS, UNROLL, Loop, Walker
 from acronumba.ir import nodes as ir
@@ -47,8 +55,12 @@ def write_loop(
     test: Callable[[], tuple[list[Point], list[Point]]],
     body: Callable[[], None],
     advance: Callable[[], None],
+    otherwise: Callable[[], None] | None = None,
 ) -> None:
-    """Write a loop: `names` are the state keys that it assigns. Walked until their templates are stable."""
+    """Write a loop: `names` are the state keys that it assigns. Walked until their templates are stable.
+
+    `otherwise`: what follows where it ends without `break`.
+    """
     entry_block, entry_state = w.point()
     assumed: dict[Any, Template] = {
         key: w.loop_template(entry_state[key]) if key in entry_state else TAbsent() for key in names
@@ -89,10 +101,21 @@ def write_loop(
             else:
                 assumed = wider
         if stable:
-            w.join([*no, *here.breaks])
+            end_loop(w, no, here, otherwise)
             return
         w.go_back(before)
     raise w.refuse("ACR303", None, seen="a variable whose type changes at every turn of the loop")
+
+
+def end_loop(w: Walker, ends: Sequence[Point], loop: Loop, otherwise: Callable[[], None] | None) -> None:
+    """Go on behind a loop: where it ended, by way of its `else`, and where it was left."""
+    if otherwise is not None:
+        w.join(ends)
+        if w.block is not None:
+            otherwise()
+        ends = [w.point()] if w.block is not None else []
+        w.block = None
+    w.join([*ends, *loop.breaks])
 
 
 def changed_fields(w: Walker, before: State, assumed: Mapping[Any, Template]) -> list[Any]:
@@ -165,27 +188,50 @@ def loop_names(w: Walker, body: Sequence[ast.stmt] | Sequence[ast.AST], *more: s
 @handles(STATEMENTS, ast.While)
 def while_loop(w: Walker, stmt: ast.While) -> None:
     """Walk a `while` loop."""
-    if stmt.orelse:
-        raise w.refuse("ACR110", stmt.orelse[0])
     names = loop_names(w, [*stmt.body, ast.Expr(stmt.test)])
-    write_loop(w, names, lambda: w.branch(stmt.test), lambda: w.body(stmt.body), lambda: None)
+    write_loop(w, names, lambda: w.branch(stmt.test), lambda: w.body(stmt.body), lambda: None, _orelse(w, stmt.orelse))
+
+
+def _orelse(w: Walker, stmts: Sequence[ast.stmt]) -> Callable[[], None] | None:
+    return (lambda: w.body(stmts)) if stmts else None
 
 
 @handles(STATEMENTS, ast.For)
 def for_loop(w: Walker, stmt: ast.For) -> None:
     """Walk a `for` loop."""
-    if stmt.orelse:
-        raise w.refuse("ACR110", stmt.orelse[0])
-    iterable = w.value(stmt.iter)
-    iterate(w, iterable, stmt, stmt.target, lambda: w.body(stmt.body), stmt.body)
+    otherwise = _orelse(w, stmt.orelse)
+    try:
+        iterable = w.value(stmt.iter)
+        w.check_poison(iterable)
+    except Refused as error:
+        walk_anyway(w, stmt)
+        raise error
+    iterate(w, iterable, stmt, stmt.target, lambda: w.body(stmt.body), stmt.body, otherwise=otherwise)
+
+
+def walk_anyway(w: Walker, stmt: ast.For) -> None:
+    """Walk the body of a loop over something refused once, for what is refused there."""
+    if w.block is None:
+        w.block = w.new_block()
+    for name in assigned_names([ast.Assign([stmt.target], ast.Constant(0))]):
+        w.state[(w.frame.scope, name)] = Poison()
+    yes, no = w.fork(w.unknown_bool())
+    assert yes is not None and no is not None
+    w.enter(yes)
+    w.frame.loops.append(Loop())
+    w.body(stmt.body)
+    w.frame.loops.pop()
+    w.enter(no)
 
 
 def iterate(
     w: Walker, iterable: Val, node: ast.AST, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
-    extra: Sequence[tuple[Any, str]] = (),
+    extra: Sequence[tuple[Any, str]] = (), otherwise: Callable[[], None] | None = None,
 ) -> None:  # fmt: skip
     """Walk a body for each item of an iterable: unrolled if the items are known, else as a loop."""
     w.check_poison(iterable)
+    if isinstance(iterable, Stream):
+        iterable = iterable.inner
     if isinstance(iterable, UnionVal):
         iterable = not_none(w, iterable, node)
         if isinstance(iterable, UnionVal):
@@ -197,7 +243,7 @@ def iterate(
     if items is not None:
         if isinstance(iterable, Range):
             note_turns(w, len(items), node.iter if isinstance(node, ast.For) else node)
-        unrolled(w, items, target, body)
+        unrolled(w, items, target, body, otherwise)
         return
     length, get = protocol(w, iterable, node)
     w.counter += 1
@@ -225,11 +271,17 @@ def iterate(
     for n in sorted(assigned_names([ast.Assign([target], ast.Constant(0))])):
         scope = overlay if overlay is not None and n in w.frame.overlays[-1][1] else w.frame.scope
         names.append((scope, n))
-    write_loop(w, list(dict.fromkeys(names)), test, turn, advance)
+    walked = cells_walked(iterable)
+    w.walked += walked
+    write_loop(w, list(dict.fromkeys(names)), test, turn, advance, otherwise)
+    del w.walked[len(w.walked) - len(walked) :]
     w.state.pop(index_key, None)
 
 
-def unrolled(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], None]) -> None:
+def unrolled(
+    w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], None],
+    otherwise: Callable[[], None] | None = None,
+) -> None:  # fmt: skip
     """Walk a body once for each of some known items."""
     frame = w.frame
     loop = Loop()
@@ -246,7 +298,7 @@ def unrolled(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[
         loop.continues = []
         w.join(points)
     frame.loops.pop()
-    w.join([*([w.point()] if w.block is not None else []), *loop.breaks])
+    end_loop(w, [w.point()] if w.block is not None else [], loop, otherwise)
 
 
 def unrolled_range(
@@ -321,6 +373,9 @@ def range_count(w: Walker, r: Range) -> Num:
 
 def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
     """Return how to get the length of an iterable, and an item of it."""
+    if isinstance(iterable, Kept) and isinstance(iterable.inner, ListVal):
+        return deque_turns(w, iterable.inner, node)
+    iterable = unkept(iterable)
     handler = PROTOCOLS.get(type(iterable))
     if handler is not None:
         return handler(w, iterable, node)  # type: ignore[no-any-return]
@@ -330,9 +385,13 @@ def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num]
             return lambda: count, lambda i: w.scalar("add", start, w.scalar("mul", i, step))
         case ListVal():
             return lambda: w.list_lengths(iterable, node), lambda i: list_get(w, iterable, i, node)
+        case MapVal() | MapView():
+            return turns(w, iterable, node)
         case Tensor() if iterable.type.rank:
             n = w.extent(iterable.dims[0])
             return lambda: n, lambda i: row_of(w, iterable, i, node)
+        case Stream():
+            return protocol(w, iterable.inner, node)
         case Enumerate():
             length, get = protocol(w, iterable.inner, node)
             start = iterable.start
@@ -362,6 +421,30 @@ def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num]
         case Tensor():
             raise w.refuse("ACR301", node, seen="iteration over a rank-0 array")
     raise w.refuse("ACR301", node, seen=f"{w.describe(iterable)} cannot be iterated over")
+
+
+def cells_walked(iterable: Val) -> list[Cell]:
+    """Return the cells of what must not lose an element while a loop goes over it: dicts and deques."""
+    match iterable:
+        case MapVal():
+            return [iterable.cell]
+        case MapView(base=base):
+            return [base.cell]
+        case Kept(inner=inner):
+            return [inner.cell]
+    return [cell for part in held(iterable) for cell in cells_walked(part)]
+
+
+def deque_turns(w: Walker, items: ListVal, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
+    """Return how to go over a deque, which must not be changed meanwhile."""
+    n = w.list_lengths(items, node)
+
+    def length() -> Num:
+        same = w.scalar("eq", n, w.list_lengths(items, node))
+        w.check(same, "RuntimeError", "deque mutated during iteration", (), node)
+        return n
+
+    return length, lambda i: list_get(w, items, i, node)
 
 
 def row_of(w: Walker, x: Tensor, index: Num, node: ast.AST) -> Tensor:

@@ -30,12 +30,14 @@ from acronumba.frontend import (
     assignment,
     comprehensions,
     conditions,
+    dicts,
     expressions,
     functions,
     items,
     loops,
     made,
     patterns,
+    sequences,
     statements,
 )
 from acronumba.frontend.arrays import present
@@ -79,7 +81,10 @@ class Lowered:
 
 
 # What says how nodes and values are walked (see `handlers`).
-TOPICS = (assignment, comprehensions, conditions, expressions, functions, items, loops, made, patterns, statements)
+TOPICS = (
+    assignment, comprehensions, conditions, dicts, expressions, functions, items, loops, made, patterns, sequences,
+    statements,
+)  # fmt: skip
 
 
 def lower(

@@ -54,15 +54,20 @@ def iterated(w: Walker, val: Val, node: ast.AST | None) -> Val:
     return call_special(w, val, "__iter__", (), node) if has_method(w, val, "__iter__") else val
 
 
+def same_reference(w: Walker, a: ir.Var, b: ir.Var) -> Num:
+    """Return the bool whether two references are of one object, list or dict."""
+    out = w.var("", BOOL)
+    w.emit(ir.Scalar(out=out, op="same", args=(a, b), site=-1, loc=w.loc))
+    return Num(BOOL, var=out)
+
+
 def same_object(w: Walker, a: Val, b: Val, node: ast.AST) -> Num | None:
     """Return the bool whether two values are one object; None if that is not known of them."""
     kinds = (Ref, Made, Record)
     if not isinstance(a, kinds) or not isinstance(b, kinds):
         return None
     if isinstance(a, Ref) and isinstance(b, Ref):
-        out = w.var("", BOOL)
-        w.emit(ir.Scalar(out=out, op="same", args=(a.var, b.var), site=-1, loc=w.loc))
-        return Num(BOOL, var=out)
+        return same_reference(w, a.var, b.var)
     for v in (a, b):
         if isinstance(v, Record):
             if issubclass(v.cls, tuple) or not v.own:

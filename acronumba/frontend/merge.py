@@ -10,15 +10,24 @@ from typing import Any
 
 from acronumba.errors import Loc
 from acronumba.frontend.array_forms import array_of_numbers
-from acronumba.frontend.block import Dead, Point, Refused, State
+from acronumba.frontend.block import Dead, Point, Refused, Resweep, State
 from acronumba.frontend.cells import endless
-from acronumba.frontend.naming import loosest, note_named, note_shared
+from acronumba.frontend.naming import (
+    loosest,
+    note_named,
+    note_shared,
+)
+from acronumba.frontend.parts import (
+    alike,
+    same,
+)
 from acronumba.frontend.templates import (
     TAbsent,
     TArray,
     TChoice,
     Template,
     TList,
+    TMap,
     TMaybe,
     TParts,
     TPoison,
@@ -31,11 +40,14 @@ from acronumba.frontend.templates import (
 from acronumba.frontend.values import (
     ArrayPlace,
     ArrayRef,
+    Bound,
     Choice,
     DictVal,
     EnumVal,
+    Func,
     ListVal,
     Made,
+    MapVal,
     Maybe,
     NoneVal,
     Num,
@@ -46,18 +58,17 @@ from acronumba.frontend.values import (
     Tensor,
     TupleVal,
     Val,
-    alike,
     array_form,
     array_numbers,
     held,
     holding,
     is_field,
     is_several,
+    map_type,
     number,
     options_of,
-    same,
     type_of,
-)  # fmt: skip
+)
 from acronumba.frontend.words import Words
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, INT, Array0T, DictT, ListT, StructT, TensorT, TupleT, Type, type_text, union, words
@@ -172,7 +183,7 @@ class Merge(Words):
             case TupleVal():
                 return TupleVal(tuple(map(self.settle, val.items)))
             case DictVal():
-                return DictVal(val.keys, tuple(map(self.settle, val.items)))
+                return DictVal(val.keys, tuple(map(self.settle, val.items)), val.cell)
             case Record():
                 return Record(val.cls, val.names, tuple(map(self.settle, val.items)), own=val.own)
             case Maybe():
@@ -210,7 +221,7 @@ class Merge(Words):
             case TupleVal():
                 return TParts("tuple", len(val.items), tuple(map(self.template, val.items)))
             case DictVal():
-                return TParts("dict", val.keys, tuple(map(self.template, val.items)))
+                return TParts("dict", val.keys, tuple(map(self.template, val.items)), val.cell)
             case Record():
                 return TParts("record", (val.cls, val.names), tuple(map(self.template, val.items)))
             case Tensor():
@@ -222,6 +233,8 @@ class Merge(Words):
                 return TArray(val, tuple(array_numbers(val)))
             case ListVal():
                 return TList(val.cell, val.own)
+            case MapVal():
+                return TMap(val.cell, val.is_set)
             case StaticList():
                 self.make_real(val.cell)
                 self.type_of(val)
@@ -278,9 +291,7 @@ class Merge(Words):
                 return TParts("holder", a.meta, tuple(map(self.join_templates, a.items, b.items)))
             case (TChoice(), TChoice()):
                 return self._join_choices(a, b)
-            case (TParts(kind="holder") | TChoice(), TParts(kind="holder") | TChoice()) if choices_of(a) and choices_of(
-                b
-            ):
+            case (TParts() | TChoice(), TParts() | TChoice()) if choices_of(a) and choices_of(b):
                 return self.join_templates(TChoice(choices_of(a)), TChoice(choices_of(b)))
             case (TMaybe(), TMaybe()):
                 return TMaybe(self.join_templates(a.inner, b.inner))
@@ -288,13 +299,9 @@ class Merge(Words):
                 return TMaybe(self.join_templates(a.inner, b))
             case (_, TMaybe()):
                 return TMaybe(self.join_templates(a, b.inner))
-            case (TParts(), TParts()) if (a.kind, a.meta) == (b.kind, b.meta):
+            case (TParts(), TParts()) if a.kind != "dict" and (a.kind, a.meta) == (b.kind, b.meta):
                 return TParts(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)))
-            case (TTensor(), TTensor()) if (a.type.dtype, a.type.rank, a.array0) == (
-                b.type.dtype,
-                b.type.rank,
-                b.array0,
-            ):
+            case (TTensor(), TTensor()) if a.kind == b.kind:
                 return _join_tensors(a, b)
             case (TArray() | TTensor(), TArray() | TTensor()) if isinstance(a, TArray) or isinstance(b, TArray):
                 return self._join_arrays(a, b)
@@ -303,6 +310,9 @@ class Merge(Words):
                 self.make_real(b.cell)
                 kept = self.stays_empty(a.cell, b.cell) or self.stays_empty(b.cell, a.cell)
                 return TList(self.unify_cells(a.cell, b.cell), a.own and b.own and not kept)
+        joined = self._join_dicts(a, b)
+        if joined is not None:
+            return joined
         for one in (a, b):
             if isinstance(one, TArray):
                 self.pass_itself([one.ref.place])
@@ -313,6 +323,28 @@ class Merge(Words):
         if endless(t):
             return TPoison(f"it has types without end: {type_text(t)[:100]}")
         return TType(t)
+
+    def _join_dicts(self, a: Template, b: Template) -> Template | None:
+        """Join dicts, of which some may have known keys; None: they have no template but their types.
+
+        Where a dict of known keys meets one of run time, or they have other keys, both are made at run time.
+        """
+        match a, b:
+            case TMap(), TMap() if a.is_set == b.is_set:
+                return TMap(self.unify_cells(a.cell, b.cell), a.is_set)
+            case TParts(kind="dict"), TParts(kind="dict") if a.meta == b.meta:
+                if a.cell is not None and b.cell is not None:
+                    self.unify_cells(a.cell, b.cell)
+                items = tuple(map(self.join_templates, a.items, b.items))
+                return TParts("dict", a.meta, items, a.cell if b.cell is not None else None)
+            case TParts(kind="dict"), TParts(kind="dict") if a.cell and b.cell and _can_be_stored((*a.items, *b.items)):
+                self.make_real(a.cell)
+                self.make_real(b.cell)
+                raise Resweep
+            case (TMap(), TParts(kind="dict", cell=cell)) | (TParts(kind="dict", cell=cell), TMap()) if cell:
+                self.make_real(cell)
+                raise Resweep
+        return None
 
     def _join_known(self, a: Template, b: Template) -> Template:
         """Join templates of which one is a value itself, and not the other's."""
@@ -362,10 +394,13 @@ class Merge(Words):
                 return Array0T(a.type.dtype) if a.array0 else a.type
             case TList():
                 return ListT(a.cell.find().item)
+            case TMap():
+                return map_type(a.cell, a.is_set)
             case TArray():
                 return self.type_of(a.ref)
             case TParts(kind="holder"):
-                raise self.refuse("ACR206", seen=self.describe(a.meta))
+                code = "ACR206" if isinstance(a.meta, Func | Bound) else "ACR308"
+                raise self.refuse(code, seen=self.describe(a.meta), rewrite="" if code == "ACR206" else "list(...)")
             case TParts(kind="tuple"):
                 return TupleT(tuple(map(self.template_type, a.items)))
             case TParts(kind="dict"):
@@ -398,7 +433,7 @@ class Merge(Words):
                 if a.kind == "tuple":
                     return TupleVal(items), flat
                 if a.kind == "dict":
-                    return DictVal(a.meta, items), flat
+                    return DictVal(a.meta, items, a.cell), flat
                 if a.kind == "holder":
                     return holding(a.meta, items), flat
                 return Record(a.meta[0], a.meta[1], items, own=a.meta[0] not in self.know.outside), flat
@@ -418,6 +453,9 @@ class Merge(Words):
             case TList():
                 var = self.var(name, ListT(a.cell.find().item))
                 return ListVal(a.cell.find(), var, a.own), (var,)
+            case TMap():
+                var = self.var(name, words(map_type(a.cell, a.is_set))[0])
+                return MapVal(a.cell.find(), var, a.is_set), (var,)
             case TChoice():
                 var = self.var(name, INT)
                 parts = [self.instantiate(option, name) for option in a.options]
@@ -453,7 +491,7 @@ class Merge(Words):
                 return 0
             case TChoice():
                 return 1 + sum(map(self.template_width, a.options))
-            case TList():
+            case TList() | TMap():
                 return 1
             case TArray():
                 return len(a.loose)
@@ -487,7 +525,7 @@ class Merge(Words):
                 src = self.variable(val)
                 if vars[0] is not src:
                     self.emit(ir.Copy(out=vars[0], src=src, loc=self.loc))
-            case TList() if isinstance(val, ListVal):
+            case TList() | TMap() if isinstance(val, ListVal | MapVal):
                 if vars[0] is not val.var:
                     self.emit(ir.Copy(out=vars[0], src=val.var, loc=self.loc))
             case TArray() if isinstance(val, ArrayRef):
@@ -516,8 +554,9 @@ class Merge(Words):
                         self.emit(ir.Copy(out=out, src=src, loc=self.loc))
 
 
-def _kind(a: TTensor) -> tuple[str, int, bool]:
-    return a.type.dtype, a.type.rank, a.array0
+def _can_be_stored(items: Sequence[Template]) -> bool:
+    """Whether values may lie in memory: none is a function or something else that the compiler alone knows."""
+    return not any(isinstance(t, TStatic | TChoice | TPoison) or getattr(t, "kind", "") == "holder" for t in items)
 
 
 def _join_tensors(a: TTensor, b: TTensor) -> TTensor:

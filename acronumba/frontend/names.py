@@ -4,29 +4,39 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import types
 from typing import Any
 
 from acronumba.data.shared import SharedConst, describe_value, values_of
 from acronumba.data.witness import ABSENT
 from acronumba.errors import Loc
-from acronumba.frontend.block import Refused
+from acronumba.frontend.advice import near
+from acronumba.frontend.block import (
+    Dead,
+    Refused,
+)
 from acronumba.frontend.calls.objects import as_function, is_foreign
 from acronumba.frontend.source import NoSource, read_source
 from acronumba.frontend.values import (
     DictVal,
+    Enumerate,
     Func,
     Generator,
     Made,
     Maybe,
+    NoneVal,
     Poison,
     Record,
     Ref,
+    Reversed,
     Static,
     StaticList,
+    Stream,
     Tensor,
     TupleVal,
     Val,
+    Zip,
     held,
     number,
 )
@@ -92,10 +102,39 @@ def bind_name(w: Walker, name: str, val: Val) -> None:
             scope = overlay
             break
     forget(w, scope, name)
+    w.state.pop(("#consumed", (scope, name)), None)
+    if is_iterator(val):
+        val = named_iterator(w, val)
     w.kept(val)
     name_views(val)
     w.code.note_name(val, name)
     w.state[(scope, name)] = val
+
+
+def is_iterator(val: Val) -> bool:
+    """Whether a value gives its items only once."""
+    return isinstance(val, Zip | Enumerate | Reversed | Stream)
+
+
+def loops_around(w: Walker) -> int:
+    """Return in how many loops the walk is."""
+    return sum(len(frame.loops) for frame in w.frames)
+
+
+def named_iterator(w: Walker, val: Val) -> Stream:
+    """Return an iterator that gets a name."""
+    return Stream(val.inner if isinstance(val, Stream) else val, loops_around(w))
+
+
+def consumed(w: Walker, val: Stream, name: str, key: Any, node: ast.AST) -> Val:
+    """Return what an iterator gives, which is read by its name: once, and not in a loop that began later."""
+    mark = ("#consumed", key)
+    if mark in w.state or loops_around(w) > val.depth:
+        raise w.refuse(
+            "ACR114", node, seen=f"the iterator {name}, which is read again", rewrite="make it a list: list(...)"
+        )
+    w.state[mark] = NoneVal()
+    return val.inner
 
 
 def name_views(val: Val) -> None:
@@ -129,10 +168,17 @@ def check_free(w: Walker, val: Val) -> None:
         raise w.refuse("ACR114", val.node)
 
 
+def check_part(w: Walker, val: Val, node: ast.AST) -> None:
+    """Refuse an iterator as a part of something, by which it could be read several times."""
+    check_free(w, val)
+    if is_iterator(val):
+        raise w.refuse("ACR114", node, seen="an iterator that is stored", rewrite="make it a list: list(...)")
+
+
 def part_of(w: Walker, node: ast.expr) -> Val:
     """Evaluate an expression that becomes part of something: it has another name from then on."""
-    val = w.value(node)
-    check_free(w, val)
+    val = w.part(node)
+    check_part(w, val, node)
     if not isinstance(node, ast.Constant):
         alias(val)
     return val
@@ -159,10 +205,11 @@ def read_name(w: Walker, name: str, node: ast.AST) -> Val:
 
 def bound_value(w: Walker, val: Val | None, name: str, key: Any, node: ast.AST) -> Val:
     """Return the value of a local name; the instance fails where it has none."""
-    if val is None:
-        raise w.refuse("ACR306", node, seen=f"{name} has no value on any path to here")
+    text = f"cannot access local variable '{name}' where it is not associated with a value"
+    if val is None:  # on none of the paths to here, of those that are known so far
+        w.fail("UnboundLocalError", text, node)
+        raise Dead
     if isinstance(val, Maybe):
-        text = f"cannot access local variable '{name}' where it is not associated with a value"
         w.check(val.bound, "UnboundLocalError", text, (), node)
         if w.block is not None:
             w.state[key] = val.value
@@ -171,7 +218,7 @@ def bound_value(w: Walker, val: Val | None, name: str, key: Any, node: ast.AST) 
         if val.why:
             raise w.refuse(val.code or "ACR303", node, seen=f"{name}: {val.why}")
         raise Refused(None)
-    return val
+    return consumed(w, val, name, key, node) if isinstance(val, Stream) else val
 
 
 def outer_name(w: Walker, func: Func, name: str, node: ast.AST) -> Val:
@@ -188,7 +235,10 @@ def outer_name(w: Walker, func: Func, name: str, node: ast.AST) -> Val:
     builtin = w.witness.item(builtins, name)
     if builtin is not ABSENT:
         return Static(builtin)
-    raise w.refuse("ACR306", node, seen=f"the name {name} does not exist")
+    known = {*func.globals, *vars(builtins), *func.closure, *w.frame.locals}
+    rewrite = near(name, known) or "define the name, or import it"
+    seen = f"the name {name} does not exist"
+    raise w.refuse("ACR306", node, seen=seen, rewrite=rewrite, message="this name is not defined")
 
 
 def default_value(w: Walker, value: Any, holder: Any, name: Any, path: str) -> Val:
@@ -234,6 +284,8 @@ def behind(w: Walker, value: Any) -> types.FunctionType | None:
     function = as_function(value)
     if function is not None and function is not value:
         w.witness.item(value, "__wrapped__")
+        if isinstance(value, functools._lru_cache_wrapper):
+            w.cached.add(function.__code__)
     return function
 
 

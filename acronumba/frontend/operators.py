@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import types
 
+from acronumba.frontend.advice import operands
 from acronumba.frontend.attributes import by_member
-from acronumba.frontend.block import ZERO_DIVISION
+from acronumba.frontend.block import ZERO_DIVISION, Dead
 from acronumba.frontend.calls.objects import is_tuple, python_class
 from acronumba.frontend.comprehensions import list_concat, list_repeat
 from acronumba.frontend.conditions import host_value, truth_value
-from acronumba.frontend.handlers import EXPRESSIONS, handles
+from acronumba.frontend.handlers import EXPRESSIONS, MAPPINGS, handles
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.values import (
@@ -120,6 +121,11 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
             return w.ufunc(name, (x, y), node)
     if isinstance(a, Num) and isinstance(b, Num):
         return arithmetic(w, name, a, b, node)
+    mapped = MAPPINGS.get(type(a)) or MAPPINGS.get(type(b))
+    if mapped is not None:
+        got = mapped(w, op, a, b, node)
+        if got is not None:
+            return got  # type: ignore[no-any-return]
     if isinstance(op, ast.BitOr) and all(isinstance(v, Static | NoneVal) for v in (a, b)):  # isinstance(x, A | B)
         return TupleVal((a, b))
     if isinstance(op, ast.Add):
@@ -142,7 +148,11 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
     magic = operator_method(w, op, a, b, node)
     if magic is not None:
         return magic
-    raise w.refuse("ACR301", node, seen=f"{w.describe(a)} {OPERATORS[type(op)]} {w.describe(b)}")
+    if any(isinstance(v, NoneVal) and v.given for v in (a, b)):
+        w.fail("TypeError", "unsupported operand type(s): this value is None here", node)
+        raise Dead
+    rewrite = operands(op, a, b, (python_class(a), python_class(b)))
+    raise w.refuse("ACR301", node, seen=f"{w.describe(a)} {OPERATORS[type(op)]} {w.describe(b)}", rewrite=rewrite)
 
 
 def operator_method(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val | None:
@@ -211,7 +221,7 @@ def is_index(val: Val) -> bool:
 
 @handles(EXPRESSIONS, ast.BinOp)
 def _binary_operator(w: Walker, node: ast.BinOp) -> Val:
-    a, b = w.value(node.left), w.value(node.right)
+    a, b = w.part(node.left), w.part(node.right)
     return binary(w, node.op, w.whole(a), w.whole(b), node)
 
 

@@ -247,10 +247,9 @@ def assigned_names(body: Sequence[ast.AST]) -> frozenset[str]:
 
 _FORBIDDEN: tuple[tuple[type[ast.AST] | tuple[type[ast.AST], ...], str], ...] = (
     ((ast.Try, ast.TryStar), "ACR101"),
-    ((ast.With, ast.AsyncWith), "ACR102"),
+    (ast.AsyncWith, "ACR102"),
     ((ast.Global, ast.Nonlocal), "ACR103"),
     ((ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFunctionDef, ast.AsyncFor), "ACR104"),
-    (ast.Delete, "ACR105"),
     ((ast.Import, ast.ImportFrom), "ACR106"),
     (ast.ClassDef, "ACR107"),
 )

@@ -6,18 +6,32 @@ A refusal is caught at its statement, noted, and the walk goes on after it: all 
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Sequence
 
+import numpy as np
+
+from acronumba.frontend.block import Refused
 from acronumba.frontend.functions import nested_function
 from acronumba.frontend.handlers import STATEMENTS, handles
 from acronumba.frontend.names import check_free
-from acronumba.frontend.values import NoneVal
+from acronumba.frontend.values import (
+    NoneVal,
+    Static,
+)
 from acronumba.frontend.walker import Walker
 
 
 def if_statement(w: Walker, test: ast.expr, yes: Sequence[ast.stmt], no: Sequence[ast.stmt]) -> None:
-    """Walk an `if` statement."""
-    on, off = w.branch(test)
+    """Walk an `if` statement. Where its condition is refused, both ways are walked, for what is refused there."""
+    try:
+        on, off = w.branch(test)
+    except Refused as error:
+        if error.error is not None:
+            w.errors.append(error.error)
+        if w.block is None:
+            w.block = w.new_block()
+        on, off = ([p] if p is not None else [] for p in w.fork(w.unknown_bool()))
     points = []
     for starts, stmts in ((on, yes), (off, no)):
         w.join(starts)
@@ -96,8 +110,27 @@ def _assert(w: Walker, stmt: ast.Assert) -> None:
     w.join(holds)
 
 
+@handles(STATEMENTS, ast.With)
+def _with(w: Walker, stmt: ast.With) -> None:
+    """Walk the body under `np.errstate`, which says only what NumPy warns of; anything else is refused."""
+    for item in stmt.items:
+        call = item.context_expr
+        func = w.expr(call.func) if isinstance(call, ast.Call) else None
+        if not isinstance(func, Static) or func.value is not np.errstate or item.optional_vars is not None:
+            raise w.refuse("ACR102", stmt)
+        assert isinstance(call, ast.Call)
+        for given in (*call.args, *(keyword.value for keyword in call.keywords)):
+            value = w.static(w.expr(given), call)
+            if value not in ("ignore", "warn", None):
+                raise w.refuse("ACR102", given, seen=f"np.errstate({value!r}), which raises or calls")
+    w.body(stmt.body)
+
+
 @handles(STATEMENTS, ast.FunctionDef)
 def _definition(w: Walker, stmt: ast.FunctionDef) -> None:
-    if stmt.decorator_list:
-        raise w.refuse("ACR210", stmt.decorator_list[0], seen=f"a decorator on {stmt.name}")
+    for node in stmt.decorator_list:
+        known = w.expr(node.func if isinstance(node, ast.Call) else node)
+        if not isinstance(known, Static) or known.value not in (functools.lru_cache, functools.cache):
+            raise w.refuse("ACR210", node, seen=f"a decorator on {stmt.name}")
+        w.cached.add(stmt)
     w.state[(w.frame.scope, stmt.name)] = nested_function(w, stmt, stmt.name, stmt.args)

@@ -13,9 +13,15 @@ import numpy as np
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls.objects import is_tuple, python_class
-from acronumba.frontend.comprehensions import stack_list
+from acronumba.frontend.comprehensions import (
+    extend,
+    stack_list,
+    to_list,
+)
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.handlers import EXPRESSIONS, SUBSCRIPTS, handles
+from acronumba.frontend.dicts import changeable, dict_item, is_mapping
+from acronumba.frontend.handlers import EXPRESSIONS, INDEXED, SUBSCRIPTS, handles
+from acronumba.frontend.keyed import put
 from acronumba.frontend.lists import (
     at_run_time,
     check_mutable,
@@ -24,6 +30,7 @@ from acronumba.frontend.lists import (
     list_get,
     list_slice,
     new_list,
+    simple,
     widen_list,
 )
 from acronumba.frontend.magic import call_special, has_method, index_value
@@ -34,7 +41,9 @@ from acronumba.frontend.values import (
     Choice,
     DictVal,
     EnumVal,
+    Kept,
     ListVal,
+    MapVal,
     NoneVal,
     Num,
     Poison,
@@ -65,7 +74,12 @@ def index_of(w: Walker, node: ast.expr) -> Any:
 def index_part(w: Walker, node: ast.expr) -> Any:
     """Evaluate the index of one axis."""
     if not isinstance(node, ast.Slice):
-        return w.expr(node)
+        val = w.expr(node)
+        if not isinstance(val, Static) or not isinstance(val.value, slice):
+            return val
+        known = val.value
+        bounds = [None if end is None else number(end) for end in (known.start, known.stop)]
+        return slice(bounds[0], bounds[1], 1 if known.step is None else known.step)
     parts = [None if x is None else (w.expr(x), x) for x in (node.lower, node.upper, node.step)]
     start, stop = (None if p is None else slice_bound(w, *p) for p in parts[:2])
     return slice(start, stop, 1 if parts[2] is None else slice_step(w, *parts[2]))
@@ -133,6 +147,9 @@ def subscript(w: Walker, base: Val, index: ast.expr, node: ast.AST) -> Val:
 def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
     """Read an item, or several, of a value that is one thing; an index may be one of several."""
     w.check_poison(base)
+    if isinstance(base, NoneVal) and base.given:
+        w.fail("TypeError", "'NoneType' object is not subscriptable", node)
+        raise Dead
     if isinstance(base, Tensor | ArrayRef):
         return array_item(w, base, where, node)
     if isinstance(base, Static) and any(base.value is f for f in (np.r_, np.c_, np.mgrid, np.ogrid)):
@@ -140,13 +157,16 @@ def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
         return w.call(base, [_numbers(w, e, node) if isinstance(e, slice) else e for e in parts], {}, node)
     if isinstance(where, tuple):
         where = TupleVal(tuple(_no_slices(w, where, node)))
-    if isinstance(where, UnionVal):
+    if isinstance(where, UnionVal) and not is_mapping(base):
         where = not_none(w, where, node)
         if isinstance(where, UnionVal):
             return w.each(where, lambda e: get_item(w, base, e, node), node)
+    handler = INDEXED.get(type(base))
+    if handler is not None:
+        return handler(w, base, where, node)  # type: ignore[no-any-return]
     match base:
-        case DictVal() | SharedVal():
-            if isinstance(base, DictVal) or base.node.kind == "dict":
+        case DictVal() | MapVal() | SharedVal():
+            if is_mapping(base):
                 return dict_item(w, base, where, node)
         case Static(value=value) if isinstance(value, enum.EnumMeta) and isinstance(where, StrVal):
             return w.constant(value[where.value])
@@ -240,24 +260,6 @@ def _no_slices(w: Walker, where: tuple[Any, ...], node: ast.AST) -> Iterator[Val
         if isinstance(e, slice):
             raise w.refuse("ACR301", node, seen="a slice in a tuple index of something that is not an array")
         yield e
-
-
-def dict_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
-    """Read the item of a dict under a constant key."""
-    if not isinstance(where, StrVal):
-        raise w.refuse("ACR309", node, seen=describe_index(w, where))
-    if isinstance(base, DictVal):
-        if where.value in base.keys:
-            val = base.items[base.keys.index(where.value)]
-            w.check_poison(val, node=node)
-            return val
-    else:
-        assert isinstance(base, SharedVal)
-        item = base.node.item(where.value)
-        if item is not None:
-            return w.shared_value(item)
-    w.fail("KeyError", where.value, node)
-    return Poison()
 
 
 def index_list(w: Walker, base: ListVal, where: Any, node: ast.AST) -> Val:
@@ -423,7 +425,7 @@ def index_array(w: Walker, e: Val, node: ast.AST) -> Tensor:
 
 
 def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Any]:
-    """Evaluate the list or array and the index of an item that is assigned: once, also where it is read first."""
+    """Evaluate the list, array or dict and the index of an item that is assigned: once, also where it is read first."""
     base = w.value(target.value)
     w.check_poison(base)
     if isinstance(base, Tensor | ArrayRef):
@@ -431,15 +433,32 @@ def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Any]:
     if isinstance(base, StaticList):
         w.make_real(base.cell)
         raise Resweep
+    if isinstance(base, DictVal | MapVal | Kept):
+        return base, w.expr(target.slice) if isinstance(base, DictVal | MapVal) else index_of(w, target.slice)
     if isinstance(base, ListVal):
         check_mutable(w, base, target)
+    else:
+        message = "" if isinstance(base, SharedVal) else f"items of {w.describe(base)} cannot be assigned"
+        raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}", message=message)
     return base, index_of(w, target.slice)
 
 
-def set_item(w: Walker, base: ListVal, where: Any, target: ast.Subscript, val: Val) -> None:
-    """Assign to an element of a list."""
+def set_item(
+    w: Walker, base: ListVal | DictVal | MapVal | Kept, where: Any, target: ast.Subscript, val: Val
+) -> None:  # fmt: skip
+    """Assign to an element of a list, or store under a key of a dict."""
+    if isinstance(base, DictVal):
+        base = changeable(w, base, target)
+    if isinstance(base, Kept):
+        base = base.inner
+    if isinstance(base, MapVal):
+        if base.is_set:
+            raise w.refuse("ACR301", target, seen=f"an assignment into {w.describe(base)}", rewrite="s.add(x)")
+        put(w, base, where, val, target)
+        return
     if isinstance(where, slice):
-        raise w.refuse("ACR109", target, seen="an assignment to a slice of a list")
+        set_slice(w, base, where, val, target)
+        return
     if isinstance(where, tuple):
         where = TupleVal(tuple(_no_slices(w, where, target)))
     if isinstance(where, Tensor):
@@ -452,6 +471,39 @@ def set_item(w: Walker, base: ListVal, where: Any, target: ast.Subscript, val: V
     args = (base.var, w.word(i), *w.to_words(val, base.item))
     if w.block is not None:
         w.emit(ir.ListOp(outs=(), op="set", width=w.width(base), args=args, loc=w.at(target)))
+
+
+def set_slice(w: Walker, base: ListVal, where: slice, val: Val | None, node: ast.AST) -> None:
+    """`xs[a:b] = ys`, or `del xs[a:b]` where there is no value."""
+    if where.step != 1:
+        raise w.refuse("ACR109", node, seen="a slice with a step", rewrite="a loop over its indices")
+    new = None if val is None else to_list(w, val, node)
+    n = w.list_lengths(base, node)
+    first = _inside(w, where.start, number(0), n, node)
+    stop = w.scalar("max", first, _inside(w, where.stop, n, n, node))
+    parts = [list_slice(w, base, number(0), 1, first, _place(node, "head"))]
+    if new is not None:  # it may be the list itself
+        parts.append(list_slice(w, new, number(0), 1, w.list_lengths(new, node), _place(node, "new")))
+    parts.append(list_slice(w, base, stop, 1, w.scalar("sub", n, stop), _place(node, "tail")))
+    simple(w, base, "erase", node)
+    for part in parts:
+        extend(w, base, part, node)
+
+
+def _inside(w: Walker, bound: Num | UnionVal | None, end: Num, n: Num, node: ast.AST) -> Num:
+    """Return a bound of a slice of a list as an index from 0 to its length."""
+    if isinstance(bound, UnionVal):
+        bound = bound_or(w, bound, end, node)
+    if bound is None:
+        return end
+    at = w.read(w.as_int(bound))
+    at = w.select(w.scalar("lt", at, number(0)), w.scalar("add", at, n), at)
+    return w.scalar("max", number(0), w.scalar("min", at, n))
+
+
+def _place(node: ast.AST, what: str) -> ast.AST:
+    """Return a node in the place of another, so that what is made for it is known apart."""
+    return ast.copy_location(ast.Name(what), node) if what != "new" else ast.copy_location(ast.Constant(0), node)
 
 
 @handles(EXPRESSIONS, ast.Subscript)

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from acronumba.frontend.block import Blocks
+from acronumba.frontend.parts import (
+    alike,
+    same,
+)
 from acronumba.frontend.values import (
     ArrayPlace,
     ArrayRef,
@@ -13,12 +17,10 @@ from acronumba.frontend.values import (
     Choice,
     Num,
     Val,
-    alike,
     array_form,
     array_numbers,
     is_choosable,
     number,
-    same,
 )
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import TensorT, Type
@@ -38,6 +40,7 @@ class TParts:
     kind: str  # "tuple" | "dict" | "record" | "holder"
     meta: Any
     items: tuple[Template, ...]
+    cell: Cell | None = None  # of a dict
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +51,11 @@ class TTensor:
     array0: bool  # whether it is an array of rank 0
     places: tuple[ArrayPlace, ...] = ()  # where it was made; none if that is not known
     passed: bool = False  # it has names elsewhere
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What must be equal of two that have one in common."""
+        return self.type.dtype, self.type.rank, self.array0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +75,12 @@ class TArray:
 class TList:
     cell: Cell
     own: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TMap:
+    cell: Cell
+    is_set: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +123,9 @@ class TPoison:
     code: str = ""
 
 
-Template: TypeAlias = TStatic | TParts | TTensor | TList | TType | TMaybe | TAbsent | TPoison | TChoice | TArray
+Template: TypeAlias = (
+    TStatic | TParts | TTensor | TList | TMap | TType | TMaybe | TAbsent | TPoison | TChoice | TArray
+)  # fmt: skip
 
 
 def equal_templates(a: Template, b: Template) -> bool:
@@ -129,6 +145,8 @@ def equal_templates(a: Template, b: Template) -> bool:
             )
         case (TList(), TList()):
             return a.cell.find() is b.cell.find() and a.own == b.own
+        case (TMap(), TMap()):
+            return a.cell.find() is b.cell.find() and a.is_set == b.is_set
         case (TChoice(), TChoice()):
             return len(a.options) == len(b.options) and all(map(equal_templates, a.options, b.options))
         case (TType(), TType()):

@@ -29,6 +29,7 @@ from acronumba.ir.types import (
     FloatT,
     IntT,
     ListT,
+    MapT,
     StrT,
     StructT,
     TensorT,
@@ -61,7 +62,7 @@ class EnumVal:
 
 @dataclass(slots=True, eq=False)
 class NoneVal:
-    pass
+    given: bool = False  # by the data: other instances, of another mini-batch, may have something else there
 
 
 @dataclass(slots=True, eq=False)
@@ -248,8 +249,11 @@ class TupleVal:
 
 @dataclass(slots=True, eq=False)
 class DictVal:
-    keys: tuple[str, ...]
+    """A dict whose keys are known and that is not changed; made at run time instead if `cell.real` is set."""
+
+    keys: tuple[Any, ...]  # strings, or other constants
     items: tuple[Val, ...]
+    cell: Cell | None = None  # of the place that makes it, if there is one
 
 
 @dataclass(slots=True, eq=False)
@@ -286,12 +290,42 @@ class ListVal:
     cell: Cell
     var: ir.Var
     own: bool = True  # certainly made in the call: it may be changed
-    outer: ListVal | None = None  # the list that it was read from
+    outer: ListVal | MapVal | None = None  # the list or dict that it was read from
     place: FieldPlace | None = None  # the field of an object that it was read from
 
     @property
     def item(self) -> Type:
         return self.cell.find().item
+
+
+@dataclass(slots=True, eq=False)
+class MapVal:
+    """A dict at run time, or a set: a list of entries. All of them were made in the call."""
+
+    cell: Cell  # its items are entries: tuples of a key and what lies under it
+    var: ir.Var
+    is_set: bool = False
+    outer: ListVal | MapVal | None = None  # the list or dict that it was read from
+    place: FieldPlace | None = None  # the field of an object that it was read from
+
+    @property
+    def type(self) -> MapT:
+        return map_type(self.cell, self.is_set)
+
+
+@dataclass(slots=True, eq=False)
+class MapView:
+    """What a dict has: its "keys", "values" or "items"; or the elements of a set, in any order."""
+
+    base: MapVal
+    what: str
+
+
+def map_type(cell: Cell, is_set: bool) -> MapT:
+    """Return the type of the dicts or sets of a cell."""
+    entry = cell.find().item
+    key, item = entry.items if isinstance(entry, TupleT) else (NEVER, NEVER)
+    return MapT(key, None if is_set else item)
 
 
 @dataclass(slots=True, eq=False)
@@ -390,6 +424,33 @@ class Reversed:
 
 
 @dataclass(slots=True, eq=False)
+class Stream:
+    """An iterator, which is consumed once: by what it gives. `depth`: in how many loops it got its name."""
+
+    inner: Val
+    depth: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Partial:
+    """A function with arguments that it was given before it is called."""
+
+    func: Val
+    args: tuple[Val, ...]
+    names: tuple[str, ...]
+    named: tuple[Val, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Kept:
+    """A deque, a dict with a default, a counter: a list or dict of run time with something of its own."""
+
+    kind: type
+    inner: ListVal | MapVal
+    extra: tuple[Val, ...]  # of a deque: the most elements, or None; what gives the default
+
+
+@dataclass(slots=True, eq=False)
 class Generator:
     """A generator expression, to be consumed at once."""
 
@@ -422,9 +483,9 @@ class Poison:
 
 
 Val: TypeAlias = (
-    Num | EnumVal | NoneVal | StrVal | Tensor | ArrayRef | Ref | Made | Record | TupleVal | DictVal | ListVal
-    | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed
-    | Generator | Maybe | Choice | Poison | Super
+    Num | EnumVal | NoneVal | StrVal | Tensor | ArrayRef | Ref | Made | Record | TupleVal | DictVal | MapVal | MapView
+    | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed
+    | Stream | Partial | Kept | Generator | Maybe | Choice | Poison | Super
 )  # fmt: skip
 
 
@@ -443,8 +504,14 @@ def held(val: Val) -> tuple[Val, ...]:
             return val.parts
         case Enumerate():
             return (val.inner, val.start)
-        case Reversed():
+        case Reversed() | Stream():
             return (val.inner,)
+        case Partial():
+            return (val.func, *val.args, *val.named)
+        case Kept():
+            return (val.inner, *val.extra)
+        case MapView():
+            return (val.base,)
     return ()
 
 
@@ -467,6 +534,15 @@ def holding(val: Val, items: Sequence[Val]) -> Val:
             return Enumerate(*items)  # type: ignore[arg-type]
         case Reversed():
             return Reversed(*items)
+        case Stream():
+            return Stream(items[0], val.depth)
+        case Partial():
+            n = 1 + len(val.args)
+            return Partial(items[0], tuple(items[1:n]), val.names, tuple(items[n:]))
+        case Kept():
+            return Kept(val.kind, items[0], tuple(items[1:]))  # type: ignore[arg-type]
+        case MapView():
+            return MapView(items[0], val.what)  # type: ignore[arg-type]
     return val
 
 
@@ -524,6 +600,8 @@ def type_of(val: Val) -> Type | None:
         case DictVal():
             items = [type_of(v) for v in val.items]
             return None if None in items else DictT(val.keys, tuple(t for t in items if t is not None))
+        case MapVal():
+            return val.type
         case ListVal():
             return ListT(val.item)
         case StaticList():
@@ -532,73 +610,6 @@ def type_of(val: Val) -> Type | None:
             return union(*val.possible)
         case _:
             return None
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two abstract values are certainly the same value."""
-    if a is b:
-        return True
-    if type(a) is not type(b):
-        return False
-    match a:
-        case Num():
-            if a.const is not NOT_CONST or b.const is not NOT_CONST:
-                return type(a.const) is type(b.const) and (a.const == b.const) and repr(a.const) == repr(b.const)
-            return a.var is b.var and (a.var is not None or a.shared == b.shared)
-        case EnumVal():
-            return a.cls is b.cls and a.var is b.var and a.const is b.const
-        case NoneVal():
-            return True
-        case StrVal():
-            return bool(a.value == b.value)
-        case Tensor():
-            kinds = a.array0 is b.array0 or (a.array0 is not None and b.array0 is not None and same(a.array0, b.array0))
-            return bool(a.ref == b.ref and a.type == b.type and kinds)
-        case ArrayRef():
-            return array_form(a) == array_form(b) and all(map(same, array_numbers(a), array_numbers(b)))
-        case Ref():
-            return a.var is b.var and a.classes == b.classes
-        case Made():
-            return bool(a.key == b.key)
-        case TupleVal():
-            return len(a.items) == len(b.items) and all(map(same, a.items, b.items))
-        case DictVal():
-            return a.keys == b.keys and all(map(same, a.items, b.items))
-        case Record():
-            return a.cls is b.cls and all(map(same, a.items, b.items))
-        case ListVal():
-            return a.var is b.var
-        case UnionVal():
-            return bool(a.vars == b.vars and a.possible == b.possible)
-        case SharedVal():
-            return bool(a.node.path == b.node.path)
-        case Static():
-            return a.value is b.value or (
-                type(a.value) is type(b.value) and isinstance(a.value, type) is False and _equal(a.value, b.value)
-            )
-        case Func() | Bound() | Method() | Range() | Zip() | Enumerate() | Reversed():
-            return alike(a, b) and all(map(same, held(a), held(b)))
-        case Maybe():
-            return same(a.value, b.value) and same(a.bound, b.bound)
-        case Choice():
-            return len(a.options) == len(b.options) and all(map(same, a.options, b.options)) and same(a.index, b.index)
-    return False
-
-
-def alike(a: Val, b: Val) -> bool:
-    """Whether two values are the same but for what they hold."""
-    match a, b:
-        case (Func(), Func()):
-            return a.key == b.key
-        case (Bound(), Bound()):
-            return alike(a.func, b.func)
-        case (Method(), Method()):
-            return a.name == b.name
-        case (Zip(), Zip()):
-            return a.strict == b.strict and len(a.parts) == len(b.parts)
-        case (Range(), Range()) | (Enumerate(), Enumerate()) | (Reversed(), Reversed()):
-            return True
-    return same(a, b)
 
 
 def members_of(cls: Any) -> list[Any]:
@@ -620,23 +631,23 @@ def options_of(val: Val) -> tuple[Val, ...]:
     return val.options if isinstance(val, Choice) else (val,)
 
 
+def unkept(val: Val) -> Val:
+    """Return the list or dict of a deque, a dict with a default or a counter; anything else as it is."""
+    return val.inner if isinstance(val, Kept) else val
+
+
 def is_field(key: Any) -> bool:
     """Whether a key of the state is a field of an object whose names are all known (see `Made`)."""
     return bool(key[0][0] == "object")
 
 
 def is_own(val: Val) -> bool:
-    """Whether a value, if it is a list, was certainly made in the call."""
+    """Whether the lists that a value is, or consists of, were certainly made in the call."""
     match val:
         case ListVal():
             return val.own
+        case TupleVal() | DictVal() | Record() | StaticList():
+            return all(map(is_own, val.items))
         case UnionVal():
-            return val.place is not None or not any(isinstance(m, ListT) for m in val.possible)
+            return val.place is not None or not any(isinstance(t, ListT | TupleT | DictT) for t in val.possible)
     return not isinstance(val, SharedVal)
-
-
-def _equal(a: Any, b: Any) -> bool:
-    try:
-        return bool(a == b)
-    except Exception:  # objects of other people may raise anything when compared
-        return False

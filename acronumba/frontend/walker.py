@@ -21,8 +21,16 @@ from acronumba.frontend.contract import Contract
 from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, ITEMS, MADE, STATEMENTS, TARGETS
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
 from acronumba.frontend.templates import Template
-from acronumba.frontend.values import ArrayPlace, Func, Poison, Val
+from acronumba.frontend.values import (
+    ArrayPlace,
+    Cell,
+    Func,
+    Num,
+    Poison,
+    Val,
+)
 from acronumba.ir import nodes as ir
+from acronumba.ir.types import BOOL
 
 UNROLL = 16  # loops over a constant range up to this long are unrolled where they index something known,
 MOST_OPERATIONS = 64  # or where all turns together are a straight line of so many operations on tensors
@@ -129,6 +137,8 @@ class Walker(Contract):
         self.scanned: set[Any] = set()
         self.taken: set[str] = set()  # names of functions
         self.witness = Witness()  # what of Python was read
+        self.walked: list[Cell] = []  # of the deques that loops around are over
+        self.cached: set[Any] = set()  # functions under `functools.lru_cache`: their code, or their definitions
         self.events: list[Event] = []  # what happened to arrays that are written to, in order
         self.inherited: dict[tuple[type, str], Loc] = {}  # what was read of classes through their objects, and where
 
@@ -206,10 +216,30 @@ class Walker(Contract):
         outer = stmt.names if isinstance(stmt, ast.Global | ast.Nonlocal) else ()
         for name in (*assigned_names([stmt]), *outer):
             self.state[(self.frame.scope, name)] = Poison()
-        if isinstance(stmt, ast.Return | ast.Raise):
+        if isinstance(stmt, ast.Raise):
             self.block = None
-        elif self.block is None:
+            return
+        if self.block is None:
             self.block = self.new_block()
+        # Whoever called goes on, with what is unusable. In a library function nothing else is the user's mistake.
+        if isinstance(stmt, ast.Return) or self.outer_loc is not None:
+            self.frame.returns.append((self.point(), Poison(), self.at(stmt)))
+            self.block = None
+
+    def part(self, node: ast.expr) -> Val:
+        """Evaluate one of several expressions: a refusal is noted, so that the others are seen, too."""
+        try:
+            return self.value(node)
+        except Refused as error:
+            if error.error is not None:
+                self.errors.append(error.error)
+            if self.block is None:
+                self.block = self.new_block()
+            return Poison()
+
+    def unknown_bool(self) -> Num:
+        """Return a bool that stands for a condition that was refused."""
+        return Num(BOOL, var=self.var("", BOOL))
 
     def assign(self, target: ast.expr, val: Val) -> None:
         """Assign a value to a target."""
@@ -248,7 +278,7 @@ class Walker(Contract):
 
     def mark(self) -> Mark:
         """Return what is needed to go back to here after something was tried."""
-        grows: list[list[Any]] = [self.errors, self.notes, self.frames, self.events]
+        grows: list[list[Any]] = [self.errors, self.notes, self.walked, self.frames, self.events]
         for frame in self.frames:
             grows += [frame.returns, frame.loops, frame.overlays]
             grows += [x for loop in frame.loops for x in (loop.breaks, loop.continues)]

@@ -11,6 +11,7 @@ from typing import Any
 
 from acronumba.data.classes import fields_in_order
 from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
+from acronumba.frontend.advice import storable
 from acronumba.frontend.array_forms import array_of_words
 from acronumba.frontend.block import Point, Resweep, conversion, last_name
 from acronumba.frontend.cells import Cells, endless
@@ -28,6 +29,7 @@ from acronumba.frontend.values import (
     Func,
     ListVal,
     Made,
+    MapVal,
     Maybe,
     NoneVal,
     Num,
@@ -46,7 +48,7 @@ from acronumba.frontend.values import (
     array_numbers,
     number,
     type_of,
-)  # fmt: skip
+)
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     BOOL,
@@ -61,6 +63,7 @@ from acronumba.ir.types import (
     FloatT,
     IntT,
     ListT,
+    MapT,
     NeverT,
     NoneT,
     OpaqueT,
@@ -210,7 +213,7 @@ class Words(Cells):
             t = DictT(val.keys, tuple(self.type_of(v) for v in val.items))
         if t is None:
             code = "ACR206" if isinstance(val, Func | Bound | Choice) else "ACR308"
-            raise self.refuse(code, seen=self.describe(val))
+            raise self.refuse(code, seen=self.describe(val), rewrite=storable(val))
         return t
 
     def unify_places(self, places: Sequence[ArrayPlace]) -> None:
@@ -282,11 +285,27 @@ class Words(Cells):
                 val.stored = True
                 self.widen_cell(val.cell, t.item)
                 return (self.realise(val).var,)
+            case (MapT() as wanted, (DictVal(cell=Cell()) | MapVal()) as given):
+                return (self._map_word(given, wanted),)
             case (_, UnionVal()) if val.type == t:
                 return val.vars
             case (_, UnionVal()):
                 return self._cases_to_words(val, t)
         raise self.refuse("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+
+    def _map_word(self, val: DictVal | MapVal, t: MapT) -> ir.Var:
+        """Return the variable of a dict or set as one of a type."""
+        if isinstance(val, DictVal):
+            assert val.cell is not None
+            self.make_real(val.cell)
+            raise Resweep
+        if (t.item is None) is not val.is_set:
+            raise self.refuse("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+        by_type = self.cells_by_type(t)
+        if val.type != t:
+            self.unify_cells(val.cell, by_type)
+        self.mix(val.cell, not by_type.mixed)
+        return val.var
 
     def realise(self, val: StaticList) -> ListVal:
         """Make the run-time list of a static one."""
@@ -479,7 +498,7 @@ class Words(Cells):
             case EnumT():
                 return EnumVal(t.cls, var=vars[0])
             case NoneT():
-                return NoneVal()
+                return NoneVal(given=True)
             case NeverT():
                 raise self.never()
             case StrT():
@@ -506,6 +525,8 @@ class Words(Cells):
                 return TupleVal(tuple(items)) if isinstance(t, TupleT) else DictVal(t.keys, tuple(items))
             case ListT():
                 return self.list_of(t, vars[0])
+            case MapT():
+                return MapVal(self.cells_by_type(t), vars[0], t.item is None)
             case UnionT():
                 return self.narrowed(UnionVal(t, vars, t.members))
             case OpaqueT():
@@ -541,7 +562,7 @@ class Words(Cells):
                 return replace(val, own=True, place=place)
             case Tensor():
                 val.places, val.passed = tuple(cell.places), True
-            case UnionVal():
+            case UnionVal() | MapVal():
                 return replace(val, place=place)
         return val
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I64, Expr, Local, const, convert, intrinsic, load, select
+from acronumba.host import maps
 from acronumba.host.segments import Segment
 from acronumba.host.writer import Writer
 from acronumba.ir.nodes import ListOp, Var
@@ -51,6 +52,13 @@ def list_operation(w: Writer, instr: ListOp) -> None:
                     x = b.let("x", load(low))
                     b.store(low, 0, load(high))
                     b.store(high, 0, x)
+        case "find":
+            w.assign(instr.outs[0], maps.find(w, instr, instr.args[1:]))
+        case "remove":
+            maps.remove(w, instr)
+        case "erase":
+            b.store(it, 1, 0)
+            b.store(it, 2, 0)
         case _:
             raise ValueError(f"list operation {instr.op!r}")
 
@@ -71,6 +79,10 @@ def dynamic(w: Writer, segment: Segment, instr: ListOp) -> None:
             operation.fill()
         case "sort":
             operation.sort()
+        case "put":
+            maps.put(w, segment, instr)
+        case "update":
+            maps.update(w, segment, instr)
 
 
 class _Dynamic:

@@ -15,7 +15,8 @@ from acronumba.ir.graph import live_at_start, successors
 from acronumba.ir.visit import reads, writes
 from acronumba.runtime.state import FRAME
 
-DYNAMIC = frozenset({"append", "insert", "extend", "slice", "fill", "sort"})  # lists operations without a static bound
+# Operations on lists without a static bound.
+DYNAMIC = frozenset({"append", "insert", "extend", "slice", "fill", "sort", "put", "update"})
 
 
 def stands_alone(instr: ir.Instr) -> bool:

@@ -57,9 +57,14 @@ def fits(source: Word, target: Word) -> bool:
                 and all(n is None or m == n for m, n in zip(source.shape, target.shape, strict=True))
             )
         case ListT(), ListT():
-            return source.item == NEVER or same_layout(source.item, target.item)
+            return stays_empty(source.item) or same_layout(source.item, target.item)
         case _:
             return source == target
+
+
+def stays_empty(item: Type) -> bool:
+    """Whether a list or dict with items of a type is always empty."""
+    return item == NEVER or (isinstance(item, TupleT) and any(map(stays_empty, item.items)))
 
 
 def refined(source: Word, target: Word) -> Word:

@@ -479,6 +479,22 @@ def _list_rule(i: ir.ListOp, args: list[Any]) -> tuple[Any, ...]:
             picked = [start + step * k for k in range(count)]
             assert all(0 <= k < this.count for k in picked), f"list slice {picked} of {this.count}"
             return (List(this.item, [x for k in picked for x in this.words[k * w : k * w + w]], len(picked)),)
+        case "reverse":
+            this.words[:] = [x for k in reversed(range(this.count)) for x in this.words[k * w : k * w + w]]
+        case "find":
+            return (this.places().get(tuple(args[1:]), -1),)
+        case "put":
+            this.put(args[1:])
+        case "remove":
+            assert 0 <= args[1] < this.count, f"entry {args[1]} of {this.count}"
+            del this.words[args[1] * w : args[1] * w + w]
+            this.count -= 1
+            this.index = None
+        case "update":
+            for k in range(args[1].count):
+                this.put(args[1].words[k * w : k * w + w])
+        case "erase":
+            this.words, this.count, this.index = [], 0, None
         case "sort":
             keys = args[1].words
             order = sorted(range(this.count), key=keys.__getitem__, reverse=bool(args[2]))

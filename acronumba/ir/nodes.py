@@ -19,6 +19,7 @@ that `Copy` joins at merges.
                 | var = new cls(var*)            New        a row: the words of all fields in order
                 | store var.field = var*         Store      every word of the field of a row that `New` has made
                 | var = list [var*] | len | get | set | append | pop | insert | extend | slice | reverse | sort
+                  | find | put | remove | update | erase               of dicts: lists of entries
                 | var = extent tensor axis       Extent     a run-time extent
                 | var = shared k                 Shared     parameter number k of `program.shared`, as an ordinary value
                 | var = op(var | shared | const, ...)     Op         a tensor operation of `ir.ops`, with dims
@@ -176,6 +177,15 @@ class ListOp:
     slice     list            list, start, step, count        a new list; elements start + step * k, k < count
     fill      list            count, words                    a new list of count equal elements
     sort      -               list, keys, descending     stable, by a list of as many int, float or bool keys (width 1)
+
+    A dict is a list of entries (a key, what lies under it), in the order in which the keys came, made empty by
+    `ListNew`. These operations, `len`, and `get` and `set` that leave the keys as they are, are all that it has:
+
+    find      int             list, words of a key            the index of its entry, -1 if there is none
+    put       -               list, words                     an entry: in the place of that of its key, or a new one
+    remove    -               list, index                     those behind it move up
+    update    -               list, other                     `put` of each entry of another dict of the same type
+    erase     -               list                            no entries are left
     """
 
     outs: tuple[Var, ...]

@@ -21,6 +21,7 @@ from acronumba.ir.types import (
     ListT,
     RefT,
     TensorT,
+    TupleT,
     Type,
     Word,
     host_word,
@@ -252,9 +253,12 @@ class Rules:
         rest = i.args[1:]
         arguments: dict[str, tuple[Word, ...]] = {
             "len": (), "get": (INT,), "set": (INT, *item), "append": item, "pop": (INT,), "insert": (INT, *item),
-            "extend": (this.type,), "slice": (INT, INT, INT),
+            "extend": (this.type,), "slice": (INT, INT, INT), "reverse": (), "find": _key(this, t), "put": item,
+            "remove": (INT,), "update": (this.type,), "erase": (),
         }  # fmt: skip
-        results: dict[str, tuple[Word, ...]] = {"len": (INT,), "get": item, "pop": item, "slice": (this.type,)}
+        results: dict[str, tuple[Word, ...]] = {
+            "len": (INT,), "get": item, "pop": item, "slice": (this.type,), "find": (INT,),
+        }  # fmt: skip
         if i.op == "sort":
             demand(len(rest) == 2, "sort takes a list, keys and a bool")
             keys = rest[0].type
@@ -325,6 +329,12 @@ class Rules:
                 good, shape = False, ()
         demand(good, f"no {way} of {arg.name} is a {operand.kind}")
         _sizes(tuple(shape), operand.shape, arg.name)
+
+
+def _key(this: ir.Var, entry: Type) -> tuple[Word, ...]:
+    """Return the words of a key of a dict; none for a list that is none."""
+    is_dict = isinstance(this.type, ListT) and isinstance(entry, TupleT) and len(entry.items) == 2
+    return words(entry.items[0]) if is_dict and isinstance(entry, TupleT) else (this.type,)
 
 
 def _sizes(shape: tuple[int | None, ...], sizes: Sequence[Any], name: str) -> None:

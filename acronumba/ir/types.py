@@ -4,8 +4,8 @@ A `Type` says what one Python value of the user's program is: a number, a tensor
 infers them, `data.pack` derives them from instances, and both agree through `words`, which says how a value of the
 type lies in 64-bit words. See `ir.nodes` for the program that is typed with them.
 
-    Type  = IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | Array0T | ArrayT | StructT | TupleT | DictT | ListT
-          | UnionT | NeverT | OpaqueT
+    Type  = IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | Array0T | ArrayT | StructT | TupleT | DictT | MapT
+          | ListT | UnionT | NeverT | OpaqueT
     Word  = IntT | FloatT | BoolT | TensorT | RefT | ListT           (what one variable of the IR holds)
 """
 
@@ -126,6 +126,19 @@ class DictT:
 
 
 @dataclass(frozen=True, slots=True)
+class MapT:
+    """A reference to a dict with keys of run time, or to a set: a list of its entries, found by their keys."""
+
+    key: Type
+    item: Type | None  # None: it is a set
+
+    @property
+    def entry(self) -> TupleT:
+        """The type of the elements of the list: a key and what lies under it."""
+        return TupleT((self.key, NONE if self.item is None else self.item))
+
+
+@dataclass(frozen=True, slots=True)
 class ListT:
     """A reference to a list whose elements all have one type."""
 
@@ -159,7 +172,7 @@ class RefT:
 
 
 Type: TypeAlias = (
-    IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | Array0T | ArrayT | StructT | TupleT | DictT | ListT
+    IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | Array0T | ArrayT | StructT | TupleT | DictT | MapT | ListT
     | UnionT | NeverT
     | OpaqueT
 )  # fmt: skip
@@ -175,7 +188,7 @@ def class_key(cls: type) -> str:
 
 def _order(t: Type) -> tuple[int, str]:
     order = [
-        NoneT, StructT, ListT, TensorT, Array0T, ArrayT, BoolT, IntT, FloatT, EnumT, StrT, TupleT, DictT, OpaqueT,
+        NoneT, StructT, ListT, TensorT, Array0T, ArrayT, BoolT, IntT, FloatT, EnumT, StrT, TupleT, DictT, MapT, OpaqueT,
         UnsetT,
     ]  # fmt: skip
     return order.index(type(t)), class_key(t.cls) if isinstance(t, StructT | EnumT) else type_text(t)
@@ -225,6 +238,9 @@ def _merge(a: Type, b: Type) -> Type | None:
             return TupleT(tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)))
         case DictT(), DictT() if a.keys == b.keys:
             return DictT(a.keys, tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)))
+        case MapT(), MapT() if (a.item is None) == (b.item is None):
+            item = None if a.item is None or b.item is None else union(a.item, b.item)
+            return MapT(union(a.key, b.key), item)
     return None
 
 
@@ -246,6 +262,8 @@ def words(t: Type) -> tuple[Word, ...]:
             return ()
         case TensorT() | ListT():
             return (t,)
+        case MapT():
+            return (ListT(t.entry),)
         case Array0T():
             return (t.scalar,) if t.sure else (BOOL, t.scalar)
         case ArrayT():
@@ -261,6 +279,12 @@ def words(t: Type) -> tuple[Word, ...]:
             return (INT, *(w for case in union_cases(t) for w in words(case)))
         case _:
             assert_never(t)
+
+
+def entry_widths(entry: Type) -> tuple[int, int]:
+    """Return how many words a key of a dict has, and an entry."""
+    assert isinstance(entry, TupleT)
+    return len(words(entry.items[0])), len(words(entry))
 
 
 def union_word(t: UnionT) -> Word | None:
@@ -344,6 +368,9 @@ def type_text(t: Type | Word) -> str:
             return f"tuple[{', '.join(map(type_text, t.items)) or '()'}]"
         case DictT():
             return "{" + ", ".join(f"{k}: {type_text(v)}" for k, v in zip(t.keys, t.items, strict=True)) + "}"
+        case MapT():
+            inner = type_text(t.key)
+            return f"set[{inner}]" if t.item is None else f"dict[{inner}, {type_text(t.item)}]"
         case ListT():
             return f"list[{type_text(t.item)}]"
         case UnionT():

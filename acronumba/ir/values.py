@@ -29,6 +29,7 @@ from acronumba.ir.types import (
     FloatT,
     IntT,
     ListT,
+    MapT,
     NeverT,
     NoneT,
     OpaqueT,
@@ -40,6 +41,7 @@ from acronumba.ir.types import (
     UnionT,
     UnsetT,
     Word,
+    entry_widths,
     type_text,
     union_cases,
     union_word,
@@ -71,13 +73,32 @@ class Row:
 class List:
     """A list of the model: the words of all elements one after the other."""
 
-    __slots__ = ("count", "item", "origin", "words")
+    __slots__ = ("count", "index", "item", "origin", "words")
 
     def __init__(self, item: Type, words: list[Any], count: int, origin: Any = None) -> None:
         self.item = item
         self.words = words
         self.count = count  # elements; their width may be 0
         self.origin = origin  # the user's list that it is, None if the model made it
+        self.index: dict[tuple[Any, ...], int] | None = None  # of a dict: where its keys are; None: not known
+
+    def places(self) -> dict[tuple[Any, ...], int]:
+        """Return the index of the entry of each key of a dict, by the words of the key."""
+        if self.index is None:
+            key, width = entry_widths(self.item)
+            starts = [k * width for k in range(self.count)]
+            self.index = {tuple(self.words[at : at + key]): k for k, at in enumerate(starts)}
+        return self.index
+
+    def put(self, entry: Sequence[Any]) -> None:
+        """Put an entry in the place of the one that has its key, or at the end."""
+        key, width = entry_widths(self.item)
+        place = self.places().setdefault(tuple(entry[:key]), self.count)
+        if place == self.count:
+            self.words += entry
+            self.count += 1
+        else:
+            self.words[place * width + key : place * width + width] = entry[key:]
 
 
 class Memo:
@@ -158,6 +179,8 @@ def closeness(value: object, t: Type) -> int:
             return 2 * (isinstance(value, dict) and tuple(value) == t.keys)
         case ListT():
             return 2 if kind is list else int(kind is tuple)
+        case MapT():
+            return 2 * (kind is (set if t.item is None else dict))
         case UnionT():
             return max(closeness(value, m) for m in t.members)
         case OpaqueT() | ArrayT():
@@ -236,6 +259,8 @@ def _flatten(value: Any, t: Type, memo: Memo, path: str, out: list[Any]) -> None
             out.append(_list(value, t, memo, path))
         case UnionT():
             _flatten_union(value, t, memo, path, out)
+        case MapT():
+            raise Misfit(path, f"{_seen(value)} cannot be data")
         case ArrayT():
             raise TypeError(f"{path}: data hold no {type_text(t)}")
         case _:
@@ -299,7 +324,11 @@ class _Builder:
             if isinstance(source, List):
                 width = len(words(source.item))
                 chunks = [source.words[k * width : (k + 1) * width] for k in range(source.count)]
-                made.extend(self._of(iter(chunk), chunk, source.item) for chunk in chunks)
+                items = [self._of(iter(chunk), chunk, source.item) for chunk in chunks]
+                if isinstance(made, list):
+                    made.extend(items)
+                else:
+                    made.update(items if isinstance(made, dict) else [key for key, _ in items])
             else:
                 for name, item in self._fields(source).items():
                     object.__setattr__(made, name, item)
@@ -354,6 +383,8 @@ class _Builder:
                 return tuple([self._of(stream, (), item) for item in t.items])
             case DictT():
                 return {key: self._of(stream, (), item) for key, item in zip(t.keys, t.items, strict=True)}
+            case MapT():
+                return self._map(next(stream), t)
             case UnionT():
                 if union_word(t) is not None:
                     word = next(stream)
@@ -369,6 +400,13 @@ class _Builder:
                 raise TypeError(f"results hold no {type_text(t)}")
             case _:
                 assert_never(t)
+
+    def _map(self, source: List, t: MapT) -> Any:
+        """Return the dict or set of a list of entries, empty as yet."""
+        if id(source) not in self._made:
+            self._made[id(source)] = set() if t.item is None else {}
+            self._open.append((source, self._made[id(source)]))
+        return self._made[id(source)]
 
     def _word(self, word: Any) -> Any:
         match word:

@@ -60,8 +60,8 @@ def test_explain_lists_all_codes(capsys):
 
 
 def test_explain_of_an_unknown_code(capsys):
-    assert main(["explain", "ACR110x"]) == 2
-    assert "ACR110" in capsys.readouterr().err
+    assert main(["explain", "ACR111x"]) == 2
+    assert "ACR111" in capsys.readouterr().err
 
 
 def test_wrong_usage_ends_with_status_2(capsys):

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import math
 import warnings
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +28,8 @@ from acronumba.frontend.calls.tables import METHODS, ROWS, Row
 from tests.support.enums import Part
 
 HEADER = """
+import collections
+import itertools
 import math
 
 import numpy as np
@@ -86,7 +90,9 @@ REQUIRED: dict[Any, str] = {  # the arguments of a call that is in the language
     map: "abs, [n, -6]", abs: "y",
     math.acosh: "y + 1.0", math.hypot: "y, 2.0", math.gcd: "n, 6", math.lcm: "n, 6", math.factorial: "n",
     math.isqrt: "n", math.comb: "n, 2", math.perm: "n, 2", math.prod: "[n, 2]", math.floor: "y", math.ceil: "y",
-    math.trunc: "y", math.isclose: "y, 0.5", nn.sigmoid: "x", nn.erf: "x", math.dist: "[y, 1.0], [0.0, y]",
+    math.trunc: "y", math.isclose: "y, 0.5", next: "(q for q in [n, 2])", slice: "1, 2",
+    dict: "a=n", callable: "abs", deque: "[n, 2]", defaultdict: "int", OrderedDict: "a=n", Counter: "[n, 2]",
+    nn.sigmoid: "x", nn.erf: "x", math.dist: "[y, 1.0], [0.0, y]",
     math.ldexp: "y, 3", np.can_cast: "np.int32, np.float32", np.isdtype: "x.dtype, 'integral'",
     np.issubdtype: "x.dtype, np.floating", np.astype: "x, np.int64", np.isscalar: "y", np.iterable: "x", np.real: "x",
     np.imag: "x", np.angle: "x", np.isclose: "x, x + 1e-6", np.allclose: "x, x + 1e-6", np.array_equal: "x, x + y",
@@ -122,7 +128,8 @@ WRAPPED: dict[Any, str] = {  # what cannot be a result, or is not determined
     np.empty: "np.zeros_like({})", np.empty_like: "np.zeros_like({})", np.result_type: "np.zeros(2, {})",
     np.promote_types: "np.zeros(2, {})", np.finfo: "np.zeros({}.bits)", np.iinfo: "np.zeros({}.bits)",
     range: "list({})", zip: "list({})", enumerate: "list({})", reversed: "list({})", iter: "list({})",
-    map: "list({})", type: "{}(7)",
+    map: "list({})", type: "{}(7)", slice: "x[:, {}]", deque: "list({})", defaultdict: "dict({})",
+    OrderedDict: "dict({})", Counter: "dict({})", itertools.count: "list(zip({}, [n, 2]))",
 }  # fmt: skip
 OTHER: dict[str, tuple[str, ...]] = {  # values of a parameter, of which one at least is not its default
     "axis": ("1", "-1", "0", "(0,)", "None", "(0, 1)", "True", "1.0"), "dtype": ("np.float64", "'int32'", "int"),
@@ -151,6 +158,7 @@ OTHER: dict[str, tuple[str, ...]] = {  # values of a parameter, of which one at 
     "tol": ("0.5",), "full_matrices": ("False",), "compute_uv": ("False",), "max_rank": ("1",), "out1": ("x",),
     "out2": ("x",), "to": ("np.int8",), "xi": ("v",),
     "rel_tol": ("0.1",), "abs_tol": ("0.5",), "iterable": ("(1, 2)",), "iterables": ("[3, 4]",),
+    "maxlen": ("1",),
 }  # fmt: skip
 PLACED: dict[str, str] = {"operands": "x", "shape": "2", "axes": "0", "args": "1", "arrays_and_dtypes": "y",
                           "arys": "v", "bounds": "1", "iterables": "[1, 2]", "coordinates": "1.0",

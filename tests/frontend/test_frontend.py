@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import random as python_random
 from collections.abc import Callable
@@ -174,7 +175,7 @@ def with_yield(n):
     yield n
 
 
-@refused("ACR105 | del xs[0] | pop", columns=XS)
+@refused("ACR113 | xs[0] | list(xs)", columns=XS)
 def with_del(xs):
     del xs[0]
     return xs
@@ -195,20 +196,11 @@ def with_class(n):
     return n
 
 
-@refused("ACR109 | ys[0:2] | slices", columns=N)
+@refused("ACR109 | ys[::2] | loop", columns=N)
 def slice_assigned(n):
     ys = [n, n]
-    ys[0:2] = [1]
+    ys[::2] = [1]
     return ys
-
-
-@refused("ACR110 | n = 2 |", columns=N)
-def loop_with_else(n):
-    for _ in range(n):
-        pass
-    else:
-        n = 2
-    return n
 
 
 @refused("ACR114 | (i for i in range(n)) |", columns=N)
@@ -217,9 +209,9 @@ def generator_kept(n):
     return sum(g)
 
 
-@refused("ACR115 | {1: n} |", columns=N)
-def dict_of_ints(n):
-    return {1: n}
+@refused("ACR309 | {n + 0.5: n} | int(x)", columns=N)
+def dict_of_floats(n):
+    return {n + 0.5: n}
 
 
 @refused('ACR116 | f"{n}" |', columns=N)
@@ -293,16 +285,20 @@ def endless(n):
     return endless(n - 1) + 1
 
 
-@refused("ACR209 | ys.remove(3) | .remove", columns=XS)
+@refused("ACR209 | ys.rotate(1) | .rotate", columns=XS)
 def unknown_method(xs):
-    ys = [*xs]
-    ys.remove(3)
-    return ys
+    ys = collections.deque(xs)
+    ys.rotate(1)
+    return list(ys)
 
 
-@refused("ACR210 | functools.partial(max, 2) | a lambda", columns=N)
-def with_partial(n):
-    return functools.partial(max, 2)(n)
+@refused("ACR210 | functools.singledispatch | plain function", columns=N)
+def with_decorator(n):
+    @functools.singledispatch
+    def same(m):
+        return m
+
+    return same(n)
 
 
 @refused("ACR211 | np.random |")
@@ -365,10 +361,10 @@ def attribute_missing(t):
     return t.w
 
 
-@refused("ACR309 | d[n] |", columns=N)
-def key_at_run_time(n):
+@refused("ACR309 | d[n + 0.5] | int(x)", columns=N)
+def float_key(n):
     d = {"a": 1}
-    return d[n]
+    return d[n + 0.5]
 
 
 @refused("ACR310 | np.float16 | float32")

@@ -1857,7 +1857,7 @@ class Maker:
 
     def header(self) -> str:
         lines = [
-            "from __future__ import annotations", "", "import dataclasses", "import enum", "import math",
+            "from __future__ import annotations", "", "import dataclasses", "import enum", "import math", "from collections import defaultdict",
             "from dataclasses import dataclass", "from typing import NamedTuple", "", "import numpy as np", "", "from acronumba import model, nn, random", "", "",
             "SCALE = 0.75", "", "", "class Pair(NamedTuple):", "    h: np.ndarray", "    k: int", "", "",
             "def scaled(x, by=0.5, *, shift=0.0):", "    return x * by + shift", "", "",

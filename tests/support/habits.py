@@ -118,6 +118,7 @@ class Writer(Maker):
             self.pick(
                 [
                     self.of_lists,
+                    self.of_dicts,
                     self.of_arrays,
                     self.of_records,
                     self.of_functions,
@@ -320,6 +321,99 @@ class Writer(Maker):
                 with self.each(f"for {k} in {xs}:", (k, item, exact)):
                     self.put(f"{v}[({self.an_int(1)}) % 3] {self.pick(['+=', '='])} {self.natural(4)}")
                 self.add(v, ListOf(INT), True)
+
+    def a_key(self, kind: int) -> str:
+        """Return a key of a dict: an int, or a tuple of ints, bools and members of an enum."""
+        a, b = self.natural(3), self.natural(2)
+        return [a, f"({a}, {b})", f"({self.a_bool(1)}, {a})", f"({a}, Colour.{self.pick(['RED', 'BLUE'])})"][kind]
+
+    def of_dicts(self, depth: int) -> None:
+        """Count, group, remember and choose by keys; sets of what was seen."""
+        found = self.some_list()
+        d, k, n, v = self.name("d"), self.name("k"), self.name("n"), self.name("v")
+        xs, item, exact = found if found is not None else (f"range({self.natural(6)})", INT, True)
+        with self.bound((k, item, exact)):
+            kind = self.pick([0, 0, 1, 2, 3])
+            key, whole, value = self.a_key(kind), self.natural(5), self.value(self.vector, 1)
+        again, other = self.a_key(kind), self.natural(5)
+        match self.rng.randrange(11):
+            case 0:
+                self.put(f"{d} = {{}}")
+                self.put(f"for {k} in {xs}:")
+                self.put(f"    {d}[{key}] = {d}.get({key}, 0) + 1")
+                self.put(f"{v} = {self.pick([f'list({d}.values())', f'[{n} * 2 for {n} in {d}.values()]'])}")
+                self.add(v, ListOf(INT), True)
+                self.add(f"len({d})", INT)
+                self.add(f"{d}.get({again}, -1)", INT)
+            case 1:
+                self.put(f"{d} = {self.pick(['{}', 'defaultdict(list)'])}")
+                add = f"{d}.setdefault({key}, []).append({whole})"
+                self.put(f"for {k} in {xs}:")
+                self.put(f"    {add}")
+                self.put(f"{v} = [{n} for {k} in {d} for {n} in {d}[{k}]]")
+                self.add(v, ListOf(INT), True)
+            case 2:
+                self.put(f"{d} = {{{again}: {self.value(self.vector, 1)}}}")
+                self.put(f"for {k} in {xs}:")
+                self.put(f"    {d}[{key}] = {value}")
+                self.put(f"{v} = {d}[{again}]")
+                self.add(v, self.vector)
+            case 3:
+                self.put(f"{d} = set()")
+                self.put(f"{n} = 0")
+                self.put(f"for {k} in {xs}:")
+                self.put(f"    if ({key}) in {d}:")
+                self.put(f"        {self.pick(['continue', f'{n} += 1', 'break'])}")
+                self.put(f"    {d}.add({key})")
+                self.add(n, INT)
+                self.add(f"len({d})", INT)
+            case 4:
+                self.put(f"{d} = {{{k}: {other} for {k} in range({self.natural(5)})}}")
+                self.put(f"{v} = {d}.pop({self.natural(3)}, {self.natural(3)})")
+                self.put(f"{d}[{self.natural(3)}] = {v}")
+                self.put(f"{n} = sum([{k} * {v} for {k}, {v} in {d}.items()])")
+                self.add(n, INT)
+                self.add(f"list({d})", ListOf(INT), True)
+            case 5:
+                self.put(f"{d} = {{{k}: {other} for {k} in range({self.natural(5)}) if {self.a_bool(1)}}}")
+                self.put(f"{n} = {d}[{self.natural(2)}]")
+                self.add(n, INT)
+            case 6:
+                self.put(f"{d} = {{{again}: {self.natural(3)}}}")
+                self.put(f"{v} = {d}")
+                self.put(f"for {k} in {xs}:")
+                self.put(f"    {v}[{key}] = {whole}")
+                self.put(f"{n} = len({d}) + sum({d}.values())")
+                self.add(n, INT)
+            case 7:
+                self.put(f"{d} = {{{self.natural(4)}, {self.natural(4)}}}")
+                self.put(f"{v} = {{{k} % 5 for {k} in range({self.natural(7)})}}")
+                self.put(f"{n} = sorted({d} {self.pick(['|', '&', '-', '^'])} {v})")
+                self.add(n, ListOf(INT), True)
+                self.add(f"int({d} {self.pick(['<=', '==', '<'])} {v})", INT)
+            case 8:
+                self.put(f"{d} = {{}}")
+                self.put(f"def {v}({k}, {n}):")
+                self.put(f"    if ({k}, {n}) not in {d}:")
+                self.put(
+                    f"        {d}[{k}, {n}] = 1 if {k} <= 0 or {n} <= 0 else {v}({k} - 1, {n}) + {v}({k}, {n} - 1) % 97"
+                )
+                self.put(f"    return {d}[{k}, {n}]")
+                self.add(f"{v}({self.natural(3)}, {self.natural(4)})", INT)
+            case 9:
+                self.put(f"{d} = {{}}")
+                self.put(f"{d}['a'] = {self.natural(4)}")
+                self.put(f"if {self.a_bool(1)}:")
+                self.put(f"    {d}['b'] = {self.natural(4)}")
+                self.put(f"{n} = {d}['a'] + {d}.get('b', 7)")
+                self.add(n, INT)
+            case 10:
+                self.put(f"{d} = {{}}")
+                self.put(f"for {k} in {xs}:")
+                self.put(f"    {n}, {v} = {d}.get({whole}, (0, 0.0))")
+                self.put(f"    {d}[{whole}] = ({n} + 1, {v} + 0.5)")
+                self.put(f"{n} = sum([{k}[0] for {k} in {d}.values()])")
+                self.add(n, INT)
 
     def of_arrays(self, depth: int) -> None:
         """Index by arrays of integers, cut and reduce what the run knows the extent of."""

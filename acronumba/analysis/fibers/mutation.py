@@ -17,7 +17,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions
 from acronumba.ir.types import ListT, RefT
 
-CHANGES = frozenset("set append pop insert extend sort reverse".split())
+CHANGES = frozenset("set append pop insert extend sort reverse put remove update erase".split())
 
 
 def changed_by(instr: ir.Instr) -> ir.Var | None:

@@ -288,10 +288,10 @@ class _Flow:
         for item in held:
             for v in instr.outs:
                 to[item].add(v)
-            if instr.op in ("set", "insert", "append"):
-                for v in instr.args[1 if instr.op == "append" else 2 :]:
+            if instr.op in ("set", "insert", "append", "put"):
+                for v in instr.args[1 if instr.op in ("append", "put") else 2 :]:
                     to[v].add(item)
-            if instr.op == "extend":
+            if instr.op in ("extend", "update"):
                 for other in places(instr.args[1]):
                     to["item", other].add(item)
             if instr.op == "slice":

@@ -324,13 +324,16 @@ class Sharing:
             case "append":
                 for place in held:
                     store(place, [of(v) for v in instr.args[1:]], "tail")
+            case "put":
+                for place in held:
+                    store(place, [of(v) for v in instr.args[1:]], "anywhere")
             case "insert":
                 for place in held:
                     store(place, [of(v) for v in instr.args[2:]], "anywhere")
-            case "extend":
+            case "extend" | "update":
                 given = self._elements(instr.args[1], facts, _words(instr.args[1].type), None)
                 for place in held:
-                    store(place, given, "tail")
+                    store(place, given, "tail" if instr.op == "extend" else "anywhere")
             case "slice" | "fill":
                 made = self._list(instr, instr.width)
                 if instr.op == "fill":
@@ -339,9 +342,9 @@ class Sharing:
                     given = self._elements(instr.args[0], facts, _words(instr.args[0].type), None)
                 self._put(made.anywhere, given, listed=True)
                 self._meet(facts, instr.outs[0], Fact("objects", frozenset((self._place(instr),))))
-            case "len":
+            case "len" | "find":
                 self._meet(facts, instr.outs[0], VARYING)
-        if instr.op in ("pop", "insert", "sort"):
+        if instr.op in ("pop", "insert", "sort", "reverse", "remove"):
             for place in held:
                 if place != DATA and not self.lists[place].moved:
                     self.lists[place].moved = True

@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import functools
 import inspect
+import operator
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,9 +18,14 @@ import numpy as np
 from acronumba.data.classes import field_names
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.block import Dead, Resweep
-from acronumba.frontend.calls import every
+from acronumba.frontend.calls import every, of_collections, of_maps
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_arrays import as_dtype
+from acronumba.frontend.calls.of_itertools import (
+    WRITTEN,
+    has_written,
+)
+from acronumba.frontend.calls.of_library import call_written, make_getter, make_partial
 from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.calls.of_python import as_iterable, fold
 from acronumba.frontend.calls.of_views import array_view, function_view
@@ -29,18 +35,37 @@ from acronumba.frontend.calls.written_special import special_row
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import extend
 from acronumba.frontend.conditions import host_value, truth
-from acronumba.frontend.lists import append, check_mutable, checked_index, element_of, list_slice, new_list
+from acronumba.frontend.dicts import is_mapping
+from acronumba.frontend.lists import (
+    append,
+    check_mutable,
+    checked_index,
+    element_of,
+    list_slice,
+    new_list,
+    simple,
+)
 from acronumba.frontend.made import made_by_fields, made_by_init, set_attribute, super_of
-from acronumba.frontend.names import alias, default_value
+from acronumba.frontend.names import (
+    alias,
+    check_part,
+    default_value,
+)
 from acronumba.frontend.operators import binary
+from acronumba.frontend.sequences import (
+    index_in,
+    remove_value,
+)
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayRef,
-    DictVal,
+    EnumVal,
     Generator,
+    Kept,
     ListVal,
     Method,
     NoneVal,
+    Num,
     Record,
     Ref,
     SharedVal,
@@ -51,8 +76,9 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    members_of,
     number,
-)  # fmt: skip
+)
 from acronumba.frontend.writing import assign_item
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import words
@@ -65,6 +91,8 @@ HANDLERS = every.FILES  # their rows are in `ROWS` and `METHODS`
 
 def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call something that exists at compile time."""
+    if has_written(value):
+        return call_written(w, value, args, kwargs, node)
     if isinstance(value, type):
         return construct(w, value, args, kwargs, node)
     view = function_view(w, value, args, kwargs, node)
@@ -144,6 +172,10 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], nod
     known = ROWS.get(cls)
     if known is not None:
         return call_row(w, known, args, kwargs, node)
+    if cls is functools.partial:
+        return make_partial(w, args, kwargs, node)
+    if cls in (operator.itemgetter, operator.attrgetter):
+        return make_getter(w, cls, args, node)
     if issubclass(cls, np.generic):
 
         def scalar(w: Walker, a: Args, node: Node) -> Val:
@@ -153,6 +185,8 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], nod
     if issubclass(cls, enum.Enum):
         given = _arguments(w, cls.__name__, inspect.Signature([_named("value")]), args, kwargs, node)
         value = w.static(given["value"], node)
+        if value is NOT_CONST and all(type(m.value) is int for m in cls):
+            return enum_of(w, cls, given["value"], node)
         if value is NOT_CONST:
             raise w.refuse("ACR308", node, seen=f"{cls.__name__} of a run-time value")
         try:
@@ -175,9 +209,17 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], nod
         return _named_tuple(w, cls, args, kwargs, node)
     if cls is super:
         return super_of(w, args, node)
-    if cls is functools.partial:
-        raise w.refuse("ACR210", node, seen="functools.partial", rewrite="a lambda")
     return made_by_init(w, cls, args, kwargs, node)
+
+
+def enum_of(w: Walker, cls: type[enum.Enum], val: Val, node: Node) -> Val:
+    """Return the member of an enum that has a value, an int."""
+    value = w.read(w.as_int(host_value(w, val, node, f"{cls.__name__}()", index=True)))
+    out = number(-1)
+    for k, member in enumerate(members_of(cls)):
+        out = w.select(w.scalar("eq", value, number(member.value)), number(k), out)
+    w.check(w.scalar("ge", out, number(0)), "ValueError", f"{{0}} is not a valid {cls.__name__}", (value,), node)
+    return EnumVal(cls, var=w.word(out))
 
 
 def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
@@ -291,8 +333,7 @@ def _bind_fields(
     out, _ = bind(w, cls.__name__, parameters, args, kwargs, node)
     for v in out.values():
         alias(v)
-        if isinstance(v, Generator):
-            raise w.refuse("ACR114", v.node)
+        check_part(w, v, node or ast.Constant(0))
     return out
 
 
@@ -334,7 +375,9 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
             raise w.refuse("ACR209", node, seen=f"the method .{name} of an array")
         return call_row(w, known, [owner, *args], kwargs, node)
     cls = python_class(owner)
-    if cls in (list, dict, tuple) and callable(getattr(cls, name, None)):
+    if isinstance(owner, Num) and getattr(cls, name, None) in WRITTEN:
+        return call_written(w, getattr(cls, name), [owner, *args], kwargs, node)
+    if cls in (list, tuple) and callable(getattr(cls, name, None)):
         given = _arguments(w, f".{name}", signature_of(getattr(cls, name)), [owner, *args], kwargs, node)
         named = {k: v for k, v in given.items() if k in kwargs}
         args, kwargs = [v for k, v in given.items() if k not in named][1:], named
@@ -346,8 +389,10 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
             raise Resweep
     if isinstance(owner, ListVal):
         return list_method(w, owner, name, args, kwargs, node)
-    if isinstance(owner, DictVal) or (isinstance(owner, SharedVal) and owner.node.kind == "dict"):
-        return dict_method(w, owner, name, args, kwargs, node)
+    if isinstance(owner, Kept):
+        return of_collections.kept_method(w, owner, name, args, kwargs, node or ast.Constant(0))
+    if is_mapping(owner):
+        return of_maps.map_method(w, owner, name, args, kwargs, node)
     if name in ("copy",) and isinstance(owner, StaticList):
         return new_list(w, owner.items, node or ast.Constant(0))
     if isinstance(owner, StrVal):
@@ -356,6 +401,8 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
         return replace_fields(w, [owner, *args], kwargs, node)
     if name == "index" or name == "count":
         items = w.items_of(owner)
+        if items is not None and 0 < len(args) < 4 and name == "index":
+            return index_in(w, owner, args, node or ast.Constant(0))
         if items is not None and len(args) == 1 and name == "count":
             out = number(0)
             for v in items:
@@ -437,6 +484,14 @@ def list_method(w: Walker, base: ListVal, name: str, args: list[Val], kwargs: di
             return NoneVal()
         case "copy", []:
             return list_slice(w, base, number(0), 1, w.list_lengths(base, node), where)
+        case "index", [_, *rest] if len(rest) < 3:
+            return index_in(w, base, args, where)
+        case "remove", [val]:
+            remove_value(w, base, val, where)
+            return NoneVal()
+        case "clear" | "reverse", []:
+            simple(w, base, "erase" if name == "clear" else name, where)
+            return NoneVal()
         case "count", [val]:
             return fold(
                 w,
@@ -448,21 +503,3 @@ def list_method(w: Walker, base: ListVal, name: str, args: list[Val], kwargs: di
                 node,
             )
     raise w.refuse("ACR209", node, seen=f"the method .{name} of a list")
-
-
-def dict_method(w: Walker, owner: Val, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
-    val = w.materialise(owner) if isinstance(owner, SharedVal) else owner
-    assert isinstance(val, DictVal)
-    keys = tuple(StrVal(k) for k in val.keys)
-    match name, args:
-        case "keys", []:
-            return TupleVal(keys)
-        case "values", []:
-            return TupleVal(val.items)
-        case "items", []:
-            return TupleVal(tuple(TupleVal(pair) for pair in zip(keys, val.items, strict=True)))
-        case "get", [StrVal(value=key)] | [StrVal(value=key), _]:
-            if key in val.keys:
-                return val.items[val.keys.index(key)]
-            return args[1] if len(args) > 1 else NoneVal()
-    raise w.refuse("ACR209", node, seen=f"the method .{name} of a dict")

@@ -6,8 +6,10 @@ has at run time.
 
 from __future__ import annotations
 
+import functools
 import sysconfig
 import types
+from collections.abc import ItemsView, KeysView, ValuesView
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,11 @@ import numpy as np
 from acronumba.frontend.values import (
     DictVal,
     EnumVal,
+    Kept,
     ListVal,
     Made,
+    MapVal,
+    MapView,
     Num,
     Record,
     Ref,
@@ -26,7 +31,7 @@ from acronumba.frontend.values import (
     StrVal,
     TupleVal,
     Val,
-)  # fmt: skip
+)
 from acronumba.ir.types import Array0T, ListT, NoneT, StructT, TensorT, Type
 
 _FOREIGN = (sysconfig.get_path("stdlib"), str(Path(np.__file__).parent))
@@ -37,7 +42,9 @@ def as_function(value: Any) -> types.FunctionType | None:
     if isinstance(value, types.FunctionType):
         return value
     wrapped = getattr(value, "__wrapped__", None)
-    if type(value).__name__ == "Model" and isinstance(wrapped, types.FunctionType):
+    if (type(value).__name__ == "Model" or isinstance(value, functools._lru_cache_wrapper)) and isinstance(
+        wrapped, types.FunctionType
+    ):
         return wrapped
     return None
 
@@ -57,6 +64,12 @@ def python_class(val: Val) -> type:
             return list
         case DictVal():
             return dict
+        case Kept():
+            return val.kind
+        case MapVal():
+            return set if val.is_set else dict
+        case MapView():
+            return {"keys": KeysView, "values": ValuesView, "items": ItemsView}.get(val.what, set)
         case SharedVal(node=node):
             return node.cls
         case Num(type=t):
@@ -77,7 +90,7 @@ def is_tuple(val: Val) -> bool:
 
 def runtime_class(t: Type) -> type:
     """Return the Python class of the values of a type."""
-    from acronumba.ir.types import BoolT, DictT, EnumT, FloatT, IntT, StrT, TupleT
+    from acronumba.ir.types import BoolT, DictT, EnumT, FloatT, IntT, MapT, StrT, TupleT
 
     match t:
         case IntT():
@@ -100,6 +113,8 @@ def runtime_class(t: Type) -> type:
             return tuple
         case DictT():
             return dict
+        case MapT():
+            return set if t.item is None else dict
         case ListT():
             return list
     return object

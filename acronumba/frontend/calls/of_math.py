@@ -96,3 +96,34 @@ def isclose(a: float, b: float, rel_tol: float, abs_tol: float) -> bool:
         return False
     difference = abs(b - a)
     return difference <= abs(rel_tol * b) or difference <= abs(rel_tol * a) or difference <= abs_tol
+
+
+def pow_mod(base: int, exponent: int, mod: int) -> int:
+    """Return ``pow(base, exponent, mod)``."""
+    if mod == 0:
+        raise ValueError("pow() 3rd argument cannot be 0")
+    if exponent < 0:
+        raise TypeError("pow() of a negative exponent and a modulus: compute the inverse first")
+    out = 1 % mod
+    base = base % mod
+    while exponent > 0:
+        if exponent % 2 == 1:
+            out = out * base % mod
+        base = base * base % mod
+        exponent = exponent // 2
+    return out
+
+
+def bit_length(n: int) -> int:
+    """Return ``n.bit_length()``."""
+    out = 0
+    n = abs(n)
+    while n > 0:
+        n = n >> 1
+        out += 1
+    return out
+
+
+def is_integer(x: float) -> bool:
+    """Return ``x.is_integer()``."""
+    return math.isfinite(x) and x % 1.0 == 0.0

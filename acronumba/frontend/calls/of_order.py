@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Dead, Refused
-from acronumba.frontend.calls.of_python import as_iterable
+from acronumba.frontend.calls.of_python import (
+    as_iterable,
+    in_any_order,
+)
 from acronumba.frontend.calls.tables import Args, Node, row
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import built, to_list
@@ -74,7 +77,10 @@ def _extreme(w: Walker, a: Args, node: Node, op: str) -> Val:
     if not a.rest:
         raise w.refuse("ACR203", node, seen=f"{what} without values")
     if len(a.rest) == 1:
-        val = as_iterable(w, a.rest[0], node)
+        val = a.rest[0]
+        if isinstance(key_func, NoneVal):
+            val = in_any_order(w, val)
+        val = as_iterable(w, val, node)
         items = w.items_of(val)
     else:
         val, items = TupleVal(tuple(a.rest)), tuple(a.rest)
@@ -157,7 +163,8 @@ def _first_of_best(
 
 @row("x key reverse", sorted, whole=True)
 def _sorted(w: Walker, a: Args, node: Node) -> Val:
-    val = as_iterable(w, a["x"], node)
+    val = in_any_order(w, a["x"]) if isinstance(a["key"], NoneVal) else a["x"]
+    val = as_iterable(w, val, node)
     where = node or ast.Constant(0)
     if isinstance(val, ListVal):
         copy = list_slice(w, val, number(0), 1, w.list_lengths(val, node), where)

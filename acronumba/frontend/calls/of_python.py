@@ -19,9 +19,13 @@ from acronumba.frontend.lists import list_slice
 from acronumba.frontend.loops import iterate, range_count
 from acronumba.frontend.made import set_attribute
 from acronumba.frontend.magic import call_special, has_method, iterated
+from acronumba.frontend.maps import size
 from acronumba.frontend.names import function_value
 from acronumba.frontend.operators import binary
-from acronumba.frontend.source import spot
+from acronumba.frontend.source import (
+    assigned_names,
+    spot,
+)
 from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -30,12 +34,16 @@ from acronumba.frontend.values import (
     Func,
     Generator,
     ListVal,
+    MapVal,
+    MapView,
+    Maybe,
     NoneVal,
     Num,
     Range,
     Ref,
     Reversed,
     Static,
+    Stream,
     StrVal,
     Tensor,
     TupleVal,
@@ -43,9 +51,17 @@ from acronumba.frontend.values import (
     Val,
     Zip,
     number,
-)  # fmt: skip
+    unkept,
+)
 from acronumba.ir.ops import MATH, SCALARS
-from acronumba.ir.types import BOOL, FLOAT, INT, Array0T, Type
+from acronumba.ir.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    NEVER,
+    Array0T,
+    Type,
+)
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -100,11 +116,16 @@ def _bool(w: Walker, a: Args, node: Node) -> Val:
 @row("x", len)
 def _len(w: Walker, a: Args, node: Node) -> Val:
     def one(v: Val) -> Val:
+        v = unkept(v)
         match v:
             case Tensor() if v.type.rank:
                 return w.extent(v.dims[0])
             case ListVal():
                 return w.list_lengths(v, node)
+            case MapVal():
+                return size(w, v, node)
+            case MapView():
+                return size(w, v.base, node)
             case Range():
                 return range_count(w, v)
             case Ref() if issubclass(v.classes[0], tuple):
@@ -185,10 +206,13 @@ def _reversed(w: Walker, a: Args, node: Node) -> Val:
 def as_iterable(w: Walker, val: Val, node: Node) -> Val:
     if isinstance(val, UnionVal):
         val = not_none(w, val, node)
-    val = iterated(w, val, node)
+    val = iterated(w, unkept(val), node)
     if isinstance(val, Generator):
         return comprehend(w, val.node)
-    if isinstance(val, ListVal | Tensor | ArrayRef | Range | Zip | Enumerate | Reversed) or w.items_of(val) is not None:
+    if isinstance(val, Stream):
+        return as_iterable(w, val.inner, node)
+    kinds = ListVal | Tensor | ArrayRef | Range | Zip | Enumerate | Reversed | MapVal | MapView
+    if isinstance(val, kinds) or w.items_of(val) is not None:
         return val
     raise w.refuse("ACR301", node, seen=f"{w.describe(val)} cannot be iterated over")
 
@@ -213,7 +237,10 @@ def _tuple(w: Walker, a: Args, node: Node) -> Val:
 
 @row("x start", sum, rank0="any")
 def _sum(w: Walker, a: Args, node: Node) -> Val:
-    return fold(w, a["x"], a["start"], lambda acc, v: binary(w, ast.Add(), acc, v, node or ast.Constant(0)), node)
+    val = unkept(a["x"])
+    if isinstance(val, MapVal) and val.is_set and val.type.key in (INT, BOOL, NEVER):
+        val = in_any_order(w, val)
+    return fold(w, val, a["start"], lambda acc, v: binary(w, ast.Add(), acc, v, node or ast.Constant(0)), node)
 
 
 def fold(w: Walker, iterable: Val, start: Val, f: Callable[[Val, Val], Val], node: Node) -> Val:
@@ -243,14 +270,20 @@ def fold_generator(w: Walker, gen: Generator, start: Val, f: Callable[[Val, Val]
     return fold(w, comprehend(w, gen.node), start, f, node)
 
 
+def in_any_order(w: Walker, val: Val) -> Val:
+    """Return an iterable of which the order does not matter: the elements of a set."""
+    val = unkept(val)
+    return MapView(val, "elements") if isinstance(val, MapVal) and val.is_set else val
+
+
 @row("x", any)
 def _any(w: Walker, a: Args, node: Node) -> Val:
-    return _any_all(w, a["x"], node, True)
+    return _any_all(w, in_any_order(w, a["x"]), node, True)
 
 
 @row("x", all)
 def _all(w: Walker, a: Args, node: Node) -> Val:
-    return _any_all(w, a["x"], node, False)
+    return _any_all(w, in_any_order(w, a["x"]), node, False)
 
 
 def _any_all(w: Walker, val: Val, node: Node, stop: bool) -> Val:
@@ -271,8 +304,6 @@ def _any_all(w: Walker, val: Val, node: Node, stop: bool) -> Val:
     where = node or ast.Constant(0)
     if isinstance(val, Generator) and len(val.node.generators) == 1:
         gen = val.node.generators[0]
-        from acronumba.frontend.source import assigned_names
-
         names = assigned_names([ast.Assign([gen.target], ast.Constant(0))])
         w.counter += 1
         scope = (*w.frame.scope, "comprehension", w.counter)
@@ -304,11 +335,62 @@ def _any_all(w: Walker, val: Val, node: Node, stop: bool) -> Val:
 
 @row("x", iter, whole=True)
 def _iter(w: Walker, a: Args, node: Node) -> Val:
-    return as_iterable(w, a["x"], node)
+    return Stream(as_iterable(w, a["x"], node))
 
 
-@row("x y", pow)
+@row("iterator default", next, whole=True)
+def _next(w: Walker, a: Args, node: Node) -> Val:
+    """`next((... for ...), default)`: nothing behind the first is looked at."""
+    val, where = a["iterator"], node or ast.Constant(0)
+    if not isinstance(val, Generator) or len(val.node.generators) > 1:
+        seen = f"next() of {w.describe(val)}"
+        raise w.refuse("ACR202", a.where["iterator"], seen=seen, rewrite="next(x for x in xs), or an index of a list")
+    gen = val.node.generators[0]
+    names = assigned_names([ast.Assign([gen.target], ast.Constant(0))])
+    key = (w.frame.scope, f"#next{spot(node)}")
+    w.state.pop(key, None)
+    if "default" in a.given:
+        w.state[key] = a["default"]
+    w.counter += 1
+    scope = (*w.frame.scope, "comprehension", w.counter)
+    iterable = w.expr(gen.iter)
+    w.scopes[scope] = (names, comprehension_func(w))
+    w.frame.overlays.append((scope, names))
+
+    def body() -> None:
+        go_on_where(w, gen.ifs)
+        if w.block is None:
+            return
+        w.state[key] = w.expr(val.node.elt)
+        w.frame.loops[-1].breaks.append(w.point())
+        w.block = None
+
+    iterate(w, iterable, where, gen.target, body, [ast.Expr(val.node.elt)], (key,))
+    w.frame.overlays.pop()
+    found = w.state.pop(key, None) if w.block is not None else None
+    if isinstance(found, Maybe):
+        w.check(found.bound, "StopIteration", "", (), node)
+        found = found.value
+    if found is None:
+        w.fail("StopIteration", "", node)
+        raise Dead
+    return found
+
+
+@row("start stop step", slice, whole=True)
+def _slice(w: Walker, a: Args, node: Node) -> Val:
+    ends = [w.static(v, node) for v in (a["start"], a["stop"], a["step"])]
+    if "stop" not in a.given:
+        ends = [None, ends[0], None]
+    if NOT_CONST in ends:
+        raise w.refuse("ACR403", node, seen="a slice() that is known only at run time", rewrite="x[a:b]")
+    return Static(slice(*ends))
+
+
+@row("x y mod", pow)
 def _pow(w: Walker, a: Args, node: Node) -> Val:
+    if not isinstance(a["mod"], NoneVal):
+        return _written(w, mathematics.pow_mod, [a["x"], a["y"], a["mod"]], INT, node)
     return binary(w, ast.Pow(), a["x"], a["y"], node or ast.Constant(0))
 
 
@@ -362,9 +444,17 @@ def _setattr(w: Walker, a: Args, node: Node) -> Val:
     return NoneVal()
 
 
-@row("f xs", map, whole=True)
+@row("f xs *iterables", map, whole=True)
 def _map(w: Walker, a: Args, node: Node) -> Val:
-    return collect(w, as_iterable(w, a["xs"], node), lambda v: w.call(a["f"], (v,), {}, node), node or ast.Constant(0))
+    columns = [as_iterable(w, v, node) for v in (a["xs"], *a.rest)]
+    if len(columns) == 1:
+        return Stream(collect(w, columns[0], lambda v: w.call(a["f"], (v,), {}, node), node or ast.Constant(0)))
+
+    def one(v: Val) -> Val:
+        assert isinstance(v, TupleVal)
+        return w.call(a["f"], v.items, {}, node)
+
+    return Stream(collect(w, Zip(tuple(columns)), one, node or ast.Constant(0)))
 
 
 # ---- math

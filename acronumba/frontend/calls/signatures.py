@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections
 import functools
 import inspect
+import itertools
 import math
 from types import BuiltinMethodType, MethodDescriptorType
 from typing import Any
@@ -79,6 +81,17 @@ TEXTS: dict[Any, str] = {
     builtins.float: "(x=0.0, /)",
     builtins.bool: "(x=False, /)",
     builtins.list: "(iterable=(), /)",
+    builtins.dict: "(*args, **kwargs)",
+    builtins.set: "(*args)",
+    builtins.next: "(iterator, default=..., /)",
+    builtins.slice: "(start, stop=..., step=None, /)",
+    builtins.pow: "(base, exp, mod=None)",
+    builtins.hasattr: "(obj, name, /)",
+    collections.deque: "(iterable=(), maxlen=None)",
+    collections.defaultdict: "(*args, **kwargs)",
+    collections.OrderedDict: "(*args, **kwargs)",
+    collections.Counter: "(*args, **kwargs)",
+    itertools.count: "(start=0, step=1)",
     builtins.tuple: "(iterable=(), /)",
     builtins.range: "(*bounds)",
     builtins.zip: "(*iterables, strict=False)",
@@ -153,6 +166,8 @@ def _read(text: str) -> inspect.Signature:
     out = [_parameter(p.arg, kind, d) for p, kind, d in zip(plain, kinds, defaults, strict=True)]
     if a.vararg is not None:
         out.append(_parameter(a.vararg.arg, inspect.Parameter.VAR_POSITIONAL, None))
+    if a.kwarg is not None:
+        out.append(_parameter(a.kwarg.arg, inspect.Parameter.VAR_KEYWORD, None))
     for p, default in zip(a.kwonlyargs, a.kw_defaults, strict=True):
         out.append(_parameter(p.arg, inspect.Parameter.KEYWORD_ONLY, default))
     return inspect.Signature(out)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from acronumba.frontend.advice import near
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.calls.signatures import UNSET, signature_of
 from acronumba.frontend.values import (
@@ -81,7 +82,7 @@ def bind(
             seen = f"{key}= of {what}, which is given by its place alone"
             raise w.refuse("ACR203", place, seen=seen, rewrite=f"leave out `{key}=`")
         else:
-            raise w.refuse("ACR203", place, seen=f"{what} has no parameter {key}")
+            raise w.refuse("ACR203", place, seen=f"{what} has no parameter {key}", rewrite=near(key, kinds))
     if others is not None:
         values[others] = DictVal(tuple(extra), tuple(extra.values()))
     return values, where

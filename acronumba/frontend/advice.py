@@ -1,0 +1,64 @@
+"""What to write instead: a change of the user's own expression, where it is known."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections import deque
+from collections.abc import Iterable
+
+from acronumba.frontend.values import (
+    Enumerate,
+    Kept,
+    MapView,
+    NoneVal,
+    Num,
+    Range,
+    Reversed,
+    Stream,
+    StrVal,
+    Tensor,
+    Val,
+    Zip,
+)
+from acronumba.ir.types import Array0T, TensorT, Type, members
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """Return the question whether a name was meant that there is; "" if none is near."""
+    found = difflib.get_close_matches(name, [n for n in names if n != name], 1, 0.7)
+    return f"did you mean `{found[0]}`?" if found else ""
+
+
+def one_type(t: Type) -> str:
+    """Return how values of several types become values of one; "" if that is not known."""
+    tensors = [m for m in members(t) if isinstance(m, TensorT | Array0T)]
+    dtypes = sorted({m.dtype for m in tensors})
+    if len(dtypes) > 1:
+        wide = next((d for d in ("float64", "float32") if d in dtypes), dtypes[-1])
+        return f"give them one dtype: x.astype(np.{wide})"
+    ranks = {m.rank if isinstance(m, TensorT) else 0 for m in tensors}
+    return "give the arrays one number of axes: x[None], or x.ravel()" if len(ranks) > 1 else ""
+
+
+def operands(op: ast.AST, a: Val, b: Val, kinds: tuple[type, type]) -> str:
+    """Return what to write in place of an operator between values of these classes; "" if that is not known."""
+    names = {kinds[0], kinds[1]}
+    if isinstance(a, StrVal) or isinstance(b, StrVal):
+        return "compute with numbers; make the text from the results"
+    if isinstance(a, NoneVal) or isinstance(b, NoneVal):
+        return "test it first: `if x is not None`"
+    if names == {list, tuple}:
+        return "make both lists: list(t) + xs"
+    if list in names and any(isinstance(v, Num | Tensor) for v in (a, b)):
+        return "make an array of the list: np.array(xs)"
+    if list in names and not isinstance(op, ast.Add | ast.Mult):
+        return "make arrays of the lists: np.array(xs)"
+    return ""
+
+
+def storable(val: Val) -> str:
+    """Return what may be stored in place of a value that exists only when the model is compiled; "" if nothing may."""
+    if isinstance(val, Kept):
+        return f"{'list' if val.kind is deque else 'dict'}(...)"
+    return "list(...)" if isinstance(val, Range | Zip | Enumerate | Reversed | Stream | MapView) else ""

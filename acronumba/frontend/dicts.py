@@ -1,0 +1,473 @@
+"""Dicts and sets as they are written: displays, comprehensions, items read, stored and deleted, `in`, `==`, operators.
+
+A dict whose keys are constants and that nothing changes is its items (`DictVal`); any other is made at run time.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from acronumba.frontend.block import Dead, Resweep
+from acronumba.frontend.comparisons import compare_values
+from acronumba.frontend.comprehensions import comprehension_func, go_on_where
+from acronumba.frontend.conditions import truth
+from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, MAPPINGS, handles
+from acronumba.frontend.keyed import (
+    copied,
+    erase,
+    find,
+    found,
+    key_of,
+    new_map,
+    present,
+    put,
+    take_out,
+    update,
+)
+from acronumba.frontend.loops import iterate
+from acronumba.frontend.maps import size, value_at
+from acronumba.frontend.names import forget, part_of
+from acronumba.frontend.source import assigned_names, spot
+from acronumba.frontend.values import (
+    NOT_CONST,
+    DictVal,
+    MapVal,
+    MapView,
+    Num,
+    Poison,
+    SharedVal,
+    StaticList,
+    TupleVal,
+    UnionVal,
+    Val,
+    is_choosable,
+    number,
+)
+from acronumba.frontend.walker import Walker
+
+Pairs = Sequence[tuple[Val, Val]]
+
+
+def constant_key(w: Walker, key: Val, node: ast.AST | None) -> Any:
+    """Return a key that is known when the model is compiled, NOT_CONST if it is not, or is no key."""
+    known = NOT_CONST if isinstance(key, StaticList) else w.static(key, node)
+    try:
+        hash(known)
+    except TypeError:
+        return NOT_CONST
+    return known
+
+
+def key_value(w: Walker, key: Any) -> Val:
+    """Return a known key as a value."""
+    return TupleVal(tuple(key_value(w, k) for k in key)) if type(key) is tuple else w.constant(key)
+
+
+def new_dict(w: Walker, pairs: Pairs, node: ast.AST) -> Val:
+    """Return the dict of some keys and values that is made at a place of the source."""
+    cell = w.cell(("dict", False, w.frame.path, *spot(node)))
+    known: dict[Any, Val] = {}
+    for key, val in pairs:
+        constant = constant_key(w, key, node)
+        if constant is NOT_CONST or type(constant) is float:
+            break
+        known[constant] = val
+    else:
+        if known and not cell.find().real:
+            return DictVal(tuple(known), tuple(known.values()), cell)
+    return new_map(w, pairs, node)
+
+
+def real(w: Walker, val: DictVal, node: ast.AST | None) -> MapVal:
+    """Return a dict of known keys as one of run time, which nothing else can see."""
+    pairs = [(key_value(w, k), v) for k, v in zip(val.keys, val.items, strict=True)]
+    return new_map(w, pairs, node or ast.Constant(0))
+
+
+def changeable(w: Walker, val: Val, node: ast.AST) -> MapVal:
+    """Return a dict or set that is about to be changed."""
+    if isinstance(val, MapVal):
+        return val
+    if isinstance(val, DictVal) and val.cell is not None:
+        w.make_real(val.cell)
+        raise Resweep
+    message = "" if isinstance(val, SharedVal) else "this cannot be changed"
+    rewrite = "make a copy first: dict(d)" if is_mapping(val) else ""
+    raise w.refuse("ACR113", node, seen=f"a change of {w.describe(val)}", rewrite=rewrite, message=message)
+
+
+def as_map(w: Walker, val: Val, node: ast.AST) -> MapVal | None:
+    """Return a dict as one of run time that is only read; None if it is none."""
+    if isinstance(val, SharedVal) and val.node.kind == "dict":
+        val = w.materialise(val)
+    if isinstance(val, DictVal):
+        return real(w, val, ast.copy_location(ast.Name("read"), node) if hasattr(node, "lineno") else node)
+    return val if isinstance(val, MapVal) else None
+
+
+# ---- displays and comprehensions
+
+
+@handles(EXPRESSIONS, ast.Dict)
+def _dict(w: Walker, node: ast.Dict) -> Val:
+    if None in node.keys:
+        return _merged(w, node)
+    pairs = [(w.expr(k), part_of(w, v)) for k, v in zip(node.keys, node.values, strict=True) if k is not None]
+    return new_dict(w, pairs, node)
+
+
+def _merged(w: Walker, node: ast.Dict) -> Val:
+    """`{**a, k: v}`."""
+    parts: list[Any] = []
+    for k, v in zip(node.keys, node.values, strict=True):
+        val = w.expr(k) if k is not None else None
+        inner = part_of(w, v)
+        if val is not None:
+            parts.append([(val, inner)])
+            continue
+        inner = w.materialise(inner) if isinstance(inner, SharedVal) else inner
+        if isinstance(inner, DictVal):
+            parts.append([(key_value(w, key), item) for key, item in zip(inner.keys, inner.items, strict=True)])
+        elif isinstance(inner, MapVal) and not inner.is_set:
+            parts.append(inner)
+        else:
+            raise w.refuse("ACR301", v, seen=f"** of {w.describe(inner)}")
+    if not any(isinstance(p, MapVal) for p in parts):
+        return new_dict(w, [pair for p in parts for pair in p], node)
+    out = new_map(w, (), node)
+    for p in parts:
+        if isinstance(p, MapVal):
+            update(w, out, p, node)
+            continue
+        for key, val in p:
+            put(w, out, key, val, node)
+    return out
+
+
+@handles(EXPRESSIONS, ast.Set)
+def _set(w: Walker, node: ast.Set) -> Val:
+    out = new_map(w, (), node, is_set=True)
+    for e in node.elts:
+        if isinstance(e, ast.Starred):
+            put_all(w, out, w.expr(e.value), e)
+        else:
+            put(w, out, w.expr(e), number(0), node)
+    return out
+
+
+def put_all(w: Walker, out: MapVal, iterable: Val, node: ast.AST) -> None:
+    """Put the elements of an iterable into a set, or its pairs into a dict."""
+    other = as_map(w, iterable, node) if out.is_set is False or isinstance(iterable, MapVal) else None
+    if other is not None and other.is_set is out.is_set:
+        update(w, out, other, node)
+        return
+
+    def turn(item: Val) -> None:
+        if out.is_set:
+            put(w, out, item, number(0), node)
+            return
+        pair = w.items_of(item)
+        if pair is None or len(pair) != 2:
+            raise w.refuse("ACR301", node, seen=f"{w.describe(item)} where a key and a value are expected")
+        put(w, out, *pair, node)
+
+    over(w, iterable, turn, node)
+
+
+def over(w: Walker, iterable: Val, turn: Callable[[Val], None], node: ast.AST) -> None:
+    """Do something for each element of an iterable."""
+    item = (w.frame.scope, "#item")
+    iterate(w, iterable, node, ast.Name("#item", ast.Store()), lambda: turn(w.state[item]), ())
+
+
+@handles(EXPRESSIONS, ast.DictComp, ast.SetComp)
+def _comprehension(w: Walker, node: ast.DictComp | ast.SetComp) -> Val:
+    names = assigned_names([ast.Assign([g.target], ast.Constant(0)) for g in node.generators])
+    w.counter += 1
+    scope = (*w.frame.scope, "comprehension", w.counter)
+    first = w.expr(node.generators[0].iter)
+    w.scopes[scope] = (names, comprehension_func(w))
+    w.frame.overlays.append((scope, names))
+    try:
+        pairs = _known_pairs(w, node, first)
+        if pairs is not None:
+            return new_dict(w, pairs, node)
+        out = new_map(w, (), node, is_set=isinstance(node, ast.SetComp))
+        _generate(w, node, 0, first, out)
+        return out
+    finally:
+        w.frame.overlays.pop()
+        for name in names:
+            w.state.pop((scope, name), None)
+            forget(w, scope, name)
+
+
+def _known_pairs(w: Walker, node: ast.DictComp | ast.SetComp, iterable: Val) -> Pairs | None:
+    """Return the keys and values of a dict comprehension over known items without conditions; None if it is not one."""
+    items = w.items_of(iterable)
+    if isinstance(node, ast.SetComp) or len(node.generators) > 1 or node.generators[0].ifs or items is None:
+        return None
+    out = []
+    before, loc = w.mark(), w.loc
+    for item in items:
+        w.assign(node.generators[0].target, item)
+        key = w.expr(node.key)
+        if constant_key(w, key, node) is NOT_CONST:
+            w.go_back(before)
+            w.loc = loc
+            return None
+        out.append((key, part_of(w, node.value)))
+    return out
+
+
+def _generate(w: Walker, node: ast.DictComp | ast.SetComp, k: int, iterable: Val, out: MapVal) -> None:
+    """Walk a comprehension from its k-th `for` on."""
+    gen = node.generators[k]
+    if gen.is_async:
+        raise w.refuse("ACR104", node)
+    parts = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
+    conditions = [c for g in node.generators[k:] for c in g.ifs]
+    inner: list[ast.AST] = [ast.Expr(e) for e in (*parts, *conditions)]
+
+    def turn() -> None:
+        go_on_where(w, gen.ifs)
+        if w.block is None:
+            return
+        if k + 1 < len(node.generators):
+            _generate(w, node, k + 1, w.expr(node.generators[k + 1].iter), out)
+            return
+        key = w.expr(parts[0])
+        put(w, out, key, part_of(w, parts[1]) if len(parts) > 1 else number(0), node)
+
+    iterate(w, iterable, node, gen.target, turn, inner)
+
+
+# ---- items
+
+
+def dict_item(w: Walker, base: Val, where: Val, node: ast.AST) -> Val:
+    """Read what lies under a key."""
+    if isinstance(base, SharedVal):
+        known = constant_key(w, where, node)
+        part = base.node.item(known) if isinstance(known, str) else None
+        if part is not None:
+            out: Val = w.shared_value(part)
+            return out
+        base = w.materialise(base)
+    if isinstance(base, MapVal):
+        return value_at(w, base, found(w, base, where, node), node)
+    assert isinstance(base, DictVal)
+    return known_or(w, base, where, node, None)
+
+
+def known_or(w: Walker, base: DictVal, where: Val, node: ast.AST, default: Val | None) -> Val:
+    """Return what lies under a key of a dict of known keys, or a default; the instance fails where there is none."""
+    known = constant_key(w, where, node)
+    items = dict(zip(base.keys, base.items, strict=True))
+    if known is not NOT_CONST:
+        if known in items:
+            w.check_poison(items[known], node=node)
+            got: Val = items[known]
+            return got
+        if default is not None:
+            return default
+        w.fail("KeyError", repr(known).replace("{", "{{").replace("}", "}}"), node)
+        raise Dead
+    where = key_of(w, where, node)
+    if base.cell is not None and not all(map(is_choosable, base.items)):
+        w.make_real(base.cell)
+        raise Resweep
+    points, vals = [], []
+    for key, item in items.items():
+        yes, no = w.fork(truth(w, compare_values(w, ast.Eq(), where, key_value(w, key), node), node))
+        if yes is not None:
+            points.append(yes)
+            vals.append(item)
+        if no is None:
+            w.block = None
+            break
+        w.enter(no)
+    if w.block is not None and default is not None:
+        points.append(w.point())
+        vals.append(default)
+    elif w.block is not None:
+        w.fail("KeyError", "the dict has no such key", node)
+    out: Val = w.join_values(points, vals)
+    if w.block is None:
+        raise Dead
+    return out
+
+
+def delete_item(w: Walker, base: MapVal, where: Val, node: ast.AST) -> None:
+    """`del d[k]`."""
+    take_out(w, base, found(w, base, where, node), node)
+
+
+@handles(CONTAINS, DictVal, MapVal, MapView, SharedVal)
+def contains_key(w: Walker, key: Val, base: Val, node: ast.AST) -> Num | None:
+    """`k in d`; None: it is to be looked for among the items."""
+    if isinstance(base, MapView):
+        if base.what in ("keys", "elements"):
+            return contains_key(w, key, base.base, node)
+        if base.what == "values":
+            return None
+        pair = w.items_of(key)
+        if pair is None or len(pair) != 2:
+            raise w.refuse("ACR301", node, seen=f"{w.describe(key)} in the items of a dict")
+        return same_entry(w, base.base, pair[0], pair[1], node)
+    if isinstance(base, MapVal):
+        return present(w, find(w, base, key, node))
+    base = w.materialise(base) if isinstance(base, SharedVal) else base
+    assert isinstance(base, DictVal)
+    known = constant_key(w, key, node)
+    if known is not NOT_CONST:
+        return number(known in base.keys)
+    out = number(False)
+    key = key_of(w, key, node)
+    for k in base.keys:
+        out = w.either(out, truth(w, compare_values(w, ast.Eq(), key, key_value(w, k), node), node))
+    return out
+
+
+def same_entry(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> Num:
+    """Return whether a value lies under a key."""
+    index = find(w, base, key, node)
+    yes, no = w.fork(present(w, index))
+    points, vals = [], []
+    if no is not None:
+        points.append(no)
+        vals.append(number(False))
+    if yes is not None:
+        w.enter(yes)
+        vals.append(truth(w, compare_values(w, ast.Eq(), value_at(w, base, index, node), val, node), node))
+        points.append(w.point())
+    out = w.join_values(points, vals)
+    assert isinstance(out, Num)
+    return out
+
+
+@handles(EQUALS, DictVal, MapVal)
+def _compare(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num | None:
+    """Compare dicts of which one is of run time; None: they cannot be compared, or are known."""
+    x, y = as_map(w, a, node), as_map(w, b, node)
+    if x is None or y is None:
+        return None
+    return compare_maps(w, op, x, y, node)
+
+
+def compare_maps(w: Walker, op: ast.cmpop, a: MapVal, b: MapVal, node: ast.AST) -> Num:
+    """Compare two dicts or two sets: `==`, and for sets whether one is part of another."""
+    if isinstance(op, ast.NotEq):
+        return w.negate(compare_maps(w, ast.Eq(), a, b, node))
+    if isinstance(op, ast.Gt | ast.GtE):
+        return compare_maps(w, ast.Lt() if isinstance(op, ast.Gt) else ast.LtE(), b, a, node)
+    if not isinstance(op, ast.Eq) and not (a.is_set and isinstance(op, ast.Lt | ast.LtE)):
+        raise w.refuse("ACR301", node, seen=f"{w.describe(a)} compared with {w.describe(b)}")
+    if a.is_set is not b.is_set:
+        return number(False)
+    name = {ast.Eq: "eq", ast.Lt: "lt", ast.LtE: "le"}[type(op)]
+    test = w.scalar(name, size(w, a, node), size(w, b, node))
+    return w.both(test, every(w, a, lambda key, val: inside(w, b, key, val, node), node))
+
+
+def inside(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> Num:
+    """Return whether a dict has an entry; of a set: a key."""
+    if base.is_set:
+        return present(w, find(w, base, key, node))
+    return same_entry(w, base, key, val, node)
+
+
+def every(w: Walker, base: MapVal, test: Callable[[Val, Val], Num], node: ast.AST) -> Num:
+    """Return whether a test holds for all entries, of which those after the first that fails are not looked at."""
+    w.counter += 1
+    key = (w.frame.scope, f"#every{w.counter}")
+    w.state[key] = number(True)
+
+    def turn(item: Val) -> None:
+        assert isinstance(item, TupleVal)
+        yes, no = w.fork(test(*item.items))
+        if no is not None:
+            w.enter(no)
+            w.state[key] = number(False)
+            w.frame.loops[-1].breaks.append(w.point())
+            w.block = None
+        w.join([yes] if yes is not None else [])
+
+    each_entry(w, base, turn, node, (key,))
+    out = w.state.pop(key)
+    assert isinstance(out, Num)
+    return out
+
+
+def each_entry(w: Walker, base: MapVal, turn: Callable[[Val], None], node: ast.AST, extra: Sequence[Any] = ()) -> None:
+    """Do something for each entry of a dict or set, in an order of our own."""
+    item = (w.frame.scope, "#entry")
+    view = MapView(base, "entries")
+    iterate(w, view, node, ast.Name("#entry", ast.Store()), lambda: turn(w.state[item]), (), extra)
+
+
+# ---- operators
+
+
+@handles(MAPPINGS, DictVal, MapVal)
+def _operator(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val | None:
+    """Apply an operator to dicts or sets; None: it is not one of theirs."""
+    if not isinstance(op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor):
+        return None
+    x, y = as_map(w, a, node), as_map(w, b, node)
+    return None if x is None or y is None else combine(w, op, x, y, node)
+
+
+def combine(w: Walker, op: ast.operator, a: MapVal, b: MapVal, node: ast.AST) -> MapVal | None:
+    """`a | b` of dicts; `|`, `&`, `-` and `^` of sets; None if there is no such operator."""
+    if isinstance(op, ast.BitOr) and a.is_set is b.is_set:
+        out = copied(w, a, node, "joined")
+        update(w, out, b, node)
+        return out
+    if not (a.is_set and b.is_set) or not isinstance(op, ast.BitAnd | ast.Sub | ast.BitXor):
+        return None
+    out = new_map(w, (), node, is_set=True)
+    pick(w, out, a, b, isinstance(op, ast.BitAnd), node)
+    if isinstance(op, ast.BitXor):
+        pick(w, out, b, a, False, node)
+    return out
+
+
+def changed_in_place(w: Walker, op: ast.operator, base: MapVal, value: Val, node: ast.AST) -> MapVal:
+    """`d |= e`: the same dict or set, changed."""
+    other = as_map(w, value, node)
+    if other is None or (base.is_set and not other.is_set) or (not base.is_set and not isinstance(op, ast.BitOr)):
+        raise w.refuse("ACR301", node, seen=f"{w.describe(base)} changed by {w.describe(value)}")
+    if isinstance(op, ast.BitOr):
+        update(w, base, other, node)
+        return base
+    got = combine(w, op, base, other, node)
+    assert got is not None
+    erase(w, base, node)
+    update(w, base, got, node)
+    return base
+
+
+def pick(w: Walker, out: MapVal, a: MapVal, b: MapVal, wanted: bool, node: ast.AST) -> None:
+    """Put those elements of a set into another one that a third has, or has not."""
+
+    def turn(item: Val) -> None:
+        assert isinstance(item, TupleVal)
+        here = present(w, find(w, b, item.items[0], node))
+        yes, no = w.fork(here)
+        go, skip = (yes, no) if wanted else (no, yes)
+        w.frame.loops[-1].continues += [skip] if skip is not None else []
+        w.join([go] if go is not None else [])
+        if w.block is not None:
+            put(w, out, item.items[0], number(0), node)
+
+    each_entry(w, a, turn, node)
+
+
+def is_mapping(val: Val) -> bool:
+    """Whether a value is a dict or a set."""
+    if isinstance(val, UnionVal | Poison):
+        return False
+    return isinstance(val, DictVal | MapVal) or (isinstance(val, SharedVal) and val.node.kind == "dict")

@@ -1,0 +1,285 @@
+"""Dicts and sets by their keys: making them, finding, storing and removing what lies under one.
+
+A dict is a list of entries in the order in which its keys came, found by the words of a key (`ListOp`). Keys are ints,
+bools, strings, members of enums, None and tuples of these; equal keys have equal words.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from acronumba.frontend.block import Dead
+from acronumba.frontend.conditions import host_value
+from acronumba.frontend.lists import widen_items
+from acronumba.frontend.maps import size, value_at, width
+from acronumba.frontend.names import alias
+from acronumba.frontend.source import spot
+from acronumba.frontend.values import (
+    NOT_CONST,
+    DictVal,
+    EnumVal,
+    MapVal,
+    NoneVal,
+    Num,
+    StrVal,
+    Tensor,
+    TupleVal,
+    UnionVal,
+    Val,
+    map_type,
+    number,
+)
+from acronumba.frontend.walker import Walker
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    NEVER,
+    NONE,
+    BoolT,
+    EnumT,
+    IntT,
+    NoneT,
+    StrT,
+    TupleT,
+    Type,
+    members,
+    type_text,
+    union,
+    words,
+)
+
+
+def new_map(w: Walker, pairs: Sequence[tuple[Val, Val]], node: ast.AST, is_set: bool = False) -> MapVal:
+    """Return the dict of some keys and values, made at a place of the source."""
+    cell = w.cell(("dict", is_set, w.frame.path, *spot(node)))
+    cell.real = True
+    return filled(w, cell, pairs, node, is_set)
+
+
+def filled(w: Walker, cell: Any, pairs: Sequence[tuple[Val, Val]], node: ast.AST, is_set: bool = False) -> MapVal:
+    """Return a new dict of a cell with some keys and values."""
+    cell = cell.find()
+    if cell.item == NEVER:
+        w.widen_cell(cell, TupleT((NEVER, NONE if is_set else NEVER)))
+    out = MapVal(cell, w.var("made", words(map_type(cell, is_set))[0]), is_set)
+    w.emit(ir.ListNew(out=out.var, width=width(out), args=(), count=0, loc=w.at(node)))
+    for key, val in pairs:
+        put(w, out, key, val, node)
+    return out
+
+
+# ---- keys
+
+
+def key_of(w: Walker, val: Val, node: ast.AST) -> Val:
+    """Return a value as a key of a dict: what the language can compare, and Python can hash."""
+    match val:
+        case Num() if val.type == FLOAT:
+            raise w.refuse("ACR309", node, seen=f"a key {w.describe(val)}", rewrite="a key that is an int: int(x)")
+        case Num() | StrVal() | NoneVal():
+            return val
+        case EnumVal():
+            if w.deciding(val.cls, "__eq__") or w.deciding(val.cls, "__hash__"):
+                raise w.refuse("ACR309", node, seen=f"a key {w.describe(val)}, whose class compares in its own way")
+            return val
+        case TupleVal():
+            return TupleVal(tuple(key_of(w, v, node) for v in val.items))
+        case UnionVal():
+            for t in val.possible:
+                check_key(w, t, node)
+            return val
+        case Tensor() if not val.type.rank and not val.type.dtype.startswith("float"):
+            return w.as_int(host_value(w, val, node, "a key of a dict", index=True))
+    raise w.refuse("ACR309", node, seen=f"a key {w.describe(val)}")
+
+
+def check_key(w: Walker, t: Type, node: ast.AST) -> None:
+    """Refuse a type of keys of which equal ones may have other words."""
+    kinds = members(t)
+    for m in kinds:
+        if isinstance(m, TupleT):
+            for inner in m.items:
+                check_key(w, inner, node)
+        elif not isinstance(m, IntT | BoolT | StrT | EnumT | NoneT):
+            raise w.refuse("ACR309", node, seen=f"a key of type {type_text(m)}")
+    numbers = [m for m in kinds if isinstance(m, IntT | BoolT) or (isinstance(m, EnumT) and issubclass(m.cls, int))]
+    texts = [m for m in kinds if isinstance(m, EnumT) and issubclass(m.cls, str)]
+    if len(numbers) > 1 or (texts and (len(texts) > 1 or any(isinstance(m, StrT) for m in kinds))):
+        seen = " and ".join(map(type_text, numbers if len(numbers) > 1 else kinds))
+        raise w.refuse("ACR309", node, seen=f"keys {seen}, which may be equal", rewrite="keys of one type: int(k)")
+
+
+def fitted(w: Walker, key: Val, t: Type, node: ast.AST) -> Val | None:
+    """Return a key as one of a type of keys; None if no key of that type is equal to it."""
+    mine = w.type_of(key)
+    if union(t, mine) == t:
+        return key
+    kinds = members(t)
+    match key:
+        case Num() if INT in kinds:
+            return w.as_int(key)
+        case Num() if BOOL in kinds:
+            raise w.refuse("ACR309", node, seen="an int where the keys are bools", rewrite="bool(x)")
+        case Num() if any(isinstance(m, EnumT) and issubclass(m.cls, int) for m in kinds):
+            raise w.refuse("ACR309", node, seen="an int where the keys are members of an enum")
+        case EnumVal() if issubclass(key.cls, int) and INT in kinds:
+            return host_value(w, key, node, "a key of a dict", index=True)
+        case EnumVal() | StrVal() if isinstance(key, StrVal) or issubclass(key.cls, str):
+            if any(isinstance(m, EnumT) and issubclass(m.cls, str) for m in kinds):
+                raise w.refuse("ACR309", node, seen="a string where the keys are members of an enum")
+        case TupleVal():
+            for m in kinds:
+                if isinstance(m, TupleT) and len(m.items) == len(key.items):
+                    parts = [fitted(w, v, u, node) for v, u in zip(key.items, m.items, strict=True)]
+                    got = [p for p in parts if p is not None]
+                    return TupleVal(tuple(got)) if len(got) == len(parts) else None
+    return None
+
+
+def find(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Num:
+    """Return the index of the entry of a key, a negative number if there is none."""
+    key = key_of(w, key, node)
+
+    def one(val: Val) -> Val:
+        fit = fitted(w, val, base.type.key, node)
+        if fit is None:
+            return number(-1)
+        out = w.var("entry", INT)
+        if w.block is not None:
+            args = (base.var, *w.to_words(fit, base.type.key))
+            w.emit(ir.ListOp(outs=(out,), op="find", width=width(base), args=args, loc=w.at(node)))
+        return Num(INT, var=out)
+
+    inside = union(base.type.key, w.type_of(key)) == base.type.key
+    got = one(key) if inside else w.each(key, one, node)
+    if w.block is None or not isinstance(got, Num):
+        raise Dead
+    return got
+
+
+def present(w: Walker, index: Num) -> Num:
+    """Return whether an entry was found."""
+    return w.scalar("ge", index, number(0))
+
+
+def found(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Num:
+    """Return the index of the entry of a key; the instance fails where there is none."""
+    index = find(w, base, key, node)
+    known = w.static(key, node)
+    text = "the dict has no such key" if known is NOT_CONST else repr(known).replace("{", "{{").replace("}", "}}")
+    w.check(present(w, index), "KeyError", text, (), node)
+    if w.block is None:
+        raise Dead
+    return index
+
+
+# ---- entries
+
+
+def put(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> None:
+    """Store a value under a key."""
+    if isinstance(key, Tensor):
+        raise w.refuse("ACR309", node, seen=f"a key {w.describe(key)}", rewrite="d[int(k)]")
+    key = key_of(w, key, node)
+    kept = base.type.key
+    if isinstance(key, EnumVal | Num) and kept != NEVER:
+        check_key(w, union(kept, w.type_of(key)), node)
+    alias(val)
+    w.put_in(base.cell, val)
+    t = TupleT((w.type_of(key), NONE if base.is_set else w.type_of(val)))
+    check_key(w, union(kept, t.items[0]), node)
+    widen_items(w, base, t)
+    if w.block is None:
+        return
+    inner = base.type
+    stored = () if inner.item is None else w.to_words(val, inner.item)
+    args = (base.var, *w.to_words(key, inner.key), *stored)
+    if w.block is not None:
+        w.emit(ir.ListOp(outs=(), op="put", width=width(base), args=args, loc=w.at(node)))
+
+
+def check_not_walked(w: Walker, base: MapVal, node: ast.AST | None) -> None:
+    """Refuse to take an entry out in a loop over the dict: which ones follow is then not what Python says."""
+    if any(c.find() is base.cell.find() for c in w.walked):
+        kind = "set" if base.is_set else "dict"
+        seen = f"an entry is taken out of a {kind} in a loop over it"
+        raise w.refuse("ACR209", node, seen=seen, rewrite="loop over list(d)")
+
+
+def take_out(w: Walker, base: MapVal, index: Num, node: ast.AST | None) -> None:
+    """Remove an entry that is there."""
+    check_not_walked(w, base, node)
+    args = (base.var, w.word(index))
+    w.emit(ir.ListOp(outs=(), op="remove", width=width(base), args=args, loc=w.at(node)))
+
+
+def erase(w: Walker, base: MapVal, node: ast.AST | None) -> None:
+    """Remove all entries."""
+    check_not_walked(w, base, node)
+    w.emit(ir.ListOp(outs=(), op="erase", width=width(base), args=(base.var,), loc=w.at(node)))
+
+
+def update(w: Walker, base: MapVal, other: MapVal, node: ast.AST) -> None:
+    """Store all entries of another dict, or elements of another set."""
+    if other.type.key == NEVER:
+        return
+    w.mix(base.cell, other.cell.pure)
+    check_key(w, union(base.type.key, other.type.key), node)
+    widen_items(w, base, other.type.entry)
+    if other.type.entry != base.type.entry:
+        w.unify_cells(base.cell, other.cell)
+    if w.block is not None:
+        args = (base.var, other.var)
+        w.emit(ir.ListOp(outs=(), op="update", width=width(base), args=args, loc=w.at(node)))
+
+
+def copied(w: Walker, base: MapVal, node: ast.AST, what: str = "copy") -> MapVal:
+    """Return a new dict with the same entries."""
+    out = new_map(w, (), ast.copy_location(ast.Name(what), node) if hasattr(node, "lineno") else node, base.is_set)
+    update(w, out, base, node)
+    return out
+
+
+def where_found(w: Walker, index: Num, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
+    """Return one value where an entry was found, another where it was not."""
+    points, vals = [], []
+    for point, f in zip(w.fork(present(w, index)), (yes, no), strict=True):
+        if point is None:
+            continue
+        w.enter(point)
+        try:
+            got = f()
+        except Dead:
+            w.block = None
+            continue
+        if w.block is not None:
+            points.append(w.point())
+            vals.append(got)
+            w.block = None
+    out = w.join_values(points, vals)
+    if w.block is None:
+        raise Dead
+    return out
+
+
+def set_default(w: Walker, base: MapVal, key: Val, make: Callable[[], Val], node: ast.AST) -> Val:
+    """Return the value of a key; where there is none, `make` gives it."""
+    index = find(w, base, key, node)
+
+    def absent() -> Val:
+        last = size(w, base, node)
+        put(w, base, key, make(), node)
+        return last
+
+    place = where_found(w, index, lambda: index, absent)
+    assert isinstance(place, Num)
+    return value_at(w, base, place, node)
+
+
+def as_pairs(w: Walker, val: DictVal) -> list[tuple[Val, Val]]:
+    """Return the keys and values of a dict that are known."""
+    return list(zip(map(w.constant, val.keys), val.items, strict=True))

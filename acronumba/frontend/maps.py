@@ -1,0 +1,64 @@
+"""Dicts and sets at run time: lists of entries, how many there are, what lies in one, how they are gone over.
+
+`keyed` finds and stores entries by their keys.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from acronumba.frontend.lists import inner_value
+from acronumba.frontend.values import MapVal, MapView, Num, Poison, TupleVal, Val
+from acronumba.frontend.walker import Walker
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import INT, words
+
+
+def width(base: MapVal) -> int:
+    """Return how many words an entry has."""
+    return len(words(base.type.entry))
+
+
+def size(w: Walker, base: MapVal, node: ast.AST | None) -> Num:
+    """Return how many entries there are."""
+    out = w.var("size", INT)
+    w.emit(ir.ListOp(outs=(out,), op="len", width=width(base), args=(base.var,), loc=w.at(node)))
+    return Num(INT, var=out)
+
+
+def entry(w: Walker, base: MapVal, index: Num, node: ast.AST | None) -> tuple[Val, Val]:
+    """Return the key and the value of an entry that is there."""
+    t = base.type.entry
+    outs = tuple(w.var("item", e) for e in words(t))
+    if w.block is None:
+        return Poison(), Poison()
+    if outs:
+        args = (base.var, w.word(w.read(index)))
+        w.emit(ir.ListOp(outs=outs, op="get", width=len(outs), args=args, loc=w.at(node)))
+    k = len(words(t.items[0]))
+    return w.from_words(t.items[0], outs[:k]), inner_value(w, base, t.items[1], outs[k:])
+
+
+def value_at(w: Walker, base: MapVal, index: Num, node: ast.AST | None) -> Val:
+    return entry(w, base, index, node)[1]
+
+
+def turns(w: Walker, val: MapVal | MapView, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
+    """Return how to get the number of entries, which must not change from turn to turn, and what an entry gives."""
+    base, what = (val, "keys") if isinstance(val, MapVal) else (val.base, val.what)
+    if base.is_set and what not in ("elements", "entries"):
+        raise w.refuse("ACR301", node, seen="the order of a set, which Python does not say", rewrite="sorted(s)")
+    n = size(w, base, node)
+
+    def length() -> Num:
+        same = w.scalar("eq", n, size(w, base, node))
+        kind = "Set" if base.is_set else "dictionary"
+        w.check(same, "RuntimeError", f"{kind} changed size during iteration", (), node)
+        return n
+
+    def get(index: Num) -> Val:
+        key, item = entry(w, base, index, node)
+        return TupleVal((key, item)) if what in ("items", "entries") else item if what == "values" else key
+
+    return length, get

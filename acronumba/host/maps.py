@@ -1,0 +1,203 @@
+"""Dicts of the host program: lists of entries with a table behind them that finds an entry by its key.
+
+In: a `ListOp`. Out: its code, written with a `Writer`. A dict is a list whose elements begin with the words of a key.
+Behind the room for its entries, a power of two (or 0: there is no table), lies a table of twice as many words: the
+number of an entry and 1, or 0 where none is. A key is looked for from the place on that its hash says, one word after
+the other (linear probing); an entry that goes lets those behind it move up (Knuth, TAOCP 3, 6.4, algorithm R).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from acronumba.emit import tree
+from acronumba.emit.tree import I1, I64, Expr, Local, const, convert, intrinsic, load
+from acronumba.host.segments import Segment
+from acronumba.host.writer import Writer
+from acronumba.ir.nodes import ListOp, Var
+from acronumba.ir.types import ListT, entry_widths
+
+FIRST = 8  # entries for which the first room is
+
+
+def find(w: Writer, instr: ListOp, key: Sequence[Var]) -> Expr:
+    """Return the index of the entry of a key, -1 if there is none."""
+    name = _library(w, instr)
+    values = [convert(w[v], I64, "unsigned") if w[v].type == I1 else w[v] for v in key]
+    return tree.Call(f"{name}_find", (w[instr.args[0]], *values), I64)
+
+
+def put(w: Writer, segment: Segment, instr: ListOp) -> None:
+    """Store an entry in the place of the one of its key, or at the end."""
+    b, it = w.b, w[instr.args[0]]
+    key, width = _widths(instr)
+    words = instr.args[1:]
+    at = b.let("index", find(w, instr, words[:key]))
+    with b.when(at < 0):
+        b.set(at, load(it, 1))
+        wanted = b.let("wanted", at + 1)
+        _grow(w, segment, instr, wanted)
+        place = b.let("at", load(it) + at * (8 * width))
+        for k, v in enumerate(words[:key]):
+            w.write_word(place, k, w[v])
+        b.store(it, 1, wanted)
+        b.do(tree.Call(f"{_library(w, instr)}_enter", (it, at), tree.VOID))
+    place = b.let("at", load(it) + at * (8 * width))
+    for k, v in enumerate(words[key:], key):
+        w.write_word(place, k, w[v])
+
+
+def update(w: Writer, segment: Segment, instr: ListOp) -> None:
+    """Store all entries of another dict."""
+    b, it, other = w.b, w[instr.args[0]], w[instr.args[1]]
+    wanted = b.let("wanted", load(it, 1) + load(other, 1))
+    _grow(w, segment, instr, wanted)
+    b.do(tree.Call(f"{_library(w, instr)}_update", (it, other), tree.VOID))
+
+
+def remove(w: Writer, instr: ListOp) -> None:
+    """Take an entry out."""
+    index = w[instr.args[1]]
+    w.b.do(tree.Call(f"{_library(w, instr)}_remove", (w[instr.args[0]], index), tree.VOID))
+
+
+def _grow(w: Writer, segment: Segment, instr: ListOp, wanted: Local) -> None:
+    """Make the room large enough for so many entries, with a table of its own."""
+    b, it, top = w.b, w[instr.args[0]], w.reg["top"]
+    _, width = _widths(instr)
+    with b.when(wanted > load(it, 2)):
+        room = b.let("room", const(FIRST, I64))
+        with b.while_(wanted > room):
+            b.set(room, room * 2)
+        w.room(segment, room * (8 * (width + 2)))
+        b.do(intrinsic("copy_bytes", top, load(it), load(it, 1) * (8 * width), type=tree.VOID))
+        b.store(it, 0, top)
+        b.store(it, 2, room)
+        b.set(top, top + room * (8 * (width + 2)))
+        b.do(tree.Call(f"{_library(w, instr)}_index", (it,), tree.VOID))
+
+
+def _widths(instr: ListOp) -> tuple[int, int]:
+    """Return the words of a key, and of an entry."""
+    t = instr.args[0].type
+    assert isinstance(t, ListT)
+    return entry_widths(t.item)
+
+
+def _library(w: Writer, instr: ListOp) -> str:
+    """Return the name of the functions for dicts whose keys and entries have so many words."""
+    key, width = _widths(instr)
+    name = f"dict_{key}_{width}"
+    names = [f"k{j}" for j in range(key)]
+    given = "".join(f", {n}: i64" for n in names)
+    text = _TEXT.format(
+        name=name,
+        key=key,
+        width=width,
+        given=given,
+        hash="".join(f"\n    h = (h ^ {n}) * 6364136223846793005\n    h = h ^ lshr(h, 32)" for n in names),
+        same=" and ".join(f"ld(entry, {j}) == {n}" for j, n in enumerate(names)) or "1 == 1",
+        words="".join(f", ld(entry, {j})" for j in range(key)),
+        comma_words=", ".join(f"ld(entry, {j})" for j in range(key)),
+        parameters=", ".join(f"{n}: i64" for n in names),
+        arguments=", ".join(names),
+    )
+    w.helper(f"{name}_find", text)
+    return name
+
+
+_TEXT = '''
+def {name}_hash({parameters}) -> i64:
+    """Return the hash of a key."""
+    h = 1{hash}
+    return h
+
+
+def {name}_find(it: i64{given}) -> i64:
+    """Return the index of the entry of a key, -1 if there is none."""
+    n = ld(it, 1)
+    if n == 0:
+        return -1
+    at = ld(it, 0)
+    room = ld(it, 2)
+    table = at + room * {width} * 8
+    mask = 2 * room - 1
+    slot = {name}_hash({arguments}) & mask
+    while 1 == 1:
+        there = ld(table, slot)
+        if there == 0:
+            return -1
+        entry = at + (there - 1) * {width} * 8
+        if {same}:
+            return there - 1
+        slot = (slot + 1) & mask
+    return -1
+
+
+def {name}_enter(it: i64, index: i64):
+    """Put an entry, which is in its place and has a new key, into the table."""
+    at = ld(it, 0)
+    room = ld(it, 2)
+    table = at + room * {width} * 8
+    mask = 2 * room - 1
+    entry = at + index * {width} * 8
+    slot = {name}_hash({comma_words}) & mask
+    while ld(table, slot) != 0:
+        slot = (slot + 1) & mask
+    st(table, slot, index + 1)
+
+
+def {name}_index(it: i64):
+    """Make the table of the entries that are there."""
+    room = ld(it, 2)
+    fill_bytes(ld(it, 0) + room * {width} * 8, 0, 16 * room)
+    for k in range(ld(it, 1)):
+        {name}_enter(it, k)
+
+
+def {name}_update(it: i64, other: i64):
+    """Put all entries of another dict; there is room for them."""
+    for k in range(ld(other, 1)):
+        entry = ld(other, 0) + k * {width} * 8
+        index = {name}_find(it{words})
+        fresh = 0
+        if index < 0:
+            fresh = 1
+            index = ld(it, 1)
+            st(it, 1, index + 1)
+        to = ld(it, 0) + index * {width} * 8
+        for j in range({width}):
+            if fresh != 0 or j >= {key}:
+                st(to, j, ld(entry, j))
+        if fresh != 0:
+            {name}_enter(it, index)
+
+
+def {name}_remove(it: i64, index: i64):
+    """Take an entry out: those behind it move up."""
+    at = ld(it, 0)
+    n = ld(it, 1)
+    room = ld(it, 2)
+    table = at + room * {width} * 8
+    mask = 2 * room - 1
+    entry = at + index * {width} * 8
+    hole = {name}_hash({comma_words}) & mask
+    while ld(table, hole) != index + 1:
+        hole = (hole + 1) & mask
+    slot = (hole + 1) & mask
+    while ld(table, slot) != 0:
+        entry = at + (ld(table, slot) - 1) * {width} * 8
+        home = {name}_hash({comma_words}) & mask
+        if ((slot - home) & mask) >= ((slot - hole) & mask):
+            st(table, hole, ld(table, slot))
+            hole = slot
+        slot = (slot + 1) & mask
+    st(table, hole, 0)
+    if index < n - 1:
+        to = at + index * {width} * 8
+        move_bytes(to, to + {width} * 8, (n - 1 - index) * {width} * 8)
+        for k in range(2 * room):
+            if ld(table, k) > index + 1:
+                st(table, k, ld(table, k) - 1)
+    st(it, 1, n - 1)
+'''

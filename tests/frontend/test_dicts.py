@@ -1,0 +1,130 @@
+"""Dicts and sets made in the call are the plain call's: interpreted, as machine code, on the simulator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acronumba import model
+from acronumba.errors import AcronumbaError, InstanceErrors
+from tests.support.models_of_dicts import CASES
+from tests.support.plain_call import agree, outcomes, plain
+
+IDS = [f.__name__ for f, _ in CASES]
+
+
+def some(step: int) -> list[Any]:
+    """Return the cases, of which those between every so many are slow."""
+    slow = pytest.mark.slow
+    return [
+        pytest.param(*c, id=n, marks=[slow] if k % step else [])
+        for k, (c, n) in enumerate(zip(CASES, IDS, strict=True))
+    ]
+
+
+@pytest.mark.parametrize(("f", "columns"), CASES, ids=IDS)
+def test_interpreted(f: Any, columns: Any) -> None:
+    agree(outcomes(model(f)._interpret, *columns), plain(f, *columns), close=True)
+
+
+@pytest.mark.parametrize(("f", "columns"), some(2))
+def test_batched(f: Any, columns: Any) -> None:
+    expected = plain(f, *columns)
+    agree(outcomes(model(f).batch, *columns), expected, close=True)
+    agree(outcomes(model(f).batch, *[c[1:2] for c in columns]), expected[1:2], close=True)
+
+
+@pytest.mark.parametrize(("f", "columns"), some(12))
+def test_simulated(f: Any, columns: Any) -> None:
+    agree(outcomes(model(f).on("simulator").batch, *columns), plain(f, *columns), close=True, single=True)
+
+
+def by_key(k: int) -> Any:
+    d = {}
+    d[k] = 1
+    d[k + 1] = 2
+    return d
+
+
+def test_other_keys_do_not_recompile(monkeypatch: pytest.MonkeyPatch) -> None:
+    from acronumba.pipeline.compiled import Compiled
+
+    made = []
+    first = Compiled.__init__
+    monkeypatch.setattr(Compiled, "__init__", lambda self, *a, **k: (made.append(1), first(self, *a, **k))[1])
+    f = model(by_key)
+    for k in range(1000):
+        assert f.batch([k])[0] == {k: 1, k + 1: 2}
+    assert len(made) == 1
+
+
+def many(n: int) -> Any:
+    d = {}
+    for i in range(n):
+        d[i * 7919 % 100003, i % 3] = i
+    found = 0
+    for i in range(n):
+        if (i, 1) in d:
+            found += d[i, 1]
+    for i in range(0, n, 50):
+        d.pop((i * 7919 % 100003, i % 3))
+    return found, len(d), sum(d.values())
+
+
+def test_a_dict_that_grows_large() -> None:
+    sizes = [0, 1, 8, 9, 5000]
+    agree(outcomes(model(many).batch, sizes), plain(many, sizes))
+
+
+def float_key(x):
+    return {x * 0.5: 1}
+
+
+def both_kinds(n):
+    return {n: 1, n > 1: 2}
+
+
+def array_key(x):
+    d = {}
+    d[np.ones(2)] = x
+    return d
+
+
+def order_of_a_set(n):
+    return [v for v in {n, 1, 2}]
+
+
+def numpy_key(n):
+    d = {}
+    for v in np.arange(n):
+        d[v] = 1
+    return d
+
+
+def changed_default(n, memo={}):
+    memo[n] = 1
+    return memo
+
+
+def stored_counter(n):
+    return Counter([n])
+
+
+def iterator_twice(n):
+    pairs = zip(range(n), range(n))
+    return [a for a, _ in pairs], [b for _, b in pairs]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [float_key, both_kinds, array_key, order_of_a_set, numpy_key, changed_default, stored_counter, iterator_twice],
+    ids=lambda f: f.__name__,
+)
+def test_what_would_differ_is_refused(f: Any) -> None:
+    with pytest.raises(AcronumbaError) as caught:
+        model(f).batch([1, 3])
+    assert not isinstance(caught.value, InstanceErrors)
+    assert "instead:" in str(caught.value)

@@ -1,0 +1,429 @@
+"""Models at the corners of Python: loops with `else`, slices assigned, iterators, deques, counters, ranges."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+CASES: list[tuple[Callable[..., Any], tuple[Sequence[Any], ...]]] = []
+
+
+def case(*columns: Sequence[Any]) -> Callable[[Any], Any]:
+    """Put a model into the list, with its instances."""
+
+    def add(function: Any) -> Any:
+        CASES.append((function, columns))
+        return function
+
+    return add
+
+
+XS = [[3, 1, 2, 3], [], [5], [1, 2, 3, 4, 5, 6]]
+N = [4, 0, 9, 2]
+
+
+@case(XS, N)
+def for_else_nested(xs, n):
+    out = []
+    for a in xs:
+        for b in range(n):
+            if b == a:
+                break
+        else:
+            out.append(a)
+            continue
+        out.append(-a)
+    else:
+        out.append(100)
+    return out
+
+
+@case(XS, N)
+def while_else_return(xs, n):
+    i = 0
+    while i < len(xs):
+        if xs[i] > n:
+            return i
+        i += 1
+    else:
+        return -1
+
+
+@case(XS, N)
+def helper_for_else(xs, n):
+    def find(v):
+        for k, x in enumerate(xs):
+            if x == v:
+                return k
+        else:
+            return -5
+
+    return [find(v) for v in range(n)]
+
+
+@case(XS, N)
+def else_binds(xs, n):
+    for v in xs:
+        if v > 2:
+            break
+        w = v
+    else:
+        w = 77
+    return w
+
+
+@case(XS, N)
+def slices(xs, n):
+    a = [0, 1, 2, 3, 4, 5]
+    a[1:3] = a
+    b = list(xs)
+    b[n:] = [9, 9]
+    c = list(xs)
+    c[:0] = [7]
+    d = list(xs)
+    d[-2:] = []
+    e = list(xs)
+    e[5:2] = [1]
+    return a, b, c, d, e
+
+
+@case(XS, N)
+def del_slices(xs, n):
+    a = [0, 1, 2, 3, 4, 5, *xs]
+    del a[-3:]
+    del a[1:3], a[0]
+    b = list(range(6))
+    del b[n : n + 1]
+    return a, b
+
+
+@case(XS, N)
+def del_fails(xs, n):
+    a = list(xs)
+    del a[2]
+    return a
+
+
+@case(XS, N)
+def index_bounds(xs, n):
+    a = [*xs, 3, 1, 3]
+    return a.index(3), a.index(3, 1), a.index(1, -2), a.index(3, -1), a.count(3)
+
+
+@case(XS, N)
+def index_fails(xs, n):
+    return xs.index(n)
+
+
+@case(XS, N)
+def remove_fails(xs, n):
+    a = list(xs)
+    a.remove(3)
+    return a
+
+
+@case(XS, N)
+def compare_lists(xs, n):
+    a = list(xs)
+    return (
+        a == xs,
+        a < [3, 1],
+        a <= [3, 1, 2, 3],
+        a > [1],
+        a >= [],
+        [n] > a,
+        [[n], xs] == [[4], a],
+        a != [5],
+        xs == [5.0],
+    )
+
+
+@case(XS, N)
+def ranges(xs, n):
+    r = range(n, -n, -2)
+    return (
+        list(r),
+        len(r),
+        [r[i] for i in range(len(r))],
+        r[-1] if len(r) else 0,
+        list(r[1:]),
+        list(r[::-1]),
+        list(r[:2]),
+        2 in r,
+        3 in r,
+        r == range(4, -4, -2),
+        sum(r),
+        r.start,
+        bool(r),
+    )
+
+
+@case(XS, N)
+def range_fails(xs, n):
+    return range(3)[n]
+
+
+@case(XS, N)
+def itools(xs, n):
+    return (
+        list(itertools.accumulate(xs, operator.mul)),
+        list(itertools.accumulate([], initial=n)),
+        list(itertools.islice(xs, 1, 3)),
+        list(itertools.chain([1], xs, [])),
+        list(itertools.product(xs, repeat=2))[:3],
+        list(itertools.combinations(xs, 2))[:4],
+        list(itertools.pairwise(xs)),
+        [list(g) for k, g in itertools.groupby(sorted(xs))],
+        list(itertools.zip_longest(xs, [1], fillvalue=-1)),
+        functools.reduce(operator.add, xs, 10),
+    )
+
+
+@case(XS, N)
+def reduce_fails(xs, n):
+    return functools.reduce(max, xs)
+
+
+@case(XS, N)
+def partials(xs, n):
+    f = functools.partial(max, n)
+    g = functools.partial(f, 2)
+    return (
+        f(1),
+        g(7),
+        list(map(functools.partial(operator.add, n), xs)),
+        sorted([(x, -x) for x in xs], key=operator.itemgetter(1)),
+    )
+
+
+@case(XS, N)
+def partial_chosen(xs, n):
+    def mul(a, b):
+        return a * b
+
+    f = functools.partial(mul, 2) if n > 3 else functools.partial(mul, 3)
+    return f(n)
+
+
+@case(XS, N)
+def deques(xs, n):
+    q = deque(xs)
+    q.extend([1, 2])
+    q.extendleft([8, 9])
+    a = q.popleft()
+    q.remove(1)
+    q.insert(1, 50)
+    q[0] = 77
+    del q[1]
+    q.reverse()
+    return list(q), a, q.count(2), len(q), max(q), sum(q), [v * 2 for v in q], q == deque([1]), 77 in q
+
+
+@case(XS, N)
+def deque_window(xs, n):
+    w = deque(maxlen=3)
+    out = []
+    for v in range(n):
+        w.append(v)
+        out.append(sum(w))
+    return out
+
+
+@case(XS, N)
+def deque_fails(xs, n):
+    q = deque(xs)
+    q.popleft()
+    return q.popleft()
+
+
+@case(XS, N)
+def deque_merge(xs, n):
+    q = deque(xs) if n > 3 else deque([1])
+    for i in range(n):
+        q.append(i)
+    return list(q)
+
+
+@case(XS, N)
+def deque_helper(xs, n):
+    def push(q, v):
+        q.append(v)
+
+    q = deque()
+    for v in xs:
+        push(q, v)
+
+    def rec(q, k):
+        if k == 0:
+            return 0
+        q.append(k)
+        return 1 + rec(q, k - 1)
+
+    return rec(q, n), list(q)
+
+
+@case(XS, N)
+def dds(xs, n):
+    d = defaultdict(list)
+    for v in xs:
+        d[v % 2].append(v)
+    e = defaultdict(lambda: n)
+    e[1] += 1
+    return dict(d), dict(e), d.get(7), 7 in d, sorted(d), e[5], len(e)
+
+
+@case(XS, N)
+def counters(xs, n):
+    c = Counter(xs)
+    c[n] += 2
+    return dict(c), c.most_common(1), sum(c.values()), c[12345], 12345 in c, Counter(a=1)["a"]
+
+
+@case(XS, N)
+def next_default(xs, n):
+    return next((v for v in xs if v > 2), None), next((i for i, v in enumerate(xs) if v == n), -1)
+
+
+@case(XS, N)
+def next_fails(xs, n):
+    return next(v for v in xs if v > n)
+
+
+@case(XS, N)
+def next_lazy(xs, n):
+    return next((v for v in [*xs, 0] if 10 // (v - 0) > 1 or v == 5), -1) if xs else 0
+
+
+@case(XS, N)
+def fstr(xs, n):
+    d = {"k0_1": 5, "k1": 6}
+    return d[f"k{0}_{1:d}"], d[f"{'k'}{True:d}"], f"{3.14159:.2f}"
+
+
+@case(XS, N)
+def msgs(xs, n):
+    if n > 8:
+        raise ValueError(f"n={n:>5} xs={xs!r}", n)
+    assert n != 2, ("tuple", n)
+    return n
+
+
+@case(XS, N)
+def setcomp(xs, n):
+    s = {v % 3 for v in xs}
+    t = {(v, w) for v in xs for w in range(2) if v != w}
+    return s, t, len(t), s <= {0, 1, 2}, {*xs, n}
+
+
+@case(XS, N)
+def optional_dict(xs, n):
+    d = None
+    if n > 2:
+        d = {1: n}
+    return -1 if d is None else d[1]
+
+
+@case(XS, N)
+def dict_loop_carried(xs, n):
+    d = {}
+    for v in xs:
+        e = {}
+        e[v] = len(d)
+        d = e
+    return d
+
+
+@case(XS, N)
+def dict_swap(xs, n):
+    prev, cur = {0: 0}, {}
+    for v in xs:
+        for k in prev:
+            cur[k + v] = prev[k] + 1
+        prev, cur = cur, {}
+    return prev
+
+
+@case(XS, N)
+def viterbi_like(xs, n):
+    V = [{}]
+    for s in ("a", "b"):
+        V[0][s] = len(s) * 1.0
+    path = {s: [s] for s in ("a", "b")}
+    for t in range(1, n):
+        V.append({})
+        new = {}
+        for s in ("a", "b"):
+            best = max((V[t - 1][q] * 0.5 + t, q) for q in ("a", "b")) if False else (V[t - 1]["a"] * 0.5 + t, "a")
+            V[t][s] = best[0]
+            new[s] = path["a"] + [s]
+        path = new
+    return V[-1], path["b"]
+
+
+@case(XS, N)
+def none_values(xs, n):
+    d = {}
+    for v in xs:
+        d[v] = None if v % 2 else v
+    return d, [k for k in d if d[k] is None]
+
+
+@case(XS, N)
+def union_values(xs, n):
+    d = {}
+    for v in xs:
+        d[v] = v if v % 2 else v * 0.5
+    return d, sum(d.values())
+
+
+@case(XS, N)
+def list_in_cond(xs, n):
+    return [k for k in range(n) if k not in xs]
+
+
+@case(XS, N)
+def with_err(xs, n):
+    with np.errstate(all="ignore"):
+        with np.errstate(divide="ignore"):
+            y = n * 2
+        z = y + 1
+    return z
+
+
+@case(XS, N)
+def hasattrs(xs, n):
+    return hasattr(xs, "append"), hasattr(n, "foo"), callable(len), callable(n)
+
+
+@case(XS, N)
+def slc(xs, n):
+    s = slice(1, 3)
+    t = slice(None, None, 2)
+    return xs[s], xs[t], (1, 2, 3, 4)[s]
+
+
+@case(XS, N)
+def filters(xs, n):
+    return (
+        list(filter(None, xs)),
+        list(filter(lambda v: v > n, xs)),
+        sum(filter(lambda v: v % 2, xs)),
+        list(itertools.filterfalse(lambda v: v % 2, xs)),
+        list(map(lambda a, b: a + b, xs, range(9))),
+    )
+
+
+@case(XS, N)
+def counts(xs, n):
+    out = []
+    for i in itertools.count(2, 3):
+        if i > n:
+            break
+        out.append(i)
+    return out, list(zip(itertools.count(), xs))
