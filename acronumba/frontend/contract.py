@@ -15,6 +15,8 @@ from acronumba.frontend.ufuncs import Ufuncs
 from acronumba.frontend.values import Num, Tensor, Val, number
 from acronumba.ir import nodes as ir
 
+LANES = 16  # of so many columns a product fills the vectors of a processor, without the transposes
+
 
 class Contract(Ufuncs):
     """Reductions and products."""
@@ -146,7 +148,8 @@ class Contract(Ufuncs):
             raise self.refuse("ACR401", node, seen=f"{self.describe(x)} @ {self.describe(y)}") from None
         x = self.refine(x, (*x.dims[:-1], k))
         y = self.refine(y, tuple(k if a == inner else d for a, d in enumerate(y.dims)))
-        if isinstance(x.ref, ir.SharedArg) and not isinstance(y.ref, ir.SharedArg) and x.type.rank == y.type.rank == 2:
+        weight = isinstance(x.ref, ir.SharedArg) and not isinstance(y.ref, ir.SharedArg) and x.type.rank == 2
+        if weight and y.type.rank == 2 and not (isinstance(y.dims[1], int) and y.dims[1] >= LANES):
             return self._columns(x, y, dtype, node)
         rows = x.dims[-2:-1] if x.type.rank > 1 else ()
         columns = y.dims[-1:] if y.type.rank > 1 else ()

@@ -437,7 +437,7 @@ def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Any]:
         return base, w.expr(target.slice) if isinstance(base, DictVal | MapVal) else index_of(w, target.slice)
     if isinstance(base, ListVal):
         check_mutable(w, base, target)
-    else:
+    elif not has_method(w, base, "__setitem__"):
         message = "" if isinstance(base, SharedVal) else f"items of {w.describe(base)} cannot be assigned"
         raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}", message=message)
     return base, index_of(w, target.slice)
