@@ -47,3 +47,49 @@ def test_a_dtype_that_is_refused_is_the_callers() -> None:
     with pytest.raises(AcronumbaError) as caught:
         both.batch([np.int8(3)], [np.int8(5)])
     assert "np.logaddexp(x, y)" in str(caught.value) and "float16" in str(caught.value)
+
+
+@model
+def length(x: Any, y: Any) -> Any:
+    return np.hypot(x, y)
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulator"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_hypot(dtype: Any, device: str) -> None:
+    info = np.finfo(dtype)
+    ends = [info.max, info.max / 2, info.tiny, info.smallest_subnormal, 3 * info.smallest_subnormal, info.eps, 0]
+    edges = [step * 2.0**power for power in (-500, -60, 60, 500) for step in (0.999, 1, 1.001)]  # where it is scaled
+    with np.errstate(over="ignore"):
+        special = np.array([*ends, *edges, -0.0, 1, -1, 3, -4, 0.1, 1e-8, np.inf, -np.inf, np.nan], dtype)
+    drawn = np.random.default_rng(0).uniform(-1, 1, (2, 1000)).astype(dtype)
+    x, y = (np.concatenate([a.ravel(), more]) for a, more in zip(np.meshgrid(special, special), drawn, strict=True))
+    with np.errstate(all="ignore"):
+        exact = np.hypot(x.astype(np.longdouble), y.astype(np.longdouble))
+        expected = exact.astype(dtype)
+    found = (length if device == "cpu" else length.on(device)).batch([x], [y])[0]
+    assert found.dtype == dtype and not np.any(np.signbit(found))
+    plainly = ~np.isfinite(expected)
+    assert np.array_equal(found[plainly], expected[plainly], equal_nan=True)
+    found, exact, expected = found[~plainly], exact[~plainly], expected[~plainly]
+    unit = np.spacing(np.minimum(expected, info.max / 2))  # of the largest number it is infinite
+    assert np.max(np.abs(found - exact) / unit) <= 1.5
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_hypot_of_scalars(dtype: Any) -> None:
+    given = [(3, 4), (0, -0.0), (np.inf, np.nan), (np.nan, -np.inf), (np.nan, 1), (np.finfo(dtype).max, 1)]
+    given += [(3 * np.finfo(dtype).smallest_subnormal, 4 * np.finfo(dtype).smallest_subnormal)]
+    x, y = ([dtype(v) for v in column] for column in zip(*given, strict=True))
+    for found, a, b in zip(length.batch(x, y), x, y, strict=True):
+        assert type(found) is dtype
+        assert np.array_equal(found, np.hypot(a, b), equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("x", "y"), [(1.0, 2), (np.uint16(3), np.float32(5)), (np.ones(3), np.float32(2)), (True, 2.0)]
+)
+def test_dtypes_of_hypot(x: Any, y: Any) -> None:
+    (found,), expected = length.batch([x], [y]), np.hypot(x, y)
+    assert type(found) is type(expected) and found.dtype == expected.dtype
+    assert np.allclose(found, expected, rtol=1e-6, atol=0)

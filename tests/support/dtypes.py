@@ -526,6 +526,7 @@ ULPS = {
     "fmin": 0.0,
     "exp2": 2.0,
     "cbrt": 2.0,
+    "hypot": 2.0,
     "float_power": 2.0,
     "ldexp": 1.0,
     "deg2rad": 1.0,

@@ -283,6 +283,7 @@ np.isneginf(x); np.isposinf(x)
 np.sign(x); np.signbit(x); np.copysign(x, y); np.abs(x - y); np.fabs(x); np.square(x); np.sqrt(np.abs(x))
 np.power(x, 2); x ** 0.5; x ** -1.0; np.float_power(x, 2)
 np.logaddexp(x, y); np.logaddexp2(x, y); np.heaviside(x, 0.5); np.gcd(i, j); np.lcm(i, j); np.ldexp(v, 2)
+np.hypot(x, y); np.hypot(x, 1.0); np.hypot(u, 2)
 np.nextafter(x, y); np.frexp(v)[0]
 np.where(x > 0, x, 0.01 * x); np.where(m, x, y); np.where(x > y, x, 0); np.select([x > 1, x < 0], [x, -x], 0)
 np.piecewise(v, [v > 0], [1, 0]); np.choose(i % 2, [v, w])
@@ -604,7 +605,6 @@ REASONS = {
     "hfft": "complex numbers", "ihfft": "complex numbers",
     "eigh": "the signs of eigenvectors are open; `np.linalg.eigvalsh` works",
     "unique_values": "the order of its result is open, and is no order in NumPy; `np.unique` works",
-    "hypot": "not written yet; `np.sqrt(x * x + y * y)` works where squares do not overflow",
 }  # fmt: skip
 
 

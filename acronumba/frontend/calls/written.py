@@ -132,6 +132,18 @@ def cbrt(x: Any) -> Any:
     return np.copysign(np.where((a > 0) & (a < np.inf), better, a), x)
 
 
+@stands_for(np.hypot)
+def hypot(x: Any, y: Any) -> Any:
+    """Return ``sqrt(x * x + y * y)``: where squares would be beyond the floats, of both times a power of 2."""
+    power = 600 if x.dtype == np.float64 else 100
+    far = 2.0**500 if x.dtype == np.float64 else 2.0**60  # squares from 1 / far to it are numbers
+    kind = x.dtype.type
+    most = np.maximum(np.abs(x), np.abs(y))
+    scale = np.where(most > far, kind(2.0**-power), np.where(most < 1 / far, kind(2.0**power), kind(1)))
+    u, v = x * scale, y * scale
+    return np.where(np.isinf(x) | np.isinf(y), kind(np.inf), np.sqrt(u * u + v * v) / scale)
+
+
 @stands_for(np.ceil)
 def ceil(x: Any) -> Any:
     """Return the smallest whole number not below."""
