@@ -221,9 +221,11 @@ def binary() -> Iterator[Cell]:
         "np.clip(x, y, y)",
     ]
     kinds = [*SCALARS, *ARRAYS]
+    products = {f"{ufunc_name(f)}(x, y)" for f in ufuncs() if f.signature is not None}  # which take no numbers
     for a, b in itertools.product(kinds, kinds):
         for text in texts:
-            yield Cell(text, (a, b))
+            if text not in products or (a.rank and b.rank):
+                yield Cell(text, (a, b))
         if a.rank < 0 and b.rank < 0:
             for text in (*BUILTIN_BINARY, *STACKS, *MATH_BINARY):
                 yield Cell(text, (a, b))

@@ -258,19 +258,27 @@ def ldexp(x: Any, y: Any) -> Any:
     return x * two ** half.astype(x.dtype) * two ** (y - half).astype(x.dtype)
 
 
+def without_sign(x: Any) -> Any:
+    """Return the absolute values of integers, of the smallest one too."""
+    return np.abs(x.astype(np.int64)).astype(np.uint64) if x.dtype.kind == "i" else x.astype(np.uint64)
+
+
 @stands_for(np.gcd)
 def gcd(x: Any, y: Any) -> Any:
     """Return the greatest common divisor, in the steps that numbers of 64 bits need at most."""
-    x, y = np.abs(x), np.abs(y)
+    kind = x.dtype
+    x, y = without_sign(x), without_sign(y)
     while np.any(y != 0):
         x, y = np.where(y == 0, x, y), np.remainder(x, y)
-    return x
+    return x.astype(kind)
 
 
 @stands_for(np.lcm)
 def lcm(x: Any, y: Any) -> Any:
-    """Return the least common multiple."""
-    return np.abs(x // np.maximum(np.gcd(x, y), 1) * y)
+    """Return the least common multiple, which wraps."""
+    kind = x.dtype
+    x, y = without_sign(x), without_sign(y)
+    return (x // np.maximum(np.gcd(x, y), 1) * y).astype(kind)
 
 
 # ---- what is no ufunc
