@@ -224,7 +224,7 @@ def binary() -> Iterator[Cell]:
     products = {f"{ufunc_name(f)}(x, y)" for f in ufuncs() if f.signature is not None}  # which take no numbers
     for a, b in itertools.product(kinds, kinds):
         for text in texts:
-            if text not in products or (a.rank and b.rank):
+            if text not in products or (a.rank > 0 and b.rank > 0):
                 yield Cell(text, (a, b))
         if a.rank < 0 and b.rank < 0:
             for text in (*BUILTIN_BINARY, *STACKS, *MATH_BINARY):

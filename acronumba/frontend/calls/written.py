@@ -252,10 +252,13 @@ def degrees(x: Any) -> Any:
 
 @stands_for(np.ldexp)
 def ldexp(x: Any, y: Any) -> Any:
-    """Return x times a power of 2, in two steps: one alone may be beyond all floats."""
-    half = y // 2
-    two = x.dtype.type(2)
-    return x * two ** half.astype(x.dtype) * two ** (y - half).astype(x.dtype)
+    """Return x times a power of 2, in four steps of which none is beyond all floats."""
+    most = 600 if x.dtype == np.float64 else 80  # four of them lead from the smallest float beyond the largest
+    y = np.clip(y.astype(np.int64), -4 * most, 4 * most)
+    for _ in range(4):
+        step = np.clip(y, -most, most)
+        x, y = x * x.dtype.type(2) ** step.astype(x.dtype), y - step
+    return x
 
 
 def without_sign(x: Any) -> Any:
