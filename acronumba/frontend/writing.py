@@ -160,8 +160,6 @@ def put(w: Walker, x: Tensor, cuts: Sequence[Cut], v: Tensor, node: ast.AST, axi
     if more:
         taken = index_known(w, x, c.index, axis, node) if isinstance(c.index, Num) else w.take(x, c.index, axis, node)
         v = put(w, taken, [*cuts[:axis], *cuts[axis + 1 :]], v, node, axis)
-    elif isinstance(c.index, Tensor):
-        check_index(w, c.index, n, axis, node)
     at = index_of_place(w, c.index, n, node)
     here = w.element("eq", [places_along(w, x, axis, node), at], "bool", node)
     return w.element(
@@ -169,15 +167,8 @@ def put(w: Walker, x: Tensor, cuts: Sequence[Cut], v: Tensor, node: ast.AST, axi
     )
 
 
-def check_index(w: Walker, index: Tensor, n: ir.Extent, axis: int, node: ast.AST) -> None:
-    """Let the instance fail where an index is out of range."""
-    probe = w.iota(n, "int64", node)
-    taken = w.take(probe, index, 0, node)
-    del taken, axis
-
-
 def index_of_place(w: Walker, index: Num | Tensor, n: ir.Extent, node: ast.AST) -> Tensor:
-    """Return an index as a tensor, counted from the front."""
+    """Return an index as a tensor, counted from the front; the instance fails where it is out of range."""
     if isinstance(index, Num):
         return w.from_number(index, "int64", node)
     return w.take(w.iota(n, "int64", node), index, 0, node)
