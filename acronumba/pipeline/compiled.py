@@ -37,7 +37,7 @@ from acronumba.ir.types import (
 from acronumba.locks import ForkLock, lazy
 from acronumba.pipeline.failures import machine_failure
 from acronumba.pipeline.fit import OuterMatch, getter, has_numbers, holds, root_of, same_types
-from acronumba.pipeline.log import bar, debug
+from acronumba.pipeline.log import Patience, bar, debug
 
 if TYPE_CHECKING:
     from acronumba.analysis.passes import Draft, Pass
@@ -89,6 +89,7 @@ class Compiled:
         self.options = options
         self.tree: SharedTree = describe(shared)
         self.seconds: dict[str, float] = {}
+        self._patience = Patience(f"compiling {fn.__qualname__} for a new specialisation ...")
         self.used = 0  # when it was used last, by a clock of `api`
         self._slow = True  # whether the last run took long enough for the next to show a progress bar
         self._lock = ForkLock()
@@ -143,7 +144,8 @@ class Compiled:
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
         start = time.perf_counter()
-        yield
+        with self._patience:
+            yield
         spent = time.perf_counter() - start
         self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
         debug(1, f"time of {stage}", lambda: f"{self.fn.__qualname__}: {spent:.3f} s")
