@@ -157,13 +157,17 @@ def _lower(
         except Resweep:
             continue
         except Refused as error:
+            result = None
             if error.error is not None:
                 sweep.errors.append(error.error)
-            raise together(sweep.errors) from None
-        if not know.changed:
-            if sweep.errors:
-                raise together(sweep.errors)
+        if result is not None and know.changed:
+            continue
+        if result is not None and not sweep.errors:
             return result
+        if know.written_out or not know.loops_kept:
+            raise together(sweep.errors)
+        know.written_out = True
+        know.begin_again()
     raise RuntimeError(f"no stable types for {fn.__qualname__} after {SWEEPS} sweeps")
 
 
@@ -230,6 +234,8 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
             )
         if result is None:
             result = NoneT()
+    if sweep.know.changed:
+        raise Resweep
     program = _program(sweep, code.name, params, result or NoneT())
     reads = {cls: frozenset(names) for cls, names in sweep.reads.items()}
     inherited: dict[type, frozenset[str]] = {}
@@ -309,11 +315,14 @@ def _name_variables(code: FunctionCode) -> None:
     taken = {v.name for v in (*code.params, *made)}
     computed = [i for instrs in code.blocks for i in instrs if isinstance(i, ir.Op | ir.Scalar | ir.Call | ir.ListOp)]
     to: dict[ir.Var, ir.Var] = {}
+    last: dict[str, int] = {}  # the number that a name was given last
     for var in dict.fromkeys(v for i in computed for v in writes(i) if v in code.given):
-        name, k = code.given[var], 0
+        name = given = code.given[var]
+        k = last.get(given, 0)
         while name in taken:
             k += 1
-            name = f"{code.given[var]}_{k}"
+            name = f"{given}_{k}"
+        last[given] = k
         taken.add(name)
         to[var] = ir.Var(name, var.type)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from acronumba.frontend.numbering import is_natural
 from acronumba.frontend.tensors import HOST, Node, TensorOps, dims_text
 from acronumba.frontend.values import NOT_CONST, ListVal, Num, Tensor, number
 from acronumba.ir import nodes as ir
@@ -31,7 +32,7 @@ class Shapes(TensorOps):
         if len(holes) > 1:
             raise self.refuse("ACR404", node, seen=f"reshape to {tuple(values)}")
         total = self.count(x.dims)
-        loose = [k for k, v in enumerate(values) if v is NOT_CONST and id(shape[k].var) not in self.lengths]
+        loose = [k for k, v in enumerate(values) if v is NOT_CONST and not is_natural(shape[k], self.naturals)]
         if loose and not holes:
             shape = self._with_rest(shape, loose, total, node)
         for n, v in zip(shape, values, strict=True):

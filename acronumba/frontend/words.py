@@ -107,10 +107,7 @@ class Words(Cells):
         dims: list[ir.Extent] = []
         for axis, n in enumerate(ref.type.shape):
             if n is None:
-                out = self.var(f"n{axis}", INT)
-                self.emit(ir.ExtentOf(out=out, tensor=ref, axis=axis, loc=self.loc))
-                dims.append(out)
-                self.lengths[id(out)] = out
+                dims.append(self.extent_of(ref, axis))
             else:
                 dims.append(n)
         return Tensor(ref.type, ref, tuple(dims), fresh=fresh)
@@ -506,8 +503,7 @@ class Words(Cells):
             case TensorT():
                 return self.tensor(vars[0])
             case ArrayT():
-                self.lengths.update({id(v): v for v in vars[1:]})
-                return array_of_words(self.know.arrays[t.form], t, vars)
+                return self.note_extents(array_of_words(self.know.arrays[t.form], t, vars))
             case Array0T():
                 return Tensor(t.scalar, vars[-1], (), array0=number(True) if t.sure else Num(BOOL, var=vars[0]))
             case StructT():
