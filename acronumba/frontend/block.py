@@ -255,11 +255,14 @@ class Blocks:
         if self.block is not None:
             self.code.blocks[self.block].append(instr)
 
-    def once(self, key: Key, make: Callable[[], ir.Instr]) -> ir.Instr:
-        """Emit an instruction unless every way to here has passed one that computes the same; return it, or that."""
+    def once(self, key: Key, make: Callable[[], ir.Instr], far: bool = True) -> ir.Instr:
+        """Emit an instruction unless every way to here has passed one that computes the same; return it, or that.
+
+        What costs nothing is looked for in this block alone (not `far`): blocks may become functions of their own.
+        """
         assert self.block is not None
         blocks, numbering = self.code.blocks, self.code.numbering
-        instr = numbering.find(blocks, self.block, key)
+        instr = numbering.find(blocks, self.block, key, far)
         if instr is None:
             instr = make()
             numbering.note(self.block, key, len(blocks[self.block]), instr)
@@ -387,7 +390,7 @@ class Blocks:
         """Return the variable of what can be written at any time."""
         if self.block is None:
             return self.var(name, type)
-        (out,) = writes(self.once(key, lambda: make(self.var(name, type))))
+        (out,) = writes(self.once(key, lambda: make(self.var(name, type)), far=False))
         return out
 
     def shared(self, leaf: SharedLeaf) -> int:
@@ -436,7 +439,8 @@ class Blocks:
             site = self.site(*_scalar_failure(op, result), node) if fails else -1
             return ir.Scalar(out=self.var("", result), op=op, args=vars, site=site, loc=self.at(node))
 
-        (out,) = writes(self.once((op, *vars), made))
+        key = (op, *(a.var if a.const is NOT_CONST else (a.type, repr(a.const)) for a in args))
+        (out,) = writes(self.once(key, made))
         self.code.numbering.made[out] = op, args
         if result == INT and gives_natural(op, args, self.naturals):
             self.naturals[out] = None

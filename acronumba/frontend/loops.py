@@ -13,6 +13,7 @@ from acronumba.frontend.handlers import PROTOCOLS, STATEMENTS, handles
 from acronumba.frontend.lists import at_run_time, list_get
 from acronumba.frontend.magic import iterated
 from acronumba.frontend.maps import turns
+from acronumba.frontend.numbering import is_natural
 from acronumba.frontend.parts import same
 from acronumba.frontend.source import assigned_names
 from acronumba.frontend.templates import TAbsent, Template, TStatic, equal_templates
@@ -320,7 +321,7 @@ def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num]
     match iterable:
         case Range():
             count, step, start = range_count(w, iterable), iterable.step, iterable.start
-            return lambda: count, lambda i: w.scalar("add", start, w.scalar("mul", i, step))
+            return lambda: count, lambda i: apart(w, w.scalar("add", start, w.scalar("mul", i, step)), i)
         case ListVal():
             return lambda: w.list_lengths(iterable, node), lambda i: list_get(w, iterable, i, node)
         case MapVal() | MapView():
@@ -333,7 +334,7 @@ def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num]
         case Enumerate():
             length, get = protocol(w, iterable.inner, node)
             start = iterable.start
-            return length, lambda i: TupleVal((w.scalar("add", i, start), get(i)))
+            return length, lambda i: TupleVal((apart(w, w.scalar("add", i, start), i), get(i)))
         case Reversed():
             length, get = protocol(w, iterable.inner, node)
             n = length()
@@ -359,6 +360,17 @@ def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num]
         case Tensor():
             raise w.refuse("ACR301", node, seen="iteration over a rank-0 array")
     raise w.refuse("ACR301", node, seen=f"{w.describe(iterable)} cannot be iterated over")
+
+
+def apart(w: Walker, value: Num, counter: Num) -> Num:
+    """Return the value of a turn in a variable of its own: the counter goes on while the value is in use."""
+    if value.var is None or value.var is not counter.var:
+        return value
+    out = w.var("", INT)
+    w.emit(ir.Copy(out=out, src=value.var, loc=w.loc))
+    if is_natural(value, w.naturals):
+        w.naturals[out] = None
+    return Num(INT, var=out)
 
 
 def cells_walked(iterable: Val) -> list[Cell]:

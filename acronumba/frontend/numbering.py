@@ -45,9 +45,9 @@ class Numbering:
             out.append(self.over[out[-1]])
         return out
 
-    def find(self, blocks: Sequence[Sequence[ir.Instr]], block: int, key: Key) -> ir.Instr | None:
-        """Return the instruction that has computed something on every way to the end of a block."""
-        for b in self._ways(block):
+    def find(self, blocks: Sequence[Sequence[ir.Instr]], block: int, key: Key, far: bool) -> ir.Instr | None:
+        """Return the instruction that has computed something on every way to the end of a block, or in it alone."""
+        for b in self._ways(block) if far else (block,):
             found = self.there.get(b, {}).get(key)
             if found is not None:
                 k, instr = found
