@@ -52,7 +52,7 @@ def test_the_same_difference_is_one_extent() -> None:
 @model
 def arithmetic(n: int, m: int):
     a = n + 0 + (m - 0) * 1 + (n - n) + 0 * m
-    b = (n + 3) - 3 + -(-m) + n // 1
+    b = (n + 3) - 3 + (0 - (0 - m)) + n // 1
     c = max(n, n) + min(m, m) + max(len([n, m]), 0)
     d = [n == n, n != n, n <= n, n < n, n >= n, n > n]
     total = a * 1000 + b * 100 + c

@@ -1,4 +1,4 @@
-"""Loops over a constant range: written out where they fit or must be, loops of the host program where they are large."""
+"""Loops over a constant range: written out where they fit or must be, and loops where they are large."""
 
 from __future__ import annotations
 
