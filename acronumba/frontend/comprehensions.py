@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -284,15 +285,22 @@ def list_repeat(w: Walker, seq: StaticList | ListVal, times: Num, node: ast.AST)
 @handles(EXPRESSIONS, ast.ListComp)
 def comprehend(w: Walker, node: ast.ListComp | ast.GeneratorExp) -> Val:
     """Evaluate a comprehension: known items one by one, others by a loop."""
-    names = assigned_names([ast.Assign([g.target], ast.Constant(0)) for g in node.generators])
+    first = w.value(node.generators[0].iter)
+    with own_names(w, node.generators):
+        return generators(w, node, 0, first)
+
+
+@contextmanager
+def own_names(w: Walker, generators: Sequence[ast.comprehension]) -> Iterator[None]:
+    """Bind the names of a comprehension in a scope of its own, which ends with it."""
+    names = assigned_names([ast.Assign([g.target], ast.Constant(0)) for g in generators])
     w.counter += 1
     scope = (*w.frame.scope, "comprehension", w.counter)
-    first = w.value(node.generators[0].iter)
     w.scopes[scope] = (names, comprehension_func(w))
-    overlays = w.frame.overlays
+    overlays = w.frame.overlays  # of this frame: where a call inside is given up, the walker is in another one
     overlays.append((scope, names))
     try:
-        return generators(w, node, 0, first)
+        yield
     finally:
         overlays.pop()
         for name in names:
