@@ -323,7 +323,8 @@ class Words(Cells):
     def _to_union(self, val: Val, t: UnionT) -> tuple[ir.Var, ...]:
         single = union_word(t)
         if isinstance(val, UnionVal):
-            if single is not None and union_word(val.type) is not None:
+            word = union_word(val.type)
+            if single is not None and (word == single or isinstance(word, RefT)):
                 return val.vars
             return self._cases_to_words(val, t)
         if single is not None:
