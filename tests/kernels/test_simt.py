@@ -66,6 +66,7 @@ def test_rows_do_not_depend_on_the_batch() -> None:
             assert a[lo : lo + size].tobytes() == b.tobytes()
 
 
+@pytest.mark.long
 def test_the_shape_of_tiles_changes_no_bit() -> None:
     """With more blocks each does fewer columns and rows; a weight that has an infinity stays that of its column."""
     b = SpecBuilder("shapes")

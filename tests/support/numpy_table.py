@@ -337,6 +337,7 @@ np.size(x, 0); x.T.shape; x.astype(np.float64); x.astype("float32"); x.astype(in
 u.item(); float(u); int(u); bool(u); x.nbytes; np.isscalar(u)
 indexing
 r[0]; r[-1]; r[1, 2]; r[k]; x[:, 0]; x[:, -1]; x[1:]; x[:-1]; x[::2]; x[:, 1:3]; x[..., 0]; x[..., None]
+r[range(2)]; r[range(2), 1]; np.array(range(k)); np.mean(range(1, k + 3)); np.isin(k, [1, 2])
 x[:, [0, 2]]; r[[0, 2]]; r[i]; x[:, i]; r[i, j]; r[i, 0]; r[[0, 1], [1, 2]]; r[:, i]; x[np.arange(len(v)), i]
 x[np.arange(len(x)), i % 4]; r[i[:, None], j[None, :] % 3]; r[np.ix_([0, 1], [2, 0])]; a[:, 0]; a[0, :, 1]
 a[:, i % 1] if len(v) > 0 else a; r[2:0:-1]; r[1:3, ::2]
@@ -617,7 +618,7 @@ def supported() -> str:
     names: dict[str, set[str]] = {}
     for row in ROWS.values():
         module, _, name = row.what.rpartition(".")
-        if name in ("reduce", "accumulate", "outer"):
+        if name in ("reduce", "accumulate", "outer", "at"):
             module, name = f"ufunc.{name}", module.removeprefix("np.")
         names.setdefault(module, set()).add(name)
     lines = ["| | |", "|---|---|"]
@@ -626,7 +627,7 @@ def supported() -> str:
         lines.append(f"| {title} | {_listed(names[module])} |")
     lines.append(f"| `scipy.special.`, where a module has imported it | {_listed(set(written_special.FUNCTIONS))} |")
     lines.append(f"| methods of arrays | {_listed({name for cls, name in METHODS if cls is np.ndarray})} |")
-    for kind in ("reduce", "accumulate"):
+    for kind in ("reduce", "accumulate", "at"):
         lines.append(f"| `np.UFUNC.{kind}` of | {_listed(names[f'ufunc.{kind}'])} |")
     lines.append("| `np.UFUNC.outer`, `out=`, `where=` and `dtype=` | of all ufuncs with one result |")
     return "\n".join(lines) + "\n"
