@@ -43,7 +43,7 @@ from acronumba.frontend import (
 from acronumba.frontend.arrays import present
 from acronumba.frontend.block import FunctionCode, Knowledge, Refused, Resweep
 from acronumba.frontend.functions import add_defaults
-from acronumba.frontend.instances import call_instance, fails_itself, finish, function_name
+from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
 from acronumba.frontend.names import behind, function_value
 from acronumba.frontend.values import Func, NoneVal, Val
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
@@ -206,7 +206,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
     frame = sweep.push(func, ())
     sweep.block = sweep.new_block()
     given = _bind_entry(sweep, frame, params, shared)
-    key = "entry"
+    key = ENTRY
     if func.code in sweep.know.recursive:
         given = {p.arg: given[p.arg] for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
         val = call_instance(sweep, func, given, loc)
