@@ -52,20 +52,24 @@ class Patience:
         self.told = False
         self._text, self._clock, self._timer = text, clock, timer
         self._spent = 0.0
-        self._inside: dict[int, tuple[float, Any]] = {}  # by thread: since when, and what will tell
+        self._inside: dict[int, list[tuple[float, Any]]] = {}  # by thread: since when, and what will tell
         self._lock = ForkLock()
 
     def __enter__(self) -> None:
         alarm = None
-        if not self.told and not is_quiet():
+        entered = self._inside.setdefault(threading.get_ident(), [])
+        if not (entered or self.told or is_quiet()):
             alarm = self._timer(max(0.0, PATIENCE - self._spent), self._tell)
             alarm.daemon = True
             alarm.start()
-        self._inside[threading.get_ident()] = self._clock(), alarm
+        entered.append((self._clock(), alarm))
 
     def __exit__(self, *error: object) -> None:
-        since, alarm = self._inside.pop(threading.get_ident())
-        self._spent += self._clock() - since
+        entered = self._inside[threading.get_ident()]
+        since, alarm = entered.pop()
+        if not entered:  # a part of a part is counted with that
+            del self._inside[threading.get_ident()]
+            self._spent += self._clock() - since
         if alarm is not None:
             alarm.cancel()
 

@@ -78,6 +78,20 @@ def test_parts_count_together_and_pauses_do_not(clock, capsys):
     assert capsys.readouterr().err == TEXT + "\n"
 
 
+def test_a_part_of_a_part_counts_once(clock, capsys):
+    asked = patience(clock)
+    with asked:
+        with asked:
+            clock.move(0.9)
+        assert capsys.readouterr().err == ""
+        clock.move(0.9)
+    with asked:
+        assert capsys.readouterr().err == ""
+        with asked:
+            clock.move(0.3)
+    assert capsys.readouterr().err == TEXT + "\n"
+
+
 def test_a_failure_ends_it(clock, capsys):
     asked = patience(clock)
     with pytest.raises(ZeroDivisionError), asked:
