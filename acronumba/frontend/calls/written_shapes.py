@@ -411,7 +411,7 @@ def place_by_place(f: Any) -> Any:
     """Return the method `at` of a ufunc: an element that is named twice is changed twice, in order."""
 
     def at(a: Any, indices: Any, b: Any) -> None:
-        index = indices if isinstance(indices, slice | tuple) else np.asarray(indices)
+        index: Any = indices if isinstance(indices, slice | tuple) else np.asarray(indices)
         if isinstance(index, slice | tuple) or index.dtype == bool or index.ndim > 1:
             refused("ufunc.at of other indices than one array of ints", "a loop: x[i] += v")
         if np.result_type(a, b) != a.dtype:
