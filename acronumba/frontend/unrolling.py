@@ -74,29 +74,39 @@ def fits(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], o
         return True
     key = (w.frame.path, spot(target), len(items))
     if key not in w.fitting:
-        w.fitting[key] = _first_turn_fits(w, items, target, body)
+        w.fitting[key] = _tried(w, items, target, body)
     w.know.loops_kept |= not w.fitting[key]
     return w.fitting[key]
 
 
-def _first_turn_fits(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], object]) -> bool:
-    """Try the first turn of a loop: whether all of them are to be written out."""
+def _tried(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], object]) -> bool:
+    """Try two turns of a loop: whether all of them are to be written out. What the second adds, the others do."""
     if w.block is None:
         return True
     before, loc, block, picked = w.mark(), w.loc, w.block, w.picked
     blocks = w.code.blocks
     first, start = len(blocks), len(blocks[block])
+
+    def written() -> list[ir.Instr]:
+        """Return what the turns have written; constants cost nothing."""
+        all_ = [*blocks[block][start:], *(i for instrs in blocks[first:] for i in instrs)]
+        return [i for i in all_ if not isinstance(i, ir.Const)]
+
+    counts = []
     w.frame.loops.append(Loop())
-    try:
-        w.assign(target, items[0])
-        body()
-    except (Dead, Refused):
-        pass
-    written = [*blocks[block][start:], *(i for instrs in blocks[first:] for i in instrs)]
-    apart = w.picked > picked or any(map(_reads_weight, written))
+    for item in items[:2]:
+        try:
+            w.assign(target, item)
+            body()
+        except (Dead, Refused):
+            w.block = None
+        counts.append(len(written()))
+        if w.block is None:
+            break
+    apart = w.picked > picked or any(map(_reads_weight, written()))
     w.go_back(before)
     w.loc, w.picked = loc, picked + apart
-    return apart or len(written) * len(items) <= MOST_INSTRUCTIONS
+    return apart or counts[0] + (counts[-1] - counts[0] or counts[0]) * (len(items) - 1) <= MOST_INSTRUCTIONS
 
 
 def _reads_weight(instr: ir.Instr) -> bool:

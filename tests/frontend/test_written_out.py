@@ -91,6 +91,12 @@ def test_they_are_what_the_plain_call_is(f: Any, n: int) -> None:
     agrees(f, SEEN, **states(n))
 
 
+@pytest.mark.parametrize("f", [forward, forward_lists], ids=lambda f: f.__name__)
+def test_the_inner_loop_is_one_kernel(f: Any) -> None:
+    """A node for each state and time, not for each of its terms."""
+    assert f.trace(SEEN, **states(16)).nodes <= sum(map(len, SEEN)) * 16 + 20
+
+
 # ---- what is large, and is written out all the same
 
 
