@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from acronumba.emit import tree
 from acronumba.emit.tree import I32, I64, Expr, Local, Ty, const, convert, intrinsic, select
 from acronumba.ir.spec import Dim, Size
+from acronumba.kernels.stages.along import vector_axis
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.tasks import Nest
 from acronumba.kernels.write.element import DTYPES, Dtype, cast, combine, identity
@@ -37,11 +38,11 @@ class NestWriter(Writer):
         self.inline = set(nest.stores)
         space = nest.space
         reduced = [k for k in nest.reduced if space[k] != 1]
-        outer = [k for k in range(len(space)) if space[k] != 1 and k not in nest.reduced]
         real = [k for k in range(len(space)) if space[k] != 1]
-        vector = real[-1] if real else None
         at = [ZERO] * len(space)
         lanes = self.lanes_for(nest.values)
+        vector = vector_axis(self.stages, nest, lanes)
+        outer = sorted((k for k in real if k not in nest.reduced), key=lambda k: k == vector)
         self.note_names(nest.values)
         if len(real) > 1 and not nest.reductions and all(self.flat(v) for v in nest.stores):
             self.flat_nest(nest, lanes)
