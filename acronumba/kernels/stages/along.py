@@ -27,7 +27,7 @@ def vector_axis(stages: Stages, nest: Nest, lanes: int) -> int | None:
     if nest.reductions or not (isinstance(size, Dim) or size < lanes):
         return last
     wide = [k for k in reversed(others) if isinstance(n := space[k], int) and n >= lanes]
-    return min((last, *wide), key=lambda axis: _apart(stages, nest, axis))  # of equal ones the first
+    return min((*wide, last), key=lambda axis: _apart(stages, nest, axis))  # of equal ones the first
 
 
 def _apart(stages: Stages, nest: Nest, axis: int) -> int:

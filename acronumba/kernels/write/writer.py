@@ -375,8 +375,8 @@ class Writer(Scopes):
         far = self.bind("far", step.ne(1))
         buffer = self.scratch(self.kernel.lane_slot)
         address = self.base(v) + self.number(index.flat * t.size)
-        with self.when(far):
-            self.to_buffer(v, index)
+        with self.when(far), self.loop("lane", 0, self.lanes_left()) as k:
+            self.f.store_lanes(buffer + k * t.size, Load(address + k * (step * t.size), t.memory))
         x: Expr = Load(select(far, buffer, address), t.memory.vector(self.lanes), self.left)
         x = self.bind(name, x, len(self.scopes) - 1)
         return self.bind(name, x.ne(const(0, x.type))) if t.kind == "b" else x
@@ -410,19 +410,20 @@ class Writer(Scopes):
 
     def by_lanes(self, v: int, index: Index) -> Expr:
         """Compute a vector element by element."""
+        lanes = self.lanes
         t = DTYPES[self.graph.dtype(v)]
-        x = Load(self.to_buffer(v, index), t.memory.vector(self.lanes))
+        buffer = self.scratch(self.kernel.lane_slot)
+        with self.loop("lane", 0, lanes) as k:
+            x = self.one_lane(v, index, k)
+            self.f.store_lanes(buffer + k * t.size, to_memory(x, t))
+        x = Load(buffer, t.memory.vector(lanes))
         out = self.bind(self.kernel.names[v], x, len(self.scopes) - 1)
         return self.bind(self.kernel.names[v], out.ne(const(0, out.type))) if t.kind == "b" else out
 
-    def to_buffer(self, v: int, index: Index) -> Expr:
-        """Compute a vector element by element, into a buffer."""
-        t = DTYPES[self.graph.dtype(v)]
-        buffer = self.scratch(self.kernel.lane_slot)
-        with self.loop("lane", 0, self.lanes) as k:
-            x = self.one_lane(v, index, k)
-            self.f.store_lanes(buffer + k * t.size, to_memory(x, t))
-        return buffer
+    def lanes_left(self) -> Expr:
+        """Return how many lanes of the vector at hand exist."""
+        lanes = const(self.lanes, I64)
+        return lanes if self.left is None else select(self.left < lanes, self.left, lanes)
 
     def one_lane(self, v: int, index: Index, k: Expr) -> Expr:
         """Compute lane `k` of a vector; beyond its end, the last one."""
@@ -498,10 +499,7 @@ class Writer(Scopes):
         """Store the lanes of a vector one by one."""
         buffer = self.scratch(self.kernel.lane_slot)
         self.f.store_lanes(buffer, x)
-        lanes: Expr = const(self.lanes, I64)
-        if self.left is not None:
-            lanes = select(self.left < self.lanes, self.left, self.lanes)
-        with self.loop("lane", 0, lanes) as k:
+        with self.loop("lane", 0, self.lanes_left()) as k:
             one = self.f.let("one", Load(buffer + k * t.size, t.memory))
             for base in bases:
                 self.f.store_lanes(self.plus(base, flat * t.size) + k * self.number(step * t.size), one)
