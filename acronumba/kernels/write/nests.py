@@ -65,14 +65,16 @@ class NestWriter(Writer):
                 if count(space) == ONE:
                     self.register(v, x)
             for v in nest.reductions:
-                self.step(v, index, accumulators[v])
+                self.step(v, index, accumulators[v], wide)
 
         accumulators: dict[int, Local] = {}
+        wide = lanes if vector is not None else 1
+        # A sum over columns has one order, known to be a single one or not: that of a sum for each of several columns.
+        one_column = vector in nest.reduced and len(space) > 1 and space[-1] == 1
 
         def reductions() -> None:
-            wide = lanes if vector is not None else 1
             for v in nest.reductions:
-                accumulators[v] = self.accumulator(v, wide)
+                accumulators[v] = self.accumulator(v, 1 if one_column else wide)
             loops(reduced, innermost)
             for v in nest.reductions:
                 self.finish(v, Index(space, tuple(at)), accumulators[v], nest.reduced, vector in nest.reduced)
@@ -158,18 +160,22 @@ class NestWriter(Writer):
         self.f.body.append(tree.Assign(local, const(identity(op.op, t), ty)))
         return local
 
-    def step(self, v: int, index: Index, total: Local) -> None:
+    def step(self, v: int, index: Index, total: Local, lanes: int) -> None:
         op = self.graph.op(v)
         assert op is not None
         t = DTYPES[op.dtype]
         a = op.args[0]
         self.prepare(a, index)
         x = cast(self.value(a, index), DTYPES[self.graph.dtype(a)], t)
-        if x.type.lanes < total.type.lanes:
-            x = const(x, total.type)
-        if self.left is not None and total.type.lanes > 1:
+        if x.type.lanes < lanes:
+            x = const(x, t.ty.vector(lanes))
+        if self.left is not None and lanes > 1:
             x = select(self.inside(), x, const(identity(op.op, t), x.type))
-        self.f.set(total, combine(op.op, total, self.bind("term", x, len(self.scopes) - 1), t))
+        x = self.bind("term", x, len(self.scopes) - 1)
+        for k in range(lanes) if total.type.lanes < lanes else ():
+            self.f.set(total, combine(op.op, total, intrinsic("extract", x, const(k, I64), type=t.ty), t))
+        if total.type.lanes == lanes:
+            self.f.set(total, combine(op.op, total, x, t))
 
     def inside(self) -> Expr:
         """Return which lanes exist."""
