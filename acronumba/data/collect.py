@@ -96,9 +96,9 @@ class Room:
         """Return a column of references to objects or lists of these pools, or None."""
         return References(pools)
 
-    def arrays(self, dtype: str, rank: int, optional: bool) -> ArrayColumn:
-        """Return a column of arrays of a dtype and rank; of None too if `optional`."""
-        return ArrayColumn(self._arrays.setdefault(dtype, Arrays(dtype)), rank, optional)
+    def arrays(self, dtype: str, rank: int, optional: bool, column: bool = False) -> ArrayColumn:
+        """Return a column of arrays of a dtype and rank; of None too if `optional`; see `TensorT.column`."""
+        return ArrayColumn(self._arrays.setdefault(dtype, Arrays(dtype)), rank, optional, column=column)
 
     def points(self, dtype: str) -> ArrayColumn:
         """Return a column of arrays of rank 0 of a dtype."""
@@ -403,10 +403,11 @@ def none_for_no_value(values: list[Any]) -> list[Any]:
 class ArrayColumn:
     """A column of arrays, or of NumPy scalars if the rank is 0; with `points` of arrays of rank 0."""
 
-    def __init__(self, arrays: Arrays, rank: int, optional: bool, points: bool = False) -> None:
+    def __init__(self, arrays: Arrays, rank: int, optional: bool, points: bool = False, column: bool = False) -> None:
         self._arrays = arrays
         self._rank = rank
         self._optional = optional
+        self._column = column
         self._arrays_of_rank_0 = points
         self._both = False
         self._values: list[Any] = []
@@ -444,6 +445,8 @@ class ArrayColumn:
         elif column.dtype != np.dtype(self._arrays.dtype) or column.ndim != self._rank + 1:
             raise Mismatch
         else:
+            if self._column and column.shape[-1] != 1:
+                raise Mismatch
             self._block = self._arrays.add_block(column), len(column)
 
     def close(self) -> None:
@@ -460,7 +463,10 @@ class ArrayColumn:
             return self._arrays.block_addresses(*self._block)
         valid = np.frombuffer(bytes([v is not None for v in self._values]), np.bool_)
         out = np.zeros(len(valid), np.int64)
-        out[valid] = self._arrays.addresses(self._first, int(valid.sum()))
+        count = int(valid.sum())
+        if self._column:
+            self._arrays.expect_columns(self._first, count)
+        out[valid] = self._arrays.addresses(self._first, count)
         return out
 
 
@@ -559,8 +565,17 @@ class Arrays:
 
     def addresses(self, first: int, count: int) -> Words:
         """Return the addresses of the records of arrays, by the place of the first."""
-        numbers = np.arange(first, first + count) if self._numbers is None else self._numbers[first : first + count]
-        return self._base + RECORD.size * numbers
+        return self._base + RECORD.size * self._records(first, count)
+
+    def _records(self, first: int, count: int) -> Words:
+        """Return the numbers of the records of arrays, by the place of the first."""
+        return np.arange(first, first + count) if self._numbers is None else self._numbers[first : first + count]
+
+    def expect_columns(self, first: int, count: int) -> None:
+        """Raise `Mismatch` unless the last axis of some arrays, by the place of the first, has extent 1."""
+        single = np.array([shape[-1:] == (1,) for shape in self._shapes], np.bool_)
+        if not single.all() and not single[self._places[self._records(first, count)]].all():
+            raise Mismatch
 
     def block_addresses(self, first: int, count: int) -> Words:
         """Return the addresses of the records of rows, by the number of the first."""
