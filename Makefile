@@ -2,7 +2,7 @@
 #
 #     make demo     creates .venv, installs, parses functions of Python's library and runs a Tree-LSTM over them in batches
 #     make test     the same set-up, then pytest            (make test TESTS=tests/test_nn.py, make test PYTEST="-k tree";
-#                   PYTEST=--slow: also the further cases that are left out)
+#                   PYTEST=--long: also what takes longer, as .ci/run does; PYTEST=--slow: also many further cases)
 #
 #     make test-cuda   also installs the extra `cuda` (no GPU needed) and compiles kernels for GPUs
 #

@@ -1,9 +1,10 @@
 """What all tests share: which are run by default, the expected texts, and a cache of their own.
 
-Tests are marked by what they need: `slow` (minutes, or more cases of what others try), `full` (large sizes), `gpu`
-(a CUDA device). They are left out unless named with ``--slow``, ``--full``, ``--gpu``; the end of a run says how many
-were left out. Expected texts lie in `tests/golden` and are compared by the fixture `golden`; ``--update-golden``
-writes them.
+Tests are marked by what they need: `long` (seconds, or more cases of what others try), `slow` (minutes, or many more
+cases), `full` (large sizes), `gpu` (a CUDA device). They are left out unless named with ``--long``, ``--slow`` (which
+also runs those of `long`), ``--full``, ``--gpu``; the end of a run says how many were left out. `.ci/run` names
+``--long``. Expected texts lie in `tests/golden` and are compared by the fixture `golden`; ``--update-golden`` writes
+them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ import pytest
 
 from tests.support.modules import import_file
 
-MARKS = {"slow": "takes minutes, or is one more case of many", "full": "large sizes", "gpu": "needs a CUDA device"}
+MARKS = {
+    "long": "takes seconds, or is one more case of some",
+    "slow": "takes minutes, or is one more case of many",
+    "full": "large sizes",
+    "gpu": "needs a CUDA device",
+}
 ROOT = Path(__file__).resolve().parent.parent
 for compares in ("device_runs", "hand_runs", "kernel_cases", "plain_call"):  # a failure shows the two sides
     pytest.register_assert_rewrite(f"tests.support.{compares}")
@@ -59,6 +65,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     closed = [mark for mark in MARKS if not config.getoption(f"--{mark}")]
+    if "slow" not in closed:
+        closed = [mark for mark in closed if mark != "long"]
     reasons = {item: [mark for mark in closed if item.get_closest_marker(mark)] for item in items}
     left_out = [item for item in items if reasons[item]]
     if left_out:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from acronumba.frontend.advice import one_type
 from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.lists import append, check_mutable, list_get, list_slice, new_list
-from acronumba.frontend.loops import iterate, note_turns, unrolled_range
+from acronumba.frontend.loops import iterate, note_turns, range_count, unrolled_range
 from acronumba.frontend.magic import iterated
 from acronumba.frontend.names import forget, part_of
 from acronumba.frontend.source import assigned_names, spot
@@ -284,15 +285,22 @@ def list_repeat(w: Walker, seq: StaticList | ListVal, times: Num, node: ast.AST)
 @handles(EXPRESSIONS, ast.ListComp)
 def comprehend(w: Walker, node: ast.ListComp | ast.GeneratorExp) -> Val:
     """Evaluate a comprehension: known items one by one, others by a loop."""
-    names = assigned_names([ast.Assign([g.target], ast.Constant(0)) for g in node.generators])
+    first = w.value(node.generators[0].iter)
+    with own_names(w, node.generators):
+        return generators(w, node, 0, first)
+
+
+@contextmanager
+def own_names(w: Walker, generators: Sequence[ast.comprehension]) -> Iterator[None]:
+    """Bind the names of a comprehension in a scope of its own, which ends with it."""
+    names = assigned_names([ast.Assign([g.target], ast.Constant(0)) for g in generators])
     w.counter += 1
     scope = (*w.frame.scope, "comprehension", w.counter)
-    first = w.value(node.generators[0].iter)
     w.scopes[scope] = (names, comprehension_func(w))
-    overlays = w.frame.overlays
+    overlays = w.frame.overlays  # of this frame: where a call inside is given up, the walker is in another one
     overlays.append((scope, names))
     try:
-        return generators(w, node, 0, first)
+        yield
     finally:
         overlays.pop()
         for name in names:
@@ -372,15 +380,29 @@ def row_of_list(w: Walker, val: Val, dtype: str | None, node: Any) -> Tensor:
     return array_of_list(w, val, dtype, node)
 
 
+@handles(ARRAYS, Range)
+def array_of_range(w: Walker, val: Range, dtype: str | None, node: Any) -> Tensor:
+    """Return the array of a range; without a dtype it must have numbers, as that of an empty one is of floats."""
+    if dtype is None:
+        some = w.scalar("gt", range_count(w, val), number(0))
+        w.check(some, "TypeError", _EMPTY.format("range"), (), node)
+    elif dtype not in ("int64", "float32", "float64", "bool"):  # which may not hold all of them
+        return w.array_of(w.call(w.constant(list), [val], {}, node), dtype, node)
+    out = w.arange(val.start, val.stop, val.step, None, node)
+    return out if dtype is None else w.cast(out, dtype, node)
+
+
+_EMPTY = "np.array of an empty {0} is float64[0], not what it is of others; give it a dtype, or test `if xs:`"
+
+
 @handles(ARRAYS, ListVal)
 def array_of_list(w: Walker, val: ListVal, dtype: str | None, node: Any) -> Tensor:
     """Return the array of a list that may be empty: that is of floats, whatever the list could hold."""
     item = val.item
     numbers = isinstance(item, IntT | FloatT | BoolT | NeverT) or (isinstance(item, TensorT) and not item.rank)
     if not (numbers and (dtype or item in (FLOAT, NEVER))):
-        text = "np.array of an empty list is float64[0], not what it is of others; give it a dtype, or test `if xs:`"
         some = w.scalar("gt", w.list_lengths(val, node), number(0))
-        w.check(some, "TypeError", text, (), node)
+        w.check(some, "TypeError", _EMPTY.format("list"), (), node)
     if isinstance(item, ListT):  # an array of each list, and of these
         what = type_text(item)
         key, target = (w.frame.scope, f"#{what}"), ast.Name(f"#{what}", ast.Store())

@@ -11,7 +11,7 @@ from typing import Any
 
 from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.comparisons import compare_values
-from acronumba.frontend.comprehensions import comprehension_func, go_on_where
+from acronumba.frontend.comprehensions import go_on_where, own_names
 from acronumba.frontend.conditions import truth
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, MAPPINGS, handles
 from acronumba.frontend.keyed import (
@@ -28,8 +28,8 @@ from acronumba.frontend.keyed import (
 )
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.maps import size, value_at
-from acronumba.frontend.names import forget, part_of
-from acronumba.frontend.source import assigned_names, spot
+from acronumba.frontend.names import part_of
+from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
     NOT_CONST,
     DictVal,
@@ -184,24 +184,14 @@ def over(w: Walker, iterable: Val, turn: Callable[[Val], None], node: ast.AST) -
 
 @handles(EXPRESSIONS, ast.DictComp, ast.SetComp)
 def _comprehension(w: Walker, node: ast.DictComp | ast.SetComp) -> Val:
-    names = assigned_names([ast.Assign([g.target], ast.Constant(0)) for g in node.generators])
-    w.counter += 1
-    scope = (*w.frame.scope, "comprehension", w.counter)
     first = w.expr(node.generators[0].iter)
-    w.scopes[scope] = (names, comprehension_func(w))
-    w.frame.overlays.append((scope, names))
-    try:
+    with own_names(w, node.generators):
         pairs = _known_pairs(w, node, first)
         if pairs is not None:
             return new_dict(w, pairs, node)
         out = new_map(w, (), node, is_set=isinstance(node, ast.SetComp))
         _generate(w, node, 0, first, out)
         return out
-    finally:
-        w.frame.overlays.pop()
-        for name in names:
-            w.state.pop((scope, name), None)
-            forget(w, scope, name)
 
 
 def _known_pairs(w: Walker, node: ast.DictComp | ast.SetComp, iterable: Val) -> Pairs | None:

@@ -47,6 +47,7 @@ from acronumba.frontend.values import (
     NoneVal,
     Num,
     Poison,
+    Range,
     Record,
     SharedVal,
     Static,
@@ -353,7 +354,7 @@ def _with_arrays(w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], node: as
     """Return an index with arrays in place of sequences, and with the places where a mask holds in place of it."""
 
     def many(e: Any) -> bool:
-        return not isinstance(e, Tensor | slice) and (isinstance(e, ListVal) or w.sequence(e) is not None)
+        return isinstance(e, ListVal | Range) or (not isinstance(e, Tensor | slice) and w.sequence(e) is not None)
 
     def is_mask(e: Any) -> bool:
         return isinstance(e, Tensor) and e.type.dtype == "bool"
@@ -421,6 +422,8 @@ def index_array(w: Walker, e: Val, node: ast.AST) -> Tensor:
     """Return a sequence of indices as an array; an empty one is of ints, as in NumPy."""
     if isinstance(e, ListVal):
         return stack_list(w, e, 0, node, "int64" if e.item == NEVER else None, empty=True)
+    if isinstance(e, Range):
+        return w.arange(e.start, e.stop, e.step, None, node)
     return w.as_tensor(e, node=node)
 
 

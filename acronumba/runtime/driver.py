@@ -73,10 +73,10 @@ class Executor(Protocol):
     def begin(self, m: MiniBatch, fresh: bool) -> None:
         """Begin a mini-batch; `fresh`: its buffers have not seen its shared values before."""
 
-    def whole(self, m: MiniBatch, caller: bool) -> bool:
-        """Run everything in one call, if that can be done; `caller`: the schedule is the user's function."""
+    def whole(self, m: MiniBatch) -> bool:
+        """Run everything in one call, if that can be done."""
 
-    def stops(self, m: MiniBatch, caller: bool) -> Sequence[int]:
+    def stops(self, m: MiniBatch) -> Sequence[int]:
         """Return the stages that calls end with."""
 
     def advance(self, m: MiniBatch, stop: int) -> float:
@@ -95,15 +95,14 @@ class Processor:
         self.engine, self.room = executable.engine, executable.room
 
     def begin(self, m: MiniBatch, fresh: bool) -> None:
-        pass
-
-    def whole(self, m: MiniBatch, caller: bool) -> bool:
-        m.buffers["single"] = int(m.timed or caller)
+        m.buffers["single"] = int(m.timed or m.by_caller)
         m.buffers["run_slice"] = -1 if m.timed else state.RUN_SLICE
+
+    def whole(self, m: MiniBatch) -> bool:
         return False
 
-    def stops(self, m: MiniBatch, caller: bool) -> Sequence[int]:
-        return range(1, m.last + 1) if m.timed else (1, m.last) if caller else (m.last,)
+    def stops(self, m: MiniBatch) -> Sequence[int]:
+        return range(1, m.last + 1) if m.timed else (1, m.last) if m.by_caller else (m.last,)
 
     def advance(self, m: MiniBatch, stop: int) -> float:
         if m.timed and stop == _EXECUTE:
@@ -363,6 +362,7 @@ class Executable:
             stable=stable,
             timed=timed,
             last=_EXECUTE if self.host.waiting else last,
+            by_caller=callable(self.options.schedule),
         )
         self._begin(m)
         self.room.work_in(m)
@@ -384,15 +384,15 @@ class Executable:
 
     def _stages(self, m: MiniBatch) -> None:
         """Run the stages, in one call if nothing must grow; note, where timed, what each round has recorded."""
-        buffers, caller = m.buffers, callable(self.options.schedule)
+        buffers = m.buffers
         buffers["policy"] = self._policy
-        if self.executor.whole(m, caller):
+        if self.executor.whole(m):
             return
         while True:
             buffers["policy"] = self._policy
-            for stop in self.executor.stops(m, caller):
+            for stop in self.executor.stops(m):
                 taken = 0.0
-                if caller and buffers["stage"] == state.TO_SCHEDULE:
+                if m.by_caller and buffers["stage"] == state.TO_SCHEDULE:
                     start = time.perf_counter()
                     self._levels(buffers)
                     buffers["policy"] = state.BY_CALLER

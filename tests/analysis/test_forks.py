@@ -778,6 +778,7 @@ def test_models_whose_calls_and_steps_are_fibers(case: Any) -> None:
     agree(case.outcomes(case.model.with_options(max_steps=10**8 - 1)._interpret), case.plain(), close=True)
 
 
+@pytest.mark.long
 @settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),

@@ -15,7 +15,7 @@ from acronumba.analysis.waits import waiting_functions, waits_text
 from acronumba.api.results import equal
 from acronumba.errors import AcronumbaError, InstanceErrors
 from acronumba.ir.nodes import Emit, Read
-from tests.support.chosen import quarter, squares
+from tests.support.chosen import one_in, quarter, squares
 from tests.support.model_cases import Case
 from tests.support.models_that_wait import CASES, H, U, W, rounded, shrink, to_int, unsigned, vectors
 from tests.support.plain_call import agree
@@ -57,12 +57,14 @@ OTHERWISE: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("case", "options"), squares(CASES, OTHERWISE), ids=lambda x: getattr(x, "name", str(x)))
+@pytest.mark.parametrize(
+    ("case", "options"), one_in(2, squares(CASES, OTHERWISE)), ids=lambda x: getattr(x, "name", str(x))
+)
 def test_planned_otherwise(case, options):
     agree(case.outcomes(case.model.with_options(**options)._interpret), case.plain(), close=True, single=True)
 
 
-@pytest.mark.parametrize("case", quarter(CASES), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", one_in(2, quarter(CASES)), ids=lambda case: case.name)
 def test_compiled(case):
     agree(case.outcomes(case.model.batch), case.plain(), close=True, single=True)
 

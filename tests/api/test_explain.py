@@ -274,6 +274,7 @@ def test_the_command_line_shows_it(tmp_path: Any, capsys: pytest.CaptureFixture[
     assert "6     return w @ x * 2.0" in out and "stages:" not in out
 
 
+@pytest.mark.long
 def test_models_that_wait_are_explained_in_seconds() -> None:
     xs, p = graph_rnn.instances(60), graph_rnn.params()
     start = time.process_time()

@@ -158,6 +158,7 @@ def small() -> Ablation:
         return ablate.ablate([WORKLOADS["branches"], WORKLOADS["birnn"]], size=8, batch=2, count=2)
 
 
+@pytest.mark.long
 def test_an_ablation_counts_and_times_every_variant(small: Ablation) -> None:
     assert [t.workload for t in small.tables] == ["branches", "birnn"]
     for table in small.tables:
@@ -329,6 +330,7 @@ def test_scaling_is_drawn(tmp_path: Path) -> None:
     assert views.plot_scaling(result, tmp_path / "plot.png").stat().st_size > 1000
 
 
+@pytest.mark.long
 def test_starts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starts, "_WARM", 1)
     assert main("bench --starts --models birnn --size 8".split()) == 0
@@ -373,6 +375,7 @@ def test_the_command_ablates(
     assert json.loads(path.read_text())["pairs"] == 1
 
 
+@pytest.mark.long
 def test_the_command_measures_speed_in_a_child(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "trees.txt"
     path.write_text(SST)

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from acronumba.bench import openblas
+from tests.support.chosen import one_in
 
 EXAMPLES = sorted((Path(__file__).resolve().parent.parent.parent / "examples").glob("*.py"))
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=[p.stem for p in EXAMPLES])
+@pytest.mark.parametrize("path", one_in(3, EXAMPLES, [p.stem for p in EXAMPLES]))
 def test_example(path: Path, root: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(root), "NO_COLOR": "1"}
     done = subprocess.run(

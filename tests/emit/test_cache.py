@@ -473,10 +473,12 @@ def run_twice(place: Path, **settings: str) -> list[str]:
     return [run.stdout for run in runs]
 
 
+@pytest.mark.long
 def test_numba_is_not_imported_where_nothing_is_compiled(place: Path) -> None:
     assert run_twice(place) == ["True\n", "False\n"]
 
 
+@pytest.mark.long
 def test_code_that_calls_functions_of_numba_is_loaded_with_it(place: Path) -> None:
     assert run_twice(place, NUMBA_OPT="0") == ["True\n", "True\n"]
 

@@ -439,6 +439,7 @@ def atomics(a, o) -> i64:
 """
 
 
+@pytest.mark.long
 def test_intrinsics_agree() -> None:
     run_unary([(name, *c) for name, cases in INTRINSIC_CASES.items() for c in cases])
 

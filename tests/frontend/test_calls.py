@@ -25,6 +25,7 @@ from acronumba.api.check import compare
 from acronumba.api.results import equal
 from acronumba.frontend.calls.signatures import UNSET, signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Row
+from tests.support.chosen import one_in
 from tests.support.enums import Part
 
 HEADER = """
@@ -331,16 +332,9 @@ EVERY = [r for r in (*ROWS.values(), *METHODS.values()) if not r.what.startswith
 INTO = ("np.put_along_axis", "np.fill_diagonal", "np.copyto", ".sort")  # arrays that were made in the call
 EVERY = [r for r in EVERY if r.what not in ("np.linalg.svd", *INTO)]  # svd is refused by its defaults
 EVERY = [r for r in EVERY if callable(r.function)]  # and not `np.r_`
-WRITTEN = [r for r in EVERY if getattr(r.handler, "__module__", "").endswith("calls.written")]
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        pytest.param(r, id=r.what, marks=[pytest.mark.slow] if r in WRITTEN and k % 5 else [])
-        for k, r in enumerate(EVERY)
-    ],
-)
+@pytest.mark.parametrize("row", one_in(4, EVERY, [row.what for row in EVERY]))
 def test_every_parameter_is_honoured_or_refused_under_the_argument(row: Row, program: Any) -> None:
     check(calls_of(row), program, columns())
 
@@ -527,7 +521,10 @@ nn.sigmoid() | nn.sigmoid(v, 1) | nn.sigmoid(z=v) | nn.softmax(x, axis=1.0) | Pa
 }
 
 
-@pytest.mark.parametrize(("kind", "line"), [(k, n) for k in CALLS for n in range(len(CALLS[k].strip().splitlines()))])
+LINES = [(kind, n) for kind in CALLS for n in range(len(CALLS[kind].strip().splitlines()))]
+
+
+@pytest.mark.parametrize(("kind", "line"), one_in(3, LINES))
 def test_calls_that_numpy_allows_are_as_the_plain_call(kind: str, line: int, program: Any) -> None:
     texts = CALLS[kind].strip().splitlines()[line].split(" | ")
     check([Line(t, allowed=kind == "honoured") for t in texts], program, more(), MORE)

@@ -10,36 +10,16 @@ import pytest
 
 from acronumba import model
 from acronumba.errors import AcronumbaError, InstanceErrors
+from tests.support.chosen import by_ways
 from tests.support.models_of_dicts import CASES
-from tests.support.plain_call import agree, outcomes, plain
+from tests.support.plain_call import WAYS, agree, outcomes, plain
 
 IDS = [f.__name__ for f, _ in CASES]
 
 
-def some(step: int) -> list[Any]:
-    """Return the cases, of which those between every so many are slow."""
-    slow = pytest.mark.slow
-    return [
-        pytest.param(*c, id=n, marks=[slow] if k % step else [])
-        for k, (c, n) in enumerate(zip(CASES, IDS, strict=True))
-    ]
-
-
-@pytest.mark.parametrize(("f", "columns"), CASES, ids=IDS)
-def test_interpreted(f: Any, columns: Any) -> None:
-    agree(outcomes(model(f)._interpret, *columns), plain(f, *columns), close=True)
-
-
-@pytest.mark.parametrize(("f", "columns"), some(2))
-def test_batched(f: Any, columns: Any) -> None:
-    expected = plain(f, *columns)
-    agree(outcomes(model(f).batch, *columns), expected, close=True)
-    agree(outcomes(model(f).batch, *[c[1:2] for c in columns]), expected[1:2], close=True)
-
-
-@pytest.mark.parametrize(("f", "columns"), some(12))
-def test_simulated(f: Any, columns: Any) -> None:
-    agree(outcomes(model(f).on("simulator").batch, *columns), plain(f, *columns), close=True, single=True)
+@pytest.mark.parametrize(("way", "f", "columns"), by_ways(CASES, IDS, compiled=4, simulated=12))
+def test_it_is_the_plain_call(way: str, f: Any, columns: Any) -> None:
+    WAYS[way](f, *columns)
 
 
 def by_key(k: int) -> Any:

@@ -38,6 +38,7 @@ def agree(cells: list[dtypes.Cell], engine: str, size: int = 100, most: int = 12
     return report
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(10, 20))])
 def test_a_sample_of_the_table(seed: int) -> None:
     report = agree(sample(500, seed), "plan")
@@ -48,6 +49,7 @@ def test_a_sample_as_generated_code_in_plain_python() -> None:
     agree(sample(30, 3), "emit", size=30, most=3)
 
 
+@pytest.mark.long
 def test_a_sample_as_machine_code() -> None:
     agree(sample(50, 4), "compiled")
 

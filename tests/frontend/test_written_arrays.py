@@ -15,6 +15,7 @@ import pytest
 from acronumba import AcronumbaError, InstanceErrors
 from acronumba.api.model import Model
 from tests.support import generate
+from tests.support.chosen import one_in
 from tests.support.models_of_written_arrays import CASES
 from tests.support.modules import import_file
 
@@ -39,12 +40,11 @@ def columns(count: int, seed: int = 0) -> list[list[Any]]:
 
 def runs() -> list[Any]:
     """Return each model with each engine; most of the simulator's only with `--slow`."""
-    every = [(f, engine) for engine in ("interpreter", "compiled", "simulator") for f in CASES]
-    chosen = [engine != "simulator" or CASES.index(f) % 6 == 0 for f, engine in every]
-    return [
-        pytest.param(f, engine, id=f"{engine}-{f.__name__}", marks=() if now else pytest.mark.slow)
-        for (f, engine), now in zip(every, chosen, strict=True)
-    ]
+    interpreted, compiled, simulated = (
+        one_in(n, [(f, engine) for f in CASES], [f"{engine}-{f.__name__}" for f in CASES], mark)
+        for engine, n, mark in (("interpreter", 1, "long"), ("compiled", 4, "long"), ("simulator", 6, "slow"))
+    )
+    return interpreted + compiled + one_in(4, simulated)
 
 
 @pytest.mark.parametrize(("f", "engine"), runs())

@@ -86,6 +86,7 @@ def test_a_column_that_is_known_to_be_one_has_the_bits_of_one_that_is_not(op: st
         assert close(found, np.exp(row[0]))
 
 
+@pytest.mark.long
 def test_the_shape_of_tiles_changes_no_bit() -> None:
     """With more blocks each does fewer columns and rows; a weight that has an infinity stays that of its column."""
     b = SpecBuilder("shapes")

@@ -123,6 +123,7 @@ def test_code_is_evicted_while_others_run_it(emptied: None, patch: pytest.Monkey
     assert not wrong
 
 
+@pytest.mark.long
 def test_a_long_lived_process_stays_as_it_is(emptied: None, tmp_path: Path, root: Path) -> None:
     """The same with more calls: `python benchmarks/steady.py`."""
     program = "import steady\nfor line in steady.run(30, 6, lines=3): print(line['maps'], line['files'], line['MB'])"

@@ -261,6 +261,7 @@ def test_an_array_of_two_sets_of_shared_values_changes_and_changes_back() -> Non
             assert np.array_equal(mine, shifted(x, w=w, b=b))
 
 
+@pytest.mark.long
 def test_scratch_memory_is_given_back() -> None:
     xs, w = sequences(2, 1), weights()
     call = chain._bind((xs,), {"w": w})

@@ -16,6 +16,7 @@ from tests.support.recorded import Graph, Recorded, check, fewest_batches, longe
 KINDS = (1, 2, 3, 4, 5, 8, 17, 40, 70, 130)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chains", [True, False])
 def test_thousands_of_random_graphs(chains: bool) -> None:
     rng = random.Random(int(chains))

@@ -549,3 +549,16 @@ class Memo:
 def memo_of_an_object(n):
     m = Memo()
     return m.get(n), m.hits, len(m.table)
+
+
+def numbers_below(n):
+    out = []
+    for k in range(n):
+        out.append(k)
+    return out
+
+
+@case([3, 0, 2])
+def comprehensions_that_call_what_makes_a_list(n):
+    lengths = {k: len(numbers_below(k)) for k in range(n)}
+    return lengths, {len(numbers_below(k)) for k in range(n)}, any(len(numbers_below(k)) == 1 for k in range(n))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from acronumba import model
 from acronumba.api.check import compare
 from acronumba.api.results import equal
 from acronumba.errors import InstanceErrors
@@ -27,6 +28,26 @@ def outcomes(run: Callable[..., Any], *columns: Sequence[Any], **shared: Any) ->
         return list(run(*columns, **shared))
     except InstanceErrors as failed:
         return [failed.errors.get(k, result) for k, result in enumerate(failed.results)]
+
+
+def interpreted(f: Callable[..., Any], *columns: Sequence[Any]) -> None:
+    """Fail unless the interpreter of the IR gives what the plain calls give."""
+    agree(outcomes(model(f)._interpret, *columns), plain(f, *columns), close=True)
+
+
+def compiled(f: Callable[..., Any], *columns: Sequence[Any]) -> None:
+    """Fail unless machine code gives what the plain calls give, for all instances and for one alone."""
+    wanted = plain(f, *columns)
+    agree(outcomes(model(f).batch, *columns), wanted, close=True)
+    agree(outcomes(model(f).batch, *[c[1:2] for c in columns]), wanted[1:2], close=True)
+
+
+def simulated(f: Callable[..., Any], *columns: Sequence[Any]) -> None:
+    """Fail unless the simulator of a GPU gives what the plain calls give."""
+    agree(outcomes(model(f).on("simulator").batch, *columns), plain(f, *columns), close=True, single=True)
+
+
+WAYS = {f.__name__: f for f in (interpreted, compiled, simulated)}
 
 
 def agree(got: Sequence[Any], wanted: Sequence[Any], *, close: bool = False, single: bool = False) -> None:

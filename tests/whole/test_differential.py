@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from acronumba import model
 from tests.support import generate, habits
+from tests.support.chosen import one_in
 
 SEEDS = st.integers(0, 2**32 - 1)
 # A smaller seed is not a smaller model: nothing is gained by shrinking. `fuzz.py` shrinks models.
@@ -33,6 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("generated")
 
 
+@pytest.mark.long
 @settings(once, max_examples=40)
 @given(seed=SEEDS, size=st.integers(2, 9))
 def test_the_interpreted_plan_is_the_plain_call(folder: Path, seed: int, size: int) -> None:
@@ -45,12 +47,12 @@ def test_the_interpreted_plan_of_what_users_write_is_the_plain_call(folder: Path
     agree(folder, seed, size, compiled=False, source=habits)
 
 
-@pytest.mark.parametrize("seed", [k if k % 8 == 0 else pytest.param(k, marks=pytest.mark.slow) for k in range(30)])
+@pytest.mark.parametrize("seed", one_in(4, one_in(8, range(30), mark="slow")))
 def test_machine_code_of_what_users_write_is_the_plain_call(folder: Path, seed: int) -> None:
     agree(folder, seed, 1 + seed % 4, compiled=True, source=habits)
 
 
-@pytest.mark.parametrize("seed", [k if k % 8 < 2 else pytest.param(k, marks=pytest.mark.slow) for k in range(30)])
+@pytest.mark.parametrize("seed", one_in(4, one_in(4, range(30), mark="slow")))
 def test_machine_code_is_the_plain_call(folder: Path, seed: int) -> None:
     agree(folder, seed, 1 + seed % 4, compiled=True)
 

@@ -93,6 +93,7 @@ def test_what_is_met_twice_stays_one_object(tmp_path: Path) -> None:
     assert root.parts[0].x.tobytes() == leaf.x.tobytes() and root.parts[0].x.dtype == np.float32
 
 
+@pytest.mark.long
 def test_a_wrong_result_is_found_and_becomes_a_small_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = generate._interpreted
 

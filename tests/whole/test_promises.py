@@ -230,6 +230,7 @@ def folders_of(directory: Path) -> list[Path]:
     return sorted(path for path in directory.iterdir() if path.name != cache.LEDGER)
 
 
+@pytest.mark.long
 def test_processes_that_start_at_once_on_a_cold_cache(tmp_path: Path) -> None:
     want = models.digest(list(models.by_loop.batch([models.chain(3), models.chain(5)])))
     directory = tmp_path / "cache"
@@ -614,6 +615,7 @@ def test_a_fork_while_another_thread_compiles(own_cache: Path, delay: float) -> 
     assert f.batch(chains) == [2.0, 4.0]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("interrupts")
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of POSIX")
 @pytest.mark.parametrize("delay", [pytest.param(0.3, marks=pytest.mark.slow), 0.9])
@@ -725,6 +727,7 @@ def test_results_stay_as_they_are() -> None:
         one.flags.writeable = True
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_number_of_batches() -> None:
     p, xs = params(), trees(60)
     statm = Path("/proc/self/statm")

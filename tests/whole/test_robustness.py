@@ -34,6 +34,7 @@ from acronumba import (
     save,
 )
 from tests.support import robust_models as models
+from tests.support.chosen import one_in
 from tests.support.robust_models import bits, case, chain, params, trees
 
 W = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
@@ -408,6 +409,7 @@ def test_saved_weights_come_back(tmp_path: Path) -> None:
 DEEP = 100_000
 
 
+@pytest.mark.long
 def test_chains_100_000_deep() -> None:
     deep, w = chain(DEEP), np.full(4, 0.01, F32)
     assert models.by_recursion.batch([deep, chain(3)]) == [float(DEEP), 3.0]
@@ -524,7 +526,7 @@ def heavy(x, *, w, n):
 
 @pytest.mark.usefixtures("interrupts")
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of POSIX")
-@pytest.mark.parametrize("name", ["loop", "many instances", "recursion", "kernels"])
+@pytest.mark.parametrize("name", one_in(4, ["recursion", "loop", "many instances", "kernels"]))
 def test_ctrl_c_comes_through(name: str) -> None:
     w = (np.eye(256) * 0.9).astype(F32)
     xs = [np.full(256, 0.1, F32)] * 64

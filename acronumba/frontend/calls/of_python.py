@@ -13,7 +13,7 @@ from acronumba.frontend.attributes import attribute, either, has_attribute, not_
 from acronumba.frontend.block import Dead
 from acronumba.frontend.calls import of_math as mathematics
 from acronumba.frontend.calls.tables import Args, Handler, Node, row
-from acronumba.frontend.comprehensions import collect, comprehend, comprehension_func, go_on_where
+from acronumba.frontend.comprehensions import collect, comprehend, go_on_where, own_names
 from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.loops import iterate, range_count
@@ -23,7 +23,6 @@ from acronumba.frontend.maps import size
 from acronumba.frontend.names import function_value
 from acronumba.frontend.operators import binary
 from acronumba.frontend.source import (
-    assigned_names,
     spot,
 )
 from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
@@ -304,12 +303,7 @@ def _any_all(w: Walker, val: Val, node: Node, stop: bool) -> Val:
     where = node or ast.Constant(0)
     if isinstance(val, Generator) and len(val.node.generators) == 1:
         gen = val.node.generators[0]
-        names = assigned_names([ast.Assign([gen.target], ast.Constant(0))])
-        w.counter += 1
-        scope = (*w.frame.scope, "comprehension", w.counter)
         iterable = w.expr(gen.iter)
-        w.scopes[scope] = (names, comprehension_func(w))
-        w.frame.overlays.append((scope, names))
 
         def body() -> None:
             go_on_where(w, gen.ifs)
@@ -324,8 +318,8 @@ def _any_all(w: Walker, val: Val, node: Node, stop: bool) -> Val:
                 w.block = None
             w.join(stay)
 
-        iterate(w, iterable, where, gen.target, body, [ast.Expr(val.node.elt)], (key,))
-        w.frame.overlays.pop()
+        with own_names(w, [gen]):
+            iterate(w, iterable, where, gen.target, body, [ast.Expr(val.node.elt)], (key,))
     else:
         item = ast.Name("#item", ast.Store())
         iterable = as_iterable(w, val, node)
@@ -346,16 +340,11 @@ def _next(w: Walker, a: Args, node: Node) -> Val:
         seen = f"next() of {w.describe(val)}"
         raise w.refuse("ACR202", a.where["iterator"], seen=seen, rewrite="next(x for x in xs), or an index of a list")
     gen = val.node.generators[0]
-    names = assigned_names([ast.Assign([gen.target], ast.Constant(0))])
     key = (w.frame.scope, f"#next{spot(node)}")
     w.state.pop(key, None)
     if "default" in a.given:
         w.state[key] = a["default"]
-    w.counter += 1
-    scope = (*w.frame.scope, "comprehension", w.counter)
     iterable = w.expr(gen.iter)
-    w.scopes[scope] = (names, comprehension_func(w))
-    w.frame.overlays.append((scope, names))
 
     def body() -> None:
         go_on_where(w, gen.ifs)
@@ -365,8 +354,8 @@ def _next(w: Walker, a: Args, node: Node) -> Val:
         w.frame.loops[-1].breaks.append(w.point())
         w.block = None
 
-    iterate(w, iterable, where, gen.target, body, [ast.Expr(val.node.elt)], (key,))
-    w.frame.overlays.pop()
+    with own_names(w, [gen]):
+        iterate(w, iterable, where, gen.target, body, [ast.Expr(val.node.elt)], (key,))
     found = w.state.pop(key, None) if w.block is not None else None
     if isinstance(found, Maybe):
         w.check(found.bound, "StopIteration", "", (), node)

@@ -215,7 +215,7 @@ def isin(element: Any, test_elements: Any, assume_unique: Any, invert: Any) -> A
     """Return which elements are among others."""
     element = np.asarray(element)
     found = np.any(element[..., None] == np.ravel(test_elements), axis=-1)
-    return ~found if invert else found
+    return np.asarray(~found if invert else found)
 
 
 @stands_for(np.union1d)

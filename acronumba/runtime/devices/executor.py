@@ -258,6 +258,8 @@ class DeviceExecutor:
         return buffers.stream
 
     def begin(self, m: MiniBatch, fresh: bool) -> None:
+        m.buffers["single"] = int(self.host.waiting)
+        m.buffers["run_slice"] = _UNLIMITED
         if fresh:
             stream = self._stream(m.buffers).address
             for k, params in enumerate(m.buffers.columns_of_kernels):
@@ -375,11 +377,9 @@ class DeviceExecutor:
 
     # ------------------------------------------------------------------------------------------------------- stages
 
-    def whole(self, m: MiniBatch, caller: bool) -> bool:
+    def whole(self, m: MiniBatch) -> bool:
         """Run all stages in one call if everything is where it was, and nothing must grow; else some, or none."""
-        m.buffers["single"] = int(self.host.waiting)
-        m.buffers["run_slice"] = _UNLIMITED
-        if not m.stable or m.last < _EXECUTE or m.timed or caller or self.host.waiting:
+        if not m.stable or m.last < _EXECUTE or m.timed or m.by_caller or self.host.waiting:
             return False
         with self._lock, self.device:
             sweep()
@@ -399,12 +399,11 @@ class DeviceExecutor:
             self.room.grow(m, status)
         return False
 
-    def stops(self, m: MiniBatch, caller: bool) -> Sequence[int]:
+    def stops(self, m: MiniBatch) -> Sequence[int]:
         if m.timed:
             return range(1, m.last + 1)
-        return [
-            stop for stop in (*((state.TO_SCHEDULE,) if caller else ()), state.TO_EXECUTE, m.last) if stop <= m.last
-        ]
+        first = (state.TO_SCHEDULE,) if m.by_caller else ()
+        return [stop for stop in (*first, state.TO_EXECUTE, m.last) if stop <= m.last]
 
     def advance(self, m: MiniBatch, stop: int) -> float:
         start = time.perf_counter()
