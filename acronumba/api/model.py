@@ -28,7 +28,7 @@ from acronumba.api.snapshot import Snapshot
 from acronumba.api.trace import Trace
 from acronumba.config import Options, verify_level
 from acronumba.data.witness import Changed
-from acronumba.errors import AcronumbaError, InstanceErrors
+from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
 from acronumba.errors.codes import refuse
 from acronumba.locks import undivided
 from acronumba.runtime.devices.names import check_device, default_device
@@ -170,10 +170,11 @@ class Model:
         InstanceErrors
             If instances failed; its `results` holds those of the others.
         """
-        done = self._run(columns, shared)
-        if done.errors:
-            raise InstanceErrors(done.errors, done.results)
-        return done.results
+        with one_frame:
+            done = self._run(columns, shared)
+            if done.errors:
+                raise InstanceErrors(done.errors, done.results)
+            return done.results
 
     def trace(self, *columns: Any, **shared: Any) -> Trace:
         """Run and record: nodes, batches, times. Failures are in `Trace.errors`; nothing is raised for them.
@@ -181,7 +182,8 @@ class Model:
         Where the types of the instances do not go together, the results and failures are of all instances; the nodes,
         batches and times are those of the largest group.
         """
-        done = self._run(columns, shared, trace=True)
+        with one_frame:
+            done = self._run(columns, shared, trace=True)
         assert done.trace is not None
         return Trace(model=self.__qualname__, results=done.results, data=done.trace, errors=done.errors)
 
@@ -195,20 +197,22 @@ class Model:
         from acronumba.api.explanation import explanation
         from acronumba.views.progress import progress
 
-        call = self._bind(columns, shared)
-        if not call.count:
-            raise refuse("ACR706", message="at least one instance is needed to know the types")
-        with progress(f"explaining {self.__qualname__}", 1 + len(changes(self.options))) as step:
-            compiled, trace = self._record(call)
-            step(1)
-            found = effects(self.options, lambda options: self._recorded(call, options, compiled, trace), step)
-        return explanation(compiled, trace, call.count, found)
+        with one_frame:
+            call = self._bind(columns, shared)
+            if not call.count:
+                raise refuse("ACR706", message="at least one instance is needed to know the types")
+            with progress(f"explaining {self.__qualname__}", 1 + len(changes(self.options))) as step:
+                compiled, trace = self._record(call)
+                step(1)
+                found = effects(self.options, lambda options: self._recorded(call, options, compiled, trace), step)
+            return explanation(compiled, trace, call.count, found)
 
     def stages(self, *columns: Any, **shared: Any) -> Stages:
         """Return the text of every stage of the compiler, a mapping in order."""
         from acronumba.api.stages import Stages
 
-        return Stages(self._compiled(columns, shared))
+        with one_frame:
+            return Stages(self._compiled(columns, shared))
 
     def check(self, *columns: Any, **shared: Any) -> Check:
         """Compare the batched run with the plain call and a float64 run of the function, instance by instance.
@@ -217,9 +221,10 @@ class Model:
         """
         from acronumba.api.check import check
 
-        call = self._bind(columns, shared)
-        done = self._execute(call) if call.count else Done(Results.of([]), {})
-        return check(self.__wrapped__, call.columns, call.shared, done)
+        with one_frame:
+            call = self._bind(columns, shared)
+            done = self._execute(call) if call.count else Done(Results.of([]), {})
+            return check(self.__wrapped__, call.columns, call.shared, done)
 
     def _record(self, call: Call) -> tuple[Compiled, TraceData]:
         """Record and schedule a mini-batch; computed is only what the program reads values of."""

@@ -11,6 +11,7 @@ import copyreg
 import linecache
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 
 
@@ -96,6 +97,23 @@ class AcronumbaError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Subclasses have other signatures: make the bare exception and restore its attributes.
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
+
+
+class OneFrame:
+    """What is raised in its block keeps one frame of acronumba: the traceback shows the lines of the user.
+
+    A mistake of acronumba keeps all, and so does what is raised by the user's own code.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, tb: TracebackType | None) -> None:
+        if isinstance(error, AcronumbaError) and error.code != "ACR799" and tb is not None:
+            tb.tb_next = None
+
+
+one_frame = OneFrame()
 
 
 class Unsupported(AcronumbaError):

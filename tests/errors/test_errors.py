@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import traceback
 
 import numpy as np
 import pytest
@@ -200,3 +201,18 @@ def test_refuse_fills_in_title_and_rewrite_of_the_page():
     assert "try" in format_refusal(error) and "instead:" in format_refusal(error)
     assert isinstance(refuse("ACR401"), ShapeMismatch)
     assert isinstance(refuse("ACR701"), DataError)
+
+
+def test_a_traceback_has_one_frame_of_acronumba():
+    @acronumba.model
+    def f(x):
+        return np.fft.fft(x)
+
+    xs = [np.ones(2)]
+    calls = [lambda: f.batch(xs), lambda: f.batch(3), lambda: f.batch(xs, q=1), lambda: f.trace(xs)]
+    calls += [lambda: f.stages(xs), lambda: f.explain(xs), lambda: f.check(xs)]
+    for call in calls:
+        with pytest.raises(AcronumbaError) as caught:
+            call()
+        own = [frame for frame in traceback.extract_tb(caught.value.__traceback__) if frame.filename != __file__]
+        assert len(own) == 1, own

@@ -337,7 +337,8 @@ np.size(x, 0); x.T.shape; x.astype(np.float64); x.astype("float32"); x.astype(in
 u.item(); float(u); int(u); bool(u); x.nbytes; np.isscalar(u)
 indexing
 r[0]; r[-1]; r[1, 2]; r[k]; x[:, 0]; x[:, -1]; x[1:]; x[:-1]; x[::2]; x[:, 1:3]; x[..., 0]; x[..., None]
-x[:, [0, 2]]; r[range(2)]; r[range(2), 1]; np.array(range(k)); np.mean(range(1, k + 3)); np.isin(k, [1, 2]); r[[0, 2]]; r[i]; x[:, i]; r[i, j]; r[i, 0]; r[[0, 1], [1, 2]]; r[:, i]; x[np.arange(len(v)), i]
+r[range(2)]; r[range(2), 1]; np.array(range(k)); np.mean(range(1, k + 3)); np.isin(k, [1, 2])
+x[:, [0, 2]]; r[[0, 2]]; r[i]; x[:, i]; r[i, j]; r[i, 0]; r[[0, 1], [1, 2]]; r[:, i]; x[np.arange(len(v)), i]
 x[np.arange(len(x)), i % 4]; r[i[:, None], j[None, :] % 3]; r[np.ix_([0, 1], [2, 0])]; a[:, 0]; a[0, :, 1]
 a[:, i % 1] if len(v) > 0 else a; r[2:0:-1]; r[1:3, ::2]
 v[b]; x[b]; x[m]; v[v > 0]; x[x > 0].sum(); np.nonzero(v)[0]; np.flatnonzero(v); np.argwhere(v); np.where(b)[0]
