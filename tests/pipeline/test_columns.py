@@ -262,3 +262,55 @@ def test_an_array_that_is_no_column_is_never_read_as_one(compilations: list[Any]
     for odd in ([same, array(3, 2), same], [array(3, 0)], [array(1, 3), same], [*many(40)(1)[:-1], array(3, 2)]):
         assert close(f.batch([odd, [same]])[0], f(odd))
     assert len(compilations) == 2
+
+
+def one_by_one(x):
+    return [x[:, t : t + 1] for t in range(x.shape[1])]
+
+
+def in_a_loop(x):
+    out, n = [], x.shape[1]
+    for t in range(n):
+        for u in range(1, x.shape[0]):
+            out.append(x[u : u + 1, t : t + 1])
+    return out
+
+
+def backwards(x):
+    return [(x[:, t : t + 1], x[s : s + 1]) for t, s in zip(reversed(range(x.shape[1])), range(5), strict=False)]
+
+
+def beyond(x):
+    """Slices that may be empty, or are cut off."""
+    out = [(0, 0)]
+    for t in range(x.shape[1] + 1):
+        out.append((x[:, t : t + 1].shape[1], x[:, t : t + 2].shape[1]))
+        out.append((x[t : t + 1].shape[0], x[:, t - 1 : t].shape[1]))
+        y = x[:, 1:]
+        out.append((y[:, t : t + 1].shape[1], x[:, -t - 1 : -t].shape[1]))
+    for t in range(x.shape[1]):
+        x = x[:, 1:]
+        out.append((x[:, t : t + 1].shape[1], x.shape[1]))
+    for t in range(-2, x.shape[1]):
+        out.append((x[:, t : t + 1].shape[1], 0))
+    return out
+
+
+@pytest.mark.parametrize("plain", [one_by_one, in_a_loop, backwards, beyond], ids=lambda f: f.__name__)
+def test_slices_of_one_column(plain: Any) -> None:
+    f = model(plain)
+    xs = [array(m, n, seed=m + n) for m, n in [(3, 4), (1, 1), (2, 0), (5, 2), (0, 3)]]
+    for got, x in zip(f.batch(xs), xs, strict=True):
+        want = plain(x)
+        assert len(got) == len(want)
+        assert all(
+            same_bits(np.asarray(a), np.asarray(b))
+            for g, v in zip(got, want, strict=True)
+            for a, b in zip(parts(g), parts(v), strict=True)
+        )
+    if plain is one_by_one:
+        assert "float32[?, 1]" in f.stages(xs)["ir"].splitlines()[0]
+
+
+def parts(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
