@@ -380,10 +380,10 @@ class Compiled:
 
         paths = sorted(self.lowered.demanded)
         names = self.fn.__code__.co_varnames
-        columns = [place for place, column in arrays_of(self.schema).items() if column]
+        columns = [place.removesuffix("?]") + "1]" for place, column in arrays_of(self.schema).items() if column]
         return [
             *(f"{path} = {value}" for path, (_, value) in zip(paths, self._demanded, strict=True)),
-            *(f"{re.sub(r'^#([0-9]+)', lambda m: names[int(m[1])], place)}: last extent = 1" for place in columns),
+            *(f"{re.sub(r'^#([0-9]+)', lambda m: names[int(m[1])], place)}" for place in columns),
         ]
 
     def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None, whole: bool = False) -> Batch | None:

@@ -11,6 +11,7 @@ is computed lane by lane through a small buffer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from acronumba.emit import tree
@@ -367,7 +368,8 @@ class Writer(Scopes):
         if slope is None or len(slope.terms) != 1:
             return None
         symbols, factor = slope.terms[0]
-        return self.number(slope) if factor == 1 and all(s.startswith("d") for s in symbols) else None
+        extents = all(re.fullmatch(r"d\d+", s) for s in symbols)
+        return self.number(slope) if factor == 1 and extents else None
 
     def apart(self, v: int, index: Index, step: Expr) -> Expr:
         """Load a vector whose lanes are `step` elements apart: from where they lie if that is 1 (a column)."""
