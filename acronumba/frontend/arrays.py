@@ -434,7 +434,10 @@ def note_write(
     place = ref.place.find()
     made = next((e for e in reversed(w.events) if e.kind == "made" and e.place.find() is place), None)
     depth = len(around(w)) - (len(made.loops) if made is not None else 0)
-    key, found = (w.frame.path, *spot(node)), (max(depth, 0), numbers, others)
+    key = (w.frame.path, *spot(node))
+    # An index may be one of several: each of them writes here.
+    deep, by_number, by_other = place.writes.get(key, (0, frozenset(), frozenset()))
+    found = max(depth, deep), numbers | by_number, others | by_other
     if place.writes.get(key) != found:
         before = place.apart
         place.writes[key] = found
