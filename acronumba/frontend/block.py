@@ -160,6 +160,10 @@ class Blocks:
         self.notes: list[Note] = []  # for `explain`
         self.widenings: dict[Loc, None] = {}  # where float32 becomes float64 by NumPy's rules
         self.lengths: dict[int, ir.Var] = {}  # variables that are extents of some array, by identity
+        self.below: dict[
+            ir.Var, Num
+        ] = {}  # of numbers that a loop over a range gives, from 0 on: what they are less than
+        self.before: dict[ir.Var, ir.Var] = {}  # of numbers that are another and 1: that one
         self.data_lists: set[ListT] = set()  # types of lists that instances or shared parameters hold
 
     # ---- refusing
@@ -401,6 +405,8 @@ class Blocks:
             site = self.site(*_scalar_failure(op, result), node)
         out = self.var("", result)
         self.emit(ir.Scalar(out=out, op=op, args=vars, site=site, loc=self.at(node)))
+        if op == "add" and args[1].const == 1 and args[0].type == args[1].type == INT:
+            self.before[out] = vars[0]
         return Num(result, var=out)
 
     def as_int(self, num: Num) -> Num:
