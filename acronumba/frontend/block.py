@@ -165,6 +165,8 @@ class Blocks:
         self.notes: list[Note] = []  # for `explain`
         self.widenings: dict[Loc, None] = {}  # where float32 becomes float64 by NumPy's rules
         self.naturals: dict[ir.Var, None] = {}  # variables that are never below zero: extents, lengths, counters
+        # of numbers that a loop over a range gives, from 0 on: what they are less than
+        self.below: dict[ir.Var, Num] = {}
         self.data_lists: set[ListT] = set()  # types of lists that instances or shared parameters hold
 
     # ---- refusing

@@ -19,6 +19,7 @@ from acronumba.frontend.source import assigned_names
 from acronumba.frontend.templates import TAbsent, Template, TStatic, equal_templates
 from acronumba.frontend.unrolling import note_turns, unrolled_range
 from acronumba.frontend.values import (
+    NOT_CONST,
     Cell,
     Enumerate,
     Kept,
@@ -310,6 +311,14 @@ def range_count(w: Walker, r: Range) -> Num:
     return w.scalar("max", count, number(0))
 
 
+def number_of(w: Walker, r: Range, index: Num) -> Num:
+    """Return a number of a range; the index is known to be inside."""
+    out = apart(w, w.scalar("add", r.start, w.scalar("mul", index, r.step)), index)
+    if out.var is not None and r.step.const == 1 and r.start.const is not NOT_CONST and r.start.const >= 0:
+        w.below[out.var] = r.stop
+    return out
+
+
 def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
     """Return how to get the length of an iterable, and an item of it."""
     if isinstance(iterable, Kept) and isinstance(iterable.inner, ListVal):
@@ -320,8 +329,8 @@ def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num]
         return handler(w, iterable, node)  # type: ignore[no-any-return]
     match iterable:
         case Range():
-            count, step, start = range_count(w, iterable), iterable.step, iterable.start
-            return lambda: count, lambda i: apart(w, w.scalar("add", start, w.scalar("mul", i, step)), i)
+            count = range_count(w, iterable)
+            return lambda: count, lambda i: number_of(w, iterable, i)
         case ListVal():
             return lambda: w.list_lengths(iterable, node), lambda i: list_get(w, iterable, i, node)
         case MapVal() | MapView():

@@ -59,6 +59,11 @@ class Numbering:
         """Note that instruction `k` of a block computes something."""
         self.there.setdefault(block, {})[key] = k, instr
 
+    def follows(self, a: ir.Var, b: ir.Var) -> bool:
+        """Whether a number is another one and 1."""
+        op, parts = self.made.get(a, ("", ()))
+        return op == "add" and parts[0].var is b and parts[1].const == 1
+
     def simplified(self, op: str, args: Sequence[Num], naturals: Mapping[ir.Var, None]) -> Num | None:
         """Return what an operation on ints gives where an argument, or nothing but a constant, is the answer."""
         if not args or any(a.type != INT for a in args[-2:]):

@@ -119,6 +119,8 @@ class Shapes(TensorOps):
         self, length: ir.Extent, start: Num | None, stop: Num | None, step: int, node: Node = None
     ) -> tuple[ir.Extent, int, ir.Extent]:
         """Return start, step and count of Python's slice of a sequence of some length."""
+        if step == 1 and start is not None and stop is not None and self._one(length, start, stop):
+            return self.as_extent(start), 1, 1
         n = self.extent(length)
         values = [None if v is None else self.known(v) for v in (start, stop)]
         if n.const is not NOT_CONST and NOT_CONST not in values:
@@ -149,6 +151,15 @@ class Shapes(TensorOps):
         elif first.const is NOT_CONST or first.const < 0:
             first = self.select(self.scalar("eq", count, number(0)), number(0), first)
         return self.as_extent(first), step, self.as_extent(count)
+
+    def _one(self, length: ir.Extent, start: Num, stop: Num) -> bool:
+        """Whether a slice is certainly of one element: `x[t : t + 1]`, where `t` is of a loop over the range of x."""
+        if start.var is None or stop.var is None or not self.code.numbering.follows(stop.var, start.var):
+            return False
+        end = self.below.get(start.var)
+        if end is None:
+            return False
+        return end.var is length if isinstance(length, ir.Var) else end.const is not NOT_CONST and end.const <= length
 
     def take(self, x: Tensor, index: Num | Tensor, axis: int, node: Node = None) -> Tensor:
         """Index one axis by an int, an integer scalar or an integer array."""
