@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from acronumba.api.plain import Endless, PlainCall, is_library
-from acronumba.errors import AcronumbaError, DataError, ShapeMismatch
+from acronumba.errors import AcronumbaError, DataError, ShapeMismatch, Unsupported
 from acronumba.pipeline.failures import TOO_MANY_STEPS, with_line
 
 ENDLESS = (TOO_MANY_STEPS, "ACR704")  # the plain call would not come back either: too many steps, too much memory
@@ -22,11 +22,12 @@ ENDLESS = (TOO_MANY_STEPS, "ACR704")  # the plain call would not come back eithe
 def is_final(machine: BaseException) -> bool:
     """Whether the machine's own account is the answer: the plain call fails otherwise, or may not come back.
 
-    A step of the plain call that is one call of C cannot be stopped: a power, a sum over a `range`, an array.
+    A step of the plain call that is one call of C cannot be stopped: a power, a sum over a `range`, an array. What is
+    refused for this instance alone is a change of its data: the plain call would make it.
     """
     if isinstance(machine, DataError) or (isinstance(machine, AcronumbaError) and machine.code in ENDLESS):
         return True
-    return beyond_64_bits(machine)
+    return isinstance(machine, Unsupported) or beyond_64_bits(machine)
 
 
 def beyond_64_bits(machine: BaseException) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acronumba.data.classes import field_names, new_object
+from acronumba.data.words import MADE
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     NO_VALUE,
@@ -487,7 +488,7 @@ class Reader:
 
     def _row(self, address: int) -> tuple[bool, list[tuple[Type, int]]]:
         """Make an object empty unless it is a NamedTuple; return whether it is one, and the references in it."""
-        kind = self._unpacker.classes[self._memory.words(address, 1)[0]]
+        kind = self._unpacker.classes[self._memory.words(address, 1)[0] % MADE]
         data = self._memory.words(address, kind.size)
         assert self._rest is not None or kind.stored.issuperset(kind.names), "an object has no owner"
         rest = {} if self._rest is None else self._rest(address) or {}

@@ -6,6 +6,7 @@ import ast
 import enum
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -404,7 +405,10 @@ def read_field(w: Walker, ref: Ref, name: str, t: Type, node: ast.AST | None) ->
         return Poison()
     if outs:
         w.emit(ir.Load(outs=outs, ref=ref.var, cls=cls, field=name, loc=w.at(node)))
-    return w.placed(w.from_words(t, outs), (cls, name) if ref.own else None)
+    val = w.from_words(t, outs)
+    if ref.own is False and isinstance(val, Ref):  # what came in holds what came in
+        val = replace(val, own=False)
+    return w.placed(val, (cls, name) if ref.own else None)
 
 
 def there(w: Walker, owner: Ref, val: Val, name: str, node: ast.AST | None) -> Val:

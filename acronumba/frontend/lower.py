@@ -45,7 +45,7 @@ from acronumba.frontend.block import FunctionCode, Knowledge, Refused, Resweep
 from acronumba.frontend.functions import add_defaults
 from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
 from acronumba.frontend.names import behind, function_value
-from acronumba.frontend.values import Func, NoneVal, Val
+from acronumba.frontend.values import Func, NoneVal, Ref, Val
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
 from acronumba.frontend.words import ClassNumber
 from acronumba.ir import nodes as ir
@@ -286,7 +286,8 @@ def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: Sha
     for name, t in zip(positional, params, strict=False):
         vars = tuple(sweep.var(name, w) for w in words(t))
         flat += vars
-        sweep.state[(frame.scope, name)] = sweep.from_words(t, vars)
+        val = sweep.from_words(t, vars)
+        sweep.state[(frame.scope, name)] = replace(val, own=False) if isinstance(val, Ref) else val
     sweep.code.params = tuple(flat)
     given = {name: sweep.state[(frame.scope, name)] for name, _ in zip(positional, params, strict=False)}
     for p in a.kwonlyargs:

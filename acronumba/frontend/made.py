@@ -26,6 +26,7 @@ from acronumba.frontend.values import (
     Made,
     Maybe,
     NoneVal,
+    Num,
     Record,
     Ref,
     SharedVal,
@@ -37,6 +38,7 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
+from acronumba.ir.types import BOOL
 
 
 def made_by_init(w: Walker, cls: Any, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
@@ -152,7 +154,7 @@ def forget_object(w: Walker, made: Made) -> None:
 
 def about_to_change(w: Walker, owner: Val) -> None:
     """Note that an object is changed, before what it holds is read."""
-    if isinstance(owner, Record) and owner.own and class_that_changes(owner) and owner.cls not in w.know.changing:
+    if isinstance(owner, Record) and class_that_changes(owner) and owner.cls not in w.know.changing:
         w.note(w.know.changing, owner.cls)
         raise Resweep
 
@@ -225,7 +227,7 @@ def _note_assigned(w: Walker, cls: type, name: str) -> None:
 def _store(w: Walker, owner: Ref, name: str, val: Val, node: ast.AST) -> None:
     """Assign to a field of a row."""
     cls = owner.classes[0]
-    if not owner.own:
+    if owner.own is False:
         raise _read_only(w, owner, name, node)
     if cls not in w.know.changing:
         w.note(w.know.changing, cls)
@@ -243,6 +245,10 @@ def _store(w: Walker, owner: Ref, name: str, val: Val, node: ast.AST) -> None:
     w.put_in(w.field_cell(cls, name), val)
     args = w.to_words(val, t)
     forget_field(w, name)
+    if owner.own is None and w.block is not None:
+        made = w.var("made", BOOL)
+        w.emit(ir.IsMade(out=made, ref=owner.var, loc=w.at(node)))
+        w.check(Num(BOOL, var=made), "ACR113", f"an assignment to .{name} of {w.describe(owner)}", (), node)
     if w.block is not None:
         w.emit(ir.Store(ref=owner.var, cls=cls, field=name, args=args, loc=w.at(node)))
 

@@ -207,7 +207,7 @@ class Ref:
 
     classes: tuple[type, ...]
     var: ir.Var
-    own: bool = False  # certainly made in the call: it may be changed
+    own: bool | None = False  # made in the call: it may be changed; None: run time knows
 
 
 @dataclass(slots=True, eq=False)

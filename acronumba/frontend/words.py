@@ -384,13 +384,19 @@ class Words(Cells):
         """Return the fields of an object whose names are all known, in the order in which they were assigned."""
         return {key[1]: v for key, v in self.state.items() if len(key) == 2 and key[0] == val.key and key[1]}
 
+    def made_here(self, classes: tuple[type, ...]) -> bool | None:
+        """Whether an object of some classes was made in the call; None: run time knows."""
+        if self.know.outside.isdisjoint(classes):
+            return True
+        return False if self.know.built.keys().isdisjoint(classes) else None
+
     def row_of(self, val: Record | Made) -> ir.Var:
         """Make the row of an object, or find the one that it has."""
         if isinstance(val, Record):
             if val.stored and not issubclass(val.cls, tuple):  # one object at two places
                 self.note(self.know.changing, val.cls)
             val.stored = True
-            return self.new_row(val.cls, dict(zip(val.names, val.items, strict=True)))
+            return self.new_row(val.cls, dict(zip(val.names, val.items, strict=True)), given=not val.own)
         self.note(self.know.changing, val.cls)
         if self.sealed is not None and val.key in self.sealed:
             return self.sealed[val.key]
@@ -404,8 +410,9 @@ class Words(Cells):
         self.building.discard(val.key)
         return out
 
-    def new_row(self, cls: type, items: Mapping[str, Val]) -> ir.Var:
+    def new_row(self, cls: type, items: Mapping[str, Val], given: bool = False) -> ir.Var:
         """Make a row; a field that other objects of the class have has no value if it is not among the items."""
+        self.know.changed |= cls not in self.know.built
         names = self.know.built.setdefault(cls, set())
         if not names.issuperset(items):
             names.update(items)
@@ -414,15 +421,15 @@ class Words(Cells):
         flat: list[ir.Var] = []
         for name in fields_in_order(cls, names):
             val = items.get(name)
-            given = UNSET if val is None else self.type_of(val)
+            found = UNSET if val is None else self.type_of(val)
             if isinstance(val, Maybe):
-                given = union(given, UNSET)
-            t = self.widen_field(cls, name, given)
+                found = union(found, UNSET)
+            t = self.widen_field(cls, name, found)
             if val is not None:
                 self.put_in(self.field_cell(cls, name), val.value if isinstance(val, Maybe) else val)
             flat += self._unset(t) if val is None else self._field_words(val, t)
         out = self.var(cls.__name__.lower(), RefT((cls,)))
-        self.emit(ir.New(out=out, cls=cls, args=tuple(flat), loc=self.loc))
+        self.emit(ir.New(out=out, cls=cls, args=tuple(flat), loc=self.loc, given=given))
         return out
 
     def field_cell(self, cls: type, name: str) -> Cell:
@@ -491,7 +498,7 @@ class Words(Cells):
             case Array0T():
                 return Tensor(t.scalar, vars[-1], (), array0=number(True) if t.sure else Num(BOOL, var=vars[0]))
             case StructT():
-                return Ref((t.cls,), vars[0], t.cls not in self.know.outside)
+                return Ref((t.cls,), vars[0], self.made_here((t.cls,)))
             case TupleT() | DictT():
                 items: list[Val] = []
                 at = 0
@@ -520,8 +527,8 @@ class Words(Cells):
         single = union_word(val.type)
         if all(isinstance(m, StructT) for m in rest):
             classes = tuple(m.cls for m in rest if isinstance(m, StructT))
-            own = self.know.outside.isdisjoint(classes)
-            return Ref(classes, val.vars[0] if single is not None else self._struct_word(val), own)
+            word = val.vars[0] if single is not None else self._struct_word(val)
+            return Ref(classes, word, self.made_here(classes))
         if len(rest) > 1:
             return val
         only = rest[0]

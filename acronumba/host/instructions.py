@@ -5,7 +5,7 @@ In: an instruction. Out: its code, written with a `Writer`.
 
 from __future__ import annotations
 
-from acronumba.data.words import RECORD
+from acronumba.data.words import MADE, RECORD
 from acronumba.emit.tree import I32, I64, Expr, Local, const, convert, load, select
 from acronumba.host.lists import list_operation
 from acronumba.host.numbers import scalar
@@ -29,7 +29,9 @@ def instruction(w: Writer, instr: ir.Instr) -> None:
         case ir.IsNull():
             w.assign(instr.out, w[instr.ref].eq(0))
         case ir.ClassTag():
-            w.assign(instr.out, load(w[instr.ref]))
+            w.assign(instr.out, load(w[instr.ref]) & (MADE - 1))
+        case ir.IsMade():
+            w.assign(instr.out, load(w[instr.ref]) >= MADE)
         case ir.Check():
             with b.when(~w[instr.cond]):
                 w.fail(instr.site, instr.args)
@@ -40,7 +42,7 @@ def instruction(w: Writer, instr: ir.Instr) -> None:
                 w.assign(v, w.read_word(w[instr.ref], place.offset + k, v.type))
         case ir.New():
             number, layout = w.layouts[instr.cls]
-            b.store(reg["top"], 0, number)
+            b.store(reg["top"], 0, number if instr.given else number + MADE)
             at = [f.offset + k for f in layout.fields for k in range(f.width)]
             for k, v in zip(at, instr.args, strict=True):
                 w.write_word(reg["top"], k, w[v])

@@ -149,6 +149,7 @@ class Interpreter:
             ir.Scalar: self._scalar,
             ir.IsNull: self._is_null,
             ir.ClassTag: self._class_tag,
+            ir.IsMade: self._is_made,
             ir.Check: self._check,
             ir.Load: self._load,
             ir.New: self._new,
@@ -297,6 +298,10 @@ class Interpreter:
         else:
             env[i.out] = next(self._layouts[c][0] for c in type(ref).__mro__ if c in self._layouts)
 
+    def _is_made(self, i: ir.IsMade, env: dict[ir.Var, Any]) -> None:
+        ref = env[i.ref]
+        env[i.out] = isinstance(ref, Row) and not ref.given
+
     def _check(self, i: ir.Check, env: dict[ir.Var, Any]) -> None:
         if not env[i.cond]:
             raise _Stop(i.site, tuple(env[a] for a in i.args))
@@ -315,11 +320,11 @@ class Interpreter:
         env.update(zip(i.outs, inner, strict=True))
 
     def _new(self, i: ir.New, env: dict[ir.Var, Any]) -> None:
-        env[i.out] = Row(self._layouts[i.cls][1], tuple(env[a] for a in i.args))
+        env[i.out] = Row(self._layouts[i.cls][1], tuple(env[a] for a in i.args), i.given)
 
     def _store(self, i: ir.Store, env: dict[ir.Var, Any]) -> None:
         ref, f = env[i.ref], self._fields[i.cls, i.field]
-        assert isinstance(ref, Row), "a row that was given changes"
+        assert isinstance(ref, Row) and not ref.given, "a row that was given changes"
         ref.words[f.offset - 1 : f.offset - 1 + f.width] = [env[a] for a in i.args]
 
     def _list_new(self, i: ir.ListNew, env: dict[ir.Var, Any]) -> None:

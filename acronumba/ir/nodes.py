@@ -14,6 +14,7 @@ that `Copy` joins at merges.
                 | var = scalar op var*           Scalar     Python arithmetic on host numbers; may fail at `site`
                 | var = null var                 IsNull     reference is None
                 | var = tag var                  ClassTag   number of the row's class in `program.layouts`
+                | var = made var                 IsMade     the row was made by the call: a `New` that is not `given`
                 | check var, site(var*)          Check      the instance fails at `site` unless the bool is true
                 | var* = load var.field          Load       every word of the field of a row that is not None
                 | var = new cls(var*)            New        a row: the words of all fields in order
@@ -118,6 +119,15 @@ class ClassTag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IsMade:
+    """Whether an object was made in the call: it may be changed."""
+
+    out: Var
+    ref: Var  # not None
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     cond: Var
     site: int
@@ -140,6 +150,7 @@ class New:
     cls: type
     args: tuple[Var, ...]  # the words of all fields, in the order of the layout
     loc: Loc
+    given: bool = False  # it stands for an object that was not made in the call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,6 +333,7 @@ Instr: TypeAlias = (
     | Scalar
     | IsNull
     | ClassTag
+    | IsMade
     | Check
     | Load
     | New

@@ -66,12 +66,14 @@ def instr_text(instr: ir.Instr | ir.End, program: ir.Program | None = None) -> s
             right = f"null {instr.ref.name}"
         case ir.ClassTag():
             right = f"tag {instr.ref.name}"
+        case ir.IsMade():
+            right = f"made {instr.ref.name}"
         case ir.Check():
             return f"check {instr.cond.name}{_site(instr.site)}{_given(instr.args)}"
         case ir.Load():
             right = f"load {instr.ref.name}.{instr.field}"
         case ir.New():
-            right = f"new {instr.cls.__name__}{_given(instr.args) or '()'}"
+            right = f"{'copy of given' if instr.given else 'new'} {instr.cls.__name__}{_given(instr.args) or '()'}"
         case ir.Store():
             return f"store {instr.ref.name}.{instr.field} = {', '.join(a.name for a in instr.args) or '()'}"
         case ir.ListNew():

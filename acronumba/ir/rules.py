@@ -61,6 +61,9 @@ class Rules:
             case ir.ClassTag():
                 demand(isinstance(instr.ref.type, RefT), f"{instr.ref.name} is not an object")
                 self._assign(INT, instr.out)
+            case ir.IsMade():
+                demand(isinstance(instr.ref.type, RefT), f"{instr.ref.name} is not an object")
+                self._assign(BOOL, instr.out)
             case ir.Check():
                 demand(instr.cond.type == BOOL, f"{instr.cond.name} is not a bool")
                 self._fill(instr.site, instr.args)

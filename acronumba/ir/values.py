@@ -61,11 +61,12 @@ class Misfit(TypeError):
 
 
 class Row:
-    """An object made by the model: the words of its fields."""
+    """An object made by the model: the words of its fields; `given`: it stands for one that the model did not make."""
 
-    __slots__ = ("layout", "words")
+    __slots__ = ("given", "layout", "words")
 
-    def __init__(self, layout: StructLayout, words: Sequence[Any]) -> None:
+    def __init__(self, layout: StructLayout, words: Sequence[Any], given: bool = False) -> None:
+        self.given = given
         self.layout = layout
         self.words = list(words)
 

@@ -23,7 +23,7 @@ def reads(instr: ir.Instr | ir.End) -> tuple[ir.Var, ...]:
             return (instr.src,)
         case ir.Scalar() | ir.ListOp() | ir.ListNew() | ir.New() | ir.Call() | ir.Return() | ir.Fail():
             return instr.args
-        case ir.IsNull() | ir.ClassTag() | ir.Load():
+        case ir.IsNull() | ir.ClassTag() | ir.IsMade() | ir.Load():
             return (instr.ref,)
         case ir.Store():
             return (instr.ref, *instr.args)
@@ -91,7 +91,7 @@ def rename(node: ir.Instr | ir.End, to: Mapping[ir.Var, ir.Var]) -> ir.Instr | i
             return replace(node, src=v(node.src))
         case ir.Scalar() | ir.ListOp() | ir.ListNew() | ir.New() | ir.Call() | ir.Return() | ir.Fail():
             return replace(node, args=vs(node.args))
-        case ir.IsNull() | ir.ClassTag() | ir.Load():
+        case ir.IsNull() | ir.ClassTag() | ir.IsMade() | ir.Load():
             return replace(node, ref=v(node.ref))
         case ir.Store():
             return replace(node, ref=v(node.ref), args=vs(node.args))

@@ -6,7 +6,7 @@ import builtins
 
 from acronumba import errors
 from acronumba.errors import AcronumbaError, DataError, Loc, ShapeMismatch
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import CODES, refuse
 
 TOO_MANY_STEPS = "ACR702"
 
@@ -16,6 +16,8 @@ def machine_failure(error: str, text: str, loc: Loc, *, endless: bool = False) -
     made: BaseException
     if endless:
         made = refuse(TOO_MANY_STEPS, loc, seen=text)
+    elif error in CODES:
+        made = refuse(error, loc, seen=text)
     elif error == "ShapeMismatch":
         made = ShapeMismatch("ACR401", text, loc)
     elif error == "DataError":

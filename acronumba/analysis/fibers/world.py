@@ -126,6 +126,7 @@ class Facts:
                         | ir.Scalar()
                         | ir.IsNull()
                         | ir.ClassTag()
+                        | ir.IsMade()
                         | ir.ExtentOf()
                         | ir.Pad()
                         | ir.ListOp(op="len")

@@ -297,7 +297,7 @@ class Grouping:
             match instr:
                 case ir.ExtentOf():
                     needs |= {*checks, *calls}
-                case ir.Check() | ir.Load() | ir.Store() | ir.ClassTag():
+                case ir.Check() | ir.Load() | ir.Store() | ir.ClassTag() | ir.IsMade():
                     needs |= {*checks, *calls, *(waits if isinstance(instr, ir.Check) else ())}
                     checks = guards = [k]
                 case ir.Scalar() | ir.Op() if instr.site >= 0:

@@ -14,6 +14,7 @@ use as soon as this one is over. Only the last round is planned: what fibers tha
 
 from __future__ import annotations
 
+from acronumba.data.words import MADE
 from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, lds, move_bytes, st, st32
 from acronumba.runtime.forms import A_ROW, A_TENSOR
 from acronumba.runtime.library.records import result_of, results_at
@@ -78,7 +79,7 @@ def mark_returned(ST: i64) -> i64:
                             if kind == A_ROW:
                                 st(found, 4 * end, word)
                                 st(found, 4 * end + 1, 1)
-                                st(found, 4 * end + 2, ld(form_of, 1 + ld(word)))
+                                st(found, 4 * end + 2, ld(form_of, 1 + (ld(word) & (MADE - 1))))
                             else:
                                 st(found, 4 * end, ld(word, LIST_ITEMS))
                                 st(found, 4 * end + 1, ld(word, LIST_LENGTH))
