@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import struct
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -674,13 +675,15 @@ def test_memory_may_grow_while_another_thread_reads() -> None:
             for k in (10, 0, 3010, 3000):
                 memory.remove(block[k : k + 1])
 
-    thread = threading.Thread(target=grow)
+    thread, interval = threading.Thread(target=grow), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
     thread.start()
     try:
         assert all(memory.load(address(block) + 16000, I64) == 0 for _ in range(20_000))
     finally:
         stop.set()
         thread.join()
+        sys.setswitchinterval(interval)
 
 
 def test_memory_knows_parts_and_refuses_overlaps() -> None:
