@@ -41,13 +41,7 @@ def instruction(w: Writer, instr: ir.Instr) -> None:
             for k, v in enumerate(instr.outs):
                 w.assign(v, w.read_word(w[instr.ref], place.offset + k, v.type))
         case ir.New():
-            number, layout = w.layouts[instr.cls]
-            b.store(reg["top"], 0, number if instr.given else number + MADE)
-            at = [f.offset + k for f in layout.fields for k in range(f.width)]
-            for k, v in zip(at, instr.args, strict=True):
-                w.write_word(reg["top"], k, w[v])
-            w.assign(instr.out, reg["top"])
-            b.set(reg["top"], reg["top"] + 8 * layout.size)
+            _new(w, instr)
         case ir.Store():
             _, layout = w.layouts[instr.cls]
             (place,) = [f for f in layout.fields if f.name == instr.field]
@@ -77,6 +71,18 @@ def instruction(w: Writer, instr: ir.Instr) -> None:
             _pad(w, instr)
         case _:
             raise TypeError(f"{type(instr).__name__} has no place in a host program")
+
+
+def _new(w: Writer, new: ir.New) -> None:
+    """Make a row at the top of the heap."""
+    b, top = w.b, w.reg["top"]
+    number, layout = w.layouts[new.cls]
+    b.store(top, 0, number if new.given else number + MADE)
+    at = [f.offset + k for f in layout.fields for k in range(f.width)]
+    for k, v in zip(at, new.args, strict=True):
+        w.write_word(top, k, w[v])
+    w.assign(new.out, top)
+    b.set(top, top + 8 * layout.size)
 
 
 def emit_words(emit: ir.Emit) -> int:
