@@ -28,6 +28,7 @@ from acronumba.data.heap import (
     aligned,
     free_bytes,
 )
+from acronumba.data.texts import HEAD, records_of
 from acronumba.data.words import LIST, RECORD
 from acronumba.ir.types import NO_VALUE, ListT
 
@@ -72,6 +73,7 @@ class Room:
         self._regions: list[Region] = []
         self._pools: list[Pooled] = []
         self._arrays: dict[str, Arrays] = {}
+        self._texts: Texts | None = None
         self.shapes: dict[tuple[int, ...], int] = {}  # address of the extents of each shape
 
     def add(self, kind: str, count: int, width: int, refs: tuple[int, ...] = (), **of: Any) -> Region:
@@ -99,6 +101,12 @@ class Room:
         """Return a column of arrays of a dtype and rank; of None too if `optional`."""
         return ArrayColumn(self._arrays.setdefault(dtype, Arrays(dtype)), rank, optional)
 
+    def texts(self) -> TextColumn:
+        """Return a column of strings, or None."""
+        if self._texts is None:
+            self._texts = Texts()
+        return TextColumn(self._texts)
+
     def points(self, dtype: str) -> ArrayColumn:
         """Return a column of arrays of rank 0 of a dtype."""
         return ArrayColumn(self._arrays.setdefault(dtype, Arrays(dtype)), 0, False, points=True)
@@ -123,6 +131,8 @@ class Room:
             pool.reserve()
         for arrays in self._arrays.values():
             arrays.reserve(self)
+        if self._texts is not None:
+            self._texts.reserve(self)
         size = sum(map(len, self.shapes))
         extents = self.add("extents", size, 1)
         heap = Heap(
@@ -140,6 +150,8 @@ class Room:
             pool.place(heap)
         for arrays in self._arrays.values():
             arrays.fill(heap, self.shapes)
+        if self._texts is not None:
+            self._texts.fill(heap)
         return heap
 
 
@@ -384,6 +396,58 @@ class Enums:
         """Return the words."""
         return np.frombuffer(self._values, np.int64)
 
+
+class Texts:
+    """The strings of a heap: each that needs a record has one."""
+
+    def __init__(self) -> None:
+        self.columns: list[TextColumn] = []
+        self.at: dict[str | None, int] = {}  # their words
+        self._records: Words
+        self._starts: Words
+        self._region: Region
+
+    def reserve(self, room: Room) -> None:
+        found = dict.fromkeys(v for column in self.columns for v in column.values)
+        self.at = {text: 0 if text is None else ~ord(text) for text in found if text is None or len(text) == 1}
+        rest = [text for text in found if text not in self.at]
+        room.take(8.0 * (sum(map(len, rest)) + HEAD * len(rest)))
+        self._records, self._starts = records_of(rest)
+        self._region = room.add("texts", len(self._records), 1)
+        self.at.update(dict.fromkeys(rest, 0))
+
+    def fill(self, heap: Heap) -> None:
+        """Write the records."""
+        heap.table(self._region)[:, 0] = self._records
+        rest = [text for text in self.at if text is not None and len(text) != 1]
+        self.at.update(zip(rest, (heap.address(self._region) + 8 * self._starts).tolist(), strict=True))
+
+
+class TextColumn:
+    """A column of strings."""
+
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
+        self.values: list[Any] = []
+        texts.columns.append(self)
+
+    def add(self, values: list[Any]) -> None:
+        """Add strings."""
+        expect(values, _STRINGS)
+        self.values += values
+
+    def add_optional(self, values: list[Any]) -> None:
+        """Add strings that may be None."""
+        expect(values, _STRINGS_OR_NONE)
+        self.values += values
+
+    def words(self) -> Words:
+        """Return the words."""
+        return np.fromiter(map(self._texts.at.__getitem__, self.values), np.int64, len(self.values))
+
+
+_STRINGS: frozenset[type] = frozenset((str,))
+_STRINGS_OR_NONE: frozenset[type] = frozenset((str, type(None)))
 
 # The classes of numbers. What is derived from them may compute in other ways, and the plain call has its class.
 _INTS = frozenset((int, bool))

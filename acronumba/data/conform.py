@@ -39,6 +39,7 @@ from acronumba.ir.types import (
     StrT,
     StructT,
     TensorT,
+    TextT,
     TupleT,
     Type,
     UnionT,
@@ -72,6 +73,8 @@ def accepts(t: Type, value: Any) -> bool:
             return False
         case StrT():
             return type(value) is str and value == t.value
+        case TextT():
+            return type(value) is str
         case EnumT():
             return type(value) is t.cls and any(value is m for m in t.cls)
         case TensorT():
@@ -147,6 +150,8 @@ def _class_decides(t: Type, cls: type) -> bool:
             return cls is type(None)
         case BoolT():
             return cls is bool
+        case TextT():
+            return cls is str
         case StructT():
             return cls is t.cls
         case ListT():

@@ -33,6 +33,7 @@ from acronumba.ir.types import (
     StrT,
     StructT,
     TensorT,
+    TextT,
     TupleT,
     Type,
     UnionT,
@@ -218,6 +219,8 @@ class _Writer:
             return "[]"
         if isinstance(rest[0], TensorT):
             return f"room.arrays({rest[0].dtype!r}, {rest[0].rank}, {isinstance(t, UnionT)})"
+        if isinstance(rest[0], TextT):
+            return "room.texts()"
         if isinstance(rest[0], Array0T):
             return f"room.points({rest[0].dtype!r})"
         if isinstance(rest[0], StructT | ListT):
@@ -280,7 +283,7 @@ class _Writer:
                 self.line(indent, f"expect({source}, NOTHING)")
             case StrT():
                 self.line(indent, f"expect_constant({source}, {self._constant('TEXT', t.value)})")
-            case IntT() | FloatT() | BoolT() | EnumT() | TensorT() | StructT() | ListT():
+            case IntT() | FloatT() | BoolT() | EnumT() | TextT() | TensorT() | StructT() | ListT():
                 self.line(indent, f"{slot.name}.add({source})")
             case Array0T(sure=True):
                 self.line(indent, f"{slot.name}.add({source})")
@@ -340,7 +343,9 @@ class _Writer:
         """Write the columns of a slot into rows."""
         target = f"{rows}[{where}, {slot.first}]"
         match slot.type:
-            case IntT() | FloatT() | BoolT() | EnumT() | TensorT() | Array0T(sure=True) | StructT() | ListT():
+            case IntT() | FloatT() | BoolT() | EnumT() | TextT() | TensorT() | StructT() | ListT():
+                self.line(1, f"{target} = {slot.name}.words()")
+            case Array0T(sure=True):
                 self.line(1, f"{target} = {slot.name}.words()")
             case UnionT() if not slot.parts:
                 self.line(1, f"{target} = {slot.name}.words()")

@@ -44,6 +44,7 @@ from acronumba.ir.types import (
     INT,
     NEVER,
     NONE,
+    TEXT,
     UNSET,
     Array0T,
     DictT,
@@ -54,6 +55,7 @@ from acronumba.ir.types import (
     StrT,
     StructT,
     TensorT,
+    TextT,
     TupleT,
     Type,
     UnionT,
@@ -293,7 +295,7 @@ def _loose(hint: Hint, t: Type) -> bool:
     if decided(hint):
         return False
     match t:
-        case TensorT() | Array0T() | StructT() | NoneT() | StrT() | EnumT():
+        case TensorT() | Array0T() | StructT() | NoneT() | StrT() | TextT() | EnumT():
             return False
         case ListT():
             return _loose(OBSERVED, t.item)
@@ -409,6 +411,8 @@ def _observe_class(cls: type, column: Sequence[Any], depth: int) -> Type:
         return INT
     if cls is float:
         return FLOAT
+    if cls is str:
+        return TEXT
     if is_struct(cls):
         return StructT(cls)
     if cls in (list, tuple, dict):
@@ -419,7 +423,7 @@ def _observe_class(cls: type, column: Sequence[Any], depth: int) -> Type:
             return _tuples(values, depth) if cls is tuple else _dicts(values, OBSERVED, depth)
         item = _observe(list(chain.from_iterable(values)), depth + 1)
         return ENDLESS if item == ENDLESS else ListT(item)
-    return OpaqueT(f"an object of class {cls.__name__}" if cls is not str else "a str")
+    return OpaqueT(f"an object of class {cls.__name__}")
 
 
 def _arrays(values: list[Any], scalar: type) -> Type:

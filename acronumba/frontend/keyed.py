@@ -25,6 +25,7 @@ from acronumba.frontend.values import (
     Num,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -44,6 +45,7 @@ from acronumba.ir.types import (
     IntT,
     NoneT,
     StrT,
+    TextT,
     TupleT,
     Type,
     members,
@@ -80,7 +82,7 @@ def key_of(w: Walker, val: Val, node: ast.AST) -> Val:
     match val:
         case Num() if val.type == FLOAT:
             raise w.refuse("ACR309", node, seen=f"a key {w.describe(val)}", rewrite="a key that is an int: int(x)")
-        case Num() | StrVal() | NoneVal():
+        case Num() | StrVal() | Text() | NoneVal():
             return val
         case EnumVal():
             if w.deciding(val.cls, "__eq__") or w.deciding(val.cls, "__hash__"):
@@ -104,11 +106,11 @@ def check_key(w: Walker, t: Type, node: ast.AST) -> None:
         if isinstance(m, TupleT):
             for inner in m.items:
                 check_key(w, inner, node)
-        elif not isinstance(m, IntT | BoolT | StrT | EnumT | NoneT):
+        elif not isinstance(m, IntT | BoolT | StrT | TextT | EnumT | NoneT):
             raise w.refuse("ACR309", node, seen=f"a key of type {type_text(m)}")
     numbers = [m for m in kinds if isinstance(m, IntT | BoolT) or (isinstance(m, EnumT) and issubclass(m.cls, int))]
     texts = [m for m in kinds if isinstance(m, EnumT) and issubclass(m.cls, str)]
-    if len(numbers) > 1 or (texts and (len(texts) > 1 or any(isinstance(m, StrT) for m in kinds))):
+    if len(numbers) > 1 or (texts and (len(texts) > 1 or any(isinstance(m, StrT | TextT) for m in kinds))):
         seen = " and ".join(map(type_text, numbers if len(numbers) > 1 else kinds))
         raise w.refuse("ACR309", node, seen=f"keys {seen}, which may be equal", rewrite="keys of one type: int(k)")
 
@@ -128,7 +130,7 @@ def fitted(w: Walker, key: Val, t: Type, node: ast.AST) -> Val | None:
             raise w.refuse("ACR309", node, seen="an int where the keys are members of an enum")
         case EnumVal() if issubclass(key.cls, int) and INT in kinds:
             return host_value(w, key, node, "a key of a dict", index=True)
-        case EnumVal() | StrVal() if isinstance(key, StrVal) or issubclass(key.cls, str):
+        case EnumVal() | StrVal() | Text() if not isinstance(key, EnumVal) or issubclass(key.cls, str):
             if any(isinstance(m, EnumT) and issubclass(m.cls, str) for m in kinds):
                 raise w.refuse("ACR309", node, seen="a string where the keys are members of an enum")
         case TupleVal():
@@ -140,9 +142,24 @@ def fitted(w: Walker, key: Val, t: Type, node: ast.AST) -> Val | None:
     return None
 
 
+def with_texts(kept: Type, asked: Type) -> Type:
+    """Return a type of keys in which constants are strings of run time, if one of such a type is looked for."""
+    for a in members(asked):
+        for k in members(kept):
+            match k, a:
+                case StrT(), TextT():
+                    return union(kept, a)
+                case TupleT(), TupleT() if len(k.items) == len(a.items):
+                    kept = union(kept, TupleT(tuple(map(with_texts, k.items, a.items))))
+    return kept
+
+
 def find(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Num:
     """Return the index of the entry of a key, a negative number if there is none."""
     key = key_of(w, key, node)
+    loose = TupleT((with_texts(base.type.key, w.type_of(key)), base.type.entry.items[1]))
+    if loose != base.type.entry and not base.cell.find().fixed:
+        widen_items(w, base, loose)
 
     def one(val: Val) -> Val:
         fit = fitted(w, val, base.type.key, node)

@@ -21,6 +21,7 @@ from acronumba.ir.types import (
     INT,
     NEVER,
     NONE,
+    TEXT,
     Array0T,
     ArrayT,
     BoolT,
@@ -33,6 +34,7 @@ from acronumba.ir.types import (
     StrT,
     StructT,
     TensorT,
+    TextT,
     TupleT,
     Type,
     UnionT,
@@ -47,7 +49,7 @@ NOT_CONST: Any = type("NotConst", (), {"__repr__": lambda self: "<run time>"})()
 class Num:
     """A Python int, float or bool: a constant, a shared number, or a variable."""
 
-    type: IntT | FloatT | BoolT
+    type: IntT | FloatT | BoolT | TextT  # TextT: only as an argument or result of `scalar`, see `as_text`
     var: ir.Var | None = None
     const: Any = NOT_CONST
     shared: SharedLeaf | None = None  # a shared number, not yet read
@@ -68,6 +70,13 @@ class NoneVal:
 @dataclass(slots=True, eq=False)
 class StrVal:
     value: str
+
+
+@dataclass(slots=True, eq=False)
+class Text:
+    """A string of run time."""
+
+    var: ir.Var
 
 
 @dataclass(slots=True, eq=False)
@@ -483,9 +492,9 @@ class Poison:
 
 
 Val: TypeAlias = (
-    Num | EnumVal | NoneVal | StrVal | Tensor | ArrayRef | Ref | Made | Record | TupleVal | DictVal | MapVal | MapView
-    | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed
-    | Stream | Partial | Kept | Generator | Maybe | Choice | Poison | Super
+    Num | EnumVal | NoneVal | StrVal | Text | Tensor | ArrayRef | Ref | Made | Record | TupleVal | DictVal | MapVal
+    | MapView | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate
+    | Reversed | Stream | Partial | Kept | Generator | Maybe | Choice | Poison | Super
 )  # fmt: skip
 
 
@@ -569,6 +578,14 @@ def as_number(e: ir.Extent) -> Num:
     return number(e) if isinstance(e, int) else Num(INT, var=e)
 
 
+def as_text(val: Val) -> Num:
+    """Return a string as an argument of `Blocks.scalar`."""
+    if isinstance(val, StrVal):
+        return Num(TEXT, const=val.value)
+    assert isinstance(val, Text)
+    return Num(TEXT, var=val.var)
+
+
 def number(value: Any) -> Num:
     """Return a constant."""
     kind = BOOL if isinstance(value, bool) else INT if isinstance(value, int) else FLOAT
@@ -586,6 +603,8 @@ def type_of(val: Val) -> Type | None:
             return NONE
         case StrVal():
             return StrT(val.value)
+        case Text():
+            return TEXT
         case Tensor():
             return val.python_type
         case ArrayRef():

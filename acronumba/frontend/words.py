@@ -41,11 +41,13 @@ from acronumba.frontend.values import (
     StaticList,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
     array_form,
     array_numbers,
+    as_text,
     number,
     type_of,
 )
@@ -71,6 +73,7 @@ from acronumba.ir.types import (
     StrT,
     StructT,
     TensorT,
+    TextT,
     TupleT,
     Type,
     UnionT,
@@ -253,6 +256,8 @@ class Words(Cells):
                 return (self.word(val),)
             case (NoneT(), NoneVal()) | (StrT(), StrVal()):
                 return ()
+            case (TextT(), Text() | StrVal()):
+                return (self.word(as_text(val)),)
             case (ArrayT(), ArrayRef()) if union(t, val.type_in_words) == t:
                 parts, *numbers = array_numbers(val)
                 assert isinstance(parts, ListVal)
@@ -503,6 +508,8 @@ class Words(Cells):
                 raise self.never()
             case StrT():
                 return StrVal(t.value)
+            case TextT():
+                return Text(vars[0])
             case TensorT():
                 return self.tensor(vars[0])
             case ArrayT():

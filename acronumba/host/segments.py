@@ -16,7 +16,7 @@ from acronumba.ir.visit import reads, writes
 from acronumba.runtime.state import FRAME
 
 # Operations on lists without a static bound.
-DYNAMIC = frozenset({"append", "insert", "extend", "slice", "fill", "sort", "put", "update"})
+DYNAMIC = frozenset({"append", "insert", "extend", "slice", "fill", "sort", "put", "update", "join"})
 
 
 def stands_alone(instr: ir.Instr) -> bool:

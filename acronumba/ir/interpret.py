@@ -493,6 +493,8 @@ def _list_rule(i: ir.ListOp, args: list[Any]) -> tuple[Any, ...]:
         case "update":
             for k in range(args[1].count):
                 this.put(args[1].words[k * w : k * w + w])
+        case "join":
+            return ("".join(this.words),)
         case "erase":
             this.words, this.count, this.index = [], 0, None
         case "sort":

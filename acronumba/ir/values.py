@@ -36,6 +36,7 @@ from acronumba.ir.types import (
     StrT,
     StructT,
     TensorT,
+    TextT,
     TupleT,
     Type,
     UnionT,
@@ -162,6 +163,8 @@ def closeness(value: object, t: Type) -> int:
             return 0
         case StrT():
             return 2 * (kind is str and value == t.value)
+        case TextT():
+            return 2 * (kind is str)
         case EnumT() | StructT():
             return 2 * (kind is t.cls)
         case TensorT():
@@ -238,7 +241,7 @@ def _flatten(value: Any, t: Type, memo: Memo, path: str, out: list[Any]) -> None
                 out.append(float(value))
             except OverflowError:
                 raise Misfit(path, "an int too large for a float") from None
-        case BoolT() | StructT():
+        case BoolT() | TextT() | StructT():
             out.append(value)
         case NoneT() | StrT() | NeverT() | OpaqueT():
             pass
@@ -373,7 +376,7 @@ class _Builder:
                 raise Misfit("", f"{t.what} cannot be a result")
             case EnumT():
                 return _by_number(t.cls)[next(stream)]
-            case TensorT() | StructT() | ListT():
+            case TextT() | TensorT() | StructT() | ListT():
                 return self._word(next(stream))
             case Array0T():
                 boxed = t.sure or next(stream)

@@ -45,10 +45,12 @@ from acronumba.frontend.values import (
     Stream,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
     Zip,
+    as_text,
     number,
     unkept,
 )
@@ -129,8 +131,8 @@ def _len(w: Walker, a: Args, node: Node) -> Val:
                 return range_count(w, v)
             case Ref() if issubclass(v.classes[0], tuple):
                 return number(len(field_names(v.classes[0])))
-            case StrVal(value=value):
-                return number(len(value))
+            case StrVal() | Text():
+                return w.scalar("text_len", as_text(v))
             case _ if has_method(w, v, "__len__"):
                 return call_special(w, v, "__len__", (), node)
         items = w.items_of(v)
@@ -210,7 +212,7 @@ def as_iterable(w: Walker, val: Val, node: Node) -> Val:
         return comprehend(w, val.node)
     if isinstance(val, Stream):
         return as_iterable(w, val.inner, node)
-    kinds = ListVal | Tensor | ArrayRef | Range | Zip | Enumerate | Reversed | MapVal | MapView
+    kinds = ListVal | Tensor | ArrayRef | Text | Range | Zip | Enumerate | Reversed | MapVal | MapView
     if isinstance(val, kinds) or w.items_of(val) is not None:
         return val
     raise w.refuse("ACR301", node, seen=f"{w.describe(val)} cannot be iterated over")
