@@ -670,3 +670,10 @@ def is_own(val: Val) -> bool:
         case UnionVal():
             return val.place is not None or not any(isinstance(t, ListT | TupleT | DictT) for t in val.possible)
     return not isinstance(val, SharedVal)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassNumber:
+    """Placeholder of a class's tag."""
+
+    cls: type

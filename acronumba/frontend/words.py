@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from acronumba.frontend.values import (
     Bound,
     Cell,
     Choice,
+    ClassNumber,
     DictVal,
     EnumVal,
     Func,
@@ -506,10 +507,8 @@ class Words(Cells):
                 return NoneVal(given=True)
             case NeverT():
                 raise self.never()
-            case StrT():
-                return StrVal(t.value)
-            case TextT():
-                return Text(vars[0])
+            case StrT() | TextT():
+                return StrVal(t.value) if isinstance(t, StrT) else Text(vars[0])
             case TensorT():
                 return self.tensor(vars[0])
             case ArrayT():
@@ -698,10 +697,3 @@ class Words(Cells):
                         return
             case _:
                 yield val
-
-
-@dataclass(frozen=True, slots=True)
-class ClassNumber:
-    """Placeholder of a class's tag."""
-
-    cls: type
