@@ -28,9 +28,9 @@ from acronumba.data.heap import (
     aligned,
     free_bytes,
 )
-from acronumba.data.texts import HEAD, records_of
+from acronumba.data.strings import TextColumn, Texts, hashes
 from acronumba.data.words import LIST, RECORD
-from acronumba.ir.types import NO_VALUE, ListT
+from acronumba.ir.types import NO_VALUE, ListT, MapT
 
 FEW = 32  # numbers that are not worth a call of NumPy
 STEP = 1024  # objects per round: few enough to stay in the cache while their fields are read
@@ -93,6 +93,11 @@ class Room:
         self._pools.append(pool := Lists(self, listed, width, refs, exact))
         return pool
 
+    def maps(self, mapped: MapT, width: int, refs: tuple[int, ...]) -> Maps:
+        """Return the pool of dicts of a type, with entries of `width` words."""
+        self._pools.append(pool := Maps(self, mapped, width, refs))
+        return pool
+
     def references(self, *pools: Pooled) -> References:
         """Return a column of references to objects or lists of these pools, or None."""
         return References(pools)
@@ -132,7 +137,7 @@ class Room:
         for arrays in self._arrays.values():
             arrays.reserve(self)
         if self._texts is not None:
-            self._texts.reserve(self)
+            self._texts.reserve(self.add, self.take)
         size = sum(map(len, self.shapes))
         extents = self.add("extents", size, 1)
         heap = Heap(
@@ -231,7 +236,7 @@ class Pooled:
 class Lists(Pooled):
     """The lists of one type: a row for each, and their elements one after the other."""
 
-    def __init__(self, room: Room, listed: ListT, width: int, refs: tuple[int, ...], exact: bool) -> None:
+    def __init__(self, room: Room, listed: ListT | MapT, width: int, refs: tuple[int, ...], exact: bool) -> None:
         super().__init__(room, frozenset((list,) if exact else (list, tuple)), width, refs, None)
         self.listed = listed
         self.lengths: list[int] = []
@@ -253,6 +258,52 @@ class Lists(Pooled):
         counts = np.fromiter(self.lengths, np.int64, len(heads))
         heads[:, 0] = heap.address(self.items) + 8 * self.width * (np.cumsum(counts) - counts)
         heads[:, 1] = heads[:, 2] = counts
+
+
+class Maps(Lists):
+    """The dicts of one type: entries as those of lists, and for each dict a table that finds them, see `host.maps`."""
+
+    def __init__(self, room: Room, mapped: MapT, width: int, refs: tuple[int, ...]) -> None:
+        super().__init__(room, mapped, width, refs, exact=True)
+        self.kinds = frozenset((dict,))
+
+    def take(self) -> list[Any]:
+        """Return the keys and values of the next new dicts, in pairs."""
+        dicts = Pooled.take(self)
+        self.lengths += map(len, dicts)
+        return list(chain.from_iterable([d.items() for d in dicts]))
+
+    def _reserve(self, count: int) -> None:
+        self.region = self.room.add("heads", count, LIST.count + 1, (LIST.at["items"], LIST.count), listed=self.listed)
+        self.items = self.room.add("items", sum(self.lengths), self.width, self.refs)
+        counts = np.array(self.lengths, np.int64)
+        self._slots = 2 << np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64)
+        self._tables = self.room.add("tables", int(self._slots.sum()) + count, 1)
+
+    def place(self, heap: Heap) -> None:
+        super().place(heap)
+        heads = heap.table(self.region)
+        heads[:, LIST.at["capacity"]] = 0
+        starts = np.cumsum(self._slots + 1) - self._slots - 1
+        heads[:, LIST.count] = heap.address(self._tables) + 8 * starts
+
+    def index(self, heap: Heap, key: int, strings: tuple[int, ...]) -> None:
+        """Fill the tables, when the entries are there: `key` words of each are its key, some of them of strings."""
+        counts = np.array(self.lengths, np.int64)
+        number = np.arange(counts.sum()) - (np.cumsum(counts) - counts).repeat(counts)
+        mask = (self._slots - 1).repeat(counts)
+        table = heap.table(self._tables)[:, 0]
+        starts = np.cumsum(self._slots + 1) - self._slots - 1
+        table[starts] = self._slots - 1
+        first = (starts + 1).repeat(counts)
+        slot = hashes(heap, heap.table(self.items)[:, :key], strings) & mask
+        left = np.arange(len(number))
+        while len(left):  # each finds a place, or goes on to the next slot; of several in one place, one has it
+            at = first[left] + slot[left]
+            free = table[at] == 0
+            table[at[free]] = number[left[free]] + 1
+            left = left[~free | (table[at] != number[left] + 1)]
+            slot[left] = (slot[left] + 1) & mask[left]
 
 
 class References:
@@ -396,58 +447,6 @@ class Enums:
         """Return the words."""
         return np.frombuffer(self._values, np.int64)
 
-
-class Texts:
-    """The strings of a heap: each that needs a record has one."""
-
-    def __init__(self) -> None:
-        self.columns: list[TextColumn] = []
-        self.at: dict[str | None, int] = {}  # their words
-        self._records: Words
-        self._starts: Words
-        self._region: Region
-
-    def reserve(self, room: Room) -> None:
-        found = dict.fromkeys(v for column in self.columns for v in column.values)
-        self.at = {text: 0 if text is None else ~ord(text) for text in found if text is None or len(text) == 1}
-        rest = [text for text in found if text not in self.at]
-        room.take(8.0 * (sum(map(len, rest)) + HEAD * len(rest)))
-        self._records, self._starts = records_of(rest)
-        self._region = room.add("texts", len(self._records), 1)
-        self.at.update(dict.fromkeys(rest, 0))
-
-    def fill(self, heap: Heap) -> None:
-        """Write the records."""
-        heap.table(self._region)[:, 0] = self._records
-        rest = [text for text in self.at if text is not None and len(text) != 1]
-        self.at.update(zip(rest, (heap.address(self._region) + 8 * self._starts).tolist(), strict=True))
-
-
-class TextColumn:
-    """A column of strings."""
-
-    def __init__(self, texts: Texts) -> None:
-        self._texts = texts
-        self.values: list[Any] = []
-        texts.columns.append(self)
-
-    def add(self, values: list[Any]) -> None:
-        """Add strings."""
-        expect(values, _STRINGS)
-        self.values += values
-
-    def add_optional(self, values: list[Any]) -> None:
-        """Add strings that may be None."""
-        expect(values, _STRINGS_OR_NONE)
-        self.values += values
-
-    def words(self) -> Words:
-        """Return the words."""
-        return np.fromiter(map(self._texts.at.__getitem__, self.values), np.int64, len(self.values))
-
-
-_STRINGS: frozenset[type] = frozenset((str,))
-_STRINGS_OR_NONE: frozenset[type] = frozenset((str, type(None)))
 
 # The classes of numbers. What is derived from them may compute in other ways, and the plain call has its class.
 _INTS = frozenset((int, bool))

@@ -94,7 +94,7 @@ def accepts(t: Type, value: Any) -> bool:
         case UnionT():
             return any(accepts(m, value) for m in t.members)
         case MapT():
-            return False
+            return t.given and type(value) is dict
         case OpaqueT():
             return True
 
@@ -156,6 +156,8 @@ def _class_decides(t: Type, cls: type) -> bool:
             return cls is t.cls
         case ListT():
             return cls is list
+        case MapT():
+            return cls is dict
         case UnionT():
             return any(_class_decides(m, cls) for m in t.members)
     return False
@@ -168,6 +170,8 @@ def _class_may(t: Type, cls: type) -> bool:
             return cls in WHOLE | FLOATS
         case TupleT():
             return cls is tuple
+        case DictT():
+            return cls is dict
         case ListT():
             return cls in (list, tuple)
         case UnionT():
@@ -227,8 +231,8 @@ class Conformance:
                     clean = False
                     yield _too_large(instance, link, value, nbytes), field
                     nbytes -= value.nbytes
-            if isinstance(t, StructT | ListT | TupleT | DictT):
-                key = id(value), t if isinstance(t, ListT | TupleT | DictT) else None
+            if isinstance(t, StructT | ListT | TupleT | DictT | MapT):
+                key = id(value), None if isinstance(t, StructT) else t
                 if key in seen or key in self._clean:
                     continue
                 seen[key] = value
@@ -251,6 +255,10 @@ class Conformance:
             ]
         if isinstance(t, DictT):
             return [("", (value[k], item, (link, f"[{k!r}]"), field)) for k, item in zip(t.keys, t.items, strict=True)]
+        if isinstance(t, MapT):
+            places = [(k, (link, f"[{k!r}]")) for k in value]
+            keys = [("", (k, t.key, place, field)) for k, place in places]
+            return keys + [("", (value[k], t.entry.items[1], place, field)) for k, place in places]
         if isinstance(t, ListT):
             return [("", (v, t.item, (link, f"[{k}]"), field)) for k, v in enumerate(value)]
         out: list[tuple[str, _Place | None]] = []

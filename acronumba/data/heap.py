@@ -11,6 +11,7 @@ classes differently).
     records     address of the data, -1, address of the extents     one region per dtype
     extents     int64                                               shared by arrays of one shape
     texts       records of strings, see `data.texts`                one region
+    tables      slots less 1, the slots                             one region per type of dict
 
 `data.collect` fills one.
 """
@@ -32,7 +33,7 @@ from acronumba import memory
 from acronumba.data.classes import names_of
 from acronumba.data.schema import MISSING, attribute
 from acronumba.ir.nodes import StructLayout
-from acronumba.ir.types import ListT, RefT, TensorT, TextT, Word, words
+from acronumba.ir.types import ListT, MapT, RefT, TensorT, TextT, Word, words
 
 Words: TypeAlias = npt.NDArray[np.int64]
 Pool: TypeAlias = npt.NDArray[Any]
@@ -56,13 +57,13 @@ class TooLarge(Exception):
 class Region:
     """A table inside the words of a heap."""
 
-    kind: str  # "rows", "heads", "items", "records", "extents", "texts"
+    kind: str  # "rows", "heads", "items", "records", "extents", "texts", "tables"
     start: int  # first word
     count: int  # rows
     width: int  # words per row
     refs: tuple[int, ...]  # columns that hold references into the words
     cls: type | None = None  # of "rows"
-    listed: ListT | None = None  # of "heads"
+    listed: ListT | MapT | None = None  # of "heads"
     dtype: str = ""  # of "records": their column 0 holds addresses in the pool of this dtype
 
     @property

@@ -36,7 +36,7 @@ from acronumba.data.hints import (
     may_hold,
     read_hint,
 )
-from acronumba.data.shared import Inherited
+from acronumba.data.shared import LONG_DICT, Inherited, is_table
 from acronumba.ir.types import (
     BOOL,
     DTYPES,
@@ -50,6 +50,7 @@ from acronumba.ir.types import (
     DictT,
     EnumT,
     ListT,
+    MapT,
     NoneT,
     OpaqueT,
     StrT,
@@ -63,6 +64,7 @@ from acronumba.ir.types import (
     members,
     type_text,
     union,
+    wrong_key,
 )
 
 Reads: TypeAlias = "Mapping[type, frozenset[str]]"  # which fields of each class the model reads
@@ -450,15 +452,20 @@ def _tuples(values: list[tuple[Any, ...]], depth: int) -> Type:
 
 
 def _dicts(values: list[dict[Any, Any]], hint: Hint, depth: int) -> Type:
+    """Return the type of dicts: a record if all have the same strings for keys, else data found by their keys."""
     keys = {tuple(v) for v in values}
     if not keys:
         return NEVER
-    if len(keys) > 1:
-        return OpaqueT("a dict whose keys differ between instances")
-    (names,) = keys
-    if not all(isinstance(k, str) for k in names):
-        return OpaqueT("a dict whose keys are not strings")
-    return DictT(names, tuple(_type(hint, [v[k] for v in values], depth + 1) for k in names))
+    names = next(iter(keys))
+    if len(keys) == 1 and all(type(k) is str for k in names):
+        items = tuple(_type(hint, [v[k] for v in values], depth + 1) for k in names)
+        if len(names) <= LONG_DICT or not is_table(items):
+            return DictT(names, items)
+    key = _observe(list(dict.fromkeys(chain.from_iterable(keys))), depth + 1)
+    wrong = wrong_key(key)
+    if wrong:
+        return OpaqueT(f"a dict with keys {wrong}")
+    return MapT(key, _type(hint, list(chain.from_iterable(v.values() for v in values)), depth + 1), given=True)
 
 
 # --- From columns to a schema ---------------------------------------------------------------------------------------
@@ -473,6 +480,8 @@ def classes_of(t: Type) -> set[type]:
             return {c for item in t.items for c in classes_of(item)}
         case ListT():
             return classes_of(t.item)
+        case MapT():
+            return classes_of(t.entry)
         case UnionT():
             return {c for m in t.members for c in classes_of(m)}
     return set()
@@ -486,7 +495,11 @@ def loses(schema: Schema) -> bool:
         t = todo.pop()
         if isinstance(t, OpaqueT):
             return True
-        todo += [t.item] if isinstance(t, ListT) else getattr(t, "items", getattr(t, "members", ()))
+        todo += (
+            [t.entry if isinstance(t, MapT) else t.item]
+            if isinstance(t, ListT | MapT)
+            else (getattr(t, "items", getattr(t, "members", ())))
+        )
     return False
 
 
@@ -531,6 +544,8 @@ def _without(t: Type, dropped: set[type]) -> Type:
             return DictT(t.keys, tuple(_without(item, dropped) for item in t.items))
         case ListT():
             return ListT(_without(t.item, dropped))
+        case MapT(key=key, item=item) if item is not None:
+            return MapT(key, _without(item, dropped), t.given)
         case UnionT():
             return union(*(_without(m, dropped) for m in t.members))
     return t

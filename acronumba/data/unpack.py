@@ -481,12 +481,12 @@ class Reader:
                     continue
                 if address in made or address in rows or address in lists:
                     continue
-                if isinstance(t, MapT):
-                    later += self._map(t, address)
-                    continue
                 user = None if self._known is None else self._known.get(address)
                 if user is not None:
                     made[address] = user
+                    continue
+                if isinstance(t, MapT):
+                    later += self._map(t, address)
                     continue
                 fixed, inner = self._list(t, address) if isinstance(t, ListT) else self._row(address)
                 if fixed:

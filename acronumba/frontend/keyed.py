@@ -13,6 +13,7 @@ from typing import Any
 from acronumba.frontend.block import Dead
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.lists import widen_items
+from acronumba.frontend.loops import iterate
 from acronumba.frontend.maps import size, value_at, width
 from acronumba.frontend.names import alias
 from acronumba.frontend.source import spot
@@ -21,6 +22,7 @@ from acronumba.frontend.values import (
     DictVal,
     EnumVal,
     MapVal,
+    MapView,
     NoneVal,
     Num,
     StrVal,
@@ -40,18 +42,15 @@ from acronumba.ir.types import (
     INT,
     NEVER,
     NONE,
-    BoolT,
     EnumT,
-    IntT,
-    NoneT,
     StrT,
     TextT,
     TupleT,
     Type,
     members,
-    type_text,
     union,
     words,
+    wrong_key,
 )
 
 
@@ -101,18 +100,10 @@ def key_of(w: Walker, val: Val, node: ast.AST) -> Val:
 
 def check_key(w: Walker, t: Type, node: ast.AST) -> None:
     """Refuse a type of keys of which equal ones may have other words."""
-    kinds = members(t)
-    for m in kinds:
-        if isinstance(m, TupleT):
-            for inner in m.items:
-                check_key(w, inner, node)
-        elif not isinstance(m, IntT | BoolT | StrT | TextT | EnumT | NoneT):
-            raise w.refuse("ACR309", node, seen=f"a key of type {type_text(m)}")
-    numbers = [m for m in kinds if isinstance(m, IntT | BoolT) or (isinstance(m, EnumT) and issubclass(m.cls, int))]
-    texts = [m for m in kinds if isinstance(m, EnumT) and issubclass(m.cls, str)]
-    if len(numbers) > 1 or (texts and (len(texts) > 1 or any(isinstance(m, StrT | TextT) for m in kinds))):
-        seen = " and ".join(map(type_text, numbers if len(numbers) > 1 else kinds))
-        raise w.refuse("ACR309", node, seen=f"keys {seen}, which may be equal", rewrite="keys of one type: int(k)")
+    wrong = wrong_key(t)
+    if wrong:
+        rewrite = "keys of one type: int(k)" if wrong.endswith("equal") else ""
+        raise w.refuse("ACR309", node, seen=f"keys {wrong}", rewrite=rewrite)
 
 
 def fitted(w: Walker, key: Val, t: Type, node: ast.AST) -> Val | None:
@@ -247,11 +238,27 @@ def update(w: Walker, base: MapVal, other: MapVal, node: ast.AST) -> None:
     w.mix(base.cell, other.cell.pure)
     check_key(w, union(base.type.key, other.type.key), node)
     widen_items(w, base, other.type.entry)
+    if other.type.given and other.type.entry != base.type.entry:
+        _put_each(w, base, other, node)
+        return
     if other.type.entry != base.type.entry:
         w.unify_cells(base.cell, other.cell)
     if w.block is not None:
         args = (base.var, other.var)
         w.emit(ir.ListOp(outs=(), op="update", width=width(base), args=args, loc=w.at(node)))
+
+
+def _put_each(w: Walker, base: MapVal, other: MapVal, node: ast.AST) -> None:
+    """Store the entries of a dict that came in one by one: those of the other have a wider type."""
+    item = (w.frame.scope, "#entry")
+
+    def turn() -> None:
+        entry = w.state[item]
+        assert isinstance(entry, TupleVal)
+        key, val = entry.items
+        put(w, base, key, val, node)
+
+    iterate(w, MapView(other, "entries"), node, ast.Name("#entry", ast.Store()), turn, ())
 
 
 def copied(w: Walker, base: MapVal, node: ast.AST, what: str = "copy") -> MapVal:

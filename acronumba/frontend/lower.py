@@ -53,6 +53,7 @@ from acronumba.ir.source import line_text
 from acronumba.ir.types import (
     ArrayT,
     ListT,
+    MapT,
     NoneT,
     StructT,
     Type,
@@ -174,6 +175,8 @@ def _data_lists(
             case ListT():
                 yield t
                 yield from walk(t.item)
+            case MapT():
+                yield from walk(t.entry)
             case UnionT():
                 for m in t.members:
                     yield from walk(m)

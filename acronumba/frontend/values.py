@@ -272,7 +272,7 @@ class Cell:
     item: Type = NEVER  # the union of the elements seen so far
     real: bool = False  # must be a list at run time: it is changed, stored, or merged
     fixed: bool = False  # the item type is given
-    data: bool = False  # lists of this type may be instance data
+    data: bool = False  # lists of this type may be instance data, dicts of this type are
     touched: bool = False  # a list of it is changed somewhere
     mixed: bool = False  # an element that is a list of the instance data was put in
     unsure: bool = False  # ... or may have been, before anything was known of the list
@@ -309,7 +309,7 @@ class ListVal:
 
 @dataclass(slots=True, eq=False)
 class MapVal:
-    """A dict at run time, or a set: a list of entries. All of them were made in the call."""
+    """A dict at run time, or a set: a list of entries. By its type it was made in the call, or came in."""
 
     cell: Cell  # its items are entries: tuples of a key and what lies under it
     var: ir.Var
@@ -334,7 +334,7 @@ def map_type(cell: Cell, is_set: bool) -> MapT:
     """Return the type of the dicts or sets of a cell."""
     entry = cell.find().item
     key, item = entry.items if isinstance(entry, TupleT) else (NEVER, NEVER)
-    return MapT(key, None if is_set else item)
+    return MapT(key, None if is_set else item, cell.find().data)
 
 
 @dataclass(slots=True, eq=False)
@@ -667,6 +667,8 @@ def is_own(val: Val) -> bool:
             return val.own
         case TupleVal() | DictVal() | Record() | StaticList():
             return all(map(is_own, val.items))
+        case MapVal():
+            return not val.type.given
         case UnionVal():
             return val.place is not None or not any(isinstance(t, ListT | TupleT | DictT) for t in val.possible)
     return not isinstance(val, SharedVal)

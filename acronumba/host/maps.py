@@ -4,6 +4,8 @@ In: a `ListOp`. Out: its code, written with a `Writer`. A dict is a list whose e
 Behind the room for its entries, a power of two (or 0: there is no table), lies a table of twice as many words: the
 number of an entry and 1, or 0 where none is. A key is looked for from the place on that its hash says, one word after
 the other (linear probing); an entry that goes lets those behind it move up (Knuth, TAOCP 3, 6.4, algorithm R).
+A dict that came in has no room, so that it is never changed in place; a fourth word of it is the address of its table,
+which begins with the number of its slots less 1 (`data.collect.Maps`).
 """
 
 from __future__ import annotations
@@ -130,6 +132,10 @@ def {name}_find(it: i64{given}) -> i64:
     room = ld(it, 2)
     table = at + room * {width} * 8
     mask = 2 * room - 1
+    if room == 0:
+        table = ld(it, 3)
+        mask = ld(table, 0)
+        table = table + 8
     slot = {name}_hash({arguments}) & mask
     while 1 == 1:
         there = ld(table, slot)

@@ -136,6 +136,7 @@ class MapT:
 
     key: Type
     item: Type | None  # None: it is a set
+    given: bool = False  # it came in, and is never changed: `data.collect.Maps`
 
     @property
     def entry(self) -> TupleT:
@@ -248,9 +249,9 @@ def _merge(a: Type, b: Type) -> Type | None:
             return TupleT(tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)))
         case DictT(), DictT() if a.keys == b.keys:
             return DictT(a.keys, tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)))
-        case MapT(), MapT() if (a.item is None) == (b.item is None):
+        case MapT(), MapT() if (a.item is None, a.given) == (b.item is None, b.given):
             item = None if a.item is None or b.item is None else union(a.item, b.item)
-            return MapT(union(a.key, b.key), item)
+            return MapT(union(a.key, b.key), item, a.given)
     return None
 
 
@@ -289,6 +290,24 @@ def words(t: Type) -> tuple[Word, ...]:
             return (INT, *(w for case in union_cases(t) for w in words(case)))
         case _:
             assert_never(t)
+
+
+def wrong_key(t: Type) -> str:
+    """Say why values of a type are no keys of dicts: equal keys must have equal words. "" if they are."""
+    kinds = members(t)
+    for m in kinds:
+        if isinstance(m, TupleT):
+            inner = next(filter(None, map(wrong_key, m.items)), "")
+            if inner:
+                return inner
+        elif not isinstance(m, IntT | BoolT | StrT | TextT | EnumT | NoneT):
+            return f"of type {type_text(m)}"
+    numbers = [m for m in kinds if isinstance(m, IntT | BoolT) or (isinstance(m, EnumT) and issubclass(m.cls, int))]
+    texts = [m for m in kinds if isinstance(m, EnumT) and issubclass(m.cls, str)]
+    if len(numbers) > 1 or (texts and (len(texts) > 1 or any(isinstance(m, StrT | TextT) for m in kinds))):
+        both = " and ".join(map(type_text, numbers if len(numbers) > 1 else kinds))
+        return f"{both}, which may be equal"
+    return ""
 
 
 def entry_widths(entry: Type) -> tuple[int, int]:

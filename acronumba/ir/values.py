@@ -183,7 +183,7 @@ def closeness(value: object, t: Type) -> int:
         case ListT():
             return 2 if kind is list else int(kind is tuple)
         case MapT():
-            return 2 * (kind is (set if t.item is None else dict))
+            return 2 * (t.given and kind is dict)
         case UnionT():
             return max(closeness(value, m) for m in t.members)
         case OpaqueT() | ArrayT():
@@ -263,7 +263,7 @@ def _flatten(value: Any, t: Type, memo: Memo, path: str, out: list[Any]) -> None
         case UnionT():
             _flatten_union(value, t, memo, path, out)
         case MapT():
-            raise Misfit(path, f"{_seen(value)} cannot be data")
+            out.append(_map(value, t, memo, path))
         case ArrayT():
             raise TypeError(f"{path}: data hold no {type_text(t)}")
         case _:
@@ -285,6 +285,16 @@ def _list(value: Any, t: ListT, memo: Memo, path: str) -> List:
     for k, element in enumerate(value):
         _flatten(element, t.item, memo, f"{path}[{k}]", inner)
     return memo.put(value, t, List(t.item, inner, len(value), value))  # type: ignore[no-any-return]
+
+
+def _map(value: Any, t: MapT, memo: Memo, path: str) -> List:
+    known = memo.get(value, t)
+    if known is not None:
+        return known  # type: ignore[no-any-return]
+    inner: list[Any] = []
+    for k, item in value.items():
+        _flatten((k, item), t.entry, memo, f"{path}[{k!r}]", inner)
+    return memo.put(value, t, List(t.entry, inner, len(value), value))  # type: ignore[no-any-return]
 
 
 def _flatten_union(value: Any, t: UnionT, memo: Memo, path: str, out: list[Any]) -> None:
@@ -406,6 +416,8 @@ class _Builder:
 
     def _map(self, source: List, t: MapT) -> Any:
         """Return the dict or set of a list of entries, empty as yet."""
+        if source.origin is not None:
+            return source.origin
         if id(source) not in self._made:
             self._made[id(source)] = set() if t.item is None else {}
             self._open.append((source, self._made[id(source)]))

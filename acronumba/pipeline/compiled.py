@@ -31,6 +31,7 @@ from acronumba.errors.codes import refuse
 from acronumba.ir.types import (
     INT,
     ListT,
+    MapT,
     StructT,
     TensorT,
 )  # fmt: skip
@@ -421,7 +422,7 @@ class Compiled:
 
         found = {}
         for k, param in enumerate(self.program.shared):
-            if isinstance(param.type, ListT | StructT):
+            if isinstance(param.type, ListT | MapT | StructT):
                 schema = Schema(params=(param.type,), fields=self.schema.fields)
                 found[k] = Packer(schema, self._read_layouts, self.lowered.inherited)
         return found

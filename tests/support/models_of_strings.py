@@ -297,3 +297,127 @@ CASES: list[Any] = [
     (parsed, (SENTENCES, [RULES] * 5)),
     (vectors, (SENTENCES, [np.arange(3.0) + k for k in range(5)])),
 ]  # fmt: skip
+
+
+# ---- dicts as data
+
+
+def scored(features, x):
+    total = x
+    for name, value in features.items():
+        if name.startswith("w"):
+            total += value
+        elif name == "bias" and value:
+            total -= 1.0
+    return total, len(features), "bias" in features, features.get("w1", -1.0), list(features), sum(features.values())
+
+
+def under_key(d, k):
+    return d[k]
+
+
+def all_ways(d, k):
+    found = d.get(k)
+    out = []
+    for key in d:
+        out.append(key)
+    return found, out, k in d, len(d), d, list(d.keys()), [v for v in d.values()], (1 if d else 0), found is None
+
+
+def copied_and_changed(d, k):
+    e = dict(d)
+    e[k] = 7
+    return e, k in d, {**d}, d == e, len(e) - len(d)
+
+
+def nested(d, k):
+    total = 0
+    for name, inner in d.items():
+        total += sum(inner.values()) + len(name)
+    return total, d[k] if k in d else None
+
+
+def neighbours(graph, start):
+    seen = {start}
+    order = [start]
+    while order and len(order) < 20:
+        fresh = [n for v in order for n in graph.get(v, []) if n not in seen]
+        if not fresh:
+            break
+        for n in fresh:
+            if n not in seen:
+                seen.add(n)
+                order.append(n)
+    return order, len(seen)
+
+
+def by_tuple(table, i, word):
+    best = -1.0
+    for j in range(4):
+        if (i, j, word) in table:
+            best = max(best, table[i, j, word])
+    return best, table.get((i, 0, word), 0.0)
+
+
+def of_arrays(table, words):
+    out = np.zeros(3)
+    for w in words:
+        if w in table:
+            out = out + table[w]
+    return out
+
+
+@dataclass
+class Document:
+    words: list[str]
+    counts: dict[str, int]
+    best: dict[int, float] | None
+
+
+def weighed(d: Document) -> Any:
+    total = 0
+    for w in d.words:
+        total += d.counts.get(w, 0)
+    if d.best is None:
+        return total, -1.0, d.counts
+    return total, d.best[total], d
+
+
+def one_of_two(d, e, flag):
+    x = d if flag else e
+    made = {"a": 1, "z": 5}
+    y = d if flag else made
+    return x["a"], len(x), y["a"], [x, y]
+
+
+FEATURES = [{}, {"w1": 0.5, "bias": 1.0}, {"bias": 0.0, "w2": 2.5, "\0": 1.0}, {"w": 1.0, "é😀": 3.0, "w1": 2.0}]
+INTS = [{1: 2}, {-(2**63): 1, 2**63 - 1: 2, 0: 3}, {k * 7919: k for k in range(40)}, {}]
+MANY = [{f"word{k}": k for k in range(200)}, {f"word{k}": -k for k in range(0, 300, 7)}, {"word3": 1}]
+GRAPHS = [{0: [1, 2], 1: [3], 2: [3], 3: [0]}, {5: []}, {}, {7: [7, 8]}]
+TABLES = [{(0, 1, "a"): 0.5, (0, 2, "a"): 1.5}, {(1, 0, ""): 2.0}, {(0, 0, "ab"): -2.0, (3, 3, "b"): 1.0}]
+VECTORS = [{"the": np.ones(3), "dog": np.arange(3.0)}, {}, {"": np.ones(3)}, {"dog": np.ones(3)}, {"runs": np.zeros(3)}]
+DOCUMENTS = [
+    Document(["a", "b"], {"a": 2, "b": 3}, {5: 0.5}),
+    Document(["a"], {"b": 3}, None),
+    Document(["", "é", ""], {"": 1, "é": 4, "x": 9}, {6: 1.5, 1: 0.0}),
+    Document(["x"], {}, {1: 0.5}),
+]
+
+CASES += [
+    (scored, (FEATURES, [1.0, 2.0, 3.0, 4.0])),
+    (under_key, (FEATURES, ["w1", "w1", "\0", "é"])),
+    (under_key, (INTS, [1, 2**63 - 1, 7919, 0])),
+    (all_ways, (FEATURES, ["a", "bias", "w2", "w1"])),
+    (all_ways, (INTS, [1, 0, 7919 * 39, 5])),
+    (all_ways, (MANY, ["word199", "word294", "word3"])),
+    (all_ways, ([{True: 1, False: 2}, {False: 0}, {}], [True, True, False])),
+    (all_ways, ([{None: 1, "a": 2}, {"b": 1}, {None: 3}], [None, "a", None])),
+    (copied_and_changed, (FEATURES, ["a", "bias", "w2", "w1"])),
+    (copied_and_changed, (INTS, [1, 0, 7919 * 39, 5])),
+    (nested, ([{"a": {"x": 1}, "bc": {"y": 2, "x": 3}}, {}, {"d": {}}], ["a", "a", "d"])),
+    (neighbours, (GRAPHS, [0, 5, 1, 7])),
+    (by_tuple, (TABLES, [0, 1, 3], ["a", "", "b"])),
+    (of_arrays, (VECTORS, SENTENCES)),
+    (weighed, (DOCUMENTS,)),
+    (one_of_two, ([{"a": 1, "b": 2}, {"a": 3}], [{"a": 9}, {"c": 1}], [True, False])),
+]
