@@ -60,6 +60,8 @@ def keep_made(w: Walker, x: Tensor, node: ast.expr) -> Val:
     if not array or x.places or x.named or not x.own or isinstance(x.ref, ir.SharedArg):
         return x
     place = w.know.places.setdefault((w.frame.path, *spot(node)), ArrayPlace()).find()
+    if x.base is not None:
+        x.filled = x.base.filled
     if place.written:
         return made_array(w, x, place, node)
     x.places = (place,)
@@ -434,7 +436,10 @@ def note_write(
     place = ref.place.find()
     made = next((e for e in reversed(w.events) if e.kind == "made" and e.place.find() is place), None)
     depth = len(around(w)) - (len(made.loops) if made is not None else 0)
-    key, found = (w.frame.path, *spot(node)), (max(depth, 0), numbers, others)
+    key = (w.frame.path, *spot(node))
+    # An index may be one of several: each of them writes here.
+    deep, by_number, by_other = place.writes.get(key, (0, frozenset(), frozenset()))
+    found = max(depth, deep), numbers | by_number, others | by_other
     if place.writes.get(key) != found:
         before = place.apart
         place.writes[key] = found

@@ -54,10 +54,8 @@ def path_of(w: Walker, node: ast.expr) -> tuple[Any, ...] | None:
     """Return the state key of a name or of a part of it: what a test may narrow."""
     match node:
         case ast.Name(id=name):
-            for overlay, names in reversed(w.frame.overlays):
-                if name in names:
-                    return (overlay, name)
-            return (w.frame.scope, name) if name in w.frame.locals else None
+            scope = scope_of(w, name)[0]
+            return None if scope is None else (scope, name)
         case ast.Attribute(value=value, attr=attr):
             base = path_of(w, value)
             owner = None if base is None else w.state.get(base)
@@ -186,21 +184,27 @@ def part_of(w: Walker, node: ast.expr) -> Val:
 
 def read_name(w: Walker, name: str, node: ast.AST) -> Val:
     """Return what a name stands for, as Python looks it up: in the function, around it, outside."""
+    scope, func = scope_of(w, name)
+    if scope is None:
+        return outer_name(w, func, name, node)
+    return bound_value(w, w.state.get((scope, name)), name, (scope, name), node)
+
+
+def scope_of(w: Walker, name: str) -> tuple[Any, Func]:
+    """Return the scope that binds a name, or None, and the function around all scopes that were looked in."""
     frame = w.frame
     for overlay, names in reversed(frame.overlays):
         if name in names:
-            return bound_value(w, w.state.get((overlay, name)), name, (overlay, name), node)
+            return overlay, frame.func
     scope: Any = frame.scope
     func = frame.func
     local = frame.locals
-    while True:
-        if name in local:
-            return bound_value(w, w.state.get((scope, name)), name, (scope, name), node)
+    while name not in local:
         if func.scope is None:
-            break
+            return None, func
         scope = func.scope
         local, func = w.scopes[scope]
-    return outer_name(w, func, name, node)
+    return scope, func
 
 
 def bound_value(w: Walker, val: Val | None, name: str, key: Any, node: ast.AST) -> Val:

@@ -329,7 +329,7 @@ class Words(Cells):
     def _to_union(self, val: Val, t: UnionT) -> tuple[ir.Var, ...]:
         single = union_word(t)
         if isinstance(val, UnionVal):
-            if single is not None and union_word(val.type) is not None:
+            if single is not None and ((word := union_word(val.type)) == single or isinstance(word, RefT)):
                 return val.vars
             return self._cases_to_words(val, t)
         if single is not None:

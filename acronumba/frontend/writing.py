@@ -29,6 +29,15 @@ from acronumba.ir import nodes as ir
 
 def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Any], val: Val, node: ast.AST, chosen: bool = False) -> None:
     """`x[i] = v` with the meaning of NumPy; `chosen`: by a mask, from an array that has an element for each of `x`."""
+    for k, at in enumerate(where):
+        if isinstance(at, UnionVal):  # an int on one path and a scalar of NumPy on the other, for example
+
+            def one(e: Val, k: int = k) -> Val:
+                assign_item(w, ref, (*where[:k], e, *where[k + 1 :]), val, node, chosen)
+                return NoneVal()
+
+            w.each(at, one, node)
+            return
     parts, _ = index_of_each_axis(w, ref, where, node, masks=True)
     places = [index_of_axes(w, e, node) for e in parts]
     numbers, others = set(ref.indexed), set()

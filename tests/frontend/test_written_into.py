@@ -1,4 +1,4 @@
-"""NumPy's functions that write into an array: `out=`, `put_along_axis`, `fill_diagonal`, `copyto`, `.sort()`."""
+"""What writes into an array: `out=`, `put_along_axis`, `fill_diagonal`, `copyto`, `.sort()`; places of two types."""
 
 from __future__ import annotations
 
@@ -86,3 +86,79 @@ def test_an_index_that_is_out_of_range_is_an_error_of_its_instance() -> None:
     same_everywhere(
         f, xs, [np.array([1]), np.array([2]), np.array([0])], [np.ones(2, bool), np.ones(2, bool), np.ones(3, bool)]
     )
+
+
+def marked(parents: Any, t: Any, y: Any) -> None:
+    if t == 0:
+        return
+    y[t] = 7
+    marked(parents, parents[t], y)
+
+
+@model
+def ways_up(parents: Any, first: int) -> Any:
+    y, z, n = np.zeros(len(parents)), np.zeros((len(parents), 2)), -np.ones(len(parents), int)
+    t = first
+    while t != 0:  # an int, then a scalar of NumPy
+        y[t] += t
+        z[t, 1] = z[parents[t], 1] + 1
+        t = parents[t]
+    marked(parents, first, n)
+    return y, z, n
+
+
+def test_a_place_may_be_an_int_or_a_scalar() -> None:
+    same_everywhere(ways_up, [np.array([0, 0, 1, 1, 3]), np.array([0, 0])], [4, 1])
+
+
+@model
+def heads(x: Any, *, n: int, size: int) -> Any:
+    y, z = np.zeros((3, 8)), np.zeros(8)
+    for h in range(n):
+        low = h * size
+        y[:, low : low + size] = x[:, low : low + size] * h
+        z[low : low + 1] = 1
+    z[size : size + 1] += 2
+    return y, z
+
+
+def test_slices_by_shared_numbers() -> None:
+    same_everywhere(heads, [np.ones((3, 8)), np.full((3, 8), 2.0)], n=2, size=4)
+
+
+@model
+def cut_at(x: Any, k: int) -> Any:
+    y = np.zeros((8, 2))
+    for h in range(len(x)):
+        y[h : h + 2] = h
+    y[k : k + 1] = 5
+    return y, y.sum(axis=1)
+
+
+def test_slices_at_run_time_leave_the_extents() -> None:
+    same_everywhere(cut_at, [np.ones(2), np.ones(5)], [3, 7])
+
+
+@model
+def place_by_place(i: np.ndarray, v: np.ndarray):
+    x, n = np.zeros((5, 3)), np.zeros(5, int)
+    np.add.at(x, i, 1)
+    np.maximum.at(x, i, v)
+    np.subtract.at(x, 2, 1)
+    np.add.at(x, [1, 1, -1], 0.5)
+    np.add.at(n, i, 1)
+    return x, n
+
+
+def test_ufuncs_change_an_element_as_often_as_it_is_named():
+    index = [np.array([1, 2, 1]), np.array([0]), np.zeros(0, int), np.array([7])]
+    values = [np.arange(9.0).reshape(3, 3), np.ones((1, 3)), np.zeros((0, 3)), np.ones((1, 3))]
+    same_everywhere(place_by_place, index, values)
+
+
+@pytest.mark.parametrize("call", ["np.add.at(x, i > 1, 1)", "np.add.at(x, i, 0.5)", "np.add.at(x, (i, i), 1)"])
+def test_other_indices_and_dtypes_of_at_are_refused(call: str, module_of: Any) -> None:
+    text = f"import numpy as np\ndef f(i):\n    x = np.zeros((5, 3), int)\n    {call}\n    return x\n"
+    with pytest.raises(AcronumbaError) as caught:
+        model(module_of(text).f).batch([np.array([1])])
+    assert caught.value.code == "ACR202"

@@ -7,6 +7,7 @@ import itertools
 import operator
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -427,3 +428,28 @@ def counts(xs, n):
             break
         out.append(i)
     return out, list(zip(itertools.count(), xs))
+
+
+@dataclass
+class Maybes:
+    one: int | None
+    more: list[int] | None
+
+
+MAYBES = [Maybes(1, None), Maybes(None, [2]), Maybes(7, [1, 2])]
+
+
+@case(MAYBES)
+def tests_hold_in_nested_functions(t: Maybes):
+    def first(a):
+        if t.one is not None:
+            more = t.more if t.more is not None else [t.one, a]
+            return [t.one, *more]
+        return [a]
+
+    def down(n):
+        if n <= 0 or t.one is None:
+            return 0
+        return t.one + down(n - 1)
+
+    return first(1), down(3)

@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from acronumba.errors import Loc
 from acronumba.ir import nodes as ir
+from acronumba.ir.agree import fits
 from acronumba.ir.graph import definitions, dominators, fixed_variables
 from acronumba.ir.types import INT, TensorT
-from acronumba.ir.visit import rename, writes
+from acronumba.ir.visit import reads, rename, writes
 
 
 class Extents:
@@ -28,6 +29,14 @@ class Extents:
     def __init__(self, function: ir.Function) -> None:
         self.function = function
         self.single = definitions(function)
+        # A check may have found more extents of a copy: what stores it or hands it on reads the copy.
+        self.handed_on = {
+            v
+            for b in function.blocks
+            for i in (*b.instrs, b.end)
+            if not isinstance(i, ir.Op | ir.ExtentOf | ir.Copy)
+            for v in reads(i)
+        }
         self.fixed = fixed_variables(function)
         self.dominators = dominators(function.blocks)
         self.to: dict[ir.Var, ir.Var] = {}
@@ -49,7 +58,12 @@ class Extents:
                             self._operand(k, arg, local, out, instr.loc)
                 if isinstance(instr, ir.ExtentOf):
                     instr = self._extent(k, instr, local)
-                if isinstance(instr, ir.Copy) and instr.out in self.single and instr.src in self.fixed:
+                if (
+                    isinstance(instr, ir.Copy)
+                    and instr.out in self.single
+                    and instr.src in self.fixed
+                    and (fits(instr.src.type, instr.out.type) or instr.out not in self.handed_on)
+                ):
                     self.to[instr.out] = instr.src
                     continue
                 out.append(instr)
