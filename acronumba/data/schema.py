@@ -365,7 +365,8 @@ def _type(hint: Hint, column: Sequence[Any], depth: int = 0) -> Type:
             rows = [v for v in _distinct(column, (tuple,)) if len(v) == size]
             return TupleT(tuple(_type(h, [v[k] for v in rows], depth + 1) for k, h in enumerate(hint.items)))
         case DictHint():
-            return _dicts(_distinct(column, (dict,)), hint.item, depth)
+            by_strings = [v for v in _distinct(column, (dict,)) if all(type(k) is str for k in v)]
+            return _dicts(by_strings, hint.item, depth)
         case KeysHint():
             rows = [v for v in _distinct(column, (dict,)) if v.keys() == set(hint.keys)]
             orders = {tuple(v) for v in rows}

@@ -15,6 +15,7 @@ from acronumba.frontend.comprehensions import go_on_where, own_names
 from acronumba.frontend.conditions import truth
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, MAPPINGS, handles
 from acronumba.frontend.keyed import (
+    check_own,
     copied,
     erase,
     find,
@@ -88,12 +89,13 @@ def real(w: Walker, val: DictVal, node: ast.AST | None) -> MapVal:
 
 def changeable(w: Walker, val: Val, node: ast.AST) -> MapVal:
     """Return a dict or set that is about to be changed."""
-    if isinstance(val, MapVal) and not val.type.given:
+    if isinstance(val, MapVal):
+        check_own(w, val, node)
         return val
     if isinstance(val, DictVal) and val.cell is not None:
         w.make_real(val.cell)
         raise Resweep
-    message = "" if isinstance(val, SharedVal | MapVal) else "this cannot be changed"
+    message = "" if isinstance(val, SharedVal) else "this cannot be changed"
     rewrite = "make a copy first: dict(d)" if is_mapping(val) else ""
     raise w.refuse("ACR113", node, seen=f"a change of {w.describe(val)}", rewrite=rewrite, message=message)
 

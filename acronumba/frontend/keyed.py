@@ -190,6 +190,7 @@ def found(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Num:
 
 def put(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> None:
     """Store a value under a key."""
+    check_own(w, base, node)
     if isinstance(key, Tensor):
         raise w.refuse("ACR309", node, seen=f"a key {w.describe(key)}", rewrite="d[int(k)]")
     key = key_of(w, key, node)
@@ -210,6 +211,12 @@ def put(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> None:
         w.emit(ir.ListOp(outs=(), op="put", width=width(base), args=args, loc=w.at(node)))
 
 
+def check_own(w: Walker, base: MapVal, node: ast.AST | None) -> None:
+    """Refuse to change a dict that came in."""
+    if base.type.given:
+        raise w.refuse("ACR113", node, seen=f"a change of {w.describe(base)}", rewrite="make a copy first: dict(d)")
+
+
 def check_not_walked(w: Walker, base: MapVal, node: ast.AST | None) -> None:
     """Refuse to take an entry out in a loop over the dict: which ones follow is then not what Python says."""
     if any(c.find() is base.cell.find() for c in w.walked):
@@ -220,6 +227,7 @@ def check_not_walked(w: Walker, base: MapVal, node: ast.AST | None) -> None:
 
 def take_out(w: Walker, base: MapVal, index: Num, node: ast.AST | None) -> None:
     """Remove an entry that is there."""
+    check_own(w, base, node)
     check_not_walked(w, base, node)
     args = (base.var, w.word(index))
     w.emit(ir.ListOp(outs=(), op="remove", width=width(base), args=args, loc=w.at(node)))
@@ -227,12 +235,14 @@ def take_out(w: Walker, base: MapVal, index: Num, node: ast.AST | None) -> None:
 
 def erase(w: Walker, base: MapVal, node: ast.AST | None) -> None:
     """Remove all entries."""
+    check_own(w, base, node)
     check_not_walked(w, base, node)
     w.emit(ir.ListOp(outs=(), op="erase", width=width(base), args=(base.var,), loc=w.at(node)))
 
 
 def update(w: Walker, base: MapVal, other: MapVal, node: ast.AST) -> None:
     """Store all entries of another dict, or elements of another set."""
+    check_own(w, base, node)
     if other.type.key == NEVER:
         return
     w.mix(base.cell, other.cell.pure)

@@ -1,14 +1,31 @@
-"""Strings as data are the plain call's: interpreted, as machine code, on the simulator."""
+"""Strings and dicts as data are the plain call's: interpreted, as machine code, on the simulator."""
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 
+from acronumba import model, pack
+from acronumba.data.texts import hash_of, record_of, records_of
+from acronumba.errors import AcronumbaError, InstanceErrors
 from tests.support.chosen import by_ways
-from tests.support.models_of_strings import CASES
-from tests.support.plain_call import WAYS
+from tests.support.models_of_strings import (
+    CASES,
+    DOCUMENTS,
+    INTS,
+    WORDS,
+    Document,
+    all_ways,
+    compared,
+    looked_up,
+    under_key,
+    weighed,
+)
+from tests.support.plain_call import WAYS, agree, outcomes, plain
 
 IDS = [f"{f.__name__}{k}" for k, (f, _) in enumerate(CASES)]
 
@@ -16,3 +33,179 @@ IDS = [f"{f.__name__}{k}" for k, (f, _) in enumerate(CASES)]
 @pytest.mark.parametrize(("way", "f", "columns"), by_ways(CASES, IDS, compiled=4, simulated=12))
 def test_it_is_the_plain_call(way: str, f: Any, columns: Any) -> None:
     WAYS[way](f, *columns)
+
+
+def test_records_are_those_of_single_strings() -> None:
+    texts = [*WORDS, "x" * 100, "\U0010ffff" * 70]
+    words, at = records_of(texts)
+    for text, start in zip(texts, at.tolist(), strict=True):
+        assert tuple(words[start : start + len(text) + 2].tolist()) == record_of(text)
+    assert len({hash_of(list(map(ord, text))) for text in texts}) == len(texts)
+    assert [len(part) for part in records_of([])] == [0, 0]
+
+
+def test_strings_of_packs_of_other_times_are_equal() -> None:
+    m = model(compared)
+    wanted = [compared(s, s) for s in WORDS]
+    for other in (pack(WORDS), pickle.loads(pickle.dumps(pack(WORDS))), [s + "" for s in WORDS]):
+        agree(outcomes(m.batch, pack([*WORDS]), other), wanted)
+    agree(outcomes(model(looked_up).batch, pack(WORDS), pack(WORDS[::-1])), plain(looked_up, WORDS, WORDS[::-1]))
+
+
+def test_packs_of_dicts() -> None:
+    for column in (DOCUMENTS, DOCUMENTS[2:]):
+        packed = pack(column)
+        assert list(packed) == column and list(pickle.loads(pickle.dumps(packed))) == column
+        for given in (packed, pickle.loads(pickle.dumps(packed))):
+            agree(outcomes(model(weighed).batch, given), plain(weighed, column))
+    packed = pack(copy.deepcopy(INTS))
+    agree(outcomes(model(all_ways).batch, packed[1:], [0, 0, 0]), plain(all_ways, INTS[1:], [0, 0, 0]))
+
+
+def test_what_is_returned_of_the_user_is_his_own() -> None:
+    results = model(weighed).batch(DOCUMENTS[1:3])
+    assert results[0][2] is DOCUMENTS[1].counts and results[1][2] is DOCUMENTS[2]
+
+
+def test_an_instance_of_another_type_fails_alone() -> None:
+    column: list[Any] = [*copy.deepcopy(DOCUMENTS), Document(["a", 3], {}, None), Document([], {"a": "b"}, None)]  # type: ignore[dict-item,list-item]
+    column.append(Document([], {5: 1}, None))  # type: ignore[dict-item]
+    with pytest.raises(InstanceErrors) as caught:
+        model(weighed).batch(column)
+    texts = {k: str(e).splitlines()[0] for k, e in caught.value.errors.items()}
+    assert set(texts) == {3, 4, 5, 6} and isinstance(caught.value.errors[3], KeyError)
+    assert "[4].words[1] must be a str, not an int" in texts[4]
+    assert "[5].counts['a'] must be an int, not a str" in texts[5]
+    assert "[6].counts[5] must be a str, not an int" in texts[6]
+
+
+def test_other_words_do_not_recompile(monkeypatch: pytest.MonkeyPatch) -> None:
+    from acronumba.pipeline.compiled import Compiled
+
+    made = []
+    first = Compiled.__init__
+    monkeypatch.setattr(Compiled, "__init__", lambda self, *a, **k: (made.append(1), first(self, *a, **k))[1])
+    f, g = model(looked_up), model(under_key)
+    for k in range(50):
+        assert f.batch([f"w{k}"], ["ab"]) == [looked_up(f"w{k}", "ab")]
+        assert g.batch([{k: 1}, {k: 5, -k - 1: 2}], [k, -k - 1]) == [1, 2]
+    assert len(made) == 2
+
+
+def of_shared(x, *, table):
+    return table[x], x in table, len(table)
+
+
+TABLES = [
+    {f"w{k}": k for k in range(100)},
+    {k: float(k) for k in range(5)},
+    {(k, "a"): [k, k + 1] for k in range(5)},
+    {k: np.arange(3.0) + k for k in range(4)},
+    {"a": 1, "b": 2},
+    {True: "yes", False: "no"},
+]
+ASKED: list[Any] = [
+    ["w1", "w99", "x"],
+    [1, 4, 7],
+    [(1, "a"), (4, "b"), (4, "a")],
+    [0, 3, 4],
+    ["a", "b", "c"],
+    [True, False],
+]
+
+
+@pytest.mark.parametrize("k", range(len(TABLES)))
+def test_shared_dicts(k: int) -> None:
+    table, asked = copy.deepcopy(TABLES[k]), ASKED[k]
+    for m in (model(of_shared).batch, model(of_shared)._interpret):
+        agree(outcomes(m, asked, table=table), plain(of_shared, asked, table=table))
+        if len(table) > 10 or type(next(iter(table))) is int:  # data: it may be changed between calls
+            key = asked[0]
+            table[key] = table[key] + 1
+            agree(outcomes(m, asked, table=table), plain(of_shared, asked, table=table))
+
+
+def assigned(d):
+    d["q"] = 1
+
+
+def popped(d):
+    return d.pop("a")
+
+
+def deleted(d):
+    del d["a"]
+
+
+def joined_in_place(d):
+    e = d
+    e |= {}
+    return e
+
+
+def set_by_default(d):
+    return d.setdefault("a", 1)
+
+
+def changed_in_a_list(d):
+    e = [d, {"k": 1}]
+    e[0]["z"] = 1
+    return e
+
+
+def changed_in_a_function(d):
+    def change(e, n):
+        e["n"] = n
+        if n > 0:
+            change(e, n - 1)
+
+    change(d, 2)
+    return d
+
+
+CHANGES = [
+    assigned, popped, deleted, joined_in_place, set_by_default, changed_in_a_list, changed_in_a_function,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", CHANGES, ids=lambda f: f.__name__)
+def test_a_dict_that_came_in_is_not_changed(f: Any) -> None:
+    with pytest.raises(AcronumbaError, match="ACR113"):
+        model(f).batch([{"a": 1, "b": 2}, {"c": 1}])
+
+
+def list_in_a_dict(d):
+    for k in d:
+        d[k].append(1)
+
+
+def list_of_a_copy(d):
+    e = dict(d)
+    for k in e:
+        e[k].append(1)
+    return e
+
+
+@pytest.mark.parametrize("f", [list_in_a_dict, list_of_a_copy], ids=lambda f: f.__name__)
+def test_lists_of_a_dict_that_came_in_are_not_changed(f: Any) -> None:
+    with pytest.raises(AcronumbaError, match="ACR113"):
+        model(f).batch([{"a": [1], "b": [2]}, {"c": [1]}])
+
+
+def upper(s):
+    return s.upper()
+
+
+def text_of_a_number(s):
+    return f"{len(s)}"
+
+
+@pytest.mark.parametrize(("f", "code"), [(upper, "ACR209"), (text_of_a_number, "ACR116")])
+def test_what_is_not_in_the_language(f: Any, code: str) -> None:
+    with pytest.raises(AcronumbaError, match=code):
+        model(f).batch(WORDS)
+
+
+def test_stages_name_strings() -> None:
+    stages = model(compared).stages(WORDS, WORDS)
+    assert "text_eq" in stages["ir"] and "def text_same" in stages["host"]

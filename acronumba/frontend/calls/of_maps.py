@@ -123,7 +123,7 @@ def map_method(w: Walker, owner: Val, name: str, args: Sequence[Val], kwargs: Ma
         if name in CHANGES:
             raise w.refuse("ACR113", node, seen=f".{name} of {owner.node.path}", rewrite="dict(d)")
         owner = w.materialise(owner)
-    if name in CHANGES and (isinstance(owner, DictVal) or (isinstance(owner, MapVal) and owner.type.given)):
+    if isinstance(owner, DictVal) and name in CHANGES:
         owner = changeable(w, owner, where)
     if isinstance(owner, DictVal):
         if kwargs:
