@@ -257,9 +257,7 @@ def test_observed_types() -> None:
     assert infer([[{"a": 1}, {"b": 1}]]).params == (MapT(TEXT, INT, given=True),)
     assert infer([[{1: 1, 2: 1.5}]]).params == (MapT(INT, union(INT, FLOAT), given=True),)
     assert infer([[{1.0: 1}]]).params == (OpaqueT("a dict with keys of type float"),)
-    assert infer([[{1: 1, True: 2, False: 0}]]).params == (
-        OpaqueT("a dict with keys bool and int, which may be equal"),
-    )
+    assert infer([[{2: 1, True: 2}]]).params == (OpaqueT("a dict with keys bool and int, which may be equal"),)
     assert infer([[{(1, "a"): 2}]]).params == (MapT(TupleT((INT, TEXT)), INT, given=True),)
     assert infer([[{f"w{k}": k for k in range(100)}]]).params == (MapT(TEXT, INT, given=True),)
     assert isinstance(infer([[np.zeros(2, np.float16)]]).params[0], OpaqueT)
