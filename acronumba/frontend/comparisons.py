@@ -20,6 +20,7 @@ from acronumba.frontend.magic import (
     has_method,
     iterated,
     object_class,
+    one_string,
     same_object,
     same_reference,
 )
@@ -302,7 +303,7 @@ def compare_floats(w: Walker, name: str, a: Num, b: Num, node: ast.AST) -> Num:
 def contains(w: Walker, a: Val, b: Val, node: ast.AST) -> Num:
     """`a in b`."""
     if isinstance(b, UnionVal):
-        b = not_none(w, b, node)
+        b = one_string(w, not_none(w, b, node))
     if has_method(w, b, "__contains__"):
         return truth(w, call_special(w, b, "__contains__", (a,), node), node)
     b = iterated(w, b, node)

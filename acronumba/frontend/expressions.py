@@ -13,6 +13,7 @@ from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.functions import nested_function
 from acronumba.frontend.handlers import EXPRESSIONS, handles
 from acronumba.frontend.lists import append, new_list
+from acronumba.frontend.magic import one_string
 from acronumba.frontend.names import bind_name, part_of, read_name
 from acronumba.frontend.source import spot
 from acronumba.frontend.texts import joined
@@ -110,7 +111,7 @@ def _formatted(w: Walker, node: ast.JoinedStr) -> Val:
             assert isinstance(part, ast.Constant)
             out.append(StrVal(str(part.value)))
             continue
-        val = w.expr(part.value)
+        val = one_string(w, w.expr(part.value))
         if isinstance(val, Text) and part.format_spec is None and part.conversion in (-1, ord("s")):
             out.append(val)
             continue

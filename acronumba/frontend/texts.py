@@ -13,6 +13,7 @@ from acronumba.frontend.comprehensions import built
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.handlers import CONTAINS, EQUALS, INDEXED, ITEMS, MAPPINGS, PROTOCOLS, handles
 from acronumba.frontend.lists import checked_index
+from acronumba.frontend.magic import one_string
 from acronumba.frontend.subscripts import cut, list_index
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -146,6 +147,7 @@ def part(w: Walker, base: Text | StrVal, where: slice, node: ast.AST) -> Val:
 def joined(w: Walker, parts: Val | Sequence[Val], node: ast.AST) -> Val:
     """Return the string that the strings of a list make."""
     items = w.items_of(parts) if not isinstance(parts, Sequence) else tuple(parts)
+    items = None if items is None else tuple(one_string(w, v) for v in items)
     for v in items or ():
         if not is_text(v):
             raise w.refuse("ACR301", node, seen=f"{w.describe(v)} where a string is expected")

@@ -147,6 +147,15 @@ def made_of_characters(s):
     return "".join(out), "".join(reversed(out)), ", ".join(out), word, word == s, f"<{s}>", str(s)
 
 
+def one_of_constants(s, n):
+    v = ""
+    for k, c in enumerate("ab"):
+        if n % 2 == k:
+            v = c + v
+    word = "yes" if n else "no"
+    return "".join([v, "".join(reversed(v))]), [c for c in word], word + s, len(word), word[-1], f"{word}!", s in word
+
+
 def asked(s, t):
     return (
         s.startswith(t),
@@ -286,6 +295,7 @@ CASES: list[Any] = [
     (named, (WORDS, [0.5 - k % 2 for k in range(16)])),
     (kept_in_lists, (WORDS, ["", "b", *WORDS[2:]])),
     (made_of_characters, (WORDS,)),
+    (one_of_constants, (["", "e", "y"], [0, 1, 3])),
     (asked, (WORDS, OTHERS)),
     (characters, (WORDS, [0, 97, 0x10FFFF, 0x110000, -1, *range(200, 211)])),
     (place_of, (WORDS, OTHERS)),

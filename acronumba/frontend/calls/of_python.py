@@ -18,7 +18,7 @@ from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.loops import iterate, range_count
 from acronumba.frontend.made import set_attribute
-from acronumba.frontend.magic import call_special, has_method, iterated
+from acronumba.frontend.magic import call_special, has_method, iterated, one_string
 from acronumba.frontend.maps import size
 from acronumba.frontend.names import function_value
 from acronumba.frontend.operators import binary
@@ -206,7 +206,7 @@ def _reversed(w: Walker, a: Args, node: Node) -> Val:
 
 def as_iterable(w: Walker, val: Val, node: Node) -> Val:
     if isinstance(val, UnionVal):
-        val = not_none(w, val, node)
+        val = one_string(w, not_none(w, val, node))
     val = iterated(w, unkept(val), node)
     if isinstance(val, Generator):
         return comprehend(w, val.node)
