@@ -222,7 +222,8 @@ class _Writer:
         if isinstance(t, UnionT) and union_word(t) is None:
             return "[]"
         if isinstance(rest[0], TensorT):
-            return f"room.arrays({rest[0].dtype!r}, {rest[0].rank}, {isinstance(t, UnionT)})"
+            column = ", column=True" if rest[0].column else ""
+            return f"room.arrays({rest[0].dtype!r}, {rest[0].rank}, {isinstance(t, UnionT)}{column})"
         if isinstance(rest[0], TextT):
             return "room.texts()"
         if isinstance(rest[0], Array0T):
