@@ -294,11 +294,19 @@ def table_type(value: dict[Any, Any]) -> MapT | None:
 
 def _kinds(values: Iterable[Any]) -> list[Any]:
     """Return values of which one of each class that says its own type is enough."""
+    every = list(values)
     simple = frozenset((int, str, float, bool))
-    out: dict[Any, Any] = {}
-    for v in values:
-        out.setdefault(type(v) if type(v) in simple else id(v), v)
-    return list(out.values())
+    one_each = dict(zip(map(type, every), every, strict=True))
+    if simple.issuperset(one_each):
+        return list(one_each.values())
+    return [v for v in every if type(v) not in simple] + [v for kind, v in one_each.items() if kind in simple]
+
+
+def never_changes(t: Type) -> bool:
+    """Whether equal values of a type are the same in every way: floats may differ in a sign, lists may be changed."""
+    if isinstance(t, TupleT):
+        return all(map(never_changes, t.items))
+    return isinstance(t, IntT | BoolT | TextT | EnumT | NoneT)
 
 
 def _key_type(key: object) -> Type:

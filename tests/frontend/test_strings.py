@@ -209,3 +209,26 @@ def test_what_is_not_in_the_language(f: Any, code: str) -> None:
 def test_stages_name_strings() -> None:
     stages = model(compared).stages(WORDS, WORDS)
     assert "text_eq" in stages["ir"] and "def text_same" in stages["host"]
+
+
+def in_order(x, *, table):
+    return list(table), [table[k] for k in table], x
+
+
+def test_a_shared_dict_is_seen_as_it_is_now() -> None:
+    table: dict[Any, Any] = {k: k * 2 for k in range(50)}
+    m = model(in_order)
+
+    def agrees() -> None:
+        agree(outcomes(m.batch, [1, 2], table=table), plain(in_order, [1, 2], table=table))
+
+    agrees()
+    agrees()
+    table[3] = table.pop(3) + 1
+    agrees()
+    table[4] = 5
+    agrees()
+    table[3], table[4] = table.pop(4), table.pop(3)
+    agrees()
+    table = dict(reversed(table.items()))
+    agrees()
