@@ -5,6 +5,7 @@ In: an instruction. Out: its code, written with a `Writer`. See `data.texts` for
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from acronumba.data.texts import FACTOR, HEAD, immediate, record_of, signed
@@ -13,7 +14,7 @@ from acronumba.emit.tree import I1, I64, Expr, const
 from acronumba.host.segments import Segment
 from acronumba.host.writer import Writer
 from acronumba.ir.nodes import ListOp, Scalar
-from acronumba.ir.ops import LAST_CHARACTER
+from acronumba.ir.ops import CASES, LAST_CHARACTER, PREDICATES
 
 
 def constant(w: Writer, text: str) -> Expr:
@@ -58,7 +59,46 @@ def _of_code(w: Writer, i: Scalar, code: Expr) -> Expr:
     return tree.select(inside, ~code, const(-1, I64))
 
 
+@functools.cache
+def boundaries(name: str) -> tuple[int, ...]:
+    """Return the characters at which a predicate of Python's strings begins, or ceases, to be true."""
+    method = getattr(str, name)
+    holds = [False, *(method(chr(c)) for c in range(LAST_CHARACTER + 1)), False]
+    return tuple(c for c in range(LAST_CHARACTER + 2) if holds[c] != holds[c + 1])
+
+
+@functools.cache
+def other_case(name: str) -> tuple[tuple[int, str], ...]:
+    """Return the characters that a method of Python's strings changes, and what becomes of them."""
+    method = getattr(str, name)
+    return tuple((c, to) for c in range(LAST_CHARACTER + 1) if (to := method(chr(c))) != chr(c))
+
+
+def _of_all(name: str) -> Callable[..., Expr]:
+    def make(w: Writer, i: Scalar, s: Expr) -> Expr:
+        table = boundaries(name)
+        return called(w, "of_all", s, w.reg["shapes"] + 8 * w.shape(table), const(len(table), I64)).ne(0)
+
+    return make
+
+
+def _changed(name: str) -> Callable[..., Expr]:
+    def make(w: Writer, i: Scalar, s: Expr) -> Expr:
+        known = other_case(name)
+        words: list[int] = []  # of several characters: 1 and the place of the record among the constants
+        for _, to in known:
+            word = immediate(to)
+            words.append(8 * w.shape(record_of(to)) + 1 if word is None else word)
+        base = w.reg["shapes"]
+        table = base + 8 * w.shape((*(c for c, _ in known), *words))
+        return called(w, "changed", s, table, const(len(known), I64), base)
+
+    return make
+
+
 TEXTS: dict[str, Callable[..., Expr]] = {
+    **{f"text_{name}": _of_all(name) for name in PREDICATES},
+    **{f"text_{name}": _changed(name) for name in CASES},
     "text_eq": _tested("same"),
     "text_lt": _tested("less"),
     "text_len": _asked("length"),
@@ -154,6 +194,44 @@ def text_find(s: i64, t: i64, at: i64) -> i64:
         if text_starts(s, t, k) != 0:
             return k
     return -1
+
+
+def text_place(table: i64, n: i64, c: i64) -> i64:
+    """Return how many of n numbers, which are in order, are not greater than another one."""
+    low = 0
+    high = n
+    while low < high:
+        middle = (low + high) // 2
+        if ld(table, middle) <= c:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def text_of_all(s: i64, table: i64, n: i64) -> i64:
+    """Return 1 if all characters of a string, and any, are in one of the ranges whose n ends are in a table."""
+    m = text_length(s)
+    for k in range(m):
+        if text_place(table, n, text_item(s, k)) & 1 == 0:
+            return 0
+    return select(m > 0, 1, 0)
+
+
+def text_changed(s: i64, table: i64, n: i64, base: i64) -> i64:
+    """Return what becomes of the first character by a table: n characters, and the words of what they become."""
+    if text_length(s) == 0:
+        return s
+    c = text_item(s, 0)
+    k = text_place(table, n, c)
+    if k == 0:
+        return -1 - c
+    if ld(table, k - 1) != c:
+        return -1 - c
+    to = ld(table, n + k - 1)
+    if to > 0:
+        return base + to - 1
+    return to
 
 
 def text_total(it: i64) -> i64:

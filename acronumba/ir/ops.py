@@ -408,11 +408,23 @@ MATH = tuple(name for name in OF_C if name not in ("fma", "floor", "pow"))
 
 
 LAST_CHARACTER = 0x10FFFF
+PREDICATES = ("isalpha", "isalnum", "isdigit", "isdecimal", "isnumeric", "isspace")  # true of all characters, and any
+CASES = ("upper", "lower")
 
 
 def _starts(text: str, part: str, at: int) -> bool:
     """Whether a part of a string begins at an index."""
     return at >= 0 and _some(text).startswith(_some(part), at)
+
+
+def _asked(name: str) -> Callable[[str | None], bool]:
+    method: Callable[[str], bool] = getattr(str, name)
+    return lambda text: method(_some(text))
+
+
+def _changed(name: str) -> Callable[[str | None], str]:
+    method: Callable[[str], str] = getattr(str, name)
+    return lambda text: method(_some(text)[:1])
 
 
 def _some(text: str | None) -> str:
@@ -460,6 +472,8 @@ def _scalars() -> dict[str, ScalarOp]:
         row("text_starts", "tti", "b", False, _starts),
     ]  # fmt: skip
     rows += [row(k, "f" * len(OF_C[k].args), "f", True, getattr(math, k)) for k in MATH]
+    rows += [row(f"text_{k}", "t", "b", False, _asked(k)) for k in PREDICATES]
+    rows += [row(f"text_{k}", "t", "t", False, _changed(k)) for k in CASES]  # of one character
     rows += [row(k, "f", "b", False, getattr(math, k)) for k in ("isnan", "isinf", "isfinite")]
     return {r.name: r for r in rows}
 

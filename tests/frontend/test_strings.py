@@ -192,18 +192,27 @@ def test_lists_of_a_dict_that_came_in_are_not_changed(f: Any) -> None:
         model(f).batch([{"a": [1], "b": [2]}, {"c": [1]}])
 
 
-def upper(s):
-    return s.upper()
+def parts(s):
+    return s.split()
 
 
 def text_of_a_number(s):
     return f"{len(s)}"
 
 
-@pytest.mark.parametrize(("f", "code"), [(upper, "ACR209"), (text_of_a_number, "ACR116")])
+@pytest.mark.parametrize(("f", "code"), [(parts, "ACR209"), (text_of_a_number, "ACR116")])
 def test_what_is_not_in_the_language(f: Any, code: str) -> None:
     with pytest.raises(AcronumbaError, match=code):
         model(f).batch(WORDS)
+
+
+def lower(s):
+    return s.lower()
+
+
+def test_the_sigma_is_not_made_small() -> None:
+    got = outcomes(model(lower).batch, ["ABC", "\u03a3\u03a3"])
+    assert got[0] == "abc" and isinstance(got[1], ValueError)
 
 
 def test_stages_name_strings() -> None:

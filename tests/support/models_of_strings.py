@@ -9,6 +9,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 WORDS = ["", "a", "b", "ab", "ba", "abc", "abcabc", "\0", "a\0", "é", "éa", "\ud800", "😀", "😀a", "add", "kitten"]
+LETTERS = [
+    "",
+    "a",
+    "Abc",
+    "ABC",
+    "straße",
+    "ﬁn",
+    "İ",
+    "12",
+    "1a",
+    "²½",
+    "٣",
+    " \t",
+    "\u2003",
+    "a b",
+    "\0",
+    "😀",
+    "ΑΒ",
+    "ǆ",
+]
 OTHERS = [*WORDS[3:], "", "a", "xyz"]
 
 
@@ -176,6 +196,14 @@ def characters(s, k):
     return [chr(ord(c) + 1) for c in s if ord(c) < 1000], chr(k), ord(s)
 
 
+def in_case(s):
+    return s.upper(), s.lower(), s.upper() == "ABC"
+
+
+def kinds_of(s):
+    return s.isalpha(), s.isdigit(), s.isalnum(), s.isspace(), s.isdecimal(), s.isnumeric(), [c.isdigit() for c in s]
+
+
 def place_of(s, t):
     return s.index(t)
 
@@ -298,6 +326,8 @@ CASES: list[Any] = [
     (one_of_constants, (["", "e", "y"], [0, 1, 3])),
     (asked, (WORDS, OTHERS)),
     (characters, (WORDS, [0, 97, 0x10FFFF, 0x110000, -1, *range(200, 211)])),
+    (in_case, (LETTERS,)),
+    (kinds_of, (LETTERS,)),
     (place_of, (WORDS, OTHERS)),
     (tagged, (TOKENS,)),
     (phrases, (PHRASES,)),

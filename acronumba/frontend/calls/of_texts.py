@@ -12,7 +12,7 @@ from acronumba.frontend.calls.tables import Args, Node, row
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.texts import is_text, joined, length, of_number, part, strings, test
 from acronumba.frontend.values import NOT_CONST, Num, StrVal, Text, Val, number
-from acronumba.ir.ops import LAST_CHARACTER
+from acronumba.ir.ops import LAST_CHARACTER, PREDICATES
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -69,9 +69,23 @@ def text_method(
             return w.each(ends, lambda v: _has_end(w, owner, name, v, where), where)
         case "find" | "index", [val, *start] if len(start) < 2 and not kwargs:
             return _find(w, owner, name, val, start, where)
+        case _, [] if name in PREDICATES and not kwargs:
+            return test(w, f"text_{name}", owner)
+        case "upper" | "lower", [] if not kwargs:
+            return _in_case(w, owner, name, where)
         case "removeprefix" | "removesuffix", [val] if is_text(val) and not kwargs:
             return _without(w, owner, name, val, where)
     raise w.refuse("ACR209", node, seen=f"the method .{name} of {w.describe(owner)}", rewrite=BEFORE)
+
+
+def _in_case(w: Walker, owner: Text | StrVal, name: str, node: ast.AST) -> Val:
+    """`s.upper()`, `s.lower()`: character by character, but for the sigma, whose small form depends on its place."""
+    if name == "lower":
+        none = w.scalar("lt", test(w, "text_find", owner, StrVal("\u03a3"), number(0)), number(0))
+        w.check(none, "ValueError", "a capital sigma: call .lower() before the batch", (), node)
+        if w.block is None:
+            raise Dead
+    return joined(w, strings(w, owner, node, lambda v: of_number(test(w, f"text_{name}", v))), node)
 
 
 def _join(w: Walker, between: Text | StrVal, val: Val, node: ast.AST) -> Val:
