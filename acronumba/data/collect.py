@@ -262,16 +262,17 @@ class Lists(Pooled):
 
 
 class Maps(Lists):
-    """The dicts of one type: entries as those of lists, and for each dict a table that finds them, see `host.maps`."""
+    """The dicts or sets of one type: entries as those of lists, and a table that finds them, see `host.maps`."""
 
     def __init__(self, room: Room, mapped: MapT, width: int, refs: tuple[int, ...]) -> None:
         super().__init__(room, mapped, width, refs, exact=True)
-        self.kinds = frozenset((dict,))
+        self.kinds = frozenset((set if mapped.item is None else dict,))
 
     def take(self) -> list[Any]:
-        """Return the keys and values of the next new dicts, in pairs."""
-        dicts = Pooled.take(self)
-        self.lengths += map(len, dicts)
+        """Return the keys and values of the next new dicts, in pairs; those of sets are None."""
+        found = Pooled.take(self)
+        self.lengths += map(len, found)
+        dicts = list(map(dict.fromkeys, found)) if set in self.kinds else found
         return list(chain.from_iterable([d.items() for d in dicts]))
 
     def _reserve(self, count: int) -> None:

@@ -95,7 +95,7 @@ def accepts(t: Type, value: Any) -> bool:
         case UnionT():
             return any(accepts(m, value) for m in t.members)
         case MapT():
-            return t.given and type(value) is dict
+            return t.given and type(value) is (set if t.item is None else dict)
         case OpaqueT():
             return True
 
@@ -158,7 +158,7 @@ def _class_decides(t: Type, cls: type) -> bool:
         case ListT():
             return cls is list
         case MapT():
-            return cls is dict
+            return cls is (set if t.item is None else dict)
         case UnionT():
             return any(_class_decides(m, cls) for m in t.members)
     return False
@@ -258,8 +258,8 @@ class Conformance:
             return [("", (value[k], item, (link, f"[{k!r}]"), field)) for k, item in zip(t.keys, t.items, strict=True)]
         if isinstance(t, MapT):
             places = [(k, (link, f"[{k!r}]")) for k in value]
-            keys = [("", (k, t.key, place, field)) for k, place in places]
-            return keys + [("", (value[k], t.entry.items[1], place, field)) for k, place in places]
+            values = [] if t.item is None else [("", (value[k], t.item, place, field)) for k, place in places]
+            return [*(("", (k, t.key, place, field)) for k, place in places), *values]
         if isinstance(t, ListT):
             return [("", (v, t.item, (link, f"[{k}]"), field)) for k, v in enumerate(value)]
         out: list[tuple[str, _Place | None]] = []

@@ -423,6 +423,10 @@ def _observe_class(cls: type, column: Sequence[Any], depth: int) -> Type:
         return TEXT
     if is_struct(cls):
         return StructT(cls)
+    if cls is set:
+        key = _observe(list(chain.from_iterable(_distinct(column, (set,)))), depth + 1)
+        wrong = wrong_key(key)
+        return OpaqueT(f"a set with elements {wrong}") if wrong else MapT(key, None, given=True)
     if cls in (list, tuple, dict):
         if depth >= NESTING:
             return ENDLESS

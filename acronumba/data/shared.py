@@ -205,6 +205,10 @@ def describe_value(
             return SharedOpaque(path, f"a dict with keys {what}" if what else "a dict with values of several kinds")
         entries = tuple(describe_value(f"{path}[{k!r}]", v, _classes, inside) for k, v in value.items())
         return SharedNode(path, "dict", dict, tuple(value), entries)
+    if type(value) is set:
+        elements = table_type(dict.fromkeys(value, 0))
+        if elements is not None or not value:
+            return SharedLeaf(path, MapT(NEVER if elements is None else elements.key, None, given=True))
     if isinstance(value, list | tuple):
         number = list_of_numbers(value)
         if number is not None:
@@ -372,6 +376,8 @@ def matcher(shared: Shared, inherited: Inherited) -> Match:
             return lambda v: type(v) is cls
         case SharedLeaf(_, ListT() as listed):
             return lambda v: type(v) is list and list_of_numbers(v) == listed
+        case SharedLeaf(_, MapT(item=None) as elements):
+            return lambda v: type(v) is set and describe_value("", v) == SharedLeaf("", elements)
         case SharedLeaf(_, MapT() as table):
             return lambda v: type(v) is dict and table_type(v) == table
         case SharedLeaf(_, leaf):

@@ -214,7 +214,8 @@ def put(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> None:
 def check_own(w: Walker, base: MapVal, node: ast.AST | None) -> None:
     """Refuse to change a dict that came in."""
     if base.type.given:
-        raise w.refuse("ACR113", node, seen=f"a change of {w.describe(base)}", rewrite="make a copy first: dict(d)")
+        rewrite = f"make a copy first: {'set(s)' if base.is_set else 'dict(d)'}"
+        raise w.refuse("ACR113", node, seen=f"a change of {w.describe(base)}", rewrite=rewrite)
 
 
 def check_not_walked(w: Walker, base: MapVal, node: ast.AST | None) -> None:

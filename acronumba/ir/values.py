@@ -183,7 +183,7 @@ def closeness(value: object, t: Type) -> int:
         case ListT():
             return 2 if kind is list else int(kind is tuple)
         case MapT():
-            return 2 * (t.given and kind is dict)
+            return 2 * (t.given and kind is (set if t.item is None else dict))
         case UnionT():
             return max(closeness(value, m) for m in t.members)
         case OpaqueT() | ArrayT():
@@ -292,7 +292,7 @@ def _map(value: Any, t: MapT, memo: Memo, path: str) -> List:
     if known is not None:
         return known  # type: ignore[no-any-return]
     inner: list[Any] = []
-    for k, item in value.items():
+    for k, item in (dict.fromkeys(value) if t.item is None else value).items():
         _flatten((k, item), t.entry, memo, f"{path}[{k!r}]", inner)
     return memo.put(value, t, List(t.entry, inner, len(value), value))  # type: ignore[no-any-return]
 

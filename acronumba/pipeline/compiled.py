@@ -474,7 +474,7 @@ class Compiled:
             for error in batch.errors.values():
                 raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}", rewrite=error.rewrite)
             t = packer.schema.params[0]
-            if isinstance(t, MapT) and never_changes(t.entry):
+            if isinstance(t, MapT) and t.item is not None and never_changes(t.entry):
                 self._tables[k] = leaves[k], dict(leaves[k]), batch
         return found
 

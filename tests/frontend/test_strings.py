@@ -241,3 +241,44 @@ def test_a_shared_dict_is_seen_as_it_is_now() -> None:
     agrees()
     table = dict(reversed(table.items()))
     agrees()
+
+
+def asked_of_a_set(x, *, known):
+    return x in known, len(known), known | {x}
+
+
+@pytest.mark.parametrize(("known", "xs"), [({"a", "bc"}, ["a", "b"]), ({3, 5}, [3, 4]), (set(), [1, 2])], ids=str)
+def test_shared_sets(known: set[Any], xs: list[Any]) -> None:
+    for m in (model(asked_of_a_set).batch, model(asked_of_a_set)._interpret):
+        agree(outcomes(m, xs, known=known), plain(asked_of_a_set, xs, known=known))
+
+
+def added(s):
+    s.add(3)
+
+
+def left_out(s):
+    s.discard(1)
+
+
+def narrowed(s):
+    e = s
+    e &= {1}
+
+
+@pytest.mark.parametrize("f", [added, left_out, narrowed], ids=lambda f: f.__name__)
+def test_a_set_that_came_in_is_not_changed(f: Any) -> None:
+    with pytest.raises(AcronumbaError, match="ACR113"):
+        model(f).batch([{1, 2}, {5}])
+
+
+def test_packs_of_sets() -> None:
+    column = [{1, 2}, set(), {2**62}]
+    packed = pack(column)
+    column[0].add(7)
+    assert list(packed) == [{1, 2}, set(), {2**62}] == list(pickle.loads(pickle.dumps(packed)))
+    assert list(model(len_of).batch(packed)) == [2, 0, 1]
+
+
+def len_of(s):
+    return len(s)

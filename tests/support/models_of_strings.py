@@ -461,3 +461,31 @@ CASES += [
     (weighed, (DOCUMENTS,)),
     (one_of_two, ([{"a": 1, "b": 2}, {"a": 3}], [{"a": 9}, {"c": 1}], [True, False])),
 ]
+
+
+# ---- sets as data
+
+
+def members_of(s, t, k):
+    return k in s, len(s), s == t, s <= t, k in s | t, len(s & t), s, bool(s)
+
+
+def best_of(s, x):
+    return max(s) * x if s else 0, min(s) if s else 1, sum(s), s - {3}, sorted(s)
+
+
+def grown(s, k):
+    e = set(s)
+    e.add(k)
+    e.discard(2)
+    return e, s, k in e, k in s
+
+
+SETS: list[Any] = [set(), {"a"}, {"a", "", "é"}, {"b", "ab", "\0", "😀"}]
+NUMBERS: list[Any] = [{3, 1, 2}, set(), {-5, 7}, set(range(40))]
+
+CASES += [
+    (members_of, (SETS, SETS[::-1], ["a", "b", "é", "ab"])),
+    (grown, (NUMBERS, [1, 2, 3, 100])),
+    (best_of, (NUMBERS, [1, -1, 2, -3])),
+]
