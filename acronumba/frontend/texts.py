@@ -30,7 +30,7 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import NEVER, TEXT, ListT
+from acronumba.ir.types import FLOAT, NEVER, TEXT, ListT
 
 
 def is_text(val: Val) -> bool:
@@ -122,8 +122,23 @@ def _item(w: Walker, base: Text | StrVal, where: Any, node: ast.AST) -> Val:
 
 @handles(MAPPINGS, Text, StrVal)
 def _operator(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val | None:
-    """`s + t`."""
-    return joined(w, [a, b], node) if isinstance(op, ast.Add) and is_text(a) and is_text(b) else None
+    """`s + t`, `s * n`."""
+    if isinstance(op, ast.Add) and is_text(a) and is_text(b):
+        return joined(w, [a, b], node)
+    text, times = (a, b) if is_text(a) else (b, a)
+    if isinstance(op, ast.Mult) and is_text(text) and isinstance(times, Num) and times.type != FLOAT:
+        return repeated(w, text, w.as_int(times), node)
+    return None
+
+
+def repeated(w: Walker, text: Val, times: Num, node: ast.AST) -> Val:
+    """Return a string so many times, one after the other."""
+    known = w.known(times)
+    if isinstance(text, StrVal) and known is not NOT_CONST:
+        return StrVal(text.value * known)
+    word = Text(w.word(as_text(text)))
+    turns, item = Range(number(0), times, number(1)), ast.Name("#item", ast.Store())
+    return joined(w, built(w, turns, node, item, lambda: word, (), what="repeated"), node)
 
 
 def part(w: Walker, base: Text | StrVal, where: slice, node: ast.AST) -> Val:

@@ -204,6 +204,10 @@ def kinds_of(s):
     return s.isalpha(), s.isdigit(), s.isalnum(), s.isspace(), s.isdecimal(), s.isnumeric(), [c.isdigit() for c in s]
 
 
+def times(s, n):
+    return s * n, n * "ab", "-" * len(s), s * True, "ab" * 2, s * 0
+
+
 def place_of(s, t):
     return s.index(t)
 
@@ -328,6 +332,7 @@ CASES: list[Any] = [
     (characters, (WORDS, [0, 97, 0x10FFFF, 0x110000, -1, *range(200, 211)])),
     (in_case, (LETTERS,)),
     (kinds_of, (LETTERS,)),
+    (times, (WORDS, [0, 1, 2, 3, -1, 4, 1, 5] * 2)),
     (place_of, (WORDS, OTHERS)),
     (tagged, (TOKENS,)),
     (phrases, (PHRASES,)),
