@@ -282,3 +282,28 @@ def test_packs_of_sets() -> None:
 
 def len_of(s):
     return len(s)
+
+
+def generated(s, x, *, w):
+    out = []
+    h = x
+    for c in s:
+        h = np.tanh(w @ h + ord(c) * 0.01)
+        out.append(chr(97 + int(np.argmax(h))))
+        if out[-1] == "a":
+            out.append(c)
+    word = "".join(out)
+    while len(word) < 6:
+        h = np.tanh(w @ h)
+        word = word + "xyz"[int(np.argmax(h)) % 3]
+    return word, h, {word: len(word)}
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("simulator", marks=pytest.mark.slow)])
+def test_strings_made_of_computed_values(device: str) -> None:
+    rng = np.random.default_rng(0)
+    words, w = ["hello", "a", "", "kitten"] * 3, rng.standard_normal((4, 4))
+    xs = [rng.standard_normal(4) for _ in words]
+    m = model(generated).on(device)
+    agree(outcomes(m.batch, words, xs, w=w), plain(generated, words, xs, w=w), close=True, single=True)
+    assert model(generated).check(words, xs, w=w).ok
