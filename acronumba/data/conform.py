@@ -363,6 +363,8 @@ def _rewrite(t: Type, value: Any) -> str:
     if len(wanted) != 1:
         return ""
     tensor, cls = wanted[0], type(value)
+    if isinstance(tensor, TextT) and issubclass(cls, str):
+        return "convert it with str(x)"
     if isinstance(tensor, TensorT):
         if issubclass(cls, np.ndarray | np.generic):
             if not value.dtype.isnative and value.dtype == np.dtype(tensor.dtype).newbyteorder():

@@ -79,6 +79,12 @@ def test_an_instance_of_another_type_fails_alone() -> None:
     assert "[6].counts[5] must be a str, not an int" in texts[6]
 
 
+def test_a_string_of_another_class_fails_with_the_conversion() -> None:
+    with pytest.raises(InstanceErrors) as caught:
+        model(lower).batch(["a", np.str_("b")])
+    assert "str(x)" in str(caught.value.errors[1])
+
+
 def test_other_words_do_not_recompile(monkeypatch: pytest.MonkeyPatch) -> None:
     from acronumba.pipeline.compiled import Compiled
 
