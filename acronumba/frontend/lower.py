@@ -277,6 +277,8 @@ def _no_arrays(sweep: Walker, result: Type, loc: Loc) -> None:
             raise sweep.refuse("ACR112", loc, seen=f"a result that holds {type_text(t)}", rewrite=rewrite)
         if isinstance(t, StructT):
             todo += sweep.know.fields.get(t.cls, {}).values()
+        if isinstance(t, MapT):
+            todo.append(t.entry)
         todo += [t.item] if isinstance(t, ListT) else getattr(t, "items", getattr(t, "members", ()))
 
 
