@@ -45,9 +45,8 @@ from acronumba.frontend.block import FunctionCode, Knowledge, Refused, Resweep
 from acronumba.frontend.functions import add_defaults
 from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
 from acronumba.frontend.names import behind, function_value
-from acronumba.frontend.values import Func, NoneVal, Ref, Val
+from acronumba.frontend.values import ClassNumber, Func, NoneVal, Ref, Val
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
-from acronumba.frontend.words import ClassNumber
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.source import line_text
@@ -180,6 +179,8 @@ def _data_lists(
             case ListT():
                 yield t
                 yield from walk(t.item)
+            case MapT():
+                yield from walk(t.entry)
             case UnionT():
                 for m in t.members:
                     yield from walk(m)

@@ -25,7 +25,6 @@ from acronumba.frontend.values import (
     SharedVal,
     Static,
     StaticList,
-    StrVal,
     Tensor,
     TupleVal,
     Val,
@@ -131,8 +130,6 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
     if isinstance(op, ast.Add):
         if isinstance(a, TupleVal) and isinstance(b, TupleVal):
             return TupleVal(a.items + b.items)
-        if isinstance(a, StrVal) and isinstance(b, StrVal):
-            return StrVal(a.value + b.value)
         if _is_list(a) and _is_list(b):
             head, tail = w.items_of(a), w.items_of(b)
             if head is not None and tail is not None:

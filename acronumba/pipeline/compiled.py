@@ -11,6 +11,7 @@ its packer whether it fits the instances. Nothing is compiled to machine code be
 
 from __future__ import annotations
 
+import operator
 import re
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from acronumba.data.shared import (
     SharedTree,
     describe,
     matcher,
+    never_changes,
 )
 from acronumba.data.witness import Witness
 from acronumba.errors import AcronumbaError
@@ -33,6 +35,7 @@ from acronumba.errors.codes import refuse
 from acronumba.ir.types import (
     INT,
     ListT,
+    MapT,
     StructT,
     TensorT,
 )  # fmt: skip
@@ -133,6 +136,7 @@ class Compiled:
         read = (*(p.path for p in self.program.shared), *self.lowered.demanded)
         self._reads_outer = any(root_of(path, names) not in self.tree.roots for path in read)
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
+        self._tables: dict[int, tuple[Any, dict[Any, Any], Batch]] = {}  # shared dicts, as they were and are packed
 
     def _lower(
         self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], seen: Columns | None
@@ -462,9 +466,16 @@ class Compiled:
         """Return the shared values that are lists or objects, packed, by their number."""
         found = {}
         for k, packer in self._shared_packers.items():
+            known = self._tables.get(k)
+            if known is not None and known[0] is leaves[k] and _unchanged(known[1], leaves[k]):
+                found[k] = known[2]
+                continue
             found[k] = batch = packer.pack([[leaves[k]]])
             for error in batch.errors.values():
                 raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}", rewrite=error.rewrite)
+            t = packer.schema.params[0]
+            if isinstance(t, MapT) and t.item is not None and never_changes(t.entry):
+                self._tables[k] = leaves[k], dict(leaves[k]), batch
         return found
 
     @lazy
@@ -474,7 +485,7 @@ class Compiled:
 
         found = {}
         for k, param in enumerate(self.program.shared):
-            if isinstance(param.type, ListT | StructT):
+            if isinstance(param.type, ListT | MapT | StructT):
                 schema = Schema(params=(param.type,), fields=self.schema.fields)
                 found[k] = Packer(schema, self._read_layouts, self.lowered.inherited)
         return found
@@ -576,6 +587,11 @@ class Compiled:
         from acronumba.analysis.plan import plan_text
 
         return plan_text(self.plan)
+
+
+def _unchanged(old: dict[Any, Any], now: dict[Any, Any]) -> bool:
+    """Whether a dict whose values never change still has the same entries in the same order."""
+    return old == now and all(map(operator.is_, old, now))
 
 
 def compile_model(

@@ -28,6 +28,7 @@ from acronumba.frontend.calls.of_itertools import (
 from acronumba.frontend.calls.of_library import call_written, make_getter, make_partial
 from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.calls.of_python import as_iterable, fold
+from acronumba.frontend.calls.of_texts import text_method
 from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
@@ -73,6 +74,7 @@ from acronumba.frontend.values import (
     StaticList,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -397,6 +399,8 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
         return new_list(w, owner.items, node or ast.Constant(0))
     if isinstance(owner, StrVal):
         return _string_method(w, owner, name, args, kwargs, node)
+    if isinstance(owner, Text):
+        return text_method(w, owner, name, args, kwargs, node)
     if name == "_replace":
         return replace_fields(w, [owner, *args], kwargs, node)
     if name == "index" or name == "count":
@@ -428,8 +432,10 @@ def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: d
 
 
 def _string_method(w: Walker, owner: StrVal, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
-    """Call a method of a constant string, when the model is compiled."""
+    """Call a method of a constant string: when the model is compiled, if the arguments are known."""
     values = [w.static(v, node) for v in args]
+    if args and NOT_CONST in values:
+        return text_method(w, owner, name, args, kwargs, node)
     if name.startswith("_") or not hasattr(str, name) or kwargs or NOT_CONST in values:
         raise w.refuse("ACR209", node, seen=f"the method .{name} of {w.describe(owner)}")
     try:

@@ -8,17 +8,20 @@ import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from acronumba.data.classes import field_names
 from acronumba.frontend.attributes import attribute, either, has_attribute, not_none
 from acronumba.frontend.block import Dead
 from acronumba.frontend.calls import of_math as mathematics
 from acronumba.frontend.calls.tables import Args, Handler, Node, row
+from acronumba.frontend.calls.written_math import MOST_DIGITS, rounded_float, rounded_int
 from acronumba.frontend.comprehensions import collect, comprehend, go_on_where, own_names
 from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.loops import iterate, range_count
 from acronumba.frontend.made import set_attribute
-from acronumba.frontend.magic import call_special, has_method, iterated
+from acronumba.frontend.magic import call_special, has_method, iterated, one_string
 from acronumba.frontend.maps import size
 from acronumba.frontend.names import function_value
 from acronumba.frontend.operators import binary
@@ -45,10 +48,12 @@ from acronumba.frontend.values import (
     Stream,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
     Zip,
+    as_text,
     number,
     unkept,
 )
@@ -129,8 +134,8 @@ def _len(w: Walker, a: Args, node: Node) -> Val:
                 return range_count(w, v)
             case Ref() if issubclass(v.classes[0], tuple):
                 return number(len(field_names(v.classes[0])))
-            case StrVal(value=value):
-                return number(len(value))
+            case StrVal() | Text():
+                return w.scalar("text_len", as_text(v))
             case _ if has_method(w, v, "__len__"):
                 return call_special(w, v, "__len__", (), node)
         items = w.items_of(v)
@@ -157,7 +162,7 @@ def _abs(w: Walker, a: Args, node: Node) -> Val:
 @row("x ndigits", round)
 def _round(w: Walker, a: Args, node: Node) -> Val:
     if not isinstance(a["ndigits"], NoneVal):
-        raise w.refuse("ACR202", a.where["ndigits"], seen="round with digits", rewrite="round(x * 1000) / 1000")
+        return w.each(a["x"], lambda x: _round_to(w, x, a, node), node)
     if isinstance(a["x"], Tensor) and a["x"].type.dtype == "bool":
         raise w.refuse("ACR301", node, seen="round() of a NumPy bool", rewrite="int(x)")
     if isinstance(a["x"], Tensor) and a["x"].array0 is not None:
@@ -165,6 +170,24 @@ def _round(w: Walker, a: Args, node: Node) -> Val:
         if w.block is None:
             raise Dead
     return _rounded(w, "round", host_value(w, a["x"], node, "round()"), node)
+
+
+def _round_to(w: Walker, x: Val, a: Args, node: Node) -> Val:
+    """`round(x, digits)`: a number of the same type."""
+    digits = a.static("ndigits")
+    if type(digits) is not int or not isinstance(x, Num | Tensor):
+        raise w.refuse("ACR301", node, seen=f"round({w.describe(x)}, {w.describe(a['ndigits'])})")
+    if isinstance(x, Tensor):
+        if x.type.dtype == "bool" or x.type.rank or x.array0 is not None:
+            raise w.refuse("ACR301", node, seen=f"round() of {w.describe(x)}", rewrite="np.round(x, digits)")
+        return w.call(w.constant(np.round), (x, a["ndigits"]), {}, node)
+    if x.type != FLOAT and digits >= 0:
+        return w.as_int(x)
+    most = MOST_DIGITS if x.type == FLOAT else 18
+    if abs(digits) > most:
+        raise w.refuse("ACR202", a.where["ndigits"], seen=f"round to {digits} digits", rewrite=f"up to {most} digits")
+    written = rounded_float if x.type == FLOAT else rounded_int
+    return w.call(w.constant(written), (x if x.type == FLOAT else w.as_int(x), a["ndigits"]), {}, node)
 
 
 @row("*args", range, whole=True)
@@ -204,13 +227,13 @@ def _reversed(w: Walker, a: Args, node: Node) -> Val:
 
 def as_iterable(w: Walker, val: Val, node: Node) -> Val:
     if isinstance(val, UnionVal):
-        val = not_none(w, val, node)
+        val = one_string(w, not_none(w, val, node))
     val = iterated(w, unkept(val), node)
     if isinstance(val, Generator):
         return comprehend(w, val.node)
     if isinstance(val, Stream):
         return as_iterable(w, val.inner, node)
-    kinds = ListVal | Tensor | ArrayRef | Range | Zip | Enumerate | Reversed | MapVal | MapView
+    kinds = ListVal | Tensor | ArrayRef | Text | Range | Zip | Enumerate | Reversed | MapVal | MapView
     if isinstance(val, kinds) or w.items_of(val) is not None:
         return val
     raise w.refuse("ACR301", node, seen=f"{w.describe(val)} cannot be iterated over")

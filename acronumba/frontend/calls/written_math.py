@@ -84,3 +84,44 @@ def dist(p: Any, q: Any) -> Any:
     for a, b in zip(p, q):  # noqa: B905 -- they are of one length
         total = math.hypot(total, float(a) - float(b))
     return total
+
+
+MOST_DIGITS = 22  # powers of 10 up to there are floats
+
+
+def rounded_float(x: Any, ndigits: Any) -> Any:
+    """Return `round(x, ndigits)` for up to `MOST_DIGITS` digits, to the last bit.
+
+    What has no digit behind the last one that counts stays as it is. Else the nearest whole number of steps is exact,
+    and so is what a product or quotient that lies on half a step was rounded by: it says on which side x lies.
+    """
+    step = 10.0 ** abs(ndigits)
+    a = abs(x)
+    many = a * step if ndigits >= 0 else a / step
+    if not many < 2.0**53:
+        return x
+    low = math.floor(many)
+    if many - low == 0.5:
+        beyond = _beyond(a, step, many) if ndigits >= 0 else -_beyond(many, step, a)
+        up = beyond > 0.0 or (beyond == 0.0 and low % 2 == 1)
+    else:
+        up = many - low > 0.5
+    whole = float(low + 1 if up else low)
+    return math.copysign(whole / step if ndigits >= 0 else whole * step, x)
+
+
+def _beyond(x: Any, y: Any, product: Any) -> Any:
+    """Return `x * y - product` for floats of which that is a float, by halves of their digits (Dekker 1971)."""
+    a, b = x * 134217729.0, y * 134217729.0
+    high, top = a - (a - x), b - (b - y)
+    low, rest = x - high, y - top
+    return ((high * top - product) + high * rest + low * top) + low * rest
+
+
+def rounded_int(x: Any, ndigits: Any) -> Any:
+    """Return `round(x, ndigits)` of an int, for digits before the point: of two the even multiple."""
+    step = 10**-ndigits
+    many, rest = x // step, x % step
+    if rest > step - rest or (rest == step - rest and many % 2 == 1):
+        many = many + 1
+    return many * step
