@@ -63,12 +63,9 @@ class Rules:
                 kinds = RefT | ListT | TensorT | TextT
                 demand(isinstance(instr.ref.type, kinds), f"{instr.ref.name} is not a reference")
                 self._assign(BOOL, instr.out)
-            case ir.ClassTag():
+            case ir.ClassTag() | ir.IsMade():
                 demand(isinstance(instr.ref.type, RefT), f"{instr.ref.name} is not an object")
-                self._assign(INT, instr.out)
-            case ir.IsMade():
-                demand(isinstance(instr.ref.type, RefT), f"{instr.ref.name} is not an object")
-                self._assign(BOOL, instr.out)
+                self._assign(INT if isinstance(instr, ir.ClassTag) else BOOL, instr.out)
             case ir.Check():
                 demand(instr.cond.type == BOOL, f"{instr.cond.name} is not a bool")
                 self._fill(instr.site, instr.args)

@@ -9,6 +9,7 @@ import pytest
 
 from acronumba import model
 from acronumba.errors import AcronumbaError
+from tests.support.plain_call import agree, outcomes, plain
 
 
 @model
@@ -93,3 +94,17 @@ def test_dtypes_of_hypot(x: Any, y: Any) -> None:
     (found,), expected = length.batch([x], [y]), np.hypot(x, y)
     assert type(found) is type(expected) and found.dtype == expected.dtype
     assert np.allclose(found, expected, rtol=1e-6, atol=0)
+
+
+def covariances(x):
+    return np.cov(x), np.corrcoef(x), np.cov(x, rowvar=False, bias=True), np.cov(x[0])
+
+
+def test_covariances_of_any_number_of_rows() -> None:
+    """One row, known only at run time, gives an array of rank 0, or a scalar."""
+    rng = np.random.default_rng(3)
+    column = [rng.normal(size=shape) for shape in ((3, 5), (1, 4), (2, 3))]
+    for column_of in (column, [x.astype(np.float32) for x in column[:2]]):
+        wanted = plain(covariances, column_of)
+        for run in (model(covariances).batch, model(covariances)._interpret):
+            agree(outcomes(run, column_of), wanted, close=True)

@@ -1497,8 +1497,32 @@ def math_functions(x, n, xs, ws, k):
 
 @of("Built-in functions")
 def math_isnan(x, n, xs, ws, k):
-    """`math.isnan`, `isinf`, `isclose`, `prod`, `fsum`"""
-    return math.isnan(n * 1.0), math.isinf(n * 1.0), math.isclose(n, 3.0), math.prod(xs), math.fsum([0.5, n])
+    """`math.isnan`, `isinf`, `isclose`, `prod`"""
+    return math.isnan(n * 1.0), math.isinf(n * 1.0), math.isclose(n, 3.0), math.prod(xs)
+
+
+@of("Built-in functions")
+def math_fsum(x, n, xs, ws, k):
+    """`math.fsum`"""
+    return math.fsum([0.5, n])
+
+
+@of("Statements")
+def function_nonlocal(x, n, xs, ws, k):
+    """`nonlocal`"""
+
+    def count():
+        nonlocal n
+        n += 1
+
+    count()
+    return n
+
+
+@of("Built-in functions")
+def frozen_set(x, n, xs, ws, k):
+    """`frozenset`"""
+    return len(frozenset(xs))
 
 
 # ---- classes
@@ -1650,7 +1674,21 @@ def itertools_islice(x, n, xs, ws, k):
 @of("Library")
 def itertools_repeat(x, n, xs, ws, k):
     """`itertools.repeat(v, n)`"""
-    return list(itertools.repeat(n, 3)), [a * b for a, b in zip(xs, itertools.repeat(2), strict=False)]
+    return list(itertools.repeat(n, 3))
+
+
+@of("Library")
+def itertools_repeat_without_end(x, n, xs, ws, k):
+    """`itertools.repeat(v)`"""
+    return [a * b for a, b in zip(xs, itertools.repeat(2), strict=False)]
+
+
+@of("Library")
+def deque_rotate(x, n, xs, ws, k):
+    """`deque.rotate`"""
+    q = deque(xs)
+    q.rotate(1)
+    return len(q)
 
 
 @of("Library")
@@ -1763,5 +1801,5 @@ def operator_attrgetter(x, n, xs, ws, k):
 
 
 REFUSED = [  # what is not in the language
-    "builtin_round_digits", "builtin_iter", "math_isnan", "itertools_repeat",
+    "builtin_iter", "math_fsum", "frozen_set", "function_nonlocal", "itertools_repeat_without_end", "deque_rotate",
 ]  # fmt: skip

@@ -283,19 +283,32 @@ def cov(m: Any, rowvar: Any, bias: Any, ddof: Any) -> Any:
     if x.ndim == 1:
         x = x - np.mean(x)
         return np.asarray(np.sum(x * x) / max(x.shape[0] - less, 0))
-    x = x if rowvar else x.T
-    x = x - np.mean(x, axis=1, keepdims=True)
-    return np.squeeze(x @ x.T / max(x.shape[1] - less, 0))
+    c = _of_rows(x if rowvar else x.T, less)
+    if c.shape[0] == 1:
+        return np.asarray(c[0, 0])
+    return c
 
 
 @stands_for(np.corrcoef)
 def corrcoef(x: Any, rowvar: Any) -> Any:
     """Return the correlations of rows."""
-    c = np.cov(x, rowvar=rowvar)
-    if c.ndim == 0:
+    x = np.asarray(x)
+    if x.ndim == 1:
+        c = np.cov(x)
         return c / c
+    x = x if rowvar else x.T
+    if x.shape[0] == 1:
+        c = np.cov(x[0])
+        return c / c
+    c = _of_rows(x if x.dtype == np.float64 else x.astype(np.float64), 1)
     root = np.sqrt(np.diagonal(c))
     return np.clip(c / root[:, None] / root[None, :], -1, 1)
+
+
+def _of_rows(x: Any, less: Any) -> Any:
+    """Return the covariances of the rows of a matrix, as a matrix."""
+    x = x - np.mean(x, axis=1, keepdims=True)
+    return x @ x.T / max(x.shape[1] - less, 0)
 
 
 # ---- methods of ufuncs
