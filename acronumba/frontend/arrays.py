@@ -405,6 +405,9 @@ def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
     if whole.read_from is not None:
         seen = f"{what} into {w.describe(x)}, a view of an array that is written to"
         raise w.refuse("ACR111", node, seen=seen, rewrite="write into the array itself, by an index")
+    if not whole.places and not came_in(w, x):
+        seen = f"{what} into {w.describe(x)}, which may be one of several arrays, or have come in"
+        raise w.refuse("ACR111", node, seen=seen, rewrite=WHERE_IT_WAS_MADE)
     if not whole.places:
         name = _name_of(node)
         seen = f"{what} into {w.describe(x)}, which was not made in this call"
@@ -414,9 +417,21 @@ def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
     w.unify_places(whole.places)
     if whole.passed:
         w.pass_itself(whole.places)
-        name = _name_of(node)
         seen = f"{what} into {w.describe(x)}, which may have come in"
-        raise w.refuse("ACR111", node, seen=seen, rewrite=f"{name} = {name}.copy()")
+        raise w.refuse("ACR111", node, seen=seen, rewrite=WHERE_IT_WAS_MADE)
+
+
+WHERE_IT_WAS_MADE = (
+    "write into an array that was made in this call by the name under which it was made; of one that came in, change a "
+    "copy, .copy(), and use that in its place"
+)
+
+
+def came_in(w: Walker, x: Tensor) -> bool:
+    """Whether an array, or what it is a view of, certainly was not made in the call: then a copy can take its place."""
+    while x.base is not None:
+        x = x.base
+    return isinstance(x.ref, ir.SharedArg) or x.ref in w.came_in
 
 
 def _name_of(node: ast.AST) -> str:

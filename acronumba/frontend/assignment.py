@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.arrays import written_tensor
+from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, came_in, written_tensor
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.calls.objects import python_class
@@ -127,7 +127,7 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
         if any(isinstance(t, Array0T) or (isinstance(t, TensorT) and t.rank) for t in members(w.type_of(old))):
             place = ast.unparse(target)  # of a list: the array may have other names
             seen = f"{place}, {w.describe(old)}, may be seen elsewhere"
-            raise w.refuse("ACR112", stmt, seen=seen, rewrite=_written_out(stmt))
+            raise w.refuse("ACR112", stmt, seen=seen, rewrite=WHERE_IT_WAS_MADE)
         set_item(w, base, where, target, in_place(w, old, w.expr(stmt.value), stmt))
         return
     if isinstance(target, ast.Attribute):
@@ -235,6 +235,7 @@ def check_in_place(w: Walker, old: Tensor, new: Val, stmt: ast.AugAssign) -> Non
         written_tensor(w, old, stmt, "an assignment")
         return
     if not old.own or isinstance(old.ref, ir.SharedArg):
+        rewrite = rewrite if came_in(w, old) else WHERE_IT_WAS_MADE
         raise w.refuse("ACR112", stmt, seen=f"{name}, {w.describe(old)}, may be seen elsewhere", rewrite=rewrite)
     if other:
         seen = f"{w.describe(old)} would become {w.describe(new)}"

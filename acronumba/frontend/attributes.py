@@ -407,8 +407,9 @@ def read_field(w: Walker, ref: Ref, name: str, t: Type, node: ast.AST | None) ->
     if outs:
         w.emit(ir.Load(outs=outs, ref=ref.var, cls=cls, field=name, loc=w.at(node)))
     val = w.from_words(t, outs)
-    if ref.own is False and isinstance(val, Ref):  # what came in holds what came in
-        val = replace(val, own=False)
+    if ref.own is False:  # what came in holds what came in
+        w.came_in.update(outs)
+        val = replace(val, own=False) if isinstance(val, Ref) else val
     return w.placed(val, (cls, name) if ref.own else None)
 
 

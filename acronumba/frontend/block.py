@@ -168,6 +168,7 @@ class Blocks:
         self.naturals: dict[ir.Var, None] = {}  # variables that are never below zero: extents, lengths, counters
         # of numbers that a loop over a range gives, from 0 on: what they are less than
         self.below: dict[ir.Var, Num] = {}
+        self.came_in: set[ir.Var] = set()  # what certainly was not made in the call
         self.data_lists: set[ListT] = set()  # types of lists that instances or shared parameters hold
 
     # ---- refusing

@@ -293,6 +293,7 @@ def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: Sha
         val = sweep.from_words(t, vars)
         sweep.state[(frame.scope, name)] = replace(val, own=False) if isinstance(val, Ref) else val
     sweep.code.params = tuple(flat)
+    sweep.came_in.update(flat)
     given = {name: sweep.state[(frame.scope, name)] for name, _ in zip(positional, params, strict=False)}
     for p in a.kwonlyargs:
         root = shared.roots.get(p.arg)

@@ -319,7 +319,8 @@ def index_tensor(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> V
             out = w.take(out, e, axis, node)
             continue
         if not isinstance(e, Tensor):
-            raise w.refuse("ACR301", node, seen=f"an index {w.describe(e)}")
+            rewrite = "an int, a slice, a mask or an array of ints"
+            raise w.refuse("ACR301", node, seen=f"an index {w.describe(e)}", rewrite=rewrite)
         if not e.type.rank and e.type.dtype == "uint64":
             e = w.signed(e, node)
         out = w.take(out, e, axis, node)
@@ -455,7 +456,11 @@ def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Any]:
         check_mutable(w, base, target)
     elif not has_method(w, base, "__setitem__"):
         message = "" if isinstance(base, SharedVal) else f"items of {w.describe(base)} cannot be assigned"
-        raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}", message=message)
+        several = isinstance(base, UnionVal)
+        rewrite = "write where it is known which of them it is, by the name under which it was made" if several else ""
+        raise w.refuse(
+            "ACR113", target, seen=f"an assignment into {w.describe(base)}", rewrite=rewrite, message=message
+        )
     return base, index_of(w, target.slice)
 
 

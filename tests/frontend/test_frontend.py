@@ -70,7 +70,7 @@ def parameter_augmented(x):
     return x
 
 
-@refused("ACR112 | z -= 1 | z = z - 1")
+@refused("ACR112 | z -= 1 | .copy()")
 def view_augmented(x):
     y = x * 2
     z = y.reshape(2, 2)

@@ -66,7 +66,6 @@ def test_the_example_of_the_language_page(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "d = {j: np.ones(2) for j in (0, 1)}\n    d[0][1] = 2\n    return d": "ACR112 | a result that holds | x.copy()",
     "x[0] = 1.0": "ACR111 | x[0] | x = x.copy()",
     "y = x.reshape(2, 2)\n    y[0] = 1.0": "ACR111 | y[0] | y = y.copy()",
     "for row in [x, x]:\n        row[0] = 1.0": "ACR111 | row[0] | row = row.copy()",
@@ -74,7 +73,7 @@ REFUSED = {
     "h = np.zeros(4)\n    f = h.reshape(-1)\n    h[0] = 1.0\n    return f": "ACR112 | f = h.reshape(-1) | .copy()",
     "h = np.zeros((2, 2))\n    f = h.reshape(-1)\n    f[0] = 1.0\n    return h": "ACR111 | f[0] | by an index",
     "h = x * 1\n    for t in (0, 1):\n        f = h.ravel()\n        h[t] = 0\n    return f": "ACR112 | f = h.ravel()",
-    "h = x if x[0] > 0 else np.zeros(4)\n    h[0] = 1.0\n    return h": "ACR111 | h[0] | h = h.copy()",
+    "h = x if x[0] > 0 else np.zeros(4)\n    h[0] = 1.0\n    return h": "ACR111 | h[0] | .copy()",
     "h = np.zeros(4, int)\n    h += 0.5\n    return h": "ACR112 | h += 0.5 | int64[4] would become float64[4]",
     "h = np.zeros(4)\n    h += np.ones((3, 4))\n    return h": "ACR112 | h += np.ones((3, 4)) | float64[3, 4]",
 }
