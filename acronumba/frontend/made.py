@@ -256,7 +256,7 @@ def _read_only(w: Walker, owner: Val, name: str, node: ast.AST) -> Exception:
         call = f"dataclasses.replace({text}, " if is_dataclass(cls) else f"{text}._replace("
         rewrite = f"{text} = {call}{name}=...)"
     elif isinstance(owner, Ref | SharedVal | Record):
-        rewrite = f"make an object of one's own in the call: {text} = {cls.__name__}(...)"
+        rewrite = f"change a copy: {text} = copy.copy({text})"
     return w.refuse("ACR113", node, seen=f"an assignment to .{name} of {w.describe(owner)}", rewrite=rewrite)
 
 

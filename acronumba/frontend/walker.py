@@ -141,6 +141,7 @@ class Walker(Contract):
         self.cached: set[Any] = set()  # functions under `functools.lru_cache`: their code, or their definitions
         self.events: list[Event] = []  # what happened to arrays that are written to, in order
         self.inherited: dict[tuple[type, str], Loc] = {}  # what was read of classes through their objects, and where
+        self.apart: dict[tuple[str, ...], Loc] = {}  # paths of shared values that must not reach anything twice
 
     @property
     def frame(self) -> Frame:

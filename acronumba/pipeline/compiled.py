@@ -25,6 +25,7 @@ from acronumba.data.shared import (
     SharedTree,
     describe,
     matcher,
+    reaches_twice,
 )
 from acronumba.data.witness import Witness
 from acronumba.errors.codes import refuse
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from acronumba.data.pack import Batch, Packer
     from acronumba.data.schema import Schema
     from acronumba.data.unpack import Unpacker
+    from acronumba.errors import Loc
     from acronumba.frontend.lower import Lowered
     from acronumba.ir.interpret import InstanceFailure, Interpreter
     from acronumba.ir.nodes import Program, StructLayout
@@ -117,6 +119,8 @@ class Compiled:
         self._demanded = [(get, get(roots)) for get in demanded]
         read = (*(p.path for p in self.program.shared), *self.lowered.demanded)
         self._reads_outer = any(root_of(path, names) not in self.tree.roots for path in read)
+        self._apart = [(paths, [getter(p, names) for p in paths], loc) for paths, loc in self.lowered.apart.items()]
+        self._check_apart(roots)
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
 
     def _lower(self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any]) -> tuple[Schema, Lowered]:
@@ -156,6 +160,19 @@ class Compiled:
     def _roots(self, shared: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**{o.path: o.read() for o in self._outer}, **shared}
 
+    def _twice(self, roots: Mapping[str, Any]) -> Iterator[tuple[str, Loc]]:
+        """Yield what is reached twice in shared values that are copied as if nothing were."""
+        for paths, getters, loc in self._apart:
+            seen: set[int] = set()
+            found = (path + again.strip() for path, get in zip(paths, getters, strict=True)
+                     if (again := reaches_twice(get(roots), seen)))  # fmt: skip
+            yield from ((path, loc) for path in found)
+
+    def _check_apart(self, roots: Mapping[str, Any]) -> None:
+        for path, loc in self._twice(roots):
+            raise refuse("ACR202", loc, f"copy.deepcopy of shared values that hold {path} at another place, too",
+                          "copy.copy(x) of each part that is changed")  # fmt: skip
+
     def leaves(self, shared: Mapping[str, Any], frozen: frozenset[str] = frozenset()) -> list[Any] | None:
         """Return the values of `program.shared`, or None if the structure, or the code, is not what was compiled.
 
@@ -180,7 +197,7 @@ class Compiled:
             if not all(o.matches() for o in self._outer):
                 return None
             roots = self._roots(shared)
-        if any(get(roots) != value for get, value in self._demanded):
+        if any(get(roots) != value for get, value in self._demanded) or any(self._twice(roots)):
             return None
         return [get(roots) for get in self._getters]
 
