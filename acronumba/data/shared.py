@@ -133,7 +133,7 @@ def values_of(shared: Shared, value: Any) -> Iterable[tuple[SharedLeaf, Any]]:
 
 def reaches_twice(value: object, seen: set[int]) -> str:
     """Return how something is reached that was seen before and can be changed: ".a", "['b'][0]"; "" if nothing is."""
-    if isinstance(value, CONSTANTS) or isinstance(value, str | np.generic) or type(value) in (int, float):
+    if isinstance(value, (*CONSTANTS, str, np.generic)) or type(value) in (int, float):
         return ""
     parts: Iterable[tuple[str, object]] = ()
     if is_object(value):

@@ -46,7 +46,7 @@ from acronumba.frontend.values import (
     Val,
     number,
 )
-from acronumba.frontend.walker import UNROLL, Event, Loop, Walker
+from acronumba.frontend.walker import UNROLL, Event, Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT, ArrayT, DictT, ListT, TensorT, TupleT, Type, members, union
 
@@ -433,7 +433,7 @@ def note_write(
     """Note a write: by which axes, in how many loops; refuse it if what was read before is still in use."""
     place = ref.place.find()
     made = next((e for e in reversed(w.events) if e.kind == "made" and e.place.find() is place), None)
-    depth = len(around(w)) - (len(made.loops) if made is not None else 0)
+    depth = len(w.loops_around) - (len(made.loops) if made is not None else 0)
     key = (w.frame.path, *spot(node))
     # An index may be one of several: each of them writes here.
     deep, by_number, by_other = place.writes.get(key, (0, frozenset(), frozenset()))
@@ -446,10 +446,6 @@ def note_write(
             w.know.begin_again()
             raise Resweep
     note_event(w, "written", place, ref.latest, node)
-
-
-def around(w: Walker) -> tuple[Loop, ...]:
-    return tuple(loop for frame in w.frames for loop in frame.loops)
 
 
 @handles(KEPT, Tensor)
@@ -467,7 +463,7 @@ def note_event(
     whole: bool = False,
 ) -> None:  # fmt: skip
     """Note what happens to an array; refuse a write that what was kept before would not see, and the reverse."""
-    new = Event(kind=kind, place=place, latest=latest, loops=around(w), loc=w.at(node), whole=whole)
+    new = Event(kind=kind, place=place, latest=latest, loops=w.loops_around, loc=w.at(node), whole=whole)
     old = [e for e in w.events if e.place.find() is place]
     if kind == "written":
         made = max((k for k, e in enumerate(old) if e.kind == "made"), default=-1) if latest else -1

@@ -20,7 +20,7 @@ from acronumba.frontend.made import about_to_change, set_attribute
 from acronumba.frontend.magic import call_special, has_method, index_value
 from acronumba.frontend.names import alias, bind_name, check_free, forget
 from acronumba.frontend.operators import MAGIC, OPERATORS, binary
-from acronumba.frontend.subscripts import get_item, index_parts, item_place, set_item
+from acronumba.frontend.subscripts import get_item, index_parts, item_place, set_in_pieces, set_item
 from acronumba.frontend.values import (
     ArrayRef,
     DictVal,
@@ -160,7 +160,7 @@ def change_item(w: Walker, base: Tensor | ArrayRef, where: Any, stmt: ast.AugAss
         written_tensor(w, base, stmt.target, "an assignment")
         w.expr(stmt.value)
         return
-    parts = index_parts(w, where)
+    parts = index_parts(w, where, stmt.target)
     if any(isinstance(e, Tensor) and e.type.dtype == "bool" for e in parts):  # only what the mask chooses is kept
         assign_item(w, base, parts, changed(w, base, w.expr(stmt.value), stmt), stmt.target, chosen=True)
         return
@@ -281,13 +281,15 @@ def _to_several(w: Walker, target: ast.Tuple | ast.List, val: Val) -> None:
 
 @handles(TARGETS, ast.Subscript)
 def _to_item(w: Walker, target: ast.Subscript, val: Val) -> None:
+    if set_in_pieces(w, target, val):
+        return
     base, where = item_place(w, target)
     if has_method(w, base, "__setitem__"):
         call_special(w, base, "__setitem__", (index_value(w, where, base, target), val), target)
         return
     match base:
         case ArrayRef():
-            assign_item(w, base, index_parts(w, where), val, target)
+            assign_item(w, base, index_parts(w, where, target), val, target)
         case Tensor():
             written_tensor(w, base, target, "an assignment")
         case ListVal() | DictVal() | MapVal() | Kept():

@@ -38,6 +38,7 @@ from acronumba.frontend.values import (
     Record,
     Ref,
     SharedVal,
+    SliceVal,
     Static,
     StaticList,
     StrVal,
@@ -115,6 +116,8 @@ def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
             python_class(owner), name
         ):
             return builtin_method(w, owner, python_class(owner), name, node)
+        case SliceVal() if name in ("start", "stop", "step"):
+            return {"start": owner.start, "stop": owner.stop, "step": owner.step}[name]
         case Range() if name in ("start", "stop", "step"):
             return w.read({"start": owner.start, "stop": owner.stop, "step": owner.step}[name])
         case NoneVal(given=True):

@@ -36,6 +36,7 @@ from acronumba.frontend.values import (
     Poison,
     Range,
     SharedVal,
+    SliceVal,
     Static,
     StaticList,
     Stream,
@@ -205,6 +206,8 @@ class Blocks:
                 return f"functools.partial of {self.describe(val.func)}"
             case Range():
                 return "a range"
+            case SliceVal():
+                return "a slice"
             case MapView():
                 return f"the {val.what} of a dict"
             case Stream():
@@ -371,13 +374,27 @@ class Blocks:
         """Return the constant value of a number, or NOT_CONST; a shared int becomes a constant by this."""
         if num.const is NOT_CONST and num.shared is not None and num.shared.path in self.constants:
             self.demanded.add(num.shared.path)
-        return self.present(num)
+        return self.present(num) if num.given is None else NOT_CONST
 
     def present(self, num: Num) -> Any:
         """Return the same, for a decision that does not depend on it: a shared int stays a value of run time."""
         if num.const is NOT_CONST and num.shared is not None:
             return self.constants.get(num.shared.path, NOT_CONST)
+        if num.given is not None:
+            op, a, b = num.given
+            values = self.present(a), self.present(b)
+            return NOT_CONST if NOT_CONST in values else SCALARS[op].reference(*values)
         return num.const
+
+    def decided(self, num: Num) -> Any:
+        """Return the value of a number that decides what the program is; the shared ints in it become constants."""
+        if num.given is None:
+            return self.known(num)
+        value = self.present(num)
+        if value is not NOT_CONST:
+            for part in num.given[1:]:
+                self.decided(part)
+        return value
 
     def scalar(self, op: str, *args: Num, node: ast.AST | Loc | None = None) -> Num:
         """Apply an operation of `SCALARS`, folding constants."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from acronumba.frontend.block import Dead
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.functions import nested_function
 from acronumba.frontend.handlers import EXPRESSIONS, handles
@@ -16,11 +15,9 @@ from acronumba.frontend.lists import append, new_list
 from acronumba.frontend.names import bind_name, part_of, read_name
 from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
-    NOT_CONST,
     ListVal,
     Static,
     StaticList,
-    StrVal,
     TupleVal,
     Val,
 )
@@ -97,29 +94,6 @@ def _named(w: Walker, node: ast.NamedExpr) -> Val:
 @handles(EXPRESSIONS, ast.Lambda)
 def _lambda(w: Walker, node: ast.Lambda) -> Val:
     return nested_function(w, node, "<lambda>", node.args)
-
-
-@handles(EXPRESSIONS, ast.JoinedStr)
-def _formatted(w: Walker, node: ast.JoinedStr) -> Val:
-    """Evaluate an f-string of what is known when the model is compiled."""
-    out = ""
-    for part in node.values:
-        if not isinstance(part, ast.FormattedValue):
-            assert isinstance(part, ast.Constant)
-            out += str(part.value)
-            continue
-        value = w.static(w.expr(part.value), part)
-        form = w.static(w.expr(part.format_spec), part) if part.format_spec is not None else ""
-        if NOT_CONST in (value, form) or not isinstance(value, str | int | float | bool | None):
-            raise w.refuse("ACR116", part)
-        if part.conversion >= 0:
-            value = f"{value!s}" if part.conversion == ord("s") else repr(value)
-        try:
-            out += format(value, form)
-        except ValueError as error:
-            w.fail("ValueError", str(error), node)
-            raise Dead from None
-    return StrVal(out)
 
 
 @handles(EXPRESSIONS, ast.Slice)

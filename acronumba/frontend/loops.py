@@ -304,9 +304,9 @@ def unrolled(
 def unrolled_range(
     w: Walker, r: Range, target: ast.expr, inner: Sequence[ast.AST], body: Callable[[], None] | None = None
 ) -> tuple[Val, ...] | None:
-    """Return the values of a short constant range if its variable indexes something or its `body` is small.
+    """Return the values of a short constant range if its variable decides something or its `body` is small.
 
-    Where the variable indexes, shared ints that the range is made of become constants; a small body is no reason
+    Where the variable decides, shared ints that the range is made of become constants; a small body is no reason
     to compile again for another value of a parameter.
     """
     if not isinstance(target, ast.Name):
@@ -317,18 +317,32 @@ def unrolled_range(
     items = tuple(number(k) for k in range(*values)[: UNROLL + 1])
     if len(items) > UNROLL:
         return None
-    used = any(
-        isinstance(n, ast.Subscript) and any(isinstance(m, ast.Name) and m.id == target.id for m in ast.walk(n.slice))
-        for stmt in inner
-        for n in ast.walk(stmt)
-    )
+    used = any(decides(stmt, target.id) for stmt in inner)
     if not used and (not items or body is None or any(is_given(w, v) for v in (r.start, r.stop, r.step))):
         return None
     if not used and body is not None and not is_small(w, items, target, body):
         return None
     for v in (r.start, r.stop, r.step):
-        w.known(v)
+        w.decided(v)
     return items
+
+
+def decides(node: ast.AST, name: str) -> bool:
+    """Whether a name stands in an index, or in what a text is made of: that of `raise` and `assert` is made later."""
+    if isinstance(node, ast.Raise):
+        return False
+    parts: tuple[ast.AST, ...] = ()
+    match node:
+        case ast.Subscript(slice=index):
+            parts = (index,)
+        case ast.JoinedStr() | ast.Call(func=ast.Name(id="str" | "repr" | "format") | ast.Attribute(attr="format")):
+            parts = (node,)
+        case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod(), right=right):
+            parts = (right,)
+    if any(isinstance(m, ast.Name) and m.id == name for part in parts for m in ast.walk(part)):
+        return True
+    children = [node.test] if isinstance(node, ast.Assert) else ast.iter_child_nodes(node)
+    return any(decides(child, name) for child in children)
 
 
 def is_given(w: Walker, num: Num) -> bool:

@@ -335,7 +335,7 @@ def _program(sweep: Walker, name: str, params: Sequence[Type], result: Type) -> 
     layouts = make_layouts(
         {
             cls: {n: t for n, t in row.items() if n in sweep.reads.get(cls, ()) or n in sweep.stored.get(cls, ())}
-            for cls, row in sweep.know.fields.items()
+            for cls, row in ({c: {} for c in sweep.stored} | sweep.know.fields).items()  # `stored`: some have no field
         }
     )
     tags = {layout.cls: k for k, layout in enumerate(layouts)}

@@ -116,7 +116,7 @@ def is_iterator(val: Val) -> bool:
 
 def loops_around(w: Walker) -> int:
     """Return in how many loops the walk is."""
-    return sum(len(frame.loops) for frame in w.frames)
+    return len(w.loops_around)
 
 
 def named_iterator(w: Walker, val: Val) -> Stream:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import types
 
+from acronumba.frontend import texts
 from acronumba.frontend.advice import operands
 from acronumba.frontend.attributes import by_member
 from acronumba.frontend.block import ZERO_DIVISION, Dead
@@ -138,11 +139,15 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
             if head is not None and tail is not None:
                 return new_list(w, (*head, *tail), node)
             return list_concat(w, a, b, node)
+    if isinstance(op, ast.Mod) and isinstance(a, StrVal):
+        return texts.percent(w, a.value, b, node)
     if isinstance(op, ast.Mult):
         for seq, times in ((a, b), (b, a)):
             if isinstance(times, Num) and times.type == INT:
                 if isinstance(seq, TupleVal) and w.known(times) is not NOT_CONST:
                     return TupleVal(seq.items * w.known(times))
+                if isinstance(seq, StrVal) and w.known(times) is not NOT_CONST:
+                    return StrVal(seq.value * w.known(times))
                 if isinstance(seq, StaticList | ListVal):
                     return list_repeat(w, seq, times, node)
     magic = operator_method(w, op, a, b, node)
@@ -192,10 +197,13 @@ def arithmetic(w: Walker, op: str | None, a: Num, b: Num, node: ast.AST) -> Num:
         return w.scalar(op, w.as_float(a), w.as_float(b), node=node)
     if op == "div":
         return w.scalar("quotient", w.as_int(a), w.as_int(b), node=node)
-    a, b = w.read(w.as_int(a)), w.read(w.as_int(b))
+    x, y = w.read(w.as_int(a)), w.read(w.as_int(b))
     if op == "floordiv":  # which may also overflow
-        w.check(w.scalar("ne", b, number(0)), "ZeroDivisionError", ZERO_DIVISION, (), node)
-    return w.scalar(op, a, b, node=node)
+        w.check(w.scalar("ne", y, number(0)), "ZeroDivisionError", ZERO_DIVISION, (), node)
+    out = w.scalar(op, x, y, node=node)
+    if op in ("add", "sub", "mul") and out.const is NOT_CONST and w.present(a) is not NOT_CONST is not w.present(b):
+        out.given = op, a, b
+    return out
 
 
 def is_float(num: Num) -> bool:

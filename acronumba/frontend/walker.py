@@ -147,6 +147,11 @@ class Walker(Contract):
     def frame(self) -> Frame:
         return self.frames[-1]
 
+    @property
+    def loops_around(self) -> tuple[Loop, ...]:
+        """The loops around the present place, the outermost first."""
+        return tuple(loop for frame in self.frames for loop in frame.loops)
+
     def has(self, cls: type, name: str) -> bool:
         """Whether objects of a class have an attribute by their class."""
         return self.witness.owner(cls, name) is not None

@@ -257,6 +257,34 @@ def a_copy_of_ones_own(n):
     return copy.copy(Own(n)).v
 
 
+class Plain:
+    def apply(self, x):
+        return x + 1
+
+
+class Holder:
+    def __init__(self):
+        self.act = Plain()
+        self.n = 0
+
+    def step(self, x):
+        self.n += 1
+        return self.act.apply(x)
+
+
+HOLDER = Holder()
+
+
+@case(XS, N)
+def an_object_without_fields_in_a_row(x, n):
+    h = copy.copy(HOLDER)
+    return again_step(h, x, n), h.n
+
+
+def again_step(h, x, n):
+    return x if n == 0 else again_step(h, h.step(x), n - 1)
+
+
 @case(XS)
 def on_one_path_only(x):
     net = NET

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.data.classes import field_names
+from acronumba.frontend import texts
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls import every, of_collections, of_maps
@@ -71,6 +72,7 @@ from acronumba.frontend.values import (
     SharedVal,
     Static,
     StaticList,
+    Stream,
     StrVal,
     Tensor,
     TupleVal,
@@ -396,7 +398,8 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
     if name in ("copy",) and isinstance(owner, StaticList):
         return new_list(w, owner.items, node or ast.Constant(0))
     if isinstance(owner, StrVal):
-        return _string_method(w, owner, name, args, kwargs, node)
+        parts = [as_iterable(w, v, node) if isinstance(v, Generator | Stream) else v for v in args]
+        return texts.method(w, owner, name, parts, kwargs, node)
     if name == "_replace":
         return replace_fields(w, [owner, *args], kwargs, node)
     if name == "index" or name == "count":
@@ -425,21 +428,6 @@ def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: d
     if known is not None and known.whole:
         return call_row(w, known, [ref, *args], kwargs, node)
     return call_method(w, Method(w.whole(ref), name), args, kwargs, node)
-
-
-def _string_method(w: Walker, owner: StrVal, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
-    """Call a method of a constant string, when the model is compiled."""
-    values = [w.static(v, node) for v in args]
-    if name.startswith("_") or not hasattr(str, name) or kwargs or NOT_CONST in values:
-        raise w.refuse("ACR209", node, seen=f"the method .{name} of {w.describe(owner)}")
-    try:
-        out = getattr(owner.value, name)(*values)
-    except (TypeError, ValueError, LookupError) as error:
-        w.fail(type(error).__name__, str(error), node)
-        raise Dead from None
-    if isinstance(out, list):
-        return new_list(w, [w.constant(v) for v in out], node or ast.Constant(0))
-    return TupleVal(tuple(map(w.constant, out))) if isinstance(out, tuple) else w.constant(out)
 
 
 _LIST_CHANGES = ("append", "pop", "extend", "insert", "sort", "reverse", "clear", "remove")

@@ -1,0 +1,87 @@
+"""Calls of `str`, `repr` and `format`; settings of warnings and of printing, which change no value."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from acronumba.frontend.calls.signatures import signature_of
+from acronumba.frontend.calls.tables import Args, Handler, Node, row
+from acronumba.frontend.texts import known, made
+from acronumba.frontend.values import NoneVal, Poison, StrVal, Val
+
+if TYPE_CHECKING:
+    from acronumba.frontend.walker import Walker
+
+
+@row("x", str, whole=True)
+def _str(w: Walker, a: Args, node: Node) -> Val:
+    return StrVal(str(known(w, a["x"], node)))
+
+
+@row("x", repr, whole=True)
+def _repr(w: Walker, a: Args, node: Node) -> Val:
+    return StrVal(repr(known(w, a["x"], node)))
+
+
+@row("x spec", format, whole=True)
+def _format(w: Walker, a: Args, node: Node) -> Val:
+    value, spec = known(w, a["x"], node), known(w, a["spec"], node)
+    return StrVal(made(w, lambda: format(value, spec), node))
+
+
+# ---- settings
+
+
+_SAID: dict[str, tuple[Any, ...]] = dict.fromkeys(
+    ("all", "divide", "over", "under", "invalid"), (None, "ignore", "warn")
+)
+_ACTION: dict[str, tuple[Any, ...]] = {"action": (None, "ignore", "default", "always", "all", "module", "once")}
+# By what sets something: the values of its arguments by which nothing but what is said changes.
+_ALLOWED: dict[Any, dict[str, tuple[Any, ...]]] = {
+    np.errstate: _SAID,
+    np.seterr: _SAID,
+    np.printoptions: {},
+    warnings.catch_warnings: {**_ACTION, "record": (False,)},
+    warnings.simplefilter: _ACTION,
+    warnings.filterwarnings: _ACTION,
+}
+CONTEXTS = (np.errstate, np.printoptions, warnings.catch_warnings)
+
+
+def check_setting(w: Walker, what: Any, given: Mapping[str, Val], node: ast.AST | None) -> None:
+    """Refuse a setting that may raise, call or record something: a batch raises no warnings."""
+    for name, val in given.items():
+        allowed = _ALLOWED[what].get(name, () if what in (np.errstate, np.seterr) else None)
+        if allowed is not None and w.static(val, node) not in allowed:
+            seen = f"{name}={w.describe(val)} of {what.__name__}, by which something is raised, called or kept"
+            raise w.refuse("ACR102", node, seen=seen, rewrite="leave it out, or ignore the warnings")
+
+
+def _setting(what: Any) -> Handler:
+    def handler(w: Walker, a: Args, node: Node) -> Val:
+        check_setting(w, what, {k: a[k] for k in a.given}, node)
+        return Poison("the settings before", "ACR202") if what is np.seterr else NoneVal()
+
+    return handler
+
+
+row("all divide over under invalid", np.seterr, whole=True)(_setting(np.seterr))
+row("action category lineno append", warnings.simplefilter, whole=True)(_setting(warnings.simplefilter))
+row("action message category module lineno append", warnings.filterwarnings, whole=True)(
+    _setting(warnings.filterwarnings)
+)
+
+
+@row("", warnings.resetwarnings, whole=True)
+def _resetwarnings(w: Walker, a: Args, node: Node) -> Val:
+    return NoneVal()
+
+
+@row(" ".join(signature_of(np.set_printoptions).parameters), np.set_printoptions, whole=True)
+def _set_printoptions(w: Walker, a: Args, node: Node) -> Val:
+    return NoneVal()
