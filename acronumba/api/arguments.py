@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from acronumba.api.columns import as_columns, is_packed
-from acronumba.api.snapshot import Snapshot
+from acronumba.api.snapshot import Snapshot, value_of
 from acronumba.data.witness import Witness
 from acronumba.errors import NOWHERE, Loc
 from acronumba.errors.codes import refuse
@@ -96,10 +96,11 @@ class Signature:
                     f"the shared parameter `{name}` is missing", ", ".join(shared) or "no shared parameter"
                 )
             value = shared.get(name, p.default)
-            if type(value) is Snapshot:
-                frozen.add(name)
-                value = value.value
-            values[name] = list(value) if is_packed(value) else value
+            if type(value) is Snapshot or is_packed(value):
+                value = value_of(value)
+                if not isinstance(value, list):
+                    frozen.add(name)
+            values[name] = value
         given = as_columns(columns, names)
         count = len(given[0])
         for name, column in zip(names, given, strict=False):

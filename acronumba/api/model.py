@@ -24,7 +24,7 @@ from acronumba.api.failures import plain_failure
 from acronumba.api.kept import Cache, Fit, clock, fitting, keep
 from acronumba.api.plain import SOON, PlainCall
 from acronumba.api.results import Done, Results
-from acronumba.api.snapshot import Snapshot
+from acronumba.api.snapshot import Snapshot, value_of
 from acronumba.api.trace import Trace
 from acronumba.config import Options, verify_level
 from acronumba.data.witness import Changed
@@ -94,8 +94,8 @@ class Model:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The plain call: the user's own function on one instance."""
-        if any(type(v) is Snapshot for v in kwargs.values()):
-            kwargs = {k: v.value if type(v) is Snapshot else v for k, v in kwargs.items()}
+        if any(type(v) is Snapshot or is_packed(v) for v in kwargs.values()):
+            kwargs = {k: value_of(v) for k, v in kwargs.items()}
         return self.__wrapped__(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:

@@ -60,6 +60,11 @@ def pack(values: Any) -> Any:
     return packing.pack(column)
 
 
+def value_of(value: Any) -> Any:
+    """Return a shared value, where it may be a snapshot of one."""
+    return value.value if type(value) is Snapshot else value.value() if is_packed(value) else value
+
+
 def _is_one(value: object) -> bool:
     """Whether an object is shared values, not a sequence of instances in a class of the user's own."""
     return is_record(type(value)) or not isinstance(value, Iterable)

@@ -499,9 +499,12 @@ class Packed(Sequence[Any]):
     """
 
     __acronumba_packed__ = True
-    __slots__ = ("_plain", "_roots", "_store", "schema")
+    __slots__ = ("_array", "_plain", "_roots", "_store", "schema")
 
-    def __init__(self, store: _Store, roots: Words, plain: list[Any] | None) -> None:
+    def __init__(
+        self, store: _Store, roots: Words, plain: list[Any] | None, array: npt.NDArray[Any] | None = None
+    ) -> None:
+        self._array = array  # if they are its rows: the array, or one of its dtype and axes without rows
         self.schema = store.schema
         self._store = store
         self._roots = roots  # int64[n, words]
@@ -518,7 +521,8 @@ class Packed(Sequence[Any]):
     def __getitem__(self, index: slice) -> Packed: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return Packed(self._store, self._roots[index], None if self._plain is None else self._plain[index])
+            some = None if self._array is None else self._array[:0]
+            return Packed(self._store, self._roots[index], None if self._plain is None else self._plain[index], some)
         if self._plain is not None:
             return copied([self._plain[index]])[0][0]
         place = range(len(self))[index]
@@ -544,6 +548,15 @@ class Packed(Sequence[Any]):
         owned = Owned([(store.heap, store.heap.objects)])
         found = {id(v): own for at, v in reader.made.items() if (own := owned.get(at)) is not None}
         return Again(values, store.twins() | found)
+
+    def value(self) -> list[Any] | npt.NDArray[Any]:
+        """Return the instances as a shared value: the array that they are the rows of, read-only, or a list."""
+        if self._array is None:
+            return list(self)
+        if len(self._array) < len(self):
+            self._array = np.stack(list(self))
+            self._array.flags.writeable = False
+        return self._array
 
     def __repr__(self) -> str:
         return f"Packed({len(self)} instances)"
@@ -571,12 +584,14 @@ class Packed(Sequence[Any]):
         heap = self._store.heap
         bases = {name: int(pool.ctypes.data) for name, pool in heap.pools.items()}
         state = (heap.words, heap.base, heap.regions, dict(heap.pools), bases, self._store.rests(), self._store.usable)
-        return _restore, (self.schema, self._store.layouts, state, self._roots, self._plain)
+        some = None if self._array is None else self._array[:0]
+        return _restore, (self.schema, self._store.layouts, state, self._roots, self._plain, some)
 
 
 def _restore(
-    schema: Schema, layouts: tuple[StructLayout, ...], state: Any, roots: Words, plain: list[Any] | None
-) -> Packed:
+    schema: Schema, layouts: tuple[StructLayout, ...], state: Any, roots: Words, plain: list[Any] | None,
+    array: npt.NDArray[Any] | None,
+) -> Packed:  # fmt: skip
     old_words, base, regions, pools, bases, rests, usable = state
     objects: dict[Region, Sequence[object]] = {}
     new_words = aligned(old_words.size, np.int64)
@@ -595,7 +610,7 @@ def _restore(
     store = _Store(schema, layouts, heap, usable)
     maker = _Maker(store)
     objects |= {r: _Copies(maker, r) for r in regions if r.kind in ("rows", "heads")}
-    return Packed(store, roots, plain)
+    return Packed(store, roots, plain, array)
 
 
 class _Copies(Sequence[Any]):
@@ -688,4 +703,4 @@ def pack(instances: Sequence[Any] | npt.NDArray[Any]) -> Packed:
     kept = _kept(batch.heaps[0], packer.layouts) if whole else {}
     pairs += chain.from_iterable(rests.pairs for rests in kept.values() if isinstance(rests, _Rests))
     store = _Store(schema, packer.layouts, batch.heaps[0], usable=not batch.errors, kept=kept, pairs=pairs)
-    return Packed(store, batch.roots, plain)
+    return Packed(store, batch.roots, plain, column[:0] if isinstance(column, np.ndarray) else None)

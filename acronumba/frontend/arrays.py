@@ -60,6 +60,8 @@ def keep_made(w: Walker, x: Tensor, node: ast.expr) -> Val:
     if not array or x.places or x.named or not x.own or isinstance(x.ref, ir.SharedArg):
         return x
     place = w.know.places.setdefault((w.frame.path, *spot(node)), ArrayPlace()).find()
+    if x.base is not None:
+        x.filled = x.base.filled
     if place.written:
         return made_array(w, x, place, node)
     x.places = (place,)

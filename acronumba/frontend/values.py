@@ -114,8 +114,8 @@ class Tensor:
 
     @property
     def whole(self) -> Tensor:
-        """What it is a view of; itself if it is none."""
-        return self if self.base is None else self.base.whole
+        """What it is a view of; itself if it is none, or if nobody else can see what it is a view of."""
+        return self if self.base is None or self.places else self.base.whole
 
 
 @dataclass(slots=True, eq=False)

@@ -323,8 +323,7 @@ class Words(Cells):
     def _to_union(self, val: Val, t: UnionT) -> tuple[ir.Var, ...]:
         single = union_word(t)
         if isinstance(val, UnionVal):
-            word = union_word(val.type)
-            if single is not None and (word == single or isinstance(word, RefT)):
+            if single is not None and ((word := union_word(val.type)) == single or isinstance(word, RefT)):
                 return val.vars
             return self._cases_to_words(val, t)
         if single is not None:

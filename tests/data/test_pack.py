@@ -802,3 +802,24 @@ def test_a_pack_keeps_fields_that_are_not_stored_as_they_were() -> None:
         column[1].note[1].append(7)  # of a copy
         assert equal(column[1], was[1])
         assert [v is o for v, o in zip(same.batch(packed), data, strict=True)] == [True] * 3
+
+
+def test_a_pack_of_an_array_is_that_array_where_it_is_shared():
+    @model
+    def rows(i: np.ndarray, *, e):
+        return e[i], e.shape[0], e[i].sum(axis=0)
+
+    e = np.arange(12, dtype=np.float32).reshape(4, 3)
+    columns = [np.array([1, 2]), np.array([0])]
+    wanted = [rows(i, e=e) for i in columns]
+    packed = pack(e)
+    for one in (packed, pickle.loads(pickle.dumps(packed))):
+        assert all(map(equal, rows.batch(columns, e=one), wanted))
+        assert equal(rows(columns[0], e=one), wanted[0])
+    e[:] = 0  # is not seen
+    assert all(map(equal, rows.batch(columns, e=packed), wanted))
+    assert all(map(equal, rows.batch(columns, e=packed[:3]), [(a, 3, s) for a, _, s in wanted]))
+    assert rows.batch([], e=packed[:0]) == []
+    length = model(lambda x, *, e: x * len(e))
+    assert list(length.batch([2, 3], e=pack(np.zeros((0, 3))))) == [0, 0]
+    assert list(length.batch([2, 3], e=pack([1.0, 2.0]))) == [4, 6]

@@ -49,7 +49,10 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
     return parts
 
 
-@pytest.mark.parametrize(("page", "outputs_shown"), [("README.md", 3), ("docs/options.md", 1)])
+@pytest.mark.parametrize(
+    ("page", "outputs_shown"),
+    [("README.md", 3), ("docs/options.md", 1), ("docs/language.md", 0), ("docs/numpy_code.md", 6)],
+)
 def test_programs_print_what_the_page_shows(
     root: Path, tmp_path: Path, request: pytest.FixtureRequest, page: str, outputs_shown: int
 ) -> None:

@@ -330,7 +330,7 @@ def under(error: AcronumbaError, line: Line, before: str) -> bool:
 PAIRS = [r for r in ROWS.values() if r.what.endswith(".outer") and r.what != "np.subtract.outer"]
 EVERY = [r for r in (*ROWS.values(), *METHODS.values()) if not r.what.startswith("frontend.") and r not in PAIRS]
 INTO = ("np.put_along_axis", "np.fill_diagonal", "np.copyto", ".sort")  # arrays that were made in the call
-EVERY = [r for r in EVERY if r.what not in ("np.linalg.svd", *INTO)]  # svd is refused by its defaults
+EVERY = [r for r in EVERY if not r.what.endswith((*INTO, ".at", "np.linalg.svd"))]  # svd is refused by its defaults
 EVERY = [r for r in EVERY if callable(r.function)]  # and not `np.r_`
 
 

@@ -137,3 +137,28 @@ def cut_at(x: Any, k: int) -> Any:
 
 def test_slices_at_run_time_leave_the_extents() -> None:
     same_everywhere(cut_at, [np.ones(2), np.ones(5)], [3, 7])
+
+
+@model
+def place_by_place(i: np.ndarray, v: np.ndarray):
+    x, n = np.zeros((5, 3)), np.zeros(5, int)
+    np.add.at(x, i, 1)
+    np.maximum.at(x, i, v)
+    np.subtract.at(x, 2, 1)
+    np.add.at(x, [1, 1, -1], 0.5)
+    np.add.at(n, i, 1)
+    return x, n
+
+
+def test_ufuncs_change_an_element_as_often_as_it_is_named():
+    index = [np.array([1, 2, 1]), np.array([0]), np.zeros(0, int), np.array([7])]
+    values = [np.arange(9.0).reshape(3, 3), np.ones((1, 3)), np.zeros((0, 3)), np.ones((1, 3))]
+    same_everywhere(place_by_place, index, values)
+
+
+@pytest.mark.parametrize("call", ["np.add.at(x, i > 1, 1)", "np.add.at(x, i, 0.5)", "np.add.at(x, (i, i), 1)"])
+def test_other_indices_and_dtypes_of_at_are_refused(call: str, module_of: Any) -> None:
+    text = f"import numpy as np\ndef f(i):\n    x = np.zeros((5, 3), int)\n    {call}\n    return x\n"
+    with pytest.raises(AcronumbaError) as caught:
+        model(module_of(text).f).batch([np.array([1])])
+    assert caught.value.code == "ACR202"

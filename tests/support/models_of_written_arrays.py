@@ -594,3 +594,29 @@ def of_another_shape(x, v, i, k, xs):
     out = np.zeros(3)
     out[:] = v[: len(xs)]
     return out
+
+
+@case
+def views_of_what_has_no_name(x, v, i, k, xs):
+    a = np.arange(6.0).reshape(2, 3)
+    a[a > 2] *= v[0]
+    b = np.zeros(4 * len(xs)).reshape(len(xs), 4)
+    for n in range(len(xs)):
+        for j in range(4):
+            b[n, j] = xs[n] + j
+    c = np.outer(v, v).T
+    d = c
+    d[0] = k
+    e, f = np.ones((2, 4))
+    e[k] = 5
+    f += e
+    return a, b, c, e, f, np.arange(4.0).reshape(2, 2)[0]
+
+
+@case
+def views_of_what_has_one(x, v, i, k, xs):
+    a = np.arange(8.0)
+    b = a.reshape(2, 4)
+    c = v * 2
+    d = (c + 1).reshape(2, 2) if k > 1 else np.zeros((2, 2))
+    return a, b, c, d

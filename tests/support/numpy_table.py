@@ -618,7 +618,7 @@ def supported() -> str:
     names: dict[str, set[str]] = {}
     for row in ROWS.values():
         module, _, name = row.what.rpartition(".")
-        if name in ("reduce", "accumulate", "outer"):
+        if name in ("reduce", "accumulate", "outer", "at"):
             module, name = f"ufunc.{name}", module.removeprefix("np.")
         names.setdefault(module, set()).add(name)
     lines = ["| | |", "|---|---|"]
@@ -627,7 +627,7 @@ def supported() -> str:
         lines.append(f"| {title} | {_listed(names[module])} |")
     lines.append(f"| `scipy.special.`, where a module has imported it | {_listed(set(written_special.FUNCTIONS))} |")
     lines.append(f"| methods of arrays | {_listed({name for cls, name in METHODS if cls is np.ndarray})} |")
-    for kind in ("reduce", "accumulate"):
+    for kind in ("reduce", "accumulate", "at"):
         lines.append(f"| `np.UFUNC.{kind}` of | {_listed(names[f'ufunc.{kind}'])} |")
     lines.append("| `np.UFUNC.outer`, `out=`, `where=` and `dtype=` | of all ufuncs with one result |")
     return "\n".join(lines) + "\n"

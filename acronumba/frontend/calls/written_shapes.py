@@ -407,6 +407,29 @@ def copyto(dst: Any, src: Any) -> Any:
     dst[...] = src
 
 
+def place_by_place(f: Any) -> Any:
+    """Return the method `at` of a ufunc: an element that is named twice is changed twice, in order."""
+
+    def at(a: Any, indices: Any, b: Any) -> None:
+        index: Any = indices if isinstance(indices, slice | tuple) else np.asarray(indices)
+        if isinstance(index, slice | tuple) or index.dtype == bool or index.ndim > 1:
+            refused("ufunc.at of other indices than one array of ints", "a loop: x[i] += v")
+        if np.result_type(a, b) != a.dtype:
+            refused("ufunc.at of values of another dtype", "values.astype(x.dtype)")
+        values = np.broadcast_to(b, (*index.shape, *a.shape[1:]))
+        if index.ndim == 0:
+            a[index] = f(a[index], values)
+        else:
+            for k in range(len(index)):
+                a[index[k]] = f(a[index[k]], values[k])
+
+    return at
+
+
+for _f in (np.add, np.subtract, np.multiply, np.maximum, np.minimum):
+    stands_for(_f.at, writes=True)(place_by_place(_f))
+
+
 # ---- borders, for `np.pad`
 
 
