@@ -160,7 +160,7 @@ def change_item(w: Walker, base: Tensor | ArrayRef, where: Any, stmt: ast.AugAss
         written_tensor(w, base, stmt.target, "an assignment")
         w.expr(stmt.value)
         return
-    parts = index_parts(w, where, stmt.target)
+    parts = index_parts(w, base, where, stmt.target)
     if any(isinstance(e, Tensor) and e.type.dtype == "bool" for e in parts):  # only what the mask chooses is kept
         assign_item(w, base, parts, changed(w, base, w.expr(stmt.value), stmt), stmt.target, chosen=True)
         return
@@ -289,7 +289,7 @@ def _to_item(w: Walker, target: ast.Subscript, val: Val) -> None:
         return
     match base:
         case ArrayRef():
-            assign_item(w, base, index_parts(w, where, target), val, target)
+            assign_item(w, base, index_parts(w, base, where, target), val, target)
         case Tensor():
             written_tensor(w, base, target, "an assignment")
         case ListVal() | DictVal() | MapVal() | Kept():

@@ -332,10 +332,11 @@ def _name_variables(code: FunctionCode) -> None:
 
 
 def _program(sweep: Walker, name: str, params: Sequence[Type], result: Type) -> ir.Program:
+    without: dict[type, dict[str, Type]] = {cls: {} for cls in sweep.stored}  # some have no field
     layouts = make_layouts(
         {
             cls: {n: t for n, t in row.items() if n in sweep.reads.get(cls, ()) or n in sweep.stored.get(cls, ())}
-            for cls, row in ({c: {} for c in sweep.stored} | sweep.know.fields).items()  # `stored`: some have no field
+            for cls, row in (without | sweep.know.fields).items()
         }
     )
     tags = {layout.cls: k for k, layout in enumerate(layouts)}

@@ -66,7 +66,7 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import BOOL, FLOAT, INT, NEVER
+from acronumba.ir.types import BOOL, FLOAT, INT, NEVER, IntT, TensorT
 
 
 def index_of(w: Walker, node: ast.expr) -> Any:
@@ -208,9 +208,10 @@ def _numbers(w: Walker, where: slice, node: ast.AST) -> Tensor:
 
 def array_item(w: Walker, base: Tensor | ArrayRef, where: Any, node: ast.AST) -> Val:
     """Index an array by a value or several, each of which may be one of several."""
+    where = _one_place(w, where, node) if isinstance(base, ArrayRef) else where
     if isinstance(where, UnionVal):
         return w.each(where, lambda e: array_item(w, base, e, node), node)
-    parts = index_parts(w, where, node)
+    parts = index_parts(w, base, where, node)
     for k, v in enumerate(parts):
         if isinstance(v, UnionVal):  # also None, which is a new axis
 
@@ -223,11 +224,22 @@ def array_item(w: Walker, base: Tensor | ArrayRef, where: Any, node: ast.AST) ->
     return SUBSCRIPTS[type(base)](w, base, parts, node)  # type: ignore[no-any-return]
 
 
-def index_parts(w: Walker, where: Any, node: ast.AST) -> tuple[Any, ...]:
+def index_parts(w: Walker, base: Val, where: Any, node: ast.AST) -> tuple[Any, ...]:
     """Return an index as the indices of the axes, as far as they are given."""
     if not isinstance(where, tuple | slice) and is_tuple(where):  # one index for each axis
         where = tuple(in_index(w, v, node) for v in w.items_of(where) or ())
-    return where if isinstance(where, tuple) else (where,)
+    parts = where if isinstance(where, tuple) else (where,)
+    return tuple(_one_place(w, e, node) for e in parts) if isinstance(base, ArrayRef) else parts
+
+
+def _one_place(w: Walker, e: Any, node: ast.AST) -> Any:
+    """Return an index that is an int on one path and a scalar of NumPy on the other as an int: it has one place."""
+    if not isinstance(e, UnionVal):
+        return e
+    whole = all(
+        isinstance(t, IntT) or (isinstance(t, TensorT) and not t.rank and t.dtype[:3] == "int") for t in e.possible
+    )
+    return host_value(w, e, node, "an index of an array", index=True) if whole else e
 
 
 def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Any, node: ast.AST) -> Val | None:

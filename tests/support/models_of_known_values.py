@@ -168,6 +168,59 @@ def sums_along(x):
     return total(x, 0), total(x, 1)
 
 
+# ---- places that are an int on one path and a scalar of NumPy on the other
+
+PARENTS = [np.maximum(np.arange(n) - 1, 0) for n in (4, 2, 6)]
+
+
+@case(PARENTS)
+def along_parents_in_lists(parents):
+    heads, rows, t = [0.0] * len(parents), [[0.0, 1.0] for _ in range(len(parents))], len(parents) - 1
+    while t != 0:
+        heads[t] = 1.0
+        heads[t] += 2.0
+        rows[t][0] = 1.0
+        rows[t][1] += heads[t]
+        t = parents[t]
+    return heads, rows, heads[t:]
+
+
+@case(PARENTS)
+def along_parents_in_arrays(parents):
+    y, t = np.zeros((len(parents), 2)), len(parents) - 1
+    while t != 0:
+        y[t][0] = 1.0
+        y[t] += 2.0
+        y[t, 1] *= 3.0
+        t = parents[t]
+    return y, y[t]
+
+
+@case(PARENTS)
+def along_parents_in_dicts(parents):
+    seen, names, found, t = {}, {}, set(), len(parents) - 1
+    while t != 0:
+        seen[t] = seen.get(t, 0.0) + 1.0
+        seen[t] += 1.0
+        names.setdefault((t, "a"), []).append(2)
+        found.add(t)
+        t = parents[t]
+    return sorted(seen.values()), len(names), t in seen, len(found)
+
+
+@case(PARENTS)
+def along_parents_by_methods(parents):
+    xs, t = list(range(9)), len(parents) - 1
+    out = []
+    while t != 0:
+        out.append(len(range(t)))
+        xs.insert(t, 5)
+        t = parents[t]
+    x = xs.pop(t)
+    del xs[t]
+    return out, xs, x
+
+
 # ---- warnings and how numbers are printed
 
 
