@@ -12,6 +12,7 @@ its packer whether it fits the instances. Nothing is compiled to machine code be
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -27,6 +28,7 @@ from acronumba.data.shared import (
     matcher,
     reaches_twice,
 )
+from acronumba.data.unchanged import Latest
 from acronumba.data.witness import Witness
 from acronumba.errors.codes import refuse
 from acronumba.ir.types import (
@@ -121,6 +123,9 @@ class Compiled:
         self._reads_outer = any(root_of(path, names) not in self.tree.roots for path in read)
         self._apart = [(paths, [getter(p, names) for p in paths], loc) for paths, loc in self.lowered.apart.items()]
         self._check_apart(roots)
+        self._latest: defaultdict[int, Latest] = defaultdict(
+            Latest
+        )  # shared objects as they were packed last, by number
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
 
     def _lower(self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any]) -> tuple[Schema, Lowered]:
@@ -426,10 +431,14 @@ class Compiled:
         """Return the shared values that are lists or objects, packed, by their number."""
         found = {}
         for k, packer in self._shared_packers.items():
-            found[k] = batch = packer.pack([[leaves[k]]])
-            for error in batch.errors.values():
-                raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}", rewrite=error.rewrite)
+            found[k] = self._latest[k].batch(leaves[k], partial(self._pack_shared, k, leaves[k]), packer.guard)
         return found
+
+    def _pack_shared(self, k: int, value: Any) -> Batch:
+        batch = self._shared_packers[k].pack([[value]])
+        for error in batch.errors.values():
+            raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}", rewrite=error.rewrite)
+        return batch
 
     @lazy
     def _shared_packers(self) -> dict[int, Packer]:

@@ -29,6 +29,7 @@ from acronumba.frontend.calls.of_itertools import (
 from acronumba.frontend.calls.of_library import call_written, make_getter, make_partial
 from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.calls.of_python import as_iterable, fold
+from acronumba.frontend.calls.of_texts import SETTINGS, change_setting
 from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
@@ -95,6 +96,8 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], 
     """Call something that exists at compile time."""
     if has_written(value):
         return call_written(w, value, args, kwargs, node)
+    if any(value is setting for setting in SETTINGS):
+        return change_setting(w, value, args, kwargs, node)
     if isinstance(value, type):
         return construct(w, value, args, kwargs, node)
     view = function_view(w, value, args, kwargs, node)

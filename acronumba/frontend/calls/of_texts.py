@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from acronumba.frontend.calls.signatures import signature_of
-from acronumba.frontend.calls.tables import Args, Handler, Node, row
+from acronumba.frontend.calls.tables import Args, Node, bind, row
 from acronumba.frontend.texts import known, made
 from acronumba.frontend.values import NoneVal, Poison, StrVal, Val
 
@@ -46,11 +46,14 @@ _ALLOWED: dict[Any, dict[str, tuple[Any, ...]]] = {
     np.errstate: _SAID,
     np.seterr: _SAID,
     np.printoptions: {},
+    np.set_printoptions: {},
     warnings.catch_warnings: {**_ACTION, "record": (False,)},
     warnings.simplefilter: _ACTION,
     warnings.filterwarnings: _ACTION,
+    warnings.resetwarnings: {},
 }
 CONTEXTS = (np.errstate, np.printoptions, warnings.catch_warnings)
+SETTINGS = tuple(what for what in _ALLOWED if what not in CONTEXTS)
 
 
 def check_setting(w: Walker, what: Any, given: Mapping[str, Val], node: ast.AST | None) -> None:
@@ -62,26 +65,8 @@ def check_setting(w: Walker, what: Any, given: Mapping[str, Val], node: ast.AST 
             raise w.refuse("ACR102", node, seen=seen, rewrite="leave it out, or ignore the warnings")
 
 
-def _setting(what: Any) -> Handler:
-    def handler(w: Walker, a: Args, node: Node) -> Val:
-        check_setting(w, what, {k: a[k] for k in a.given}, node)
-        return Poison("the settings before", "ACR202") if what is np.seterr else NoneVal()
-
-    return handler
-
-
-row("all divide over under invalid", np.seterr, whole=True)(_setting(np.seterr))
-row("action category lineno append", warnings.simplefilter, whole=True)(_setting(warnings.simplefilter))
-row("action message category module lineno append", warnings.filterwarnings, whole=True)(
-    _setting(warnings.filterwarnings)
-)
-
-
-@row("", warnings.resetwarnings, whole=True)
-def _resetwarnings(w: Walker, a: Args, node: Node) -> Val:
-    return NoneVal()
-
-
-@row(" ".join(signature_of(np.set_printoptions).parameters), np.set_printoptions, whole=True)
-def _set_printoptions(w: Walker, a: Args, node: Node) -> Val:
-    return NoneVal()
+def change_setting(w: Walker, what: Any, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
+    """Call one of `SETTINGS`, which changes no value; what NumPy's settings were before is not known."""
+    given, _ = bind(w, what.__name__, signature_of(what).parameters, args, kwargs, node)
+    check_setting(w, what, given, node)
+    return Poison("the settings before", "ACR202") if what is np.seterr else NoneVal()
