@@ -23,6 +23,7 @@ from acronumba.frontend.comprehensions import built, collect
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.handlers import ARRAYS, ATTRIBUTES, KEPT, MADE, PROTOCOLS, READ, SUBSCRIPTS, handles
 from acronumba.frontend.loops import iterate
+from acronumba.frontend.names import name_of_copy, path_of
 from acronumba.frontend.source import spot
 from acronumba.frontend.subscripts import cut, index_of_each_axis, index_tensor
 from acronumba.frontend.values import (
@@ -39,6 +40,8 @@ from acronumba.frontend.values import (
     Num,
     Range,
     Record,
+    Ref,
+    SharedVal,
     StaticList,
     Tensor,
     TupleVal,
@@ -406,9 +409,8 @@ def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
         seen = f"{what} into {w.describe(x)}, a view of an array that is written to"
         raise w.refuse("ACR111", node, seen=seen, rewrite="write into the array itself, by an index")
     if not whole.places:
-        name = _name_of(node)
         seen = f"{what} into {w.describe(x)}, which was not made in this call"
-        raise w.refuse("ACR111", node, seen=seen, rewrite=f"{name} = {name}.copy()")
+        raise w.refuse("ACR111", node, seen=seen, rewrite=_own_copy(w, node))
     for p in whole.places:
         p.find().written = True
     w.unify_places(whole.places)
@@ -417,6 +419,20 @@ def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
         name = _name_of(node)
         seen = f"{what} into {w.describe(x)}, which may have come in"
         raise w.refuse("ACR111", node, seen=seen, rewrite=f"{name} = {name}.copy()")
+
+
+def _own_copy(w: Walker, node: ast.AST) -> str:
+    """Return how what is written into becomes one's own: the array, or all that it is reached from."""
+    name = _name_of(node)
+    root = ast.parse(name, mode="eval").body
+    while isinstance(root, ast.Attribute | ast.Subscript):
+        root = root.value
+    copied = name_of_copy(w, root)
+    owner = w.state.get(path_of(w, root))
+    came_in = isinstance(owner, SharedVal) or (isinstance(owner, Ref) and not owner.own) or copied != ast.unparse(root)
+    if came_in and ast.unparse(root) != name:
+        return f"{copied} = copy.deepcopy({ast.unparse(root)})"
+    return f"{copied if copied != ast.unparse(root) else name} = {name}.copy()"
 
 
 def _name_of(node: ast.AST) -> str:

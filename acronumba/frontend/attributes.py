@@ -234,6 +234,8 @@ def attribute_owner(w: Walker, node: ast.Attribute) -> Val:
 def attribute_of(w: Walker, owner: Val, node: ast.Attribute) -> Val:
     """Read an attribute of a value, and keep it as what is known of the name."""
     path = path_of(w, node)
+    if path is not None:
+        w.check_poison(w.state.get(path, owner))
     val = attribute(w, owner, node.attr, node)
     if path is not None and isinstance(owner, Ref) and not isinstance(val, Bound | Static | Func):
         w.state[path] = val

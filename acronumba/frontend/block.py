@@ -59,8 +59,13 @@ State = dict[Any, Val]  # by (scope, name); also facts: (scope, name, part, ...)
 Point = tuple[int, State]  # a place from which control flow goes on
 
 
+GROWS = "a tuple that grows, whose length is known only at run time"
+
+
 def conversion(what: str) -> str:
-    """Return the rewrite for an array of a dtype that is not in the language, or nothing."""
+    """Return the rewrite for an array of a dtype that is not in the language, or for `GROWS`; else nothing."""
+    if what == GROWS:
+        return "keep a list; as the key of a dict, a number made of its elements: k * n + i"
     floating = re.search(r"an array of dtype [<>]?f", what)  # float16, or not in the processor's byte order
     return "convert it before the batch: `x.astype(np.float32)`" if floating else ""
 
@@ -192,8 +197,8 @@ class Blocks:
                 return f"function {val.source.name}"
             case Bound():
                 return f"method {val.func.source.name}"
-            case Poison():
-                return "something refused"
+            case Poison():  # it was refused where it was made, or is now: what is done with it is no other mistake
+                self.check_poison(val)
             case SharedVal(node=node):
                 return f"{node.path}, a {node.cls.__name__}"
             case StrVal(value=value):

@@ -15,6 +15,7 @@ from acronumba.frontend.advice import near
 from acronumba.frontend.block import (
     Dead,
     Refused,
+    conversion,
 )
 from acronumba.frontend.calls.objects import as_function, is_foreign
 from acronumba.frontend.source import NoSource, read_source
@@ -67,6 +68,12 @@ def path_of(w: Walker, node: ast.expr) -> tuple[Any, ...] | None:
         case ast.NamedExpr(target=target):
             return path_of(w, target)
     return None
+
+
+def name_of_copy(w: Walker, node: ast.expr) -> str:
+    """Return the name for a copy of what a local name stands for: itself; a global one stays what it is."""
+    outer = isinstance(node, ast.Name) and scope_of(w, node.id)[0] is None
+    return "own" if outer else ast.unparse(node)
 
 
 def is_computed(w: Walker, owner: Val, name: str) -> bool:
@@ -220,7 +227,7 @@ def bound_value(w: Walker, val: Val | None, name: str, key: Any, node: ast.AST) 
         val = val.value
     if isinstance(val, Poison):
         if val.why:
-            raise w.refuse(val.code or "ACR303", node, seen=f"{name}: {val.why}")
+            raise w.refuse(val.code or "ACR303", node, seen=f"{name}: {val.why}", rewrite=conversion(val.why))
         raise Refused(None)
     return consumed(w, val, name, key, node) if isinstance(val, Stream) else val
 

@@ -56,6 +56,7 @@ MAGIC = {
 
 def unary(w: Walker, op: ast.unaryop, val: Val, node: ast.AST) -> Val:
     """Apply `-`, `+` or `~`."""
+    w.check_poison(val)
 
     def one(v: Val) -> Val:
         match op, v:

@@ -66,7 +66,7 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import BOOL, FLOAT, INT, NEVER, IntT, TensorT
+from acronumba.ir.types import BOOL, FLOAT, INT, NEVER, ArrayT, IntT, TensorT
 
 
 def index_of(w: Walker, node: ast.expr) -> Any:
@@ -460,7 +460,10 @@ def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Any]:
         check_mutable(w, base, target)
     elif not has_method(w, base, "__setitem__"):
         message = "" if isinstance(base, SharedVal) else f"items of {w.describe(base)} cannot be assigned"
-        raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}", message=message)
+        array = isinstance(base, UnionVal) and any(isinstance(t, TensorT | ArrayT) for t in base.possible)
+        place = ast.unparse(target.value)
+        rewrite = f"{place} = {place}.copy() where the array comes in" if array else ""
+        raise w.refuse("ACR113", target, f"an assignment into {w.describe(base)}", rewrite, message)
     return base, index_of(w, target.slice)
 
 
