@@ -7,6 +7,7 @@ is read when it is needed, never at import:
                                 3 the plan, 4 the host program, 5 the kernels, 6 every mini-batch
     ACRONUMBA_VERIFY=0..2       what is checked: 0 nothing, 1 (default) the program after each stage, 2 also every
                                 mini-batch against the plain call, and what is said to be shared by its addresses
+    ACRONUMBA_QUIET=0..1        1: no line on standard error where compiling takes more than two seconds
     ACRONUMBA_CACHE_DIR         where compiled code is kept
     ACRONUMBA_DEVICE            device of models that name none: "cpu"
 """
@@ -133,6 +134,11 @@ def debug_level() -> int:
 def verify_level() -> int:
     """Return ACRONUMBA_VERIFY, 0 to 2 (default 1)."""
     return _level("ACRONUMBA_VERIFY", 2, 1)
+
+
+def is_quiet() -> bool:
+    """Return whether ACRONUMBA_QUIET is 1 (default 0)."""
+    return bool(_level("ACRONUMBA_QUIET", 1, 0))
 
 
 def is_open(stream: Any) -> bool:

@@ -40,6 +40,7 @@ for compares in ("device_runs", "hand_runs", "kernel_cases", "plain_call"):  # a
 os.environ.setdefault(
     "ACRONUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"acronumba-tests-{getattr(os, 'getuid', int)()}")
 )
+os.environ.setdefault("ACRONUMBA_QUIET", "1")  # what a slow machine would say is not the tests' concern
 # The NumPy that results are compared with takes one thread: the tests already use all cores.
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")

@@ -17,6 +17,7 @@ from acronumba.data.shared import describe, shared_key
 from acronumba.locks import ForkLock, undivided
 
 if TYPE_CHECKING:
+    from acronumba.data.extents import Columns
     from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
 
@@ -76,6 +77,7 @@ class Cache:
     def __init__(self, entries: Mapping[Options, list[Compiled]] | None = None) -> None:
         self.entries: dict[Options, list[Compiled]] = dict(entries or {})
         self.lock = ForkLock()  # held while something is compiled
+        self.columns: Columns | None = None  # in the mini-batches that something was compiled for
         # By the types of mini-batches that are refused as a whole: what their groups ran with, the oldest first.
         self.apart: dict[Any, tuple[weakref.ref[Compiled], ...]] = {}
         with _keeping:
@@ -99,5 +101,7 @@ class Cache:
     def key(call: Call) -> Any:
         """Return what the answer of the front end to a call depends on, besides globals."""
         with undivided:
+            from acronumba.data.extents import with_columns
             from acronumba.data.pack import infer
-        return infer(call.columns).key, tuple(map(shared_key, describe(call.shared).roots.values()))
+        schema = with_columns(infer(call.columns), ())
+        return schema.key, tuple(map(shared_key, describe(call.shared).roots.values()))

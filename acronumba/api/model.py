@@ -436,8 +436,10 @@ class Model:
         """Return what `_specialise` does, compiled now."""
         entries, fn = self._entries, self._plain()
         with undivided, self._cache.lock:
+            from acronumba.data.extents import Columns
             from acronumba.pipeline.compiled import compile_model
 
+            seen = self._cache.columns = self._cache.columns or Columns()
             for _ in range(TRIES):  # code may change while it is compiled: what was read of it may fit later
                 found = fitting(entries, fn, call)  # another thread may have been faster
                 if found is not None:
@@ -445,7 +447,7 @@ class Model:
                 others = (c for of in tuple(self._cache.entries.values()) for c in tuple(of))
                 like = fitting(others, fn, call)
                 try:
-                    compiled = compile_model(fn, call.columns, call.shared, self._options, like and like[0])
+                    compiled = compile_model(fn, call.columns, call.shared, self._options, like and like[0], seen)
                 except Changed:
                     continue
                 keep(compiled, entries)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, compress, islice
+from itertools import chain, compress, count, islice
 from operator import attrgetter
 from typing import Any
 
@@ -95,9 +96,9 @@ class Room:
         """Return a column of references to objects or lists of these pools, or None."""
         return References(pools)
 
-    def arrays(self, dtype: str, rank: int, optional: bool) -> ArrayColumn:
-        """Return a column of arrays of a dtype and rank; of None too if `optional`."""
-        return ArrayColumn(self._arrays.setdefault(dtype, Arrays(dtype)), rank, optional)
+    def arrays(self, dtype: str, rank: int, optional: bool, column: bool = False) -> ArrayColumn:
+        """Return a column of arrays of a dtype and rank; of None too if `optional`; see `TensorT.column`."""
+        return ArrayColumn(self._arrays.setdefault(dtype, Arrays(dtype)), rank, optional, column=column)
 
     def points(self, dtype: str) -> ArrayColumn:
         """Return a column of arrays of rank 0 of a dtype."""
@@ -402,10 +403,11 @@ def none_for_no_value(values: list[Any]) -> list[Any]:
 class ArrayColumn:
     """A column of arrays, or of NumPy scalars if the rank is 0; with `points` of arrays of rank 0."""
 
-    def __init__(self, arrays: Arrays, rank: int, optional: bool, points: bool = False) -> None:
+    def __init__(self, arrays: Arrays, rank: int, optional: bool, points: bool = False, column: bool = False) -> None:
         self._arrays = arrays
         self._rank = rank
         self._optional = optional
+        self._column = column
         self._arrays_of_rank_0 = points
         self._both = False
         self._values: list[Any] = []
@@ -443,6 +445,8 @@ class ArrayColumn:
         elif column.dtype != np.dtype(self._arrays.dtype) or column.ndim != self._rank + 1:
             raise Mismatch
         else:
+            if self._column and column.shape[-1] != 1:
+                raise Mismatch
             self._block = self._arrays.add_block(column), len(column)
 
     def close(self) -> None:
@@ -459,7 +463,10 @@ class ArrayColumn:
             return self._arrays.block_addresses(*self._block)
         valid = np.frombuffer(bytes([v is not None for v in self._values]), np.bool_)
         out = np.zeros(len(valid), np.int64)
-        out[valid] = self._arrays.addresses(self._first, int(valid.sum()))
+        count = int(valid.sum())
+        if self._column:
+            self._arrays.expect_columns(self._first, count)
+        out[valid] = self._arrays.addresses(self._first, count)
         return out
 
 
@@ -477,6 +484,8 @@ class Arrays:
         self._blocks: list[npt.NDArray[Any]] = []
         self._block_rows = 0
         self._numbers: Words | None = None  # record of each array found, if some were found twice
+        self._shapes: list[tuple[int, ...]]  # those that there are
+        self._places: Words  # of the shape of each of those that were found once, among them
         self._region: Region
         self._base = 0
 
@@ -511,19 +520,31 @@ class Arrays:
             self._found = found = [found[k] for k in once.tolist()]
         count = float(self._sizes.sum(dtype=float)) + sum(float(c.size) for c in self._blocks)
         room.take(count * np.dtype(self.dtype).itemsize)
-        # A tuple for each array would be what the garbage collector looks at.
-        shapes = [(n,) for n in np.unique(self._sizes).tolist()] if self._flat else [v.shape for v in found]
-        room.shapes.update(dict.fromkeys(shapes, 0))
+        self._shapes, self._places = self._look_at_shapes()
+        room.shapes.update(dict.fromkeys(self._shapes, 0))
         room.shapes.update(dict.fromkeys([c.shape[1:] for c in self._blocks], 0))
         count, shape = len(found) + self._block_rows, RECORD.at["shape"]
         self._region = room.add("records", count, RECORD.count, (shape,), dtype=self.dtype)
         split = int(self._sizes.sum())
         self.pool = pool = aligned(split + sum(c.size for c in self._blocks), self.dtype)
-        if found:
+        rest = {shape[1:] for shape in self._shapes}
+        if split and len(rest) == 1 and all(self._shapes):  # NumPy does this in less time
+            np.concatenate(found, axis=0, out=pool[:split].reshape(-1, *rest.pop()))
+        elif found:
             np.concatenate(found, axis=None, out=pool[:split])
         for column in self._blocks:
             pool[split : split + column.size].reshape(column.shape)[...] = column
             split += column.size
+
+    def _look_at_shapes(self) -> tuple[list[tuple[int, ...]], Words]:
+        """Return the shapes that there are, and which of them each array has."""
+        # A tuple for each array would be what the garbage collector looks at.
+        if self._flat:
+            lengths, places = np.unique(self._sizes, return_inverse=True)
+            return [(n,) for n in lengths.tolist()], places
+        number: dict[tuple[int, ...], int] = defaultdict(count().__next__)
+        places = np.fromiter(map(number.__getitem__, map(_shape, self._found)), np.int64, len(self._found))
+        return list(number), places
 
     def fill(self, heap: Heap, shapes: Mapping[tuple[int, ...], int]) -> None:
         """Write the value records."""
@@ -533,11 +554,7 @@ class Arrays:
         ends = np.cumsum(sizes)
         table[:, 1] = INPUT
         table[:k, 0] = data + size * (ends - sizes)
-        if self._flat:
-            lengths, places = np.unique(sizes, return_inverse=True)
-            table[:k, 2] = np.array([shapes[(n,)] for n in lengths.tolist()], np.int64)[places]
-        else:
-            table[:k, 2] = [shapes[v.shape] for v in found]
+        table[:k, 2] = np.array([shapes[shape] for shape in self._shapes], np.int64)[self._places]
         data += size * int(sizes.sum())
         for column in self._blocks:
             n, step = len(column), size * math.prod(column.shape[1:])
@@ -548,8 +565,17 @@ class Arrays:
 
     def addresses(self, first: int, count: int) -> Words:
         """Return the addresses of the records of arrays, by the place of the first."""
-        numbers = np.arange(first, first + count) if self._numbers is None else self._numbers[first : first + count]
-        return self._base + RECORD.size * numbers
+        return self._base + RECORD.size * self._records(first, count)
+
+    def _records(self, first: int, count: int) -> Words:
+        """Return the numbers of the records of arrays, by the place of the first."""
+        return np.arange(first, first + count) if self._numbers is None else self._numbers[first : first + count]
+
+    def expect_columns(self, first: int, count: int) -> None:
+        """Raise `Mismatch` unless the last axis of some arrays, by the place of the first, has extent 1."""
+        single = np.array([shape[-1:] == (1,) for shape in self._shapes], np.bool_)
+        if not single.all() and not single[self._places[self._records(first, count)]].all():
+            raise Mismatch
 
     def block_addresses(self, first: int, count: int) -> Words:
         """Return the addresses of the records of rows, by the number of the first."""
@@ -559,7 +585,7 @@ class Arrays:
 _NO_WORDS: Words = np.zeros(0, np.int64)
 
 
-_dtype, _rank, _size = attrgetter("dtype"), attrgetter("ndim"), attrgetter("size")
+_dtype, _rank, _size, _shape = attrgetter("dtype"), attrgetter("ndim"), attrgetter("size"), attrgetter("shape")
 _ARRAY_KINDS = frozenset((np.ndarray, np.memmap))
 
 

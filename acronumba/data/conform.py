@@ -76,7 +76,8 @@ def accepts(t: Type, value: Any) -> bool:
             return type(value) is t.cls and any(value is m for m in t.cls)
         case TensorT():
             array = type(value) in _ARRAYS if t.rank else issubclass(type(value), np.generic)
-            return array and value.dtype == np.dtype(t.dtype) and value.ndim == t.rank
+            alike = array and value.dtype == np.dtype(t.dtype) and value.ndim == t.rank
+            return alike and (not t.column or value.shape[-1] == 1)
         case Array0T():
             array = type(value) in _ARRAYS and not value.ndim
             return (array and value.dtype == np.dtype(t.dtype)) or (not t.sure and accepts(t.scalar, value))

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acronumba.data import collect, conform
-from acronumba.data.classes import field_names, is_record, is_struct, names_among
+from acronumba.data.classes import field_names, is_struct
 from acronumba.data.collect import Twice, are_arrays
 from acronumba.data.copies import copied, unchanging
 from acronumba.data.heap import (
@@ -41,7 +41,8 @@ from acronumba.data.heap import (
 )
 from acronumba.data.layouts import make_layouts
 from acronumba.data.packer import PackerText, packer_text
-from acronumba.data.schema import MISSING, Reads, Schema, attribute, guess, infer, loses, merge, restrict, schema_text
+from acronumba.data.rests import Rests, kept_of
+from acronumba.data.schema import Reads, Schema, guess, infer, loses, merge, restrict, schema_text
 from acronumba.data.shared import Inherited
 from acronumba.data.unchanged import Guard, guard_of
 from acronumba.data.unpack import Memory, Reader, Unpacker
@@ -338,43 +339,6 @@ def check_lengths(columns: Sequence[Any]) -> int:
 
 
 # --- Snapshots ------------------------------------------------------------------------------------------------------
-
-
-class _Rests(Sequence[Any]):
-    """What the words of the objects of one class do not hold, by row; see `heap.rest_of`.
-
-    Fields are as they were when the objects were packed. Attributes besides the fields are those that an object has
-    now: to look for them would take longer than to pack.
-    """
-
-    def __init__(self, objects: Sequence[Any], stored: Container[str]) -> None:
-        self._objects = objects
-        cls = type(objects[0])
-        names = field_names(cls) if is_record(cls) else sorted(names_among(cls, objects))
-        self._fields = frozenset(names)
-        self._columns: dict[str, list[Any]] = {}
-        self.pairs: list[tuple[Any, Any]] = []  # the user's own objects and their copies, where values may change
-        for name in names:
-            if name not in stored:
-                self._columns[name], pairs = unchanging([attribute(o, name) for o in objects])
-                self.pairs += pairs
-
-    def __len__(self) -> int:
-        return len(self._objects)
-
-    def __getitem__(self, row: Any) -> Any:
-        found = {name: v for name, column in self._columns.items() if (v := column[row]) is not MISSING}
-        own = getattr(self._objects[row], "__dict__", {})
-        return found | {name: v for name, v in own.items() if name not in self._fields}
-
-
-def _kept(heap: Heap, layouts: Sequence[StructLayout]) -> dict[Region, Sequence[Any]]:
-    """Return what the words do not hold of what the user may change later, by region; of lists their classes."""
-    stored = {layout.cls: frozenset(f.name for f in layout.fields) for layout in layouts}
-    return {
-        r: _Rests(objects, stored.get(r.cls, ())) if r.cls is not None else list(map(type, objects))
-        for r, objects in heap.objects.items()
-    }
 
 
 @dataclass(slots=True, eq=False)
@@ -705,7 +669,7 @@ def pack(instances: Sequence[Any] | npt.NDArray[Any]) -> Packed:
         batch = packer.pack([column])
     whole = packer.schema is schema and not batch.errors and not loses(schema)
     plain, pairs = (None, []) if whole else copied(list(column))
-    kept = _kept(batch.heaps[0], packer.layouts) if whole else {}
-    pairs += chain.from_iterable(rests.pairs for rests in kept.values() if isinstance(rests, _Rests))
+    kept = kept_of(batch.heaps[0], packer.layouts) if whole else {}
+    pairs += chain.from_iterable(rests.pairs for rests in kept.values() if isinstance(rests, Rests))
     store = _Store(schema, packer.layouts, batch.heaps[0], usable=not batch.errors, kept=kept, pairs=pairs)
     return Packed(store, batch.roots, plain, column[:0] if isinstance(column, np.ndarray) else None)

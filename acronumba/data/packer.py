@@ -217,7 +217,8 @@ class _Writer:
         if isinstance(t, UnionT) and union_word(t) is None:
             return "[]"
         if isinstance(rest[0], TensorT):
-            return f"room.arrays({rest[0].dtype!r}, {rest[0].rank}, {isinstance(t, UnionT)})"
+            column = ", column=True" if rest[0].column else ""
+            return f"room.arrays({rest[0].dtype!r}, {rest[0].rank}, {isinstance(t, UnionT)}{column})"
         if isinstance(rest[0], Array0T):
             return f"room.points({rest[0].dtype!r})"
         if isinstance(rest[0], StructT | ListT):

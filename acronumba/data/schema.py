@@ -319,7 +319,12 @@ def _param(column: Any, hint: Hint) -> Type:
         return _type(hint, column)
     if column.dtype.name not in DTYPES or not column.dtype.isnative:
         return OpaqueT(_array_text(column.dtype))
-    return TensorT(column.dtype.name, (None,) * (column.ndim - 1))
+    return _tensor(column.dtype, column.ndim - 1, column.ndim > 2 and column.shape[-1] == 1)
+
+
+def _tensor(dtype: np.dtype[Any], rank: int, column: bool) -> TensorT:
+    """Return the type of arrays; `column`: the extent of their last axis is 1, what is known of no other extent."""
+    return TensorT(dtype.name, (*(None,) * (rank - 1), 1) if column else (None,) * rank)
 
 
 def _array_text(dtype: np.dtype[Any]) -> str:
@@ -424,13 +429,13 @@ def _observe_class(cls: type, column: Sequence[Any], depth: int) -> Type:
 
 def _arrays(values: list[Any], scalar: type) -> Type:
     """Return the union of the types of arrays and NumPy scalars of a scalar class."""
-    dtypes = {(v.dtype, v.ndim, isinstance(v, np.generic)) for v in values}
+    dtypes = {(v.dtype, v.ndim, isinstance(v, np.generic), v.ndim > 1 and v.shape[-1] == 1) for v in values}
     found: list[Type] = []
-    for dtype, rank, single in sorted(dtypes, key=lambda item: (item[0].str, *item[1:])):
+    for dtype, rank, single, column in sorted(dtypes, key=lambda item: (item[0].str, *item[1:])):
         if not issubclass(dtype.type, scalar):
             continue
         stored = dtype.name in DTYPES and dtype.isnative
-        t = TensorT(dtype.name, (None,) * rank) if rank or single else Array0T(dtype.name)
+        t = _tensor(dtype, rank, column) if rank or single else Array0T(dtype.name)
         found.append(t if stored else OpaqueT(_array_text(dtype)))
     return storable_union(*found)
 

@@ -216,6 +216,8 @@ def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val:
     if isinstance(old, DictVal | MapVal) and isinstance(stmt.op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor):
         return changed_in_place(w, stmt.op, changeable(w, old, stmt), value, stmt)
     magic = f"__i{MAGIC[type(stmt.op)]}__"
+    if has_method(w, old, magic):
+        return call_special(w, old, magic, (value,), stmt)
     if cls not in (list, dict, set) and w.has(cls, magic):
         raise w.refuse("ACR209", stmt, seen=magic, rewrite=_written_out(stmt))
     new = binary(w, stmt.op, old, value, stmt)

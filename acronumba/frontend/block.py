@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from acronumba.data.shared import SharedLeaf
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.errors.codes import refuse
 from acronumba.frontend.naming import note_named
+from acronumba.frontend.numbering import Key, Numbering, fits, gives_natural
 from acronumba.frontend.source import Source
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -52,6 +53,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import SCALARS
 from acronumba.ir.types import BOOL, FLOAT, INT, NONE, Array0T, ListT, Type, Word, type_text
+from acronumba.ir.visit import writes
 
 State = dict[Any, Val]  # by (scope, name); also facts: (scope, name, part, ...)
 
@@ -102,6 +104,7 @@ class FunctionCode:
     ends: list[ir.End | None] = field(default_factory=list)
     names: dict[str, int] = field(default_factory=dict)
     given: dict[ir.Var, str] = field(default_factory=dict)  # the user's names of what was bound
+    numbering: Numbering = field(default_factory=Numbering)  # what was computed where
 
     def note_name(self, val: Val, name: str) -> None:
         """Note the name that the user gives to a value."""
@@ -132,6 +135,8 @@ class Knowledge:
         self.carried: dict[
             Any, set[type]
         ] = {}  # called functions to which shared tensors are passed; classes in pieces
+        self.loops_kept = False  # whether a loop stays one only because its turns would be much code,
+        self.written_out = False  # and whether no loop does
         self.changed = False
 
     def begin_again(self) -> None:
@@ -165,7 +170,9 @@ class Blocks:
         self.errors: list[AcronumbaError] = []
         self.notes: list[Note] = []  # for `explain`
         self.widenings: dict[Loc, None] = {}  # where float32 becomes float64 by NumPy's rules
-        self.lengths: dict[int, ir.Var] = {}  # variables that are extents of some array, by identity
+        self.naturals: dict[ir.Var, None] = {}  # variables that are never below zero: extents, lengths, counters
+        # of numbers that a loop over a range gives, from 0 on: what they are less than
+        self.below: dict[ir.Var, Num] = {}
         self.data_lists: set[ListT] = set()  # types of lists that instances or shared parameters hold
 
     # ---- refusing
@@ -244,16 +251,33 @@ class Blocks:
 
     # ---- blocks
 
-    def new_block(self) -> int:
+    def new_block(self, *over: int) -> int:
+        """Return the number of a new block; every way to it passes one of the blocks `over`, if there are any."""
         if self.trying:
             raise Abandoned
         self.code.blocks.append([])
         self.code.ends.append(None)
-        return len(self.code.blocks) - 1
+        made = len(self.code.blocks) - 1
+        self.code.numbering.begin(made, over)
+        return made
 
     def emit(self, instr: ir.Instr) -> None:
         if self.block is not None:
             self.code.blocks[self.block].append(instr)
+
+    def once(self, key: Key, make: Callable[[], ir.Instr], far: bool = True) -> ir.Instr:
+        """Emit an instruction unless every way to here has passed one that computes the same; return it, or that.
+
+        What costs nothing is looked for in this block alone (not `far`): blocks may become functions of their own.
+        """
+        assert self.block is not None
+        blocks, numbering = self.code.blocks, self.code.numbering
+        instr = numbering.find(blocks, self.block, key, far)
+        if instr is None:
+            instr = make()
+            numbering.note(self.block, key, len(blocks[self.block]), instr)
+            self.emit(instr)
+        return instr
 
     def end(self, end: ir.End) -> None:
         """End the current block; what follows cannot be reached until a block is entered."""
@@ -288,7 +312,7 @@ class Blocks:
 
     def meet(self, ends: Sequence[int], state: State) -> None:
         """Let several blocks go on in a new one, with a state that holds at the end of each of them."""
-        target = self.new_block()
+        target = self.new_block(*ends)
         for k in ends:
             assert self.code.ends[k] is None
             self.code.ends[k] = ir.Jump(block=target, loc=self.loc)
@@ -310,10 +334,11 @@ class Blocks:
         if self.block is None:
             return None, None
         if cond.const is not NOT_CONST:
-            here = self.point()
+            point = self.point()
             self.block = None
-            return (here, None) if cond.const else (None, here)
-        yes, no = self.new_block(), self.new_block()
+            return (point, None) if cond.const else (None, point)
+        here = self.block
+        yes, no = self.new_block(here), self.new_block(here)
         state = self.state
         self.end(ir.Branch(cond=self.word(cond), yes=yes, no=no, loc=self.loc))
         return (yes, dict(state)), (no, dict(state))
@@ -332,7 +357,8 @@ class Blocks:
         if cond.const is not NOT_CONST:
             self.end(ir.Fail(site=site, args=values, loc=self.at(node)))
             return
-        self.emit(ir.Check(cond=self.word(cond), site=site, args=values, loc=self.at(node)))
+        var = self.word(cond)
+        self.once(("check", var), lambda: ir.Check(cond=var, site=site, args=values, loc=self.at(node)))
 
     def fail(self, error: str, text: str, node: ast.AST | Loc | None = None) -> None:
         if self.block is not None:
@@ -356,17 +382,26 @@ class Blocks:
                 num = Num(INT, const=value)
             if num.const is NOT_CONST:
                 assert num.shared is not None
-                out = self.var(last_name(num.shared.path), num.type)
-                self.emit(ir.Shared(out=out, index=self.shared(num.shared), loc=self.loc))
-                return out
-            out = self.var("", num.type)
+                index, name = self.shared(num.shared), last_name(num.shared.path)
+                return self._known_word(
+                    ("shared", index), num.type, name, lambda out: ir.Shared(out=out, index=index, loc=self.loc)
+                )
             value = num.const
             if num.type == INT and not -(2**63) <= value < 2**63:
                 self.fail("OverflowError", "int too large for 64 bits")
                 raise Refused(None)
-            self.emit(ir.Const(out=out, value=value, loc=self.loc))
-            return out
+            return self._known_word(
+                ("const", num.type, repr(value)), num.type, "",
+                lambda out: ir.Const(out=out, value=value, loc=self.loc),
+            )  # fmt: skip
         return num.var
+
+    def _known_word(self, key: Key, type: Word, name: str, make: Callable[[ir.Var], ir.Instr]) -> ir.Var:
+        """Return the variable of what can be written at any time."""
+        if self.block is None:
+            return self.var(name, type)
+        (out,) = writes(self.once(key, lambda: make(self.var(name, type)), far=False))
+        return out
 
     def shared(self, leaf: SharedLeaf) -> int:
         if leaf.path not in self.shared_index:
@@ -417,12 +452,22 @@ class Blocks:
                 return Num(result, const=value)
         if self.block is None:
             return Num(result, var=self.var("", result))
-        vars = tuple(self.word(a) for a in args)
-        site = -1
-        if row.fails:
-            site = self.site(*_scalar_failure(op, result), node)
-        out = self.var("", result)
-        self.emit(ir.Scalar(out=out, op=op, args=vars, site=site, loc=self.at(node)))
+        args = tuple(map(self.read, args))
+        known = self.code.numbering.simplified(op, args, self.naturals)
+        if known is not None:
+            return known
+        vars = tuple(map(self.word, args))
+
+        def made() -> ir.Instr:
+            fails = row.fails and not fits(op, args, self.naturals)
+            site = self.site(*_scalar_failure(op, result), node) if fails else -1
+            return ir.Scalar(out=self.var("", result), op=op, args=vars, site=site, loc=self.at(node))
+
+        key = (op, *(a.var if a.const is NOT_CONST else (a.type, repr(a.const)) for a in args))
+        (out,) = writes(self.once(key, made))
+        self.code.numbering.made[out] = op, args
+        if result == INT and gives_natural(op, args, self.naturals):
+            self.naturals[out] = None
         return Num(result, var=out)
 
     def as_int(self, num: Num) -> Num:
@@ -495,6 +540,25 @@ class Blocks:
     def as_extent(self, num: Num) -> ir.Extent:
         value = self.known(num)
         return value if value is not NOT_CONST else self.word(num)
+
+    def extent_of(self, ref: ir.Var, axis: int) -> ir.Var:
+        """Return the variable of an extent that is known at run time."""
+        name = f"n{axis}"
+        if self.block is None:
+            return self.var(name, INT)
+
+        def made() -> ir.Instr:
+            return ir.ExtentOf(out=self.var(name, INT), tensor=ref, axis=axis, loc=self.loc)
+
+        (out,) = writes(self.once(("extent", ref, axis), made))
+        self.naturals[out] = None
+        return out
+
+    def note_extents(self, ref: ArrayRef) -> ArrayRef:
+        """Note that the extents of an array whose numbers come from elsewhere are not below zero."""
+        extents = (*(a.extent for a in ref.axes), *(n for c in ref.cuts for n in (c.extent, c.count)))
+        self.naturals.update(dict.fromkeys(n for n in extents if isinstance(n, ir.Var)))
+        return ref
 
 
 def last_name(path: str) -> str:

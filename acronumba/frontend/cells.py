@@ -5,15 +5,18 @@ Each list has a cell. Lists that meet under one name share theirs; what is known
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from acronumba.frontend.advice import one_type
-from acronumba.frontend.block import GROWS, Blocks, conversion
+from acronumba.frontend.block import GROWS, Blocks, Resweep, conversion
+from acronumba.frontend.naming import note_unified
 from acronumba.frontend.values import ArrayPlace, ArrayRef, Cell, ListVal, Tensor, Val, is_own
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     NEVER,
     Array0T,
+    ArrayT,
     DictT,
     ListT,
     MapT,
@@ -38,6 +41,7 @@ class Cells(Blocks):
         cell = cell.find()
         wider = union(cell.item, item)
         if wider != cell.item:
+            self.one_form(wider)
             if cell.fixed:
                 seen = f"list[{type_text(cell.item)}] and an element {type_text(item)}"
                 raise self.refuse("ACR303", seen=seen, rewrite=one_type(wider))
@@ -45,6 +49,30 @@ class Cells(Blocks):
                 raise self.refuse("ACR303", seen=without_end(wider), rewrite=conversion(without_end(wider)))
             cell.item = wider
             self.know.changed = True
+
+    def unify_places(self, places: Sequence[ArrayPlace]) -> None:
+        """Let arrays of some places be known as one from the next sweep on: one name may mean any of them."""
+        if any(p.find().passed for p in places):
+            self.pass_itself(places)
+        note_unified(places)
+        self.know.changed = True
+
+    def pass_itself(self, places: Sequence[ArrayPlace]) -> None:
+        """See to it that arrays of some places are known as one, and passed as themselves, not as their elements."""
+        before = {p.find() for p in places}
+        if len(before) > 1 or not all(p.passed for p in before):
+            note_unified(places).passed = True
+            self.know.begin_again()
+            raise Resweep
+
+    def one_form(self, t: Type) -> None:
+        """Let arrays that are written to, and meet in a type, be known as those of one place: they have one form."""
+        places: dict[Any, list[ArrayPlace]] = {}
+        for m in members(t):
+            if isinstance(m, ArrayT):
+                places.setdefault((m.seen.dtype, m.seen.rank), []).append(self.know.arrays[m.form].place)
+        for some in places.values():
+            self.pass_itself(some)
 
     def make_real(self, cell: Cell) -> None:
         cell = cell.find()

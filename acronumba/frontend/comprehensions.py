@@ -12,11 +12,12 @@ import numpy as np
 from acronumba.frontend.advice import one_type
 from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.lists import append, check_mutable, list_get, list_slice, new_list
-from acronumba.frontend.loops import iterate, note_turns, range_count, unrolled_range
+from acronumba.frontend.loops import iterate, range_count
 from acronumba.frontend.magic import iterated
 from acronumba.frontend.names import forget, part_of
 from acronumba.frontend.source import assigned_names, spot
 from acronumba.frontend.tensors import HOST
+from acronumba.frontend.unrolling import note_turns, unrolled_range
 from acronumba.frontend.values import (
     NOT_CONST,
     Func,
@@ -325,7 +326,13 @@ def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterabl
     items = w.items_of(iterable)
     inner: list[ast.AST] = [ast.Expr(node.elt), *(ast.Expr(c) for g in node.generators[k:] for c in g.ifs)]
     if items is None and isinstance(iterable, Range):
-        items = unrolled_range(w, iterable, gen.target, inner)
+
+        def turn() -> object:
+            if last:
+                return part_of(w, node.elt)
+            return generators(w, node, k + 1, w.value(node.generators[k + 1].iter))
+
+        items = unrolled_range(w, iterable, gen.target, inner, turn, indexed=True)
         if items is not None:
             note_turns(w, len(items), gen.iter)
     if items is not None and last:

@@ -366,6 +366,9 @@ def function_name(w: Walker, func: Func) -> str:
     return name
 
 
+ENTRY = "entry"  # the key of the model itself, which nobody calls; calls of it from inside have keys of their own
+
+
 def finish(w: Walker, key: Any, frame: Frame) -> None:
     """Return the values of all returns as one type."""
     old = w.know.results.get(key)
@@ -388,7 +391,7 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
         return
     if result != old:
         w.know.results[key] = result
-        w.know.changed = True
+        w.know.changed |= old is not None or key != ENTRY  # nobody has called the model and assumed less
     w.code.results = words(result)
     for point, val, w.loc in frame.returns:
         w.enter(point)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from acronumba.frontend.attributes import not_none
-from acronumba.frontend.block import GROWS, Abandoned, Dead, Point, Refused, State, conversion
+from acronumba.frontend.block import GROWS, Dead, Point, Refused, State, conversion
 from acronumba.frontend.cells import without_end
 from acronumba.frontend.handlers import PROTOCOLS, STATEMENTS, handles
 from acronumba.frontend.lists import at_run_time, list_get
 from acronumba.frontend.magic import iterated
 from acronumba.frontend.maps import turns
+from acronumba.frontend.numbering import is_natural
 from acronumba.frontend.parts import same
 from acronumba.frontend.source import assigned_names
 from acronumba.frontend.templates import TAbsent, Template, TList, TMap, TStatic, TType, equal_templates
+from acronumba.frontend.unrolling import note_turns, unrolled_range
 from acronumba.frontend.values import (
     NOT_CONST,
     Cell,
@@ -43,9 +44,8 @@ from acronumba.frontend.values import (
     number,
     unkept,
 )
-from acronumba.frontend.walker import MOST_OPERATIONS, UNROLL, Loop, Walker
+from acronumba.frontend.walker import Loop, Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.notes import Note
 from acronumba.ir.types import INT
 from acronumba.ir.visit import reads, writes
 
@@ -154,7 +154,8 @@ def _enter_loop(
             state[key] = val
         if vars[key]:
             w.store(shape, vars[key], entry.get(key))
-    head = w.new_block()
+    assert w.block is not None
+    head = w.new_block(w.block)
     w.end(ir.Jump(block=head, loc=w.loc))
     w.block, w.state = head, state
     w.settle_all()
@@ -266,6 +267,8 @@ def iterate(
     def index() -> Num:
         out = w.state[index_key]
         assert isinstance(out, Num)
+        if out.var is not None:
+            w.naturals[out.var] = None
         return out
 
     def test() -> tuple[list[Point], list[Point]]:
@@ -314,88 +317,19 @@ def unrolled(
     end_loop(w, [w.point()] if w.block is not None else [], loop, otherwise)
 
 
-def unrolled_range(
-    w: Walker, r: Range, target: ast.expr, inner: Sequence[ast.AST], body: Callable[[], None] | None = None
-) -> tuple[Val, ...] | None:
-    """Return the values of a short constant range if its variable decides something or its `body` is small.
-
-    Where the variable decides, shared ints that the range is made of become constants; a small body is no reason
-    to compile again for another value of a parameter.
-    """
-    if not isinstance(target, ast.Name):
-        return None
-    values = [w.present(v) for v in (r.start, r.stop, r.step)]
-    if NOT_CONST in values or values[2] == 0:
-        return None
-    items = tuple(number(k) for k in range(*values)[: UNROLL + 1])
-    if len(items) > UNROLL:
-        return None
-    used = any(decides(stmt, target.id) for stmt in inner)
-    if not used and (not items or body is None or any(is_given(w, v) for v in (r.start, r.stop, r.step))):
-        return None
-    if not used and body is not None and not is_small(w, items, target, body):
-        return None
-    for v in (r.start, r.stop, r.step):
-        w.decided(v)
-    return items
-
-
-def decides(node: ast.AST, name: str) -> bool:
-    """Whether a name stands in an index, or in what a text is made of: that of `raise` and `assert` is made later."""
-    if isinstance(node, ast.Raise):
-        return False
-    parts: tuple[ast.AST, ...] = ()
-    match node:
-        case ast.Subscript(slice=index):
-            parts = (index,)
-        case ast.JoinedStr() | ast.Call(func=ast.Name(id="str" | "repr" | "format") | ast.Attribute(attr="format")):
-            parts = (node,)
-        case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod(), right=right):
-            parts = (right,)
-    if any(isinstance(m, ast.Name) and m.id == name for part in parts for m in ast.walk(part)):
-        return True
-    children = [node.test] if isinstance(node, ast.Assert) else ast.iter_child_nodes(node)
-    return any(decides(child, name) for child in children)
-
-
-def is_given(w: Walker, num: Num) -> bool:
-    """Return whether a number is that of a shared parameter, not of a global or a constant."""
-    return num.const is NOT_CONST and num.shared is not None and re.split(r"[.[]", num.shared.path)[0] in w.roots
-
-
-def note_turns(w: Walker, count: int, over: ast.AST) -> None:
-    """Note for `explain` that a loop over a range is written out."""
-    text = f"the {count} turns are written out, one after the other"
-    w.notes.append(Note(loc=w.at(over), kind="unrolled", text=text, option=""))
-
-
-def is_small(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], None]) -> bool:
-    """Try the first turn of a loop: whether it is a straight line of so few operations that one kernel has all.
-
-    As a loop, each turn would be nodes of its own.
-    """
-    assert w.block is not None
-    before, loc, block = w.mark(), w.loc, w.block
-    start, errors = len(w.code.blocks[block]), len(w.errors)
-    w.trying = True
-    w.frame.loops.append(Loop())
-    try:
-        w.assign(target, items[0])
-        body()
-    except (Abandoned, Dead, Refused):
-        w.block = None
-    straight = w.block == block and len(w.errors) == errors
-    operations = sum(isinstance(i, ir.Op) for i in w.code.blocks[block][start:])
-    w.go_back(before)
-    w.loc = loc
-    return straight and 0 < operations * len(items) <= MOST_OPERATIONS
-
-
 def range_count(w: Walker, r: Range) -> Num:
     """Return how many numbers a range has."""
     gap = w.scalar("sub", r.stop, r.start)
     count = w.scalar("neg", w.scalar("floordiv", w.scalar("neg", gap), r.step))
     return w.scalar("max", count, number(0))
+
+
+def number_of(w: Walker, r: Range, index: Num) -> Num:
+    """Return a number of a range; the index is known to be inside."""
+    out = apart(w, w.scalar("add", r.start, w.scalar("mul", index, r.step)), index)
+    if out.var is not None and r.step.const == 1 and r.start.const is not NOT_CONST and r.start.const >= 0:
+        w.below[out.var] = r.stop
+    return out
 
 
 def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
@@ -408,8 +342,8 @@ def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num]
         return handler(w, iterable, node)  # type: ignore[no-any-return]
     match iterable:
         case Range():
-            count, step, start = range_count(w, iterable), iterable.step, iterable.start
-            return lambda: count, lambda i: w.scalar("add", start, w.scalar("mul", i, step))
+            count = range_count(w, iterable)
+            return lambda: count, lambda i: number_of(w, iterable, i)
         case ListVal():
             return lambda: w.list_lengths(iterable, node), lambda i: list_get(w, iterable, i, node)
         case MapVal() | MapView():
@@ -422,7 +356,7 @@ def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num]
         case Enumerate():
             length, get = protocol(w, iterable.inner, node)
             start = iterable.start
-            return length, lambda i: TupleVal((w.scalar("add", i, start), get(i)))
+            return length, lambda i: TupleVal((apart(w, w.scalar("add", i, start), i), get(i)))
         case Reversed():
             length, get = protocol(w, iterable.inner, node)
             n = length()
@@ -448,6 +382,17 @@ def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num]
         case Tensor():
             raise w.refuse("ACR301", node, seen="iteration over a rank-0 array")
     raise w.refuse("ACR301", node, seen=f"{w.describe(iterable)} cannot be iterated over")
+
+
+def apart(w: Walker, value: Num, counter: Num) -> Num:
+    """Return the value of a turn in a variable of its own: the counter goes on while the value is in use."""
+    if value.var is None or value.var is not counter.var:
+        return value
+    out = w.var("", INT)
+    w.emit(ir.Copy(out=out, src=value.var, loc=w.loc))
+    if is_natural(value, w.naturals):
+        w.naturals[out] = None
+    return Num(INT, var=out)
 
 
 def cells_walked(iterable: Val) -> list[Cell]:

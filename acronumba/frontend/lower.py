@@ -43,7 +43,7 @@ from acronumba.frontend import (
 from acronumba.frontend.arrays import present
 from acronumba.frontend.block import FunctionCode, Knowledge, Refused, Resweep
 from acronumba.frontend.functions import add_defaults
-from acronumba.frontend.instances import call_instance, fails_itself, finish, function_name
+from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
 from acronumba.frontend.names import behind, function_value
 from acronumba.frontend.values import Func, NoneVal, Val
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
@@ -158,13 +158,17 @@ def _lower(
         except Resweep:
             continue
         except Refused as error:
+            result = None
             if error.error is not None:
                 sweep.errors.append(error.error)
-            raise together(sweep.errors) from None
-        if not know.changed:
-            if sweep.errors:
-                raise together(sweep.errors)
+        if result is not None and know.changed:
+            continue
+        if result is not None and not sweep.errors:
             return result
+        if know.written_out or not know.loops_kept:
+            raise together(sweep.errors)
+        know.written_out = True
+        know.begin_again()
     raise RuntimeError(f"no stable types for {fn.__qualname__} after {SWEEPS} sweeps")
 
 
@@ -203,7 +207,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
     frame = sweep.push(func, ())
     sweep.block = sweep.new_block()
     given = _bind_entry(sweep, frame, params, shared)
-    key = "entry"
+    key = ENTRY
     if func.code in sweep.know.recursive:
         given = {p.arg: given[p.arg] for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
         val = call_instance(sweep, func, given, loc)
@@ -231,6 +235,8 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
             )
         if result is None:
             result = NoneT()
+    if sweep.know.changed:
+        raise Resweep
     program = _program(sweep, code.name, params, result or NoneT())
     reads = {cls: frozenset(names) for cls, names in sweep.reads.items()}
     inherited: dict[type, frozenset[str]] = {}
@@ -311,11 +317,14 @@ def _name_variables(code: FunctionCode) -> None:
     taken = {v.name for v in (*code.params, *made)}
     computed = [i for instrs in code.blocks for i in instrs if isinstance(i, ir.Op | ir.Scalar | ir.Call | ir.ListOp)]
     to: dict[ir.Var, ir.Var] = {}
+    last: dict[str, int] = {}  # the number that a name was given last
     for var in dict.fromkeys(v for i in computed for v in writes(i) if v in code.given):
-        name, k = code.given[var], 0
+        name = given = code.given[var]
+        k = last.get(given, 0)
         while name in taken:
             k += 1
-            name = f"{code.given[var]}_{k}"
+            name = f"{given}_{k}"
+        last[given] = k
         taken.add(name)
         to[var] = ir.Var(name, var.type)
 

@@ -23,6 +23,7 @@ def width(base: MapVal) -> int:
 def size(w: Walker, base: MapVal, node: ast.AST | None) -> Num:
     """Return how many entries there are."""
     out = w.var("size", INT)
+    w.naturals[out] = None
     w.emit(ir.ListOp(outs=(out,), op="len", width=width(base), args=(base.var,), loc=w.at(node)))
     return Num(INT, var=out)
 

@@ -478,8 +478,7 @@ class Merge(Words):
             else:
                 vars.append(self.var(name, INT))
                 vals.append(Num(INT, var=vars[-1]))
-                self.lengths[id(vars[-1])] = vars[-1]
-        return array_of_numbers(a.ref, vals), tuple(vars)
+        return self.note_extents(array_of_numbers(a.ref, vals)), tuple(vars)
 
     def template_width(self, a: Template) -> int:
         match a:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from acronumba.frontend.numbering import is_natural
 from acronumba.frontend.tensors import HOST, Node, TensorOps, dims_text
 from acronumba.frontend.values import NOT_CONST, ListVal, Num, Tensor, number
 from acronumba.ir import nodes as ir
@@ -31,7 +32,7 @@ class Shapes(TensorOps):
         if len(holes) > 1:
             raise self.refuse("ACR404", node, seen=f"reshape to {tuple(values)}")
         total = self.count(x.dims)
-        loose = [k for k, v in enumerate(values) if v is NOT_CONST and id(shape[k].var) not in self.lengths]
+        loose = [k for k, v in enumerate(values) if v is NOT_CONST and not is_natural(shape[k], self.naturals)]
         if loose and not holes:
             shape = self._with_rest(shape, loose, total, node)
         for n, v in zip(shape, values, strict=True):
@@ -118,6 +119,8 @@ class Shapes(TensorOps):
         self, length: ir.Extent, start: Num | None, stop: Num | None, step: int, node: Node = None
     ) -> tuple[ir.Extent, int, ir.Extent]:
         """Return start, step and count of Python's slice of a sequence of some length."""
+        if step == 1 and start is not None and stop is not None and self._one(length, start, stop):
+            return self.as_extent(start), 1, 1
         n = self.extent(length)
         values = [None if v is None else self.known(v) for v in (start, stop)]
         if n.const is not NOT_CONST and NOT_CONST not in values:
@@ -148,6 +151,15 @@ class Shapes(TensorOps):
         elif first.const is NOT_CONST or first.const < 0:
             first = self.select(self.scalar("eq", count, number(0)), number(0), first)
         return self.as_extent(first), step, self.as_extent(count)
+
+    def _one(self, length: ir.Extent, start: Num, stop: Num) -> bool:
+        """Whether a slice is certainly of one element: `x[t : t + 1]`, where `t` is of a loop over the range of x."""
+        if start.var is None or stop.var is None or not self.code.numbering.follows(stop.var, start.var):
+            return False
+        end = self.below.get(start.var)
+        if end is None:
+            return False
+        return end.var is length if isinstance(length, ir.Var) else end.const is not NOT_CONST and end.const <= length
 
     def take(self, x: Tensor, index: Num | Tensor, axis: int, node: Node = None) -> Tensor:
         """Index one axis by an int, an integer scalar or an integer array."""

@@ -188,6 +188,7 @@ def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
     items = w.items_of(base)
     found = known_item(w, base, items, where, node) if items is not None else None
     if found is not None:
+        w.picked += isinstance(where, Num) and is_computed(node) and not is_uniform(base)
         return found
     if items is not None and (isinstance(where, Num) or (isinstance(where, slice) and python_class(base) is list)):
         if isinstance(base, StaticList):
@@ -196,6 +197,17 @@ def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
     if isinstance(base, ListVal):
         return index_list(w, base, where, node)
     raise w.refuse("ACR301", node, seen=f"{w.describe(base)} cannot be indexed by {describe_index(w, where)}")
+
+
+def is_computed(node: ast.AST) -> bool:
+    """Whether an index stands in the source by a name."""
+    return isinstance(node, ast.Subscript) and any(isinstance(n, ast.Name) for n in ast.walk(node.slice))
+
+
+def is_uniform(base: Val) -> bool:
+    """Whether a list can be one at run time: its elements, known one by one, have one type."""
+    types = {type_of(item) for item in base.items} if isinstance(base, StaticList) else {None}
+    return len(types) == 1 and None not in types
 
 
 def _numbers(w: Walker, where: slice, node: ast.AST) -> Tensor:

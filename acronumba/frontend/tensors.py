@@ -51,7 +51,7 @@ class TensorOps(Merge):
         """Emit one operation and return its result, which may be a view of `base`."""
         t = TensorT(dtype, tuple(d if isinstance(d, int) else None for d in dims))
         out = self.var("", t)
-        self.lengths.update({id(d): d for d in dims if isinstance(d, ir.Var)})
+        self.naturals.update(dict.fromkeys(d for d in dims if isinstance(d, ir.Var)))
         if self.block is not None:
             self.emit(
                 ir.Op(out=out, op=op, args=tuple(args), attrs=attrs, shape=tuple(dims), site=site, loc=self.at(node))
@@ -283,6 +283,7 @@ class TensorOps(Merge):
 
     def list_lengths(self, val: ListVal, node: Node = None) -> Num:
         out = self.var("length", INT)
+        self.naturals[out] = None
         if self.block is not None:
             self.emit(ir.ListOp(outs=(out,), op="len", width=self.width(val), args=(val.var,), loc=self.at(node)))
         return Num(INT, var=out)

@@ -33,6 +33,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL
 
 UNROLL = 16  # loops over a constant range up to this long are unrolled where they index something known,
+MOST_INSTRUCTIONS = 512  # and are so many instructions in all,
 MOST_OPERATIONS = 64  # or where all turns together are a straight line of so many operations on tensors
 
 
@@ -135,6 +136,8 @@ class Walker(Contract):
         self.scopes: dict[Any, tuple[frozenset[str], Func]] = {}
         self.counter = 0
         self.scanned: set[Any] = set()
+        self.fitting: dict[Any, bool] = {}  # whether the turns of loops are written out, by their places
+        self.picked = 0  # how often a part of something was read by a computed index that is known
         self.taken: set[str] = set()  # names of functions
         self.witness = Witness()  # what of Python was read
         self.walked: list[Cell] = []  # of the deques that loops around are over

@@ -16,10 +16,8 @@ from acronumba.frontend.array_forms import array_of_words
 from acronumba.frontend.block import Point, Resweep, conversion, last_name
 from acronumba.frontend.cells import Cells, endless, without_end
 from acronumba.frontend.handlers import KEPT, READ
-from acronumba.frontend.naming import note_unified
 from acronumba.frontend.values import (
     NOT_CONST,
-    ArrayPlace,
     ArrayRef,
     Bound,
     Cell,
@@ -107,10 +105,7 @@ class Words(Cells):
         dims: list[ir.Extent] = []
         for axis, n in enumerate(ref.type.shape):
             if n is None:
-                out = self.var(f"n{axis}", INT)
-                self.emit(ir.ExtentOf(out=out, tensor=ref, axis=axis, loc=self.loc))
-                dims.append(out)
-                self.lengths[id(out)] = out
+                dims.append(self.extent_of(ref, axis))
             else:
                 dims.append(n)
         return Tensor(ref.type, ref, tuple(dims), fresh=fresh)
@@ -215,21 +210,6 @@ class Words(Cells):
             code = "ACR206" if isinstance(val, Func | Bound | Choice) else "ACR308"
             raise self.refuse(code, seen=self.describe(val), rewrite=storable(val))
         return t
-
-    def unify_places(self, places: Sequence[ArrayPlace]) -> None:
-        """Let arrays of some places be known as one from the next sweep on: one name may mean any of them."""
-        if any(p.find().passed for p in places):
-            self.pass_itself(places)
-        note_unified(places)
-        self.know.changed = True
-
-    def pass_itself(self, places: Sequence[ArrayPlace]) -> None:
-        """See to it that arrays of some places are known as one, and passed as themselves, not as their elements."""
-        before = {p.find() for p in places}
-        if len(before) > 1 or not all(p.passed for p in before):
-            note_unified(places).passed = True
-            self.know.begin_again()
-            raise Resweep
 
     def note_form(self, ref: ArrayRef) -> None:
         """Note the form of an array that is passed as itself: all of one form are known as those of one place."""
@@ -455,6 +435,7 @@ class Words(Cells):
         old = table.get(name)
         wider = given if old is None or isinstance(old, OpaqueT) else union(old, given)
         if wider != old:
+            self.one_form(wider)
             if endless(wider):
                 raise self.refuse("ACR303", seen=without_end(wider))
             table[name] = wider
@@ -506,8 +487,7 @@ class Words(Cells):
             case TensorT():
                 return self.tensor(vars[0])
             case ArrayT():
-                self.lengths.update({id(v): v for v in vars[1:]})
-                return array_of_words(self.know.arrays[t.form], t, vars)
+                return self.note_extents(array_of_words(self.know.arrays[t.form], t, vars))
             case Array0T():
                 return Tensor(t.scalar, vars[-1], (), array0=number(True) if t.sure else Num(BOOL, var=vars[0]))
             case StructT():

@@ -20,7 +20,8 @@ def instruction(w: Writer, instr: ir.Instr) -> None:
     match instr:
         case ir.Const():
             value = 0 if instr.value is None else instr.value
-            w.assign(instr.out, const(value, w[instr.out].type))
+            if instr.out not in w.constants:
+                w.assign(instr.out, const(value, w[instr.out].type))
         case ir.Copy():
             w.assign(instr.out, w[instr.src])
         case ir.Scalar():

@@ -113,7 +113,7 @@ class _Dynamic:
             b.store(it, 2, room)
             b.set(top, top + self.bytes(room))
 
-    def fresh(self, count: Local) -> Local:
+    def fresh(self, count: Expr) -> Local:
         """Make a list of so many elements; return the address of the first."""
         b = self.w.b
         self.w.room(self.segment, self.bytes(count) + 24)

@@ -37,7 +37,7 @@ from acronumba.emit.tree import F32, F64, I1, I8, I16, I32, I64, Expr, Local, Ty
 from acronumba.errors import Loc
 from acronumba.host.instructions import emit_words, instruction
 from acronumba.host.lists import dynamic
-from acronumba.host.segments import DYNAMIC, Frame, Segment
+from acronumba.host.segments import DYNAMIC, Frame, Segment, constants_of
 from acronumba.host.writer import Writer
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BoolT, FloatT, TensorT, Word
@@ -69,7 +69,9 @@ class _Machine(Writer):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan.program)
-        self.frames = [Frame(k, f, self.numbers) for k, f in enumerate(self.program.functions)]
+        known = constants_of(self.program)
+        self.constants = {v: const(0 if x is None else x, _type(v.type)) for v, x in known.items()}
+        self.frames = [Frame(k, f, self.numbers, known.keys()) for k, f in enumerate(self.program.functions)]
         for frame in self.frames:
             frame.reserve(self._words)
             frame.cleanness()
@@ -89,7 +91,7 @@ class _Machine(Writer):
         self.reg = {name: b.let(name, self.word(name)) for name in ("pc", *self.REGISTERS, *self.FIXED)}
         for frame in self.frames:
             for v in (*frame.function.params, *(v for x in frame.function.blocks for i in x.instrs for v in writes(i))):
-                if v not in self.locals:
+                if v not in self.locals and v not in self.constants:
                     name = b.fresh(re.sub(r"\W", "_", v.name))
                     self.locals[v] = b.locals[name] = Local(name, _type(v.type))
         for frame in self.frames:
@@ -400,9 +402,9 @@ class _Machine(Writer):
         b = self.b
         b.set(self.reg["fp"], child)
         params = callee.function.params
-        moves = [(self[p], self[a]) for p, a in zip(params, args, strict=True) if self[p] is not self[a]]
+        moves = [(self.locals[p], self[a]) for p, a in zip(params, args, strict=True) if p is not a]
         targets = {p.name for p, _ in moves}
-        values = [b.let("arg", a) if a.name in targets else a for _, a in moves]
+        values = [b.let("arg", a) if isinstance(a, Local) and a.name in targets else a for _, a in moves]
         for (p, _), value in zip(moves, values, strict=True):
             b.set(p, value)
         b.goto(callee.entry)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from acronumba.emit import tree
 from acronumba.emit.intrinsics import OF_C
-from acronumba.emit.tree import F64, I1, I64, Expr, Local, const, convert, intrinsic, select
+from acronumba.emit.tree import F64, I1, I64, Expr, const, convert, intrinsic, select
 from acronumba.host.writer import Writer
 from acronumba.ir.nodes import Scalar
 from acronumba.ir.ops import MATH, SCALARS, TENSORS
@@ -33,7 +33,7 @@ def scalar(w: Writer, instr: Scalar) -> None:
     w.assign(instr.out, make(w, instr, *args))
 
 
-def _math(w: Writer, instr: Scalar, args: list[Local]) -> None:
+def _math(w: Writer, instr: Scalar, args: list[Expr]) -> None:
     """A function of `math`: NaN from numbers and infinity from finite ones are its failures."""
     b = w.b
     name = instr.op

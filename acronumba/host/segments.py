@@ -7,7 +7,7 @@ and where the frame of a call keeps each variable.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, field
 
 from acronumba.ir import nodes as ir
@@ -22,6 +22,19 @@ DYNAMIC = frozenset({"append", "insert", "extend", "slice", "fill", "sort", "put
 def stands_alone(instr: ir.Instr) -> bool:
     """Whether an instruction is a segment of its own, which can be entered again: it tests for room, or waits."""
     return isinstance(instr, ir.Read | ir.Spawn) or (isinstance(instr, ir.ListOp) and instr.op in DYNAMIC)
+
+
+def constants_of(program: ir.Program) -> dict[ir.Var, int | float | None]:
+    """Return the variables that are only ever assigned one constant, with its value."""
+    known: dict[ir.Var, int | float | None] = {}
+    other = {v for f in program.functions for v in f.params}
+    for instr in (i for f in program.functions for block in f.blocks for i in block.instrs):
+        for v in writes(instr):
+            if isinstance(instr, ir.Const) and v not in known:
+                known[v] = instr.value
+            else:
+                other.add(v)
+    return {v: value for v, value in known.items() if v not in other}
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +59,7 @@ class Segment:
 class Frame:
     """One function: its segments, what lives where, its slots."""
 
-    def __init__(self, number: int, function: ir.Function, numbers: Iterator[int]) -> None:
+    def __init__(self, number: int, function: ir.Function, numbers: Iterator[int], constants: Set[ir.Var]) -> None:
         self.number = number  # of the function
         self.function = function
         self.segments: list[list[Segment]] = [self._cut(block, numbers) for block in function.blocks]
@@ -59,6 +72,7 @@ class Frame:
         self.spawns = any(isinstance(i, ir.Spawn) for block in function.blocks for i in block.instrs)
         self.heads = {s for k, block in enumerate(function.blocks) for s in successors(block.end) if s <= k}
         self.by_number = {s.number: s for s in self.all}
+        self.constants = constants  # operands of instructions: they never live
         self.tests = self._tests()
         self._liveness()
         self.slots: dict[ir.Var, int] = {}
@@ -107,7 +121,7 @@ class Frame:
                 for instr in reversed(segment.instrs):
                     live -= set(writes(instr))
                     live |= set(reads(instr))
-                segment.live = sorted(live, key=order.__getitem__)
+                segment.live = sorted(live - self.constants, key=order.__getitem__)
 
     def _tests(self) -> set[Segment]:
         """Return the segments that begin with a test for room.

@@ -32,6 +32,7 @@ class Writer:
         self.shape_at: dict[tuple[int, ...], int] = {}
         self.types: dict[int, tuple[Word, ...]] = {}
         self.locals: dict[Var, Local] = {}
+        self.constants: dict[Var, Expr] = {}
         self.blocks: list[tuple[int, str, tree.Body]] = []
         self.entries = {state.SCHEDULER}
         self.reloads: dict[Segment, int] = {}
@@ -64,8 +65,9 @@ class Writer:
     def write_word(self, base: Expr, index: Expr | int, value: Expr) -> None:
         self.b.store(base, index, convert(value, I64, "unsigned") if value.type == I1 else value)
 
-    def __getitem__(self, v: Var) -> Local:
-        return self.locals[v]
+    def __getitem__(self, v: Var) -> Expr:
+        known = self.constants.get(v)
+        return self.locals[v] if known is None else known
 
     def assign(self, v: Var, value: Expr) -> None:
         self.b.set(self.locals[v], value)

@@ -74,6 +74,11 @@ class TensorT:
     def rank(self) -> int:
         return len(self.shape)
 
+    @property
+    def column(self) -> bool:
+        """Whether each value is a single column: what has more axes than one, of which the last has extent 1."""
+        return len(self.shape) > 1 and self.shape[-1] == 1
+
 
 @dataclass(frozen=True, slots=True)
 class Array0T:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acronumba.emit import tree
+from acronumba.emit.outline import outlined
 from acronumba.emit.target import Target
 from acronumba.emit.tree import F64, I64, Builder, Expr, const, convert, intrinsic, select
 from acronumba.ir.spec import Dim, KernelSpec
@@ -269,7 +270,8 @@ class Generator:
         maths = math.closure(self.kernel.wanted)
         work = self._work() if self.blocked else ()
         exports = ("plan", "run", *(["begin", *(w.stage for w in work)] if work else []))
-        module = tree.Module(self.spec.name, (*maths, *helpers, *functions), exports, header=self._header())
+        whole = tree.Module(self.spec.name, (*maths, *helpers, *functions), exports, header=self._header())
+        module = outlined(whole)
         shared = tuple(SharedUse(v, p) for v, p in self.kernel.shared)  # type: ignore[arg-type]
         tiles = [TileKey(r + 1, v, t) for (v, t), rows in self.kernel.tiles.items() for r in range(rows)]
         return KernelCode(module, shared, tuple(tiles), work)

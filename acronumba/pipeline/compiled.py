@@ -11,9 +11,10 @@ its packer whether it fits the instances. Nothing is compiled to machine code be
 
 from __future__ import annotations
 
+import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -30,6 +31,7 @@ from acronumba.data.shared import (
 )
 from acronumba.data.unchanged import Latest
 from acronumba.data.witness import Witness
+from acronumba.errors import AcronumbaError
 from acronumba.errors.codes import refuse
 from acronumba.ir.types import (
     INT,
@@ -39,12 +41,21 @@ from acronumba.ir.types import (
 )  # fmt: skip
 from acronumba.locks import ForkLock, lazy
 from acronumba.pipeline.failures import machine_failure
-from acronumba.pipeline.fit import OuterMatch, getter, has_numbers, holds, root_of, same_types
-from acronumba.pipeline.log import bar, debug
+from acronumba.pipeline.fit import (
+    OuterMatch,
+    getter,
+    has_numbers,
+    holds,
+    orders_by_layout,
+    root_of,
+    same_types,
+)
+from acronumba.pipeline.log import Patience, bar, debug
 
 if TYPE_CHECKING:
     from acronumba.analysis.passes import Draft, Pass
     from acronumba.analysis.plan import Plan
+    from acronumba.data.extents import Columns
     from acronumba.data.pack import Batch, Packer
     from acronumba.data.schema import Schema
     from acronumba.data.unpack import Unpacker
@@ -74,6 +85,8 @@ class Compiled:
     options : Options
     like : Compiled, optional
         What was compiled of the function with other options, if it fits: the typed program does not depend on them.
+    seen : Columns, optional
+        The columns in the mini-batches that the function was compiled for before.
 
     Raises
     ------
@@ -88,11 +101,13 @@ class Compiled:
         shared: Mapping[str, Any],
         options: Options,
         like: Compiled | None = None,
+        seen: Columns | None = None,
     ) -> None:
         self.fn = fn
         self.options = options
         self.tree: SharedTree = describe(shared)
         self.seconds: dict[str, float] = {}
+        self._patience = Patience(f"compiling {fn.__qualname__} for a new specialisation ...")
         self.used = 0  # when it was used last, by a clock of `api`
         self._slow = True  # whether the last run took long enough for the next to show a progress bar
         self._lock = ForkLock()
@@ -101,7 +116,7 @@ class Compiled:
 
         self.schema: Schema
         self.lowered: Lowered
-        self.schema, self.lowered = (like.schema, like.lowered) if like else self._lower(columns, shared)
+        self.schema, self.lowered = (like.schema, like.lowered) if like else self._lower(columns, shared, seen)
         self.program: Program = self.lowered.program
         self.reads: Mapping[type, frozenset[str]] = self.lowered.reads
         if not like:
@@ -128,8 +143,40 @@ class Compiled:
         )  # shared objects as they were packed last, by number
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
 
-    def _lower(self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any]) -> tuple[Schema, Lowered]:
-        """Infer and lower until the types of what is read are those of the schema."""
+    def _lower(
+        self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], seen: Columns | None
+    ) -> tuple[Schema, Lowered]:
+        """Infer and lower: for columns as they are, if that is not refused and changes the order of no sum."""
+        from acronumba.data.extents import Columns
+        from acronumba.data.pack import infer
+
+        # Shared objects of recursive classes are packed like instances, so their fields need types too.
+        packed = [
+            [getter(leaf.path, list(shared))(shared)] for leaf in self.tree.leaves if isinstance(leaf.type, StructT)
+        ]
+        found = infer([*columns, *packed], None)
+        refusal: AcronumbaError | None = None
+        for places in [frozenset[str]()] if packed else (seen or Columns()).choose(found):
+            try:
+                schema, lowered = self._lower_for(columns, shared, packed, found, places)
+            except AcronumbaError as error:
+                refusal = refusal or error
+                continue
+            if not places or not orders_by_layout(lowered.program):
+                return schema, lowered
+        assert refusal is not None
+        raise refusal
+
+    def _lower_for(
+        self,
+        columns: Sequence[Sequence[Any]],
+        shared: Mapping[str, Any],
+        packed: Sequence[Sequence[Any]],
+        found: Schema,
+        places: Container[str],
+    ) -> tuple[Schema, Lowered]:
+        """Infer and lower until the types of what is read are those of the schema, with columns at some places."""
+        from acronumba.data.extents import with_columns
         from acronumba.data.pack import infer
         from acronumba.frontend.lower import lower
 
@@ -137,14 +184,12 @@ class Compiled:
             return getter(leaf.path, list(shared))(shared)
 
         constants = {leaf.path: get(leaf) for leaf in self.tree.leaves if leaf.type == INT}
-        # Shared objects of recursive classes are packed like instances, so their fields need types too.
-        packed = [[get(leaf)] for leaf in self.tree.leaves if isinstance(leaf.type, StructT)]
-        schema = infer([*columns, *packed], None)
+        schema = with_columns(found, places)
         while True:
             with self._timed("lower"):
                 lowered = lower(self.fn, schema.params[: len(columns)], schema.fields, self.tree, constants)
             with self._timed("infer"):
-                narrow = infer([*columns, *packed], lowered.reads)
+                narrow = with_columns(infer([*columns, *packed], lowered.reads), places)
             if same_types(schema, narrow, lowered.reads):
                 return replace(narrow, params=narrow.params[: len(columns)]), lowered
             schema = narrow
@@ -152,7 +197,8 @@ class Compiled:
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
         start = time.perf_counter()
-        yield
+        with self._patience:
+            yield
         spent = time.perf_counter() - start
         self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
         debug(1, f"time of {stage}", lambda: f"{self.fn.__qualname__}: {spent:.3f} s")
@@ -353,9 +399,16 @@ class Compiled:
 
     @property
     def constants(self) -> list[str]:
-        """The shared ints that the program has as constants, with their values."""
+        """The shared ints and the extents of data that the program has as constants, with their values."""
+        from acronumba.data.extents import arrays_of
+
         paths = sorted(self.lowered.demanded)
-        return [f"{path} = {value}" for path, (_, value) in zip(paths, self._demanded, strict=True)]
+        names = self.fn.__code__.co_varnames
+        columns = [place.removesuffix("?]") + "1]" for place, column in arrays_of(self.schema).items() if column]
+        return [
+            *(f"{path} = {value}" for path, (_, value) in zip(paths, self._demanded, strict=True)),
+            *(f"{re.sub(r'^#([0-9]+)', lambda m: names[int(m[1])], place)}" for place in columns),
+        ]
 
     def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None, whole: bool = False) -> Batch | None:
         """Return the instances as words, with a `DataError` for each that does not conform; `whole`: None then."""
@@ -557,6 +610,7 @@ def compile_model(
     shared: Mapping[str, Any],
     options: Options,
     like: Compiled | None = None,
+    seen: Columns | None = None,
 ) -> Compiled:
     """Compile a function for the types of these instances and the structure of these shared values; see `Compiled`.
 
@@ -565,4 +619,4 @@ def compile_model(
     AcronumbaError
         With every refusal of the function, each with its place and a rewrite.
     """
-    return Compiled(fn, columns, shared, options, like)
+    return Compiled(fn, columns, shared, options, like, seen)

@@ -14,6 +14,8 @@ from acronumba.data.shared import (
     matcher,
     shared_key,
 )
+from acronumba.ir import nodes as ir
+from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import (
     NEVER,
     Array0T,
@@ -27,6 +29,7 @@ from acronumba.ir.types import (
     TupleT,
     Type,
     UnionT,
+    type_text,
     union,
 )  # fmt: skip
 
@@ -76,7 +79,7 @@ def holds(wide: Type, narrow: Type) -> bool:
         case Array0T(), Array0T() | TensorT(shape=()):
             return union(wide, narrow) == wide
         case TensorT(), TensorT():
-            return wide.dtype == narrow.dtype and wide.rank == narrow.rank
+            return wide.dtype == narrow.dtype and wide.rank == narrow.rank and wide.column <= narrow.column
         case TupleT(), TupleT():
             return len(wide.items) == len(narrow.items) and all(map(holds, wide.items, narrow.items))
         case DictT(), DictT():
@@ -97,6 +100,25 @@ def same_types(wide: Schema, narrow: Schema, reads: Mapping[type, frozenset[str]
         if any(a.get(name) != b.get(name) for name in names):
             return False
     return True
+
+
+def orders_by_layout(program: ir.Program) -> bool:
+    """Whether a sum may have another order where a vector is known to lie in one piece.
+
+    That is so of products of vectors that are not shared: a column of one is such a vector only if it is known.
+    """
+    views: set[ir.Var] = set()  # of shared arrays
+    for op in (o for f in program.functions for block in f.blocks for o in block.instrs if isinstance(o, ir.Op)):
+        shared = [isinstance(a, ir.SharedArg) or a in views for a in op.args]
+        if TENSORS[op.op].kind == "view" and shared[0]:
+            views.add(op.out)
+        if op.op != "matmul" or not type_text(op.out.type).startswith("float"):
+            continue
+        types = [program.shared[a.index].type if isinstance(a, ir.SharedArg) else a.type for a in op.args]
+        ranks = [t.rank if isinstance(t, TensorT) else 0 for t in types]
+        if 1 in ranks and not any(rank == 2 and same for rank, same in zip(ranks, shared, strict=True)):
+            return True
+    return False
 
 
 Getter = Callable[[Mapping[str, Any]], Any]

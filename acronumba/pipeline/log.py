@@ -1,13 +1,19 @@
-"""What is logged while models are compiled and run (ACRONUMBA_DEBUG), and progress at a terminal."""
+"""What is told while models are compiled and run: a log (ACRONUMBA_DEBUG), a line, progress at a terminal."""
 
 from __future__ import annotations
 
 import logging
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
-from acronumba.config import at_terminal, debug_level, is_open
+from acronumba.config import at_terminal, debug_level, is_open, is_quiet
+from acronumba.locks import ForkLock, undivided
+
+PATIENCE = 2.0  # seconds
 
 log = logging.getLogger("acronumba")
 log.addHandler(logging.NullHandler())
@@ -32,6 +38,51 @@ def bar(
                 log_step(name, number, count)
 
         yield step
+
+
+class Patience:
+    """Says once on standard error what takes longer than `PATIENCE` seconds in all; entered around each part of it.
+
+    Any thread may enter it; `ACRONUMBA_QUIET=1` keeps it silent. `clock`, `timer`: those of `time`, `threading`.
+    """
+
+    def __init__(
+        self, text: str, clock: Callable[[], float] = time.monotonic, timer: Callable[..., Any] = threading.Timer
+    ) -> None:
+        self.told = False
+        self._text, self._clock, self._timer = text, clock, timer
+        self._spent = 0.0
+        self._inside: dict[int, list[tuple[float, Any]]] = {}  # by thread: since when, and what will tell
+        self._lock = ForkLock()
+
+    def __enter__(self) -> None:
+        alarm = None
+        entered = self._inside.setdefault(threading.get_ident(), [])
+        if not (entered or self.told or is_quiet()):
+            alarm = self._timer(max(0.0, PATIENCE - self._spent), self._tell)
+            alarm.daemon = True
+            alarm.start()
+        entered.append((self._clock(), alarm))
+
+    def __exit__(self, *error: object) -> None:
+        entered = self._inside[threading.get_ident()]
+        since, alarm = entered.pop()
+        if not entered:  # a part of a part is counted with that
+            del self._inside[threading.get_ident()]
+            self._spent += self._clock() - since
+        if alarm is not None:
+            alarm.cancel()
+
+    def _tell(self) -> None:
+        with self._lock:
+            if self.told:
+                return
+            self.told = True
+        if is_open(sys.stderr):
+            with undivided, suppress(Exception):  # where nothing can be written, nobody reads
+                from acronumba.views.progress import tell
+
+                tell(self._text)
 
 
 class _ToStandardError(logging.Handler):

@@ -1,4 +1,4 @@
-"""A progress bar for what may take longer than a second.
+"""A line, and a progress bar, for what may take longer than a second.
 
 In: a description and, if it is known, a number of steps. Out: a bar on standard error that appears after a second, at a
 terminal only, and vanishes at the end.
@@ -14,6 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 DELAY = 1.0  # seconds
+
+
+def tell(text: str) -> None:
+    """Write a line to standard error, whatever that is."""
+    Console(stderr=True, force_jupyter=False).print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 class Steps:

@@ -158,6 +158,52 @@ def test_reduction_of_a_run_time_length_has_the_bits_of_a_known_one() -> None:
         assert a.tobytes() == b.tobytes()
 
 
+@pytest.mark.parametrize("op", ["sum", "prod", "max"])
+@pytest.mark.parametrize("shape", [(37, 1), (3, 37, 1), (16, 1)])
+def test_a_column_that_is_known_to_be_one_has_the_bits_of_one_that_is_not(op: str, shape: tuple[int, ...]) -> None:
+    rank = len(shape)
+    some = [(0,), (rank - 1,), (0, rank - 1), (rank - 2, rank - 1), tuple(range(rank))]
+
+    def spec(known: bool) -> KernelSpec:
+        b = SpecBuilder("columns", dims=0 if known else 1)
+        size = shape if known else (*shape[:-1], Dim(0))
+        x = b.tensor("x", *size)
+        terms = b.op("exp", b.op("mul", x, x, shape=size), shape=size)
+        outs = []
+        for axes in dict.fromkeys(some):
+            rest = tuple(n for k, n in enumerate(size) if k not in axes)
+            outs += [b.op(op, v, shape=rest, attrs=(axes,)) for v in (x, terms)]
+        return b.spec(terms, *outs)
+
+    known, runtime = compile_all([spec(True), spec(False)])
+    rows, _ = inputs(spec(True), 3)
+    for row in rows:
+        row[0] -= 0.5
+    rows[1][0][:] = -0.0
+    for a, b in zip(known(rows)[0], runtime(rows, dims=(1,))[0], strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("columns", [0, 1, 2, 15, 16, 40])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bool"])
+def test_columns_are_read_and_stored_from_both_sides(columns: int, dtype: str) -> None:
+    b = SpecBuilder("turned", dims=1)
+    n = Dim(0)
+    x, y, z = b.tensor("x", 37, n, dtype=dtype), b.tensor("y", n, 37, dtype=dtype), b.tensor("z", 37, 1, dtype=dtype)
+    turned = b.op("transpose", x, shape=(n, 37), attrs=((1, 0),), dtype=dtype)
+    both = b.op("maximum", turned, y, shape=(n, 37), dtype=dtype)
+    back = b.op("transpose", both, shape=(37, n), attrs=((1, 0),), dtype=dtype)
+    spec = b.spec(turned, b.op("maximum", back, z, shape=(37, n), dtype=dtype))
+    random = np.random.default_rng(columns)
+    rows = [[random.normal(size=s).astype(dtype) > 0 if dtype == "bool" else random.normal(size=s).astype(dtype)
+             for s in ((37, columns), (columns, 37), (37, 1))] for _ in range(3)]  # fmt: skip
+    for run in (interpreted(spec), *compile_all([spec])):
+        out, _ = run(rows, dims=(columns,))
+        for i, (u, v, w) in enumerate(rows):
+            assert np.array_equal(out[0][i], u.T)
+            assert np.array_equal(out[1][i], np.maximum(np.maximum(u, v.T), w))
+
+
 def test_views_of_shared_tensors_are_packed() -> None:
     b = SpecBuilder("views")
     x, stack = b.tensor("x", 18), b.shared("stack", 3, 40, 36)

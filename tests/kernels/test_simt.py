@@ -10,7 +10,7 @@ import pytest
 
 from acronumba.emit import interpret
 from acronumba.emit.simt import NAMES
-from acronumba.ir.spec import KernelSpec
+from acronumba.ir.spec import Dim, KernelSpec, Size
 from acronumba.kernels.cuda import generate, simulator, tiles
 from acronumba.kernels.strategy import Fusion
 from tests.support.chosen import half
@@ -64,6 +64,26 @@ def test_rows_do_not_depend_on_the_batch() -> None:
         part, _ = run(rows[lo : lo + size], shared)
         for a, b in zip(whole, part, strict=True):
             assert a[lo : lo + size].tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("op", ["sum", "prod"])
+def test_a_column_that_is_known_to_be_one_has_the_bits_of_one_that_is_not(op: str) -> None:
+    def spec(size: Size) -> KernelSpec:
+        b = SpecBuilder("columns", dims=isinstance(size, Dim))
+        x = b.tensor("x", 37, size)
+        back = b.op(
+            "transpose", b.op("transpose", x, shape=(size, 37), attrs=((1, 0),)), shape=(37, size), attrs=((1, 0),)
+        )
+        terms = b.op("exp", back, shape=(37, size))
+        outs = [b.op(op, v, shape=(), attrs=((0, 1),)) for v in (x, terms)]
+        return b.spec(*outs, *(b.op(op, v, shape=(size,), attrs=((0,),)) for v in (x, terms)), terms)
+
+    rows, _ = inputs(spec(1), 3)
+    known, runtime = simulated(spec(1))(rows)[0], simulated(spec(Dim(0)))(rows, dims=(1,))[0]
+    for a, b in zip(known, runtime, strict=True):
+        assert a.tobytes() == b.tobytes()
+    for row, found in zip(rows, known[4], strict=True):
+        assert close(found, np.exp(row[0]))
 
 
 @pytest.mark.long

@@ -516,6 +516,40 @@ def environments(words):
     return out
 
 
+class Total:
+    def __init__(self):
+        self.count, self.sum = 0, np.zeros(2)
+
+    def __iadd__(self, x):
+        self.count += 1
+        self.sum[x % 2] += x
+        return self
+
+    def __isub__(self, x):
+        return Total()
+
+    def __add__(self, x):
+        return self.count + x
+
+
+class Held:
+    def __init__(self):
+        self.total = Total()
+
+
+def totals(words):
+    one, held = Total(), Held()
+    other = one
+    for w in words:
+        one += w
+        held.total += w
+        if w == 3:
+            held.total -= w
+        if w == 5:
+            one -= w
+    return one.count, other.sum, one.sum, held.total.count, held.total + 4
+
+
 CASES: dict[Callable[..., Any], list[Any]] = {
     char_rnn: SEQUENCES,
     tagger: SEQUENCES,
@@ -531,4 +565,5 @@ CASES: dict[Callable[..., Any], list[Any]] = {
     meters: WORDS,
     attention_with_caches: SEQUENCES,
     environments: WORDS,
+    totals: WORDS,
 }

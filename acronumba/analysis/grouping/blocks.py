@@ -257,6 +257,8 @@ class Grouping:
                             extent(v, axis) if n is None else n for axis, n in enumerate(v.type.shape)
                         )
             for v in writes(instr):
+                if v in self.fixed:
+                    continue  # nothing was known of it before
                 for key in [key for key in local if v in (key[0], local[key])]:
                     del local[key]
             if isinstance(instr, ir.ExtentOf):

@@ -78,7 +78,7 @@ class Rows:
         self.single = single
         self.fixed = frozenset(fixed)
         self.extents = {x for b in function.blocks for i in b.instrs if isinstance(i, ir.Op) for x in i.shape}
-        self.mentioned: set[ir.Var] = set()  # in facts of `_same_tensors`
+        self.mentioned: set[ir.Var] = set()  # in the facts of `_same_tensors` at the current instruction
         self.equal = self._same_tensors(function)
         for found, block in zip(self.equal, function.blocks, strict=True):
             found += self._checked(block.instrs)
@@ -115,6 +115,7 @@ class Rows:
                 start = paths[0] if paths and k else {}
                 facts = {key: n for key, n in start.items() if all(path.get(key) is n for path in paths[1:])}
                 out[k] = []
+                self.mentioned = {v for (tensor, _), n in facts.items() for v in (tensor, n)}
                 for instr in block.instrs:
                     self._step(instr, facts, out[k])
                 if facts != after[k]:

@@ -135,6 +135,9 @@ class SimtWriter(ProductWriter):
         x = self.one_lane(v, index, device("lane", type=I64))
         return self.bind(self.kernel.names[v], device("varying", x, type=x.type.vector(lanes)))
 
+    def apart(self, v: int, index: Index, step: Expr) -> Expr:
+        return self.by_lanes(v, index)
+
     def scatter(self, bases: Sequence[Expr], flat: Poly, x: Expr, t: Dtype) -> None:
         assert self.lane is not None
         step = flat.slope(self.lane)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from acronumba.emit import tree
 from acronumba.emit.tree import I32, I64, Expr, Local, Ty, const, convert, intrinsic, select
 from acronumba.ir.spec import Dim, Size
+from acronumba.kernels.stages.along import vector_axis
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.tasks import Nest
 from acronumba.kernels.write.element import DTYPES, Dtype, cast, combine, identity
@@ -37,11 +38,11 @@ class NestWriter(Writer):
         self.inline = set(nest.stores)
         space = nest.space
         reduced = [k for k in nest.reduced if space[k] != 1]
-        outer = [k for k in range(len(space)) if space[k] != 1 and k not in nest.reduced]
         real = [k for k in range(len(space)) if space[k] != 1]
-        vector = real[-1] if real else None
         at = [ZERO] * len(space)
         lanes = self.lanes_for(nest.values)
+        vector = vector_axis(self.stages, nest, lanes)
+        outer = sorted((k for k in real if k not in nest.reduced), key=lambda k: k == vector)
         self.note_names(nest.values)
         if len(real) > 1 and not nest.reductions and all(self.flat(v) for v in nest.stores):
             self.flat_nest(nest, lanes)
@@ -64,14 +65,16 @@ class NestWriter(Writer):
                 if count(space) == ONE:
                     self.register(v, x)
             for v in nest.reductions:
-                self.step(v, index, accumulators[v])
+                self.step(v, index, accumulators[v], wide)
 
         accumulators: dict[int, Local] = {}
+        wide = lanes if vector is not None else 1
+        # A sum over columns has one order, known to be a single one or not: that of a sum for each of several columns.
+        one_column = vector in nest.reduced and len(space) > 1 and space[-1] == 1
 
         def reductions() -> None:
-            wide = lanes if vector is not None else 1
             for v in nest.reductions:
-                accumulators[v] = self.accumulator(v, wide)
+                accumulators[v] = self.accumulator(v, 1 if one_column else wide)
             loops(reduced, innermost)
             for v in nest.reductions:
                 self.finish(v, Index(space, tuple(at)), accumulators[v], nest.reduced, vector in nest.reduced)
@@ -157,18 +160,22 @@ class NestWriter(Writer):
         self.f.body.append(tree.Assign(local, const(identity(op.op, t), ty)))
         return local
 
-    def step(self, v: int, index: Index, total: Local) -> None:
+    def step(self, v: int, index: Index, total: Local, lanes: int) -> None:
         op = self.graph.op(v)
         assert op is not None
         t = DTYPES[op.dtype]
         a = op.args[0]
         self.prepare(a, index)
         x = cast(self.value(a, index), DTYPES[self.graph.dtype(a)], t)
-        if x.type.lanes < total.type.lanes:
-            x = const(x, total.type)
-        if self.left is not None and total.type.lanes > 1:
+        if x.type.lanes < lanes:
+            x = const(x, t.ty.vector(lanes))
+        if self.left is not None and lanes > 1:
             x = select(self.inside(), x, const(identity(op.op, t), x.type))
-        self.f.set(total, combine(op.op, total, self.bind("term", x, len(self.scopes) - 1), t))
+        x = self.bind("term", x, len(self.scopes) - 1)
+        for k in range(lanes) if total.type.lanes < lanes else ():
+            self.f.set(total, combine(op.op, total, intrinsic("extract", x, const(k, I64), type=t.ty), t))
+        if total.type.lanes == lanes:
+            self.f.set(total, combine(op.op, total, x, t))
 
     def inside(self) -> Expr:
         """Return which lanes exist."""

@@ -11,6 +11,7 @@ is computed lane by lane through a small buffer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from acronumba.emit import tree
@@ -359,7 +360,28 @@ class Writer(Scopes):
                 if t.kind == "b":
                     x = x.ne(const(0, x.type))
                 return self.bind(name, x)
-        return self.by_lanes(v, index)
+        step = self.step_of(slope)
+        return self.by_lanes(v, index) if step is None or self.guard is not None else self.apart(v, index, step)
+
+    def step_of(self, slope: Poly | None) -> Expr | None:
+        """Return how many elements apart the lanes are where that is a run-time extent, which may be 1; else None."""
+        if slope is None or len(slope.terms) != 1:
+            return None
+        symbols, factor = slope.terms[0]
+        extents = all(re.fullmatch(r"d\d+", s) for s in symbols)
+        return self.number(slope) if factor == 1 and extents else None
+
+    def apart(self, v: int, index: Index, step: Expr) -> Expr:
+        """Load a vector whose lanes are `step` elements apart: from where they lie if that is 1 (a column)."""
+        t, name = DTYPES[self.graph.dtype(v)], self.kernel.names[v]
+        far = self.bind("far", step.ne(1))
+        buffer = self.scratch(self.kernel.lane_slot)
+        address = self.base(v) + self.number(index.flat * t.size)
+        with self.when(far), self.loop("lane", 0, self.lanes_left()) as k:
+            self.f.store_lanes(buffer + k * t.size, Load(address + k * (step * t.size), t.memory))
+        x: Expr = Load(select(far, buffer, address), t.memory.vector(self.lanes), self.left)
+        x = self.bind(name, x, len(self.scopes) - 1)
+        return self.bind(name, x.ne(const(0, x.type))) if t.kind == "b" else x
 
     def fetch(self, name: str, address: Expr, t: Dtype, floor: int) -> Expr:
         """Load one element."""
@@ -399,6 +421,11 @@ class Writer(Scopes):
         x = Load(buffer, t.memory.vector(lanes))
         out = self.bind(self.kernel.names[v], x, len(self.scopes) - 1)
         return self.bind(self.kernel.names[v], out.ne(const(0, out.type))) if t.kind == "b" else out
+
+    def lanes_left(self) -> Expr:
+        """Return how many lanes of the vector at hand exist."""
+        lanes = const(self.lanes, I64)
+        return lanes if self.left is None else select(self.left < lanes, self.left, lanes)
 
     def one_lane(self, v: int, index: Index, k: Expr) -> Expr:
         """Compute lane `k` of a vector; beyond its end, the last one."""
@@ -455,16 +482,26 @@ class Writer(Scopes):
             self.f.store_lanes(address, x, self.left if vector else None)
 
     def scatter(self, bases: Sequence[Expr], flat: Poly, x: Expr, t: Dtype) -> None:
-        """Store the lanes of a vector to places that are apart."""
-        buffer = self.scratch(self.kernel.lane_slot)
+        """Store the lanes of a vector to places that are apart; at run time they may turn out not to be."""
         assert self.lane is not None
-        step = flat.slope(self.lane)
-        assert step is not None
+        slope = flat.slope(self.lane)
+        assert slope is not None
+        step = self.step_of(slope)
+        if step is None:
+            self.scatter_apart(bases, flat, x, t, slope)
+            return
+        far = self.bind("far", step.ne(1))
+        with self.when(far):
+            self.scatter_apart(bases, flat, x, t, slope)
+        with self.when(far.eq(0)):
+            for base in bases:
+                self.f.store_lanes(self.plus(base, flat * t.size), x, self.left)
+
+    def scatter_apart(self, bases: Sequence[Expr], flat: Poly, x: Expr, t: Dtype, step: Poly) -> None:
+        """Store the lanes of a vector one by one."""
+        buffer = self.scratch(self.kernel.lane_slot)
         self.f.store_lanes(buffer, x)
-        lanes: Expr = const(self.lanes, I64)
-        if self.left is not None:
-            lanes = select(self.left < self.lanes, self.left, self.lanes)
-        with self.loop("lane", 0, lanes) as k:
+        with self.loop("lane", 0, self.lanes_left()) as k:
             one = self.f.let("one", Load(buffer + k * t.size, t.memory))
             for base in bases:
                 self.f.store_lanes(self.plus(base, flat * t.size) + k * self.number(step * t.size), one)

@@ -1,0 +1,85 @@
+"""Which arrays of the instances are taken for columns: a program is made for the extent 1 of their last axis.
+
+In: the types of a mini-batch, as they were found. Out: those that a program is made for. An array that is a column in
+all instances of the first mini-batch is one in the program; where a later mini-batch has another extent, the next
+program takes it for an array of any extent, and so does each one after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+from acronumba.data.schema import Schema
+from acronumba.ir.types import DictT, ListT, TensorT, TupleT, Type, UnionT, class_key, union
+
+CHANGES = 3  # of what is a column, after which a model has a program for any extents
+
+
+class Columns:
+    """The columns in the mini-batches that a model was compiled for."""
+
+    def __init__(self) -> None:
+        self._found: set[str] = set()
+        self._wide: set[str] = set()  # places of arrays that were not columns
+        self._changes = 0
+
+    def choose(self, schema: Schema) -> list[frozenset[str]]:
+        """Return which places a program for a mini-batch may take for columns, the best choice first.
+
+        Another choice is for what is refused with the first.
+        """
+        arrays = arrays_of(schema)
+        columns = {place for place, column in arrays.items() if column}
+        wide = arrays.keys() - columns
+        self._changes += not self._found.isdisjoint(wide - self._wide)
+        self._found |= columns
+        self._wide |= wide
+        left = frozenset(columns - self._wide)
+        if not left:
+            return [left]
+        return [left, frozenset()] if self._changes < CHANGES else [frozenset(), left]
+
+
+def arrays_of(schema: Schema) -> dict[str, bool]:
+    """Return the places of arrays with more axes than one, and whether they are columns."""
+    found: dict[str, bool] = {}
+
+    def note(t: TensorT, place: str) -> TensorT:
+        found[place] = t.column
+        return t
+
+    _map(schema, note)
+    return found
+
+
+def with_columns(schema: Schema, places: Container[str]) -> Schema:
+    """Return a schema in which only the arrays at some places are columns, and others have any extent."""
+    return _map(schema, lambda t, place: t if place in places else TensorT(t.dtype, (None,) * t.rank))
+
+
+Change = Callable[[TensorT, str], TensorT]
+
+
+def _map(schema: Schema, change: Change) -> Schema:
+    params = tuple(_map_type(t, f"#{k}", change) for k, t in enumerate(schema.params))
+    fields = {
+        cls: {name: _map_type(t, f"{class_key(cls)}.{name}", change) for name, t in row.items()}
+        for cls, row in schema.fields.items()
+    }
+    return Schema(params=params, fields=fields)
+
+
+def _map_type(t: Type, place: str, change: Change) -> Type:
+    match t:
+        case TensorT() if t.rank > 1:
+            return change(t, f"{place}: {t.dtype}[{', '.join('?' * t.rank)}]")
+        case ListT():
+            return ListT(_map_type(t.item, f"{place}[...]", change))
+        case TupleT():
+            return TupleT(tuple(_map_type(item, f"{place}[{k}]", change) for k, item in enumerate(t.items)))
+        case DictT():
+            items = (_map_type(item, f"{place}[{k!r}]", change) for k, item in zip(t.keys, t.items, strict=True))
+            return DictT(t.keys, tuple(items))
+        case UnionT():
+            return union(*(_map_type(m, place, change) for m in t.members))
+    return t

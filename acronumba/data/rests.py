@@ -1,0 +1,52 @@
+"""What the words of packed objects do not hold: fields that are not packed, attributes besides, classes of lists.
+
+In: the objects that were packed, by region. Out: what a pack keeps of them, by row. Models may return the objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import Any
+
+from acronumba.data.classes import field_names, is_record, names_among
+from acronumba.data.copies import unchanging
+from acronumba.data.heap import Heap, Region
+from acronumba.data.schema import MISSING, attribute
+from acronumba.ir.nodes import StructLayout
+
+
+class Rests(Sequence[Any]):
+    """What the words of the objects of one class do not hold, by row; see `heap.rest_of`.
+
+    Fields are as they were when the objects were packed. Attributes besides the fields are those that an object has
+    now: to look for them would take longer than to pack.
+    """
+
+    def __init__(self, objects: Sequence[Any], stored: Container[str]) -> None:
+        self._objects = objects
+        cls = type(objects[0])
+        names = field_names(cls) if is_record(cls) else sorted(names_among(cls, objects))
+        self._fields = frozenset(names)
+        self._columns: dict[str, list[Any]] = {}
+        self.pairs: list[tuple[Any, Any]] = []  # the user's own objects and their copies, where values may change
+        for name in names:
+            if name not in stored:
+                self._columns[name], pairs = unchanging([attribute(o, name) for o in objects])
+                self.pairs += pairs
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __getitem__(self, row: Any) -> Any:
+        found = {name: v for name, column in self._columns.items() if (v := column[row]) is not MISSING}
+        own = getattr(self._objects[row], "__dict__", {})
+        return found | {name: v for name, v in own.items() if name not in self._fields}
+
+
+def kept_of(heap: Heap, layouts: Sequence[StructLayout]) -> dict[Region, Sequence[Any]]:
+    """Return what the words do not hold of what the user may change later, by region; of lists their classes."""
+    stored = {layout.cls: frozenset(f.name for f in layout.fields) for layout in layouts}
+    return {
+        r: Rests(objects, stored.get(r.cls, ())) if r.cls is not None else list(map(type, objects))
+        for r, objects in heap.objects.items()
+    }
