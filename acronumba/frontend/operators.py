@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import types
 
-from acronumba.frontend import texts
+from acronumba.frontend import known_texts
 from acronumba.frontend.advice import operands
 from acronumba.frontend.attributes import by_member
 from acronumba.frontend.block import ZERO_DIVISION, Dead
@@ -141,7 +141,7 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
                 return new_list(w, (*head, *tail), node)
             return list_concat(w, a, b, node)
     if isinstance(op, ast.Mod) and isinstance(a, StrVal):
-        return texts.percent(w, a.value, b, node)
+        return known_texts.percent(w, a.value, b, node)
     if isinstance(op, ast.Mult):
         for seq, times in ((a, b), (b, a)):
             if isinstance(times, Num) and times.type == INT:

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 
 from acronumba.frontend.block import Refused
-from acronumba.frontend.calls.of_texts import CONTEXTS, check_setting
+from acronumba.frontend.calls.of_settings import CONTEXTS, check_setting
 from acronumba.frontend.functions import nested_function
 from acronumba.frontend.handlers import STATEMENTS, handles
 from acronumba.frontend.names import check_free

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.data.classes import field_names
-from acronumba.frontend import texts
+from acronumba.frontend import known_texts
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls import every, of_collections, of_maps
@@ -29,7 +29,7 @@ from acronumba.frontend.calls.of_itertools import (
 from acronumba.frontend.calls.of_library import call_written, make_getter, make_partial
 from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.calls.of_python import as_iterable, fold
-from acronumba.frontend.calls.of_texts import SETTINGS, change_setting
+from acronumba.frontend.calls.of_settings import SETTINGS, change_setting
 from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
@@ -408,7 +408,7 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
         return new_list(w, owner.items, node or ast.Constant(0))
     if isinstance(owner, StrVal):
         parts = [as_iterable(w, v, node) if isinstance(v, Generator | Stream) else v for v in args]
-        return texts.method(w, owner, name, parts, kwargs, node)
+        return known_texts.method(w, owner, name, parts, kwargs, node)
     if name == "_replace":
         return replace_fields(w, [owner, *args], kwargs, node)
     if name == "index" or name == "count":

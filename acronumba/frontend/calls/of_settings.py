@@ -11,7 +11,7 @@ import numpy as np
 
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import Args, Node, bind, row
-from acronumba.frontend.texts import known, made
+from acronumba.frontend.known_texts import known, made
 from acronumba.frontend.values import NoneVal, Poison, StrVal, Val
 
 if TYPE_CHECKING:
