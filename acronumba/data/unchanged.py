@@ -66,6 +66,8 @@ def guard_of(heap: Heap, layouts: Sequence[StructLayout], visible: AllVisible) -
     try:
         for region, owned in heap.objects.items():
             if region.cls is None:
+                if set(map(type, owned)) != {list}:  # a dict or set
+                    return None
                 tables.append(_Table(owned, tuple, None))
                 continue
             read = attrgetter("__class__", "__class__", *fields[region.cls])  # more than one: it gives a tuple

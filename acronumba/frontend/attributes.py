@@ -44,6 +44,7 @@ from acronumba.frontend.values import (
     StrVal,
     Super,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -127,7 +128,7 @@ def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
             raise w.refuse("ACR307", node, seen=f"None has no attribute {name!r}")
         case Num() if name in ("real",):
             return owner
-        case Num() | StrVal() if hasattr(python_class(owner), name):
+        case Num() | StrVal() | Text() if hasattr(python_class(owner), name):
             return builtin_method(w, owner, python_class(owner), name, node)
     names = field_names(owner.cls) if isinstance(owner, Record) else dir(python_class(owner))
     raise w.refuse("ACR307", node, seen=f"{w.describe(owner)} has no attribute {name!r}", rewrite=near(name, names))

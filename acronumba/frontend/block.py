@@ -43,6 +43,7 @@ from acronumba.frontend.values import (
     Stream,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     Val,
     members_of,
@@ -52,7 +53,7 @@ from acronumba.frontend.values import (
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import SCALARS
-from acronumba.ir.types import BOOL, FLOAT, INT, NONE, Array0T, ListT, Type, Word, type_text
+from acronumba.ir.types import BOOL, FLOAT, INT, NONE, TEXT, Array0T, ListT, Type, Word, type_text
 from acronumba.ir.visit import writes
 
 State = dict[Any, Val]  # by (scope, name); also facts: (scope, name, part, ...)
@@ -108,7 +109,7 @@ class FunctionCode:
 
     def note_name(self, val: Val, name: str) -> None:
         """Note the name that the user gives to a value."""
-        var = val.ref if isinstance(val, Tensor) else val.var if isinstance(val, Num) else None
+        var = val.ref if isinstance(val, Tensor) else val.var if isinstance(val, Num | Text) else None
         if isinstance(var, ir.Var) and not name.startswith("#"):
             self.given.setdefault(var, name)
 
@@ -439,7 +440,7 @@ class Blocks:
     def scalar(self, op: str, *args: Num, node: ast.AST | Loc | None = None) -> Num:
         """Apply an operation of `SCALARS`, folding constants."""
         row = SCALARS[op]
-        result: Any = {"i": INT, "f": FLOAT, "b": BOOL}.get(row.result) or args[-1].type
+        result: Any = {"i": INT, "f": FLOAT, "b": BOOL, "t": TEXT}.get(row.result) or args[-1].type
         if all(a.const is not NOT_CONST for a in args):
             try:
                 if _endless(op, [a.const for a in args]):

@@ -138,7 +138,7 @@ class Cells(Blocks):
         key = ("type", t)
         cell = self.know.cells.get(key)
         if cell is None and isinstance(t, MapT):
-            cell = self.know.cells[key] = Cell(item=t.entry, real=True, fixed=True)
+            cell = self.know.cells[key] = Cell(item=t.entry, real=True, fixed=True, data=t.given, unsure=t.given)
         elif cell is None:
             assert isinstance(t, ListT)
             cell = self.know.cells[key] = Cell(item=t.item, real=True, fixed=True, data=t in self.data_lists)

@@ -40,9 +40,11 @@ from acronumba.frontend.values import (
     StaticList,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
+    as_text,
     number,
     unkept,
 )
@@ -170,6 +172,8 @@ def truth(w: Walker, val: Val, node: ast.AST | None) -> Num:
             return number(False)
         case StrVal(value=value):
             return number(bool(value))
+        case Text():
+            return w.scalar("gt", w.scalar("text_len", as_text(val)), number(0))
         case TupleVal() | StaticList() | DictVal():
             return number(bool(val.items))
         case ListVal():

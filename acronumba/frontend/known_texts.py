@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from acronumba.frontend.block import Dead
-from acronumba.frontend.handlers import EXPRESSIONS, handles
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -40,26 +38,6 @@ def made(w: Walker, make: Callable[[], Any], node: ast.AST | None) -> Any:
     except (TypeError, ValueError, LookupError) as error:
         w.fail(type(error).__name__, str(error).replace("{", "{{").replace("}", "}}"), node)
         raise Dead from None
-
-
-@handles(EXPRESSIONS, ast.JoinedStr)
-def _formatted(w: Walker, node: ast.JoinedStr) -> Val:
-    """Evaluate an f-string."""
-    out = ""
-    for part in node.values:
-        if not isinstance(part, ast.FormattedValue):
-            assert isinstance(part, ast.Constant)
-            out += str(part.value)
-            continue
-        value = known(w, w.expr(part.value), part)
-        form = known(w, w.expr(part.format_spec), part) if part.format_spec is not None else ""
-        if part.conversion >= 0:
-            value = _CONVERSIONS[part.conversion](value)
-        out += made(w, partial(format, value, form), node)
-    return StrVal(out)
-
-
-_CONVERSIONS: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
 
 
 def percent(w: Walker, text: str, val: Val, node: ast.AST) -> Val:

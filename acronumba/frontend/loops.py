@@ -12,7 +12,7 @@ from acronumba.frontend.block import GROWS, Dead, Point, Refused, State, convers
 from acronumba.frontend.cells import without_end
 from acronumba.frontend.handlers import PROTOCOLS, STATEMENTS, handles
 from acronumba.frontend.lists import at_run_time, list_get
-from acronumba.frontend.magic import iterated
+from acronumba.frontend.magic import iterated, one_string
 from acronumba.frontend.maps import turns
 from acronumba.frontend.numbering import is_natural
 from acronumba.frontend.parts import same
@@ -247,7 +247,7 @@ def iterate(
     if isinstance(iterable, Stream):
         iterable = iterable.inner
     if isinstance(iterable, UnionVal):
-        iterable = not_none(w, iterable, node)
+        iterable = one_string(w, not_none(w, iterable, node))
         if isinstance(iterable, UnionVal):
             raise w.refuse("ACR302", node, seen=w.describe(iterable))
     iterable = iterated(w, iterable, node)

@@ -45,15 +45,15 @@ from acronumba.frontend.block import FunctionCode, Knowledge, Refused, Resweep
 from acronumba.frontend.functions import add_defaults
 from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
 from acronumba.frontend.names import behind, function_value
-from acronumba.frontend.values import Func, NoneVal, Val
+from acronumba.frontend.values import ClassNumber, Func, NoneVal, Val
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
-from acronumba.frontend.words import ClassNumber
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.source import line_text
 from acronumba.ir.types import (
     ArrayT,
     ListT,
+    MapT,
     NoneT,
     StructT,
     Type,
@@ -180,6 +180,8 @@ def _data_lists(
             case ListT():
                 yield t
                 yield from walk(t.item)
+            case MapT():
+                yield from walk(t.entry)
             case UnionT():
                 for m in t.members:
                     yield from walk(m)
@@ -277,6 +279,8 @@ def _no_arrays(sweep: Walker, result: Type, loc: Loc) -> None:
             raise sweep.refuse("ACR112", loc, seen=f"a result that holds {type_text(t)}", rewrite=rewrite)
         if isinstance(t, StructT):
             todo += sweep.know.fields.get(t.cls, {}).values()
+        if isinstance(t, MapT):
+            todo.append(t.entry)
         todo += [t.item] if isinstance(t, ListT) else getattr(t, "items", getattr(t, "members", ()))
 
 

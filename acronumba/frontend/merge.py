@@ -330,7 +330,9 @@ class Merge(Words):
         Where a dict of known keys meets one of run time, or they have other keys, both are made at run time.
         """
         match a, b:
-            case TMap(), TMap() if a.is_set == b.is_set:
+            case TMap(), TMap() if a.cell.find() is b.cell.find():
+                return a
+            case TMap(), TMap() if a.is_set == b.is_set and not (a.cell.find().data or b.cell.find().data):
                 return TMap(self.unify_cells(a.cell, b.cell), a.is_set)
             case TParts(kind="dict"), TParts(kind="dict") if a.meta == b.meta:
                 if a.cell is not None and b.cell is not None:

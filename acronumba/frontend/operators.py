@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import types
 
-from acronumba.frontend import known_texts
 from acronumba.frontend.advice import operands
 from acronumba.frontend.attributes import by_member
 from acronumba.frontend.block import ZERO_DIVISION, Dead
@@ -26,7 +25,6 @@ from acronumba.frontend.values import (
     SharedVal,
     Static,
     StaticList,
-    StrVal,
     Tensor,
     TupleVal,
     Val,
@@ -133,22 +131,16 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
     if isinstance(op, ast.Add):
         if isinstance(a, TupleVal) and isinstance(b, TupleVal):
             return TupleVal(a.items + b.items)
-        if isinstance(a, StrVal) and isinstance(b, StrVal):
-            return StrVal(a.value + b.value)
         if _is_list(a) and _is_list(b):
             head, tail = w.items_of(a), w.items_of(b)
             if head is not None and tail is not None:
                 return new_list(w, (*head, *tail), node)
             return list_concat(w, a, b, node)
-    if isinstance(op, ast.Mod) and isinstance(a, StrVal):
-        return known_texts.percent(w, a.value, b, node)
     if isinstance(op, ast.Mult):
         for seq, times in ((a, b), (b, a)):
             if isinstance(times, Num) and times.type == INT:
                 if isinstance(seq, TupleVal) and w.known(times) is not NOT_CONST:
                     return TupleVal(seq.items * w.known(times))
-                if isinstance(seq, StrVal) and w.known(times) is not NOT_CONST:
-                    return StrVal(seq.value * w.known(times))
                 if isinstance(seq, StaticList | ListVal):
                     return list_repeat(w, seq, times, node)
     magic = operator_method(w, op, a, b, node)

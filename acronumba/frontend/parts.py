@@ -33,6 +33,7 @@ from acronumba.frontend.values import (
     Stream,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -63,6 +64,8 @@ def same(a: Any, b: Any) -> bool:
             return True
         case StrVal():
             return bool(a.value == b.value)
+        case Text():
+            return a.var is b.var
         case Tensor():
             kinds = a.array0 is b.array0 or (a.array0 is not None and b.array0 is not None and same(a.array0, b.array0))
             return bool(a.ref == b.ref and a.type == b.type and kinds)

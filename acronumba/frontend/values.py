@@ -21,6 +21,7 @@ from acronumba.ir.types import (
     INT,
     NEVER,
     NONE,
+    TEXT,
     Array0T,
     ArrayT,
     BoolT,
@@ -33,6 +34,7 @@ from acronumba.ir.types import (
     StrT,
     StructT,
     TensorT,
+    TextT,
     TupleT,
     Type,
     UnionT,
@@ -47,7 +49,7 @@ NOT_CONST: Any = type("NotConst", (), {"__repr__": lambda self: "<run time>"})()
 class Num:
     """A Python int, float or bool: a constant, a shared number, or a variable."""
 
-    type: IntT | FloatT | BoolT
+    type: IntT | FloatT | BoolT | TextT  # TextT: only as an argument or result of `scalar`, see `as_text`
     var: ir.Var | None = None
     const: Any = NOT_CONST
     shared: SharedLeaf | None = None  # a shared number, not yet read
@@ -70,6 +72,13 @@ class NoneVal:
 @dataclass(slots=True, eq=False)
 class StrVal:
     value: str
+
+
+@dataclass(slots=True, eq=False)
+class Text:
+    """A string of run time."""
+
+    var: ir.Var
 
 
 @dataclass(slots=True, eq=False)
@@ -265,7 +274,7 @@ class Cell:
     item: Type = NEVER  # the union of the elements seen so far
     real: bool = False  # must be a list at run time: it is changed, stored, or merged
     fixed: bool = False  # the item type is given
-    data: bool = False  # lists of this type may be instance data
+    data: bool = False  # lists of this type may be instance data, dicts of this type are
     touched: bool = False  # a list of it is changed somewhere
     mixed: bool = False  # an element that is a list of the instance data was put in
     unsure: bool = False  # ... or may have been, before anything was known of the list
@@ -302,7 +311,7 @@ class ListVal:
 
 @dataclass(slots=True, eq=False)
 class MapVal:
-    """A dict at run time, or a set: a list of entries. All of them were made in the call."""
+    """A dict at run time, or a set: a list of entries. By its type it was made in the call, or came in."""
 
     cell: Cell  # its items are entries: tuples of a key and what lies under it
     var: ir.Var
@@ -327,7 +336,7 @@ def map_type(cell: Cell, is_set: bool) -> MapT:
     """Return the type of the dicts or sets of a cell."""
     entry = cell.find().item
     key, item = entry.items if isinstance(entry, TupleT) else (NEVER, NEVER)
-    return MapT(key, None if is_set else item)
+    return MapT(key, None if is_set else item, cell.find().data)
 
 
 @dataclass(slots=True, eq=False)
@@ -495,8 +504,9 @@ class Poison:
 
 
 Val: TypeAlias = (
-    Num | EnumVal | NoneVal | StrVal | Tensor | ArrayRef | Ref | Made | Record | TupleVal | DictVal | MapVal | MapView
-    | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | SliceVal | Zip | Enumerate
+    Num | EnumVal | NoneVal | StrVal | Text | Tensor | ArrayRef | Ref | Made | Record | TupleVal | DictVal | MapVal
+    | MapView | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | SliceVal | Zip
+    | Enumerate
     | Reversed | Stream | Partial | Kept | Generator | Maybe | Choice | Poison | Super
 )  # fmt: skip
 
@@ -583,6 +593,14 @@ def as_number(e: ir.Extent) -> Num:
     return number(e) if isinstance(e, int) else Num(INT, var=e)
 
 
+def as_text(val: Val) -> Num:
+    """Return a string as an argument of `Blocks.scalar`."""
+    if isinstance(val, StrVal):
+        return Num(TEXT, const=val.value)
+    assert isinstance(val, Text)
+    return Num(TEXT, var=val.var)
+
+
 def number(value: Any) -> Num:
     """Return a constant."""
     kind = BOOL if isinstance(value, bool) else INT if isinstance(value, int) else FLOAT
@@ -600,6 +618,8 @@ def type_of(val: Val) -> Type | None:
             return NONE
         case StrVal():
             return StrT(val.value)
+        case Text():
+            return TEXT
         case Tensor():
             return val.python_type
         case ArrayRef():
@@ -662,6 +682,15 @@ def is_own(val: Val) -> bool:
             return val.own
         case TupleVal() | DictVal() | Record() | StaticList():
             return all(map(is_own, val.items))
+        case MapVal():
+            return not val.type.given
         case UnionVal():
             return val.place is not None or not any(isinstance(t, ListT | TupleT | DictT) for t in val.possible)
     return not isinstance(val, SharedVal)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassNumber:
+    """Placeholder of a class's tag."""
+
+    cls: type

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from acronumba.frontend.values import (
     Bound,
     Cell,
     Choice,
+    ClassNumber,
     DictVal,
     EnumVal,
     Func,
@@ -39,11 +40,13 @@ from acronumba.frontend.values import (
     StaticList,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
     array_form,
     array_numbers,
+    as_text,
     number,
     type_of,
 )
@@ -69,6 +72,7 @@ from acronumba.ir.types import (
     StrT,
     StructT,
     TensorT,
+    TextT,
     TupleT,
     Type,
     UnionT,
@@ -233,6 +237,8 @@ class Words(Cells):
                 return (self.word(val),)
             case (NoneT(), NoneVal()) | (StrT(), StrVal()):
                 return ()
+            case (TextT(), Text() | StrVal()):
+                return (self.word(as_text(val)),)
             case (ArrayT(), ArrayRef()) if union(t, val.type_in_words) == t:
                 parts, *numbers = array_numbers(val)
                 assert isinstance(parts, ListVal)
@@ -482,8 +488,8 @@ class Words(Cells):
                 return NoneVal(given=True)
             case NeverT():
                 raise self.never()
-            case StrT():
-                return StrVal(t.value)
+            case StrT() | TextT():
+                return StrVal(t.value) if isinstance(t, StrT) else Text(vars[0])
             case TensorT():
                 return self.tensor(vars[0])
             case ArrayT():
@@ -671,10 +677,3 @@ class Words(Cells):
                         return
             case _:
                 yield val
-
-
-@dataclass(frozen=True, slots=True)
-class ClassNumber:
-    """Placeholder of a class's tag."""
-
-    cls: type

@@ -11,6 +11,7 @@ its packer whether it fits the instances. Nothing is compiled to machine code be
 
 from __future__ import annotations
 
+import operator
 import re
 import time
 from collections import defaultdict
@@ -27,6 +28,7 @@ from acronumba.data.shared import (
     SharedTree,
     describe,
     matcher,
+    never_changes,
     reaches_twice,
 )
 from acronumba.data.unchanged import Latest
@@ -36,6 +38,7 @@ from acronumba.errors.codes import refuse
 from acronumba.ir.types import (
     INT,
     ListT,
+    MapT,
     StructT,
     TensorT,
 )  # fmt: skip
@@ -142,6 +145,7 @@ class Compiled:
             Latest
         )  # shared objects as they were packed last, by number
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
+        self._tables: dict[int, tuple[Any, dict[Any, Any], Batch]] = {}  # shared dicts, as they were and are packed
 
     def _lower(
         self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], seen: Columns | None
@@ -484,7 +488,17 @@ class Compiled:
         """Return the shared values that are lists or objects, packed, by their number."""
         found = {}
         for k, packer in self._shared_packers.items():
-            found[k] = self._latest[k].batch(leaves[k], partial(self._pack_shared, k, leaves[k]), packer.guard)
+            t = packer.schema.params[0]
+            if isinstance(t, StructT):
+                found[k] = self._latest[k].batch(leaves[k], partial(self._pack_shared, k, leaves[k]), packer.guard)
+                continue
+            known = self._tables.get(k)
+            if known is not None and known[0] is leaves[k] and _unchanged(known[1], leaves[k]):
+                found[k] = known[2]
+                continue
+            found[k] = batch = self._pack_shared(k, leaves[k])
+            if isinstance(t, MapT) and t.item is not None and never_changes(t.entry):
+                self._tables[k] = leaves[k], dict(leaves[k]), batch
         return found
 
     def _pack_shared(self, k: int, value: Any) -> Batch:
@@ -500,7 +514,7 @@ class Compiled:
 
         found = {}
         for k, param in enumerate(self.program.shared):
-            if isinstance(param.type, ListT | StructT):
+            if isinstance(param.type, ListT | MapT | StructT):
                 schema = Schema(params=(param.type,), fields=self.schema.fields)
                 found[k] = Packer(schema, self._read_layouts, self.lowered.inherited)
         return found
@@ -602,6 +616,11 @@ class Compiled:
         from acronumba.analysis.plan import plan_text
 
         return plan_text(self.plan)
+
+
+def _unchanged(old: dict[Any, Any], now: dict[Any, Any]) -> bool:
+    """Whether a dict whose values never change still has the same entries in the same order."""
+    return old == now and all(map(operator.is_, old, now))
 
 
 def compile_model(

@@ -30,6 +30,7 @@ from acronumba.frontend.calls.of_library import call_written, make_getter, make_
 from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.calls.of_python import as_iterable, fold
 from acronumba.frontend.calls.of_settings import SETTINGS, change_setting
+from acronumba.frontend.calls.of_texts import text_method
 from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
@@ -76,6 +77,7 @@ from acronumba.frontend.values import (
     Stream,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -408,7 +410,11 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
         return new_list(w, owner.items, node or ast.Constant(0))
     if isinstance(owner, StrVal):
         parts = [as_iterable(w, v, node) if isinstance(v, Generator | Stream) else v for v in args]
+        if name != "format" and any(w.static(v, node) is NOT_CONST for v in parts):
+            return text_method(w, owner, name, parts, kwargs, node)
         return known_texts.method(w, owner, name, parts, kwargs, node)
+    if isinstance(owner, Text):
+        return text_method(w, owner, name, args, kwargs, node)
     if name == "_replace":
         return replace_fields(w, [owner, *args], kwargs, node)
     if name == "index" or name == "count":

@@ -50,6 +50,7 @@ from acronumba.frontend.values import (
     StaticList,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -67,6 +68,7 @@ from acronumba.ir.types import (
     OpaqueT,
     StrT,
     TensorT,
+    TextT,
     TupleT,
     Type,
     members,
@@ -122,7 +124,7 @@ def _stays_itself(val: Val) -> bool:
     """Whether a value is its own copy."""
     if isinstance(val, Static):
         return not isinstance(val.value, types.ModuleType)
-    return isinstance(val, Num | Tensor | NoneVal | StrVal | EnumVal | Func | Choice | Poison)
+    return isinstance(val, Num | Tensor | NoneVal | StrVal | Text | EnumVal | Func | Choice | Poison)
 
 
 def own_object(w: Walker, cls: Any, fields: dict[str, Val], node: Node) -> Val:
@@ -391,4 +393,4 @@ def _unchangeable(t: Type) -> bool:
     """Whether nothing can change a value of a type, as it comes from a list."""
     if isinstance(t, TupleT):
         return all(_unchangeable(m) for item in t.items for m in members(item))
-    return isinstance(t, IntT | FloatT | BoolT | EnumT | NoneT | StrT | NeverT | TensorT)
+    return isinstance(t, IntT | FloatT | BoolT | EnumT | NoneT | StrT | TextT | NeverT | TensorT)

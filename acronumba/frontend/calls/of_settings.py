@@ -1,4 +1,4 @@
-"""Calls of `str`, `repr` and `format`; settings of warnings and of printing, which change no value."""
+"""Calls of `repr` and `format`; settings of warnings and of printing, which change no value."""
 
 from __future__ import annotations
 
@@ -16,11 +16,6 @@ from acronumba.frontend.values import NoneVal, Poison, StrVal, Val
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
-
-
-@row("x", str, whole=True)
-def _str(w: Walker, a: Args, node: Node) -> Val:
-    return StrVal(str(known(w, a["x"], node)))
 
 
 @row("x", repr, whole=True)
