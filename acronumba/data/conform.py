@@ -132,8 +132,9 @@ def case_numbers(cases: Sequence[Type], values: Sequence[Any]) -> list[int]:
     by_class = {}
     for cls in set(map(type, values)):
         fitting = [k for k, case in enumerate(cases) if _class_decides(case, cls)]
-        if len(fitting) == 1 and not any(_class_may(case, cls) for k, case in enumerate(cases) if k != fitting[0]):
-            by_class[cls] = fitting[0]
+        may = [k for k, case in enumerate(cases) if _class_may(case, cls)]
+        if len(may) == 1 and (fitting == may or cls in (int, float)):  # that an int is too large, is seen later
+            by_class[cls] = may[0]
     if len(by_class) == len(set(map(type, values))):
         return [by_class[type(v)] for v in values]
     numbers = [by_class[type(v)] if type(v) in by_class else case_of(cases, v) for v in values]

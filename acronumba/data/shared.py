@@ -155,6 +155,26 @@ def values_of(shared: Shared, value: Any) -> Iterable[tuple[SharedLeaf, Any]]:
             yield from values_of(item, inner)
 
 
+def reaches_twice(value: object, seen: set[int]) -> str:
+    """Return how something is reached that was seen before and can be changed: ".a", "['b'][0]"; "" if nothing is."""
+    if isinstance(value, (*CONSTANTS, str, np.generic)) or type(value) in (int, float):
+        return ""
+    parts: Iterable[tuple[str, object]] = ()
+    if is_object(value):
+        parts = [(f".{n}", getattr(value, n)) for n in names_of(value) if hasattr(value, n)]
+    elif isinstance(value, dict):
+        parts = [(f"[{k!r}]", v) for k, v in value.items()]
+    elif isinstance(value, list | tuple):
+        parts = [(f"[{k}]", v) for k, v in enumerate(value)]
+    elif not hasattr(value, "__array__"):
+        return ""
+    if not isinstance(value, tuple):
+        if id(value) in seen:
+            return " "
+        seen.add(id(value))
+    return next((f"{step}{found}" for step, part in parts if (found := reaches_twice(part, seen))), "")
+
+
 def describe(values: Mapping[str, object]) -> SharedTree:
     """Return the structure of the shared values of a call, by parameter name."""
     return SharedTree({name: describe_value(name, value) for name, value in values.items()})

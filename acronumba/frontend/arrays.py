@@ -23,6 +23,7 @@ from acronumba.frontend.comprehensions import built, collect
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.handlers import ARRAYS, ATTRIBUTES, KEPT, MADE, PROTOCOLS, READ, SUBSCRIPTS, handles
 from acronumba.frontend.loops import iterate
+from acronumba.frontend.names import name_of_copy, path_of
 from acronumba.frontend.source import spot
 from acronumba.frontend.subscripts import cut, index_of_each_axis, index_tensor
 from acronumba.frontend.values import (
@@ -39,6 +40,8 @@ from acronumba.frontend.values import (
     Num,
     Range,
     Record,
+    Ref,
+    SharedVal,
     StaticList,
     Tensor,
     TupleVal,
@@ -46,7 +49,7 @@ from acronumba.frontend.values import (
     Val,
     number,
 )
-from acronumba.frontend.walker import UNROLL, Event, Loop, Walker
+from acronumba.frontend.walker import UNROLL, Event, Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT, ArrayT, DictT, ListT, TensorT, TupleT, Type, members, union
 
@@ -409,9 +412,8 @@ def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
         seen = f"{what} into {w.describe(x)}, which may be one of several arrays, or have come in"
         raise w.refuse("ACR111", node, seen=seen, rewrite=WHERE_IT_WAS_MADE)
     if not whole.places:
-        name = _name_of(node)
         seen = f"{what} into {w.describe(x)}, which was not made in this call"
-        raise w.refuse("ACR111", node, seen=seen, rewrite=f"{name} = {name}.copy()")
+        raise w.refuse("ACR111", node, seen=seen, rewrite=_own_copy(w, node))
     for p in whole.places:
         p.find().written = True
     w.unify_places(whole.places)
@@ -434,6 +436,20 @@ def came_in(w: Walker, x: Tensor) -> bool:
     return isinstance(x.ref, ir.SharedArg) or x.ref in w.came_in
 
 
+def _own_copy(w: Walker, node: ast.AST) -> str:
+    """Return how what is written into becomes one's own: the array, or all that it is reached from."""
+    name = _name_of(node)
+    root = ast.parse(name, mode="eval").body
+    while isinstance(root, ast.Attribute | ast.Subscript):
+        root = root.value
+    copied = name_of_copy(w, root)
+    owner = w.state.get(path_of(w, root))
+    came_in = isinstance(owner, SharedVal) or (isinstance(owner, Ref) and not owner.own) or copied != ast.unparse(root)
+    if came_in and ast.unparse(root) != name:
+        return f"{copied} = copy.deepcopy({ast.unparse(root)})"
+    return f"{copied if copied != ast.unparse(root) else name} = {name}.copy()"
+
+
 def _name_of(node: ast.AST) -> str:
     """Return the user's name for what is written into."""
     match node:
@@ -450,7 +466,7 @@ def note_write(
     """Note a write: by which axes, in how many loops; refuse it if what was read before is still in use."""
     place = ref.place.find()
     made = next((e for e in reversed(w.events) if e.kind == "made" and e.place.find() is place), None)
-    depth = len(around(w)) - (len(made.loops) if made is not None else 0)
+    depth = len(w.loops_around) - (len(made.loops) if made is not None else 0)
     key = (w.frame.path, *spot(node))
     # An index may be one of several: each of them writes here.
     deep, by_number, by_other = place.writes.get(key, (0, frozenset(), frozenset()))
@@ -463,10 +479,6 @@ def note_write(
             w.know.begin_again()
             raise Resweep
     note_event(w, "written", place, ref.latest, node)
-
-
-def around(w: Walker) -> tuple[Loop, ...]:
-    return tuple(loop for frame in w.frames for loop in frame.loops)
 
 
 @handles(KEPT, Tensor)
@@ -484,7 +496,7 @@ def note_event(
     whole: bool = False,
 ) -> None:  # fmt: skip
     """Note what happens to an array; refuse a write that what was kept before would not see, and the reverse."""
-    new = Event(kind=kind, place=place, latest=latest, loops=around(w), loc=w.at(node), whole=whole)
+    new = Event(kind=kind, place=place, latest=latest, loops=w.loops_around, loc=w.at(node), whole=whole)
     old = [e for e in w.events if e.place.find() is place]
     if kind == "written":
         made = max((k for k, e in enumerate(old) if e.kind == "made"), default=-1) if latest else -1

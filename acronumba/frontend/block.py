@@ -37,6 +37,7 @@ from acronumba.frontend.values import (
     Poison,
     Range,
     SharedVal,
+    SliceVal,
     Static,
     StaticList,
     Stream,
@@ -61,8 +62,13 @@ State = dict[Any, Val]  # by (scope, name); also facts: (scope, name, part, ...)
 Point = tuple[int, State]  # a place from which control flow goes on
 
 
+GROWS = "a tuple that grows, whose length is known only at run time"
+
+
 def conversion(what: str) -> str:
-    """Return the rewrite for an array of a dtype that is not in the language, or nothing."""
+    """Return the rewrite for an array of a dtype that is not in the language, or for `GROWS`; else nothing."""
+    if what == GROWS:
+        return "keep a list; as the key of a dict, a number made of its elements: k * n + i"
     floating = re.search(r"an array of dtype [<>]?f", what)  # float16, or not in the processor's byte order
     return "convert it before the batch: `x.astype(np.float32)`" if floating else ""
 
@@ -200,8 +206,8 @@ class Blocks:
                 return f"function {val.source.name}"
             case Bound():
                 return f"method {val.func.source.name}"
-            case Poison():
-                return "something refused"
+            case Poison():  # it was refused where it was made, or is now: what is done with it is no other mistake
+                self.check_poison(val)
             case SharedVal(node=node):
                 return f"{node.path}, a {node.cls.__name__}"
             case StrVal(value=value):
@@ -214,6 +220,8 @@ class Blocks:
                 return f"functools.partial of {self.describe(val.func)}"
             case Range():
                 return "a range"
+            case SliceVal():
+                return "a slice"
             case MapView():
                 return f"the {val.what} of a dict"
             case Stream():
@@ -408,13 +416,27 @@ class Blocks:
         """Return the constant value of a number, or NOT_CONST; a shared int becomes a constant by this."""
         if num.const is NOT_CONST and num.shared is not None and num.shared.path in self.constants:
             self.demanded.add(num.shared.path)
-        return self.present(num)
+        return self.present(num) if num.given is None else NOT_CONST
 
     def present(self, num: Num) -> Any:
         """Return the same, for a decision that does not depend on it: a shared int stays a value of run time."""
         if num.const is NOT_CONST and num.shared is not None:
             return self.constants.get(num.shared.path, NOT_CONST)
+        if num.given is not None:
+            op, a, b = num.given
+            values = self.present(a), self.present(b)
+            return NOT_CONST if NOT_CONST in values else SCALARS[op].reference(*values)
         return num.const
+
+    def decided(self, num: Num) -> Any:
+        """Return the value of a number that decides what the program is; the shared ints in it become constants."""
+        if num.given is None:
+            return self.known(num)
+        value = self.present(num)
+        if value is not NOT_CONST:
+            for part in num.given[1:]:
+                self.decided(part)
+        return value
 
     def scalar(self, op: str, *args: Num, node: ast.AST | Loc | None = None) -> Num:
         """Apply an operation of `SCALARS`, folding constants."""

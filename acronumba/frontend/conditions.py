@@ -236,6 +236,15 @@ def host_value(w: Walker, val: Val, node: ast.AST | None, what: str, index: bool
     val = w.whole(val)
     if isinstance(val, UnionVal):
         val = not_none(w, val, node)
+    if isinstance(val, UnionVal):  # an int on one path and a scalar of NumPy on the other, for example
+
+        def one(v: Val) -> Val:
+            x = host_value(w, v, node, what, index)
+            return w.as_int(x) if index else w.read(x)
+
+        val = w.each(val, one, node)
+        if w.block is None:
+            raise Dead
     if isinstance(val, EnumVal) and issubclass(val.cls, int):
         val = by_member(w, val, int)
     if isinstance(val, Tensor):

@@ -44,6 +44,7 @@ from acronumba.ir.types import (
     NONE,
     EnumT,
     StrT,
+    TensorT,
     TextT,
     TupleT,
     Type,
@@ -89,6 +90,11 @@ def key_of(w: Walker, val: Val, node: ast.AST) -> Val:
             return val
         case TupleVal():
             return TupleVal(tuple(key_of(w, v, node) for v in val.items))
+        case UnionVal() if any(isinstance(t, TensorT) for t in val.possible):
+            got: Val = w.each(val, lambda v: key_of(w, v, node), node)
+            if w.block is None:
+                raise Dead
+            return got
         case UnionVal():
             for t in val.possible:
                 check_key(w, t, node)

@@ -37,7 +37,7 @@ def describe_index(w: Walker, where: Any) -> str:
 def new_list(w: Walker, items: Sequence[Val], node: ast.AST) -> Val:
     """Return the list of some items made at a place of the source."""
     cell = w.cell(("list", w.frame.path, *spot(node)))
-    val = StaticList(tuple(items), cell)
+    val = StaticList(tuple(items), cell, loops=w.loops_around)
     return w.realise(val) if cell.find().real and w.block is not None else val
 
 

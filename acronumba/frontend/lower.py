@@ -16,7 +16,7 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations, starmap
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,7 @@ class Lowered:
     witness: Witness  # the functions and names that were read
     fields: Mapping[type, Mapping[str, Type]]  # types of the fields of all rows
     notes: tuple[Note, ...] = ()  # what was decided, for `Model.explain`
+    apart: Mapping[tuple[str, ...], Loc] = field(default_factory=dict)  # shared values that reach nothing twice
 
 
 # What says how nodes and values are walked (see `handlers`).
@@ -252,6 +253,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         witness=sweep.witness,
         fields={cls: dict(table) for cls, table in sweep.know.fields.items()},
         notes=tuple(dict.fromkeys(sweep.notes)),
+        apart=sweep.apart,
     )
 
 
@@ -345,10 +347,11 @@ def _name_variables(code: FunctionCode) -> None:
 
 
 def _program(sweep: Walker, name: str, params: Sequence[Type], result: Type) -> ir.Program:
+    without: dict[type, dict[str, Type]] = {cls: {} for cls in sweep.stored}  # some have no field
     layouts = make_layouts(
         {
             cls: {n: t for n, t in row.items() if n in sweep.reads.get(cls, ()) or n in sweep.stored.get(cls, ())}
-            for cls, row in sweep.know.fields.items()
+            for cls, row in (without | sweep.know.fields).items()
         }
     )
     tags = {layout.cls: k for k, layout in enumerate(layouts)}

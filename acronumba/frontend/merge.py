@@ -11,7 +11,7 @@ from typing import Any
 from acronumba.errors import Loc
 from acronumba.frontend.array_forms import array_of_numbers
 from acronumba.frontend.block import Dead, Point, Refused, Resweep, State
-from acronumba.frontend.cells import endless
+from acronumba.frontend.cells import endless, without_end
 from acronumba.frontend.naming import (
     loosest,
     note_named,
@@ -71,7 +71,7 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.words import Words
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import BOOL, INT, Array0T, DictT, ListT, StructT, TensorT, TupleT, Type, type_text, union, words
+from acronumba.ir.types import BOOL, INT, Array0T, DictT, ListT, StructT, TensorT, TupleT, Type, union, words
 
 
 @dataclass(slots=True, eq=False)
@@ -321,7 +321,7 @@ class Merge(Words):
         except Refused as error:
             return TPoison(error.error.seen if error.error is not None else "")
         if endless(t):
-            return TPoison(f"it has types without end: {type_text(t)[:100]}")
+            return TPoison(without_end(t), "ACR303")
         return TType(t)
 
     def _join_dicts(self, a: Template, b: Template) -> Template | None:

@@ -28,6 +28,7 @@ from acronumba.frontend.values import (
     Ref,
     Reversed,
     SharedVal,
+    SliceVal,
     Static,
     Stream,
     StrVal,
@@ -116,7 +117,13 @@ def alike(a: Val, b: Val) -> bool:
             return a.what == b.what
         case (Zip(), Zip()):
             return a.strict == b.strict and len(a.parts) == len(b.parts)
-        case (Range(), Range()) | (Enumerate(), Enumerate()) | (Reversed(), Reversed()) | (Stream(), Stream()):
+        case (
+            (SliceVal(), SliceVal())
+            | (Range(), Range())
+            | (Enumerate(), Enumerate())
+            | (Reversed(), Reversed())
+            | (Stream(), Stream())
+        ):
             return True
     return same(a, b)
 

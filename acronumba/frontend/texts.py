@@ -12,6 +12,7 @@ from typing import Any
 from acronumba.frontend.comprehensions import built
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.handlers import CONTAINS, EQUALS, INDEXED, ITEMS, MAPPINGS, PROTOCOLS, handles
+from acronumba.frontend.known_texts import percent
 from acronumba.frontend.lists import checked_index
 from acronumba.frontend.magic import one_string
 from acronumba.frontend.subscripts import cut, list_index
@@ -122,7 +123,9 @@ def _item(w: Walker, base: Text | StrVal, where: Any, node: ast.AST) -> Val:
 
 @handles(MAPPINGS, Text, StrVal)
 def _operator(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val | None:
-    """`s + t`, `s * n`."""
+    """`s + t`, `s * n`, `"%d" % n`."""
+    if isinstance(op, ast.Mod) and isinstance(a, StrVal):
+        return percent(w, a.value, b, node)
     if isinstance(op, ast.Add) and is_text(a) and is_text(b):
         return joined(w, [a, b], node)
     text, times = (a, b) if is_text(a) else (b, a)

@@ -53,6 +53,8 @@ class Num:
     var: ir.Var | None = None
     const: Any = NOT_CONST
     shared: SharedLeaf | None = None  # a shared number, not yet read
+    # Of an int that comes of shared ones and constants: the operation of `SCALARS`, and what it was applied to.
+    given: tuple[str, Num, Num] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -344,6 +346,7 @@ class StaticList:
     items: tuple[Val, ...]
     cell: Cell
     stored: bool = False  # already made at run time, at a place that keeps it
+    loops: tuple[Any, ...] | None = None  # around the place that made it; None: not known
 
 
 @dataclass(slots=True, eq=False)
@@ -413,6 +416,15 @@ class Range:
     start: Num
     stop: Num
     step: Num
+
+
+@dataclass(slots=True, eq=False)
+class SliceVal:
+    """A slice that is a value; one that stands in an index is a `slice` of bounds and an int (`subscripts`)."""
+
+    start: Val
+    stop: Val
+    step: Val
 
 
 @dataclass(slots=True, eq=False)
@@ -493,7 +505,8 @@ class Poison:
 
 Val: TypeAlias = (
     Num | EnumVal | NoneVal | StrVal | Text | Tensor | ArrayRef | Ref | Made | Record | TupleVal | DictVal | MapVal
-    | MapView | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate
+    | MapView | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | SliceVal | Zip
+    | Enumerate
     | Reversed | Stream | Partial | Kept | Generator | Maybe | Choice | Poison | Super
 )  # fmt: skip
 
@@ -507,7 +520,7 @@ def held(val: Val) -> tuple[Val, ...]:
             return (val.self,)
         case Method():
             return (val.owner,)
-        case Range():
+        case Range() | SliceVal():
             return (val.start, val.stop, val.step)
         case Zip():
             return val.parts
@@ -537,6 +550,8 @@ def holding(val: Val, items: Sequence[Val]) -> Val:
             return Method(items[0], val.name)
         case Range():
             return Range(*items)  # type: ignore[arg-type]
+        case SliceVal():
+            return SliceVal(*items)
         case Zip():
             return Zip(tuple(items), val.strict)
         case Enumerate():

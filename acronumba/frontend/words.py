@@ -14,7 +14,7 @@ from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpa
 from acronumba.frontend.advice import storable
 from acronumba.frontend.array_forms import array_of_words
 from acronumba.frontend.block import Point, Resweep, conversion, last_name
-from acronumba.frontend.cells import Cells, endless
+from acronumba.frontend.cells import Cells, endless, without_end
 from acronumba.frontend.handlers import KEPT, READ
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -450,7 +450,7 @@ class Words(Cells):
         if wider != old:
             self.one_form(wider)
             if endless(wider):
-                raise self.refuse("ACR303", seen=type_text(wider)[:200])
+                raise self.refuse("ACR303", seen=without_end(wider))
             table[name] = wider
             self.know.changed = True
         return wider

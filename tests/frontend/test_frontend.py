@@ -327,7 +327,7 @@ def tuple_that_grows_in_a_list(n):
     return ys
 
 
-@refused("ACR303 | ys | without end", "ACR303 | ys | without end", columns=N)
+@refused("ACR303 | ys | a tuple that grows", "ACR303 | ys | keep a list", columns=N)
 def tuple_that_grows_in_a_loop(n):
     ys = (1, 2)
     for _ in range(n):

@@ -44,6 +44,7 @@ from acronumba.frontend.values import (
     Range,
     Ref,
     Reversed,
+    SliceVal,
     Static,
     Stream,
     StrVal,
@@ -391,12 +392,9 @@ def _next(w: Walker, a: Args, node: Node) -> Val:
 
 @row("start stop step", slice, whole=True)
 def _slice(w: Walker, a: Args, node: Node) -> Val:
-    ends = [w.static(v, node) for v in (a["start"], a["stop"], a["step"])]
     if "stop" not in a.given:
-        ends = [None, ends[0], None]
-    if NOT_CONST in ends:
-        raise w.refuse("ACR403", node, seen="a slice() that is known only at run time", rewrite="x[a:b]")
-    return Static(slice(*ends))
+        return SliceVal(NoneVal(), a["start"], NoneVal())
+    return SliceVal(a["start"], a["stop"], a["step"])
 
 
 @row("x y mod", pow)

@@ -10,8 +10,9 @@ from acronumba.frontend.block import Dead
 from acronumba.frontend.calls.of_python import as_iterable
 from acronumba.frontend.calls.tables import Args, Node, row
 from acronumba.frontend.conditions import host_value
+from acronumba.frontend.known_texts import known
 from acronumba.frontend.texts import is_text, joined, length, of_number, part, strings, test
-from acronumba.frontend.values import NOT_CONST, Num, StrVal, Text, Val, number
+from acronumba.frontend.values import Num, StrVal, Text, Val, number
 from acronumba.ir.ops import LAST_CHARACTER, PREDICATES
 
 if TYPE_CHECKING:
@@ -49,10 +50,7 @@ def _str(w: Walker, a: Args, node: Node) -> Val:
     def one(v: Val) -> Val:
         if is_text(v):
             return v
-        known = w.static(v, node)
-        if known is NOT_CONST or not isinstance(known, int | float | bool | None):
-            raise w.refuse("ACR116", node)
-        return StrVal(str(known))
+        return StrVal(str(known(w, v, node)))
 
     return w.each(a["object"], one, node)
 
