@@ -66,7 +66,6 @@ def test_the_example_of_the_language_page(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "d = {j: np.ones(2) for j in (0, 1)}\n    d[0][1] = 2\n    return d": "ACR112 | a result that holds | x.copy()",
     "x[0] = 1.0": "ACR111 | x[0] | x = x.copy()",
     "y = x.reshape(2, 2)\n    y[0] = 1.0": "ACR111 | y[0] | y = y.copy()",
     "for row in [x, x]:\n        row[0] = 1.0": "ACR111 | row[0] | row = row.copy()",
