@@ -253,7 +253,9 @@ def asked_of_a_set(x, *, known):
     return x in known, len(known), known | {x}
 
 
-@pytest.mark.parametrize(("known", "xs"), [({"a", "bc"}, ["a", "b"]), ({3, 5}, [3, 4]), (set(), [1, 2])], ids=str)
+@pytest.mark.parametrize(
+    ("known", "xs"), [({"a", "bc"}, ["a", "b"]), ({3, 5}, [3, 4]), (set(), [1, 2])], ids=["strings", "ints", "empty"]
+)
 def test_shared_sets(known: set[Any], xs: list[Any]) -> None:
     for m in (model(asked_of_a_set).batch, model(asked_of_a_set)._interpret):
         agree(outcomes(m, xs, known=known), plain(asked_of_a_set, xs, known=known))
