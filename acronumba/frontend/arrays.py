@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from acronumba.frontend.attributes import tensor_attribute
 from acronumba.frontend.block import Resweep
-from acronumba.frontend.comprehensions import built, collect
+from acronumba.frontend.comprehensions import built
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.handlers import ARRAYS, ATTRIBUTES, KEPT, MADE, PROTOCOLS, READ, SUBSCRIPTS, handles
 from acronumba.frontend.loops import iterate
@@ -38,17 +38,14 @@ from acronumba.frontend.values import (
     NoneVal,
     Num,
     Range,
-    Record,
-    StaticList,
     Tensor,
     TupleVal,
-    UnionVal,
     Val,
     number,
 )
 from acronumba.frontend.walker import UNROLL, Event, Loop, Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import INT, ArrayT, DictT, ListT, TensorT, TupleT, Type, members, union
+from acronumba.ir.types import INT, ListT, TensorT, union
 
 # ---- making
 
@@ -505,24 +502,15 @@ def _refuse_kept(w: Walker, kept: Event, written: Event) -> None:
 
 
 def present(w: Walker, val: Val, node: ast.AST) -> Val:
-    """Return a value with what arrays that are written to hold now in the place of them."""
+    """Return a value with what arrays that are written to hold now in the place of them.
+
+    Lists, dicts and objects hold the arrays themselves: those are read when the call is over (`ir.written`).
+    """
     match val:
         case ArrayRef():
             return elements(w, val, node)
-        case TupleVal() | DictVal() | Record() | StaticList():
+        case TupleVal() | DictVal():
             items = tuple(present(w, v, node) for v in val.items)
             same = all(a is b for a, b in zip(items, val.items, strict=True))
-            return val if same else replace(val, items=items)  # one list stays one list
-        case ListVal() if holds_arrays(val.item):
-            return collect(w, val, lambda v: present(w, v, node), node)
-        case UnionVal() if holds_arrays(val.type):
-            return w.each(val, lambda v: present(w, v, node), node, itself=True)
+            return val if same else replace(val, items=items)
     return val
-
-
-def holds_arrays(t: Type) -> bool:
-    """Whether values of a type hold arrays that are written to, but for those in objects."""
-    if isinstance(t, ArrayT):
-        return True
-    inner = (t.item,) if isinstance(t, ListT) else t.items if isinstance(t, TupleT | DictT) else members(t)
-    return any(holds_arrays(u) for u in inner if u is not t)

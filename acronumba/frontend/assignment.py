@@ -293,6 +293,6 @@ def _to_item(w: Walker, target: ast.Subscript, val: Val) -> None:
         case Tensor():
             written_tensor(w, base, target, "an assignment")
         case ListVal() | DictVal() | MapVal() | Kept():
-            set_item(w, base, where, target, w.whole(val))
+            set_item(w, base, where, target, val)
         case _:
             raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")

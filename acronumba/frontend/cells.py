@@ -70,7 +70,7 @@ class Cells(Blocks):
         places: dict[Any, list[ArrayPlace]] = {}
         for m in members(t):
             if isinstance(m, ArrayT):
-                places.setdefault((m.seen.dtype, m.seen.rank), []).append(self.know.arrays[m.form].place)
+                places.setdefault((m.seen.dtype, m.seen.rank), []).append(self.know.arrays[m.seen.dtype, m.form].place)
         for some in places.values():
             self.pass_itself(some)
 

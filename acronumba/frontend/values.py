@@ -22,6 +22,7 @@ from acronumba.ir.types import (
     NEVER,
     NONE,
     Array0T,
+    ArrayForm,
     ArrayT,
     BoolT,
     DictT,
@@ -198,7 +199,7 @@ class ArrayRef:
             return self.python_type
         item = self.parts.item
         assert isinstance(item, TensorT)
-        return ArrayT(self.type, item, len(array_numbers(self)) - 1, array_form(self)[1:])
+        return ArrayT(self.type, item, len(array_numbers(self)) - 1, array_form(self)[1])
 
 
 @dataclass(slots=True, eq=False)
@@ -546,11 +547,11 @@ def holding(val: Val, items: Sequence[Val]) -> Val:
     return val
 
 
-def array_form(ref: ArrayRef) -> Any:
+def array_form(ref: ArrayRef) -> tuple[ArrayPlace, ArrayForm]:
     """Return what two arrays that are written to must have in common to be of one form."""
-    axes = tuple((a.stride is None, a.cut, a.number) for a in ref.axes)
-    cuts = tuple((type(c.index), c.step, c.count is None) for c in ref.cuts)
-    return ref.place.find(), ref.type.dtype, axes, cuts, ref.indexed
+    axes = tuple((a.stride is not None, a.cut, a.number) for a in ref.axes)
+    cuts = tuple(("" if c.index is None else type(c.index).__name__, c.step, c.count is None) for c in ref.cuts)
+    return ref.place.find(), ArrayForm(axes, cuts, ref.indexed)
 
 
 def array_numbers(ref: ArrayRef) -> list[Val]:

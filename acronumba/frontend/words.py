@@ -213,7 +213,7 @@ class Words(Cells):
 
     def note_form(self, ref: ArrayRef) -> None:
         """Note the form of an array that is passed as itself: all of one form are known as those of one place."""
-        form = array_form(ref)[1:]
+        form = (ref.type.dtype, array_form(ref)[1])
         known = self.know.arrays.setdefault(form, ref)
         self.pass_itself([known.place, ref.place])
 
@@ -487,7 +487,7 @@ class Words(Cells):
             case TensorT():
                 return self.tensor(vars[0])
             case ArrayT():
-                return self.note_extents(array_of_words(self.know.arrays[t.form], t, vars))
+                return self.note_extents(array_of_words(self.know.arrays[t.seen.dtype, t.form], t, vars))
             case Array0T():
                 return Tensor(t.scalar, vars[-1], (), array0=number(True) if t.sure else Num(BOOL, var=vars[0]))
             case StructT():
