@@ -17,6 +17,7 @@ from __future__ import annotations
 import bisect
 import math
 import struct
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -55,10 +56,9 @@ class Memory:
     """
 
     def __init__(self, *arrays: np.ndarray[Any, Any]) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        self._views: list[memoryview] = []
-        self._arrays: list[np.ndarray[Any, Any]] = []
+        # Where arrays start, where they end, and what they are. Other threads read it: it is replaced as a whole.
+        self._known: tuple[list[int], list[int], list[memoryview], list[np.ndarray[Any, Any]]] = ([], [], [], [])
+        self._lock = threading.Lock()
         self._functions: dict[int, Callable[..., Any]] = {}
         self._spaces: dict[int, dict[str, Any]] = {}  # the functions of a module, bound to this memory
         self._keep: list[object] = []
@@ -73,25 +73,37 @@ class Memory:
         end = start + array.nbytes
         if start == end:
             return start
-        k = bisect.bisect_right(self._starts, start) - 1
-        if k >= 0 and end <= self._ends[k] and (not array.flags.writeable or not self._views[k].readonly):
-            return start
-        first = k if k >= 0 and self._ends[k] > start else k + 1
-        last = bisect.bisect_left(self._starts, end)
-        if any(self._starts[j] < start or self._ends[j] > end for j in range(first, last)):
-            raise ValueError("the array overlaps one that is known")
-        view = memoryview(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
-        self._starts[first:last], self._ends[first:last] = [start], [end]
-        self._views[first:last], self._arrays[first:last] = [view], [array]
+        with self._lock:
+            starts, ends, views, arrays = self._known
+            k = bisect.bisect_right(starts, start) - 1
+            if k >= 0 and end <= ends[k] and (not array.flags.writeable or not views[k].readonly):
+                return start
+            a = k if k >= 0 and ends[k] > start else k + 1
+            b = bisect.bisect_left(starts, end)
+            if any(starts[j] < start or ends[j] > end for j in range(a, b)):
+                raise ValueError("the array overlaps one that is known")
+            view = memoryview(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+            self._known = (
+                [*starts[:a], start, *starts[b:]],
+                [*ends[:a], end, *ends[b:]],
+                [*views[:a], view, *views[b:]],
+                [*arrays[:a], array, *arrays[b:]],
+            )
         return start
 
     def remove(self, array: np.ndarray[Any, Any]) -> None:
         """Make an array that was added unreachable."""
-        k = bisect.bisect_left(self._starts, array.ctypes.data)
-        if k == len(self._starts) or self._starts[k] != array.ctypes.data:
-            raise KeyError("no such array")
-        for column in (self._starts, self._ends, self._views, self._arrays):
-            del column[k]
+        with self._lock:
+            starts, ends, views, arrays = self._known
+            k = bisect.bisect_left(starts, array.ctypes.data)
+            if k == len(starts) or starts[k] != array.ctypes.data:
+                raise KeyError("no such array")
+            self._known = (
+                starts[:k] + starts[k + 1 :],
+                ends[:k] + ends[k + 1 :],
+                views[:k] + views[k + 1 :],
+                arrays[:k] + arrays[k + 1 :],
+            )
 
     def add_function(self, function: Callable[..., Any]) -> int:
         """Give a Python function of integers an address for `call_address`."""
@@ -114,15 +126,16 @@ class Memory:
 
     def place(self, address: int, size: int, align: int, what: str, write: bool) -> tuple[memoryview, int]:
         """Return the view and the offset in it of a range of addresses, checked."""
-        k = bisect.bisect_right(self._starts, address) - 1
-        if k < 0 or address + size > self._ends[k]:
-            near = f"{address - self._ends[k]} bytes after the end of one" if k >= 0 else "before all of them"
+        starts, ends, views, _ = self._known
+        k = bisect.bisect_right(starts, address) - 1
+        if k < 0 or address + size > ends[k]:
+            near = f"{address - ends[k]} bytes after the end of one" if k >= 0 else "before all of them"
             raise IndexError(f"{what} outside every array: {address:#x}, {size} bytes, {near}")
         if address % align:
             raise IndexError(f"{what} misaligned: {address:#x}")
-        if write and self._views[k].readonly:
+        if write and views[k].readonly:
             raise IndexError(f"{what} to a read-only array: {address:#x}")
-        return self._views[k], address - self._starts[k]
+        return views[k], address - starts[k]
 
     def load(self, address: int, type: Ty) -> Any:
         """Return the value of the type at an address."""

@@ -56,7 +56,8 @@ def keep_made(w: Walker, x: Tensor, node: ast.expr) -> Val:
     array = x.type.rank or (x.array0 is not None and x.array0.const is True)
     if not array or x.places or x.named or not x.own or isinstance(x.ref, ir.SharedArg):
         return x
-    place = w.know.places.setdefault((w.frame.path, *spot(node)), ArrayPlace()).find()
+    kind = x.type.dtype, x.type.rank
+    place = w.know.places.setdefault((w.frame.path, *spot(node), kind), ArrayPlace(kind)).find()
     if x.base is not None:
         x.filled = x.base.filled
     if place.written:

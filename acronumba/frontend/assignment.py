@@ -20,7 +20,7 @@ from acronumba.frontend.made import about_to_change, set_attribute
 from acronumba.frontend.magic import call_special, has_method, index_value
 from acronumba.frontend.names import alias, bind_name, check_free, forget
 from acronumba.frontend.operators import MAGIC, OPERATORS, binary
-from acronumba.frontend.subscripts import get_item, index_parts, item_place, set_item
+from acronumba.frontend.subscripts import each_place, get_item, index_parts, item_place, set_item
 from acronumba.frontend.values import (
     ArrayRef,
     DictVal,
@@ -108,27 +108,7 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
     target = stmt.target
     if isinstance(target, ast.Subscript):
         base, where = item_place(w, target)
-        if isinstance(base, Tensor | ArrayRef):
-            change_item(w, base, where, stmt)
-            return
-        old = get_item(w, base, where, target)
-        if isinstance(old, ArrayRef):  # it changes itself
-            change(w, old, stmt)
-            return
-        if isinstance(old, Tensor) and old.type.rank and old.whole.places:
-            written_tensor(w, old, stmt, "an assignment")
-            return
-        if has_method(w, base, "__setitem__"):
-            new = in_place(w, old, w.expr(stmt.value), stmt)
-            call_special(w, base, "__setitem__", (index_value(w, where, base, target), new), target)
-            return
-        if not isinstance(base, ListVal | DictVal | MapVal | Kept):
-            raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")
-        if any(isinstance(t, Array0T) or (isinstance(t, TensorT) and t.rank) for t in members(w.type_of(old))):
-            place = ast.unparse(target)  # of a list: the array may have other names
-            seen = f"{place}, {w.describe(old)}, may be seen elsewhere"
-            raise w.refuse("ACR112", stmt, seen=seen, rewrite=_written_out(stmt))
-        set_item(w, base, where, target, in_place(w, old, w.expr(stmt.value), stmt))
+        each_place(w, base, lambda b: change_item(w, b, where, target, stmt), target)
         return
     if isinstance(target, ast.Attribute):
         owner = attribute_owner(w, target)
@@ -153,7 +133,32 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
         bind_name(w, target.id, new)
 
 
-def change_item(w: Walker, base: Tensor | ArrayRef, where: Any, stmt: ast.AugAssign) -> None:
+def change_item(w: Walker, base: Val, where: Any, target: ast.Subscript, stmt: ast.AugAssign) -> None:
+    """`x[i] op= y`."""
+    if isinstance(base, Tensor | ArrayRef):
+        change_elements(w, base, where, stmt)
+        return
+    old = get_item(w, base, where, target)
+    if isinstance(old, ArrayRef):  # it changes itself
+        change(w, old, stmt)
+        return
+    if isinstance(old, Tensor) and (old.type.rank or old.array0 is not None) and old.whole.places:
+        written_tensor(w, old, stmt, "an assignment")
+        return
+    if has_method(w, base, "__setitem__"):
+        new = in_place(w, old, w.expr(stmt.value), stmt)
+        call_special(w, base, "__setitem__", (index_value(w, where, base, target), new), target)
+        return
+    if not isinstance(base, ListVal | DictVal | MapVal | Kept):
+        raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")
+    if any(isinstance(t, Array0T) or (isinstance(t, TensorT) and t.rank) for t in members(w.type_of(old))):
+        place = ast.unparse(target)  # of a list: the array may have other names
+        seen = f"{place}, {w.describe(old)}, may be seen elsewhere"
+        raise w.refuse("ACR112", stmt, seen=seen, rewrite=_written_out(stmt))
+    set_item(w, base, where, target, in_place(w, old, w.expr(stmt.value), stmt))
+
+
+def change_elements(w: Walker, base: Tensor | ArrayRef, where: Any, stmt: ast.AugAssign) -> None:
     """`x[i] op= y` on an array."""
     assert isinstance(stmt.target, ast.Subscript)
     if isinstance(base, Tensor):
@@ -284,6 +289,11 @@ def _to_several(w: Walker, target: ast.Tuple | ast.List, val: Val) -> None:
 @handles(TARGETS, ast.Subscript)
 def _to_item(w: Walker, target: ast.Subscript, val: Val) -> None:
     base, where = item_place(w, target)
+    each_place(w, base, lambda b: store_item(w, b, where, val, target), target)
+
+
+def store_item(w: Walker, base: Val, where: Any, val: Val, target: ast.Subscript) -> None:
+    """`x[i] = v`."""
     if has_method(w, base, "__setitem__"):
         call_special(w, base, "__setitem__", (index_value(w, where, base, target), val), target)
         return

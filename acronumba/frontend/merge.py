@@ -303,7 +303,7 @@ class Merge(Words):
                 return TParts(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)))
             case (TTensor(), TTensor()) if a.kind == b.kind:
                 return _join_tensors(a, b)
-            case (TArray() | TTensor(), TArray() | TTensor()) if isinstance(a, TArray) or isinstance(b, TArray):
+            case (TArray() | TTensor(), TArray() | TTensor()) if a.kind == b.kind:
                 return self._join_arrays(a, b)
             case (TList(), TList()):
                 self.make_real(a.cell)

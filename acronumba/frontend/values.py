@@ -121,6 +121,7 @@ class Tensor:
 class ArrayPlace:
     """What is known of the arrays made at one place of the source; grows from sweep to sweep."""
 
+    kind: tuple[str, int] = ("", 0)  # dtype and rank
     written: bool = False  # something writes into them: they are kept as an `ArrayRef`
     passed: bool = False  # ... also where they are elements of lists, fields, or arguments of recursive functions
     copied: bool = False  # one of them is not made of one number: to take it apart costs operations
@@ -346,6 +347,7 @@ class UnionVal:
     vars: tuple[ir.Var, ...]
     possible: tuple[Type, ...]  # among the members of the type
     place: FieldPlace | None = None  # the field of an object made in the call that it was read from
+    places: tuple[ArrayPlace, ...] = ()  # where the arrays among the alternatives may have been made
 
 
 @dataclass(slots=True, eq=False)
@@ -611,6 +613,19 @@ def type_of(val: Val) -> Type | None:
             return union(*val.possible)
         case _:
             return None
+
+
+def with_places(val: Val, places: Sequence[ArrayPlace]) -> Val:
+    """Return what was read of something with where the arrays in it may have been made, as it is known of that."""
+    match val:
+        case Tensor() if val.type.rank or val.array0 is not None:
+            kind = (val.type.dtype, val.type.rank)
+            val.places, val.passed = tuple(p for p in places if p.kind == kind), True
+        case TupleVal() | DictVal():
+            return replace(val, items=tuple(with_places(v, places) for v in val.items))
+        case UnionVal():
+            return replace(val, places=tuple(places))
+    return val
 
 
 def members_of(cls: Any) -> list[Any]:

@@ -46,6 +46,7 @@ from acronumba.frontend.values import (
     array_numbers,
     number,
     type_of,
+    with_places,
 )
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
@@ -257,6 +258,7 @@ class Words(Cells):
                 self.check_unchanged(val, t)
                 if val.item != t.item:
                     self.unify_cells(val.cell, by_type)
+                self.same_places(val.cell, by_type)
                 self.mix(val.cell, not by_type.mixed)  # it may be changed through a name of this type
                 return (val.var,)
             case (ListT(), StaticList()):
@@ -284,6 +286,7 @@ class Words(Cells):
         by_type = self.cells_by_type(t)
         if val.type != t:
             self.unify_cells(val.cell, by_type)
+        self.same_places(val.cell, by_type)
         self.mix(val.cell, not by_type.mixed)
         return val.var
 
@@ -526,11 +529,15 @@ class Words(Cells):
             return val
         only = rest[0]
         if single is not None:
-            return NoneVal() if isinstance(only, NoneT) else self.placed(self.from_words(only, val.vars), val.place)
+            return NoneVal() if isinstance(only, NoneT) else self._one_of(val, self.from_words(only, val.vars))
         for case, where in case_slices(val.type):
             if case == only:
-                return self.placed(self.from_words(case, val.vars[where]), val.place)
+                return self._one_of(val, self.from_words(case, val.vars[where]))
         raise AssertionError(only)
+
+    def _one_of(self, val: UnionVal, only: Val) -> Val:
+        """Return an alternative of a union with what is known of where it was read."""
+        return self.placed(only, val.place) if val.place is not None else with_places(only, val.places)
 
     def placed(self, val: Val, place: tuple[type, str] | None) -> Val:
         """Return what was read from a field of an object made in the call, with what is known of what was put there."""
@@ -540,11 +547,9 @@ class Words(Cells):
         match val:
             case ListVal() if cell.pure:
                 return replace(val, own=True, place=place)
-            case Tensor():
-                val.places, val.passed = tuple(cell.places), True
             case UnionVal() | MapVal():
-                return replace(val, place=place)
-        return val
+                val = replace(val, place=place)
+        return with_places(val, tuple(cell.places))
 
     def _struct_word(self, val: UnionVal) -> ir.Var:
         case, where = case_slices(val.type)[0]

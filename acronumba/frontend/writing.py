@@ -29,6 +29,15 @@ from acronumba.ir import nodes as ir
 
 def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Any], val: Val, node: ast.AST, chosen: bool = False) -> None:
     """`x[i] = v` with the meaning of NumPy; `chosen`: by a mask, from an array that has an element for each of `x`."""
+    val = w.whole(val)
+    if isinstance(val, UnionVal) and len({getattr(getattr(t, "seen", t), "rank", 0) for t in val.possible}) > 1:
+
+        def store(v: Val) -> Val:
+            assign_item(w, ref, where, v, node, chosen)
+            return NoneVal()
+
+        w.each(not_none(w, val, node), store, node)
+        return
     for k, at in enumerate(where):
         if isinstance(at, UnionVal):  # an int on one path and a scalar of NumPy on the other, for example
 
@@ -137,7 +146,7 @@ def as_elements(w: Walker, val: Val, dtype: str, node: ast.AST) -> Tensor:
     val = w.whole(val)
     if isinstance(val, UnionVal):
         out = w.each(not_none(w, val, node), lambda v: as_elements(w, v, dtype, node), node)
-        if not isinstance(out, Tensor):
+        if not isinstance(out, Tensor):  # every alternative fails
             raise Dead
         return out
     if isinstance(val, Num):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import struct
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -661,6 +662,28 @@ def test_the_interpreter_reports_what_machine_code_would_not(source: str, error:
     a = np.zeros(4, np.int64)
     with pytest.raises(error, match=message):
         interpret.run(module, "f", [address(a)], interpret.Memory(a))
+
+
+def test_memory_may_grow_while_another_thread_reads() -> None:
+    block = np.zeros(4000, np.int64)
+    memory, stop = interpret.Memory(block[2000:2001]), threading.Event()
+
+    def grow() -> None:
+        while not stop.is_set():
+            for k in (0, 3000, 10, 3010):
+                memory.add(block[k : k + 1])
+            for k in (10, 0, 3010, 3000):
+                memory.remove(block[k : k + 1])
+
+    thread, interval = threading.Thread(target=grow), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        assert all(memory.load(address(block) + 16000, I64) == 0 for _ in range(20_000))
+    finally:
+        stop.set()
+        thread.join()
+        sys.setswitchinterval(interval)
 
 
 def test_memory_knows_parts_and_refuses_overlaps() -> None:

@@ -70,17 +70,18 @@ def put_twice_by_defaults(x):
     return d[0].sum(), len(d), d.get(0)
 
 
+class Memo:
+    def __init__(self):
+        self.d, self.rows, self.h = {}, [], None
+
+    def get(self, k):
+        if k not in self.d:
+            self.d[k] = np.zeros(2)
+        return self.d[k]
+
+
 @case(X)
 def in_a_dict_of_an_object(x):
-    class Memo:
-        def __init__(self):
-            self.d, self.rows, self.h = {}, [], None
-
-        def get(self, k):
-            if k not in self.d:
-                self.d[k] = np.zeros(2)
-            return self.d[k]
-
     c = Memo()
     for i, v in enumerate(x):
         c.get(i % 2)[0] += v
@@ -147,11 +148,11 @@ def results_are_dicts(n):
 
 @case(N)
 def results_are_objects(n):
-    boxes, by_key = [Box() for _ in range(n)], {i: Box(3) for i in range(n)}
+    boxes, by_key = [Box() for _ in range(n)], {i: Box() for i in range(n)}
     boxes[0].a[1] = n
     for i in range(n):
         by_key[i].a = by_key[i].a + 1
-    by_key[0].a += n
+    by_key[0].a[0] += n
     return [b.a for b in boxes], boxes[0].view, [[b.view] for b in boxes], {k: b.a for k, b in by_key.items()}
 
 
@@ -164,7 +165,14 @@ def results_are_views(n):
     whole = np.arange(12.0).reshape(3, 4) * n
     whole[1, 2] = -1
     rows = [m, m[1:], m[:, ::2], m[0], m.T, m[::-1], m[:, 1], m[n:, 1:], m[:0]]
-    parts = {"a": whole, "b": whole[:, 1], "c": whole.T[2:], "d": whole[1, 3:0:-1], "e": whole[None, 2], "f": whole[2:2]}
+    parts = {
+        "a": whole,
+        "b": whole[:, 1],
+        "c": whole.T[2:],
+        "d": whole[1, 3:0:-1],
+        "e": whole[None, 2],
+        "f": whole[2:2],
+    }
     none = [np.zeros((0, 3)), np.zeros((n, 0))]
     for a in none:
         a += 1
@@ -188,3 +196,102 @@ def results_of_one_list_seen_twice(n):
         a += n
     s[0][0] = 5
     return s, s, {"s": s}
+
+
+# ---- None, or an array, written to
+
+
+@case(X)
+def none_at_first(x):
+    h, s, t = None, [None] * 3, [None for _ in range(len(x))]
+    for i, v in enumerate(x):
+        if h is None:
+            h = np.zeros(2)
+        h[0] += v
+        if s[i % 3] is None:
+            s[i % 3] = np.zeros(2)
+        s[i % 3][i % 2] += v
+        t[i] = np.zeros(2)
+        t[i][0] = v
+    for a in t:
+        a[1] = 5
+    return h, s, t
+
+
+@case(X)
+def none_is_no_array(x):
+    s = [None] * 3
+    for i in range(len(x)):
+        s[i % 3] = np.zeros(2)
+    s[2][0] = x[0]
+    return s
+
+
+# ---- sums and stacks of them
+
+
+@case(N)
+def summed_and_stacked(n):
+    d, s = {i: np.zeros(2) for i in range(n)}, [np.zeros((2, 2), np.float32) for _ in range(n)]
+    d[0][1] = n
+    for i, a in enumerate(s):
+        a[i % 2] += n
+    first = sum(d.values()), sum(s), sum(s, np.ones(2)), np.sum(s, axis=0), np.mean(s, axis=0), np.mean(s)
+    stacked = np.stack(s), np.array(s), np.stack(list(d.values()))
+    s[0][0] = 9
+    d[0] += 1
+    return first, stacked, max(d, key=lambda k: d[k][1]), {k: v / 2 for k, v in d.items()}, s[0] @ s[-1]
+
+
+# ---- in tuples, lists and dicts that lie in others
+
+
+@case(X)
+def in_tuples(x):
+    s = [(i, np.zeros(2)) for i in range(3)]
+    d = {i: (np.zeros(2), i) for i in range(2)}
+    for i, v in enumerate(x):
+        s[i % 3][1][i % 2] += v
+        d[i % 2][0][1] = v
+    for i, a in s:
+        a[0] += i
+    return s, d
+
+
+@case(X)
+def in_dicts_of_dicts(x):
+    d = {"a": {"w": np.zeros(2)}, "b": {"w": np.zeros(2)}}
+    rows = [{"a": np.zeros(2), "b": len(x)} for _ in x]
+    for k in ("a", "b"):
+        d[k]["w"][0] += x[0]
+        d[k]["w"] *= 2
+    for v in d.values():
+        for w in v.values():
+            w += 1
+    rows[0]["a"][1] = x[-1]
+    return d, rows
+
+
+@case(X)
+def in_lists_of_lists(x):
+    s = [[np.zeros(2)] for _ in range(2)]
+    d = {i: [np.zeros(2)] for i in range(2)}
+    deep = [[[np.zeros(2)]] for _ in x]
+    for i, v in enumerate(x):
+        s[i % 2][0][i % 2] += v
+        s[i % 2].append(s[i % 2][-1] + 1)
+        d[i % 2][0][1] = v
+        deep[i][0][0][1] = v
+    return s, d, deep
+
+
+@case(X)
+def a_list_put_into_two(x):
+    a = []
+    s, t = [a], {"k": a}
+    s[0].append(np.zeros(2))
+    a[0][1] = 3
+    t["k"][0] += x[0]
+    t["k"].append(np.ones(2))
+    s[0][-1][0] = x[-1]
+    return a, s, t

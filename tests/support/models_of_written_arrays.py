@@ -620,3 +620,27 @@ def views_of_what_has_one(x, v, i, k, xs):
     c = v * 2
     d = (c + 1).reshape(2, 2) if k > 1 else np.zeros((2, 2))
     return a, b, c, d
+
+
+@case
+def flatten_is_a_copy(x, v, i, k, xs):
+    m = np.ones((2, 2)) * v[0]
+    f = m.flatten()
+    f[1] = k
+    m[0, 0] = 5
+    g = x.flatten()
+    if len(g):
+        g[0] = 1
+    return m, f, g, m.flatten()
+
+
+@case
+def rows_and_numbers(x, v, i, k, xs):
+    out = np.zeros((3, 4))
+    h = 0.0
+    for n in xs:
+        h = h + v * n
+        out[1] = h
+    out[[0, 2]] = h
+    out[:] = out if k > 1 else 3
+    return out

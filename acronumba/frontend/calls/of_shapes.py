@@ -296,7 +296,8 @@ def _ravel(w: Walker, a: Args, node: Node) -> Val:
 
 @row("x order", method="flatten")
 def _flatten(w: Walker, a: Args, node: Node) -> Val:
-    return _ravel(w, a, node)
+    out = _ravel(w, a, node)
+    return copied(w, out) if isinstance(out, Tensor) else out
 
 
 @row("x axis", np.flip)
@@ -339,7 +340,11 @@ def with_axis(w: Walker, x: Tensor, node: Node) -> Tensor:
 
 @row("x", method="copy", rank0="first")
 def _copy(w: Walker, a: Args, node: Node) -> Val:
-    x = a.tensor("x")
+    return copied(w, a.tensor("x"))
+
+
+def copied(w: Walker, x: Tensor) -> Tensor:
+    """Return an array of its own with the same elements."""
     return Tensor(x.type, w.tensor_var(Tensor(x.type, x.ref, x.dims)), x.dims, fresh=True, array0=x.array0)
 
 
