@@ -10,7 +10,7 @@ import numpy as np
 
 from acronumba.frontend.arrays import written_tensor
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
-from acronumba.frontend.block import Resweep
+from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.dicts import changeable, changed_in_place
@@ -27,6 +27,7 @@ from acronumba.frontend.values import (
     Kept,
     ListVal,
     MapVal,
+    NoneVal,
     SharedVal,
     StaticList,
     Stream,
@@ -39,7 +40,7 @@ from acronumba.frontend.values import (
 from acronumba.frontend.walker import Walker
 from acronumba.frontend.writing import assign_item
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import Array0T, TensorT, members
+from acronumba.ir.types import ArrayT
 
 
 def assign_starred(w: Walker, elts: Sequence[ast.expr], val: Val, node: ast.AST) -> None:
@@ -114,9 +115,6 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
         owner = attribute_owner(w, target)
         about_to_change(w, owner)
         old = attribute_of(w, owner, target)
-        if isinstance(old, ArrayRef):
-            change(w, old, stmt)
-            return
         new = in_place(w, old, w.expr(stmt.value), stmt)
         if new is not old:
             set_attribute(w, owner, target.attr, new, target)
@@ -124,9 +122,6 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
     if not isinstance(target, ast.Name):
         raise w.refuse("ACR109", target, seen=type(target).__name__)
     old = w.value(ast.copy_location(ast.Name(target.id, ast.Load()), target))
-    if isinstance(old, ArrayRef):
-        change(w, old, stmt)
-        return
     new = in_place(w, old, w.expr(stmt.value), stmt)
     if new is not old:
         forget(w, w.frame.scope, target.id)
@@ -139,23 +134,15 @@ def change_item(w: Walker, base: Val, where: Any, target: ast.Subscript, stmt: a
         change_elements(w, base, where, stmt)
         return
     old = get_item(w, base, where, target)
-    if isinstance(old, ArrayRef):  # it changes itself
-        change(w, old, stmt)
-        return
-    if isinstance(old, Tensor) and (old.type.rank or old.array0 is not None) and old.whole.places:
-        written_tensor(w, old, stmt, "an assignment")
-        return
     if has_method(w, base, "__setitem__"):
         new = in_place(w, old, w.expr(stmt.value), stmt)
         call_special(w, base, "__setitem__", (index_value(w, where, base, target), new), target)
         return
     if not isinstance(base, ListVal | DictVal | MapVal | Kept):
         raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")
-    if any(isinstance(t, Array0T) or (isinstance(t, TensorT) and t.rank) for t in members(w.type_of(old))):
-        place = ast.unparse(target)  # of a list: the array may have other names
-        seen = f"{place}, {w.describe(old)}, may be seen elsewhere"
-        raise w.refuse("ACR112", stmt, seen=seen, rewrite=_written_out(stmt))
-    set_item(w, base, where, target, in_place(w, old, w.expr(stmt.value), stmt))
+    new = in_place(w, old, w.expr(stmt.value), stmt)
+    if not isinstance(old, ArrayRef):  # that changes itself
+        set_item(w, base, where, target, new)
 
 
 def change_elements(w: Walker, base: Tensor | ArrayRef, where: Any, stmt: ast.AugAssign) -> None:
@@ -173,18 +160,21 @@ def change_elements(w: Walker, base: Tensor | ArrayRef, where: Any, stmt: ast.Au
     assign_item(w, base, parts, changed(w, old, w.expr(stmt.value), stmt), stmt.target)
 
 
-def change(w: Walker, ref: ArrayRef, stmt: ast.AugAssign) -> None:
-    """`x op= y` on an array that is written to: all its elements change, for every name."""
-    assign_item(w, ref, (), changed(w, ref, w.expr(stmt.value), stmt), stmt)
+def changed(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool = False) -> Val:
+    """Return the elements of `old op value`, of which NumPy demands that they fit the array where that has axes.
 
-
-def changed(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val:
-    """Return the elements of `old op value`, of which NumPy demands that they fit the array where that has axes."""
+    `several`: the array is one of several that may be there; the instance fails where it is one that they do not fit.
+    """
     before = w.whole(old)
     new = w.whole(binary(w, stmt.op, before, value, stmt))
     assert isinstance(before, Tensor)
     if isinstance(old, ArrayRef) and isinstance(new, Tensor):
-        if not np.can_cast(new.type.dtype, before.type.dtype, "same_kind") or new.type.rank > before.type.rank:
+        fits = np.can_cast(new.type.dtype, before.type.dtype, "same_kind")
+        if several and not (fits and new.type.rank <= before.type.rank):
+            text = f"{w.describe(before)} cannot become {w.describe(new)} in place"
+            w.fail("ValueError" if fits else "TypeError", text, stmt)
+            raise Dead
+        if not fits or new.type.rank > before.type.rank:
             seen = f"{w.describe(before)} would become {w.describe(new)}"
             raise w.refuse("ACR112", stmt, seen=seen, rewrite=_written_out(stmt))
         for a, b in zip(reversed(before.dims), reversed(new.dims), strict=False):
@@ -192,11 +182,21 @@ def changed(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val:
     return new
 
 
-def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val:
-    """Return the value of `old op= value`: the same list, changed, or what `old op value` is."""
+def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool = False) -> Val:
+    """Return the value of `old op= value`: the same list or array, changed, or what `old op value` is."""
     w.check_poison(old, value)
     if isinstance(old, UnionVal):
-        return w.each(old, lambda v: in_place(w, v, value, stmt), stmt)
+        itself = all(isinstance(t, ArrayT) for t in old.possible)  # whichever it is, it changes itself
+
+        def one(v: Val) -> Val:
+            new = in_place(w, v, value, stmt, True)
+            return NoneVal() if itself else new
+
+        new = w.each(old, one, stmt, itself=True)
+        return old if itself else new
+    if isinstance(old, ArrayRef):  # all its elements change, for every name
+        assign_item(w, old, (), changed(w, old, value, stmt, several), stmt)
+        return old
     cls = python_class(old)
     if cls is list and not isinstance(value, Tensor):  # NumPy takes an array's operator before the list's
         if isinstance(stmt.op, ast.Mult):

@@ -108,6 +108,7 @@ class TChoice:
 @dataclass(frozen=True, slots=True, eq=False)
 class TType:
     type: Type
+    places: tuple[ArrayPlace, ...] = ()  # where the arrays among its alternatives may have been made
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -148,11 +148,11 @@ def results_are_dicts(n):
 
 @case(N)
 def results_are_objects(n):
-    boxes, by_key = [Box() for _ in range(n)], {i: Box() for i in range(n)}
+    boxes, by_key = [Box() for _ in range(n)], {i: Box(3) for i in range(n)}
     boxes[0].a[1] = n
     for i in range(n):
         by_key[i].a = by_key[i].a + 1
-    by_key[0].a[0] += n
+    by_key[0].a += n
     return [b.a for b in boxes], boxes[0].view, [[b.view] for b in boxes], {k: b.a for k, b in by_key.items()}
 
 
@@ -295,3 +295,70 @@ def a_list_put_into_two(x):
     t["k"].append(np.ones(2))
     s[0][-1][0] = x[-1]
     return a, s, t
+
+
+# ---- of several shapes in one dict
+
+
+P = {"W": np.ones((2, 3)), "b": np.ones(2)}
+V = [np.arange(3.0) + 1, np.ones(3)]
+
+
+@case(V)
+def gradients_by_name(x):
+    p = {"W": np.ones((2, 3)), "b": np.ones(2)}
+    g, e = {k: np.zeros_like(v) for k, v in p.items()}, {}
+    e["W"], e["b"] = np.zeros_like(P["W"]), np.zeros(2)
+    for i in range(3):
+        g["W"] += np.outer(x[:2], x)
+        g["b"][0] += x[i]
+        e["W"] -= g["W"]
+        e["b"] += x[:2]
+    for k in p:
+        p[k] -= 0.1 * g[k]
+    for k in e:
+        e[k] = np.clip(e[k], -1, 1)
+    return p, g, e
+
+
+@case(V)
+def gradients_like_what_came_in(x):
+    g, h = {k: np.zeros_like(v) for k, v in P.items()}, {}
+    for k in P:
+        h[k] = np.zeros_like(P[k])
+    for i in range(3):
+        g["W"] += np.outer(x[:2], x)
+        g["b"] += x[:2] * i
+        h["W"][1] -= x
+        h["b"] *= 2
+        h["b"] += 1
+    return g, h
+
+
+@case([*V, np.ones(1)])
+def one_of_two_shapes(x):
+    g = [np.zeros((2, 2)), np.zeros(2)]
+    k = len(x) % 2
+    g[k] += x[0]
+    g[k][0] = 3
+    for a in g:
+        a += 1
+    return g
+
+
+@case([2, 1])
+def what_does_not_fit_fails(n):
+    d = {i: np.zeros(2) for i in range(n)}
+    d[7] = np.zeros((3, 2))
+    d[8 - n] = np.zeros(2)
+    d[7] += np.ones((3, 2))
+    return d
+
+
+@case(X)
+def one_of_several_kinds(x):
+    s = [0.0, 1.0, 2.0]
+    d = np.zeros(3) if len(x) > 1 else s
+    d[0] = float(x[0])
+    d[1] += float(x[-1])
+    return d, s, float(d[2])
