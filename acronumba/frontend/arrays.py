@@ -408,6 +408,7 @@ def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
         seen = f"{what} into {w.describe(x)}, which was not made in this call"
         raise w.refuse("ACR111", node, seen=seen, rewrite=f"{name} = {name}.copy()")
     for p in whole.places:
+        w.know.changed |= not p.find().written
         p.find().written = True
     w.unify_places(whole.places)
     if whole.passed:

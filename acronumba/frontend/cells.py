@@ -65,8 +65,9 @@ class Cells(Blocks):
         """Let arrays of some places be known as one from the next sweep on: one name may mean any of them."""
         if any(p.find().passed for p in places):
             self.pass_itself(places)
-        note_unified(places)
-        self.know.changed = True
+        if len({p.find() for p in places}) > 1:
+            note_unified(places)
+            self.know.changed = True
 
     def pass_itself(self, places: Sequence[ArrayPlace]) -> None:
         """See to it that arrays of some places are known as one, and passed as themselves, not as their elements."""

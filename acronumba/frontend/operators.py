@@ -82,7 +82,12 @@ def binary(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
     """Apply an operator to values that may be one of several."""
     w.check_poison(a, b)
     a, b = w.whole(a), w.whole(b)
-    return w.each(a, lambda x: w.each(b, lambda y: binary_one(w, op, x, y, node), node), node)
+
+    def one(x: Val, y: Val) -> Val:
+        out = binary_one(w, op, x, y, node)
+        return w.made(out, node) if w.block is not None and isinstance(node, ast.expr) else out
+
+    return w.each(a, lambda x: w.each(b, lambda y: one(x, y), node), node)
 
 
 def as_python(w: Walker, val: Val, names: tuple[str, ...]) -> Val:
